@@ -1,4 +1,4 @@
-# Every target does its own set-up (scripts/bootstrap); `make` alone lists them.
+# Targets run scripts/bootstrap if they need it; `make` alone lists them.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -13,36 +13,36 @@ FUZZ_SECONDS ?= 60
 # Minutes of `make soak`.
 SOAK_MINUTES ?= 30
 
-help: ## this list
+help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \t\2/p' Makefile | expand -t 18
 
-bootstrap: ## install what is missing on this machine (scripts/bootstrap --check only reports)
+bootstrap: ## install missing prerequisites (scripts/bootstrap --check only reports them)
 	@scripts/bootstrap
 
-build: bootstrap ## the release binary, target/release/weir, with its symbols in weir.debug
+build: bootstrap ## build the release binary, target/release/weir; symbols in weir.debug
 	@. scripts/env; cargo build --release --locked -p weir
 	@scripts/split-symbols $(WEIR)
 
-demo: build ## a broker, the gateway and thousands of clients on this machine; ends with a comparison and a report
+demo: build ## run broker, gateway and thousands of clients on this machine; writes a report
 	@$(WEIR) demo $(DEMO)
 
-test: ## unit and property tests, end to end on a real broker, unmodified client SDKs, README commands
+test: ## run all tests: unit, property, end-to-end with a real broker, client SDKs, README
 	@scripts/test
 
-attack: build ## hostile peers next to well-behaved clients, at full scale, against the release binary
+attack: build ## run attacks next to regular clients, at full scale, against the release binary
 	@. scripts/env; WEIR_ATTACK=full WEIR_ATTACK_BINARY=$(abspath $(WEIR)) \
 	  cargo test --locked -p weir --test attack -- --nocapture
 
-lint: ## rustfmt, clippy, rustdoc, cargo-deny, shellcheck (if present)
+lint: ## run rustfmt, clippy, rustdoc, cargo-deny, shellcheck (if installed)
 	@scripts/lint
 
-bench: build ## the benchmarks of bench/, raw results kept in bench/runs
+bench: build ## run the benchmarks of bench/; raw results in bench/runs
 	@WEIR=$(WEIR) bench/run
 
-soak: build ## SOAK_MINUTES (30) of churning keys, clients and brokers: nothing lost, nothing stale, memory flat
+soak: build ## run SOAK_MINUTES (30) with changing keys, clients and brokers; checks data and memory
 	@WEIR=$(WEIR) scripts/soak --minutes $(SOAK_MINUTES)
 
-fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs a nightly compiler
+fuzz: ## run every fuzz target for FUZZ_SECONDS (60); needs a nightly compiler
 	@scripts/bootstrap
 	@scripts/fuzz $(FUZZ_SECONDS)
 

@@ -1,5 +1,5 @@
-// One unmodified Lightstreamer client for Java SE, told what to do by one JSON argument and by JSON lines on stdin; prints
-// what it sees as JSON lines. The protocol is in docs/conformance.md. Its debug log goes to stderr.
+// An unmodified Lightstreamer client for Java SE, controlled by a JSON argument and JSON lines on stdin.
+// Prints its events as JSON lines. Protocol: docs/conformance.md. The debug log goes to stderr.
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -104,7 +104,7 @@ final class Driver {
         return JSON.convertValue(array, String[].class);
     }
 
-    /** One event; names and values in turn. */
+    /** Prints an event; names and values alternate. */
     private static void emit(String event, Object... more) {
         Map<String, Object> line = new LinkedHashMap<>();
         line.put("event", event);
@@ -225,7 +225,7 @@ final class Driver {
         }
     }
 
-    /** Trusts the authority whose certificate is in this file. */
+    /** Trusts the CA certificate in this file. */
     private static void trust(String file) throws Exception {
         KeyStore store = KeyStore.getInstance(KeyStore.getDefaultType());
         store.load(null, null);

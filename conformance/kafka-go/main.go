@@ -1,8 +1,8 @@
-// A client on franz-go: writes and reads through the brokers it is given, as its users would.
+// A Kafka client with franz-go: writes and reads through the given brokers.
 //
 //	driver BOOTSTRAP TOPIC GROUP TRANSACTIONAL_ID COUNT
 //
-// The topic exists and is empty. Prints one line of JSON; ends with 1 and a reason if anything fails.
+// The topic must exist and be empty. Prints one line of JSON; exits with 1 and an error on any failure.
 package main
 
 import (
@@ -44,7 +44,7 @@ func main() {
 	fmt.Println(string(line))
 }
 
-// Every record as a batch of its own kind: each codec in turn.
+// Writes every record as a separate batch, with all codecs in turn.
 func produce(ctx context.Context, bootstrap, topic string, count int) {
 	codecs := []kgo.CompressionCodec{
 		kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression(),
@@ -61,7 +61,7 @@ func produce(ctx context.Context, bootstrap, topic string, count int) {
 	}
 }
 
-// One transaction that is aborted, one that is committed.
+// Runs one aborted and one committed transaction.
 func transact(ctx context.Context, bootstrap, topic, id string) {
 	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap), kgo.DefaultProduceTopic(topic), kgo.TransactionalID(id))
 	check("transactional producer", err)
@@ -90,7 +90,7 @@ func consume(ctx context.Context, bootstrap, topic, group string, count int) []s
 	return values
 }
 
-// The brokers as Metadata names them.
+// Returns the brokers in the Metadata response.
 func addresses(ctx context.Context, bootstrap string) []string {
 	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap))
 	check("client", err)

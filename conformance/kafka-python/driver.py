@@ -1,9 +1,9 @@
-"""A client on aiokafka: writes and reads through the brokers it is given, as its users would.
+"""A Kafka client with aiokafka: writes and reads through the given brokers.
 
     driver.py BOOTSTRAP TOPIC GROUP TRANSACTIONAL_ID COUNT [SETTINGS]
 
-The topic exists and is empty. SETTINGS is a JSON object with what else aiokafka's clients are made with; `cafile` names
-whom TLS trusts. Prints one line of JSON; ends with an error if anything fails.
+The topic must exist and be empty. SETTINGS is a JSON object with further arguments of aiokafka's
+clients; `cafile` contains trusted CAs. Prints one line of JSON; exits with an error on any failure.
 """
 
 import asyncio

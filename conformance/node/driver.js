@@ -1,9 +1,9 @@
-// One unmodified Lightstreamer client for Node, told what to do by one JSON argument and by JSON lines on stdin;
-// prints what it sees as JSON lines. The protocol is in docs/conformance.md. Its debug log goes to stderr.
-// `drive` is all about the SDK and runs in a page as well (conformance/web).
+// An unmodified Lightstreamer client for Node, controlled by a JSON argument and JSON lines on stdin.
+// Prints its events as JSON lines. Protocol: docs/conformance.md. The debug log goes to stderr.
+// `drive` contains only SDK code and also runs in a page (conformance/web).
 'use strict';
 
-/** Starts the client that `config` describes; returns what handles a command. `log` is for the SDK's lines. */
+/** Starts a client with `config` and returns its command handler. `log` receives the SDK's log lines. */
 function drive({ LightstreamerClient, Subscription }, config, print, log) {
   // Wall clock in microseconds, in the resolution of the monotonic clock.
   const nowUs = () => Math.round((performance.timeOrigin + performance.now()) * 1000);
@@ -70,7 +70,7 @@ function drive({ LightstreamerClient, Subscription }, config, print, log) {
           values, changed, snapshot: update.isSnapshot(),
         };
         if (config.details) {
-          // Old releases know no patches.
+          // Old releases do not support patches.
           const patched = (name) => (update.getValueAsJSONPatchIfAvailable?.(name) ?? null) !== null;
           line.patched = wanted.fields.filter(patched);
         }
@@ -82,13 +82,13 @@ function drive({ LightstreamerClient, Subscription }, config, print, log) {
   }
 
   function message({ text, sequence, listens }) {
-    const tell = (outcome) => (_text, code, message) => {
+    const report = (outcome) => (_text, code, message) => {
       const more = outcome === 'denied' ? { code, message } : {};
       print({ event: 'message', text, outcome, ...more });
     };
     const listener = {
-      onAbort: tell('aborted'), onDeny: tell('denied'), onDiscarded: tell('discarded'),
-      onError: tell('error'), onProcessed: tell('processed'),
+      onAbort: report('aborted'), onDeny: report('denied'), onDiscarded: report('discarded'),
+      onError: report('error'), onProcessed: report('processed'),
     };
     client.sendMessage(text, sequence ?? undefined, undefined, listens ? listener : undefined);
   }

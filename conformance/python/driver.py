@@ -1,5 +1,5 @@
-"""One unmodified Lightstreamer client for Python, told what to do by one JSON argument and by JSON lines on stdin;
-prints what it sees as JSON lines. The protocol is in docs/conformance.md. Its debug log goes to stderr."""
+"""An unmodified Lightstreamer client for Python, controlled by a JSON argument and JSON lines on stdin.
+Prints its events as JSON lines. Protocol: docs/conformance.md. The debug log goes to stderr."""
 
 import json
 import os

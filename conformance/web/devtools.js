@@ -1,9 +1,9 @@
-// Speaks to a running Chromium over its DevTools protocol; WEIR_BROWSER names its endpoint.
+// Client of the DevTools protocol of a running Chromium; WEIR_BROWSER is its endpoint.
 'use strict';
 
 const WebSocket = require('ws');
 
-/** A DevTools connection: `send` asks, `on` hears events by name. */
+/** A DevTools connection: `send` sends a request, `on` registers a handler of an event. */
 function devTools(url) {
   const socket = new WebSocket(url, { perMessageDeflate: false });
   const waiting = new Map();
@@ -17,7 +17,7 @@ function devTools(url) {
     return error ? reject(new Error(error.message)) : resolve(result);
   });
   socket.on('error', fail);
-  socket.on('close', () => fail(new Error('the browser has gone')));
+  socket.on('close', () => fail(new Error('the browser has exited')));
   const send = (method, params, sessionId) => new Promise((resolve, reject) => {
     const id = ++last;
     waiting.set(id, { resolve, reject });
@@ -32,12 +32,12 @@ function fail(error) {
   process.exit(1);
 }
 
-/** What a page has thrown, as an error. */
+/** Converts an exception of a page to an error. */
 const describe = (details) => new Error(details.exception?.description ?? details.text);
 
 /**
- * A blank page in a profile of its own. `send` and `on` are about it alone, `navigate` waits until a page is loaded,
- * `evaluate` runs an expression in it and returns its value.
+ * A blank page in a separate profile. `send` and `on` apply to this page, `navigate` waits until a page
+ * is loaded, `evaluate` runs an expression in it and returns its value.
  */
 async function newPage() {
   const browser = await devTools(process.env.WEIR_BROWSER);

@@ -1,6 +1,6 @@
-// One unmodified Lightstreamer client in a page of a real browser, told what to do and telling what it sees as the driver
-// for Node does (docs/conformance.md); its part about the SDK runs in the page. The page comes from this process, so the
-// gateway is of another origin. WEIR_BROWSER names the DevTools endpoint of a running Chromium.
+// An unmodified Lightstreamer client in a page of a real browser, with the protocol of the Node driver
+// (docs/conformance.md), whose SDK code runs in the page. This process serves the page, so the gateway
+// has another origin. WEIR_BROWSER is the DevTools endpoint of a running Chromium.
 'use strict';
 
 const fs = require('fs');
@@ -18,7 +18,7 @@ const FILES = {
   '/driver.js': ['text/javascript', fs.readFileSync(path.join(__dirname, '../node/driver.js'))],
 };
 
-/** Serves the page; tells its address. */
+/** Serves the page and returns its address. */
 function serve() {
   const server = http.createServer((request, response) => {
     const [type, body] = FILES[request.url] ?? [];
@@ -30,14 +30,14 @@ function serve() {
   });
 }
 
-/** Opens the page; tells what runs an expression in it. */
+/** Opens the page and returns a function that evaluates an expression in it. */
 async function open(url) {
   const page = await newPage();
   page.on('Runtime.bindingCalled', ({ name, payload }) => {
     (name === 'weirPrint' ? process.stdout : process.stderr).write(payload + '\n');
   });
   page.on('Runtime.exceptionThrown', ({ exceptionDetails }) => fail(describe(exceptionDetails)));
-  // Refusals by the browser, such as those of another origin, are told nowhere else.
+  // Errors of the browser, such as blocked requests to another origin, are reported only here.
   page.on('Log.entryAdded', ({ entry }) => process.stderr.write(`browser: ${entry.text} ${entry.url ?? ''}\n`));
   for (const name of ['weirPrint', 'weirLog']) await page.send('Runtime.addBinding', { name });
   await page.navigate(url);

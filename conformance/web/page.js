@@ -1,6 +1,7 @@
-// Any page in a real browser, for tests of pages that are no SDK clients. Reads commands as JSON lines and answers each with one line,
-// {"answer": value} or {"error": text}; before it come {"request": url} for all the page has asked for and {"complaint": text} for
-// errors of its scripts and what the browser has refused it. WEIR_BROWSER names the DevTools endpoint of a running Chromium.
+// Any page in a real browser, for tests of pages without an SDK client. Reads commands as JSON lines and
+// responds to each with one line, {"answer": value} or {"error": text}. Before that, it prints
+// {"request": url} for each request of the page and {"complaint": text} for each script error and
+// blocked request. WEIR_BROWSER is the DevTools endpoint of a running Chromium.
 'use strict';
 
 const fs = require('fs');
@@ -12,13 +13,13 @@ const print = (line) => process.stdout.write(JSON.stringify(line) + '\n');
 const COMMANDS = {
   open: (page, { url }) => page.navigate(url),
   evaluate: (page, { expression }) => page.evaluate(expression),
-  /** A window of this size; `scheme` is light or dark. */
+  /** Sets the window size and the color scheme, light or dark. */
   async view(page, { width, height, scheme }) {
     const phone = width < 600;
     await page.send('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: phone ? 2 : 1, mobile: phone });
     await page.send('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value: scheme }] });
   },
-  /** The whole page, as PNG. */
+  /** Returns a screenshot of the whole page as PNG. */
   async picture(page, { file }) {
     const { data } = await page.send('Page.captureScreenshot', { captureBeyondViewport: true });
     fs.writeFileSync(file, Buffer.from(data, 'base64'));

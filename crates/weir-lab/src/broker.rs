@@ -1,9 +1,9 @@
-//! One broker process: formatted, started under a guard, stopped.
+//! Broker processes: formatting the storage, starting with a watchdog, stopping.
 //!
-//! A broker is started through a few lines of `sh` (see [`GUARD`]) that put a watcher beside it.
-//! The watcher waits on a pipe from this process. If the pipe closes without a word, this process
-//! is gone, even by SIGKILL, and the watcher ends the broker. A word on the pipe sends the watcher
-//! away: the broker has ended already, or shall outlive this process.
+//! A broker is started by a short `sh` script (see [`WATCHDOG`]), which also starts a watchdog. The
+//! watchdog reads from a pipe of this process. If the pipe closes without input, this process has
+//! ended, perhaps by SIGKILL, and the watchdog ends the broker. Any input ends the watchdog: the
+//! broker has already ended, or must outlive this process.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ use crate::host_tools;
 use crate::process::ProcessIdentity;
 use crate::state;
 
-/// What every broker of a lab is started with.
+/// Parameters for starting the brokers of a lab.
 #[derive(Debug, Clone)]
 pub(crate) struct Launch {
     pub(crate) java: PathBuf,
@@ -30,12 +30,12 @@ pub(crate) struct Launch {
     pub(crate) heap_mb: u32,
     pub(crate) jvm_arguments: Vec<String>,
     pub(crate) dir: PathBuf,
-    /// Whether the watcher removes `dir` after it had to end the broker.
+    /// `true` if the watchdog removes `dir` after it has ended the broker.
     pub(crate) dir_is_temporary: bool,
 }
 
 impl Launch {
-    /// Formats the storage of one node, whose `server.properties` is written already.
+    /// Formats the storage of a node. Its `server.properties` must exist.
     pub(crate) fn format(
         &self,
         node_id: i32,
@@ -54,21 +54,21 @@ impl Launch {
             .args(self.common_arguments(node_id))
             .args(["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c"])
             .arg(self.properties_file(node_id));
-        let (status, said) = host_tools::run(&mut command, "formatting storage", stop)?;
+        let (status, output) = host_tools::run(&mut command, "formatting storage", stop)?;
         if status.success() {
             return Ok(());
         }
-        if said.contains("No space left on device") {
+        if output.contains("No space left on device") {
             return Err(LabError::full(&self.dir));
         }
-        let line = said.lines().rev().find(|line| !line.trim().is_empty());
+        let line = output.lines().rev().find(|line| !line.trim().is_empty());
         Err(LabError::Format {
             node_id,
-            detail: line.unwrap_or("it said nothing").trim().to_owned(),
+            detail: line.unwrap_or("no output").trim().to_owned(),
         })
     }
 
-    /// Starts the broker of one node; returns as soon as the process exists.
+    /// Starts the broker of a node and returns as soon as the process exists.
     pub(crate) fn spawn(&self, node_id: i32) -> Result<BrokerProcess, LabError> {
         let failed = |error: io::Error| LabError::io(format!("start broker {node_id}"), error);
         let logs = state::log_dir(&self.dir, node_id);
@@ -78,13 +78,13 @@ impl Launch {
             .append(true)
             .open(logs.join(CONSOLE_LOG))
             .map_err(failed)?;
-        let doomed = match self.dir_is_temporary {
+        let temporary_dir = match self.dir_is_temporary {
             true => self.dir.as_os_str(),
             false => "".as_ref(),
         };
         let mut child = Command::new("sh")
-            .args(["-c", GUARD, "weir-lab-guard"])
-            .arg(doomed)
+            .args(["-c", WATCHDOG, "weir-lab-guard"])
+            .arg(temporary_dir)
             .arg(&self.java)
             .arg(format!("-Xms{}m", self.heap_mb.min(256)))
             .arg(format!("-Xmx{}m", self.heap_mb))
@@ -99,16 +99,17 @@ impl Launch {
             .stdin(Stdio::piped())
             .stdout(console.try_clone().map_err(failed)?)
             .stderr(console)
-            // Out of the terminal's group: Ctrl-C is for the command, which then stops brokers.
+            // Not in the process group of the terminal: Ctrl-C goes to the command, which stops
+            // brokers.
             .process_group(0)
             .spawn()
             .map_err(failed)?;
-        // A child that has not been waited for keeps its entry, even when it has ended.
+        // An ended child keeps its entry in /proc until it is reaped.
         let identity = ProcessIdentity::of(child.id())
-            .ok_or_else(|| failed(io::Error::other("its process cannot be seen in /proc")))?;
+            .ok_or_else(|| failed(io::Error::other("process not found in /proc")))?;
         Ok(BrokerProcess {
             identity,
-            guard: child.stdin.take(),
+            watchdog: child.stdin.take(),
             child: Some(child),
         })
     }
@@ -117,7 +118,7 @@ impl Launch {
         let node = state::node_dir(&self.dir, node_id);
         let log4j = node.join("log4j2.properties");
         [
-            // Native libraries are unpacked there, and a killed JVM leaves them behind.
+            // The JVM extracts native libraries there, and leaves them behind if it is killed.
             format!("-Djava.io.tmpdir={}", node.join("tmp").display()),
             format!("-Dlog4j2.configurationFile={}", log4j.display()),
             "-Djava.awt.headless=true".to_owned(),
@@ -131,28 +132,28 @@ impl Launch {
     }
 }
 
-/// A broker's process, started here or found running.
+/// The process of a broker, started by this process or by another one.
 #[derive(Debug)]
 pub(crate) struct BrokerProcess {
     pub(crate) identity: ProcessIdentity,
-    /// Present when it was started here, so that it is reaped.
+    /// Handle for reaping, if this process started the broker.
     child: Option<Child>,
-    /// The pipe to its watcher.
-    guard: Option<ChildStdin>,
+    /// Pipe to the watchdog.
+    watchdog: Option<ChildStdin>,
 }
 
 impl BrokerProcess {
-    /// A broker that another process started.
+    /// Creates a handle of a broker that another process started.
     pub(crate) fn found(identity: ProcessIdentity) -> Self {
         Self {
             identity,
             child: None,
-            guard: None,
+            watchdog: None,
         }
     }
 
-    /// How it ended, if it has ended.
-    pub(crate) fn ended(&mut self) -> Option<String> {
+    /// Returns a description of the exit status if the broker has ended.
+    pub(crate) fn exit_status(&mut self) -> Option<String> {
         if let Some(child) = &mut self.child {
             return match child.try_wait() {
                 Ok(None) => None,
@@ -160,23 +161,25 @@ impl BrokerProcess {
                 Err(error) => Some(error.to_string()),
             };
         }
-        (!self.identity.is_alive()).then(|| "ended".to_owned())
+        (!self.identity.is_alive()).then(|| "exited".to_owned())
     }
 
-    /// Lets the broker live on when this process ends.
+    /// Ends the watchdog, so that the broker outlives this process.
     pub(crate) fn release(&mut self) {
-        if let Some(mut guard) = self.guard.take() {
-            // Fails only when the watcher is gone already.
-            let _ = guard.write_all(b"release\n");
+        if let Some(mut watchdog) = self.watchdog.take() {
+            // Fails only if the watchdog has already ended.
+            let _ = watchdog.write_all(b"release\n");
         }
     }
 
-    /// Asks the broker to end.
+    /// Sends SIGTERM to the broker.
     pub(crate) fn terminate(&self) {
         self.identity.terminate();
     }
 
-    /// Waits for the end until `deadline`, then kills; false if even that did not help.
+    /// Waits until `deadline` for the exit, then kills the broker.
+    ///
+    /// Returns `false` if the broker runs even after that.
     pub(crate) fn wait_or_kill(&mut self, deadline: Instant) -> bool {
         if !self.identity.wait_exited(deadline) {
             self.identity.kill();
@@ -186,7 +189,7 @@ impl BrokerProcess {
         }
         self.release();
         if let Some(mut child) = self.child.take() {
-            // It has ended: this only reaps it.
+            // The process has ended; this only reaps it.
             let _ = child.wait();
         }
         true
@@ -210,35 +213,36 @@ pub(crate) fn write_config(
     write().map_err(|error| LabError::file(&node, error))
 }
 
-/// Runs the command in `$2...` in place of this shell, with as many descriptors as allowed, deaf
-/// to the terminal's hang-up, and with the watcher beside it. `$1` is a directory that the watcher
-/// removes in the end, or empty. The double fork leaves no unreaped child to the JVM.
-const GUARD: &str = r#"
+/// Script that starts the watchdog and replaces itself with the command in `$2...`.
+///
+/// It raises the limit of open files to the maximum and ignores SIGHUP. `$1` is a directory that
+/// the watchdog removes at the end, or empty. The double fork leaves no unreaped child to the JVM.
+const WATCHDOG: &str = r#"
 trap '' HUP
 ulimit -S -n "$(ulimit -H -n)"
-doomed=$1
+temporary_dir=$1
 shift
 broker=$$
-born=$(cut -d' ' -f22 "/proc/$broker/stat")
-same() { [ "$(cut -d' ' -f22 "/proc/$broker/stat" 2>/dev/null)" = "$born" ]; }
+started=$(cut -d' ' -f22 "/proc/$broker/stat")
+is_running() { [ "$(cut -d' ' -f22 "/proc/$broker/stat" 2>/dev/null)" = "$started" ]; }
 exec 3<&0 </dev/null
 (
   (
     read -r word <&3 && exit
-    same && kill -TERM "$broker"
+    is_running && kill -TERM "$broker"
     tries=0
-    while same && [ "$tries" -lt 50 ]; do sleep 0.1; tries=$((tries + 1)); done
-    same && kill -KILL "$broker"
-    [ -n "$doomed" ] && rm -rf -- "$doomed"
+    while is_running && [ "$tries" -lt 50 ]; do sleep 0.1; tries=$((tries + 1)); done
+    is_running && kill -KILL "$broker"
+    [ -n "$temporary_dir" ] && rm -rf -- "$temporary_dir"
   ) >/dev/null 2>&1 &
 )
 exec "$@" 3<&-
 "#;
 
-/// The JVM settings of Kafka's own scripts, and a quick end when memory runs out.
+/// The JVM arguments of Kafka's own scripts, and an immediate exit when memory runs out.
 const JVM: [&str; 7] = [
     "-server",
-    // No file of counters in the shared temporary directory.
+    // No file with performance counters in the shared temporary directory.
     "-XX:-UsePerfData",
     "-XX:+UseG1GC",
     "-XX:MaxGCPauseMillis=20",

@@ -1,4 +1,4 @@
-//! The per-user cache: each entry is built once, whole or not at all, also by two processes.
+//! The per-user cache. Each entry is built once and atomically, even by concurrent processes.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,9 +11,12 @@ use rustix::fs::{FlockOperation, flock};
 use crate::disk;
 use crate::error::LabError;
 
-/// The cache directory `name`, built by `build` if it is not there yet.
+/// Returns the cache directory `name`, created by `build` if it does not exist.
 ///
-/// `build` gets an empty directory, which becomes the entry only when `build` succeeds.
+/// `build` receives an empty directory, which becomes the entry only if `build` succeeds.
+///
+/// # Errors
+/// Fails if the cache directory is not usable, `build` fails, or `stop` is set.
 pub fn entry(
     name: &str,
     needed_bytes: u64,
@@ -31,7 +34,7 @@ pub fn entry(
     if entry.is_dir() {
         return Ok(entry);
     }
-    // What a killed process left behind; the lock says that nobody works on it now.
+    // Left behind by a killed process. No process uses it now, because we have the lock.
     let unfinished = cache.join(format!("{name}.unfinished"));
     disk::remove(&unfinished)?;
     let unusable = |error| LabError::file(&entry, error);
@@ -50,16 +53,14 @@ fn wait_for_lock(
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
 ) -> Result<File, LabError> {
-    let mut told = false;
+    let mut is_reported = false;
     loop {
         if let Some(lock) = try_lock(path)? {
             return Ok(lock);
         }
-        if !told {
-            progress(&format!(
-                "another process is fetching {name}; waiting for it"
-            ));
-            told = true;
+        if !is_reported {
+            progress(&format!("waiting for another process to install {name}"));
+            is_reported = true;
         }
         if stop.load(Ordering::Relaxed) {
             return Err(LabError::Interrupted {
@@ -70,7 +71,7 @@ fn wait_for_lock(
     }
 }
 
-/// Takes the lock file `path` if nobody has it; the lock goes with the returned handle.
+/// Locks the file `path`; `None` if another process has the lock. Dropping the file unlocks it.
 pub(crate) fn try_lock(path: &Path) -> Result<Option<File>, LabError> {
     let failed = |error| LabError::io(format!("lock {}", path.display()), error);
     let file = File::options()

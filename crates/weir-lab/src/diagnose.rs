@@ -1,4 +1,4 @@
-//! Why a broker is not there, read from what it wrote before it went.
+//! Finds the reason why a broker exited, from its logs.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -10,11 +10,11 @@ use crate::error::LabError;
 use crate::ports;
 use crate::state;
 
-/// File that takes what the JVM itself prints.
+/// File for the output of the JVM itself.
 pub(crate) const CONSOLE_LOG: &str = "console.log";
 
-/// The error for a broker that ended during start.
-pub(crate) fn died(dir: &Path, host: Ipv4Addr, node: NodePorts, status: String) -> LabError {
+/// Returns the error for a broker that exited during its start.
+pub(crate) fn exit_error(dir: &Path, host: Ipv4Addr, node: NodePorts, status: String) -> LabError {
     let logs = state::log_dir(dir, node.node_id);
     let text = tail(&logs);
     if text.contains("Address already in use") {
@@ -27,7 +27,7 @@ pub(crate) fn died(dir: &Path, host: Ipv4Addr, node: NodePorts, status: String) 
     if text.contains(NO_SPACE) {
         return LabError::full(dir);
     }
-    LabError::BrokerDied {
+    LabError::BrokerExited {
         node_id: node.node_id,
         status,
         detail: error_lines(&text),
@@ -35,18 +35,18 @@ pub(crate) fn died(dir: &Path, host: Ipv4Addr, node: NodePorts, status: String) 
     }
 }
 
-/// What the log of a node says last, in one line; empty when it says nothing.
-pub(crate) fn last_words(dir: &Path, node_id: i32) -> (String, PathBuf) {
+/// Returns the errors or last lines of a node's log on one line, and the log file.
+pub(crate) fn log_tail(dir: &Path, node_id: i32) -> (String, PathBuf) {
     let logs = state::log_dir(dir, node_id);
     (error_lines(&tail(&logs)), log_file(&logs))
 }
 
-/// Whether a node's log says that the disk is full.
+/// Returns `true` if the log of a node reports a full disk.
 pub(crate) fn disk_was_full(dir: &Path, node_id: i32) -> bool {
     tail(&state::log_dir(dir, node_id)).contains(NO_SPACE)
 }
 
-/// The lines with errors, or else the last ones; at most three.
+/// Returns up to three lines with errors, otherwise the last three lines.
 fn error_lines(text: &str) -> String {
     let is_error = |line: &&str| {
         [" ERROR ", " FATAL ", "Exception", "Error: ", "error: "]
@@ -64,19 +64,19 @@ fn error_lines(text: &str) -> String {
         .filter(is_error)
         .take(LINES_MAX)
         .collect();
-    let chosen = if errors.is_empty() {
+    let selected = if errors.is_empty() {
         lines[lines.len().saturating_sub(LINES_MAX)..].to_vec()
     } else {
         errors
     };
-    if chosen.is_empty() {
+    if selected.is_empty() {
         "its log is empty".to_owned()
     } else {
-        chosen.join(" | ")
+        selected.join(" | ")
     }
 }
 
-/// The ends of both logs.
+/// Returns the last lines of both logs.
 fn tail(logs: &Path) -> String {
     let mut text = tail_of(&logs.join(CONSOLE_LOG));
     text.push('\n');
@@ -99,7 +99,7 @@ fn tail_of(path: &Path) -> String {
     )
 }
 
-/// The broker's log, or the JVM's words when the broker got no further.
+/// Returns the log of the broker, or that of the JVM if the broker has written nothing.
 fn log_file(logs: &Path) -> PathBuf {
     let log = logs.join(BROKER_LOG);
     if log.metadata().is_ok_and(|meta| meta.len() > 0) {
@@ -132,19 +132,19 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_recognised() {
+    fn full_disk_is_detected() {
         let (dir, node) =
             with_log("INFO x\nERROR y\njava.io.IOException: No space left on device\n");
-        let error = died(dir.path(), Ipv4Addr::LOCALHOST, node, "exit 1".to_owned());
+        let error = exit_error(dir.path(), Ipv4Addr::LOCALHOST, node, "exit 1".to_owned());
         assert!(matches!(error, LabError::DiskFull { .. }), "{error}");
         assert!(disk_was_full(dir.path(), 1));
     }
 
     #[test]
-    fn errors_are_preferred_to_last_lines() {
+    fn error_lines_take_precedence() {
         let (dir, node) =
             with_log("a INFO b: c\na ERROR b: bad heap\n\tat x.Exception\nz INFO end\n");
-        let error = died(dir.path(), Ipv4Addr::LOCALHOST, node, "exit 1".to_owned());
+        let error = exit_error(dir.path(), Ipv4Addr::LOCALHOST, node, "exit 1".to_owned());
         let text = error.to_string();
         assert!(text.contains("a ERROR b: bad heap"), "{text}");
         assert!(!text.contains("INFO end"), "{text}");

@@ -1,17 +1,18 @@
-//! Directories: where they are by default, whether they can be written, how much room they have.
+//! Directories: default locations, creation and removal.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+pub(crate) use crate::disk_space::free_bytes;
 use crate::error::LabError;
 
-/// The per-user directory for things that can be fetched again.
+/// Returns the per-user directory for data that can be downloaded again.
 pub(crate) fn cache_dir() -> Result<PathBuf, LabError> {
     user_dir("XDG_CACHE_HOME", ".cache")
 }
 
-/// The per-user directory for state that outlives a command.
+/// Returns the per-user directory for state that outlives a command.
 pub(crate) fn state_dir() -> Result<PathBuf, LabError> {
     user_dir("XDG_STATE_HOME", ".local/state")
 }
@@ -26,11 +27,11 @@ fn user_dir(variable: &'static str, below_home: &str) -> Result<PathBuf, LabErro
         .ok_or_else(|| LabError::Setting {
             name: "HOME",
             value: env::var("HOME").unwrap_or_default(),
-            reason: format!("not an absolute path; set HOME or {variable}"),
+            reason: format!("is not an absolute path; set HOME or {variable}"),
         })
 }
 
-/// Makes `dir` if needed, and makes sure that it can be written and has `needed_bytes` free.
+/// Creates `dir` if needed. Checks that it is writable and has `needed_bytes` of free space.
 pub(crate) fn prepare(dir: &Path, needed_bytes: u64) -> Result<(), LabError> {
     let unusable = |error| LabError::file(dir, error);
     fs::create_dir_all(dir).map_err(unusable)?;
@@ -48,13 +49,7 @@ pub(crate) fn prepare(dir: &Path, needed_bytes: u64) -> Result<(), LabError> {
         .map_err(unusable)
 }
 
-/// Bytes that this user may still write on the disk of `dir`.
-pub(crate) fn free_bytes(dir: &Path) -> std::io::Result<u64> {
-    let stat = rustix::fs::statvfs(dir)?;
-    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
-}
-
-/// Removes a file or a whole directory; one that is not there is fine.
+/// Removes a file or a whole directory. A missing one is not an error.
 pub(crate) fn remove(path: &Path) -> Result<(), LabError> {
     let removed = match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
@@ -69,16 +64,12 @@ pub(crate) fn remove(path: &Path) -> Result<(), LabError> {
     }
 }
 
-pub(crate) fn mib(bytes: u64) -> u64 {
-    bytes >> 20
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_disk_with_too_little_room_is_named() {
+    fn full_disk_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         prepare(dir.path(), 1).unwrap();
         let error = prepare(dir.path(), u64::MAX).unwrap_err();
@@ -87,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_the_way_is_named() {
+    fn file_instead_of_directory_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();

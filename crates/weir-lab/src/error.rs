@@ -1,244 +1,262 @@
-//! What can go wrong with a lab, by whose fault it is, each with its remedy.
+//! Errors of labs and installations, with their class and remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::disk::{self, mib};
-use crate::ports::Owner;
+use crate::disk_space::{self, mib};
+use crate::port_owner::Owner;
 
-/// Whose fault an error is; a command turns this into its exit code.
+/// Class of an error, which decides the exit code of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// Wrong settings, a missing tool, no room: the user can put it right and call again.
+    /// Wrong options, a missing tool or a full disk, which the user can correct.
     Usage,
-    /// Something that should answer does not: the broker, or the place packages come from.
+    /// Broker or package repository that does not respond.
     Unreachable,
-    /// The caller asked to stop.
+    /// Stopped by the caller.
     Interrupted,
 }
 
-/// Why a lab or an SDK installation could not be had.
+/// Errors of a lab or an installation.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// A setting has a value that cannot work.
+    /// Invalid value of an option.
     #[error("{name} \"{value}\": {reason}")]
     Setting {
-        /// Name of the setting.
+        /// Name of the option.
         name: &'static str,
-        /// The value given.
+        /// The given value.
         value: String,
-        /// What is wrong and what would be right.
+        /// The problem and valid values.
         reason: String,
     },
-    /// A program that is needed is not installed.
+    /// Required program that is not installed.
     #[error("{tool} not found{looked}: it is needed {purpose}; {remedy}")]
     MissingTool {
         /// Name of the program.
         tool: &'static str,
-        /// Where it was looked for, or empty.
+        /// Searched locations, or empty.
         looked: String,
-        /// What for.
+        /// Purpose of the program.
         purpose: String,
-        /// How to get it.
+        /// Instruction to install it.
         remedy: &'static str,
     },
-    /// A program is there but too old.
+    /// Program that is too old.
     #[error("{tool} {found} is too old: {needed} or newer is needed; {remedy}")]
     OldTool {
         /// Name and path of the program.
         tool: String,
-        /// Version found.
+        /// Installed version.
         found: String,
-        /// Oldest version that will do.
+        /// Oldest supported version.
         needed: &'static str,
-        /// How to get it.
+        /// Instruction to install a newer version.
         remedy: &'static str,
     },
-    /// A program is there but does not run.
+    /// Program that does not run.
     #[error("{} does not work: {detail}; repair or reinstall it", path.display())]
     BrokenTool {
-        /// The program.
+        /// Path of the program.
         path: PathBuf,
-        /// What it said.
+        /// Error or output of the program.
         detail: String,
     },
-    /// Another process listens where a broker should.
+    /// Port on which another process listens.
     #[error(
-        "port {port} is taken{}; stop that process, or choose another port (without --port free ones are taken)",
+        "port {port} is in use{}; stop that process, use another port, or omit --port to use free \
+         ports",
         by(owner.as_ref())
     )]
     PortTaken {
         /// The port.
         port: u16,
-        /// Who has it, where that is readable.
+        /// The process that listens, if this user can see it.
         owner: Option<Owner>,
     },
-    /// Too little room on the disk.
+    /// Too little free disk space.
     #[error(
-        "disk full at {}: {} MiB free, {} MiB needed; make room, or name a directory on another disk",
+        "disk full at {}: {} MiB free, {} MiB needed; free some space, or use a directory on \
+         another disk",
         dir.display(), mib(*free_bytes), mib(*needed_bytes)
     )]
     DiskFull {
         /// Directory on that disk.
         dir: PathBuf,
-        /// Room left.
+        /// Free space.
         free_bytes: u64,
-        /// Room wanted.
+        /// Required space.
         needed_bytes: u64,
     },
-    /// A directory cannot be made or written.
-    #[error("directory {} cannot be used: {error}; choose another one or change its permissions", dir.display())]
+    /// Directory that cannot be created or written.
+    #[error(
+        "directory {} cannot be used: {error}; use another one or change its permissions",
+        dir.display()
+    )]
     Directory {
         /// The directory.
         dir: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
-    /// The repository has no such release.
-    #[error("Apache Kafka {version} does not exist as a package: {detail}; see --kafka-version")]
+    /// Release that does not exist in the repository.
+    #[error(
+        "Apache Kafka \"{version}\" does not exist as a package: {detail}; use another \
+         --kafka-version"
+    )]
     NoSuchVersion {
-        /// The version asked for.
+        /// The requested version.
         version: String,
-        /// Which part is missing.
+        /// The missing artifact.
         detail: String,
     },
-    /// Packages could not be fetched.
+    /// Failed download of packages.
     #[error(
-        "{what} could not be fetched: {detail}; it is not cached yet, so this needs the network once"
+        "{what} could not be downloaded: {detail}; it is not cached yet, so network access is needed"
     )]
     Fetch {
-        /// What was to be fetched.
+        /// Name of the packages.
         what: String,
-        /// The decisive line of the package tool.
+        /// Relevant line of the package tool's output.
         detail: String,
     },
-    /// A driver of a client library could not be built.
-    #[error("{what} could not be built: {detail}; its first build needs the network")]
+    /// Failed build of a client library's driver.
+    #[error("{what} could not be built: {detail}; the first build needs network access")]
     Build {
-        /// What was to be built.
+        /// Name of the driver.
         what: String,
-        /// The decisive line of the build tool.
+        /// Relevant line of the build tool's output.
         detail: String,
     },
-    /// Another process works on the same directory.
-    #[error("{} is in use by another weir lab command; wait for it, or choose another --dir", dir.display())]
+    /// Directory in use by another command.
+    #[error(
+        "{} is in use by another weir lab command; wait for it, or use another --dir",
+        dir.display()
+    )]
     Busy {
         /// The directory.
         dir: PathBuf,
     },
-    /// A lab with other settings runs in this directory.
+    /// Running lab with other options in the same directory.
     #[error(
-        "a lab already runs in {} with {running}, not {asked}; run \"weir lab down\" first, or choose another --dir",
+        "a lab is already running in {} with {running}, requested is {requested}; stop it with \
+         \"weir lab down\", or use another --dir",
         dir.display()
     )]
     OtherLab {
         /// The directory.
         dir: PathBuf,
-        /// The settings it runs with.
+        /// Options of the running lab.
         running: String,
-        /// The settings asked for.
-        asked: String,
+        /// Requested options.
+        requested: String,
     },
-    /// Some brokers of the lab in this directory run and some do not.
-    #[error("the lab in {} is incomplete: {detail}; run \"weir lab down\" and start again", dir.display())]
+    /// Lab of which some brokers are not running.
+    #[error(
+        "the lab in {} is incomplete: {detail}; stop it with \"weir lab down\" and start it again",
+        dir.display()
+    )]
     Incomplete {
         /// The directory.
         dir: PathBuf,
-        /// Which brokers are missing.
+        /// The missing brokers.
         detail: String,
     },
-    /// The state file cannot be understood.
-    #[error("{} cannot be read: {detail}; if no broker runs there, remove the file", path.display())]
+    /// Invalid state file.
+    #[error("{} is invalid: {detail}; if no broker is running there, remove the file", path.display())]
     BadState {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         detail: String,
     },
-    /// The directory has a file that is not ours in the way.
-    #[error("{} is not a lab directory: it has files but no lab.json; choose an empty or new --dir", dir.display())]
+    /// Directory with files that do not belong to a lab.
+    #[error(
+        "{} is not a lab directory: it contains files but no lab.json; use an empty or new --dir",
+        dir.display()
+    )]
     NotALab {
         /// The directory.
         dir: PathBuf,
     },
-    /// The lab has no such broker.
+    /// Unknown broker.
     #[error("the lab has no broker {node_id}")]
     NoSuchBroker {
-        /// The node id asked for.
+        /// The requested node id.
         node_id: i32,
     },
-    /// Storage could not be formatted.
-    #[error("storage of broker {node_id} could not be formatted: {detail}")]
+    /// Failed formatting of the storage.
+    #[error("broker {node_id}: storage could not be formatted: {detail}")]
     Format {
-        /// The node.
+        /// Node id of the broker.
         node_id: i32,
-        /// The decisive line.
+        /// Relevant line of the output.
         detail: String,
     },
-    /// A broker ended before it answered.
-    #[error("broker {node_id} ended during start ({status}): {detail}; see {}", log.display())]
-    BrokerDied {
-        /// The node.
+    /// Broker that exited before it was ready.
+    #[error("broker {node_id} exited during start ({status}): {detail}; see {}", log.display())]
+    BrokerExited {
+        /// Node id of the broker.
         node_id: i32,
-        /// How it ended.
+        /// Exit status.
         status: String,
-        /// The decisive lines of its log.
+        /// Relevant lines of the log.
         detail: String,
-        /// Its log.
+        /// Path of the log.
         log: PathBuf,
     },
-    /// The brokers did not answer in time.
-    #[error("the lab did not answer within {seconds} s ({missing}): {detail}; see {}", log.display())]
+    /// Brokers that were not ready in time.
+    #[error("the lab was not ready within {seconds} s ({missing}): {detail}; see {}", log.display())]
     NotReady {
-        /// The time given.
+        /// The timeout.
         seconds: u64,
-        /// Who did not answer.
+        /// The brokers that were not ready.
         missing: String,
-        /// The last lines of the log.
+        /// Last lines of the log.
         detail: String,
-        /// The log.
+        /// Path of the log.
         log: PathBuf,
     },
-    /// A broker does not end, not even when killed.
-    #[error("broker {node_id} (pid {pid}) does not end; its data was left in place")]
+    /// Broker that does not end even when killed.
+    #[error("broker {node_id} (pid {pid}) does not end; its data was not removed")]
     StillRunning {
-        /// The node.
+        /// Node id of the broker.
         node_id: i32,
-        /// Its process.
+        /// Process id.
         pid: u32,
     },
-    /// The caller asked to stop.
-    #[error("interrupted while {doing}; what was started has been stopped")]
+    /// Stopped by the caller.
+    #[error("interrupted while {doing}; all started processes were stopped")]
     Interrupted {
-        /// What was going on.
+        /// The interrupted activity.
         doing: &'static str,
     },
-    /// A file or process operation failed.
+    /// Failed file or process operation.
     #[error("{what}: {error}")]
     Io {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
 }
 
 impl LabError {
-    /// Whose fault this is.
+    /// Returns the class of the error.
     #[must_use]
     pub fn fault(&self) -> ErrorClass {
         match self {
             Self::Interrupted { .. } => ErrorClass::Interrupted,
             Self::Fetch { .. }
             | Self::Build { .. }
-            | Self::BrokerDied { .. }
+            | Self::BrokerExited { .. }
             | Self::NotReady { .. }
             | Self::StillRunning { .. } => ErrorClass::Unreachable,
             _ => ErrorClass::Usage,
         }
     }
 
-    /// A file operation in `dir` failed: a full disk is told apart.
+    /// Creates the error of a file operation in `dir`, with a separate variant for a full disk.
     pub fn file(dir: &Path, error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::StorageFull {
             return Self::full(dir);
@@ -249,12 +267,12 @@ impl LabError {
         }
     }
 
-    /// The disk of `dir` turned out to be full.
+    /// Creates the error for a full disk.
     pub(crate) fn full(dir: &Path) -> Self {
         Self::DiskFull {
             dir: dir.to_owned(),
-            free_bytes: disk::free_bytes(dir).unwrap_or(0),
-            needed_bytes: ROOM_ADVISED,
+            free_bytes: disk_space::free_bytes(dir).unwrap_or(0),
+            needed_bytes: RECOMMENDED_BYTES,
         }
     }
 
@@ -272,5 +290,5 @@ fn by(owner: Option<&Owner>) -> String {
     })
 }
 
-/// What a small lab is comfortable with.
-const ROOM_ADVISED: u64 = 1 << 30;
+/// Recommended free space for a small lab.
+const RECOMMENDED_BYTES: u64 = 1 << 30;

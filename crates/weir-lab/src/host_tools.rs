@@ -1,4 +1,4 @@
-//! Programs that the lab needs from the machine: found, checked for age, run until done or stopped.
+//! Programs of the host that the lab needs: search, version check and execution.
 
 use std::env;
 use std::fs::File;
@@ -13,9 +13,12 @@ use std::thread;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::error::LabError;
-use crate::process::POLL;
+use crate::process::POLL_INTERVAL;
 
-/// A Java of the age that brokers need; `purpose` goes on "it is needed".
+/// Returns the path of `java`, version 17 or newer. `purpose` explains in errors why it is needed.
+///
+/// # Errors
+/// Fails if `java` is missing, too old or does not run.
 pub fn java(purpose: &str) -> Result<PathBuf, LabError> {
     let missing = |looked: String| LabError::MissingTool {
         tool: "java",
@@ -33,10 +36,10 @@ pub fn java(purpose: &str) -> Result<PathBuf, LabError> {
         }
         None => find("java").ok_or_else(|| missing(" in PATH".to_owned()))?,
     };
-    let said = version_output(&path, "-version")?;
-    let (version, major) = java_version(&said).ok_or_else(|| LabError::BrokenTool {
+    let output = version_output(&path, "-version")?;
+    let (version, major) = java_version(&output).ok_or_else(|| LabError::BrokenTool {
         path: path.clone(),
-        detail: first_line(&said),
+        detail: first_line(&output),
     })?;
     if major < JAVA_OLDEST {
         return Err(LabError::OldTool {
@@ -49,16 +52,16 @@ pub fn java(purpose: &str) -> Result<PathBuf, LabError> {
     Ok(path)
 }
 
-/// Version of the Java that brokers are started with; `None` if there is none.
+/// Returns the version of the `java` that runs brokers; `None` if there is none.
 pub fn java_version_found() -> Option<String> {
-    let path = java("to tell its version").ok()?;
-    let said = version_output(&path, "-version").ok()?;
-    java_version(&said).map(|(version, _)| version.to_owned())
+    let path = java("to report its version").ok()?;
+    let output = version_output(&path, "-version").ok()?;
+    java_version(&output).map(|(version, _)| version.to_owned())
 }
 
-/// Version text and feature release out of `java -version`: 1.8.0_392 is 8, 17.0.15 is 17.
-fn java_version(said: &str) -> Option<(&str, u32)> {
-    let (_, rest) = said.split_once("version \"")?;
+/// Parses version and feature release of `java -version`; 1.8.0_392 is release 8, 17.0.15 is 17.
+fn java_version(output: &str) -> Option<(&str, u32)> {
+    let (_, rest) = output.split_once("version \"")?;
     let (version, _) = rest.split_once('"')?;
     let mut numbers = version.split(|c: char| !c.is_ascii_digit());
     let first: u32 = numbers.next()?.parse().ok()?;
@@ -69,7 +72,7 @@ fn java_version(said: &str) -> Option<(&str, u32)> {
     Some((version, major))
 }
 
-/// The program `name` in `PATH`.
+/// Returns the path of the program `name` in `PATH`.
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path)
@@ -83,33 +86,36 @@ pub(crate) fn is_program(path: &Path) -> bool {
         .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// What a program answers to a question such as `--version`, on either output.
-pub(crate) fn version_output(path: &Path, question: &str) -> Result<String, LabError> {
+/// Runs a program with one argument, such as `--version`, and returns both of its outputs.
+pub(crate) fn version_output(path: &Path, argument: &str) -> Result<String, LabError> {
     let broken = |detail: String| LabError::BrokenTool {
         path: path.to_owned(),
         detail,
     };
     let output = Command::new(path)
-        .arg(question)
+        .arg(argument)
         .stdin(Stdio::null())
         .output()
         .map_err(|error| broken(error.to_string()))?;
-    let mut said = String::from_utf8_lossy(&output.stdout).into_owned();
-    said.push_str(&String::from_utf8_lossy(&output.stderr));
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.push_str(&String::from_utf8_lossy(&output.stderr));
     if output.status.success() {
-        Ok(said)
+        Ok(text)
     } else {
-        Err(broken(format!("{}, {}", output.status, first_line(&said))))
+        Err(broken(format!("{}, {}", output.status, first_line(&text))))
     }
 }
 
 fn first_line(text: &str) -> String {
     let line = text.lines().find(|line| !line.trim().is_empty());
-    line.unwrap_or("it says nothing").trim().to_owned()
+    line.unwrap_or("no output").trim().to_owned()
 }
 
-/// Runs `command` in a process group of its own until it ends; returns how it ended and what it
-/// said on both outputs. When `stop` is set meanwhile the whole group is killed.
+/// Runs `command` in its own process group and returns its exit status and both outputs.
+///
+/// # Errors
+/// Fails if the command cannot be run. If `stop` is set, kills the whole group and returns
+/// [`LabError::Interrupted`], which names the activity `doing`.
 pub fn run(
     command: &mut Command,
     doing: &'static str,
@@ -117,8 +123,8 @@ pub fn run(
 ) -> Result<(ExitStatus, String), LabError> {
     let name = command.get_program().to_string_lossy().into_owned();
     let failed = |error: io::Error| LabError::io(format!("run {name}"), error);
-    // A file, not a pipe: nothing here has to read while the program runs.
-    let (mut said, out, err) = scratch_file().map_err(failed)?;
+    // A file instead of a pipe, so that nothing has to read while the program runs.
+    let (mut output, out, err) = scratch_file().map_err(failed)?;
     let mut child = command
         .stdin(Stdio::null())
         .stdout(out)
@@ -133,22 +139,23 @@ pub fn run(
         if stop.load(Ordering::Relaxed) {
             let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
             if let Some(group) = group {
-                // Fails only when the group is gone already.
+                // Fails only if the group has already ended.
                 let _ = kill_process_group(group, Signal::KILL);
             }
             child.wait().map_err(failed)?;
             return Err(LabError::Interrupted { doing });
         }
-        thread::sleep(POLL);
+        thread::sleep(POLL_INTERVAL);
     };
     let mut bytes = Vec::new();
-    said.rewind()
-        .and_then(|()| said.read_to_end(&mut bytes))
+    output
+        .rewind()
+        .and_then(|()| output.read_to_end(&mut bytes))
         .map_err(failed)?;
     Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-/// An unnamed file and two more handles on it that append.
+/// Returns three handles of an unnamed file: one to read, two to append.
 fn scratch_file() -> io::Result<(File, File, File)> {
     let number = NEXT_SCRATCH.fetch_add(1, Ordering::Relaxed);
     let path = env::temp_dir().join(format!("weir-out-{}-{number}", std::process::id()));
@@ -164,15 +171,16 @@ fn scratch_file() -> io::Result<(File, File, File)> {
 static NEXT_SCRATCH: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
 const JAVA_OLDEST: u32 = 17;
-const JAVA_REMEDY: &str = "install a JDK 17 or newer (Debian, Ubuntu: apt install openjdk-17-jdk-headless) or set JAVA_HOME";
+const JAVA_REMEDY: &str = "install a JDK 17 or newer \
+                           (Debian, Ubuntu: apt install openjdk-17-jdk-headless) or set JAVA_HOME";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn java_versions_old_and_new() {
-        for (said, expected) in [
+    fn java_version_formats_are_parsed() {
+        for (output, expected) in [
             ("openjdk version \"17.0.15\" 2025-04-15", ("17.0.15", 17)),
             ("java version \"1.8.0_392\"\nJava(TM)", ("1.8.0_392", 8)),
             ("openjdk version \"25-ea\" 2025-09-16", ("25-ea", 25)),
@@ -181,23 +189,23 @@ mod tests {
                 ("21", 21),
             ),
         ] {
-            assert_eq!(java_version(said), Some(expected));
+            assert_eq!(java_version(output), Some(expected));
         }
         assert_eq!(java_version("command not found"), None);
     }
 
     #[test]
-    fn a_run_returns_both_outputs() {
+    fn run_returns_both_outputs() {
         let stop = AtomicBool::new(false);
         let mut command = Command::new("sh");
         command.args(["-c", "echo one; echo two >&2; exit 3"]);
-        let (status, said) = run(&mut command, "testing", &stop).unwrap();
+        let (status, output) = run(&mut command, "testing", &stop).unwrap();
         assert_eq!(status.code(), Some(3));
-        assert_eq!(said, "one\ntwo\n");
+        assert_eq!(output, "one\ntwo\n");
     }
 
     #[test]
-    fn a_run_ends_when_told_to_stop() {
+    fn run_is_interrupted_by_stop() {
         let stop = AtomicBool::new(true);
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 600"]);

@@ -1,4 +1,4 @@
-//! Apache Kafka's jars, resolved by Maven into the cache once per version.
+//! The jars of Apache Kafka, downloaded with Maven into the cache once per version.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -7,32 +7,32 @@ use crate::cache;
 use crate::error::LabError;
 use crate::maven;
 
-/// Checks that `version` is one that a lab can start.
+/// Checks that a lab supports the release `version`.
 pub(crate) fn check_version(version: &str) -> Result<(), LabError> {
-    let wrong = |reason: &str| LabError::Setting {
+    let invalid = |reason: &str| LabError::Setting {
         name: "kafka version",
         value: version.to_owned(),
         reason: reason.to_owned(),
     };
-    let plain = version
+    let is_plain = version
         .chars()
         .all(|c| c.is_ascii_alphanumeric() || c == '.' || c == '-');
     let mut numbers = version.split('.').map(|part| part.parse::<u32>().ok());
     let (Some(Some(major)), Some(Some(minor)), Some(_)) =
         (numbers.next(), numbers.next(), numbers.next())
     else {
-        return Err(wrong("not a release such as 4.3.1"));
+        return Err(invalid("is not a release such as 4.3.1"));
     };
-    if !plain {
-        return Err(wrong("not a release such as 4.3.1"));
+    if !is_plain {
+        return Err(invalid("is not a release such as 4.3.1"));
     }
     if (major, minor) < OLDEST {
-        return Err(wrong("too old: the lab starts 3.9 and newer"));
+        return Err(invalid("is too old; use 3.9 or newer"));
     }
     Ok(())
 }
 
-/// The directory with the jars of `version`.
+/// Returns the directory with the jars of `version`.
 pub(crate) fn libs(
     version: &str,
     progress: &mut dyn FnMut(&str),
@@ -51,7 +51,7 @@ fn fetch(
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
 ) -> Result<(), LabError> {
-    let wanted = maven::MavenRequest {
+    let request = maven::MavenRequest {
         what: format!("Apache Kafka {version}"),
         size: "45 MB",
         dependencies: vec![
@@ -60,7 +60,7 @@ fn fetch(
             ("org.apache.logging.log4j", "log4j-core", LOG4J),
         ],
     };
-    maven::fetch(&wanted, dir, progress, stop).map_err(|trouble| match trouble {
+    maven::fetch(&request, dir, progress, stop).map_err(|error| match error {
         maven::MavenError::Lab(error) => error,
         maven::MavenError::NotFound { artifact } => LabError::NoSuchVersion {
             version: version.to_owned(),
@@ -69,11 +69,11 @@ fn fetch(
     })
 }
 
-/// Oldest major and minor release that has been tried.
+/// Oldest tested major and minor release.
 const OLDEST: (u32, u32) = (3, 9);
-/// What the server itself logs through; it names the interface only.
+/// Version of the logging implementation; the server depends only on the interface.
 const LOG4J: &str = "2.25.4";
-/// Room that a fetch needs: the jars, and Maven's own copy.
+/// Disk space required for the download: the jars and Maven's own copy.
 const FETCH_BYTES: u64 = 200 << 20;
 
 #[cfg(test)]
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_that_cannot_be_a_release_are_refused() {
+    fn invalid_versions_are_rejected() {
         for good in ["4.3.1", "3.9.0", "4.4.0-rc1"] {
             check_version(good).unwrap();
         }

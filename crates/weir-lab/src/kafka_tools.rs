@@ -1,4 +1,4 @@
-//! Apache Kafka's own command-line tools, run as they are: to compare with, and to test with.
+//! Apache Kafka's own command-line tools, for comparisons and tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::error::LabError;
 use crate::host_tools;
 use crate::maven::{self, MavenError, MavenRequest};
 
-/// The tools of one release, as Java classes.
+/// The tools of one release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KafkaTools {
     java: PathBuf,
@@ -17,10 +17,11 @@ pub struct KafkaTools {
 }
 
 impl KafkaTools {
-    /// The tools of a release, resolved by Maven if they are not cached yet.
+    /// Returns the tools of a release, downloaded with Maven if they are not cached.
     ///
     /// # Errors
-    /// A missing or old `java`, a missing `mvn`, no network, no such release, or `stop` was set.
+    /// Fails if `java` is missing or too old, `mvn` is missing, the release does not exist, the
+    /// download fails, or `stop` is set.
     pub fn find(
         version: &str,
         progress: &mut dyn FnMut(&str),
@@ -37,8 +38,10 @@ impl KafkaTools {
         })
     }
 
-    /// A tool by its class, for example `org.apache.kafka.tools.ProducerPerformance`; its arguments
-    /// follow. What it logs is dropped.
+    /// Returns the command of a tool without arguments, by its Java class.
+    ///
+    /// An example is `org.apache.kafka.tools.ProducerPerformance`. Log output of the tool is
+    /// discarded.
     #[must_use]
     pub fn command(&self, class: &str) -> Command {
         let mut command = Command::new(&self.java);
@@ -57,7 +60,7 @@ fn fetch(
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
 ) -> Result<(), LabError> {
-    let wanted = MavenRequest {
+    let request = MavenRequest {
         what: format!("the tools of Apache Kafka {version}"),
         size: "60 MB",
         dependencies: vec![
@@ -65,7 +68,7 @@ fn fetch(
             ("org.slf4j", "slf4j-nop", SLF4J),
         ],
     };
-    maven::fetch(&wanted, dir, progress, stop).map_err(|trouble| match trouble {
+    maven::fetch(&request, dir, progress, stop).map_err(|error| match error {
         MavenError::Lab(error) => error,
         MavenError::NotFound { artifact } => LabError::NoSuchVersion {
             version: version.to_owned(),
@@ -74,9 +77,9 @@ fn fetch(
     })
 }
 
-/// As the tools name it; this one says nothing.
+/// Version of the logging interface of the tools; its no-op implementation discards all output.
 const SLF4J: &str = "1.7.36";
-/// Room that a fetch needs: the jars, and Maven's own copy.
+/// Disk space required for the download: the jars and Maven's own copy.
 const FETCH_BYTES: u64 = 200 << 20;
 
 #[cfg(test)]
@@ -84,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn perf_tools_run_and_say_what_they_take() {
+    fn performance_tools_print_help() {
         let stop = AtomicBool::new(false);
         let tools = KafkaTools::find(crate::KAFKA_VERSION, &mut |_| {}, &stop).unwrap();
         for (class, option) in [
@@ -93,9 +96,9 @@ mod tests {
         ] {
             let mut command = tools.command(&format!("org.apache.kafka.tools.{class}"));
             let output = command.arg("--help").output().unwrap();
-            let said = [output.stdout, output.stderr].concat();
-            let said = String::from_utf8_lossy(&said);
-            assert!(said.contains(option), "{class}: {said}");
+            let text = [output.stdout, output.stderr].concat();
+            let text = String::from_utf8_lossy(&text);
+            assert!(text.contains(option), "{class}: {text}");
         }
     }
 }

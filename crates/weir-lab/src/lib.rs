@@ -1,9 +1,8 @@
-//! Start, wait for and stop Apache Kafka brokers on this machine, and have client SDKs and drivers of
-//! Kafka client libraries at hand.
+//! Starts and stops Apache Kafka brokers on this machine, and installs client SDKs and tools.
 //!
-//! [`Lab`] is one small cluster (KRaft, 1 to 3 nodes) in one directory. It never measures and never
-//! speaks more Kafka than the one question "which brokers are there". Linux only: processes are
-//! told apart by `/proc`.
+//! [`Lab`] is one small cluster (KRaft, 1 to 3 nodes) in one directory. It takes no measurements,
+//! and its only Kafka request is the one for the list of brokers. Linux only: processes are
+//! identified with `/proc`.
 
 #![deny(missing_docs)]
 
@@ -13,12 +12,14 @@ mod class_archive;
 mod config;
 mod diagnose;
 mod disk;
+mod disk_space;
 pub mod error;
 pub mod host_tools;
 mod kafka;
 mod kafka_tools;
 mod lab;
 pub mod maven;
+mod port_owner;
 pub mod ports;
 mod process;
 mod ready;
@@ -33,5 +34,5 @@ pub use lab::{Broker, Lab, LabOptions, SecondListener};
 pub use state::LabState;
 pub use status::{BrokerStatus, DownReport, LabStatus, default_dir, down, status};
 
-/// The release of Apache Kafka that a lab starts unless told otherwise.
+/// Default release of Apache Kafka.
 pub const KAFKA_VERSION: &str = "4.3.1";

@@ -1,4 +1,4 @@
-//! Jars with all they depend on, through Maven.
+//! Downloads jars and their dependencies with Maven.
 
 use std::fs;
 use std::path::Path;
@@ -8,50 +8,50 @@ use std::sync::atomic::AtomicBool;
 use crate::error::LabError;
 use crate::host_tools;
 
-/// What Maven is to resolve.
+/// Jars to download.
 #[derive(Debug)]
 pub(crate) struct MavenRequest<'a> {
-    /// Its name for people.
+    /// Human-readable name.
     pub(crate) what: String,
-    /// About how much it is, for people.
+    /// Approximate size of the download, human-readable.
     pub(crate) size: &'static str,
-    /// Group, artifact and version; the first one's jar must be there afterwards.
+    /// Group, artifact and version. The jar of the first one must exist after the download.
     pub(crate) dependencies: Vec<(&'a str, &'a str, &'a str)>,
 }
 
-/// Why there are no jars.
+/// Errors of a download.
 #[derive(Debug)]
 pub(crate) enum MavenError {
-    /// The repository answers and does not have one of them.
+    /// Artifact that does not exist in the repository.
     NotFound {
-        /// As Maven names it.
+        /// Name of the artifact in Maven's output.
         artifact: String,
     },
-    /// Everything else.
+    /// Any other error.
     Lab(LabError),
 }
 
-/// Copies the jars to `dir/libs`.
+/// Downloads the jars to `dir/libs`.
 pub(crate) fn fetch(
-    wanted: &MavenRequest<'_>,
+    request: &MavenRequest<'_>,
     dir: &Path,
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
 ) -> Result<(), MavenError> {
-    let what = &wanted.what;
+    let what = &request.what;
     let missing = || LabError::MissingTool {
         tool: "mvn",
         looked: " in PATH".to_owned(),
-        purpose: format!("to fetch {what}, which is not cached yet"),
+        purpose: format!("to download {what}, which is not cached yet"),
         remedy: "install Maven (Debian, Ubuntu: apt install maven)",
     };
     let maven = host_tools::find("mvn").ok_or_else(|| MavenError::Lab(missing()))?;
     progress(&format!(
-        "fetching {what} through Maven (about {}, once)",
-        wanted.size
+        "downloading {what} with Maven (about {}, once)",
+        request.size
     ));
     let pom = dir.join("pom.xml");
-    fs::write(&pom, pom_text(&wanted.dependencies)).map_err(|error| {
+    fs::write(&pom, pom_text(&request.dependencies)).map_err(|error| {
         MavenError::Lab(LabError::io(format!("write {}", pom.display()), error))
     })?;
     let mut command = Command::new(&maven);
@@ -62,36 +62,37 @@ pub(crate) fn fetch(
         .arg("-DincludeScope=runtime")
         .arg(format!("-DoutputDirectory={}", dir.join("libs").display()))
         .current_dir(dir);
-    let (status, said) = host_tools::run(&mut command, "fetching jars through Maven", stop)
+    let (status, output) = host_tools::run(&mut command, "downloading jars with Maven", stop)
         .map_err(MavenError::Lab)?;
-    let (_, artifact, version) = wanted.dependencies[0];
+    let (_, artifact, version) = request.dependencies[0];
     let jar = dir.join(format!("libs/{artifact}-{version}.jar"));
     if status.success() && jar.is_file() {
         return Ok(());
     }
-    Err(trouble(what, &said))
+    Err(maven_error(what, &output))
 }
 
-/// The line of Maven's output that matters; newer releases spread it over several.
-pub fn relevant_line(said: &str) -> &str {
+/// Returns the line of Maven's output that describes the error.
+pub fn relevant_line(output: &str) -> &str {
     let errors = || {
-        said.lines()
+        output
+            .lines()
             .filter_map(|line| line.split_once("[ERROR]").map(|(_, rest)| rest.trim()))
     };
-    let telling = errors().find_map(|line| {
-        let start = TELLING.iter().find_map(|mark| line.find(mark))?;
+    let reason = errors().find_map(|line| {
+        let start = REASON_STARTS.iter().find_map(|mark| line.find(mark))?;
         Some(&line[start..])
     });
-    let line = telling
+    let line = reason
         .or_else(|| errors().find(|line| line.contains(".java:")))
         .or_else(|| errors().next())
-        .or_else(|| said.lines().find(|line| !line.trim().is_empty()))
-        .unwrap_or("Maven ended without a word");
+        .or_else(|| output.lines().find(|line| !line.trim().is_empty()))
+        .unwrap_or("Maven printed no error");
     line.split(" -> [Help").next().unwrap_or(line)
 }
 
-fn trouble(what: &str, said: &str) -> MavenError {
-    let line = relevant_line(said);
+fn maven_error(what: &str, output: &str) -> MavenError {
+    let line = relevant_line(output);
     if let Some(artifact) = line.strip_prefix(NOT_FOUND) {
         return MavenError::NotFound {
             artifact: artifact.to_owned(),
@@ -103,7 +104,7 @@ fn trouble(what: &str, said: &str) -> MavenError {
     })
 }
 
-/// A project that depends on what is wanted, and is thrown away.
+/// Returns a temporary project that depends on the requested jars.
 fn pom_text(dependencies: &[(&str, &str, &str)]) -> String {
     let mut lines = String::new();
     for (group, artifact, version) in dependencies {
@@ -123,20 +124,20 @@ fn pom_text(dependencies: &[(&str, &str, &str)]) -> String {
 const COPY_DEPENDENCIES: &str =
     "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
 const NOT_FOUND: &str = "Could not find artifact ";
-/// Where Maven's reason begins; what comes before only says which plugin or dependency it was.
-const TELLING: [&str; 3] = [NOT_FOUND, "Could not transfer", "Cannot access"];
+/// Starts of the reason in Maven's error lines; the text before names the plugin or dependency.
+const REASON_STARTS: [&str; 3] = [NOT_FOUND, "Could not transfer", "Cannot access"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_artifact_is_told_apart() {
-        let said = "[ERROR] Failed to execute goal on project kafka: Could not resolve \
+    fn missing_artifact_is_detected() {
+        let output = "[ERROR] Failed to execute goal on project kafka: Could not resolve \
                     dependencies: Could not find artifact org.apache.kafka:kafka_2.13:jar:9.9.9 \
                     in central (somewhere) -> [Help 1]\n[ERROR] more\n";
-        let MavenError::NotFound { artifact } = trouble("Apache Kafka 9.9.9", said) else {
-            panic!("not told apart");
+        let MavenError::NotFound { artifact } = maven_error("Apache Kafka 9.9.9", output) else {
+            panic!("not detected as a missing artifact");
         };
         assert!(
             artifact.starts_with("org.apache.kafka:kafka_2.13:jar:9.9.9"),
@@ -146,20 +147,20 @@ mod tests {
     }
 
     #[test]
-    fn an_unreachable_repository_keeps_the_line_that_says_so() {
+    fn unreachable_repository_is_reported() {
         let in_one_line = "[WARNING] odd\n[ERROR] Plugin x could not be resolved: Could not \
                            transfer artifact y: Connection refused -> [Help 1]\n";
         let in_several = "[ERROR] Plugin x could not be resolved:\n[ERROR] \tThe following \
                           artifacts could not be resolved: x (absent): Could not transfer \
                           artifact y: Connection refused\n[ERROR] -> [Help 1]\n";
-        for said in [in_one_line, in_several] {
-            let MavenError::Lab(error) = trouble("Apache Kafka 4.3.1", said) else {
-                panic!("taken for a missing artifact");
+        for output in [in_one_line, in_several] {
+            let MavenError::Lab(error) = maven_error("Apache Kafka 4.3.1", output) else {
+                panic!("reported as a missing artifact");
             };
             assert!(matches!(error, LabError::Fetch { .. }), "{error}");
             let text = error.to_string();
             assert!(
-                text.contains("fetched: Could not transfer artifact y: Connection refused;"),
+                text.contains("downloaded: Could not transfer artifact y: Connection refused;"),
                 "{text}"
             );
         }

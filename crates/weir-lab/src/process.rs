@@ -1,4 +1,4 @@
-//! One process told apart from a later one with the same id: by its start time.
+//! Processes of this machine, identified by id and start time.
 
 use std::fs;
 use std::thread;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
-/// A process of this boot of the machine.
+/// A process since the last boot. A later process with the same id has another start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProcessIdentity {
     pub(crate) pid: u32,
@@ -16,38 +16,38 @@ pub(crate) struct ProcessIdentity {
 }
 
 impl ProcessIdentity {
-    /// The process that has this id now, if there is one.
+    /// Returns the process that currently has this id.
     pub(crate) fn of(pid: u32) -> Option<Self> {
         let start_ticks = stat(pid)?.start_ticks;
         Some(Self { pid, start_ticks })
     }
 
-    /// Whether this very process still runs; one that only waits to be reaped does not.
+    /// Returns `true` if this process is running. A process that waits to be reaped is not.
     pub(crate) fn is_alive(&self) -> bool {
         stat(self.pid).is_some_and(|stat| {
-            // The first thread ends before the others, which still hold files and ports.
+            // The first thread may end before the others, which still use files and ports.
             let ended = "ZX".contains(stat.state) && stat.threads <= 1;
             stat.start_ticks == self.start_ticks && !ended
         })
     }
 
-    /// Asks the process to end.
+    /// Sends SIGTERM.
     pub(crate) fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Ends the process without asking.
+    /// Sends SIGKILL.
     pub(crate) fn kill(&self) {
         self.signal(Signal::KILL);
     }
 
-    /// Waits until the process is gone; false when `deadline` passes first.
+    /// Waits until the process has ended. Returns `false` if `deadline` passes first.
     pub(crate) fn wait_exited(&self, deadline: Instant) -> bool {
         while self.is_alive() {
             if Instant::now() >= deadline {
                 return false;
             }
-            thread::sleep(POLL);
+            thread::sleep(POLL_INTERVAL);
         }
         true
     }
@@ -64,13 +64,13 @@ impl ProcessIdentity {
     }
 }
 
-/// Names this boot of the machine: start times of another boot mean nothing.
+/// Returns the id of the current boot. Start times of other boots cannot be compared.
 pub(crate) fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .map_or_else(|_| String::new(), |id| id.trim().to_owned())
 }
 
-/// The soft limit of open files of a process.
+/// Returns the soft limit of open files of a process.
 pub(crate) fn open_files_max(pid: u32) -> Option<u64> {
     let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
     let line = limits
@@ -80,7 +80,7 @@ pub(crate) fn open_files_max(pid: u32) -> Option<u64> {
     Some(soft.parse().unwrap_or(u64::MAX))
 }
 
-/// What `/proc/<pid>/stat` says of a process.
+/// Values of `/proc/<pid>/stat`.
 struct Stat {
     state: char,
     threads: u32,
@@ -89,7 +89,7 @@ struct Stat {
 
 fn stat(pid: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may itself have spaces and parentheses; the last one closes it.
+    // The name in parentheses may contain spaces and parentheses; the last one closes it.
     let (_, rest) = text.rsplit_once(") ")?;
     let mut columns = rest.split_ascii_whitespace();
     // Columns 3, 20 and 22 of the line.
@@ -100,8 +100,8 @@ fn stat(pid: u32) -> Option<Stat> {
     })
 }
 
-/// Interval at which a condition of another process is looked at.
-pub(crate) const POLL: Duration = Duration::from_millis(20);
+/// Interval at which conditions of other processes are polled.
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {
@@ -109,7 +109,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn a_recycled_pid_is_not_the_same_process() {
+    fn reused_pid_is_another_process() {
         let own = ProcessIdentity::of(std::process::id()).unwrap();
         assert!(own.is_alive());
         let other = ProcessIdentity {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_not_reaped_counts_as_gone() {
+    fn unreaped_process_counts_as_ended() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let identity = ProcessIdentity::of(child.id()).unwrap();
         identity.terminate();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn own_limit_of_open_files_is_readable() {
+    fn open_files_limit_is_readable() {
         assert!(open_files_max(std::process::id()).unwrap() > 0);
     }
 }

@@ -1,4 +1,4 @@
-//! The official Lightstreamer client SDKs, unmodified, installed once into the per-user cache.
+//! The official, unmodified Lightstreamer client SDKs, installed once into the per-user cache.
 
 mod java;
 mod node;
@@ -22,5 +22,5 @@ fn write(path: &Path, text: &str) -> Result<(), LabError> {
     fs::write(path, text).map_err(|error| LabError::io(format!("write {}", path.display()), error))
 }
 
-/// Room for one SDK; the largest one takes 40 MB.
+/// Disk space required for one SDK; the largest one takes 40 MB.
 const INSTALL_BYTES: u64 = 100 << 20;

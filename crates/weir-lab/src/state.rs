@@ -1,4 +1,4 @@
-//! `lab.json`: what a lab's directory says about the lab, for commands that come later.
+//! `lab.json`: the state of a lab in its directory, for later commands.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -10,17 +10,17 @@ use crate::config::NodePorts;
 use crate::error::LabError;
 use crate::process::{self, ProcessIdentity};
 
-/// How far a lab is.
+/// Phases of a lab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LabPhase {
-    /// A command is starting it; if that command is gone, so are its brokers, or soon will be.
+    /// Being started by a command. If that command has ended, its brokers end as well.
     Starting,
-    /// It answered, and nobody has stopped it since.
+    /// Started successfully and not stopped.
     Running,
-    /// It was stopped and its data kept.
+    /// Stopped, with its data kept.
     Stopped,
-    /// It did not start; only its logs are left.
+    /// Not started because of an error; only logs are left.
     Failed,
 }
 
@@ -35,7 +35,7 @@ pub struct LabState {
     pub(crate) heap_mb: u32,
     pub(crate) detached: bool,
     pub(crate) properties: Vec<(String, String)>,
-    /// Absent in files of older builds.
+    /// Missing in files of older builds.
     #[serde(default)]
     pub(crate) jvm_arguments: Vec<String>,
     pub(crate) boot_id: String,
@@ -63,7 +63,7 @@ impl LabNode {
 }
 
 impl LabState {
-    /// Reads the state of the lab in `dir`; `None` when there is no lab.
+    /// Reads the state of the lab in `dir`; `None` if there is no lab.
     pub(crate) fn load(dir: &Path) -> Result<Option<Self>, LabError> {
         let path = state_file(dir);
         let text = match fs::read_to_string(&path) {
@@ -71,18 +71,20 @@ impl LabState {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(LabError::io(format!("read {}", path.display()), error)),
         };
-        let bad = |detail| LabError::BadState {
+        let invalid = |detail| LabError::BadState {
             path: path.clone(),
             detail,
         };
-        let state: Self = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
+        let state: Self =
+            serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))?;
         if state.schema != SCHEMA {
-            return Err(bad(format!("schema {} is not {SCHEMA}", state.schema)));
+            let schema = state.schema;
+            return Err(invalid(format!("has schema {schema}, expected {SCHEMA}")));
         }
         Ok(Some(state))
     }
 
-    /// Writes the state in one step: a reader sees the old or the new one.
+    /// Writes the state atomically: readers see either the old or the new state.
     pub(crate) fn save(&self, dir: &Path) -> Result<(), LabError> {
         let path = state_file(dir);
         let fresh = dir.join("lab.json.new");
@@ -93,13 +95,13 @@ impl LabState {
             .map_err(|error| LabError::file(dir, error))
     }
 
-    /// The process of `node`, if it still runs.
+    /// Returns the process of `node` if it is still running.
     pub(crate) fn running(&self, node: &LabNode) -> Option<ProcessIdentity> {
         node.process
             .filter(|process| self.boot_id == process::boot_id() && process.is_alive())
     }
 
-    /// Addresses for clients, `host:port` with commas.
+    /// Returns the bootstrap servers, `host:port` separated by commas.
     pub(crate) fn bootstrap(&self) -> String {
         let addresses: Vec<_> = self
             .nodes
@@ -110,17 +112,17 @@ impl LabState {
     }
 }
 
-/// Where everything of one node lies.
+/// Returns the directory of a node.
 pub(crate) fn node_dir(dir: &Path, node_id: i32) -> PathBuf {
     dir.join(format!("node-{node_id}"))
 }
 
-/// Where a node keeps its records.
+/// Returns the directory of a node's records.
 pub(crate) fn data_dir(dir: &Path, node_id: i32) -> PathBuf {
     node_dir(dir, node_id).join("data")
 }
 
-/// Where a node logs.
+/// Returns the directory of a node's logs.
 pub(crate) fn log_dir(dir: &Path, node_id: i32) -> PathBuf {
     node_dir(dir, node_id).join("logs")
 }

@@ -1,4 +1,4 @@
-//! A lab looked at and stopped from outside: by its directory.
+//! Status and stop of a lab by its directory, from another process.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -14,63 +14,66 @@ use crate::process;
 use crate::ready;
 use crate::state::{self, LabPhase, LabState};
 
-/// What is known of the lab in a directory.
+/// Status of the lab in a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LabStatus {
-    /// Its directory.
+    /// Directory of the lab.
     pub dir: PathBuf,
-    /// `none`, `starting`, `running`, `incomplete` (some or all brokers are gone or do not
-    /// answer), `stopped` (data kept) or `failed` (did not start, logs kept).
+    /// State of the lab.
+    ///
+    /// `none`, `starting`, `running`, `incomplete` (some or all brokers are not running or do not
+    /// respond), `stopped` (data kept) or `failed` (did not start, logs kept).
     pub state: &'static str,
-    /// Release of Apache Kafka, empty when there is no lab.
+    /// Release of Apache Kafka, empty if there is no lab.
     pub kafka_version: String,
-    /// `host:port` of every broker, with commas.
+    /// Bootstrap servers, `host:port` separated by commas.
     pub bootstrap: String,
-    /// When it was started; 0 when it does not run.
+    /// Start time in milliseconds since 1970; 0 if the lab is not running.
     pub started_unix_ms: u64,
-    /// Seconds since then.
+    /// Seconds since the start.
     pub uptime_seconds: u64,
-    /// Largest heap of each broker.
+    /// Maximum heap of each broker in MB.
     pub heap_mb: u32,
-    /// Client connections that the descriptor limit of each broker allows; 0 when none runs.
+    /// Client connections that the file descriptor limit of each broker allows; 0 if none is
+    /// running.
     pub clients_max: u64,
-    /// Room on its disk.
+    /// Free space on the disk of the directory.
     pub disk_free_bytes: u64,
-    /// Its brokers.
+    /// Status of the brokers.
     pub brokers: Vec<BrokerStatus>,
 }
 
-/// What is known of one broker.
+/// Status of one broker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BrokerStatus {
     /// Node id.
     pub node_id: i32,
-    /// Its process, if it runs.
+    /// Process id, if the broker is running.
     pub pid: Option<u32>,
     /// Port for clients.
     pub port: u16,
     /// Port for the other controllers.
     pub controller_port: u16,
-    /// Whether it answers and knows all brokers of the lab.
-    pub answers: bool,
-    /// Why it is not there, as far as its log tells; empty when it is.
-    pub trouble: String,
-    /// Directory of its logs.
+    /// `true` if the broker responds and lists all brokers of the lab.
+    pub ready: bool,
+    /// Reason why the broker is not ready, from its log; empty if it is ready.
+    pub problem: String,
+    /// Directory of the logs.
     pub logs: PathBuf,
 }
 
 impl LabStatus {
-    /// Whether every broker runs and answers.
+    /// Returns `true` if all brokers are running and ready.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.state == "running"
     }
 }
 
-/// Looks at the lab in `dir` (`None`: the per-user one).
+/// Returns the status of the lab in `dir` (`None`: the per-user lab).
 ///
 /// # Errors
-/// When its state file cannot be read.
+/// Fails if the state file cannot be read.
 pub fn status(dir: Option<&Path>) -> Result<LabStatus, LabError> {
     let dir = lab_dir(dir)?;
     let Some(state) = LabState::load(&dir)? else {
@@ -81,16 +84,16 @@ pub fn status(dir: Option<&Path>) -> Result<LabStatus, LabError> {
         .iter()
         .map(|node| broker_status(&dir, &state, node))
         .collect();
-    let all_answer = brokers.iter().all(|broker| broker.answers);
+    let all_ready = brokers.iter().all(|broker| broker.ready);
     let name = match state.phase {
         LabPhase::Starting => "starting",
-        LabPhase::Running if all_answer => "running",
+        LabPhase::Running if all_ready => "running",
         LabPhase::Running => "incomplete",
         LabPhase::Stopped => "stopped",
         LabPhase::Failed => "failed",
     };
-    let lives = matches!(state.phase, LabPhase::Starting | LabPhase::Running);
-    let started_unix_ms = if lives { state.started_unix_ms } else { 0 };
+    let is_up = matches!(state.phase, LabPhase::Starting | LabPhase::Running);
+    let started_unix_ms = if is_up { state.started_unix_ms } else { 0 };
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or(Duration::ZERO);
@@ -103,7 +106,7 @@ pub fn status(dir: Option<&Path>) -> Result<LabStatus, LabError> {
         disk_free_bytes: disk::free_bytes(&dir).unwrap_or(0),
         kafka_version: state.kafka_version,
         started_unix_ms,
-        uptime_seconds: if lives { uptime.as_secs() } else { 0 },
+        uptime_seconds: if is_up { uptime.as_secs() } else { 0 },
         heap_mb: state.heap_mb,
         brokers,
         dir,
@@ -130,17 +133,17 @@ impl LabStatus {
 fn broker_status(dir: &Path, state: &LabState, node: &state::LabNode) -> BrokerStatus {
     let process = state.running(node);
     let listed = process.and_then(|_| ready::listed_brokers(state.host, node.port).ok());
-    let answers = listed.is_some_and(|listed| listed.len() == state.nodes.len());
-    let trouble = match (state.phase, process) {
-        (LabPhase::Running | LabPhase::Starting, Some(_)) if !answers => {
-            "does not answer".to_owned()
+    let ready = listed.is_some_and(|listed| listed.len() == state.nodes.len());
+    let problem = match (state.phase, process) {
+        (LabPhase::Running | LabPhase::Starting, Some(_)) if !ready => {
+            "does not respond".to_owned()
         }
         (LabPhase::Running, None) if diagnose::disk_was_full(dir, node.node_id) => {
-            "ended: the disk was full".to_owned()
+            "exited: the disk was full".to_owned()
         }
         (LabPhase::Running, None) => {
-            let (words, _) = diagnose::last_words(dir, node.node_id);
-            format!("ended: {words}")
+            let (log_tail, _) = diagnose::log_tail(dir, node.node_id);
+            format!("exited: {log_tail}")
         }
         _ => String::new(),
     };
@@ -149,29 +152,29 @@ fn broker_status(dir: &Path, state: &LabState, node: &state::LabNode) -> BrokerS
         pid: process.map(|process| process.pid),
         port: node.port,
         controller_port: node.controller_port,
-        answers,
-        trouble,
+        ready,
+        problem,
         logs: state::log_dir(dir, node.node_id),
     }
 }
 
-/// What [`down`] did.
+/// Result of [`down`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DownReport {
-    /// The lab's directory.
+    /// Directory of the lab.
     pub dir: PathBuf,
-    /// Brokers that ran and were stopped.
+    /// Node ids of the stopped brokers.
     pub stopped: Vec<i32>,
-    /// Whether there was a lab, running or not.
-    pub was_there: bool,
-    /// Whether its data is still there.
-    pub data_kept: bool,
+    /// `true` if there was a lab, running or not.
+    pub found: bool,
+    /// `true` if the data of the lab was removed.
+    pub data_removed: bool,
 }
 
-/// Stops the lab in `dir` (`None`: the per-user one) and removes its data unless `keep_data`.
+/// Stops the lab in `dir` (`None`: the per-user lab). Removes its data unless `keep_data` is set.
 ///
 /// # Errors
-/// When another command works on the lab, or a broker cannot be ended.
+/// Fails if another command uses the lab, or a broker does not end.
 pub fn down(
     dir: Option<&Path>,
     keep_data: bool,
@@ -181,14 +184,14 @@ pub fn down(
     let mut report = DownReport {
         dir: dir.clone(),
         stopped: Vec::new(),
-        was_there: false,
-        data_kept: false,
+        found: false,
+        data_removed: false,
     };
     if LabState::load(&dir)?.is_none() {
         return Ok(report);
     }
     let _lock = lock(&dir)?;
-    // Again, under the lock: a command that was starting it may have ended in between.
+    // Load again with the lock: a command that was starting the lab may have ended in between.
     let Some(mut state) = LabState::load(&dir)? else {
         return Ok(report);
     };
@@ -202,38 +205,39 @@ pub fn down(
     }
     stop_all(
         running.iter_mut().map(|(id, process)| (*id, process)),
-        GRACE,
+        STOP_TIMEOUT,
     )?;
     report.stopped = running.iter().map(|(id, _)| *id).collect();
-    report.was_there = true;
-    report.data_kept = keep_data && !matches!(state.phase, LabPhase::Starting | LabPhase::Failed);
-    clear(&dir, &mut state, report.data_kept)?;
+    report.found = true;
+    let keep_data = keep_data && !matches!(state.phase, LabPhase::Starting | LabPhase::Failed);
+    clear(&dir, &mut state, keep_data)?;
+    report.data_removed = !keep_data;
     Ok(report)
 }
 
-/// Ends all `brokers` together; those that have not ended after `grace` are killed.
+/// Stops all `brokers` at the same time; those that run after `timeout` are killed.
 pub(crate) fn stop_all<'a>(
     brokers: impl Iterator<Item = (i32, &'a mut BrokerProcess)>,
-    grace: Duration,
+    timeout: Duration,
 ) -> Result<(), LabError> {
     let brokers: Vec<_> = brokers.collect();
     for (_, process) in &brokers {
         process.terminate();
     }
-    let deadline = Instant::now() + grace;
-    let mut left = None;
+    let deadline = Instant::now() + timeout;
+    let mut still_running = None;
     for (node_id, process) in brokers {
         if !process.wait_or_kill(deadline) {
-            left = left.or(Some(LabError::StillRunning {
+            still_running = still_running.or(Some(LabError::StillRunning {
                 node_id,
                 pid: process.identity.pid,
             }));
         }
     }
-    left.map_or(Ok(()), Err)
+    still_running.map_or(Ok(()), Err)
 }
 
-/// Leaves a stopped lab's directory as it should be: with data and state, or with nothing of ours.
+/// Cleans the directory of a stopped lab: keeps data and state, or removes all files of the lab.
 pub(crate) fn clear(dir: &Path, state: &mut LabState, keep_data: bool) -> Result<(), LabError> {
     for node in &mut state.nodes {
         node.process = None;
@@ -251,45 +255,46 @@ pub(crate) fn clear(dir: &Path, state: &mut LabState, keep_data: bool) -> Result
     remove_if_unused(dir)
 }
 
-/// Removes the directory of a lab that is not there (any more), but nothing of somebody else.
+/// Removes the directory if it contains no lab and no other files.
 pub(crate) fn remove_if_unused(dir: &Path) -> Result<(), LabError> {
     if LabState::load(dir)?.is_none() {
         disk::remove(&dir.join(LOCK_FILE))?;
-        // Stays when there is something else in it.
+        // Fails if the directory contains other files, which must stay.
         let _ = std::fs::remove_dir(dir);
     }
     Ok(())
 }
 
-/// The lock that a command holds while it changes the lab in `dir`; waits for another command
-/// that is just stopping the lab. `None` when the directory is gone.
+/// Locks the lab in `dir` for changes; waits for another command that is stopping the lab.
+///
+/// Returns `None` if the directory does not exist.
 pub(crate) fn lock_when_free(dir: &Path) -> Option<std::fs::File> {
-    let deadline = Instant::now() + 2 * GRACE;
+    let deadline = Instant::now() + 2 * STOP_TIMEOUT;
     while dir.is_dir() && Instant::now() < deadline {
         if let Ok(lock) = lock(dir) {
             return Some(lock);
         }
-        std::thread::sleep(process::POLL);
+        std::thread::sleep(process::POLL_INTERVAL);
     }
     None
 }
 
-/// The lock that a command holds while it changes the lab in `dir`.
+/// Locks the lab in `dir` for changes. Fails if another command has the lock.
 pub(crate) fn lock(dir: &Path) -> Result<std::fs::File, LabError> {
     cache::try_lock(&dir.join(LOCK_FILE))?.ok_or_else(|| LabError::Busy {
         dir: dir.to_owned(),
     })
 }
 
-/// The per-user directory of a lab that outlives its command.
+/// Returns the per-user directory of a lab that outlives its command.
 ///
 /// # Errors
-/// When neither `XDG_STATE_HOME` nor `HOME` says where that is.
+/// Fails if neither `XDG_STATE_HOME` nor `HOME` is an absolute path.
 pub fn default_dir() -> Result<PathBuf, LabError> {
     Ok(disk::state_dir()?.join("lab"))
 }
 
-/// `dir`, or the per-user lab directory.
+/// Returns `dir` as an absolute path, or the per-user lab directory.
 pub(crate) fn lab_dir(dir: Option<&Path>) -> Result<PathBuf, LabError> {
     match dir {
         Some(dir) => std::path::absolute(dir).map_err(|error| LabError::Directory {
@@ -300,16 +305,16 @@ pub(crate) fn lab_dir(dir: Option<&Path>) -> Result<PathBuf, LabError> {
     }
 }
 
-/// Connections that a broker's descriptor limit leaves after its own files.
+/// Returns the number of client connections that the file descriptor limit of a broker allows.
 pub(crate) fn clients_max(pid: u32) -> u64 {
     process::open_files_max(pid)
         .unwrap_or(0)
         .saturating_sub(OWN_DESCRIPTORS)
 }
 
-/// Time for an orderly stop; a broker alone takes about a second.
-pub(crate) const GRACE: Duration = Duration::from_secs(20);
-/// Jars, sockets among brokers, and the files of some hundred partitions.
+/// Timeout of a graceful shutdown; a single broker takes about a second.
+pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+/// File descriptors of a broker for jars, other brokers, and the files of some hundred partitions.
 const OWN_DESCRIPTORS: u64 = 600;
-/// Held by the command that changes a lab.
+/// Lock file of the command that changes a lab.
 pub(crate) const LOCK_FILE: &str = "lab.lock";

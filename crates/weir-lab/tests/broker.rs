@@ -1,4 +1,4 @@
-//! Real brokers: one node, three nodes, and what becomes of a lab whose broker was killed.
+//! Labs with real brokers: one node, three nodes, and recovery after a killed broker.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 use weir_lab::{Lab, LabError, LabOptions};
 
-/// Small and patient: tests share the machine with others.
+/// Small heap and long timeout, because tests share the machine.
 fn options() -> LabOptions {
     LabOptions {
         heap_mb: 256,
         ready_within: Duration::from_secs(180),
-        // Half the start-up time; these brokers have no load to get fast for.
+        // Halves the start-up time; these brokers have no load.
         jvm_arguments: vec!["-XX:TieredStopAtLevel=1".to_owned()],
         ..LabOptions::default()
     }
@@ -43,7 +43,7 @@ fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 #[test]
-fn one_broker_in_a_temporary_directory() {
+fn temporary_lab_is_removed_with_its_value() {
     let (mut lab, lines) = up(&options());
     let dir = lab.dir().to_owned();
     let pid = lab.brokers()[0].pid;
@@ -67,7 +67,7 @@ fn one_broker_in_a_temporary_directory() {
 }
 
 #[test]
-fn three_brokers_and_one_of_them_restarted() {
+fn broker_of_three_is_restarted() {
     let (mut lab, _) = up(&LabOptions {
         brokers: 3,
         ..options()
@@ -95,12 +95,15 @@ fn three_brokers_and_one_of_them_restarted() {
     let pids: Vec<_> = lab.brokers().iter().map(|broker| broker.pid).collect();
     let dir = lab.dir().to_owned();
     drop(lab);
-    assert!(!pids.into_iter().any(process_exists), "a dropped lab ends");
+    assert!(
+        !pids.into_iter().any(process_exists),
+        "brokers must end with the dropped lab"
+    );
     assert!(!dir.exists());
 }
 
 #[test]
-fn a_killed_broker_shows_and_its_rest_is_cleared() {
+fn killed_broker_is_detected_and_cleaned_up() {
     let scratch = tempfile::tempdir().unwrap();
     let options = LabOptions {
         dir: Some(scratch.path().join("lab")),
@@ -111,7 +114,10 @@ fn a_killed_broker_shows_and_its_rest_is_cleared() {
     let (first, _) = up(&options);
     let pid = first.brokers()[0].pid;
     drop(first);
-    assert!(process_exists(pid), "a detached broker outlives the value");
+    assert!(
+        process_exists(pid),
+        "a detached broker must outlive its lab value"
+    );
 
     let (second, _) = up(&options);
     assert!(second.was_running());
@@ -119,28 +125,31 @@ fn a_killed_broker_shows_and_its_rest_is_cleared() {
     drop(second);
 
     kill(pid);
-    // A dying process stops answering a little before it is gone.
-    eventually("status notices", || {
+    // A killed process stops responding shortly before it ends.
+    eventually("status reports the killed broker", || {
         weir_lab::status(dir).unwrap().brokers[0].pid.is_none()
     });
     let status = weir_lab::status(dir).unwrap();
     assert_eq!(status.state, "incomplete");
-    assert!(status.brokers[0].trouble.starts_with("ended"), "{status:?}");
+    assert!(
+        status.brokers[0].problem.starts_with("exited"),
+        "{status:?}"
+    );
 
     let (third, lines) = up(&options);
     assert!(!third.was_running());
     assert!(
         lines
             .iter()
-            .any(|line| line.contains("not shut down in order")),
+            .any(|line| line.contains("not shut down cleanly")),
         "{lines:?}"
     );
     let report = weir_lab::down(dir, true, &mut |_| ()).unwrap();
     assert_eq!(report.stopped, [1]);
-    assert!(report.data_kept);
+    assert!(!report.data_removed);
     drop(third);
 
-    // Kept data comes back with the next start, and is refused to another number of brokers.
+    // The next start uses the kept data; another number of brokers is rejected.
     assert_eq!(weir_lab::status(dir).unwrap().state, "stopped");
     let other = LabOptions {
         brokers: 2,
@@ -148,7 +157,7 @@ fn a_killed_broker_shows_and_its_rest_is_cleared() {
     };
     let error = Lab::up(&other, &mut |_| (), &AtomicBool::new(false)).unwrap_err();
     assert!(
-        error.to_string().contains("kept data of 1 broker"),
+        error.to_string().contains("contains data of 1 broker"),
         "{error}"
     );
     let marker = scratch.path().join("lab/node-1/data/marker");

@@ -1,4 +1,4 @@
-//! The SDKs install and load.
+//! Installation and loading of the client SDKs.
 
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use weir_lab::sdk;
 
 #[test]
-fn the_node_sdk_loads() {
+fn node_sdk_loads() {
     let sdk = sdk::node(&mut |_| (), &AtomicBool::new(false)).unwrap();
     let program = "const {LightstreamerClient} = require('lightstreamer-client-node'); \
                    console.log(LightstreamerClient.LIB_VERSION)";
@@ -15,27 +15,27 @@ fn the_node_sdk_loads() {
         .env("NODE_PATH", sdk.modules())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.starts_with(sdk::NODE_SDK_VERSION), "{output:?}");
+    let version = String::from_utf8_lossy(&output.stdout);
+    assert!(version.starts_with(sdk::NODE_SDK_VERSION), "{output:?}");
 }
 
 #[test]
-fn the_python_sdk_loads() {
+fn python_sdk_loads() {
     let sdk = sdk::python(&mut |_| (), &AtomicBool::new(false)).unwrap();
     let program = "from lightstreamer.client import LightstreamerClient as c; print(c.LIB_VERSION)";
     let output = Command::new(&sdk.python_bin)
         .args(["-c", program])
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.starts_with(sdk::PYTHON_SDK_VERSION), "{output:?}");
+    let version = String::from_utf8_lossy(&output.stdout);
+    assert!(version.starts_with(sdk::PYTHON_SDK_VERSION), "{output:?}");
 }
 
 #[test]
-fn the_java_sdk_loads() {
+fn java_sdk_loads() {
     let sdk = sdk::java(&mut |_| (), &AtomicBool::new(false)).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("Version.java");
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("Version.java");
     let text = "class Version { public static void main(String[] args) { \
                 System.out.println(com.lightstreamer.client.LightstreamerClient.LIB_VERSION); } }";
     std::fs::write(&program, text).unwrap();
@@ -44,19 +44,19 @@ fn the_java_sdk_loads() {
         .arg(&program)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.starts_with(sdk::JAVA_SDK_VERSION), "{output:?}");
+    let version = String::from_utf8_lossy(&output.stdout);
+    assert!(version.starts_with(sdk::JAVA_SDK_VERSION), "{output:?}");
 }
 
 #[test]
-fn the_web_sdk_is_there() {
-    // Any program will do: whether there is a browser is another question.
+fn web_sdk_is_installed() {
+    // Any program serves as the browser, which is not started here.
     let program = std::env::current_exe().unwrap();
     let sdk = sdk::web(program, &mut |_| (), &AtomicBool::new(false)).unwrap();
     let package = sdk.modules().join("lightstreamer-client-web/package.json");
     let package: serde_json::Value =
         serde_json::from_slice(&std::fs::read(package).unwrap()).unwrap();
-    // It has a build date behind it.
+    // The version is followed by a build date.
     let version = package["version"].as_str().unwrap();
     assert!(version.starts_with(sdk::WEB_SDK_VERSION), "{version}");
     let output = Command::new(&sdk.node_bin)
@@ -68,13 +68,13 @@ fn the_web_sdk_is_there() {
 }
 
 #[test]
-fn a_browser_is_the_one_named() {
+fn browser_variable_is_used() {
     if std::env::var_os("WEIR_CHROMIUM").is_some() {
         sdk::browser().unwrap();
     }
 }
 
-/// Runs one test of this file in an environment where it must fail, and returns what it said.
+/// Runs one test of this file in an environment where it must fail, and returns its output.
 fn failing(test: &str, environment: &[(&str, &str)]) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
@@ -89,24 +89,24 @@ fn failing(test: &str, environment: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn missing_programs_are_named() {
+fn missing_programs_are_reported_by_name() {
     let empty = tempfile::tempdir().unwrap();
     let path = empty.path().to_str().unwrap();
-    let node = failing("the_node_sdk_loads", &[("PATH", path)]);
+    let node = failing("node_sdk_loads", &[("PATH", path)]);
     assert!(node.contains("tool: \"node\""), "{node}");
-    let python = failing("the_python_sdk_loads", &[("PATH", path)]);
+    let python = failing("python_sdk_loads", &[("PATH", path)]);
     assert!(python.contains("tool: \"python3\""), "{python}");
-    let java = failing("the_java_sdk_loads", &[("PATH", path), ("JAVA_HOME", "")]);
+    let java = failing("java_sdk_loads", &[("PATH", path), ("JAVA_HOME", "")]);
     assert!(java.contains("tool: \"java\""), "{java}");
-    let browser = failing("a_browser_is_the_one_named", &[("WEIR_CHROMIUM", path)]);
+    let browser = failing("browser_variable_is_used", &[("WEIR_CHROMIUM", path)]);
     assert!(browser.contains("at WEIR_CHROMIUM"), "{browser}");
 }
 
 #[test]
-fn an_empty_cache_without_network_is_named() {
+fn failed_downloads_are_reported() {
     let cache = tempfile::tempdir().unwrap();
     let cache_home = cache.path().to_str().unwrap();
-    // Where nobody listens: the package tools get a refused connection at once.
+    // A closed port: the package tools immediately get a refused connection.
     let nowhere = "http://127.0.0.1:9/";
     let common = [
         ("XDG_CACHE_HOME", cache_home),
@@ -114,7 +114,7 @@ fn an_empty_cache_without_network_is_named() {
     ];
     let mut environment = common.to_vec();
     environment.push(("npm_config_registry", nowhere));
-    let node = failing("the_node_sdk_loads", &environment);
+    let node = failing("node_sdk_loads", &environment);
     assert!(
         node.contains("Fetch {") && node.contains("ECONNREFUSED"),
         "{node}"
@@ -124,13 +124,13 @@ fn an_empty_cache_without_network_is_named() {
     environment.push(("PIP_INDEX_URL", nowhere));
     environment.push(("PIP_NO_CACHE_DIR", "1"));
     environment.push(("PIP_NO_INDEX", "0"));
-    let python = failing("the_python_sdk_loads", &environment);
+    let python = failing("python_sdk_loads", &environment);
     assert!(
         python.contains("Fetch {") && python.contains("refused"),
         "{python}"
     );
-    let left = std::fs::read_dir(cache.path().join("weir")).unwrap();
-    let names: Vec<_> = left
+    let entries = std::fs::read_dir(cache.path().join("weir")).unwrap();
+    let names: Vec<_> = entries
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     assert!(

@@ -1,4 +1,4 @@
-//! The command line: one enum of commands, each command's arguments beside its code.
+//! The command line: one enum of commands. The arguments of a command are next to its code.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -10,11 +10,13 @@ use weir_net::log::LogWriter;
 
 use crate::cmd;
 
-/// Kafka topics to live clients, a Kafka proxy, and the instrument that measures both.
+/// Kafka gateway for live clients, Kafka proxy and benchmarking tool
 #[derive(Debug, Parser)]
 #[command(name = "weir", version, propagate_version = true, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// Log level or filter, for example `debug` or `weir_gateway=trace`; WEIR_LOG does the same.
+    /// Log level or filter, for example `debug` or `weir_gateway=trace`
+    ///
+    /// The default is the environment variable WEIR_LOG, or `info` if it is not set.
     #[arg(long, global = true, value_name = "FILTER")]
     log: Option<String>,
 
@@ -22,53 +24,54 @@ pub(crate) struct Cli {
     pub(crate) command: CliCommand,
 }
 
-/// What weir can do.
-#[allow(clippy::large_enum_variant, reason = "made once, at the start")]
+/// Top-level commands.
+#[allow(clippy::large_enum_variant, reason = "created once per process")]
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
-    /// Kafka topics to web, mobile and server clients over TLCP.
+    /// Deliver Kafka topics to web, mobile and server clients over TLCP
     #[command(subcommand)]
     Gateway(cmd::gateway::GatewayCommand),
-    /// A proxy between Kafka clients and brokers.
+    /// Forward traffic between Kafka clients and brokers
     #[command(subcommand)]
     Proxy(cmd::proxy::ProxyCommand),
-    /// Apache Kafka on this machine, for trying and measuring.
+    /// Run Apache Kafka on this machine for tests and measurements
     #[command(subcommand)]
     Lab(cmd::lab::LabCommand),
-    /// The parts of a load test, one at a time.
+    /// Run one part of a load test: producers, consumers, clients or a baseline
     #[command(subcommand)]
     Load(cmd::load::LoadCommand),
-    /// Plans: comparisons of architectures, run to a report.
+    /// Run benchmark plans and write reports
     #[command(subcommand)]
     Bench(cmd::bench::BenchCommand),
-    /// Broker, gateway, plain consumers and clients on this machine; comparison and report.
+    /// Compare gateway and plain consumers on this machine and write a report
     Demo(cmd::demo::DemoArgs),
-    /// A load worker that dials a coordinator, takes a share of its run and reports to it.
+    /// Run a share of a distributed load test for a coordinator
     Agent(cmd::agent::AgentArgs),
-    /// Shell completions, written to standard output.
+    /// Print shell completions
     Completions {
-        /// The shell to complete for.
+        /// Shell to generate completions for
         shell: clap_complete::Shell,
     },
 }
 
-/// Longest wait for log lines at the end of the process.
-const LOG_FLUSH: Duration = Duration::from_millis(500);
+/// Longest wait for pending log lines when the process ends.
+const LOG_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The log of the process; dropping it waits, for a time, until its lines are written.
+/// The log of the process. Dropping it waits up to [`LOG_FLUSH_TIMEOUT`] until all lines are
+/// written.
 #[derive(Debug)]
 pub(crate) struct Log(Option<LogWriter>);
 
 impl Drop for Log {
     fn drop(&mut self) {
         if let Some(writer) = &self.0 {
-            // A reader that has stalled must not hold up the end.
-            let _ = writer.flush(LOG_FLUSH);
+            // A stalled reader of standard error must not delay the exit.
+            let _ = writer.flush(LOG_FLUSH_TIMEOUT);
         }
     }
 }
 
-/// Sends log lines to standard error, by a thread of their own; standard output belongs to results.
+/// Starts logging to standard error on a separate thread. Standard output is for results.
 pub(crate) fn init_logging(cli: &Cli) -> Log {
     let filter = cli.log.clone().or_else(|| std::env::var("WEIR_LOG").ok());
     let filter = filter.unwrap_or_else(|| "info".to_owned());
@@ -87,15 +90,16 @@ pub(crate) fn init_logging(cli: &Cli) -> Log {
             Log(Some(writer))
         }
         Err(error) => {
-            eprintln!("weir: log lines are written where they are made: {error}");
+            eprintln!("weir: log thread not started, logging from the calling threads: {error}");
             builder.with_writer(std::io::stderr).init();
             Log(None)
         }
     }
 }
 
-/// Writes to a descriptor of its own: while the lock of `std::io::stderr` is held, a panic elsewhere
-/// could not be reported.
+/// Starts the log thread on a duplicate of the standard error file descriptor.
+///
+/// With `std::io::stderr` the thread would hold its lock, and a panic elsewhere could not print.
 fn log_writer() -> std::io::Result<LogWriter> {
     let stderr = std::io::stderr().as_fd().try_clone_to_owned()?;
     LogWriter::start(File::from(stderr))

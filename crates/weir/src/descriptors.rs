@@ -1,9 +1,10 @@
-//! File descriptors: every client is one, so the limit is raised as far as the system allows.
+//! The limit of open file descriptors. Every client connection needs one.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the soft limit of open descriptors to the hard one, also for processes started from here
-/// on, and returns it.
+/// Raises the soft limit of open file descriptors to the hard limit and returns the new limit.
+///
+/// Child processes started afterwards inherit it.
 pub(crate) fn raise_descriptor_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let wanted = Rlimit {
@@ -11,7 +12,7 @@ pub(crate) fn raise_descriptor_limit() -> u64 {
         maximum: limit.maximum,
     };
     if let Err(error) = setrlimit(Resource::Nofile, wanted) {
-        tracing::debug!(%error, "descriptor limit not raised");
+        tracing::debug!(%error, "file descriptor limit not raised");
     }
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }

@@ -1,31 +1,31 @@
-//! Exit codes of every command: what a script may rely on.
+//! Exit codes of all commands; scripts may rely on them.
 
 use std::fmt;
 use std::process::ExitCode;
 
 use weir_load::error::ErrorClass;
 
-/// How a command ended, beyond its printed result.
+/// Outcome of a command, which decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// All went well.
-    Fine,
-    /// A threshold of a plan failed.
+    /// Completed without errors.
+    Success,
+    /// Failed threshold of a plan.
     Threshold,
-    /// Usage or configuration is wrong.
+    /// Invalid usage or configuration.
     Usage,
-    /// A target could not be reached or broke the protocol.
+    /// Unreachable target, or a protocol violation by the target.
     Unreachable,
-    /// The instrument failed: the measurement is not valid.
+    /// Failure of the benchmarking tool; the measurement is not valid.
     Instrument,
-    /// Ended by Ctrl-C or SIGTERM before its work was done.
+    /// Ended by Ctrl-C or SIGTERM before the work was done.
     Interrupted,
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(match exit {
-            Exit::Fine => 0,
+            Exit::Success => 0,
             Exit::Threshold => 1,
             Exit::Usage => 2,
             Exit::Unreachable => 3,
@@ -36,8 +36,8 @@ impl From<Exit> for ExitCode {
 }
 
 impl From<ErrorClass> for Exit {
-    fn from(fault: ErrorClass) -> Self {
-        match fault {
+    fn from(class: ErrorClass) -> Self {
+        match class {
             ErrorClass::Usage => Self::Usage,
             ErrorClass::Target => Self::Unreachable,
             ErrorClass::Instrument => Self::Instrument,
@@ -45,30 +45,28 @@ impl From<ErrorClass> for Exit {
     }
 }
 
-/// Tells how a server ended, given the threads that did not end in time. They end with the process:
-/// nothing waits for them any more.
+/// Returns the outcome of a server command.
+///
+/// `stuck` names the threads that did not end in time. They end with the process.
 pub(crate) fn after_shutdown(stuck: &[String]) -> Exit {
     if stuck.is_empty() {
-        return Exit::Fine;
+        return Exit::Success;
     }
-    tracing::error!(
-        "ended without waiting for threads that are stuck: {}",
-        stuck.join(", ")
-    );
+    tracing::error!(threads = stuck.join(", "), "threads did not stop in time");
     Exit::Instrument
 }
 
-/// An error with the exit code it stands for.
+/// An error and its exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// The code the process ends with.
+    /// Exit code of the process.
     pub(crate) exit: Exit,
-    /// What went wrong, with its causes.
+    /// The error with its causes.
     pub(crate) error: anyhow::Error,
 }
 
 impl Failure {
-    /// Wraps `error` with the exit code `exit`.
+    /// Creates a failure that ends the process with `exit`.
     pub(crate) fn new(exit: Exit, error: impl Into<anyhow::Error>) -> Self {
         Self {
             exit,
@@ -78,7 +76,7 @@ impl Failure {
 }
 
 impl fmt::Display for Failure {
-    /// One line with the whole cause chain.
+    /// Writes the error and its causes on one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#}", self.error)
     }

@@ -1,14 +1,16 @@
-//! Huge pages, which have the few kilobytes of every thread take 2 MiB of memory.
+//! Disables transparent huge pages, with which a few kilobytes per thread occupy 2 MiB.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use rustix::thread::{disable_transparent_huge_pages, transparent_huge_pages_are_disabled};
 
-/// Has this process begin anew without huge pages. Those that are there already would stay, and the first
-/// allocations come before `main`; the setting outlives `exec`, so the second time nothing is left to do.
+/// Disables transparent huge pages and restarts the process with `exec`.
+///
+/// The restart is needed because existing huge pages stay, and the first allocations happen before
+/// `main`. The setting survives `exec`, so the restarted process returns from here immediately.
 pub(crate) fn disable_huge_pages() {
-    // A kernel without huge pages refuses, and needs none of it.
+    // A kernel without huge pages returns an error; then nothing needs to be disabled.
     let is_new = transparent_huge_pages_are_disabled().is_ok_and(|disabled| !disabled);
     let Ok(own) = std::env::current_exe() else {
         return;
@@ -22,5 +24,5 @@ pub(crate) fn disable_huge_pages() {
         command.arg0(name);
     }
     let error = command.args(args).exec();
-    tracing::debug!(%error, "goes on with the pages it has");
+    tracing::debug!(%error, "restart without huge pages failed, continuing with huge pages");
 }

@@ -1,4 +1,4 @@
-//! The `weir` binary: command line, log set-up and exit codes; the work is in the crates below it.
+//! The `weir` binary: command line, logging and exit codes. The crates below it do the work.
 
 #![allow(
     clippy::print_stdout,
@@ -15,16 +15,19 @@ mod signal;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser as _};
+
+use crate::cli::{Cli, CliCommand};
+use crate::exit::{Exit, Failure};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     ignore_broken_pipe();
-    let cli = cli::Cli::parse();
+    let cli = Cli::parse();
     let log = cli::init_logging(&cli);
-    let result = cmd::run(cli.command);
+    let result = run(cli.command);
     drop(log);
     match result {
         Ok(exit) => exit.into(),
@@ -35,14 +38,32 @@ fn main() -> ExitCode {
     }
 }
 
-/// `weir ... | head` ends when its reader has seen enough: what was started is stopped as ever, but there is
-/// nobody to tell, and nothing to tell.
+/// Runs one command and returns its exit code.
+fn run(command: CliCommand) -> Result<Exit, Failure> {
+    match command {
+        CliCommand::Gateway(command) => cmd::gateway::run(command),
+        CliCommand::Proxy(command) => cmd::proxy::run(command),
+        CliCommand::Lab(command) => cmd::lab::run(command),
+        CliCommand::Load(command) => cmd::load::run(command),
+        CliCommand::Bench(command) => cmd::bench::run(command),
+        CliCommand::Demo(args) => cmd::demo::run(&args),
+        CliCommand::Agent(args) => cmd::agent::run(&args),
+        CliCommand::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "weir", &mut std::io::stdout());
+            Ok(Exit::Success)
+        }
+    }
+}
+
+/// Suppresses the panic message when standard output is a closed pipe, as in `weir ... | head`.
+///
+/// The panic still unwinds, so child processes and threads are stopped as usual.
 fn ignore_broken_pipe() {
-    let tell = std::panic::take_hook();
+    let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let message = panic.payload().downcast_ref::<String>();
         if !message.is_some_and(|text| text.starts_with("failed printing to stdout: Broken pipe")) {
-            tell(panic);
+            default_hook(panic);
         }
     }));
 }

@@ -317,7 +317,7 @@ fn write_simulator_file(path: &Path, host: &str, port: &str) {
 }
 
 fn agents_can_be_started_by_hand(urls: &str) {
-    // Taken and given back: nobody else is likely to take it in between.
+    // The port was free a moment ago and is unlikely to be used in between.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap().to_string();
     drop(free);

@@ -1,7 +1,8 @@
-//! Unmodified Lightstreamer SDKs against the gateway's binary and a real broker (docs/conformance.md).
+//! Unmodified Lightstreamer SDKs against the gateway's binary and a real broker
+//! (docs/conformance.md).
 //!
-//! A test program of its own kind (`harness = false`): one list of cases runs against each SDK, one
-//! line is printed per SDK and case, and known failures are held to `conformance/expected.toml`.
+//! A test program without the standard harness (`harness = false`). All cases run with each SDK;
+//! one line is printed per SDK and case. `conformance/expected.toml` lists the known failures.
 
 #![allow(clippy::print_stdout, reason = "the table of results is its output")]
 
@@ -32,7 +33,7 @@ mod conformance {
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // The same words as cargo's own harness takes; anything that is no option is a filter.
+    // The same arguments as those of cargo's harness; all arguments except options are filters.
     let filters: Vec<_> = std::env::args()
         .skip(1)
         .filter(|word| !word.starts_with('-'))

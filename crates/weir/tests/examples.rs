@@ -16,14 +16,14 @@ use weir_lab::{Lab, LabOptions};
 
 /// Bounds every wait; only a failing test takes this long.
 const TEST_TIMEOUT: Duration = Duration::from_secs(120);
-/// How long a record may be on its way before the next one is written.
+/// Time to wait for a record before the next one is written.
 const PERIOD: Duration = Duration::from_millis(200);
 
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
 }
 
-/// Starts a gateway on the examples' own configuration and returns where clients connect.
+/// Starts a gateway with the configuration of the examples and returns its client URL.
 fn gateway(folder: &Path, bootstrap: &str) -> (Process, String) {
     let xml = fs::read_to_string(examples().join("adapters.xml")).unwrap();
     assert!(xml.contains("localhost:9092"));
@@ -32,7 +32,7 @@ fn gateway(folder: &Path, bootstrap: &str) -> (Process, String) {
     (process, format!("http://{listen}"))
 }
 
-/// Starts a program and hands over what it prints, line by line.
+/// Starts a program and returns the lines of its standard output.
 fn start(command: &mut Command) -> (Process, Receiver<String>) {
     let mut child = Process::spawn(command.stdout(Stdio::piped()));
     let out = BufReader::new(child.stdout.take().unwrap());

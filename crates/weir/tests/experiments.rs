@@ -8,16 +8,17 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use support::{TestBroker, text, weir};
 
-/// `weir bench run` of a plan that forgives a busy machine: these tests check what is counted, not how fast it is.
+/// `weir bench run` of a plan that forgives a busy machine: these tests check what is counted, not
+/// how fast it is.
 fn run(broker: &TestBroker, plan: &str, name: &str, args: &[&str]) -> (PathBuf, Value) {
-    let patient = plan
+    let tolerant = plan
         .replace("schedule_lag_p99_ms = 20", "schedule_lag_p99_ms = 60000")
         .replace("clients_busy_share = 0.9", "clients_busy_share = 1.1")
         .replace("response_mean_ms = 100\n", "response_mean_ms = 60000\n")
         .replace("marked_per_s = 1000", "marked_per_s = 200");
-    assert_ne!(patient, plan);
+    assert_ne!(tolerant, plan);
     let file = broker.scratch.path().join(format!("{name}.toml"));
-    fs::write(&file, patient).unwrap();
+    fs::write(&file, tolerant).unwrap();
     let out = broker.scratch.path().join(name);
     let mut command = weir(&["bench", "run"]);
     command.arg(&file).arg("--out").arg(&out);
@@ -150,11 +151,11 @@ fn files_of_a_sweep_are_those_of_kafkas_tools(broker: &TestBroker) {
     let args = [
         "--record-sizes",
         "100,1k",
-        "--targets",
+        "--target-rates",
         "500",
         "--fetch-sizes",
         "3k",
-        "--messages",
+        "--records",
         "2k",
         "--hold",
         "2s",
@@ -222,10 +223,10 @@ fn what_is_no_output_of_the_tools_is_not_imported() {
     let mut import = weir(&["bench", "import"]);
     let output = import.arg(&file).arg("--out").arg(&out).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let told = text(&output.stderr);
+    let errors = text(&output.stderr);
     assert!(
-        told.contains("no line of kafka-producer-perf-test") && told.contains("notes.txt"),
-        "{told}"
+        errors.contains("no line of kafka-producer-perf-test") && errors.contains("notes.txt"),
+        "{errors}"
     );
     assert_eq!(fs::read_dir(&out).unwrap().count(), 0);
 }

@@ -1,4 +1,4 @@
-//! The instrument as a user drives it: a generator that fails, two runs beside each other, a search.
+//! End-to-end tests of `weir bench`: a failing generator, a comparison of runs, a search.
 
 mod support;
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use support::{Process, Signal, TestBroker, schema, send_signal, text, weir};
 
-/// Small, and patient with a busy machine: what is looked at here does not depend on how fast it is.
+/// A small plan with limits that a busy machine meets; the tests do not depend on its speed.
 const PLAN: &str = r#"
 name = "small"
 title = "A small load"
@@ -68,7 +68,7 @@ fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        assert!(Instant::now() < deadline, "timed out waiting for {what}");
         std::thread::yield_now();
         std::thread::park_timeout(Duration::from_millis(20));
     }
@@ -193,7 +193,7 @@ fn two_runs_are_compared(broker: &TestBroker, base: &Path) {
 
 fn a_search_ends_with_what_was_confirmed(broker: &TestBroker) {
     let out = broker.scratch.path().join("search");
-    let args = ["--from", "60", "--up-to", "100", "--quick"];
+    let args = ["--start-load", "60", "--max-load", "100", "--quick"];
     let output = bench(broker, "find-max", &out, &args).output().unwrap();
     let stdout = text(&output.stdout);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Drives `weir lab` as a user does: what it says, how it ends, and what it leaves behind.
+//! End-to-end tests of `weir lab`: output, exit codes and remaining files.
 
 mod support;
 
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use support::{Signal, send_signal};
 
-/// A directory of its own for every test, and brokers stopped when the test fails.
+/// A separate directory per test. Dropping it stops the brokers, even after a failure.
 struct Lab {
     scratch: tempfile::TempDir,
 }
@@ -34,10 +34,10 @@ impl Lab {
         command
     }
 
-    /// `weir lab up` with small brokers and much timeout.
+    /// Returns `weir lab up` with a small heap and a long timeout.
     fn up(&self) -> Command {
         let mut command = self.command("up");
-        command.args(["--heap-mb", "256", "--ready-within", "180"]);
+        command.args(["--heap-mb", "256", "--ready-timeout", "180s"]);
         command.args(["--jvm-arg", "-XX:TieredStopAtLevel=1"]);
         command
     }
@@ -54,16 +54,16 @@ impl Lab {
         self.status().1["brokers"][0]["pid"].as_u64().unwrap()
     }
 
-    /// An empty folder below the scratch directory.
-    fn folder(&self, name: &str) -> PathBuf {
-        let folder = self.scratch.path().join(name);
-        fs::create_dir(&folder).unwrap();
-        folder
+    /// Creates an empty directory below the scratch directory.
+    fn subdir(&self, name: &str) -> PathBuf {
+        let dir = self.scratch.path().join(name);
+        fs::create_dir(&dir).unwrap();
+        dir
     }
 
-    /// Programs of this machine, and nothing else, as a `PATH`.
+    /// Returns a directory for `PATH` that contains only these programs of the machine.
     fn path_with(&self, programs: &[&str]) -> PathBuf {
-        let bin = self.folder("bin");
+        let bin = self.subdir("bin");
         for program in programs {
             symlink(find(program), bin.join(program)).unwrap();
         }
@@ -96,14 +96,14 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The command ends with `code`, and its last word on standard error contains `expected`.
+/// Asserts that the command exits with `code` and that its last line of errors contains `expected`.
 #[track_caller]
 fn refused(command: &mut Command, code: i32, expected: &str) {
     let output = command.output().unwrap();
-    let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    let last = said.lines().last().unwrap_or_default();
-    assert!(last.contains(expected), "{said}");
+    let errors = stderr(&output);
+    assert_eq!(output.status.code(), Some(code), "{errors}");
+    let last = errors.lines().last().unwrap_or_default();
+    assert!(last.contains(expected), "{errors}");
 }
 
 fn alive(pid: u64) -> bool {
@@ -120,7 +120,7 @@ fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// A `weir lab up --foreground` that has said that it is up.
+/// Starts `weir lab up --foreground` and waits until it reports that it is running.
 fn foreground(lab: &Lab) -> (Child, BufReader<ChildStdout>) {
     let mut child = lab
         .up()
@@ -131,14 +131,14 @@ fn foreground(lab: &Lab) -> (Child, BufReader<ChildStdout>) {
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     out.read_line(&mut line).unwrap();
-    assert!(line.contains("is up"), "{line}");
+    assert!(line.contains("is running"), "{line}");
     (child, out)
 }
 
 #[test]
-fn java_missing_or_too_old() {
+fn missing_or_old_java_is_reported() {
     let lab = Lab::new();
-    let bin = lab.folder("bin");
+    let bin = lab.subdir("bin");
     let up = || {
         let mut command = lab.up();
         command.env_remove("JAVA_HOME").env("PATH", &bin);
@@ -162,9 +162,9 @@ fn java_missing_or_too_old() {
 }
 
 #[test]
-fn nothing_cached_and_nowhere_to_fetch_from() {
+fn failed_kafka_download_is_reported() {
     let lab = Lab::new();
-    let cache = lab.folder("cache");
+    let cache = lab.subdir("cache");
     let without_maven = lab.path_with(&["java"]);
     let up = || {
         let mut command = lab.up();
@@ -175,8 +175,8 @@ fn nothing_cached_and_nowhere_to_fetch_from() {
     no_maven.env_remove("JAVA_HOME").env("PATH", &without_maven);
     refused(&mut no_maven, 2, "mvn not found in PATH");
 
-    // Maven itself, cut off from everything: no local repository, and a proxy that is not there.
-    let repository = lab.folder("repository");
+    // Maven without network: an empty local repository and an unreachable proxy.
+    let repository = lab.subdir("repository");
     let cut_off = format!(
         "-Dmaven.repo.local={} -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=9 \
          -Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=9",
@@ -185,7 +185,7 @@ fn nothing_cached_and_nowhere_to_fetch_from() {
     refused(
         up().env("MAVEN_OPTS", cut_off),
         3,
-        "could not be fetched: Could not transfer",
+        "could not be downloaded: Could not transfer",
     );
     assert!(!lab.dir().exists());
     let left = fs::read_dir(cache.join("weir")).unwrap();
@@ -193,22 +193,22 @@ fn nothing_cached_and_nowhere_to_fetch_from() {
     assert_eq!(
         left,
         ["kafka-4.3.1.lock"],
-        "a failed fetch leaves no half cache"
+        "a failed download must leave no cache entry"
     );
 }
 
 #[test]
-fn versions_that_do_not_exist() {
+fn unknown_kafka_versions_are_rejected() {
     let lab = Lab::new();
     let version = |version: &str| {
         let mut command = lab.up();
         command.args(["--kafka-version", version]);
         command
     };
-    refused(&mut version("newest"), 2, "not a release such as 4.3.1");
-    refused(&mut version("2.8.0"), 2, "the lab starts 3.9 and newer");
+    refused(&mut version("newest"), 2, "is not a release such as 4.3.1");
+    refused(&mut version("2.8.0"), 2, "is too old; use 3.9 or newer");
 
-    // What Maven says of it, without asking the network.
+    // The output of Maven, without network access.
     let bin = lab.path_with(&["java", "sh"]);
     script(
         &bin.join("mvn"),
@@ -217,29 +217,29 @@ fn versions_that_do_not_exist() {
          org.apache.kafka:kafka_2.13:jar:4.9.9 in central -> [Help 1]'\nexit 1\n",
     );
     let mut missing = version("4.9.9");
-    missing.env("XDG_CACHE_HOME", lab.folder("cache"));
+    missing.env("XDG_CACHE_HOME", lab.subdir("cache"));
     missing.env_remove("JAVA_HOME").env("PATH", bin);
     refused(
         &mut missing,
         2,
-        "Apache Kafka 4.9.9 does not exist as a package",
+        "Apache Kafka \"4.9.9\" does not exist as a package",
     );
 }
 
 #[test]
-fn settings_and_places_that_cannot_work() {
+fn invalid_options_and_directories_are_rejected() {
     let lab = Lab::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let taken = format!("port {port} is taken by ");
+    let taken = format!("port {port} is in use by ");
     refused(lab.up().arg("--port").arg(port.to_string()), 2, &taken);
     let owner = format!("(pid {})", std::process::id());
     refused(lab.up().arg("--port").arg(port.to_string()), 2, &owner);
-    refused(lab.up().args(["--brokers", "4"]), 2, "a lab has 1, 2 or 3");
+    refused(lab.up().args(["--brokers", "4"]), 2, "must be 1, 2 or 3");
     refused(
         lab.up().args(["--set", "listeners=x"]),
         2,
-        "set by the lab itself",
+        "is set by the lab itself",
     );
     refused(
         lab.up().args(["--min-free-mb", "99999999"]),
@@ -257,7 +257,7 @@ fn settings_and_places_that_cannot_work() {
     let left: Vec<_> = fs::read_dir(lab.dir()).unwrap().collect();
     assert_eq!(left.len(), 1);
     fs::write(lab.dir().join("lab.json"), "{").unwrap();
-    refused(&mut lab.command("status"), 2, "lab.json cannot be read");
+    refused(&mut lab.command("status"), 2, "lab.json is invalid");
     fs::remove_dir_all(lab.dir()).unwrap();
 
     let nothing = lab.command("down").output().unwrap();
@@ -266,11 +266,11 @@ fn settings_and_places_that_cannot_work() {
 }
 
 #[test]
-fn up_again_status_down() {
+fn repeated_up_then_status_then_down() {
     let lab = Lab::new();
     let first = lab.up().output().unwrap();
     assert_eq!(first.status.code(), Some(0), "{}", stderr(&first));
-    // Now that Kafka is cached no Maven is needed any more.
+    // Maven is not needed because Kafka is cached.
     let path = lab.path_with(&["java", "sh", "cut", "sleep", "rm"]);
     let up = || {
         let mut command = lab.up();
@@ -278,14 +278,18 @@ fn up_again_status_down() {
         command
     };
     let again = up().output().unwrap();
-    let said = String::from_utf8_lossy(&again.stdout).into_owned();
+    let out = String::from_utf8_lossy(&again.stdout).into_owned();
     assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
     assert!(
-        said.contains("is already up, 1 broker(s): 127.0.0.1:"),
-        "{said}"
+        out.contains("is already running, 1 broker(s): 127.0.0.1:"),
+        "{out}"
     );
-    assert!(said.contains("weir lab down --dir"), "{said}");
-    refused(up().args(["--brokers", "2"]), 2, "a lab already runs in");
+    assert!(out.contains("weir lab down --dir"), "{out}");
+    refused(
+        up().args(["--brokers", "2"]),
+        2,
+        "a lab is already running in",
+    );
 
     let (code, status) = lab.status();
     assert_eq!(code, Some(0));
@@ -293,16 +297,16 @@ fn up_again_status_down() {
     assert_eq!(status["kafka_version"], "4.3.1");
     let pid = lab.broker_pid();
 
-    // A broker that ends without being asked shows, and the next start clears up after it.
+    // Status reports a killed broker, and the next start removes its data.
     send_signal(u32::try_from(pid).unwrap(), Signal::KILL);
-    eventually("the broker is gone", || !alive(pid));
+    eventually("the broker has ended", || !alive(pid));
     let (code, status) = lab.status();
     assert_eq!(code, Some(3));
     assert_eq!(status["state"], "incomplete");
     let after = up().output().unwrap();
     assert_eq!(after.status.code(), Some(0), "{}", stderr(&after));
     assert!(
-        stderr(&after).contains("not shut down in order"),
+        stderr(&after).contains("not shut down cleanly"),
         "{}",
         stderr(&after)
     );
@@ -315,7 +319,7 @@ fn up_again_status_down() {
 }
 
 #[test]
-fn a_command_in_the_foreground_takes_its_brokers_along() {
+fn brokers_end_with_their_foreground_command() {
     let lab = Lab::new();
     let (mut weir, _out) = foreground(&lab);
     let pid = lab.broker_pid();
@@ -324,16 +328,16 @@ fn a_command_in_the_foreground_takes_its_brokers_along() {
     assert!(!alive(pid));
     assert!(!lab.dir().exists());
 
-    // Killed outright it can do nothing; the watcher beside the broker does it.
+    // After SIGKILL of the command, the watchdog of the broker ends it.
     let (mut weir, _out) = foreground(&lab);
     let pid = lab.broker_pid();
     weir.kill().unwrap();
     weir.wait().unwrap();
-    eventually("the broker is gone", || !alive(pid));
+    eventually("the broker has ended", || !alive(pid));
 }
 
 #[test]
-fn a_start_that_is_interrupted_leaves_nothing() {
+fn interrupted_start_leaves_nothing() {
     let lab = Lab::new();
     let mut weir = lab.up().stderr(Stdio::piped()).spawn().unwrap();
     let state = lab.dir().join("lab.json");

@@ -1,4 +1,5 @@
-//! Client libraries compared as a user does it: the built-in driver, drivers that fail, runs that are cut short.
+//! Client libraries compared as a user does it: the built-in driver, drivers that fail, runs that
+//! are cut short.
 
 mod support;
 
@@ -86,8 +87,8 @@ fn lines(folder: &Path) -> Vec<String> {
 fn libraries_are_compared_on_a_real_broker() {
     let broker = TestBroker::start();
     every_work_is_measured_and_every_driver_takes_turns(&broker);
-    a_run_that_was_killed_goes_on_and_one_that_is_interrupted_tells(&broker);
-    drivers_that_fail_are_named_and_the_others_go_on(&broker);
+    killed_and_interrupted_runs_can_be_resumed(&broker);
+    failed_drivers_do_not_stop_the_others(&broker);
     a_library_against_itself_within_a_disk_cap(&broker);
     the_legacy_profile_reads_what_each_wrote(&broker);
 }
@@ -98,9 +99,9 @@ fn every_work_is_measured_and_every_driver_takes_turns(broker: &TestBroker) {
     let args = [
         "--cells",
         "produce.*,consume.*,roundtrip.burst/10x500,roundtrip.open/10@200",
-        "--payloads",
+        "--value-sizes",
         "10",
-        "--bursts",
+        "--burst-records",
         "100",
         "--hold",
         "500ms",
@@ -165,10 +166,10 @@ fn every_work_is_measured_and_every_driver_takes_turns(broker: &TestBroker) {
     }
 }
 
-/// Every topic that a driver was told is gone.
+/// Asserts that all topics given to a driver are deleted.
 fn no_topic_is_left(broker: &TestBroker, folder: &Path) {
-    let told = fs::read_to_string(folder.join("drivers/librdkafka.jsonl")).unwrap();
-    let mut topics: Vec<&str> = told
+    let lines = fs::read_to_string(folder.join("drivers/librdkafka.jsonl")).unwrap();
+    let mut topics: Vec<&str> = lines
         .split("\"topic\":\"")
         .skip(1)
         .filter_map(|rest| rest.split('"').next())
@@ -182,7 +183,7 @@ fn no_topic_is_left(broker: &TestBroker, folder: &Path) {
     }
 }
 
-fn a_run_that_was_killed_goes_on_and_one_that_is_interrupted_tells(broker: &TestBroker) {
+fn killed_and_interrupted_runs_can_be_resumed(broker: &TestBroker) {
     let out = broker.scratch.path().join("resumed");
     let plan = plan(broker, "resumed", 0);
     let args = [
@@ -269,7 +270,7 @@ const SCRIPT: &str = r#"while read -r line; do
 done
 "#;
 
-fn drivers_that_fail_are_named_and_the_others_go_on(broker: &TestBroker) {
+fn failed_drivers_do_not_stop_the_others(broker: &TestBroker) {
     let liar = r#"rest='"marks":{"t0":0,"t1":1000,"t2":2000},"cpu_us":1,"acked":10,"failed":0'"#;
     let out = broker.scratch.path().join("failing");
     let mut args: Vec<String> = ["--cells", "produce.cold/10x10", "--repetitions", "3"]
@@ -331,7 +332,7 @@ fn drivers_that_fail_are_named_and_the_others_go_on(broker: &TestBroker) {
 fn a_library_against_itself_within_a_disk_cap(broker: &TestBroker) {
     let out = broker.scratch.path().join("null");
     let args = [
-        "--null-test",
+        "--aa-test",
         "--cells",
         "produce.warm/1000x10000,produce.warm/10x10",
         "--repetitions",
@@ -418,7 +419,7 @@ fn the_legacy_profile_reads_what_each_wrote(broker: &TestBroker) {
 }
 
 #[test]
-fn what_cannot_be_meant_is_told_before_anything_starts() {
+fn invalid_options_are_rejected_before_start() {
     for (args, expected) in [
         (
             ["--cells", "produce.hot/*"],
@@ -432,7 +433,7 @@ fn what_cannot_be_meant_is_told_before_anything_starts() {
         (["--resume", "/nowhere"], "/nowhere/configuration.json"),
         (
             ["--baseline", "/nowhere"],
-            "--baseline: plan client-libraries has no such option",
+            "--baseline: plan client-libraries does not support this option",
         ),
     ] {
         let all: Vec<&str> = ["bench", "run", "client-libraries"]

@@ -81,7 +81,7 @@ fn mistakes_in_plans_name_file_and_key() {
     let unnamed = stderr(Path::new("nosuch"), &[]);
     assert!(
         unnamed.contains(
-            "unknown plan \"nosuch\": built in are broadcast, keyed, json-fields, json-patch"
+            "unknown plan \"nosuch\": built-in plans are broadcast, keyed, json-fields, json-patch"
         ),
         "{unnamed}"
     );
@@ -94,9 +94,9 @@ fn mistakes_in_plans_name_file_and_key() {
 
 const KEYED: &str = include_str!("../../../plans/keyed.toml");
 
-/// The gate of a build must not pass because there was nothing to hold against each other.
+/// A build must not pass because no metric could be compared.
 #[test]
-fn fail_on_ends_with_4_if_nothing_could_be_compared() {
+fn fail_on_without_comparable_metrics_exits_with_4() {
     let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/runs");
     let once = "20261121T231101Z/scenario3/keyed/20261121T231556Z-keyed";
     let once_again = "20261121T231101Z/scenario3/keyed/20261121T231434Z-keyed";
@@ -112,12 +112,16 @@ fn fail_on_ends_with_4_if_nothing_could_be_compared() {
         let (code, said) = compare(sides, &gate);
         assert_eq!(code, Some(4), "{sides:?}: {said}");
         assert!(
-            said.contains("--fail-on: nothing could be compared"),
+            said.contains("--fail-on: no deciding metric could be compared"),
             "{said}"
         );
     }
     let (code, said) = compare([once, once_again], &[]);
-    assert_eq!(code, Some(0), "only the gate needs an answer: {said}");
+    assert_eq!(
+        code,
+        Some(0),
+        "only --fail-on needs a comparable metric: {said}"
+    );
     let (code, said) = compare([five_times, five_times], &gate);
     assert_eq!(code, Some(0), "{said}");
 }

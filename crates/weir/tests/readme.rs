@@ -1,5 +1,5 @@
-//! Runs the README's commands: every fenced block marked `sh test`, with the built binary, in a folder
-//! that has only the examples.
+//! Runs the commands of the README: every fenced block marked `sh test`, with the built binary, in
+//! a directory that contains only the examples.
 
 use std::env;
 use std::fs;
@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-/// The blocks of `text` fenced as "```sh test", with the line each starts at.
+/// Returns the blocks of `text` fenced as "```sh test" with their first line numbers.
 fn blocks(text: &str) -> Vec<(usize, String)> {
     let mut blocks = Vec::new();
     let mut open: Option<(usize, String)> = None;

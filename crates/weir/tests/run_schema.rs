@@ -9,8 +9,8 @@ use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 use support::schema;
 
-/// Every `run.json.gz` below `bench/runs`.
-fn kept_runs() -> Vec<PathBuf> {
+/// Returns every `run.json.gz` below `bench/runs`.
+fn stored_runs() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/runs");
     let (mut found, mut folders) = (Vec::new(), vec![root]);
     while let Some(folder) = folders.pop() {
@@ -31,8 +31,8 @@ fn read(path: &Path) -> Value {
 }
 
 #[test]
-fn kept_run_files_are_as_the_schema_says() {
-    let runs = kept_runs();
+fn stored_runs_match_the_schema() {
+    let runs = stored_runs();
     assert!(runs.len() > 3, "{runs:?}");
     for path in runs {
         let found = schema::findings(&read(&path));
@@ -40,10 +40,10 @@ fn kept_run_files_are_as_the_schema_says() {
     }
 }
 
-/// Otherwise the test above would say nothing.
+/// Ensures that the test above can fail.
 #[test]
-fn what_is_wrong_is_found() {
-    let mut runs = kept_runs().into_iter().map(|path| read(&path));
+fn schema_violations_are_found() {
+    let mut runs = stored_runs().into_iter().map(|path| read(&path));
     // Runs that compare client libraries have no cells.
     let good = runs.find(|run| run["cells"][0].is_object()).unwrap();
     let changed = |pointer: &str, value: Value| {

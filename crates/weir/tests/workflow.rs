@@ -1,5 +1,5 @@
-//! The workflow that measures pull requests: what keeps code of strangers away from the token that writes, and its
-//! scripts, run as they stand.
+//! The workflow that measures pull requests: what keeps code of strangers away from the token that
+//! writes, and its scripts, run as they stand.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -75,7 +75,7 @@ fn what_may_write_runs_no_code_of_a_pull_request() {
 }
 
 #[test]
-fn strangers_code_gets_no_token_and_is_what_was_looked_at() {
+fn external_code_gets_no_token_and_matches_the_review() {
     let allow = job("allow");
     for word in ["OWNER", "MEMBER", "COLLABORATOR"] {
         assert!(allow.contains(&format!("\"{word}\"")), "{word}");
@@ -229,9 +229,9 @@ fn properties_reach_the_program_one_by_one_and_a_missed_limit_is_a_result() {
         ]
     };
     assert!(place.run(&script, &variables("1")).status.success());
-    let told = place.read("result/run.json");
-    let wanted = "--producer-property\nacks=all\n--producer-property\nlinger.ms=*\n--out\nruns\n";
-    assert!(told.ends_with(wanted), "{told}");
+    let arguments = place.read("result/run.json");
+    let wanted = "--kafka-property\nacks=all\n--kafka-property\nlinger.ms=*\n--out\nruns\n";
+    assert!(arguments.ends_with(wanted), "{arguments}");
     fs::remove_dir_all(place.0.path().join("result")).unwrap();
     assert!(!place.run(&script, &variables("4")).status.success());
 }

@@ -1,4 +1,4 @@
-//! Wrong files of every kind that a user writes: what the commands say of each, as one snapshot.
+//! Invalid files of every kind that users write, with the errors of the commands as one snapshot.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -33,8 +33,8 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wrong")
 }
 
-/// The lines that tell what is wrong, without what leads to them.
-fn said(file: &str, command: &[&str]) -> String {
+/// Returns the error lines of a command, without the other output.
+fn errors(file: &str, command: &[&str]) -> String {
     let mut command_line = Command::new(env!("CARGO_BIN_EXE_weir"));
     command_line.args(command).arg(file).current_dir(folder());
     let output = command_line.output().expect("the binary can be started");
@@ -45,7 +45,7 @@ fn said(file: &str, command: &[&str]) -> String {
         .split_once("\nerrors\n")
         .map_or("", |(_, errors)| errors);
     let lines = errors.lines().take_while(|line| line.starts_with("  "));
-    // Which keys there are is not the matter here.
+    // The list of valid keys is not part of this test.
     let short = |line: &'_ str| match line.split_once(", expected one of `") {
         Some((start, _)) => format!("{start}, expected one of ..."),
         None => line.trim_end().to_owned(),
@@ -57,7 +57,7 @@ fn said(file: &str, command: &[&str]) -> String {
 }
 
 #[test]
-fn wrong_files_are_reported_with_place_and_remedy() {
+fn invalid_files_are_reported_with_location_and_remedy() {
     let entries = fs::read_dir(folder()).expect("the folder can be read");
     let names = entries.map(|entry| entry.expect("an entry").file_name());
     let mut names: Vec<_> = names.filter_map(|name| name.into_string().ok()).collect();
@@ -66,14 +66,14 @@ fn wrong_files_are_reported_with_place_and_remedy() {
     for name in names {
         let kind = KINDS.iter().find(|(end, _)| name.ends_with(end));
         let (_, command) = kind.unwrap_or_else(|| panic!("{name} is of no known kind"));
-        writeln!(report, "{name}\n{}\n", said(&name, command)).expect("it is a text");
+        writeln!(report, "{name}\n{}\n", errors(&name, command)).expect("a String is writable");
     }
     insta::assert_snapshot!("wrong_files", report);
 }
 
-/// Whatever is wrong, `check --json` writes JSON, with the same errors.
+/// `check --json` prints JSON with the same errors for every invalid file.
 #[test]
-fn checks_with_json_write_json_for_wrong_files() {
+fn check_json_reports_errors_as_json() {
     for entry in fs::read_dir(folder()).expect("the folder can be read") {
         let name = entry.expect("an entry").file_name();
         let name = name.to_str().expect("our file names are UTF-8");

@@ -1,17 +1,17 @@
-//! What an earlier lab left in a directory: still running, kept, or to be cleared away.
+//! Examines a directory for an existing lab: running, stopped with data, or to be removed.
 
 use std::fs;
 use std::path::Path;
 
-use super::LabOptions;
+use super::options::LabOptions;
 use crate::broker::BrokerProcess;
 use crate::disk;
 use crate::error::LabError;
 use crate::state::{self, LabPhase, LabState};
-use crate::status::{self, GRACE, LOCK_FILE};
+use crate::status::{self, LOCK_FILE, STOP_TIMEOUT};
 
-/// Refuses a directory with files of somebody else: a lab clears its directory when it stops.
-pub(super) fn refuse_foreign(dir: &Path) -> Result<(), LabError> {
+/// Rejects a directory with other files, because a lab removes its directory when it stops.
+pub(super) fn reject_other_files(dir: &Path) -> Result<(), LabError> {
     if LabState::load(dir)?.is_some() {
         return Ok(());
     }
@@ -22,7 +22,7 @@ pub(super) fn refuse_foreign(dir: &Path) -> Result<(), LabError> {
     let mut names = entries
         .filter_map(Result::ok)
         .map(|entry| entry.file_name());
-    // Another command may be about to begin here, or to have just ended.
+    // Another command may just have started or ended here.
     if names.all(|name| name == LOCK_FILE) {
         return Ok(());
     }
@@ -31,17 +31,18 @@ pub(super) fn refuse_foreign(dir: &Path) -> Result<(), LabError> {
     })
 }
 
-/// What was in the directory before.
+/// Existing lab in a directory.
 pub(super) enum ExistingLab {
+    /// No lab, or one that cannot be used.
     None,
-    /// The data of a stopped lab with this cluster id.
-    Kept(String),
-    /// A lab with the settings asked for.
+    /// Data of a stopped lab with this cluster id.
+    Stopped(String),
+    /// Running lab with the requested options.
     Running(Box<LabState>),
 }
 
-/// Looks for an earlier lab in `dir` and clears away what cannot be used.
-pub(super) fn look(
+/// Finds an existing lab in `dir` and removes data that cannot be used.
+pub(super) fn find(
     dir: &Path,
     options: &LabOptions,
     progress: &mut dyn FnMut(&str),
@@ -56,31 +57,32 @@ pub(super) fn look(
         .partition(|(_, process)| process.is_some());
     match state.phase {
         LabPhase::Running if dead.is_empty() => {
-            same_settings(dir, &state, options)?;
+            check_same_options(dir, &state, options)?;
             return Ok(ExistingLab::Running(Box::new(state)));
         }
         LabPhase::Running if !alive.is_empty() => {
             let ids: Vec<_> = dead.iter().map(|(id, _)| id.to_string()).collect();
             return Err(LabError::Incomplete {
                 dir: dir.to_owned(),
-                detail: format!("broker {} does not run any more", ids.join(" and ")),
+                detail: format!("broker {} is not running", ids.join(" and ")),
             });
         }
         LabPhase::Stopped => {
-            same_data(dir, &state, options)?;
-            return Ok(ExistingLab::Kept(state.cluster_id));
+            check_same_data(dir, &state, options)?;
+            return Ok(ExistingLab::Stopped(state.cluster_id));
         }
         LabPhase::Running => progress(&format!(
-            "an earlier lab in {} was not shut down in order; its data is removed",
+            "an earlier lab in {} was not shut down cleanly; removing its data",
             dir.display()
         )),
         LabPhase::Starting => {
-            progress("an earlier start of the lab was cut short; its rest is removed");
-            let mut left: Vec<_> = alive
+            progress("an earlier start of the lab was interrupted; removing its data");
+            let mut running: Vec<_> = alive
                 .into_iter()
                 .filter_map(|(id, process)| Some((id, BrokerProcess::found(process?))))
                 .collect();
-            status::stop_all(left.iter_mut().map(|(id, process)| (*id, process)), GRACE)?;
+            let running = running.iter_mut().map(|(id, process)| (*id, process));
+            status::stop_all(running, STOP_TIMEOUT)?;
         }
         LabPhase::Failed => {}
     }
@@ -90,33 +92,34 @@ pub(super) fn look(
     Ok(ExistingLab::None)
 }
 
-fn same_settings(dir: &Path, state: &LabState, options: &LabOptions) -> Result<(), LabError> {
+/// Rejects a running lab whose options differ from the requested ones.
+fn check_same_options(dir: &Path, state: &LabState, options: &LabOptions) -> Result<(), LabError> {
     let describe = |brokers: usize, version: &str, port: Option<u16>, heap: u32| {
         let port = port.map_or_else(String::new, |port| format!(", port {port}"));
         format!("{brokers} broker(s), Kafka {version}, heap {heap} MB{port}")
     };
-    let asked = describe(
+    let requested = describe(
         options.brokers.into(),
         &options.kafka_version,
         options.port,
         options.heap_mb,
     );
-    // A port that was not asked for may be any.
+    // Without a requested port, any port is accepted.
     let first = state.nodes.first().map(|node| node.port);
     let port = options.port.and(first);
     let running = describe(state.nodes.len(), &state.kafka_version, port, state.heap_mb);
-    let other = |running: String, asked: String| {
+    let mismatch = |running: String, requested: String| {
         Err(LabError::OtherLab {
             dir: dir.to_owned(),
             running,
-            asked,
+            requested,
         })
     };
-    if running != asked {
-        return other(running, asked);
+    if running != requested {
+        return mismatch(running, requested);
     }
     if state.host != options.host {
-        return other(format!("host {}", state.host), format!("{}", options.host));
+        return mismatch(format!("host {}", state.host), format!("{}", options.host));
     }
     let extra = |properties: &[(String, String)], jvm: &[String]| {
         let pairs = properties
@@ -126,28 +129,28 @@ fn same_settings(dir: &Path, state: &LabState, options: &LabOptions) -> Result<(
         format!("extra settings [{}]", all.join(" "))
     };
     let running = extra(&state.properties, &state.jvm_arguments);
-    let asked = extra(&options.properties, &options.jvm_arguments);
-    if running != asked {
-        return other(running, asked);
+    let requested = extra(&options.properties, &options.jvm_arguments);
+    if running != requested {
+        return mismatch(running, requested);
     }
     if state.detached != options.detached {
-        let words = |detached| {
+        let mode = |detached| {
             if detached {
                 "in the background"
             } else {
-                "by a command"
+                "in the foreground"
             }
         };
-        return other(
-            format!("its brokers held {}", words(state.detached)),
-            words(options.detached).to_owned(),
+        return mismatch(
+            format!("brokers {}", mode(state.detached)),
+            mode(options.detached).to_owned(),
         );
     }
     Ok(())
 }
 
-/// Kept data can only be used by the same release and the same number of nodes.
-fn same_data(dir: &Path, state: &LabState, options: &LabOptions) -> Result<(), LabError> {
+/// Rejects stored data of another release or another number of nodes.
+fn check_same_data(dir: &Path, state: &LabState, options: &LabOptions) -> Result<(), LabError> {
     let brokers = usize::from(options.brokers);
     if state.nodes.len() == brokers && state.kafka_version == options.kafka_version {
         return Ok(());
@@ -156,8 +159,8 @@ fn same_data(dir: &Path, state: &LabState, options: &LabOptions) -> Result<(), L
         name: "dir",
         value: dir.display().to_string(),
         reason: format!(
-            "has the kept data of {} broker(s) of Kafka {}, not {brokers} of {}; \"weir lab down\" \
-             removes it",
+            "contains data of {} broker(s) of Kafka {}, requested are {brokers} of {}; remove it \
+             with \"weir lab down\"",
             state.nodes.len(),
             state.kafka_version,
             options.kafka_version

@@ -1,55 +1,53 @@
-//! What a lab is asked to be.
+//! Options of a lab.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::second_listener::SecondListener;
 use crate::config;
 use crate::error::LabError;
 use crate::kafka;
 
-/// Settings of a lab; the default is one broker on free ports in a temporary directory.
+/// Options of a lab. The default is one broker on free ports in a temporary directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabOptions {
-    /// Nodes, each broker and controller: 1 to 3.
+    /// Number of nodes, from 1 to 3; each is broker and controller.
     pub brokers: u8,
     /// Release of Apache Kafka.
     pub kafka_version: String,
-    /// Directory for configuration, logs and data. `None`: the per-user state directory when
-    /// detached, otherwise a temporary one that goes with the lab.
+    /// Directory for configuration, logs and data.
+    ///
+    /// `None` means the per-user state directory if detached, otherwise a temporary directory that
+    /// is removed with the lab.
     pub dir: Option<PathBuf>,
-    /// First of `2 * brokers` ports: clients first, then controllers. `None`: free ones.
+    /// First of `2 * brokers` ports: client ports, then controller ports. `None` means free ports.
     pub port: Option<u16>,
-    /// Address that brokers listen on and tell to clients.
+    /// Address that brokers listen on and advertise to clients.
     pub host: Ipv4Addr,
-    /// Whether the brokers outlive this process.
+    /// `true` if the brokers outlive this process.
     pub detached: bool,
-    /// Largest heap of each broker.
+    /// Maximum heap of each broker in MB.
     pub heap_mb: u32,
-    /// Broker properties that go beyond the lab's own and win over them.
+    /// Additional broker properties, which override those of the lab.
     pub properties: Vec<(String, String)>,
-    /// A second listener for each broker, in their order, or for none: for what stands between
-    /// clients and brokers without changing addresses. Its name is `SECOND`; the property
-    /// `listener.security.protocol.map` says what it speaks, plain text if absent.
+    /// A second listener per broker in node order, or none.
+    ///
+    /// Serves relays and proxies that do not rewrite addresses. The name of the listener is
+    /// `SECOND`. The property `listener.security.protocol.map` sets its protocol, by default
+    /// `PLAINTEXT`.
     pub second_listeners: Vec<SecondListener>,
-    /// Arguments for each broker's JVM that go beyond the lab's own.
+    /// Additional JVM arguments of each broker.
     pub jvm_arguments: Vec<String>,
-    /// Whether data is kept when the lab stops.
+    /// `true` if data is kept when the lab stops.
     pub keep_data: bool,
-    /// Room that must be free in the lab's directory at the start.
+    /// Required free disk space in the directory of the lab.
     pub min_free_bytes: u64,
-    /// Time that the brokers get to answer, default 180 s: a busy machine with two cores has taken
-    /// more than 60 s, and a broker that has died is noticed at once.
+    /// Longest time until all brokers are ready, by default 180 s.
+    ///
+    /// A busy machine with two cores can take more than 60 s. The exit of a broker is detected
+    /// immediately.
     pub ready_within: Duration,
-}
-
-/// A listener that tells clients of another port than its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SecondListener {
-    /// Where the broker listens.
-    pub port: u16,
-    /// Where clients are told to connect.
-    pub advertised_port: u16,
 }
 
 impl Default for LabOptions {
@@ -73,9 +71,9 @@ impl Default for LabOptions {
 }
 
 impl LabOptions {
-    /// Refuses values that cannot work.
+    /// Rejects invalid options.
     pub(super) fn check(&self) -> Result<(), LabError> {
-        let wrong = |name, value: &dyn ToString, reason: &str| {
+        let invalid = |name, value: &dyn ToString, reason: &str| {
             Err(LabError::Setting {
                 name,
                 value: value.to_string(),
@@ -83,33 +81,42 @@ impl LabOptions {
             })
         };
         if !(1..=3).contains(&self.brokers) {
-            return wrong("brokers", &self.brokers, "a lab has 1, 2 or 3");
+            return invalid("brokers", &self.brokers, "must be 1, 2 or 3");
         }
         let second = self.second_listeners.len();
         if second != 0 && second != usize::from(self.brokers) {
-            return wrong("second listeners", &second, "one for each broker, or none");
+            return invalid(
+                "second listeners",
+                &second,
+                "must be one per broker, or none",
+            );
         }
         if self.heap_mb < HEAP_MB_MIN {
-            return wrong("heap", &self.heap_mb, "a broker needs 192 MB at least");
+            return invalid("heap", &self.heap_mb, "must be at least 192 MB");
         }
         if self.host.is_unspecified() {
-            return wrong("host", &self.host, "clients need an address they can reach");
+            let reason = "is not an address that clients can connect to";
+            return invalid("host", &self.host, reason);
         }
         let last = self
             .port
             .map(|port| port.checked_add(2 * u16::from(self.brokers) - 1));
         if self.port == Some(0) || last == Some(None) {
             let port = self.port.unwrap_or(0);
-            return wrong(
+            return invalid(
                 "port",
                 &port,
-                "two ports for each broker, counted from it, must exist",
+                "must be the first of two ports per broker, from 1 to 65535",
             );
         }
         let dir = self.dir.as_ref().map(|dir| dir.to_string_lossy());
-        // Kafka takes its data directory from a list with commas in a properties file.
+        // Kafka reads its data directories from a comma-separated list in a properties file.
         if let Some(dir) = dir.filter(|dir| dir.contains([',', '\\', '\n'])) {
-            return wrong("dir", &dir, "no comma, backslash or line break, please");
+            return invalid(
+                "dir",
+                &dir,
+                "must not contain a comma, backslash or line break",
+            );
         }
         config::check_extra(&self.properties)?;
         kafka::check_version(&self.kafka_version)
@@ -123,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_that_cannot_work_are_named() {
+    fn invalid_options_are_rejected_by_name() {
         let base = LabOptions::default;
         base().check().unwrap();
         let cases = [

@@ -1,4 +1,4 @@
-//! From settings to a cluster that answers, and back to nothing when it does not.
+//! Starts a lab, and cleans up if the start fails.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::cluster::{Broker, Lab, temporary_dir};
 use super::existing::{self, ExistingLab};
-use super::{Broker, Lab, LabOptions, temporary_dir};
+use super::options::LabOptions;
 use crate::broker::{self, BrokerProcess, Launch};
 use crate::class_archive;
 use crate::config::{self, NodePorts};
@@ -20,9 +21,9 @@ use crate::ports;
 use crate::process;
 use crate::ready;
 use crate::state::{self, LabNode, LabPhase, LabState, SCHEMA};
-use crate::status::{self, GRACE};
+use crate::status::{self, STOP_TIMEOUT};
 
-/// See [`Lab::up`].
+/// Starts a lab or attaches to a running one, see [`Lab::up`].
 pub(super) fn up(
     options: &LabOptions,
     progress: &mut dyn FnMut(&str),
@@ -34,7 +35,7 @@ pub(super) fn up(
     }
     let dir = status::lab_dir(options.dir.as_deref())?;
     disk::prepare(&dir, 0)?;
-    existing::refuse_foreign(&dir)?;
+    existing::reject_other_files(&dir)?;
     let _lock = status::lock(&dir)?;
     let lab = up_in(&dir, options, progress, stop);
     if lab.is_err() {
@@ -50,12 +51,12 @@ fn up_in(
     stop: &AtomicBool,
 ) -> Result<Lab, LabError> {
     let dir = dir.to_owned();
-    let kept = match existing::look(&dir, options, progress)? {
+    let cluster_id = match existing::find(&dir, options, progress)? {
         ExistingLab::Running(state) => return attach(dir, *state, options),
-        ExistingLab::Kept(cluster_id) => Some(cluster_id),
+        ExistingLab::Stopped(cluster_id) => Some(cluster_id),
         ExistingLab::None => None,
     };
-    start_or_clean(dir, false, kept, options, progress, stop)
+    start_with_retries(dir, false, cluster_id, options, progress, stop)
 }
 
 fn up_temporary(
@@ -64,10 +65,10 @@ fn up_temporary(
     stop: &AtomicBool,
 ) -> Result<Lab, LabError> {
     let dir = temporary_dir()?;
-    let lab = start_or_clean(dir.clone(), true, None, options, progress, stop);
+    let lab = start_with_retries(dir.clone(), true, None, options, progress, stop);
     let logs_matter = matches!(
         lab,
-        Ok(_) | Err(LabError::BrokerDied { .. } | LabError::NotReady { .. })
+        Ok(_) | Err(LabError::BrokerExited { .. } | LabError::NotReady { .. })
     );
     if !logs_matter {
         disk::remove(&dir)?;
@@ -125,11 +126,13 @@ impl Lab {
     }
 }
 
-/// Starts a lab in `dir`; when free ports turn out to be taken meanwhile, tries others.
-fn start_or_clean(
+/// Starts a lab in `dir`. If selected free ports are in use in the meantime, tries others.
+///
+/// `cluster_id` is that of existing data in the directory.
+fn start_with_retries(
     dir: PathBuf,
     dir_is_temporary: bool,
-    kept: Option<String>,
+    cluster_id: Option<String>,
     options: &LabOptions,
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
@@ -154,9 +157,9 @@ fn start_or_clean(
     let mut attempts = 0;
     loop {
         attempts += 1;
-        match start(launch.clone(), kept.clone(), options, progress, stop) {
+        match start(launch.clone(), cluster_id.clone(), options, progress, stop) {
             Err(LabError::PortTaken { port, .. }) if options.port.is_none() && attempts < 3 => {
-                progress(&format!("port {port} was taken meanwhile; trying others"));
+                progress(&format!("port {port} is now in use; trying other ports"));
             }
             result => return result,
         }
@@ -193,7 +196,7 @@ const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(120);
 
 fn start(
     launch: Launch,
-    kept: Option<String>,
+    cluster_id: Option<String>,
     options: &LabOptions,
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
@@ -202,7 +205,7 @@ fn start(
         schema: SCHEMA,
         phase: LabPhase::Starting,
         kafka_version: options.kafka_version.clone(),
-        cluster_id: match &kept {
+        cluster_id: match &cluster_id {
             Some(cluster_id) => cluster_id.clone(),
             None => new_cluster_id()?,
         },
@@ -215,22 +218,24 @@ fn start(
         started_unix_ms: unix_ms(),
         nodes: choose_nodes(options)?,
     };
+    let has_data = cluster_id.is_some();
     let processes = state.nodes.iter().map(|_| None).collect();
     let mut lab = Lab::new(launch, state, processes, options);
-    let started = bring_up(&mut lab, kept.is_none(), progress, stop);
+    let started = start_brokers(&mut lab, !has_data, progress, stop);
     match started {
         Ok(()) => Ok(lab),
         Err(error) => {
             lab.is_down = true;
-            give_up(&mut lab, kept.is_some(), &error)?;
+            clean_up(&mut lab, has_data, &error)?;
             Err(error)
         }
     }
 }
 
-fn bring_up(
+/// Writes the configuration, formats the storage if `is_new`, and starts the brokers.
+fn start_brokers(
     lab: &mut Lab,
-    fresh: bool,
+    is_new: bool,
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
 ) -> Result<(), LabError> {
@@ -244,7 +249,7 @@ fn bring_up(
         if let Some(second) = lab.second_listeners.get(index) {
             extra.extend(config::second_listener(*node, host, *second));
         }
-        // Behind it, so that they can say what the second listener speaks.
+        // They come last, so that they can override the protocol of the second listener.
         extra.extend_from_slice(&lab.state.properties);
         broker::write_config(
             dir,
@@ -259,12 +264,12 @@ fn bring_up(
         lab.state.kafka_version,
         lab.launch.dir.display()
     ));
-    if fresh {
+    if is_new {
         format_all(lab, &ports, stop)?;
     }
     for (index, node) in ports.iter().enumerate() {
         lab.processes[index] = Some(lab.launch.spawn(node.node_id)?);
-        lab.note_process(index)?;
+        lab.update_process(index)?;
     }
     wait_ready(lab, progress, stop)?;
     lab.set_phase(LabPhase::Running)?;
@@ -277,7 +282,7 @@ fn bring_up(
     Ok(())
 }
 
-/// Formats every node at the same time: each is a JVM of its own that takes about a second.
+/// Formats the storage of all nodes in parallel. Each one takes a separate JVM about a second.
 fn format_all(lab: &Lab, nodes: &[NodePorts], stop: &AtomicBool) -> Result<(), LabError> {
     thread::scope(|scope| {
         let formats: Vec<_> = nodes
@@ -290,14 +295,14 @@ fn format_all(lab: &Lab, nodes: &[NodePorts], stop: &AtomicBool) -> Result<(), L
             format.join().unwrap_or_else(|_| {
                 Err(LabError::io(
                     "format storage",
-                    std::io::Error::other("thread ended"),
+                    std::io::Error::other("formatting thread panicked"),
                 ))
             })
         })
     })
 }
 
-/// Waits until every broker of `lab` that runs answers and lists all of them.
+/// Waits until every running broker of `lab` responds and lists all of them.
 pub(super) fn wait_ready(
     lab: &mut Lab,
     progress: &mut dyn FnMut(&str),
@@ -308,13 +313,15 @@ pub(super) fn wait_ready(
     let mut missing: Vec<_> = (0..lab.processes.len())
         .filter(|index| lab.processes[*index].is_some())
         .collect();
-    let mut told = running;
+    let mut last_missing = running;
     loop {
         for (index, node) in lab.state.nodes.iter().enumerate() {
-            let ended = lab.processes[index].as_mut().and_then(BrokerProcess::ended);
-            if let Some(status) = ended {
+            let exited = lab.processes[index]
+                .as_mut()
+                .and_then(BrokerProcess::exit_status);
+            if let Some(status) = exited {
                 let (dir, host) = (&lab.launch.dir, lab.state.host);
-                return Err(diagnose::died(dir, host, node.ports(), status));
+                return Err(diagnose::exit_error(dir, host, node.ports(), status));
             }
         }
         missing.retain(|index| {
@@ -324,9 +331,10 @@ pub(super) fn wait_ready(
         if missing.is_empty() {
             return Ok(());
         }
-        if missing.len() < told {
-            told = missing.len();
-            progress(&format!("{} of {running} brokers answer", running - told));
+        if missing.len() < last_missing {
+            last_missing = missing.len();
+            let ready = running - last_missing;
+            progress(&format!("{ready} of {running} brokers are ready"));
         }
         if stop.load(Ordering::Relaxed) {
             return Err(LabError::Interrupted {
@@ -345,7 +353,7 @@ fn not_ready(lab: &Lab, missing: &[usize]) -> LabError {
         .iter()
         .map(|index| lab.state.nodes[*index].node_id)
         .collect();
-    let (detail, log) = diagnose::last_words(&lab.launch.dir, ids[0]);
+    let (detail, log) = diagnose::log_tail(&lab.launch.dir, ids[0]);
     let ids: Vec<_> = ids.iter().map(ToString::to_string).collect();
     LabError::NotReady {
         seconds: lab.ready_within.as_secs(),
@@ -355,13 +363,17 @@ fn not_ready(lab: &Lab, missing: &[usize]) -> LabError {
     }
 }
 
-/// Stops what was started and leaves only logs, or the data that was there before.
-fn give_up(lab: &mut Lab, had_data: bool, error: &LabError) -> Result<(), LabError> {
-    lab.stop_processes(if had_data { GRACE } else { Duration::ZERO })?;
+/// Stops all started processes and keeps only logs, or the data that existed before.
+fn clean_up(lab: &mut Lab, had_data: bool, error: &LabError) -> Result<(), LabError> {
+    lab.stop_processes(if had_data {
+        STOP_TIMEOUT
+    } else {
+        Duration::ZERO
+    })?;
     let dir = lab.launch.dir.clone();
     let logs_matter = matches!(
         error,
-        LabError::BrokerDied { .. } | LabError::NotReady { .. } | LabError::Format { .. }
+        LabError::BrokerExited { .. } | LabError::NotReady { .. } | LabError::Format { .. }
     );
     if had_data || !logs_matter {
         return status::clear(&dir, &mut lab.state, had_data);
@@ -392,7 +404,7 @@ fn choose_nodes(options: &LabOptions) -> Result<Vec<LabNode>, LabError> {
         .collect())
 }
 
-/// A random id in Kafka's form: 16 bytes in the URL alphabet of base 64, without padding.
+/// Returns a random cluster id in Kafka's format: 16 bytes in URL-safe Base64 without padding.
 fn new_cluster_id() -> Result<String, LabError> {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789AB";
     let mut random = [0_u8; 22];
@@ -401,10 +413,10 @@ fn new_cluster_id() -> Result<String, LabError> {
         .map_err(|error| LabError::io("read /dev/urandom", error))?;
     let mut id: String = random[..21]
         .iter()
-        // No '-' and '_': an id that starts with '-' would read as an option.
+        // Without '-' and '_', because an id that starts with '-' would be parsed as an option.
         .map(|byte| char::from(ALPHABET[usize::from(byte % 64)]))
         .collect();
-    // The last character carries two bits only.
+    // The last character contains only two bits.
     id.push(['A', 'Q', 'g', 'w'][usize::from(random[21] % 4)]);
     Ok(id)
 }

@@ -1,4 +1,4 @@
-//! The SDK for Java SE, through Maven.
+//! The SDK for Java SE, installed with Maven.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,19 +13,19 @@ use crate::maven::{self, MavenError, MavenRequest};
 /// Version of `com.lightstreamer:ls-javase-client`.
 pub const JAVA_SDK_VERSION: &str = "5.2.1";
 
-/// The SDK for Java SE and what runs it.
+/// The SDK for Java SE and the program to run it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JavaSdk {
-    /// The jars of the SDK and all it needs.
+    /// Class path with the SDK and its dependencies.
     pub class_path: String,
     /// The `java` program, 17 or newer.
     pub java_bin: PathBuf,
 }
 
-/// The SDK for Java SE, resolved by Maven if it is not cached yet.
+/// Returns the SDK for Java SE, downloaded with Maven if it is not cached.
 ///
 /// # Errors
-/// A missing or old `java`, a missing `mvn`, no network, or `stop` was set.
+/// Fails if `java` is missing or too old, `mvn` is missing, the download fails, or `stop` is set.
 pub fn java(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<JavaSdk, LabError> {
     let java_bin = host_tools::java("to run the Lightstreamer client SDK for Java SE")?;
     let name = format!("sdk-java-{JAVA_SDK_VERSION}");
@@ -38,7 +38,7 @@ pub fn java(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<JavaSdk
     })
 }
 
-/// The jars of a directory, in an order that does not depend on the disk.
+/// Returns the class path of all jars in a directory, sorted by name.
 fn class_path(libs: &Path) -> Result<String, LabError> {
     let unreadable = |error| LabError::io(format!("read {}", libs.display()), error);
     let mut jars = Vec::new();
@@ -51,12 +51,12 @@ fn class_path(libs: &Path) -> Result<String, LabError> {
 
 fn fetch(dir: &Path, progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<(), LabError> {
     let what = format!("the Lightstreamer client SDK {JAVA_SDK_VERSION} for Java SE");
-    let wanted = MavenRequest {
+    let request = MavenRequest {
         what: what.clone(),
         size: "10 MB",
         dependencies: vec![("com.lightstreamer", "ls-javase-client", JAVA_SDK_VERSION)],
     };
-    maven::fetch(&wanted, dir, progress, stop).map_err(|trouble| match trouble {
+    maven::fetch(&request, dir, progress, stop).map_err(|error| match error {
         MavenError::Lab(error) => error,
         MavenError::NotFound { artifact } => LabError::Fetch {
             what,

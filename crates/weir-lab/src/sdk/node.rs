@@ -1,8 +1,8 @@
-//! The Node SDK, through npm.
+//! The Node SDK, installed with npm.
 //!
-//! Its package names a git address for `xmlhttprequest`. Our `package-lock.json` names the
-//! published release in its place, so that the package registry alone is enough; `overrides` in
-//! `package.json` would say the same, but the npm 9.2 of Debian and Ubuntu fails on them.
+//! Its package depends on a git address of `xmlhttprequest`. The embedded `package-lock.json`
+//! replaces it with the published release, so that only the package registry is needed. `overrides`
+//! in `package.json` would do the same, but npm 9.2 of Debian and Ubuntu fails with them.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -15,10 +15,10 @@ use crate::error::LabError;
 /// Version of `lightstreamer-client-node`.
 pub const NODE_SDK_VERSION: &str = "9.2.2";
 
-/// Version of the last release that speaks TLCP 2.1.0.
+/// Version of the last release that uses TLCP 2.1.0.
 pub const OLD_NODE_SDK_VERSION: &str = "8.0.5";
 
-/// The Node SDK and what runs it.
+/// The Node SDK and the program to run it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeSdk {
     /// Directory with `node_modules`; a script finds the SDK with `NODE_PATH=<dir>/node_modules`.
@@ -28,25 +28,25 @@ pub struct NodeSdk {
 }
 
 impl NodeSdk {
-    /// The directory that `NODE_PATH` has to name.
+    /// Returns the directory for `NODE_PATH`.
     #[must_use]
     pub fn modules(&self) -> PathBuf {
         self.dir.join("node_modules")
     }
 }
 
-/// The Node SDK, installed through npm if it is not cached yet.
+/// Returns the Node SDK, installed with npm if it is not cached.
 ///
 /// # Errors
-/// A missing or old `node`, a missing `npm`, no network, or `stop` was set.
+/// Fails if `node` is missing or too old, `npm` is missing, the download fails, or `stop` is set.
 pub fn node(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<NodeSdk, LabError> {
     release(NODE_SDK_VERSION, &PACKAGES, progress, stop)
 }
 
-/// As [`node`], in a release that speaks TLCP 2.1.0.
+/// Returns the Node SDK in a release that uses TLCP 2.1.0, see [`node`].
 ///
 /// # Errors
-/// A missing or old `node`, a missing `npm`, no network, or `stop` was set.
+/// Fails if `node` is missing or too old, `npm` is missing, the download fails, or `stop` is set.
 pub fn old_node(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<NodeSdk, LabError> {
     release(OLD_NODE_SDK_VERSION, &OLD_PACKAGES, progress, stop)
 }
@@ -83,8 +83,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_embedded_version_is_the_one_named() {
-        assert!(PACKAGES.names(NODE_SDK_VERSION));
-        assert!(OLD_PACKAGES.names(OLD_NODE_SDK_VERSION));
+    fn embedded_package_files_pin_the_sdk_version() {
+        assert!(PACKAGES.is_pinned_to(NODE_SDK_VERSION));
+        assert!(OLD_PACKAGES.is_pinned_to(OLD_NODE_SDK_VERSION));
     }
 }

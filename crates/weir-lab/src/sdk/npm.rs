@@ -1,4 +1,4 @@
-//! What the SDKs written in JavaScript share: a `node` that is new enough, and npm.
+//! Node and npm, used by the SDKs and drivers written in JavaScript.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,27 +8,30 @@ use super::write;
 use crate::error::LabError;
 use crate::host_tools;
 
-/// What npm is to install, in exactly these versions.
+/// Packages to install with npm, with fixed versions.
 #[derive(Debug)]
 pub struct Packages {
     /// Text of `package.json`.
     pub json: &'static str,
     /// Text of `package-lock.json`.
     pub lock: &'static str,
-    /// The package that the others are there for.
+    /// The main package; the others are its dependencies.
     pub wanted: &'static str,
 }
 
 impl Packages {
-    /// Whether the wanted package has this version.
+    /// Returns `true` if both files fix the main package to this version.
     #[cfg(test)]
-    pub(crate) fn names(&self, version: &str) -> bool {
+    pub(crate) fn is_pinned_to(&self, version: &str) -> bool {
         let pinned = format!("\"{}\": \"{version}\"", self.wanted);
         self.json.contains(&pinned) && self.lock.contains(&pinned)
     }
 }
 
-/// A Node that is new enough.
+/// Returns the path of `node`, version 18 or newer. `purpose` explains in errors why it is needed.
+///
+/// # Errors
+/// Fails if `node` is missing, too old or does not run.
 pub fn node(purpose: &str) -> Result<PathBuf, LabError> {
     let node_bin = host_tools::find("node").ok_or_else(|| LabError::MissingTool {
         tool: "node",
@@ -36,8 +39,8 @@ pub fn node(purpose: &str) -> Result<PathBuf, LabError> {
         purpose: purpose.to_owned(),
         remedy: NODE_REMEDY,
     })?;
-    let said = host_tools::version_output(&node_bin, "--version")?;
-    let found = said.trim().trim_start_matches('v');
+    let output = host_tools::version_output(&node_bin, "--version")?;
+    let found = output.trim().trim_start_matches('v');
     let major: Option<u32> = found.split('.').next().and_then(|text| text.parse().ok());
     if major.is_none_or(|major| major < NODE_OLDEST) {
         return Err(LabError::OldTool {
@@ -51,6 +54,9 @@ pub fn node(purpose: &str) -> Result<PathBuf, LabError> {
 }
 
 /// Installs the packages into `dir/node_modules`.
+///
+/// # Errors
+/// Fails if `npm` is missing, the installation fails, or `stop` is set.
 pub fn install(
     packages: &Packages,
     what: &str,
@@ -61,10 +67,10 @@ pub fn install(
     let npm = host_tools::find("npm").ok_or_else(|| LabError::MissingTool {
         tool: "npm",
         looked: " in PATH".to_owned(),
-        purpose: format!("to fetch {what}, which is not cached yet"),
+        purpose: format!("to download {what}, which is not cached yet"),
         remedy: "install npm (Debian, Ubuntu: apt install npm)",
     })?;
-    progress(&format!("fetching {what} through npm (once)"));
+    progress(&format!("downloading {what} with npm (once)"));
     write(&dir.join("package.json"), packages.json)?;
     write(&dir.join("package-lock.json"), packages.lock)?;
     let mut command = Command::new(npm);
@@ -73,21 +79,22 @@ pub fn install(
         .args(["--no-audit", "--no-fund", "--no-update-notifier"])
         .args(["--loglevel=error", "--fetch-retries=1"])
         .current_dir(dir);
-    let (status, said) = host_tools::run(&mut command, "fetching an SDK", stop)?;
+    let (status, output) = host_tools::run(&mut command, "downloading an SDK", stop)?;
     let sdk = dir.join("node_modules").join(packages.wanted);
     if status.success() && sdk.join("package.json").is_file() {
         return Ok(());
     }
     Err(LabError::Fetch {
         what: what.to_owned(),
-        detail: trouble(&said),
+        detail: error_line(&output),
     })
 }
 
-/// The line of npm's output that says what happened, without its prefix.
-fn trouble(said: &str) -> String {
+/// Returns the line of npm's output that describes the error, without its prefix.
+fn error_line(output: &str) -> String {
     let lines = || {
-        said.lines()
+        output
+            .lines()
             .map(|line| line.trim_start_matches("npm ").trim_start_matches("ERR!"))
             .map(|line| line.trim_start_matches("error").trim())
     };
@@ -96,12 +103,12 @@ fn trouble(said: &str) -> String {
     let line = lines()
         .find(|line| line.contains("request to "))
         .or_else(|| lines().find(|line| !is_bookkeeping(line)));
-    line.unwrap_or("npm ended without a word").to_owned()
+    line.unwrap_or("npm printed no error").to_owned()
 }
 
 const NODE_OLDEST: u32 = 18;
 const NODE_REMEDY: &str = "install Node.js 18 or newer (Debian, Ubuntu: apt install nodejs npm)";
-/// Starts of npm's lines that say where, not what.
+/// Starts of npm's output lines that do not describe the error.
 const BOOKKEEPING: [&str; 7] = [
     "code ",
     "syscall ",
@@ -117,15 +124,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn npm_without_network_is_one_line() {
-        let said = "npm error code ECONNREFUSED\nnpm error errno ECONNREFUSED\n\
+    fn npm_network_error_is_one_line() {
+        let output = "npm error code ECONNREFUSED\nnpm error errno ECONNREFUSED\n\
                     npm error FetchError: request to x failed, reason: connect ECONNREFUSED\n\
                     npm error     at ClientRequest\nnpm error A complete log\n";
         assert_eq!(
-            trouble(said),
+            error_line(output),
             "FetchError: request to x failed, reason: connect ECONNREFUSED"
         );
         let old = "npm ERR! code E404\nnpm ERR! 404 Not Found - GET x\n";
-        assert_eq!(trouble(old), "404 Not Found - GET x");
+        assert_eq!(error_line(old), "404 Not Found - GET x");
     }
 }

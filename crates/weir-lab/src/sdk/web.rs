@@ -1,4 +1,4 @@
-//! The SDK for browsers, through npm, and a browser of this machine.
+//! The SDK for browsers, installed with npm, and the browser of this machine.
 
 use std::env;
 use std::path::PathBuf;
@@ -13,29 +13,29 @@ use crate::host_tools;
 /// Version of `lightstreamer-client-web`.
 pub const WEB_SDK_VERSION: &str = "9.2.3";
 
-/// The SDK for browsers and what runs it.
+/// The SDK for browsers and the programs to run it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebSdk {
-    /// Directory with `node_modules`: the SDK, and what a script speaks to the browser with.
+    /// Directory with `node_modules`: the SDK and the WebSocket package for browser automation.
     pub dir: PathBuf,
     /// The `node` program.
     pub node_bin: PathBuf,
-    /// A Chromium, or a browser made from it.
+    /// The program of Chromium or a browser based on it.
     pub browser_bin: PathBuf,
 }
 
 impl WebSdk {
-    /// The directory that `NODE_PATH` has to name.
+    /// Returns the directory for `NODE_PATH`.
     #[must_use]
     pub fn modules(&self) -> PathBuf {
         self.dir.join("node_modules")
     }
 }
 
-/// The SDK for browsers, installed through npm if it is not cached yet, for a browser that is there.
+/// Returns the SDK for an installed browser, installed with npm if it is not cached.
 ///
 /// # Errors
-/// A missing or old `node`, a missing `npm`, no network, or `stop` was set.
+/// Fails if `node` is missing or too old, `npm` is missing, the download fails, or `stop` is set.
 pub fn web(
     browser_bin: PathBuf,
     progress: &mut dyn FnMut(&str),
@@ -54,16 +54,16 @@ pub fn web(
     })
 }
 
-/// A browser of this machine: the one that `WEIR_CHROMIUM` names, else a known name in `PATH`.
+/// Returns the browser given by `WEIR_CHROMIUM`, otherwise one with a known name in `PATH`.
 ///
 /// # Errors
-/// There is none.
+/// Fails if no browser is found.
 pub fn browser() -> Result<PathBuf, LabError> {
     let missing = |looked: String| LabError::MissingTool {
         tool: "browser",
         looked,
         purpose: "to run the Lightstreamer client SDK for browsers".to_owned(),
-        remedy: "install Chromium (Debian: apt install chromium) or name one with WEIR_CHROMIUM",
+        remedy: "install Chromium (Debian: apt install chromium) or set WEIR_CHROMIUM",
     };
     if let Some(named) = env::var_os("WEIR_CHROMIUM").filter(|path| !path.is_empty()) {
         let path = PathBuf::from(named);
@@ -77,7 +77,7 @@ pub fn browser() -> Result<PathBuf, LabError> {
     found.ok_or_else(|| missing(format!(" in PATH as {}", BROWSERS.join(", "))))
 }
 
-/// Chromium and those made from it, by the names of their programs.
+/// Program names of Chromium and browsers based on it.
 const BROWSERS: [&str; 4] = [
     "chromium",
     "chromium-browser",
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_embedded_version_is_the_one_named() {
-        assert!(PACKAGES.names(WEB_SDK_VERSION));
+    fn embedded_package_files_pin_the_sdk_version() {
+        assert!(PACKAGES.is_pinned_to(WEB_SDK_VERSION));
     }
 }

@@ -10,26 +10,28 @@ use weir_load::units::parse_duration;
 
 use crate::exit::{Exit, Failure};
 
-/// Where the work comes from.
+/// Arguments of `weir agent`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The coordinator says what to do; see `weir load clients --help`, --engine.\n\n\
+    after_help = "The coordinator assigns the work; see --engine in `weir load clients --help`.\n\n\
     Example, on each of two load machines (the coordinator prints the token when it starts):\n  \
     WEIR_AGENT_TOKEN=... weir agent --coordinator 10.0.0.7:7070"
 )]
 pub(crate) struct AgentArgs {
-    /// Address of the coordinator.
+    /// Address of the coordinator
     #[arg(long, value_name = "HOST:PORT")]
     coordinator: String,
-    /// File with the run's token; without it the environment variable WEIR_AGENT_TOKEN.
+    /// File with the token of the run
+    ///
+    /// The default is the environment variable WEIR_AGENT_TOKEN.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// How long to try to reach the coordinator.
+    /// Longest time to connect to the coordinator
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30s")]
     connect_timeout: Duration,
 }
 
-/// Works for one run.
+/// Runs the agent for one run of the coordinator.
 pub(crate) fn run(args: &AgentArgs) -> Result<Exit, Failure> {
     let token = token(args).map_err(|error| Failure::new(Exit::Usage, error))?;
     let options = AgentOptions {
@@ -38,7 +40,7 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Exit, Failure> {
         connect_timeout: args.connect_timeout,
     };
     match agent::run(&options) {
-        Ok(()) => Ok(Exit::Fine),
+        Ok(()) => Ok(Exit::Success),
         Err(error) => Err(Failure::new(error.fault().into(), error)),
     }
 }
@@ -51,7 +53,7 @@ fn token(args: &AgentArgs) -> anyhow::Result<String> {
     };
     match token.trim() {
         "" => Err(anyhow!(
-            "no token: set {TOKEN_VARIABLE} to that of the run, or give --token-file"
+            "no token: set {TOKEN_VARIABLE} to the token of the run, or use --token-file"
         )),
         token => Ok(token.to_owned()),
     }

@@ -1,4 +1,4 @@
-//! `weir bench compare`: two run folders beside each other.
+//! `weir bench compare`: compares two runs metric by metric.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -11,43 +11,51 @@ use weir_stats::run::{Comparison, Run};
 
 use crate::exit::{Exit, Failure};
 
-/// What to compare, and what counts.
+const AFTER_HELP: &str = "\
+Examples:
+  weir bench compare weir-runs/before weir-runs/after
+  weir bench compare before after --aa before-again --fail-on worse --markdown comment.md";
+
+/// Arguments of `weir bench compare`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  weir bench compare weir-runs/before weir-runs/after\n  weir bench compare before after --aa before-again --fail-on worse --markdown comment.md"
-)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct CompareArgs {
-    /// Folder of the run that the other is held against.
+    /// Directory of the baseline run
     base: PathBuf,
-    /// Folder of the run that is judged.
+    /// Directory of the run to compare with the baseline
     other: PathBuf,
     #[command(flatten)]
-    judging: CompareOptions,
-    /// Show metrics that do not decide as well.
+    options: CompareOptions,
+    /// Show all metrics, not only the deciding ones
     #[arg(long)]
     all: bool,
-    /// Print the comparison as JSON.
+    /// Print the comparison as JSON
     #[arg(long)]
     json: bool,
-    /// Write the comparison as Markdown, for a comment on a change.
+    /// Markdown file to write the comparison to, for example for a review comment
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
 }
 
-/// What counts as a difference; shared with `weir bench run --baseline`.
+/// Options that define a relevant difference; shared with `weir bench run --baseline`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CompareOptions {
-    /// Another run of what the base is: differences no larger than between those two are not called. May be given
-    /// several times.
+    /// Repeated baseline run (A/A test); repeatable
+    ///
+    /// Differences that are not larger than those between the baseline and its repetitions are not
+    /// reported.
     #[arg(long, value_name = "DIR")]
     aa: Vec<PathBuf>,
-    /// Differences up to this many percent do not matter.
+    /// Margin in percent; smaller differences count as equivalent
     #[arg(long, value_name = "PERCENT", default_value = "3", value_parser = parse_percent)]
     margin: f64,
-    /// Metrics that decide, in place of the usual ones.
+    /// Deciding metrics, instead of the default ones
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     metrics: Vec<String>,
-    /// End with exit code 1 if a metric that decides is surely worse, with 4 if none could be compared.
+    /// Verdict that ends the command with exit code 1
+    ///
+    /// worse: a deciding metric is significantly worse. If no deciding metric could be compared,
+    /// the exit code is 4.
     #[arg(long, value_name = "VERDICT")]
     fail_on: Option<FailOn>,
 }
@@ -55,21 +63,25 @@ pub(crate) struct CompareOptions {
 /// Verdicts that can end a command with exit code 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FailOn {
-    /// Beyond the margin, with all metrics taken into account.
+    /// Worse by more than the margin, corrected for the number of metrics
     Worse,
 }
 
 impl CompareOptions {
-    /// Holds `other` against the run in the folder `base`.
-    pub(crate) fn against(&self, base: &Path, other: NamedRun<'_>) -> Result<Comparison, Failure> {
+    /// Compares `other` with the run in the directory `base`.
+    pub(crate) fn with_baseline(
+        &self,
+        base: &Path,
+        other: NamedRun<'_>,
+    ) -> Result<Comparison, Failure> {
         self.check()?;
         let (run, label) = (read(base)?, base.display().to_string());
-        let again: Vec<Run> = self
+        let repeated: Vec<Run> = self
             .aa
             .iter()
             .map(|dir| read(dir))
             .collect::<Result<_, _>>()?;
-        let again: Vec<&Run> = again.iter().collect();
+        let repeated: Vec<&Run> = repeated.iter().collect();
         let named = NamedRun {
             label: &label,
             run: &run,
@@ -78,42 +90,45 @@ impl CompareOptions {
             margin_share: self.margin,
             headline: self.metrics.clone(),
         };
-        Ok(compare::runs(named, other, &again, &options))
+        Ok(compare::runs(named, other, &repeated, &options))
     }
 
-    /// Whether the comparison is to end the command with exit code 1.
-    pub(crate) fn fails(&self, comparison: &Comparison) -> bool {
+    /// Returns `true` if the comparison must end the command with exit code 1.
+    pub(crate) fn is_failed_by(&self, comparison: &Comparison) -> bool {
         let mut metrics = comparison.subjects.iter().flat_map(|s| &s.metrics);
         self.fail_on == Some(FailOn::Worse) && metrics.any(|metric| metric.is_surely_worse)
     }
 
-    /// Whether something has no meaning without a base.
-    pub(crate) fn is_given(&self) -> bool {
+    /// Returns `true` if an option is set that needs a baseline run.
+    pub(crate) fn needs_baseline(&self) -> bool {
         self.fail_on.is_some() || !self.aa.is_empty() || !self.metrics.is_empty()
     }
 
     fn check(&self) -> Result<(), Failure> {
-        // Figures of a plan's own may have any name with a unit.
-        let known = |name: &String| metric::Metric::named(name).is_some() || name.contains('_');
-        match self.metrics.iter().find(|name| !known(name)) {
+        // Metrics defined by a plan have arbitrary names that contain a unit.
+        let is_known = |name: &String| metric::Metric::named(name).is_some() || name.contains('_');
+        match self.metrics.iter().find(|name| !is_known(name)) {
             None => Ok(()),
             Some(name) => {
                 let all: Vec<&str> = metric::METRICS.iter().map(|metric| metric.name).collect();
-                let text = format!("--metrics {name}: unknown, there are {}", all.join(", "));
+                let text = format!(
+                    "--metrics: unknown metric \"{name}\"; use {}",
+                    all.join(", ")
+                );
                 Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)))
             }
         }
     }
 }
 
-/// Compares and tells.
+/// Compares the runs, prints the result and returns the exit code.
 pub(crate) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
     let (other, label) = (read(&args.other)?, args.other.display().to_string());
     let named = NamedRun {
         label: &label,
         run: &other,
     };
-    let comparison = args.judging.against(&args.base, named)?;
+    let comparison = args.options.with_baseline(&args.base, named)?;
     if let Some(path) = &args.markdown {
         std::fs::write(path, weir_report::comparison_markdown(&comparison))
             .with_context(|| format!("cannot write {}", path.display()))
@@ -127,30 +142,30 @@ pub(crate) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
         }
         false => show(&comparison, args.all),
     }
-    Ok(exit(&args.judging, &comparison))
+    Ok(exit(&args.options, &comparison))
 }
 
-/// Prints a comparison.
+/// Prints a comparison; with `all` also the metrics that do not decide.
 pub(crate) fn show(comparison: &Comparison, all: bool) {
     let color = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     print!("{}", weir_report::render_comparison(comparison, all, color));
 }
 
-/// The code that a comparison stands for.
+/// Returns the exit code for a comparison.
 ///
-/// With `--fail-on` a comparison that could not have found anything worse is no pass.
-pub(crate) fn exit(judging: &CompareOptions, comparison: &Comparison) -> Exit {
-    if judging.fails(comparison) {
+/// With `--fail-on`, a comparison without any comparable deciding metric is an error.
+pub(crate) fn exit(options: &CompareOptions, comparison: &Comparison) -> Exit {
+    if options.is_failed_by(comparison) {
         return Exit::Threshold;
     }
-    if judging.fail_on.is_some() && !comparison.has_decided() {
+    if options.fail_on.is_some() && !comparison.has_decided() {
         eprintln!(
-            "weir: --fail-on: nothing could be compared: {}",
+            "weir: --fail-on: no deciding metric could be compared: {}",
             comparison.summary
         );
         return Exit::Instrument;
     }
-    Exit::Fine
+    Exit::Success
 }
 
 fn read(dir: &Path) -> Result<Run, Failure> {
@@ -160,9 +175,9 @@ fn read(dir: &Path) -> Result<Run, Failure> {
 
 fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.trim_end_matches('%').trim().parse::<f64>();
-    let percent = number.map_err(|error| format!("{error}, give for example 3"))?;
+    let percent = number.map_err(|error| format!("{error}; use a number such as 3"))?;
     match (0.0..=1000.0).contains(&percent) {
         true => Ok(percent / 100.0),
-        false => Err("give 0 to 1000".to_owned()),
+        false => Err("must be from 0 to 1000".to_owned()),
     }
 }

@@ -1,13 +1,13 @@
-//! `weir bench driver`.
+//! `weir bench driver`: the built-in librdkafka driver.
 
 use anyhow::Context as _;
 
 use crate::exit::{Exit, Failure};
 
-/// Answers commands until standard input ends.
+/// Executes driver commands until standard input ends.
 pub(crate) fn run() -> Result<Exit, Failure> {
     weir_drivers::librdkafka::run()
-        .context("standard output is gone")
+        .context("cannot write to standard output")
         .map_err(|error| Failure::new(Exit::Instrument, error))?;
-    Ok(Exit::Fine)
+    Ok(Exit::Success)
 }

@@ -1,79 +1,86 @@
-//! `weir bench find-max`: the highest load that is held.
+//! `weir bench find-max`: searches for the maximum sustained load.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use weir_bench::plan::{Architecture, PlanOverrides};
 use weir_bench::{FindMaxOptions, Variable};
 use weir_load::units::{parse_count, parse_duration};
 
-use crate::cmd::bench::{exit_of, failure, load_plan, options, parse_rate, print_files, usage};
+use crate::cmd::bench_common::{
+    exit_of, failure, load_plan, options, parse_rate, print_files, usage, write_report,
+};
 use crate::cmd::bench_progress::BenchProgress;
 use crate::exit::{Exit, Failure};
 use crate::signal;
 
-/// What to load, and how far.
+const AFTER_HELP: &str = "\
+Examples:
+  weir bench find-max keyed --quick
+  weir bench find-max broadcast --architecture gateway --vary clients --p99 500ms
+  weir bench find-max keyed --architecture standalone --clients 1
+    (a broker without gateway: produce and consume)";
+
+/// Arguments of `weir bench find-max`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  weir bench find-max keyed --quick\n  weir bench find-max broadcast --architecture gateway --vary clients --p99 500ms\n  \
-                  weir bench find-max keyed --architecture standalone --clients 1    (a plain broker: produce and consume)"
-)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct FindMaxArgs {
-    /// A built-in plan (weir bench list), or a plan file ending in .toml.
+    /// Built-in plan (see `weir bench list`), or a plan file ending in .toml
     plan: String,
-    /// Coarser (to 25 %) and with the plan's quick windows.
+    /// Use a resolution of 25 % instead of 5 %, and the quick windows of the plan
     #[arg(long)]
     quick: bool,
-    /// Who is loaded: groups, standalone, gateway, floor; default: gateway, or the plan's first.
+    /// Architecture under load: groups, standalone, gateway or floor
+    ///
+    /// The default is gateway, or the first architecture of a plan without gateway.
     #[arg(long, value_name = "NAME")]
     architecture: Option<Architecture>,
-    /// What is raised.
+    /// Quantity to increase
     #[arg(long, value_enum, default_value = "rate")]
     vary: Vary,
-    /// Clients while the rate is raised; default: the plan's lowest level.
+    /// Number of clients with --vary rate [default: lowest level of the plan]
     #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     clients: Option<u64>,
-    /// Records per second while the clients are raised; default: the plan's.
-    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    /// Records per second with --vary clients [default: rate of the plan]
+    #[arg(long, value_name = "RECORDS_PER_S", value_parser = parse_rate)]
     rate: Option<f64>,
-    /// The first load; default: the plan's.
+    /// First load to try, in clients or records per second [default: from the plan]
     #[arg(long, value_name = "LOAD", value_parser = parse_rate)]
-    from: Option<f64>,
-    /// Nothing above this load is tried.
+    start_load: Option<f64>,
+    /// Highest load to try, in clients or records per second
     #[arg(long, value_name = "LOAD", value_parser = parse_rate)]
-    up_to: Option<f64>,
-    /// 99th percentile of the response up to which a load counts as held.
+    max_load: Option<f64>,
+    /// Maximum p99 response time of a sustained load
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     p99: Option<Duration>,
-    /// Load before each measured window.
+    /// Length of the load before each measured window
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     warm_up: Option<Duration>,
-    /// Length of each measured window; the one that confirms is twice as long.
+    /// Length of each measured window; the confirming window is twice as long
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     hold: Option<Duration>,
-    /// Brokers of a running cluster; without it a broker is started, and gone afterwards.
+    /// Bootstrap servers of a running cluster [default: a broker started for the run]
     #[arg(long, value_name = "HOST:PORT")]
     bootstrap: Option<String>,
-    /// Where the run folder is made.
+    /// Parent directory of the run directory
     #[arg(long, value_name = "DIR", default_value = "weir-runs")]
     out: PathBuf,
-    /// Print the content of run.json instead of the steps.
+    /// Print the content of run.json instead of the steps
     #[arg(long)]
     json: bool,
 }
 
-/// What is raised.
+/// Quantities that the search can increase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Vary {
-    /// Records per second.
+    /// Records per second
     Rate,
-    /// Number of clients.
+    /// Number of clients
     Clients,
 }
 
-/// Searches, and writes and prints what came of it.
+/// Searches for the maximum sustained load, writes the report and prints the result.
 pub(crate) fn run(args: &FindMaxArgs) -> Result<Exit, Failure> {
     let (mut plan, file) = load_plan(&args.plan)?;
     if args.quick {
@@ -90,16 +97,19 @@ pub(crate) fn run(args: &FindMaxArgs) -> Result<Exit, Failure> {
     let plan = plan.with(&overrides, "command line").map_err(usage)?;
     if plan.sweep.is_some() {
         let text = format!(
-            "{}: a sweep searches by itself; give a plan with clients",
+            "plan {}: is a sweep; use a plan with numbers of clients",
             args.plan
         );
         return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
     }
     let first = plan.architectures.first().copied();
     let has_gateway = plan.architectures.contains(&Architecture::Gateway);
-    let usual = first.filter(|_| !has_gateway);
+    let default = first.filter(|_| !has_gateway);
     let search = FindMaxOptions {
-        architecture: args.architecture.or(usual).unwrap_or(Architecture::Gateway),
+        architecture: args
+            .architecture
+            .or(default)
+            .unwrap_or(Architecture::Gateway),
         variable: match args.vary {
             Vary::Rate => Variable::Rate,
             Vary::Clients => Variable::Clients,
@@ -108,22 +118,20 @@ pub(crate) fn run(args: &FindMaxArgs) -> Result<Exit, Failure> {
             .clients
             .or_else(|| plan.levels.first().copied())
             .unwrap_or(1),
-        start: args.from,
-        highest: args.up_to.unwrap_or(HIGHEST),
+        start: args.start_load,
+        highest: args.max_load.unwrap_or(DEFAULT_MAX_LOAD),
         resolution_share: if args.quick { 0.25 } else { 0.05 },
         p99_ms: args.p99.map(|limit| limit.as_secs_f64() * 1e3),
     };
     check(&search)?;
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
-    let mut watch = BenchProgress::new(args.json);
-    watch.announce(search.estimated_time(&plan));
+    let mut progress = BenchProgress::new(args.json);
+    progress.announce(search.estimated_time(&plan));
     let options = options(&args.out, args.bootstrap.clone())?;
-    let result = weir_bench::find_max(&plan, &search, &options, &mut watch, &stop);
-    watch.end();
+    let result = weir_bench::find_max(&plan, &search, &options, &mut progress, &stop);
+    progress.end();
     let finished = result.map_err(|error| failure(error, &stop))?;
-    weir_report::write_all(&finished.dir)
-        .context("report not written; the results are in the run folder")
-        .map_err(|error| Failure::new(Exit::Instrument, error))?;
+    write_report(&finished)?;
     if args.json {
         print!("{}", finished.run.to_json());
     } else {
@@ -142,14 +150,14 @@ fn check(search: &FindMaxOptions) -> Result<(), Failure> {
         return Ok(());
     }
     let text = match is_range {
-        true => "--clients 0: a load needs a client".to_owned(),
+        true => "--clients \"0\": must be at least 1".to_owned(),
         false => format!(
-            "--from {start} --up-to {}: give a load above 0, and at most the highest",
+            "--start-load \"{start}\": must be above 0 and at most --max-load \"{}\"",
             search.highest
         ),
     };
     Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)))
 }
 
-/// No machine that this runs on comes near.
-const HIGHEST: f64 = 10_000_000.0;
+/// Beyond the capacity of any machine that this runs on.
+const DEFAULT_MAX_LOAD: f64 = 10_000_000.0;

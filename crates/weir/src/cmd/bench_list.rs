@@ -1,4 +1,4 @@
-//! `weir bench list`: what each plan answers, needs and takes.
+//! `weir bench list`: lists the built-in plans with question, duration and resources.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,19 +9,19 @@ use weir_bench::libraries::{self, LibrariesPlan};
 use weir_bench::overhead::{self, OverheadPlan};
 use weir_bench::plan::{BUILT_IN, BuiltIn, Plan, PlanEstimate};
 
-use crate::cmd::bench::usage;
+use crate::cmd::bench_common::usage;
 use crate::cmd::terminal;
 use crate::exit::{Exit, Failure};
 
-/// Which plans there are.
+/// Arguments of `weir bench list`.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// Write the plans as files into this folder.
+    /// Directory to write the plans to, as files
     #[arg(long, value_name = "DIR")]
     export: Option<PathBuf>,
 }
 
-/// Prints every built-in plan, and copies it out if asked.
+/// Prints every built-in plan, and exports it if requested.
 pub(crate) fn run(args: &ListArgs) -> Result<Exit, Failure> {
     let columns = terminal::size().columns.clamp(60, 100);
     for built_in in BUILT_IN {
@@ -33,8 +33,8 @@ pub(crate) fn run(args: &ListArgs) -> Result<Exit, Failure> {
         if let Some(full_scale) = &plan.full_scale {
             print_wrapped(full_scale, columns);
         }
-        println!("  --quick  {}", takes(&quick));
-        println!("  full     {}", takes(&plan));
+        println!("  --quick  {}", resources(&quick));
+        println!("  full     {}", resources(&plan));
         if let Some(dir) = &args.export {
             export(built_in, dir)?;
         }
@@ -43,13 +43,14 @@ pub(crate) fn run(args: &ListArgs) -> Result<Exit, Failure> {
     overhead_plan(args, columns)?;
     libraries_plan(args, columns)?;
     println!(
-        "weir bench run PLAN --quick runs one. Times are reckoned for runs in which every level is held; memory is\n\
-         that of all processes together, kernel buffers not counted."
+        "Run a plan with: weir bench run PLAN --quick\n\
+         Times are estimates for runs in which every level is sustained. Memory is the sum of all \
+         processes\nwithout kernel buffers."
     );
-    Ok(Exit::Fine)
+    Ok(Exit::Success)
 }
 
-/// The plan of another kind: what a proxy takes.
+/// Prints the plan that compares proxies.
 fn overhead_plan(args: &ListArgs, columns: usize) -> Result<(), Failure> {
     let plan = OverheadPlan::built_in().map_err(usage)?;
     println!("{}", plan.name);
@@ -61,7 +62,7 @@ fn overhead_plan(args: &ListArgs, columns: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// And one more kind: client libraries.
+/// Prints the plan that compares client libraries.
 fn libraries_plan(args: &ListArgs, columns: usize) -> Result<(), Failure> {
     let plan = LibrariesPlan::built_in().map_err(usage)?;
     println!("{}", plan.name);
@@ -71,7 +72,7 @@ fn libraries_plan(args: &ListArgs, columns: usize) -> Result<(), Failure> {
         .with(&plan.quick.clone(), libraries::BUILT_IN_FILE);
     let quick = quick.map_err(usage)?;
     println!("  --quick  at most 5 min; {} cells", quick.cells.len());
-    println!("  full     some hours; --cells picks, for example --cells 'produce.warm/*'");
+    println!("  full     some hours; select with --cells, for example --cells 'produce.warm/*'");
     if let Some(dir) = &args.export {
         write(dir, libraries::BUILT_IN_FILE, libraries::BUILT_IN_TEXT)?;
     }
@@ -100,12 +101,13 @@ fn write(dir: &Path, file: &str, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `about 14 min, 1.4 GB of memory, 210 MB of disk; up to 4000 clients, 16 cells`.
-fn takes(plan: &Plan) -> String {
+/// Returns for example `about 14 min, 1.4 GB of memory, 210 MB of disk; up to 4000 clients, 16
+/// cells`.
+fn resources(plan: &Plan) -> String {
     let estimate = PlanEstimate::of(plan);
     let clients = match estimate.connections {
         0 | 1 => String::new(),
-        most => format!("up to {most} clients, "),
+        max => format!("up to {max} clients, "),
     };
     format!(
         "about {}, {} of memory, {} of disk; {clients}{} cells",

@@ -1,5 +1,7 @@
-//! Which options of `weir bench run` each kind of plan has: one that the plan cannot use is an error,
-//! since a run without it would answer another question.
+//! Options of `weir bench run` by kind of plan.
+//!
+//! An option that the plan cannot use is an error. Ignoring it would measure something else than
+//! requested.
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -9,19 +11,19 @@ use crate::exit::{Exit, Failure};
 /// Kinds of plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PlanKind {
-    /// Clients of architectures or variants, by number or over a grid.
+    /// Plan over numbers of clients, or over a grid of clients and rates.
     Clients,
-    /// Record sizes and rates against a broker.
+    /// Sweep over record sizes and rates of a broker.
     Sweep,
-    /// Ways to a broker through proxies.
+    /// Comparison of proxies.
     Overhead,
-    /// Client libraries.
+    /// Comparison of client libraries.
     Libraries,
 }
 
 use PlanKind::{Clients, Libraries, Overhead, Sweep};
 
-/// Every option by its field in the arguments, with the kinds that use it.
+/// All options by field name, with the kinds of plans that use them.
 const OPTIONS: &[(&str, &[PlanKind])] = &[
     ("plan", ALL),
     ("quick", ALL),
@@ -34,7 +36,7 @@ const OPTIONS: &[(&str, &[PlanKind])] = &[
     ("margin", &[Clients, Sweep]),
     ("metrics", &[Clients, Sweep]),
     ("fail_on", &[Clients, Sweep]),
-    ("twice", &[Clients]),
+    ("aa_test", &[Clients, Libraries]),
     ("levels", &[Clients]),
     ("architectures", &[Clients]),
     ("rate", &[Clients]),
@@ -45,25 +47,24 @@ const OPTIONS: &[(&str, &[PlanKind])] = &[
     ("hold", ALL),
     ("drain", &[Clients, Sweep]),
     ("record_sizes", &[Sweep]),
-    ("targets", &[Sweep]),
+    ("target_rates", &[Sweep]),
     ("fetch_sizes", &[Sweep]),
-    ("messages", &[Sweep, Overhead]),
+    ("records", &[Sweep, Overhead]),
     ("kafka_tools", &[Sweep, Overhead]),
     ("record_size", &[Overhead]),
-    ("producer_properties", &[Overhead]),
+    ("kafka_properties", &[Overhead]),
     ("subjects", &[Overhead]),
-    ("foreign", &[Overhead]),
+    ("external_proxies", &[Overhead]),
     ("broker_port", &[Overhead]),
     ("libraries", &[Libraries]),
     ("drivers", &[Libraries]),
     ("profile", &[Libraries]),
     ("cells", &[Libraries]),
-    ("payloads", &[Libraries]),
-    ("bursts", &[Libraries]),
-    ("big_repetitions", &[Libraries]),
+    ("value_sizes", &[Libraries]),
+    ("burst_records", &[Libraries]),
+    ("large_cell_repetitions", &[Libraries]),
     ("acks", &[Libraries]),
     ("verify", &[Libraries]),
-    ("null_test", &[Libraries]),
     ("resume", &[Libraries]),
     ("disk_cap", &[Libraries]),
     ("command_timeout", &[Libraries]),
@@ -74,13 +75,14 @@ const OPTIONS: &[(&str, &[PlanKind])] = &[
 
 const ALL: &[PlanKind] = &[Clients, Sweep, Overhead, Libraries];
 
-/// The options that the command line gives, by field; adds none of its own.
+/// Field names of the options given on the command line. Adds no options itself.
 ///
-/// Must come before the fields that it observes: these take their values out of the matches.
+/// Must be the first field of the arguments, because the other fields remove their values from the
+/// matches.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Given(Vec<String>);
+pub(crate) struct GivenOptions(Vec<String>);
 
-impl Args for Given {
+impl Args for GivenOptions {
     fn augment_args(command: Command) -> Command {
         command
     }
@@ -90,14 +92,14 @@ impl Args for Given {
     }
 }
 
-impl FromArgMatches for Given {
+impl FromArgMatches for GivenOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let is_given = |id: &&clap::Id| {
             let source = matches.value_source(id.as_str());
             source == Some(ValueSource::CommandLine)
         };
         let given = matches.ids().filter(is_given).map(ToString::to_string);
-        // Groups have identifiers too.
+        // Argument groups have ids too.
         let is_option = |id: &String| OPTIONS.iter().any(|(name, _)| name == id);
         Ok(Self(given.filter(is_option).collect()))
     }
@@ -108,28 +110,28 @@ impl FromArgMatches for Given {
     }
 }
 
-impl Given {
-    /// Fails with exit code 2 if an option means nothing to a plan of this kind.
+impl GivenOptions {
+    /// Returns a usage failure if a plan of this kind does not support one of the options.
     pub(crate) fn check<A: Args>(&self, plan: &str, kind: PlanKind) -> Result<(), Failure> {
-        let unknown = self.0.iter().find(|id| !knows(kind, id));
-        let Some(id) = unknown else { return Ok(()) };
-        let flags = |wanted: &dyn Fn(&str) -> bool| -> Vec<String> {
+        let unsupported = self.0.iter().find(|id| !is_supported(kind, id));
+        let Some(id) = unsupported else { return Ok(()) };
+        let flags = |is_included: &dyn Fn(&str) -> bool| -> Vec<String> {
             let command = A::augment_args(Command::new("run"));
             let options = command.get_arguments();
-            let options = options.filter(|option| wanted(option.get_id().as_str()));
+            let options = options.filter(|option| is_included(option.get_id().as_str()));
             let flags = options.filter_map(|option| option.get_long());
             flags.map(|flag| format!("--{flag}")).collect()
         };
         let text = format!(
-            "{}: plan {plan} has no such option, it has {}",
+            "{}: plan {plan} does not support this option; supported are {}",
             flags(&|other| other == id.as_str()).join(""),
-            flags(&|other| knows(kind, other)).join(", ")
+            flags(&|other| is_supported(kind, other)).join(", ")
         );
         Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)))
     }
 }
 
-fn knows(kind: PlanKind, id: &str) -> bool {
+fn is_supported(kind: PlanKind, id: &str) -> bool {
     let found = OPTIONS.iter().find(|(name, _)| *name == id);
     found.is_some_and(|(_, kinds)| kinds.contains(&kind))
 }
@@ -141,7 +143,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::cmd::bench::BenchRunArgs;
+    use crate::cmd::bench_run_args::BenchRunArgs;
 
     #[derive(Parser)]
     struct Cli {
@@ -149,19 +151,12 @@ mod tests {
         args: BenchRunArgs,
     }
 
-    /// A valid value for every option, and the options that it requires.
+    /// Returns a valid value for every option, and the options that it requires.
     fn values() -> BTreeMap<&'static str, &'static [&'static str]> {
         let counts: &[&str] = &["5"];
         let mut values: BTreeMap<&str, &[&str]> =
             OPTIONS.iter().map(|(id, _)| (*id, counts)).collect();
-        for flag in [
-            "quick",
-            "json",
-            "twice",
-            "kafka_tools",
-            "verify",
-            "null_test",
-        ] {
+        for flag in ["quick", "json", "aa_test", "kafka_tools", "verify"] {
             values.insert(flag, &[]);
         }
         values.insert("fail_on", &["worse"]);
@@ -169,7 +164,7 @@ mod tests {
         values.insert("subjects", &["direct"]);
         values.insert("profile", &["fair"]);
         values.insert("topic", &["t", "--bootstrap", "localhost:1"]);
-        for option in ["producer_properties", "foreign", "drivers"] {
+        for option in ["kafka_properties", "external_proxies", "drivers"] {
             values.insert(option, &["a=localhost:1"]);
         }
         for option in ["warm_up", "hold", "drain", "command_timeout", "time_limit"] {
@@ -179,13 +174,13 @@ mod tests {
     }
 
     #[test]
-    fn every_option_is_accepted_only_by_its_plans() {
+    fn options_are_accepted_only_by_their_plans() {
         let command = BenchRunArgs::augment_args(Command::new("run"));
         let values = values();
         for option in command.get_arguments() {
             let id = option.get_id().as_str();
             let entry = OPTIONS.iter().find(|(name, _)| *name == id);
-            let (_, kinds) = entry.unwrap_or_else(|| panic!("option {id} is in no row of OPTIONS"));
+            let (_, kinds) = entry.unwrap_or_else(|| panic!("option {id} is missing in OPTIONS"));
             let Some(flag) = option.get_long() else {
                 continue;
             };
@@ -202,7 +197,7 @@ mod tests {
                         assert!(!kinds.contains(kind), "{flag} was rejected by {kind:?}");
                         let text = format!("{failure:?}");
                         assert!(
-                            text.contains(&format!("{flag}: plan p has no such option")),
+                            text.contains(&format!("{flag}: plan p does not support this option")),
                             "{text}"
                         );
                         assert!(text.contains("--repetitions"), "{text}");
@@ -214,13 +209,13 @@ mod tests {
             let mut options = command.get_arguments();
             assert!(
                 options.any(|option| option.get_id() == *id),
-                "{id} is no option"
+                "OPTIONS contains {id}, which is not an option"
             );
         }
     }
 
     #[test]
-    fn defaults_are_not_given() {
+    fn default_values_do_not_count_as_given() {
         let cli = Cli::try_parse_from(["run", "keyed"]).unwrap();
         for kind in ALL {
             assert!(cli.args.given.check::<BenchRunArgs>("keyed", *kind).is_ok());

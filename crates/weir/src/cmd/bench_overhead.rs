@@ -1,40 +1,19 @@
-//! `weir bench run proxy-overhead`: the plan that compares proxies, and what can be changed about it.
+//! `weir bench run proxy-overhead`: the plan that compares proxies.
 
-use clap::Args;
-use weir_bench::overhead::{self, OverheadOverrides, OverheadPlan, ProxyPath};
+use weir_bench::overhead::{self, OverheadOverrides, OverheadPlan};
 use weir_bench::plan::PlanError;
-use weir_load::units::parse_count;
 
-use crate::cmd::bench::{BenchRunArgs, exit_of, failure, options, print_result, usage};
+use crate::cmd::bench_common::{
+    OVERHEAD_PLAN, exit_of, failure, options, print_files, print_result, usage,
+};
 use crate::cmd::bench_progress::BenchProgress;
-use crate::cmd::load_common::key_value;
+use crate::cmd::bench_run_args::BenchRunArgs;
 use crate::exit::{Exit, Failure};
 use crate::signal;
 
-/// What only the plan proxy-overhead has.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Options of proxy-overhead")]
-pub(crate) struct OverheadArgs {
-    /// Bytes of each value.
-    #[arg(long, value_name = "BYTES", value_parser = parse_count)]
-    record_size: Option<u64>,
-    /// A producer property by Apache Kafka's name; may be repeated.
-    #[arg(long = "producer-property", value_name = "KEY=VALUE", value_parser = key_value)]
-    producer_properties: Vec<(String, String)>,
-    /// Ways to the broker: direct, relay, pass-through, lower-case.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    subjects: Option<Vec<ProxyPath>>,
-    /// Another proxy in front of the same broker, by a name of your choice; may be repeated.
-    #[arg(long, value_name = "NAME=HOST:PORT", value_parser = key_value)]
-    foreign: Vec<(String, String)>,
-    /// Port of the broker that is started, so that a foreign proxy can be told before.
-    #[arg(long, value_name = "PORT", conflicts_with = "bootstrap")]
-    broker_port: Option<u16>,
-}
-
-/// The plan, if `name` is that of one that compares proxies: the built-in one, or a file of that kind.
+/// Returns the plan if `name` is the built-in plan or a plan file that compares proxies.
 pub(crate) fn plan(name: &str) -> Option<Result<OverheadPlan, PlanError>> {
-    if name == NAME {
+    if name == OVERHEAD_PLAN {
         return Some(OverheadPlan::built_in());
     }
     let text = std::fs::read_to_string(name).ok()?;
@@ -44,7 +23,7 @@ pub(crate) fn plan(name: &str) -> Option<Result<OverheadPlan, PlanError>> {
     is_one.then(|| OverheadPlan::parse(&text, name))
 }
 
-/// Runs it.
+/// Runs the plan.
 pub(crate) fn run(args: &BenchRunArgs, plan: OverheadPlan) -> Result<Exit, Failure> {
     let mut plan = plan;
     let own = &args.overhead;
@@ -55,7 +34,7 @@ pub(crate) fn run(args: &BenchRunArgs, plan: OverheadPlan) -> Result<Exit, Failu
     let overrides = OverheadOverrides {
         subjects: own.subjects.clone(),
         rounds: args.repetitions,
-        messages: args.messages,
+        messages: args.records,
         record_bytes: own.record_size,
         rates_per_s: args.rates.as_deref().map(without_zero),
         rate_hold: args.hold,
@@ -63,16 +42,15 @@ pub(crate) fn run(args: &BenchRunArgs, plan: OverheadPlan) -> Result<Exit, Failu
         kafka_tools: args.kafka_tools.then_some(true),
         ..OverheadOverrides::default()
     };
-    plan.foreign.extend(own.foreign.iter().cloned());
-    plan.producer
-        .extend(own.producer_properties.iter().cloned());
+    plan.foreign.extend(own.external_proxies.iter().cloned());
+    plan.producer.extend(own.kafka_properties.iter().cloned());
     let plan = plan.with(&overrides, "command line").map_err(usage)?;
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
-    let mut watch = BenchProgress::new(args.json);
-    watch.announce(plan.estimated_time());
+    let mut progress = BenchProgress::new(args.json);
+    progress.announce(plan.estimated_time());
     let options = options(&args.out, args.bootstrap.clone())?;
-    let result = overhead::run(&plan, &options, own.broker_port, &mut watch, &stop);
-    watch.end();
+    let result = overhead::run(&plan, &options, own.broker_port, &mut progress, &stop);
+    progress.end();
     let finished = result.map_err(|error| failure(error, &stop))?;
     weir_report::write_all(&finished.dir)
         .map_err(|error| Failure::new(Exit::Instrument, anyhow::Error::new(error)))?;
@@ -83,16 +61,13 @@ pub(crate) fn run(args: &BenchRunArgs, plan: OverheadPlan) -> Result<Exit, Failu
             Some(table) => println!("\n{table}"),
             None => print_result(&finished),
         }
-        println!("report  {}", finished.dir.join("report.html").display());
-        println!("raw     {}", finished.dir.display());
+        print_files(&finished);
     }
     Ok(exit_of(finished.run.outcome))
 }
 
+/// Returns the rates as whole numbers, without those that round to 0.
 fn without_zero(rates: &[f64]) -> Vec<u64> {
     let whole = rates.iter().map(|rate| rate.round() as u64);
     whole.filter(|rate| *rate > 0).collect()
 }
-
-/// Name of the plan.
-pub(crate) const NAME: &str = "proxy-overhead";

@@ -1,4 +1,4 @@
-//! How a run looks while it goes on: a block that is drawn again each second on a terminal, few lines elsewhere.
+//! Shows the progress of a run: a block updated each second on a terminal, otherwise single lines.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use weir_bench::{Live, Observer};
 use crate::cmd::progress_block::{LatencyHistory, ProgressSnapshot};
 use crate::cmd::terminal::{self, TerminalArea};
 
-/// Shows a run's course on standard output, or on standard error when the result is JSON.
+/// Shows the progress of a run on standard output, or on standard error if the result is JSON.
 pub(crate) struct BenchProgress {
     to_stderr: bool,
     screen: Option<TerminalArea>,
@@ -17,22 +17,22 @@ pub(crate) struct BenchProgress {
     phase: &'static str,
     started: Instant,
     cell: Option<CurrentCell>,
-    /// Before the first cell.
+    /// Latencies before the first cell.
     warm_up: LatencyHistory,
 }
 
-/// The cell that runs.
+/// The running cell.
 struct CurrentCell {
     number: usize,
     cells: usize,
     id: String,
-    /// When the first cell began: what came before it is not repeated.
-    first_began: Instant,
+    /// Start of the first cell, without the preparation of the run.
+    first_started: Instant,
     history: LatencyHistory,
 }
 
 impl BenchProgress {
-    /// `json`: standard output belongs to the result.
+    /// Creates the display. With `json`, standard output is reserved for the result.
     pub(crate) fn new(json: bool) -> Self {
         Self {
             to_stderr: json,
@@ -46,9 +46,9 @@ impl BenchProgress {
         }
     }
 
-    /// Says how long a run will probably take, if that is more than five minutes.
+    /// Prints the estimated duration of a run if it exceeds [`ANNOUNCED_ABOVE`].
     pub(crate) fn announce(&mut self, time: Duration) {
-        if time > TOLD_ABOVE {
+        if time > ANNOUNCED_ABOVE {
             let minutes = (time.as_secs_f64() / 60.0).ceil();
             self.print(&format_args!(
                 "  this run takes about {minutes:.0} minutes (estimated)"
@@ -56,7 +56,7 @@ impl BenchProgress {
         }
     }
 
-    /// Takes the block away.
+    /// Removes the block from the terminal.
     pub(crate) fn end(&mut self) {
         if let Some(screen) = &mut self.screen {
             screen.clear();
@@ -80,20 +80,20 @@ impl Observer for BenchProgress {
     fn cell(&mut self, number: usize, cells: usize, id: &str) {
         self.phase = "";
         self.print(&format_args!("[{number}/{cells}] {id}"));
-        let first_began = self
+        let first_started = self
             .cell
             .take()
-            .map_or_else(Instant::now, |before| before.first_began);
+            .map_or_else(Instant::now, |previous| previous.first_started);
         self.cell = Some(CurrentCell {
             number,
             cells,
             id: id.to_owned(),
-            first_began,
+            first_started,
             history: LatencyHistory::default(),
         });
     }
 
-    /// Each second on a terminal; elsewhere when a phase begins.
+    /// Updates the block on a terminal; otherwise prints one line at the start of a phase.
     fn live(&mut self, live: &Live) {
         let Some(screen) = &mut self.screen else {
             if self.phase != live.phase {
@@ -102,34 +102,36 @@ impl Observer for BenchProgress {
             }
             return;
         };
-        let (heading, history, left) = match &mut self.cell {
+        let (heading, history, remaining) = match &mut self.cell {
             Some(cell) => (
                 format!("{}  cell {} of {}", cell.id, cell.number, cell.cells),
                 &mut cell.history,
-                left(cell.number, cell.cells, cell.first_began.elapsed()),
+                remaining(cell.number, cell.cells, cell.first_started.elapsed()),
             ),
-            None => ("warming the broker up".to_owned(), &mut self.warm_up, None),
+            None => ("broker warm-up".to_owned(), &mut self.warm_up, None),
         };
         history.add(live);
-        let course = ProgressSnapshot {
+        let snapshot = ProgressSnapshot {
             heading: &heading,
             live,
             history,
             running: self.started.elapsed(),
-            left,
+            remaining,
             utf8: self.utf8,
             color: self.color,
         };
-        screen.show(&course.lines(terminal::size()));
+        screen.show(&snapshot.lines(terminal::size()));
     }
 }
 
-/// What the cells to come will take if they are like those so far; `None` before the first has ended.
-fn left(number: usize, cells: usize, since_first: Duration) -> Option<Duration> {
+/// Estimates the remaining time from the mean duration of the cells so far.
+///
+/// Returns `None` before the first cell has ended.
+fn remaining(number: usize, cells: usize, since_first: Duration) -> Option<Duration> {
     let done = u32::try_from(number.checked_sub(1)?).ok()?;
-    let to_come = u32::try_from((cells + 1).saturating_sub(number)).ok()?;
-    // The one that runs counts in full: its own time is in `since_first` already, but so is its start.
-    (done > 0).then(|| (since_first / (done + 1)).saturating_mul(to_come))
+    let pending = u32::try_from((cells + 1).saturating_sub(number)).ok()?;
+    // The running cell counts in full, because `since_first` includes the time it has taken so far.
+    (done > 0).then(|| (since_first / (done + 1)).saturating_mul(pending))
 }
 
 fn is_utf8() -> bool {
@@ -142,7 +144,7 @@ fn is_utf8() -> bool {
     })
 }
 
-/// One line about the state of a cell.
+/// The state of a cell on one line.
 struct StatusText<'a>(&'a Live);
 
 impl fmt::Display for StatusText<'_> {
@@ -163,27 +165,27 @@ impl fmt::Display for StatusText<'_> {
             write!(f, "  p50 {:.1} ms  p99 {:.1} ms", p50 / 1e3, p99 / 1e3)?;
         }
         if let Some(lag) = live.lag_p99_us.filter(|_| live.elapsed_s > 0.0) {
-            write!(f, "  generator late by {:.1} ms", lag / 1e3)?;
+            write!(f, "  schedule lag p99 {:.1} ms", lag / 1e3)?;
         }
-        for (part, cores) in &live.cpu_cores {
-            write!(f, "  {part} {:.0} %", cores * 100.0)?;
+        for (role, cores) in &live.cpu_cores {
+            write!(f, "  {role} {:.0} %", cores * 100.0)?;
         }
         Ok(())
     }
 }
 
-/// Runs that take longer say so before they start.
-const TOLD_ABOVE: Duration = Duration::from_secs(300);
+/// Estimated durations above this are printed before the run starts.
+const ANNOUNCED_ABOVE: Duration = Duration::from_secs(300);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_goes_by_what_was() {
+    fn remaining_time_is_extrapolated() {
         let minute = Duration::from_secs(60);
-        assert_eq!(left(1, 4, minute), None);
-        assert_eq!(left(2, 4, minute * 2), Some(minute * 3));
-        assert_eq!(left(4, 4, minute * 4), Some(minute));
+        assert_eq!(remaining(1, 4, minute), None);
+        assert_eq!(remaining(2, 4, minute * 2), Some(minute * 3));
+        assert_eq!(remaining(4, 4, minute * 4), Some(minute));
     }
 }

@@ -1,4 +1,4 @@
-//! `weir bench report`: every output again, from raw files alone; several runs side by side.
+//! `weir bench report`: rebuilds reports from raw files and shows several runs side by side.
 
 use std::path::{Path, PathBuf};
 
@@ -6,21 +6,24 @@ use clap::Args;
 use weir_bench::Finished;
 use weir_report::{ReportError, RunData};
 
-use crate::cmd::bench::print_result;
+use crate::cmd::bench_common::print_result;
 use crate::exit::{Exit, Failure};
 
-/// Which runs.
+/// Arguments of `weir bench report`.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// Run folders. The outputs of each are rebuilt; with more than one, all are laid over each other as well.
+    /// Run directories
+    ///
+    /// The outputs of each run are rebuilt. With several runs, an additional report shows them side
+    /// by side.
     #[arg(required = true, value_name = "RUN")]
     dirs: Vec<PathBuf>,
-    /// With several runs: the folder for what shows them side by side.
+    /// Directory of the side-by-side report of several runs
     #[arg(long, value_name = "DIR", default_value = "weir-runs/side-by-side")]
     out: PathBuf,
 }
 
-/// Rebuilds, and prints the table.
+/// Rebuilds the reports and prints the result table.
 pub(crate) fn run(args: ReportArgs) -> Result<Exit, Failure> {
     for dir in &args.dirs {
         weir_report::write_all(dir).map_err(failure)?;
@@ -33,7 +36,7 @@ pub(crate) fn run(args: ReportArgs) -> Result<Exit, Failure> {
         dirs => side_by_side(dirs, args.out)?,
     };
     print_result(&finished);
-    Ok(Exit::Fine)
+    Ok(Exit::Success)
 }
 
 fn side_by_side(dirs: &[PathBuf], out: PathBuf) -> Result<Finished, Failure> {

@@ -1,4 +1,4 @@
-//! Options of `weir load clients`, and what they mean for the load engine.
+//! Arguments of `weir load clients` and their conversion to options of the load engine.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,12 +13,13 @@ use weir_load::clients::{
 };
 use weir_load::units::{parse_count, parse_duration};
 
-/// What the clients do.
+/// Arguments of `weir load clients`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ClientsArgs {
-    /// Where to connect [default: ws://127.0.0.1:8080]; several, in turn, when given several times or
-    /// with commas.
+    /// Server URLs, used in turn [default: ws://127.0.0.1:8080]
+    ///
+    /// Several URLs are separated by commas, or the option is repeated.
     #[arg(
         long,
         visible_alias = "server",
@@ -26,124 +27,148 @@ pub(crate) struct ClientsArgs {
         value_delimiter = ','
     )]
     url: Vec<String>,
-    /// Trust servers (wss://) whose certificates lead to one of those in this PEM file.
+    /// PEM file with trusted CA certificates, for wss://
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
-    /// Check no server's certificate (wss://): for measurements only.
+    /// Skip the verification of server certificates (wss://); for measurements only
     #[arg(long)]
     insecure: bool,
-    /// Ask for compressed messages (permessage-deflate); a server that does not agree is an error.
+    /// Require WebSocket compression (permessage-deflate)
+    ///
+    /// A server that does not negotiate it is an error.
     #[arg(long, conflicts_with = "floor")]
     compression: bool,
-    /// Number of clients, for example 500 or 10k [default: 100].
+    /// Number of clients, for example 500 or 10k [default: 100]
     #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     clients: Option<u64>,
-    /// New clients per second [default: 1000].
-    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
+    /// New clients per second [default: 1000]
+    #[arg(long, value_name = "CLIENTS_PER_S", value_parser = parse_count)]
     ramp: Option<u64>,
-    /// How long to receive once all are connected, for example 30s; without it until Ctrl-C.
+    /// Time to receive after all clients are connected [default: until Ctrl-C]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// A configuration file of the published client simulator: scenario, sessions, pause, duration,
-    /// address and adapter set are taken from it where no option says otherwise.
+    /// Configuration file of the published client simulator
+    ///
+    /// Sets scenario, number of sessions, pause, duration, address and adapter set, unless an
+    /// option overrides them.
     #[arg(long, value_name = "FILE")]
     configuration: Option<PathBuf>,
 
-    /// What to subscribe: a scenario of the published load test, matched to the published connector
-    /// configuration. 1: all records; 2: one of 40 fruits; 3: one of 40 first names, JSON fields;
-    /// 3jp, 3td: one of 40 first names, whole JSON values, changes as JSON Patch or text diff [default: 2].
+    /// Scenario of the published load test to subscribe to [default: 2]
+    ///
+    /// 1: all records; 2: one of 40 fruits; 3: one of 40 first names, JSON fields; 3jp and 3td: one
+    /// of 40 first names, whole JSON values with changes as JSON Patch or text diff. Subscriptions
+    /// match the published connector configuration.
     #[arg(long, value_name = "NAME", value_parser = scenario, help_heading = SUBSCRIBING)]
     scenario: Option<Scenario>,
-    /// Subscribe word by word what the published simulator does, although in scenario 1 and 3 it asks
-    /// for a field that is not mapped, and in 2 for another data adapter than the published one.
+    /// Use the subscriptions of the published simulator verbatim
+    ///
+    /// They do not fit the published connector configuration: scenarios 1 and 3 request a field
+    /// that is not mapped, and scenario 2 uses another data adapter.
     #[arg(long, help_heading = SUBSCRIBING)]
-    as_committed: bool,
-    /// Be the client that measures the filtering tests: one item, mode DISTINCT, fields timestamp,
-    /// fstValue, sndValue and intNum; only records marked PREFIX- are timed.
-    #[arg(long, conflicts_with_all = ["scenario", "as_committed"], help_heading = SUBSCRIBING)]
+    verbatim: bool,
+    /// Subscribe like the measuring client of the filtering tests
+    ///
+    /// One item in mode DISTINCT with the fields timestamp, fstValue, sndValue and intNum. Only
+    /// records marked with PREFIX- are timed.
+    #[arg(long, conflicts_with_all = ["scenario", "verbatim"], help_heading = SUBSCRIBING)]
     probe: bool,
-    /// With --probe, the item of the key's 500-character form; else all keys in that form.
+    /// Use keys of 500 characters; with --probe, the item with such a key
     #[arg(long, help_heading = SUBSCRIBING)]
     extended_key: bool,
-    /// With --probe, the item of records with a JSON key (kind jsonkeyx).
+    /// Use the item of records with a JSON key (kind jsonkeyx), with --probe
     #[arg(long, requires = "probe", help_heading = SUBSCRIBING)]
-    kj: bool,
-    /// Fields to subscribe, in place of the scenario's. With `weir` (mapped to the record header)
-    /// deliveries are checked one by one; without, latency comes from the text in `timestamp` or
-    /// `value`, and order from `partition` and `offset`.
+    json_key: bool,
+    /// Fields to subscribe to, instead of those of the scenario
+    ///
+    /// With the field `weir` (mapped to the record header), every delivery is checked. Without it,
+    /// latency is computed from the text in `timestamp` or `value`, and order from `partition` and
+    /// `offset`.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = SUBSCRIBING)]
     fields: Vec<String>,
-    /// Diffs that sessions allow instead of whole values: none, json-patch, tlcp-diff, or the latter two
-    /// with a comma. [default: json-patch for 3jp, tlcp-diff for 3td, else none]
-    #[arg(long, value_name = "FORMATS", value_parser = DiffChoice::parse, conflicts_with = "probe", help_heading = SUBSCRIBING)]
+    /// Diff formats that sessions accept
+    ///
+    /// none, json-patch, tlcp-diff, or the latter two separated by a comma. The default is
+    /// json-patch for scenario 3jp, tlcp-diff for 3td, and none otherwise.
+    #[arg(long, value_name = "FORMATS", value_parser = DiffChoice::parse,
+          conflicts_with = "probe", help_heading = SUBSCRIBING)]
     diffs: Option<DiffChoice>,
-    /// Compare all values with those of one client per key that allows no diffs; needs the field `weir`.
+    /// Compare all values with those of a client without diffs
+    ///
+    /// One additional client per key receives whole values. Needs the field `weir`.
     #[arg(long, conflicts_with = "floor", help_heading = SUBSCRIBING)]
     verify_values: bool,
-    /// Subscription mode; RAW unless --probe.
+    /// Subscription mode [default: RAW, with --probe DISTINCT]
     #[arg(long, value_enum, ignore_case = true, help_heading = SUBSCRIBING)]
     mode: Option<ModeArg>,
-    /// Adapter set of the sessions, in place of the scenario's.
+    /// Adapter set of the sessions, instead of that of the scenario
     #[arg(long, value_name = "NAME", help_heading = SUBSCRIBING)]
     adapter_set: Option<String>,
-    /// Data adapter of the subscriptions, in place of the scenario's; empty for the server's default.
+    /// Data adapter of the subscriptions, instead of that of the scenario
+    ///
+    /// An empty name selects the default of the server.
     #[arg(long, value_name = "NAME", help_heading = SUBSCRIBING)]
     data_adapter: Option<String>,
-    /// Item of each client, in place of the scenario's; {key} stands for its key.
+    /// Item of each client, instead of that of the scenario; {key} is its key
     #[arg(long, value_name = "TEMPLATE", help_heading = SUBSCRIBING)]
     items: Option<String>,
-    /// Number of keys the clients are spread over, evenly.
-    #[arg(long, value_name = "COUNT", default_value_t = 40, value_parser = clap::value_parser!(u16).range(1..), help_heading = SUBSCRIBING)]
+    /// Number of keys, distributed evenly over the clients
+    #[arg(long, value_name = "COUNT", default_value_t = 40,
+          value_parser = clap::value_parser!(u16).range(1..), help_heading = SUBSCRIBING)]
     keys: u16,
-    /// Names of the keys, in place of the scenario's.
+    /// Names of the keys, instead of those of the scenario
     #[arg(long, value_enum, help_heading = SUBSCRIBING)]
     key_names: Option<KeyNames>,
-    /// The one key that all clients want, as records have it.
+    /// Record key that all clients subscribe to
     #[arg(long, value_name = "KEY", help_heading = SUBSCRIBING)]
     key: Option<String>,
-    /// Take latencies of all records, or only of those marked PREFIX-; all unless --probe.
+    /// Records that are timed [default: all, with --probe marked]
     #[arg(long, value_enum, help_heading = SUBSCRIBING)]
     timed: Option<TimedRecords>,
-    /// Decides which client has which key.
+    /// Random seed that assigns keys to clients
     #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = SUBSCRIBING)]
     seed: u64,
 
-    /// Share the clients out over agents: processes of this machine, or ones you start yourself with
-    /// `weir agent`.
+    /// Distribute the clients over agent processes
     #[arg(long, value_enum, help_heading = AGENTS)]
     pub(crate) engine: Option<EngineArg>,
-    /// Number of agents; as many as the limit of file descriptors asks for, if not given.
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1000), requires = "engine", help_heading = AGENTS)]
+    /// Number of agents [default: as needed for the file descriptor limit]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1000),
+          requires = "engine", help_heading = AGENTS)]
     pub(crate) agents: Option<u16>,
-    /// Where agents dial; any address but loopback opens this port to the network.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0", requires = "engine", help_heading = AGENTS)]
+    /// Listen address for agents
+    ///
+    /// Every address except loopback opens this port to the network.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0",
+          requires = "engine", help_heading = AGENTS)]
     pub(crate) listen: SocketAddr,
-    /// How long to wait for all agents.
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30s", requires = "engine", help_heading = AGENTS)]
+    /// Longest wait for all agents to join
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30s",
+          requires = "engine", help_heading = AGENTS)]
     pub(crate) join_timeout: Duration,
 
-    /// Longest time for one client to be connected and subscribed.
+    /// Longest time for one client to connect and subscribe
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30s")]
     setup_timeout: Duration,
-    /// Speak the floor server's line instead of TLCP.
+    /// Use the protocol of the floor server instead of TLCP
     #[arg(long)]
     floor: bool,
-    /// Print the published programs' report, and nothing else of ours.
+    /// Print only the report of the published programs
     #[arg(long, conflicts_with_all = ["json", "engine"])]
-    pub(crate) seed_report: bool,
-    /// How often that report comes; once more at the end.
+    pub(crate) published_report: bool,
+    /// Interval of the published report, which is also printed at the end
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s",
-          requires = "seed_report")]
-    report_every: Duration,
-    /// Print events and the result as JSON lines.
+          requires = "published_report")]
+    report_interval: Duration,
+    /// Print events and the result as JSON lines
     #[arg(long)]
     pub(crate) json: bool,
-    /// Take commands from standard input and write events to standard output.
+    /// Read commands from standard input and write events to standard output
     #[arg(long, conflicts_with_all = ["duration", "json"])]
     pub(crate) worker: bool,
 }
 
-/// Modes a client can ask for.
+/// Subscription modes.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum ModeArg {
     Raw,
@@ -154,43 +179,45 @@ enum ModeArg {
 /// Pools of key names.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum KeyNames {
-    /// Of the kinds keyed and json.
+    /// Keys of the kinds keyed and json
     Fruits,
-    /// Of the kinds complex, verycomplex and jsonkeyx.
+    /// Keys of the kinds complex, verycomplex and jsonkeyx
     FirstNames,
 }
 
-/// Who starts agents.
+/// Ways to start agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum EngineArg {
-    /// This command, as processes of this machine.
+    /// Agents are started by this command, on this machine
     Local,
-    /// You, on any machine that reaches this one.
+    /// Agents are started by you with `weir agent`, on any machine that reaches this one
     Manual,
 }
 
-/// Which records are timed.
+/// Records that are timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum TimedRecords {
+    /// All records
     All,
+    /// Records marked with PREFIX-
     Marked,
 }
 
-/// What a run is, from options and the simulator's file together.
+/// A run as configured by the command line and the configuration file of the simulator.
 #[derive(Debug)]
 pub(crate) struct ClientsRun {
     pub(crate) options: ClientsOptions,
     pub(crate) duration: Option<Duration>,
-    /// What of the file is not honoured.
+    /// Parameters of the configuration file that are not supported.
     pub(crate) notes: Vec<String>,
 }
 
 impl ClientsArgs {
-    /// The whole run as the load engine takes it.
+    /// Returns the run for the load engine.
     pub(crate) fn run(&self) -> anyhow::Result<ClientsRun> {
-        if self.report_every < REPORT_EVERY_MIN {
-            let every = self.report_every.as_millis();
-            bail!("--report-every {every} ms: give at least 1s");
+        if self.report_interval < REPORT_INTERVAL_MIN {
+            let interval_ms = self.report_interval.as_millis();
+            bail!("--report-interval \"{interval_ms}ms\": must be at least 1s");
         }
         let read = |path: &PathBuf| SimulatorFile::read(path);
         let file = self.configuration.as_ref().map(read).transpose()?;
@@ -198,7 +225,7 @@ impl ClientsArgs {
         let clients = self.clients.or_else(|| file.map(|file| file.sessions));
         let clients = clients.unwrap_or(CLIENTS);
         if clients == 0 {
-            bail!("--clients 0: give at least 1");
+            bail!("--clients \"0\": must be at least 1");
         }
         let servers = match (self.url.is_empty(), file) {
             (true, Some(file)) => file.urls.clone(),
@@ -209,7 +236,7 @@ impl ClientsArgs {
         let ramp = ramp.or_else(|| file.and_then(|file| file.ramp_per_s));
         let subscribe = self.subscribe(file);
         if self.verify_values && !subscribe.fields.iter().any(|field| field == "weir") {
-            bail!("--verify-values: add weir to --fields, by which records are told apart");
+            bail!("--verify-values: needs the field weir to identify records; add it to --fields");
         }
         let diffs = match self.probe {
             true => DiffChoice::NONE,
@@ -228,7 +255,7 @@ impl ClientsArgs {
                     mode: self.mode(),
                 },
             },
-            // More than memory could hold are refused by the limit of descriptors.
+            // A larger number exceeds the file descriptor limit and is rejected later.
             clients: usize::try_from(clients).unwrap_or(usize::MAX),
             share: ClientShare::WHOLE,
             ramp_per_s: ramp.unwrap_or(RAMP_PER_S),
@@ -242,9 +269,9 @@ impl ClientsArgs {
                 Some(timed) => timed == TimedRecords::Marked,
                 None => self.probe,
             },
-            // In a plan they are background: others write them.
+            // In a plan, records without a stamp are background load of other producers.
             record_timestamps: !self.worker,
-            seed_report: self.seed_report.then_some(self.report_every),
+            seed_report: self.published_report.then_some(self.report_interval),
             setup_timeout: self.setup_timeout,
         };
         Ok(ClientsRun {
@@ -261,10 +288,10 @@ impl ClientsArgs {
         scenario.unwrap_or(Scenario::Two)
     }
 
-    /// The scenario with what was given in place of its parts.
+    /// Returns the subscription of the scenario with the parts given by options.
     fn subscribe(&self, file: Option<&SimulatorFile>) -> Subscribe {
         let scenario = self.scenario(file);
-        let mut subscribe = match (self.probe, self.as_committed) {
+        let mut subscribe = match (self.probe, self.verbatim) {
             (true, _) => probe(),
             (false, true) => scenario.as_committed(),
             (false, false) => scenario.corrected(),
@@ -292,7 +319,7 @@ impl ClientsArgs {
             return vec![key.clone()];
         }
         let pool = match self.key_names {
-            None if self.probe => return vec![probe_key(self.extended_key, self.kj)],
+            None if self.probe => return vec![probe_key(self.extended_key, self.json_key)],
             None => subscribe.pool,
             Some(KeyNames::Fruits) => KeyPool::Fruits,
             Some(KeyNames::FirstNames) => KeyPool::FirstNames,
@@ -304,7 +331,7 @@ impl ClientsArgs {
         match &self.ca {
             Some(path) => match std::fs::read_to_string(path) {
                 Ok(pem) => Ok(TlsTrust::Authorities(pem)),
-                Err(error) => bail!("--ca {}: {error}", path.display()),
+                Err(error) => bail!("--ca \"{}\": cannot read file: {error}", path.display()),
             },
             None if self.insecure => Ok(TlsTrust::Anybody),
             None => Ok(TlsTrust::Nobody),
@@ -325,35 +352,36 @@ impl ClientsArgs {
 fn scenario(name: &str) -> Result<Scenario, String> {
     Scenario::of_name(name).ok_or_else(|| {
         let names = Scenario::ALL.map(Scenario::name).join(", ");
-        format!("it is one of {names}")
+        format!("must be one of {names}")
     })
 }
 
-const SUBSCRIBING: &str = "What is subscribed";
-const AGENTS: &str = "More than one process";
+const SUBSCRIBING: &str = "Subscriptions";
+const AGENTS: &str = "Agents";
 const URL: &str = "ws://127.0.0.1:8080";
 const CLIENTS: u64 = 100;
-const REPORT_EVERY_MIN: Duration = Duration::from_secs(1);
+const REPORT_INTERVAL_MIN: Duration = Duration::from_secs(1);
 const RAMP_PER_S: f64 = 1000.0;
 
 const EXAMPLES: &str = "\
 Examples:
   Scenario 2 as published, 10,000 clients for a minute:
     weir load clients --url ws://127.0.0.1:8080 --scenario 2 --clients 10k --duration 1m
-  JSON fields in mode MERGE, two of the fields only:
+  JSON fields in mode MERGE, only two of the fields:
     weir load clients --scenario 3 --mode merge --fields timestamp,firstnumber
-  Every delivery checked by the stamp in the record headers (field mapped from HEADERS.weir):
+  Every delivery checked with the stamp in the record headers (field mapped from HEADERS.weir):
     weir load clients --fields key,value,weir
-  Beside a background load, time only the marked records of one item:
+  Only the marked records of one item timed, next to a background load:
     weir load clients --probe --extended-key --clients 1
-  JSON Patch, every value compared with what a client without it gets:
+  JSON Patch, every value compared with that of a client without diffs:
     weir load clients --scenario 3jp --fields key,value,weir --verify-values
-  As the published simulator is told by its file, for a minute only:
+  Configuration file of the published simulator, for one minute:
     weir load clients --configuration client-simulator-configuration.xml --duration 1m
-  Over TLS, with a certificate of your own authority:
+  TLS with a private CA:
     weir load clients --url wss://localhost:8443 --ca ca.pem --clients 1k
-  40,000 clients at two gateways, in as many processes as the limit of descriptors asks for:
-    weir load clients --url ws://10.0.0.1:8080,ws://10.0.0.2:8080 --clients 40k --ramp 2k --engine local";
+  40,000 clients of two gateways, in as many processes as the file descriptor limit requires:
+    weir load clients --url ws://10.0.0.1:8080,ws://10.0.0.2:8080 --clients 40k --ramp 2k \\
+      --engine local";
 
 #[cfg(test)]
 mod tests {
@@ -374,14 +402,14 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_call_is_scenario_2() {
+    fn default_is_scenario_2() {
         let mut expected =
             ClientsOptions::new("ws://127.0.0.1:8080", &Scenario::Two.corrected(), 100);
         expected.record_timestamps = true;
         assert_eq!(options(""), expected);
         assert!(
             !options("--worker").record_timestamps,
-            "background of a plan"
+            "workers ignore record timestamps"
         );
         expected.servers = vec!["ws://a:1".to_owned(), "b:2".to_owned()];
         assert_eq!(options("--url ws://a:1,b:2"), expected);
@@ -402,12 +430,12 @@ mod tests {
         assert!(options("--verify-values --fields key,weir").verify_values);
         let line = TestCli::try_parse_from(["clients", "--verify-values"]).unwrap();
         let error = line.args.run().unwrap_err().to_string();
-        assert!(error.starts_with("--verify-values: add weir"), "{error}");
+        assert!(error.contains("add it to --fields"), "{error}");
     }
 
     #[test]
-    fn the_probe_has_one_item_and_times_marked_records() {
-        let probe = options("--probe --kj");
+    fn probe_times_marked_records_of_one_item() {
+        let probe = options("--probe --json-key");
         assert_eq!(probe.keys, ["Timothy"]);
         assert_eq!(probe.fields.join(" "), "timestamp fstValue sndValue intNum");
         assert!(probe.marked_only);
@@ -430,9 +458,9 @@ mod tests {
     }
 
     #[test]
-    fn options_win_over_the_simulators_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("client.xml");
+    fn options_override_the_simulator_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("client.xml");
         let params = [
             ("protocol", "ws://"),
             ("host", "gateway"),
@@ -476,6 +504,9 @@ mod tests {
         assert!(!options("--scenario 1").is_keyed());
         let words = ["clients", "--scenario", "4"];
         let error = TestCli::try_parse_from(words).unwrap_err().to_string();
-        assert!(error.contains("it is one of 1, 2, 3, 3jp, 3td"), "{error}");
+        assert!(
+            error.contains("must be one of 1, 2, 3, 3jp, 3td"),
+            "{error}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What a person sees of `weir load clients`, and the summary at its end.
+//! Progress output and summary of `weir load clients`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,47 +12,48 @@ use weir_load::worker::protocol::{
 use weir_stats::Histogram;
 
 use crate::cmd::load_common::{
-    Progressing, StatusLine, latency_source, print_json, schedule_from_now, time,
+    ProgressTracker, StatusLine, latency_source, print_json, schedule_from_now, time,
 };
 
-/// Follows the events of a run.
+/// Shows the events of a run and collects their results.
 pub(crate) struct ClientsProgress {
     json: bool,
-    /// Only the published programs' report is printed.
-    seed_report: bool,
+    /// Print only the report of the published programs.
+    published_report: bool,
     duration: Option<Duration>,
     clock: Clock,
     line: StatusLine,
-    progressing: Progressing,
+    tracker: ProgressTracker,
     latencies: BTreeMap<LatencyTag, Histogram>,
-    /// First and last look at the counters inside the measured time.
+    /// First counters of the measured window.
     first: Option<WorkerProgress>,
     last: WorkerProgress,
-    /// Sum and number of the busy shares since all were connected, in thousandths.
+    /// Sum (in thousandths) and number of the busy shares since all clients were connected.
     busy_permille: (u64, u64),
     started: bool,
-    refused: u64,
+    /// Number of latency intervals that could not be decoded.
+    undecoded_intervals: u64,
 }
 
 impl ClientsProgress {
-    pub(crate) fn new(json: bool, seed_report: bool, duration: Option<Duration>) -> Self {
+    pub(crate) fn new(json: bool, published_report: bool, duration: Option<Duration>) -> Self {
         Self {
             json,
-            seed_report,
+            published_report,
             duration,
             clock: Clock::start(),
             line: StatusLine::new(),
-            progressing: Progressing::default(),
+            tracker: ProgressTracker::default(),
             latencies: BTreeMap::new(),
             first: None,
             last: WorkerProgress::default(),
             busy_permille: (0, 0),
             started: false,
-            refused: 0,
+            undecoded_intervals: 0,
         }
     }
 
-    /// Everything from now on counts, for as long as asked.
+    /// Starts the measured window and returns its schedule.
     pub(crate) fn schedule(&mut self) -> Schedule {
         self.started = true;
         schedule_from_now(&self.clock, self.duration)
@@ -66,7 +67,7 @@ impl ClientsProgress {
             WorkerEvent::Progress(progress) => self.progress(progress),
             WorkerEvent::Interval(interval) => self.interval(interval),
             WorkerEvent::Report { text } if !self.json => println!("{text}"),
-            WorkerEvent::Ready { connections, .. } if !self.json && !self.seed_report => {
+            WorkerEvent::Ready { connections, .. } if !self.json && !self.published_report => {
                 self.line.end();
                 println!("{connections} clients are subscribed");
             }
@@ -82,42 +83,43 @@ impl ClientsProgress {
                 .or_default()
                 .merge(&histogram),
             Err(error) => {
-                self.refused += 1;
-                tracing::error!(%error, "interval not understood");
+                self.undecoded_intervals += 1;
+                tracing::error!(%error, "latency interval not decoded");
             }
         }
     }
 
     fn progress(&mut self, progress: &WorkerProgress) {
-        let change = self.progressing.next(progress);
+        let change = self.tracker.next(progress);
         if self.started {
             self.busy_permille.0 += change.total("busy_permille");
             self.busy_permille.1 += 1;
             self.first.get_or_insert_with(|| progress.clone());
         }
         self.last = progress.clone();
-        if self.json || self.seed_report {
+        if self.json || self.published_report {
             return;
         }
         self.line.show(&change.status("connected", "updates"));
     }
 
-    /// The share of time the receiving threads were busy, of the busiest one if there are several.
+    /// Returns the mean busy share of the receiving thread, of the busiest one if there are
+    /// several.
     pub(crate) fn busy_share(&self) -> f64 {
         self.busy_permille.0 as f64 / self.busy_permille.1.max(1) as f64 / 1000.0
     }
 
-    /// Whether the figures show this tool rather than the server.
+    /// Returns `true` if the latencies include delays of this tool.
     pub(crate) fn is_saturated(&self) -> bool {
         self.busy_share() > BUSY_SHARE_MAX
     }
 
-    /// Intervals that could not be read: the latencies are not complete.
-    pub(crate) fn has_refused(&self) -> bool {
-        self.refused > 0
+    /// Returns `true` if latency intervals are missing because they could not be decoded.
+    pub(crate) fn has_undecoded_intervals(&self) -> bool {
+        self.undecoded_intervals > 0
     }
 
-    /// Increase per second of a counter over the measured time.
+    /// Returns the increase of a counter per second over the measured window.
     fn rate(&self, counter: &str) -> f64 {
         let Some(first) = &self.first else { return 0.0 };
         let value = |at: &WorkerProgress| at.counters.get(counter).copied().unwrap_or(0);
@@ -132,7 +134,7 @@ impl ClientsProgress {
         self.line.end();
         if self.json {
             println!("{}", self.as_json(summary));
-        } else if !self.seed_report {
+        } else if !self.published_report {
             self.print(summary);
         }
     }
@@ -239,19 +241,19 @@ fn spread_json(spread: &Spread) -> Value {
     })
 }
 
-/// How a figure differs over the clients.
+/// Prints the minimum, maximum and median of a metric over the clients.
 fn fairness(name: &str, spread: &Spread, text: impl Fn(u64) -> String) {
-    let [Some(min), Some(middle), Some(max)] = [spread.min(), spread.percentile(50), spread.max()]
+    let [Some(min), Some(median), Some(max)] = [spread.min(), spread.percentile(50), spread.max()]
     else {
         return;
     };
     println!(
-        "{name:<14} {} to {}, half of the clients at most {}",
+        "{name:<14} {} to {}, median {}",
         text(min),
         text(max),
-        text(middle)
+        text(median)
     );
 }
 
-/// Above this the tool measures itself.
+/// Above this busy share, latencies include delays of this tool.
 const BUSY_SHARE_MAX: f64 = 0.9;

@@ -1,4 +1,4 @@
-//! `weir demo`: everything at once on one machine, with nothing to prepare.
+//! `weir demo`: a comparison, or a running gateway with load, on one machine without preparation.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,43 +8,45 @@ use weir_bench::LiveEndpoints;
 use weir_bench::plan::Plan;
 use weir_stats::run::{Run, RunOutcome};
 
-use crate::cmd::bench;
+use crate::cmd::bench_common;
 use crate::cmd::bench_progress::BenchProgress;
 use crate::exit::{Exit, Failure};
 use crate::signal;
 
-/// Where the demo leaves its result, or what it keeps up.
+/// Arguments of `weir demo`.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// Where the run folder is made.
+    /// Parent directory of the run directory
     #[arg(long, value_name = "DIR", default_value = "weir-runs")]
     out: PathBuf,
-    /// Measure nothing: keep a broker, the gateway and the producers of a built-in plan (keyed unless named) up
-    /// until Ctrl-C, for examples/ and any client SDK.
+    /// Run broker, gateway and producers until Ctrl-C, without a measurement
+    ///
+    /// The producers are those of the built-in plan, keyed by default. Use the programs in
+    /// examples/ or any client SDK as clients.
     #[arg(long, value_name = "PLAN", num_args = 0..=1, default_missing_value = "keyed")]
-    stay: Option<String>,
-    /// With --stay, the gateway's address.
+    serve: Option<String>,
+    /// Client address of the gateway, with --serve
     #[arg(
         long,
         value_name = "ADDRESS:PORT",
         default_value = "127.0.0.1:8080",
-        requires = "stay"
+        requires = "serve"
     )]
     listen: SocketAddr,
-    /// With --stay, the address of the gateway's dashboard, metrics and health.
+    /// Address of dashboard, metrics and health of the gateway, with --serve
     #[arg(
         long,
         value_name = "ADDRESS:PORT",
         default_value = "127.0.0.1:8090",
-        requires = "stay"
+        requires = "serve"
     )]
     admin: SocketAddr,
 }
 
 /// Runs the demo.
 pub(crate) fn run(args: &DemoArgs) -> Result<Exit, Failure> {
-    match &args.stay {
-        Some(name) => stay(args, name),
+    match &args.serve {
+        Some(name) => serve(args, name),
         None => compare(args),
     }
 }
@@ -53,55 +55,55 @@ fn compare(args: &DemoArgs) -> Result<Exit, Failure> {
     let plan = plan().map_err(|error| Failure::new(Exit::Usage, error))?;
     let levels: Vec<String> = plan.levels.iter().map(u64::to_string).collect();
     println!(
-        "One topic, {} records a second under 40 keys, brought to {} clients in four ways:\n  \
-         groups      each client is a Kafka consumer group of its own and reads the whole topic\n  \
+        "One topic, {} records per second with 40 keys, delivered to {} clients by four \
+         architectures:\n  \
+         groups      each client is a Kafka consumer group and reads the whole topic\n  \
          standalone  each client is a plain Kafka consumer and reads the whole topic\n  \
-         gateway     each client subscribes to its one key at weir's gateway, by WebSocket\n  \
-         floor       ready-made frames to plain sockets: the least any server could do\n\
-         Broker, gateway, producers and clients all run here, on free ports; about 3 minutes.\n",
+         gateway     each client subscribes to one key at the gateway, over WebSocket\n  \
+         floor       pre-encoded frames to plain sockets, the baseline for any server\n\
+         Broker, gateway, producers and clients run on this machine, on free ports, for about \
+         3 minutes.\n",
         plan.workload.rate_per_s,
         levels.join(", "),
     );
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
-    let mut watch = BenchProgress::new(false);
-    let options = bench::options(&args.out, None)?;
-    let finished = bench::execute(&plan, &options, &mut watch, &stop)?;
-    bench::print_result(&finished);
-    println!(
-        "live    weir demo --stay keeps a broker, the gateway and producers up for clients of yours"
-    );
+    let mut progress = BenchProgress::new(false);
+    let options = bench_common::options(&args.out, None)?;
+    let finished = bench_common::execute(&plan, &options, &mut progress, &stop)?;
+    bench_common::print_result(&finished);
+    println!("live    weir demo --serve runs broker, gateway and producers for your own clients");
     Ok(exit_of(&finished.run))
 }
 
 fn plan() -> Result<Plan, weir_bench::plan::PlanError> {
     // Invariant: the plan is built in, and a test parses it.
-    let plan = Plan::built_in("keyed").expect("the plan is part of the program")?;
+    let plan = Plan::built_in("keyed").expect("the plan keyed is built in")?;
     let demo = plan.demo.clone();
     let mut plan = plan.with(&demo, "keyed.toml")?;
-    // A demo on a small machine shows figures; it does not judge them.
+    // The demo may run on a small machine, so it checks no thresholds.
     plan.thresholds.clear();
     Ok(plan)
 }
 
-fn stay(args: &DemoArgs, name: &str) -> Result<Exit, Failure> {
-    let (plan, _) = bench::load_plan(name)?;
+fn serve(args: &DemoArgs, name: &str) -> Result<Exit, Failure> {
+    let (plan, _) = bench_common::load_plan(name)?;
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
-    let mut watch = BenchProgress::new(false);
-    let options = bench::options(&args.out, None)?;
+    let mut progress = BenchProgress::new(false);
+    let options = bench_common::options(&args.out, None)?;
     let addresses = [args.listen, args.admin];
-    let up = |live: &LiveEndpoints| show(&plan, live);
-    let result = weir_bench::stay(&plan, &options, addresses, &mut watch, &stop, up);
-    watch.end();
-    result.map_err(|error| bench::failure(error, &stop))?;
-    Ok(Exit::Fine)
+    let on_ready = |live: &LiveEndpoints| show(&plan, live);
+    let result = weir_bench::stay(&plan, &options, addresses, &mut progress, &stop, on_ready);
+    progress.end();
+    result.map_err(|error| bench_common::failure(error, &stop))?;
+    Ok(Exit::Success)
 }
 
 fn show(plan: &Plan, live: &LiveEndpoints) {
     println!(
         "\ngateway       http://{}  (ws://{0})\nadapter set   {}\ndata adapter  {}\nitem          {}\n\
          fields        {}\ndashboard     http://{}/dashboard\nmetrics       http://{5}/metrics\n\
-         broker        {}, topic {}, {} records a second\n\n\
-         Up until Ctrl-C.",
+         broker        {}, topic {}, {} records per second\n\n\
+         Stop with Ctrl-C.",
         live.listen,
         live.adapter_set,
         live.data_adapter,
@@ -114,10 +116,10 @@ fn show(plan: &Plan, live: &LiveEndpoints) {
     );
 }
 
-/// Fine when each architecture has at least one valid level.
+/// Returns the exit code of a demo: success if each architecture has at least one valid level.
 fn exit_of(run: &Run) -> Exit {
     match run.outcome {
-        RunOutcome::Passed | RunOutcome::ThresholdFailed => Exit::Fine,
+        RunOutcome::Passed | RunOutcome::ThresholdFailed => Exit::Success,
         RunOutcome::Invalid => Exit::Instrument,
         RunOutcome::Interrupted => Exit::Interrupted,
     }

@@ -7,86 +7,92 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use weir_lab::{BrokerStatus, ErrorClass, KAFKA_VERSION, Lab, LabError, LabOptions, LabStatus};
+use weir_load::units::parse_duration;
 
+use crate::cmd::load_common::key_value;
 use crate::exit::{Exit, Failure};
 use crate::signal;
 
-/// What can be done with a lab.
+/// Commands of `weir lab`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
-    /// Start Apache Kafka and return when it answers; it runs on in the background.
+    /// Start Apache Kafka in the background and wait until it is ready
     Up(UpArgs),
-    /// Stop the brokers and remove their data.
+    /// Stop the brokers and remove their data
     Down(DownArgs),
-    /// Say what runs: ports, processes, version, directories. Exit code 3 unless all brokers answer.
+    /// Show ports, processes, version and directories of the brokers
+    ///
+    /// The exit code is 3 unless all brokers respond.
     Status(StatusArgs),
 }
 
-/// How to start.
+/// Arguments of `weir lab up`.
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
-    /// Brokers, each a controller too: 1 to 3.
+    /// Number of brokers, from 1 to 3; each is also a controller
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     brokers: u8,
-    /// Release of Apache Kafka; fetched once through Maven.
+    /// Apache Kafka release; downloaded once with Maven
     #[arg(long, value_name = "VERSION", default_value = KAFKA_VERSION)]
     kafka_version: String,
-    /// Directory for configuration, logs and data [default: ~/.local/state/weir/lab].
+    /// Directory for configuration, logs and data [default: ~/.local/state/weir/lab]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// First of two ports for each broker: clients first, then controllers [default: free ones].
+    /// First of the ports of the brokers [default: free ports]
+    ///
+    /// Each broker uses two ports: all client ports come first, then all controller ports.
     #[arg(long)]
     port: Option<u16>,
-    /// Address that brokers listen on and tell to clients.
+    /// Address that brokers listen on and advertise to clients
     #[arg(long, value_name = "ADDRESS", default_value_t = Ipv4Addr::LOCALHOST)]
     host: Ipv4Addr,
-    /// Largest heap of each broker, in MB.
+    /// Maximum heap of each broker in MB
     #[arg(long, value_name = "MB", default_value_t = LabOptions::default().heap_mb)]
     heap_mb: u32,
-    /// A broker property that goes beyond the lab's own, or replaces one; may be repeated.
+    /// Broker property, added to or replacing those of the lab; repeatable
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     properties: Vec<(String, String)>,
-    /// An argument for each broker's JVM; may be repeated.
+    /// JVM argument of each broker; repeatable
     #[arg(long = "jvm-arg", value_name = "ARGUMENT", allow_hyphen_values = true)]
     jvm_arguments: Vec<String>,
-    /// Seconds that the brokers get to answer.
-    #[arg(long, value_name = "SECONDS", default_value_t = LabOptions::default().ready_within.as_secs())]
-    ready_within: u64,
-    /// Free disk space to insist on, in MB.
+    /// Longest time until all brokers are ready
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "180s")]
+    ready_timeout: Duration,
+    /// Required free disk space in MB
     #[arg(long, value_name = "MB", default_value_t = 1024)]
     min_free_mb: u64,
-    /// Stay until Ctrl-C, then stop the brokers.
+    /// Stay in the foreground until Ctrl-C, then stop the brokers
     #[arg(long)]
     foreground: bool,
-    /// With --foreground: keep the data when stopping.
+    /// Keep the data after stopping, with --foreground
     #[arg(long, requires = "foreground")]
     keep_data: bool,
-    /// Print the result as JSON.
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// How to stop.
+/// Arguments of `weir lab down`.
 #[derive(Debug, Args)]
 pub(crate) struct DownArgs {
-    /// Directory of the lab [default: ~/.local/state/weir/lab].
+    /// Directory of the lab [default: ~/.local/state/weir/lab]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Keep topics and records for the next `weir lab up`.
+    /// Keep topics and records for the next `weir lab up`
     #[arg(long)]
     keep_data: bool,
-    /// Print the result as JSON.
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// What to look at.
+/// Arguments of `weir lab status`.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// Directory of the lab [default: ~/.local/state/weir/lab].
+    /// Directory of the lab [default: ~/.local/state/weir/lab]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Print the result as JSON.
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
@@ -119,7 +125,7 @@ fn up(args: &UpArgs) -> Result<Exit, Failure> {
         second_listeners: Vec::new(),
         keep_data: args.keep_data,
         min_free_bytes: args.min_free_mb << 20,
-        ready_within: Duration::from_secs(args.ready_within),
+        ready_within: args.ready_timeout,
     };
     let mut lab = Lab::up(&options, &mut progress, &stop).map_err(failure)?;
     if args.json {
@@ -128,33 +134,33 @@ fn up(args: &UpArgs) -> Result<Exit, Failure> {
         print_ready(&lab, args);
     }
     if args.foreground {
-        return stay(&mut lab, &stop);
+        return wait(&mut lab, &stop);
     }
-    Ok(Exit::Fine)
+    Ok(Exit::Success)
 }
 
-/// Waits for Ctrl-C, or for the brokers to end without being asked.
-fn stay(lab: &mut Lab, stop: &AtomicBool) -> Result<Exit, Failure> {
+/// Waits for Ctrl-C or for an unexpected exit of a broker, then stops the brokers.
+fn wait(lab: &mut Lab, stop: &AtomicBool) -> Result<Exit, Failure> {
     while !stop.load(Ordering::Relaxed) {
         if !lab.is_running() {
             if lab.was_stopped_externally() {
                 progress("stopped by another command");
-                return Ok(Exit::Fine);
+                return Ok(Exit::Success);
             }
             let status = weir_lab::status(Some(lab.dir())).map_err(failure)?;
-            let gone = status.brokers.iter().find(|broker| broker.pid.is_none());
-            let gone = gone.map_or_else(String::new, broker_trouble);
+            let exited = status.brokers.iter().find(|broker| broker.pid.is_none());
+            let exited = exited.map_or_else(String::new, broker_problem);
             lab.finish().map_err(failure)?;
             return Err(Failure::new(
                 Exit::Unreachable,
-                anyhow::anyhow!("a broker ended without being asked: {gone}"),
+                anyhow::anyhow!("a broker exited unexpectedly: {exited}"),
             ));
         }
         std::thread::sleep(Duration::from_millis(100));
     }
     progress("stopping");
     lab.finish().map_err(failure)?;
-    Ok(Exit::Fine)
+    Ok(Exit::Success)
 }
 
 fn down(args: &DownArgs) -> Result<Exit, Failure> {
@@ -162,17 +168,21 @@ fn down(args: &DownArgs) -> Result<Exit, Failure> {
         weir_lab::down(args.dir.as_deref(), args.keep_data, &mut progress).map_err(failure)?;
     if args.json {
         print_json(&report)?;
-    } else if !report.was_there {
+    } else if !report.found {
         println!("no lab in {}", report.dir.display());
     } else {
-        let data = if report.data_kept { "kept" } else { "removed" };
+        let data = if report.data_removed {
+            "removed"
+        } else {
+            "kept"
+        };
         println!(
             "{} broker(s) stopped, data {data}: {}",
             report.stopped.len(),
             report.dir.display()
         );
     }
-    Ok(Exit::Fine)
+    Ok(Exit::Success)
 }
 
 fn status(args: &StatusArgs) -> Result<Exit, Failure> {
@@ -183,7 +193,7 @@ fn status(args: &StatusArgs) -> Result<Exit, Failure> {
         print_status(&status);
     }
     Ok(match status.is_running() {
-        true => Exit::Fine,
+        true => Exit::Success,
         false => Exit::Unreachable,
     })
 }
@@ -192,7 +202,7 @@ fn print_ready(lab: &Lab, args: &UpArgs) {
     let already = if lab.was_running() { "already " } else { "" };
     let brokers = lab.brokers().len();
     println!(
-        "Apache Kafka {} is {already}up, {brokers} broker(s): {}",
+        "Apache Kafka {} is {already}running, {brokers} broker(s): {}",
         lab.kafka_version(),
         lab.bootstrap()
     );
@@ -206,7 +216,7 @@ fn print_ready(lab: &Lab, args: &UpArgs) {
     if args.foreground {
         println!("  stop       Ctrl-C");
     } else {
-        println!("  look       weir lab status{dir}");
+        println!("  status     weir lab status{dir}");
         println!("  stop       weir lab down{dir}");
     }
 }
@@ -239,14 +249,14 @@ fn print_status(status: &LabStatus) {
             broker.controller_port,
             broker.logs.display()
         );
-        if !broker.trouble.is_empty() {
-            println!("             {}", broker.trouble);
+        if !broker.problem.is_empty() {
+            println!("             {}", broker.problem);
         }
     }
 }
 
-fn broker_trouble(broker: &BrokerStatus) -> String {
-    format!("broker {} {}", broker.node_id, broker.trouble)
+fn broker_problem(broker: &BrokerStatus) -> String {
+    format!("broker {} {}", broker.node_id, broker.problem)
 }
 
 fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
@@ -260,7 +270,7 @@ fn progress(line: &str) {
     eprintln!("weir: {line}");
 }
 
-/// The exit code that an error of the lab stands for.
+/// Returns the failure for an error of the lab.
 pub(crate) fn failure(error: LabError) -> Failure {
     let exit = match error.fault() {
         ErrorClass::Usage => Exit::Usage,
@@ -268,9 +278,4 @@ pub(crate) fn failure(error: LabError) -> Failure {
         ErrorClass::Interrupted => Exit::Interrupted,
     };
     Failure::new(exit, error)
-}
-
-fn key_value(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE")?;
-    Ok((key.trim().to_owned(), value.trim().to_owned()))
 }

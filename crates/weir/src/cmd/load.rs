@@ -1,26 +1,30 @@
-//! `weir load`: one part of a load test at a time.
+//! `weir load`: single parts of a load test.
 
 use clap::Subcommand;
 
 use crate::cmd::{load_clients, load_consume, load_floor, load_produce, load_relay};
 use crate::exit::{Exit, Failure};
 
-/// The parts of a load test.
+/// Commands of `weir load`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LoadCommand {
-    /// Records into a topic, each at its due time whatever the broker does.
+    /// Write records to a topic on a fixed schedule
+    ///
+    /// Every record has a due time that does not depend on the broker's responses (open loop).
     Produce(Box<load_produce::ProduceArgs>),
-    /// Thousands of plain Kafka consumers in one thread, each reading the whole topic.
+    /// Run thousands of plain Kafka consumers in one thread
+    ///
+    /// Each consumer reads the whole topic, or a share of it with --group-members.
     Consume(load_consume::ConsumeArgs),
-    /// The least a server must do: one ready-made frame to every socket of a record's key.
+    /// Run the baseline server: one pre-encoded frame per record and subscribed socket
     Floor(load_floor::FloorArgs),
-    /// The least a proxy must do: bytes copied between sockets, not looked at.
+    /// Run the baseline proxy: copy bytes between sockets without decoding
     Relay(load_relay::RelayArgs),
-    /// Thousands of simulated clients of a gateway, each with one session and one item.
+    /// Run thousands of simulated gateway clients, each with one session and one item
     Clients(load_clients::ClientsArgs),
 }
 
-/// Runs one part.
+/// Runs one command.
 pub(crate) fn run(command: LoadCommand) -> Result<Exit, Failure> {
     match command {
         LoadCommand::Produce(args) => load_produce::run(&args),

@@ -1,4 +1,4 @@
-//! `weir load clients`.
+//! `weir load clients`: simulated gateway clients.
 
 use std::sync::atomic::Ordering;
 
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &ClientsArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// The clients in this process, or shared out over agents.
+/// Runs the clients in this process, or distributes them to agents.
 fn work(
     args: &ClientsArgs,
     run: &ClientsRun,
@@ -59,7 +59,7 @@ fn work(
         })?;
         if engine == EngineArg::Manual {
             eprintln!(
-                "weir: waiting for {agents} agents; start each with\n  \
+                "weir: waiting for {agents} agents; start each of them with\n  \
                  {TOKEN_VARIABLE}={token} weir agent --coordinator {}",
                 coordinator.address()
             );
@@ -72,7 +72,7 @@ fn work(
 fn run_worker(args: &ClientsArgs, run: &ClientsRun) -> Result<Exit, Failure> {
     let link = CoordinatorChannel::stdio();
     match work(args, run, &link) {
-        Ok(_) => Ok(Exit::Fine),
+        Ok(_) => Ok(Exit::Success),
         Err(failure) => {
             link.events.send(&WorkerEvent::Error {
                 message: failure.to_string(),
@@ -84,36 +84,36 @@ fn run_worker(args: &ClientsArgs, run: &ClientsRun) -> Result<Exit, Failure> {
 
 fn run_here(args: &ClientsArgs, run: &ClientsRun) -> Result<Exit, Failure> {
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
-    let mut watch = ClientsProgress::new(args.json, args.seed_report, run.duration);
+    let mut progress = ClientsProgress::new(args.json, args.published_report, run.duration);
     let result = load_local::run(
         &stop,
         |link| work(args, run, link),
         |event, commands| {
-            watch.show(event);
+            progress.show(event);
             if let WorkerEvent::Ready { .. } = event {
-                // The worker may have failed meanwhile, which its result will tell.
-                let _ = commands.send(WorkerCommand::Start(watch.schedule()));
+                // If the worker has failed in the meantime, its result contains the error.
+                let _ = commands.send(WorkerCommand::Start(progress.schedule()));
             }
         },
     );
     let summary = result?;
-    watch.finish(&summary);
-    if watch.is_saturated() {
+    progress.finish(&summary);
+    if progress.is_saturated() {
         eprintln!(
-            "weir: the clients' own event loop was busy for {:.0} % of the time: latencies show \
-             this tool, not the server; use fewer clients, more agents or a faster machine",
-            watch.busy_share() * 100.0
+            "weir: the event loop of the clients was busy for {:.0} % of the time, so latencies \
+             include delays of this tool; use fewer clients, more agents or a faster machine",
+            progress.busy_share() * 100.0
         );
         return Ok(Exit::Instrument);
     }
-    if watch.has_refused() {
-        eprintln!("weir: some latencies could not be read: the figures are not complete");
+    if progress.has_undecoded_intervals() {
+        eprintln!("weir: some latency intervals could not be decoded; the results are incomplete");
         return Ok(Exit::Instrument);
     }
     let interrupted = stop.load(Ordering::Relaxed) && run.duration.is_some();
     Ok(if interrupted {
         Exit::Interrupted
     } else {
-        Exit::Fine
+        Exit::Success
     })
 }

@@ -1,4 +1,4 @@
-//! What the `weir load` commands share: the status line, the schedule of a run for people, errors.
+//! Shared by the `weir load` commands: status line, schedules of interactive runs, errors.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use weir_load::clock::Clock;
 use weir_load::delivery::DeliverySummary;
-use weir_load::error::{ErrorClass, LoadError};
+use weir_load::error::LoadError;
 use weir_load::worker::CoordinatorChannel;
 use weir_load::worker::protocol::{Schedule, WorkerEvent, WorkerProgress};
 
 use crate::cmd::terminal::{self, Style, TerminalArea, Text};
 use crate::exit::{Exit, Failure};
 
-/// One line that is rewritten each second on a terminal, and added elsewhere.
+/// A status line that is rewritten on a terminal; otherwise each status is printed as a new line.
 pub(crate) struct StatusLine {
     terminal: bool,
     screen: TerminalArea,
@@ -29,13 +29,13 @@ impl StatusLine {
         }
     }
 
-    /// Shows `text` in place of what was shown before.
+    /// Replaces the status with `text`.
     pub(crate) fn show(&mut self, text: &dyn Display) {
         if !self.terminal {
             println!("{text}");
             return;
         }
-        // A line that is too long would go on in the next row, and stay there.
+        // A longer line would wrap, and its second row would not be erased.
         let columns = terminal::size().columns.saturating_sub(1);
         let mut line = Text::new(columns, false);
         line.push(Style::Plain, &text.to_string());
@@ -43,7 +43,7 @@ impl StatusLine {
         self.open = true;
     }
 
-    /// Leaves the line as it is; what follows begins below it.
+    /// Keeps the last status; further output appears below it.
     pub(crate) fn end(&mut self) {
         if std::mem::take(&mut self.open) {
             self.screen.leave();
@@ -51,19 +51,19 @@ impl StatusLine {
     }
 }
 
-/// Progress events in a row: differences per second.
+/// Computes rates from successive progress events.
 #[derive(Default)]
-pub(crate) struct Progressing {
+pub(crate) struct ProgressTracker {
     last: WorkerProgress,
 }
 
-impl Progressing {
-    /// Counters begin at zero at this instant.
-    pub(crate) fn begin(&mut self, unix_ns: u64) {
+impl ProgressTracker {
+    /// Sets the time at which all counters are zero, in nanoseconds since 1970.
+    pub(crate) fn start(&mut self, unix_ns: u64) {
         self.last.unix_ns = unix_ns;
     }
 
-    /// Looks at the next progress: its counters and their change per second.
+    /// Returns the counters of the next progress event and their change since the last one.
     pub(crate) fn next(&mut self, progress: &WorkerProgress) -> ProgressDelta {
         let last = std::mem::replace(&mut self.last, progress.clone());
         ProgressDelta {
@@ -75,7 +75,7 @@ impl Progressing {
     }
 }
 
-/// From one progress to the next.
+/// Change between two progress events.
 pub(crate) struct ProgressDelta {
     now: WorkerProgress,
     last: WorkerProgress,
@@ -84,15 +84,15 @@ pub(crate) struct ProgressDelta {
 }
 
 impl ProgressDelta {
-    /// Running total of a counter.
+    /// Returns the total of a counter.
     pub(crate) fn total(&self, name: &str) -> u64 {
         self.now.counters.get(name).copied().unwrap_or(0)
     }
 
-    /// What a reader of records has done in this second, as a status line.
-    pub(crate) fn status(&self, begun: &str, what: &str) -> String {
+    /// Returns a status line for clients in `state` that receive `unit`, for example records.
+    pub(crate) fn status(&self, state: &str, unit: &str) -> String {
         format!(
-            "{begun} {}/{}  {:.0} {what}/s  p50 {}  p99 {}  {:.1} Mbit/s  busy {} %  errors {}",
+            "{state} {}/{}  {:.0} {unit}/s  p50 {}  p99 {}  {:.1} Mbit/s  busy {} %  errors {}",
             self.total("connected"),
             self.total("clients"),
             self.per_s("updates"),
@@ -104,17 +104,17 @@ impl ProgressDelta {
         )
     }
 
-    /// Change of a counter per second; 0 at the first progress, which has no begin.
+    /// Returns the change of a counter per second; 0 for the first event, whose start is unknown.
     pub(crate) fn per_s(&self, name: &str) -> f64 {
-        let before = self.last.counters.get(name).copied().unwrap_or(0);
+        let previous = self.last.counters.get(name).copied().unwrap_or(0);
         if self.first || self.elapsed_s <= 0.0 {
             return 0.0;
         }
-        self.total(name).saturating_sub(before) as f64 / self.elapsed_s
+        self.total(name).saturating_sub(previous) as f64 / self.elapsed_s
     }
 }
 
-/// From now on everything counts, for `duration` or until told to stop.
+/// Returns a schedule whose measured window starts now and ends after `duration` or on stop.
 pub(crate) fn schedule_from_now(clock: &Clock, duration: Option<Duration>) -> Schedule {
     let start_unix_ns = clock.now_unix_ns();
     let length_ns = duration.and_then(|duration| u64::try_from(duration.as_nanos()).ok());
@@ -127,13 +127,13 @@ pub(crate) fn schedule_from_now(clock: &Clock, duration: Option<Duration>) -> Sc
     }
 }
 
-/// Runs a worker on standard input and output; an error is also its last event.
+/// Runs a worker on standard input and output. An error is also sent as the last event.
 pub(crate) fn run_worker<T>(
     work: impl FnOnce(&CoordinatorChannel) -> Result<T, LoadError>,
 ) -> Result<Exit, Failure> {
     let link = CoordinatorChannel::stdio();
     match work(&link) {
-        Ok(_) => Ok(Exit::Fine),
+        Ok(_) => Ok(Exit::Success),
         Err(error) => {
             link.events.send(&WorkerEvent::Error {
                 message: error.to_string(),
@@ -143,17 +143,12 @@ pub(crate) fn run_worker<T>(
     }
 }
 
-/// The exit code an error stands for.
+/// Returns the failure for an error of a load worker.
 pub(crate) fn failure(error: LoadError) -> Failure {
-    let exit = match error.fault() {
-        ErrorClass::Usage => Exit::Usage,
-        ErrorClass::Target => Exit::Unreachable,
-        ErrorClass::Instrument => Exit::Instrument,
-    };
-    Failure::new(exit, error)
+    Failure::new(error.fault().into(), error)
 }
 
-/// The event as a line of JSON.
+/// Prints an event as a line of JSON.
 pub(crate) fn print_json(event: &WorkerEvent) {
     match serde_json::to_string(event) {
         Ok(line) => println!("{line}"),
@@ -161,44 +156,46 @@ pub(crate) fn print_json(event: &WorkerEvent) {
     }
 }
 
-/// How a run ends whose result is fine: Ctrl-C before its time is told apart.
+/// Returns the exit code of a run without errors.
+///
+/// A stop by the user counts as an interruption if the run has a limit of its own (`has_end`).
 pub(crate) fn exit_for(stop: &AtomicBool, has_end: bool) -> Exit {
     if has_end && stop.load(Ordering::Relaxed) {
         Exit::Interrupted
     } else {
-        Exit::Fine
+        Exit::Success
     }
 }
 
-/// Reads `KEY=VALUE`.
+/// Parses `KEY=VALUE`.
 pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE")?;
+    let (key, value) = text.split_once('=').ok_or("must be KEY=VALUE")?;
     Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// Returns where latencies count from if that is known to milliseconds only; `None` for the stamp.
+/// Returns a description of the due times if their resolution is 1 ms; `None` for the stamp.
 pub(crate) fn latency_source(summary: &DeliverySummary) -> Option<String> {
     if summary.timed_by_timestamp == 0 {
         let is_text = summary.latency_resolution_ns > 1;
         return is_text.then(|| "from the text of the due time: resolution 1 ms".to_owned());
     }
-    let who = match summary.log_append_time {
+    let kind = match summary.log_append_time {
         Some(true) => "LogAppendTime, set by the broker",
         Some(false) => "CreateTime, set by the producer",
         None => "CreateTime or LogAppendTime, by message.timestamp.type of the topic",
     };
     Some(format!(
-        "from the record timestamp ({who}) in {} updates: resolution 1 ms",
+        "from the record timestamp ({kind}) in {} updates: resolution 1 ms",
         summary.timed_by_timestamp
     ))
 }
 
-/// Microseconds for people; a dash without a value.
+/// Formats a time as microseconds; a dash if there is no value.
 pub(crate) fn microseconds(us: Option<u64>) -> String {
     us.map_or_else(|| "–".to_owned(), |us| format!("{us} us"))
 }
 
-/// Nanoseconds for people: microseconds below 10 ms, else milliseconds.
+/// Formats a time in nanoseconds as microseconds below 10 ms, otherwise as milliseconds.
 pub(crate) fn time(ns: u64) -> String {
     match ns {
         0..10_000_000 => format!("{} us", ns / 1000),
@@ -236,8 +233,8 @@ mod tests {
 
     #[test]
     fn missing_samples_are_a_dash_in_status_lines() {
-        let mut progressing = Progressing::default();
-        let none = progressing
+        let mut tracker = ProgressTracker::default();
+        let none = tracker
             .next(&WorkerProgress::default())
             .status("connected", "updates");
         assert!(none.contains("p50 –  p99 –"), "{none}");
@@ -246,7 +243,7 @@ mod tests {
             p99_us: Some(7),
             ..WorkerProgress::default()
         };
-        let some = progressing.next(&some).status("connected", "updates");
+        let some = tracker.next(&some).status("connected", "updates");
         assert!(some.contains("p50 0 us  p99 7 us"), "{some}");
     }
 }

@@ -1,4 +1,4 @@
-//! `weir load consume`.
+//! `weir load consume`: plain Kafka consumers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,124 +15,143 @@ use weir_load::worker::protocol::{WorkerCommand, WorkerEvent, WorkerProgress};
 use weir_stats::perf::CONSUMER_HEADER;
 
 use crate::cmd::load_common::{
-    Progressing, StatusLine, exit_for, failure, latency_source, print_json, run_worker,
+    ProgressTracker, StatusLine, exit_for, failure, latency_source, print_json, run_worker,
     schedule_from_now,
 };
 use crate::cmd::load_local;
 use crate::exit::{Exit, Failure};
 use crate::signal;
 
-/// How many consumers read what.
+const AFTER_HELP: &str = "\
+Examples:
+  weir load consume --topic LTest --consumers 1k --duration 1m
+  weir load consume --topic LTest --consumers 200 --architecture groups
+
+Arguments of the published consumer:
+  bootstrap servers     --bootstrap
+  topic                 --topic
+  number of consumers   --consumers
+  group prefix          --group-prefix
+  latency reporter      --published-report
+Its group prefix also selects the class. `standalone` and `socomplex...` correspond to
+--architecture standalone, all others to --architecture groups. `complex...` and `socomplex...` also
+need --latency-from json:timestamp.";
+
+/// Arguments of `weir load consume`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  weir load consume --topic LTest --clients 1k --duration 1m\n  \
-                  weir load consume --topic LTest --clients 200 --architecture groups\n\n\
-                  The published consumer's arguments (bootstrap, topic, number of consumers, group \
-                  prefix, latency reporter) are --bootstrap, --topic, --clients, --group-prefix and \
-                  --seed-report. Its group prefix chose the class: `standalone` and `socomplex...` \
-                  are --architecture standalone, everything else --architecture groups; \
-                  `complex...` and `socomplex...` also need --latency-from json:timestamp."
-)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct ConsumeArgs {
-    /// Brokers to begin with.
+    /// Kafka bootstrap servers
     #[arg(long, value_name = "HOST:PORT", default_value = "localhost:9092")]
     bootstrap: String,
-    /// Topic that every consumer reads, all partitions, from its end on.
+    /// Topic to read, starting at its end
+    ///
+    /// Every consumer reads all partitions, unless --group-members divides them.
     #[arg(long, value_name = "NAME")]
     topic: String,
-    /// Number of consumers, for example 500 or 4k; each has connections of its own.
+    /// Number of consumers, for example 500 or 4k, each with its own connections
     #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "100")]
-    clients: u64,
-    /// lean (ours, thousands in one thread) or librdkafka (a thread each, at most 200: checks the other).
+    consumers: u64,
+    /// Client library of the consumers
+    ///
+    /// librdkafka runs at most 200 consumers and serves to validate lean.
     #[arg(long, value_name = "NAME", value_enum, default_value_t = ConsumerClientArg::Lean)]
-    client: ConsumerClientArg,
-    /// standalone (all partitions, nothing committed) or groups (join, heartbeat, commit).
+    client_library: ConsumerClientArg,
+    /// Relation of the consumers to each other
     #[arg(long, value_name = "NAME", value_enum, default_value_t = ConsumerArchitecture::Standalone)]
     architecture: ConsumerArchitecture,
-    /// Group ids are this and a number from 0; an old prefix goes on where it left [default: a new
-    /// one per run, which begins at the end].
+    /// Prefix of group ids, followed by a number from 0 [default: new for each run]
+    ///
+    /// New groups start at the end of the topic. A prefix of an earlier run resumes at its
+    /// committed offsets.
     #[arg(long, value_name = "TEXT")]
     group_prefix: Option<String>,
-    /// Consumers per group; with one of them, each gets every record.
+    /// Number of consumers per group; with 1, each consumer receives every record
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     group_members: usize,
-    /// Time between two commits of a group.
+    /// Interval between offset commits of a group
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "1s")]
-    commit_every: Duration,
-    /// New connections per second.
-    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "1000")]
+    commit_interval: Duration,
+    /// New connections per second
+    #[arg(long, value_name = "CONNECTIONS_PER_S", value_parser = parse_count, default_value = "1000")]
     ramp: u64,
-    /// How long a broker may hold a fetch without records.
+    /// Longest time that a broker waits for records before it responds to a fetch
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "500ms")]
     max_wait: Duration,
-    /// How long to read once all are positioned, for example 30s; without it until Ctrl-C.
+    /// Time to read after all consumers are positioned [default: until Ctrl-C]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Read from the oldest record on with one consumer, --records of them, and print the row of
-    /// kafka-consumer-perf-test.
-    #[arg(long, conflicts_with_all = ["duration", "seed_report", "marked_only", "group_members"])]
+    /// Read --records from the oldest record on with one consumer
+    ///
+    /// Prints a row in the format of kafka-consumer-perf-test.
+    #[arg(long, conflicts_with_all = ["duration", "published_report", "marked_only", "group_members"])]
     from_start: bool,
-    /// With --from-start, records to read.
-    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "100k", requires = "from_start")]
+    /// Number of records to read, with --from-start
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "100k",
+          requires = "from_start")]
     records: u64,
-    /// With --from-start, bytes to fetch at most per request and partition.
-    #[arg(long, value_name = "BYTES", value_parser = parse_count, default_value = "1048576", requires = "from_start")]
+    /// Maximum bytes per fetch request and partition, with --from-start
+    #[arg(long, value_name = "BYTES", value_parser = parse_count, default_value = "1048576",
+          requires = "from_start")]
     fetch_size: u64,
-    /// Where a record's due instant is: header (this producer's), text (the first 23 characters of the
-    /// value) or json:MEMBER.
+    /// Location of the due time in a record: header, text or json:MEMBER
+    ///
+    /// header: the stamp of `weir load produce`; text: the first 23 characters of the value;
+    /// json:MEMBER: a member of a JSON value.
     #[arg(long, value_name = "SOURCE", default_value_t = LatencySource::Header)]
     latency_from: LatencySource,
-    /// Time only records whose timestamp begins with PREFIX- (produce --mark); the others are
-    /// background and only checked.
+    /// Time only records whose timestamp starts with PREFIX- (produce --mark)
+    ///
+    /// The other records are background load and are only checked.
     #[arg(long)]
     marked_only: bool,
-    /// Print the published programs' report, and nothing else of ours.
+    /// Print only the report of the published programs
     #[arg(long, conflicts_with = "json")]
-    seed_report: bool,
-    /// How often that report comes; once more at the end.
+    published_report: bool,
+    /// Interval of the published report, which is also printed at the end
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s",
-          requires = "seed_report")]
-    report_every: Duration,
-    /// Print events and the result as JSON lines.
+          requires = "published_report")]
+    report_interval: Duration,
+    /// Print events and the result as JSON lines
     #[arg(long)]
     json: bool,
-    /// Take commands from standard input and write events to standard output.
+    /// Read commands from standard input and write events to standard output
     #[arg(long, conflicts_with_all = ["duration", "json"])]
     worker: bool,
 }
 
-/// How the consumers stand to each other.
+/// Relations of the consumers to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ConsumerArchitecture {
-    /// All partitions by assignment, nothing committed.
+    /// All partitions by assignment, without commits
     Standalone,
-    /// Members of consumer groups.
+    /// Members of consumer groups, with heartbeats and commits
     Groups,
 }
 
-/// What the consumers are made of.
+/// Client libraries of the consumers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ConsumerClientArg {
-    /// Ours, thousands in one thread.
+    /// Weir's lightweight consumer, thousands in one thread
     Lean,
-    /// A librdkafka client and a thread each.
+    /// librdkafka, with a client and a thread per consumer
     Librdkafka,
 }
 
 impl ConsumeArgs {
     fn groups(&self) -> Option<LeanGroups> {
-        let chosen = self.group_prefix.clone();
+        let prefix = self.group_prefix.clone();
         (self.architecture == ConsumerArchitecture::Groups).then(|| LeanGroups {
             members: self.group_members,
-            commit_every: self.commit_every,
-            ..LeanGroups::new(&chosen.unwrap_or_else(new_prefix))
+            commit_every: self.commit_interval,
+            ..LeanGroups::new(&prefix.unwrap_or_else(new_prefix))
         })
     }
 
-    /// Options that mean nothing without groups.
+    /// Rejects group options without groups.
     fn check(&self) -> Result<(), Failure> {
-        let grouped = self.group_prefix.is_some() || self.group_members != 1;
-        if grouped && self.architecture != ConsumerArchitecture::Groups {
+        let has_group_options = self.group_prefix.is_some() || self.group_members != 1;
+        if has_group_options && self.architecture != ConsumerArchitecture::Groups {
             let reason = "--group-prefix and --group-members need --architecture groups";
             return Err(Failure::new(Exit::Usage, anyhow::anyhow!(reason)));
         }
@@ -140,10 +159,10 @@ impl ConsumeArgs {
     }
 
     fn options(&self) -> ConsumerOptions {
-        // What does not fit is beyond every limit that is checked.
+        // A number that does not fit exceeds the limits checked later.
         let number = |count| usize::try_from(count).unwrap_or(usize::MAX);
         ConsumerOptions {
-            client: match self.client {
+            client: match self.client_library {
                 ConsumerClientArg::Lean => ConsumerClient::Lean,
                 ConsumerClientArg::Librdkafka => ConsumerClient::Librdkafka,
             },
@@ -151,16 +170,16 @@ impl ConsumeArgs {
             max_wait: self.max_wait,
             latency_from: self.latency_from.clone(),
             marked_only: self.marked_only,
-            // In a plan they are background: others write them.
+            // In a plan, records without a stamp are background load of other producers.
             record_timestamps: !self.worker,
             groups: self.groups(),
-            seed_report: self.seed_report.then_some(self.report_every),
-            ..ConsumerOptions::new(&self.bootstrap, &self.topic, number(self.clients))
+            seed_report: self.published_report.then_some(self.report_interval),
+            ..ConsumerOptions::new(&self.bootstrap, &self.topic, number(self.consumers))
         }
     }
 }
 
-/// Of groups that nobody had before.
+/// Returns a unique prefix for group ids.
 fn new_prefix() -> String {
     let unix_ns = Clock::start().now_unix_ns();
     format!("weir-{}-{}-", unix_ns / 1_000_000, std::process::id())
@@ -178,15 +197,15 @@ pub(crate) fn run(args: &ConsumeArgs) -> Result<Exit, Failure> {
     }
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
     let clock = Clock::start();
-    let mut watch = ConsumeProgress::new(args);
+    let mut progress = ConsumeProgress::new(args);
     let result = load_local::run(
         &stop,
         |link| consumer::run(&options, link),
         |event, commands| {
-            watch.show(event);
+            progress.show(event);
             if let WorkerEvent::Ready { .. } = event {
-                watch.started = true;
-                // The worker may have failed meanwhile, which its result will tell.
+                progress.started = true;
+                // If the worker has failed in the meantime, its result contains the error.
                 let _ = commands.send(WorkerCommand::Start(schedule_from_now(
                     &clock,
                     args.duration,
@@ -194,15 +213,15 @@ pub(crate) fn run(args: &ConsumeArgs) -> Result<Exit, Failure> {
             }
         },
     );
-    watch.line.end();
+    progress.line.end();
     let summary = result.map_err(failure)?;
-    if !watch.is_quiet() {
+    if !progress.is_quiet() {
         print_summary(&summary);
     }
-    Ok(watch.verdict(&stop, args.duration.is_some()))
+    Ok(progress.verdict(&stop, args.duration.is_some()))
 }
 
-/// Reads a topic from its begin.
+/// Reads a topic from its start.
 fn scan(args: &ConsumeArgs) -> Result<Exit, Failure> {
     let prefix = args.groups().map(|groups| groups.prefix);
     let options = ScanOptions {
@@ -226,7 +245,7 @@ fn scan(args: &ConsumeArgs) -> Result<Exit, Failure> {
                 print_json(event);
             }
             if let WorkerEvent::Ready { .. } = event {
-                // The worker may have failed meanwhile, which its result will tell.
+                // If the worker has failed in the meantime, its result contains the error.
                 let _ = commands.send(WorkerCommand::Start(schedule_from_now(&clock, None)));
             }
         },
@@ -240,23 +259,24 @@ fn scan(args: &ConsumeArgs) -> Result<Exit, Failure> {
         eprintln!("weir: {count} x {text}");
     }
     if summary.messages < args.records && !stop.load(Ordering::Relaxed) {
-        let (came, wanted) = (summary.messages, args.records);
+        let (received, requested) = (summary.messages, args.records);
         eprintln!(
-            "weir: {came} of {wanted} records came: the topic has no more, or its broker is slow"
+            "weir: received only {received} of {requested} records: the topic has no more, or the \
+             broker is slow"
         );
         return Ok(Exit::Unreachable);
     }
     Ok(exit_for(&stop, true))
 }
 
-/// What a person sees.
+/// Progress output of `weir load consume`.
 struct ConsumeProgress {
     json: bool,
-    seed_report: bool,
+    published_report: bool,
     line: StatusLine,
-    progressing: Progressing,
+    tracker: ProgressTracker,
     started: bool,
-    /// Sum and number of the busy shares since all were positioned, in thousandths.
+    /// Sum (in thousandths) and number of the busy shares since all consumers were positioned.
     busy_permille: (u64, u64),
 }
 
@@ -264,9 +284,9 @@ impl ConsumeProgress {
     fn new(args: &ConsumeArgs) -> Self {
         Self {
             json: args.json,
-            seed_report: args.seed_report,
+            published_report: args.published_report,
             line: StatusLine::new(),
-            progressing: Progressing::default(),
+            tracker: ProgressTracker::default(),
             started: false,
             busy_permille: (0, 0),
         }
@@ -288,7 +308,7 @@ impl ConsumeProgress {
     }
 
     fn progress(&mut self, progress: &WorkerProgress) {
-        let change = self.progressing.next(progress);
+        let change = self.tracker.next(progress);
         let busy = change.total("busy_permille");
         if self.started {
             self.busy_permille.0 += busy;
@@ -300,17 +320,17 @@ impl ConsumeProgress {
         self.line.show(&change.status("positioned", "records"));
     }
 
-    /// Nothing for people, or only the published report.
+    /// Returns `true` if no status and no summary is printed.
     fn is_quiet(&self) -> bool {
-        self.json || self.seed_report
+        self.json || self.published_report
     }
 
     fn verdict(&self, stop: &AtomicBool, has_end: bool) -> Exit {
         let busy_permille = self.busy_permille.0 / self.busy_permille.1.max(1);
         if busy_permille > BUSY_PERMILLE_MAX {
             eprintln!(
-                "weir: the consumers' own thread was busy for {} % of the time: latencies show \
-                 this tool, not the broker; use fewer consumers or a faster machine",
+                "weir: the thread of the consumers was busy for {} % of the time, so latencies \
+                 include delays of this tool; use fewer consumers or a faster machine",
                 busy_permille / 10
             );
             return Exit::Instrument;
@@ -321,7 +341,7 @@ impl ConsumeProgress {
 
 fn print_summary(summary: &DeliverySummary) {
     println!();
-    println!("clients        {}", summary.clients);
+    println!("consumers      {}", summary.clients);
     println!(
         "records        {} ({} in the window)",
         summary.updates_total, summary.deliveries_in_window
@@ -331,7 +351,7 @@ fn print_summary(summary: &DeliverySummary) {
     }
     let p99 = &summary.client_p99_us;
     if let (Some(p50), Some(p90), Some(max)) = (p99.percentile(50), p99.percentile(90), p99.max()) {
-        println!("client p99     median {p50} us, 90 % of clients {p90} us, worst {max} us");
+        println!("consumer p99   median {p50} us, 90 % of consumers {p90} us, worst {max} us");
     }
     println!("lost           {} (gaps only)", summary.lost);
     println!("duplicated     {}", summary.duplicated);
@@ -349,7 +369,7 @@ fn print_summary(summary: &DeliverySummary) {
     }
 }
 
-/// Without a record for so long, there is no more to come.
+/// The scan ends after this time without a record.
 const SCAN_IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Above this the tool measures itself.
+/// Above this busy share, latencies include delays of this tool.
 const BUSY_PERMILLE_MAX: u64 = 900;

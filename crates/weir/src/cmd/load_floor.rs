@@ -1,4 +1,4 @@
-//! `weir load floor`.
+//! `weir load floor`: the baseline server.
 
 use std::net::SocketAddr;
 
@@ -7,28 +7,29 @@ use weir_load::clients::DiffChoice;
 use weir_load::floor::{self, FloorOptions};
 use weir_load::worker::protocol::{FloorSummary, WorkerEvent, WorkerProgress};
 
-use crate::cmd::load_common::{Progressing, StatusLine, failure, print_json, run_worker};
+use crate::cmd::load_common::{ProgressTracker, StatusLine, failure, print_json, run_worker};
 use crate::cmd::load_local;
 use crate::exit::{Exit, Failure};
 use crate::signal;
 
-/// What the floor reads and where it listens.
+/// Arguments of `weir load floor`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example, one client that takes everything:\n  \
+#[command(after_help = "Example, one client that receives all records:\n  \
                   weir load floor --topic LTest --listen 127.0.0.1:8081\n  \
                   printf '*\\n' | nc 127.0.0.1 8081")]
 pub(crate) struct FloorArgs {
-    /// Address to listen on; port 0 takes a free one and tells it.
+    /// Address to listen on; port 0 selects a free port, which is printed
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Brokers to begin with.
+    /// Kafka bootstrap servers
     #[arg(long, value_name = "HOST:PORT", default_value = "localhost:9092")]
     bootstrap: String,
-    /// Topic to read, from its end on.
+    /// Topic to read, starting at its end
     #[arg(long, value_name = "NAME")]
     topic: String,
-    /// Fields of a frame, in order: key, value, ts, partition, offset, weir (the stamp), or members of a JSON
-    /// value.
+    /// Fields of a frame, in order
+    ///
+    /// key, value, ts, partition, offset, weir (the stamp), or members of a JSON value.
     #[arg(
         long,
         value_name = "NAMES",
@@ -36,18 +37,18 @@ pub(crate) struct FloorArgs {
         default_value = "key,value,ts,partition,offset,weir"
     )]
     fields: Vec<String>,
-    /// Diffs that changed values are sent as: none, json-patch, tlcp-diff.
+    /// Diff formats for changed values: none, json-patch, tlcp-diff
     #[arg(long, value_name = "FORMATS", value_parser = DiffChoice::parse, default_value = "none")]
     diffs: DiffChoice,
-    /// Print events and the result as JSON lines.
+    /// Print events and the result as JSON lines
     #[arg(long)]
     json: bool,
-    /// Take commands from standard input and write events to standard output.
+    /// Read commands from standard input and write events to standard output
     #[arg(long, conflicts_with = "json")]
     worker: bool,
 }
 
-/// Runs the floor.
+/// Runs the floor server until Ctrl-C or SIGTERM.
 pub(crate) fn run(args: &FloorArgs) -> Result<Exit, Failure> {
     let options = FloorOptions {
         listen: args.listen,
@@ -61,7 +62,7 @@ pub(crate) fn run(args: &FloorArgs) -> Result<Exit, Failure> {
     }
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
     let mut line = StatusLine::new();
-    let mut progressing = Progressing::default();
+    let mut tracker = ProgressTracker::default();
     let result = load_local::run(
         &stop,
         |link| floor::run(&options, link),
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &FloorArgs) -> Result<Exit, Failure> {
                 let address = SocketAddr::new(args.listen.ip(), port.unwrap_or(0));
                 println!("floor of topic \"{}\" on {address}", args.topic);
             }
-            WorkerEvent::Progress(progress) => show(progress, &mut progressing, &mut line),
+            WorkerEvent::Progress(progress) => show(progress, &mut tracker, &mut line),
             _ => {}
         },
     );
@@ -80,13 +81,13 @@ pub(crate) fn run(args: &FloorArgs) -> Result<Exit, Failure> {
     if !args.json {
         print_summary(&summary);
     }
-    Ok(Exit::Fine)
+    Ok(Exit::Success)
 }
 
-fn show(progress: &WorkerProgress, progressing: &mut Progressing, line: &mut StatusLine) {
-    let change = progressing.next(progress);
+fn show(progress: &WorkerProgress, tracker: &mut ProgressTracker, line: &mut StatusLine) {
+    let change = tracker.next(progress);
     line.show(&format_args!(
-        "sockets {}  {:.0} records/s  {:.0} frames/s  {:.1} Mbit/s  closed as full {}",
+        "sockets {}  {:.0} records/s  {:.0} frames/s  {:.1} Mbit/s  closed (buffer full) {}",
         change.total("sockets"),
         change.per_s("records_read"),
         change.per_s("frames_sent"),
@@ -103,11 +104,11 @@ fn print_summary(summary: &FloorSummary) {
         summary.frames_sent, summary.bytes_sent
     );
     println!(
-        "sockets        {} accepted, at most {} at a time",
+        "sockets        {} accepted, at most {} at the same time",
         summary.accepted, summary.sockets_max
     );
     println!(
-        "closed         {} full, {} otherwise",
+        "closed         {} with a full buffer, {} for other reasons",
         summary.closed_would_block, summary.closed_other
     );
 }

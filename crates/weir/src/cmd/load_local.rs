@@ -1,4 +1,4 @@
-//! Runs a load worker inside this process, for people instead of a coordinator.
+//! Runs a load worker inside this process, for interactive use without a coordinator.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
@@ -8,8 +8,9 @@ use std::time::Duration;
 use weir_load::worker::protocol::{WorkerCommand, WorkerEvent};
 use weir_load::worker::{CoordinatorChannel, EventSender};
 
-/// Runs `work` with a link whose events go to `on_event`, which may send commands back. When `stop`
-/// becomes true the worker is asked to stop, once.
+/// Runs `work` on a thread and passes its events to `on_event`, which may send commands back.
+///
+/// When `stop` becomes `true`, the worker receives one [`WorkerCommand::Stop`].
 pub(crate) fn run<T: Send>(
     stop: &AtomicBool,
     work: impl FnOnce(&CoordinatorChannel) -> T + Send,
@@ -22,32 +23,32 @@ pub(crate) fn run<T: Send>(
         events: EventSender::new(LineChannel(lines)),
     };
     thread::scope(|scope| {
-        // The link moves into the thread: the channel of events closes when the work is done.
+        // The link moves into the thread, so the event channel closes when the work is done.
         let worker = scope.spawn(move || work(&link));
-        let mut asked_to_stop = false;
+        let mut stop_sent = false;
         loop {
-            match events.recv_timeout(LOOK) {
+            match events.recv_timeout(STOP_POLL_INTERVAL) {
                 Ok(line) => match serde_json::from_slice(&line) {
                     Ok(event) => on_event(&event, &commands),
-                    Err(error) => tracing::error!(%error, "event not understood"),
+                    Err(error) => tracing::error!(%error, "worker event not decoded"),
                 },
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if !asked_to_stop && stop.load(Ordering::Relaxed) {
-                asked_to_stop = true;
-                // A worker that is gone needs no stop.
+            if !stop_sent && stop.load(Ordering::Relaxed) {
+                stop_sent = true;
+                // Sending fails only if the worker has ended.
                 let _ = commands.send(WorkerCommand::Stop);
             }
         }
-        // Invariant: a panic of the worker is a bug, and ends this process as well.
+        // Invariant: a panic of the worker is a bug and also ends this process.
         worker
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
-/// Hands each line that is written to a channel.
+/// A writer that sends each written line to a channel.
 struct LineChannel(SyncSender<Vec<u8>>);
 
 impl std::io::Write for LineChannel {
@@ -62,6 +63,7 @@ impl std::io::Write for LineChannel {
     }
 }
 
-const LOOK: Duration = Duration::from_millis(100);
+/// Interval at which `stop` is read while no event arrives.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
 const COMMANDS_QUEUED_MAX: usize = 16;
 const EVENTS_QUEUED_MAX: usize = 1024;

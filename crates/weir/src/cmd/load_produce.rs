@@ -1,4 +1,4 @@
-//! `weir load produce`.
+//! `weir load produce`: records written on a fixed schedule.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -15,102 +15,125 @@ use weir_load::worker::protocol::{
 };
 
 use crate::cmd::load_common::{
-    Progressing, StatusLine, exit_for, failure, key_value, microseconds, print_json, run_worker,
-    schedule_from_now, time,
+    ProgressTracker, StatusLine, exit_for, failure, key_value, microseconds, print_json,
+    run_worker, schedule_from_now, time,
 };
 use crate::cmd::load_local;
 use crate::exit::{Exit, Failure};
 use crate::signal;
 
 const AFTER_HELP: &str = "\
-Kinds, as the published generator makes them (TIMESTAMP is the due instant, yyyy-MM-dd HH:mm:ss.SSS in local time):
+Kinds, as in the published generator: the key, then the value. TIMESTAMP is the due time as
+yyyy-MM-dd HH:mm:ss.SSS in local time.
   base           no key; TIMESTAMP-pid-N-TEXT
-  keyed          one of 40 fruits; the same text
-  json           one of 40 fruits; {timestamp, fstValue (512 characters), sndValue (the key), intNum}
-  json-extended  the same with the fruit repeated to 500 characters
-  complex        one of 40 first names; {id, firstText ... fourthText (256 characters), firstnumber, secondNumber
-                 ... fourthNumber, hobbies [3], timestamp}; a record changes one text and one number
-  verycomplex    the same with `changes` (20 characters) after id; a record changes that and one number
-  json-members   one of 40 fruits; {timestamp, key, m0 ... m19 (24 characters)}; a tenth of the members changes
-  random         no key; --size bytes, of which --entropy are random
-  jsonkeyx       verycomplex under {timestamp, nameId, sndValue, intNum, names [1024; 998 is the id]}
+  keyed          one of 40 fruits; as base
+  json           one of 40 fruits; {timestamp, fstValue (512 characters), sndValue (the key),
+                 intNum}
+  json-extended  a fruit repeated to 500 characters; as json
+  complex        one of 40 first names; {id, firstText ... fourthText (256 characters),
+                 firstnumber, secondNumber ... fourthNumber, hobbies [3], timestamp};
+                 each record changes one text and one number
+  verycomplex    as complex, with `changes` (20 characters) after id; each record changes
+                 `changes` and one number
+  json-members   one of 40 fruits; {timestamp, key, m0 ... m19 (24 characters)};
+                 each record changes a tenth of the members
+  random         no key; --size bytes, of which the share --entropy is random
+  jsonkeyx       {timestamp, nameId, sndValue, intNum, names [1024; 998 is the id]};
+                 as verycomplex
 
-The published generator's arguments, in its order:
+Arguments of the published generator, in its order:
   1 bootstrap servers   --bootstrap        5 message size    --size
   2 topic               --topic            6 kind            --kind
   3 producers           --producers        7 mark records    --mark
   4 pause in ms         --pause 100ms      8 extended key    --extended-key
-Other than there, records are due at fixed instants whatever the broker does, and no objects with old
+Unlike there, the due times of records do not depend on the broker, and no objects with old
 timestamps are sent first.
 
-Examples, the loads of the published scenarios 1, 2 and 3:
+Examples: loads of the published scenarios 1, 2 and 3
   weir load produce --topic LTest --kind base --producers 2 --pause 500ms --create-topic
   weir load produce --topic LTest --producers 10 --pause 100ms --duration 1m
   weir load produce --topic LTest --kind complex --producers 10 --pause 100ms --duration 1m";
 
-/// What is written, where and how fast.
+/// Arguments of `weir load produce`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ProduceArgs {
-    /// Brokers to begin with.
+    /// Kafka bootstrap servers
     #[arg(long, value_name = "HOST:PORT", default_value = "localhost:9092")]
     bootstrap: String,
-    /// Topic to write to.
+    /// Topic to write to
     #[arg(long, value_name = "NAME")]
     topic: String,
-    /// Records per second, all producers together, for example 100, 0.5 or 10k [default: 100].
-    #[arg(long, value_name = "RATE", value_parser = parse_rate, conflicts_with = "pause")]
+    /// Records per second of all producers together [default: 100]
+    ///
+    /// For example 100, 0.5 or 10k.
+    #[arg(long, value_name = "RECORDS_PER_S", value_parser = parse_rate, conflicts_with = "pause")]
     rate: Option<Rate>,
-    /// Producers named in the values (pid-0, pid-1 ...); records go to them in turn.
+    /// Number of producers named in the values (pid-0, pid-1 ...), used in turn
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     producers: u32,
-    /// Number of the first of them; producers of two processes on one topic need different ones.
+    /// Number of the first producer
+    ///
+    /// Processes that write to the same topic need different producer numbers.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     first_producer: u32,
-    /// Pause of each producer between two records; the rate is producers * 1000 ms / pause.
+    /// Pause of each producer between two records; sets the rate
+    ///
+    /// The rate is producers * 1000 ms / pause.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pause: Option<Duration>,
-    /// Random characters in each value of base and keyed; the others have a fixed shape [default:
-    /// 1024].
+    /// Random characters per value of kinds base and keyed [default: 1024]
+    ///
+    /// With --kind random, the number of bytes. Values of the other kinds have a fixed size.
     #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     size: Option<u64>,
-    /// What records are: base, keyed, json, json-extended, complex, verycomplex, jsonkeyx,
-    /// json-members or random (below).
+    /// Kind of records, see the list below
+    ///
+    /// base, keyed, json, json-extended, complex, verycomplex, jsonkeyx, json-members or random.
     #[arg(long, value_name = "KIND", default_value_t = PayloadKind::Keyed)]
     kind: PayloadKind,
-    /// Keys of 500 characters; with --kind json, and the same as --kind json-extended.
+    /// Use keys of 500 characters, with --kind json (same as --kind json-extended)
     #[arg(long)]
     extended_key: bool,
-    /// Put PREFIX- in front of the timestamp member: these records count for latency, and those of
-    /// producers without it are background.
+    /// Mark records with PREFIX- before the timestamp, for latency measurements
+    ///
+    /// Records of producers without this option are background load.
     #[arg(long)]
     mark: bool,
-    /// Keys drawn from, each as likely as the others; the first 40 are the published names [default:
-    /// 40].
+    /// Number of keys; the first 40 have the published names [default: 40]
     #[arg(long, value_name = "COUNT")]
     keys: Option<u32>,
-    /// One key more: takes the place of the pool's last, unless it is one of them.
+    /// Additional key; replaces the last key of the pool
+    ///
+    /// A key that is already in the pool changes nothing.
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// How records are spread over keys: uniform, zipf (zipf:EXPONENT), sequential, or hot:KEYS:RECORDS (shares of 1).
+    /// Distribution of records over keys
+    ///
+    /// uniform, zipf, zipf:EXPONENT, sequential, or hot:KEYS:RECORDS with shares from 0 to 1.
     #[arg(long, value_name = "NAME", default_value_t = KeyDistribution::Uniform)]
     key_distribution: KeyDistribution,
-    /// With --kind random, the share of random bytes: 1 can not be compressed, 0 is one byte repeated.
+    /// Share of random bytes, with --kind random
+    ///
+    /// Values cannot be compressed with 1, and consist of one repeated byte with 0.
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = parse_share)]
     entropy: f64,
-    /// With --kind json-members, members of each object beside timestamp and key.
+    /// Members of each object besides timestamp and key, with --kind json-members
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     members: u32,
-    /// With --kind json-members, characters of each member.
+    /// Characters per member, with --kind json-members
     #[arg(long, value_name = "COUNT", default_value_t = 24)]
     member_characters: u32,
-    /// With --kind json-members, the share of them that changes from one record of a key to the next.
+    /// Share of members changed per record of a key, with --kind json-members
     #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = parse_share)]
     change_ratio: f64,
-    /// Send the records of this file, in their order and again, in place of --kind.
+    /// File whose records are sent in order and repeatedly, instead of --kind
     #[arg(long, value_name = "FILE", conflicts_with = "replay_topic")]
     replay: Option<PathBuf>,
-    /// How records stand in it: lines, or lengths (32 bits, big-endian, of the key, -1 for none; the key; of the value; the value).
+    /// Format of the --replay file: lines or lengths
+    ///
+    /// lines: one record per line; lengths: for each record the length of the key (32 bits,
+    /// big-endian, -1 for no key), the key, the length of the value, the value.
     #[arg(
         long,
         value_name = "NAME",
@@ -118,64 +141,69 @@ pub(crate) struct ProduceArgs {
         requires = "replay"
     )]
     replay_format: ReplayFormat,
-    /// With lines, what stands between key and value; without it a line is a value.
+    /// Separator of key and value with lines [default: a line is a value]
     #[arg(long, value_name = "TEXT", requires = "replay")]
     key_separator: Option<String>,
-    /// Send the oldest records of this topic, with keys and headers, in place of --kind.
+    /// Topic whose oldest records, with keys and headers, are sent instead of --kind
     #[arg(long, value_name = "NAME")]
     replay_topic: Option<String>,
-    /// With --replay-topic, how many.
+    /// Number of records to read from --replay-topic
     #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "10k")]
     replay_records: u64,
-    /// The same seed writes the same keys and texts.
+    /// Random seed of keys and texts
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// How long to write, for example 30s; without it until Ctrl-C or --count.
+    /// Time to write, for example 30s [default: until Ctrl-C or --count]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Records to write, for example 10k.
+    /// Number of records to write, for example 10k
     #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     count: Option<u64>,
-    /// How long a batch may wait for more records.
+    /// Longest time that a batch waits for more records
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "1ms")]
     linger: Duration,
-    /// Acknowledgement to wait for: 0, 1 or all.
+    /// Acknowledgements to wait for: 0, 1 or all
     #[arg(long, value_name = "ACKS", default_value_t = Acks::All)]
     acks: Acks,
-    /// Let a retry, which a lost connection causes, repeat or reorder records: librdkafka then does not
-    /// wait busily for answers, which takes up to a core at thousands of records per second.
+    /// Disable the idempotent producer
+    ///
+    /// Retries after a lost connection can then duplicate or reorder records. The idempotent
+    /// producer of librdkafka waits busily for responses, which takes up to a core at thousands of
+    /// records per second.
     #[arg(long)]
     no_idempotence: bool,
-    /// none, gzip, snappy, lz4 or zstd.
+    /// Compression of record batches: none, gzip, snappy, lz4 or zstd
     #[arg(long, value_name = "NAME", default_value = "none")]
     compression: String,
-    /// A librdkafka property; may be repeated.
-    #[arg(long = "property", value_name = "KEY=VALUE", value_parser = key_value)]
-    properties: Vec<(String, String)>,
-    /// Create the topic if it does not exist, with one partition or as many as given.
+    /// librdkafka property; repeatable
+    #[arg(long = "kafka-property", value_name = "KEY=VALUE", value_parser = key_value)]
+    kafka_properties: Vec<(String, String)>,
+    /// Create the topic if it does not exist, with one partition by default
     #[arg(long, value_name = "PARTITIONS", num_args = 0..=1, default_missing_value = "1")]
     create_topic: Option<u32>,
-    /// Largest 99th percentile of schedule lag; beyond it the run is no measurement (exit code 4).
+    /// Maximum p99 schedule lag; a run above it is invalid (exit code 4)
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "20ms")]
     max_lag: Duration,
-    /// Write no headers: deliveries can not be checked, and are timed by a text at best.
+    /// Write no headers
+    ///
+    /// Consumers cannot check deliveries of such records, and time them only by texts in the value.
     #[arg(long, conflicts_with = "text_stamp")]
     no_stamp: bool,
-    /// Add the header `weir` (the whole stamp as text), for clients behind a gateway.
+    /// Add the header `weir` with the stamp as text, for clients of a gateway
     #[arg(long)]
     text_stamp: bool,
-    /// Longest wait for acknowledgements after the last record.
+    /// Longest wait for acknowledgements after the last record
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10s")]
     drain: Duration,
-    /// Print events and the result as JSON lines.
+    /// Print events and the result as JSON lines
     #[arg(long)]
     json: bool,
-    /// Take commands from standard input and write events to standard output.
+    /// Read commands from standard input and write events to standard output
     #[arg(long, conflicts_with_all = ["duration", "json"])]
     worker: bool,
 }
 
-/// A count, or a decimal number per second.
+/// Parses a count or a decimal number of records per second.
 fn parse_rate(text: &str) -> Result<Rate, String> {
     let rate = match text.parse::<f64>() {
         Ok(rate) => rate,
@@ -184,30 +212,30 @@ fn parse_rate(text: &str) -> Result<Rate, String> {
     Rate::per_second(rate).map_err(|error| error.to_string())
 }
 
-/// A number from 0 to 1.
+/// Parses a number from 0 to 1.
 fn parse_share(text: &str) -> Result<f64, String> {
     let share = text.parse::<f64>().ok();
     let share = share.filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| "give a number from 0 to 1".to_owned())
+    share.ok_or_else(|| "must be a number from 0 to 1".to_owned())
 }
 
 impl ProduceArgs {
-    /// The kind, if the options about it go together. A coordinator may give a size to any kind.
+    /// Returns the kind if its options are consistent. Workers may get a size with any kind.
     fn kind(&self) -> Result<PayloadKind, Failure> {
-        let refused = |option: &str, reason: &str| {
+        let rejected = |option: &str, reason: &str| {
             let error = anyhow::anyhow!("{option} with --kind {}: {reason}", self.kind);
             Err(Failure::new(Exit::Usage, error))
         };
         if self.size.is_some() && !self.kind.has_size() && !self.worker {
-            return refused("--size", "its texts have a fixed length; leave --size out");
+            return rejected("--size", "values have a fixed size; omit --size");
         }
         if self.keys.is_some() && !self.kind.has_key() && !self.worker {
-            return refused("--keys", "its records have no key; use --kind keyed");
+            return rejected("--keys", "records have no key; use --kind keyed");
         }
         match (self.kind, self.extended_key) {
             (kind, false) => Ok(kind),
             (PayloadKind::Json | PayloadKind::JsonExtended, true) => Ok(PayloadKind::JsonExtended),
-            _ => refused("--extended-key", "only the keys of json can be extended"),
+            _ => rejected("--extended-key", "keys cannot be extended; use --kind json"),
         }
     }
 
@@ -246,7 +274,7 @@ impl ProduceArgs {
                 false => self.kind()?,
             },
             replay,
-            // What does not fit is beyond the limit that is checked.
+            // A size that does not fit exceeds the limit checked later.
             size: usize::try_from(self.size.unwrap_or(1024)).unwrap_or(usize::MAX),
             keys: self.keys.unwrap_or(40),
             key: self.key.clone(),
@@ -264,7 +292,7 @@ impl ProduceArgs {
             acks: self.acks,
             idempotent: !self.no_idempotence,
             compression: self.compression.clone(),
-            properties: self.properties.clone(),
+            properties: self.kafka_properties.clone(),
             stamped: !self.no_stamp,
             text_stamp: self.text_stamp,
             create_partitions: self.create_topic,
@@ -281,21 +309,21 @@ pub(crate) fn run(args: &ProduceArgs) -> Result<Exit, Failure> {
     }
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
     let clock = Clock::start();
-    let mut watch = ProduceProgress::new(args.json, options.rate);
+    let mut progress = ProduceProgress::new(args.json, options.rate);
     let result = load_local::run(
         &stop,
         |link| producer::run(&options, link),
         |event, commands| {
-            watch.show(event);
+            progress.show(event);
             if let WorkerEvent::Ready { .. } = event {
                 let schedule = schedule_from_now(&clock, args.duration);
-                watch.progressing.begin(schedule.start_unix_ns);
-                // The worker may have failed meanwhile, which its result will tell.
+                progress.tracker.start(schedule.start_unix_ns);
+                // If the worker has failed in the meantime, its result contains the error.
                 let _ = commands.send(WorkerCommand::Start(schedule));
             }
         },
     );
-    watch.line.end();
+    progress.line.end();
     let summary = result.map_err(failure)?;
     if !args.json {
         print_summary(&summary);
@@ -303,7 +331,7 @@ pub(crate) fn run(args: &ProduceArgs) -> Result<Exit, Failure> {
     Ok(verdict(args, &summary, &stop))
 }
 
-/// The exit code, with the reason on standard error.
+/// Returns the exit code and prints the reason of a failure to standard error.
 fn verdict(args: &ProduceArgs, summary: &ProduceSummary, stop: &AtomicBool) -> Exit {
     let unsent = summary.due - summary.sent.min(summary.due);
     let missing = unsent + summary.unacknowledged;
@@ -319,10 +347,12 @@ fn verdict(args: &ProduceArgs, summary: &ProduceSummary, stop: &AtomicBool) -> E
     if u128::from(summary.schedule_lag.p99_ns) > args.max_lag.as_nanos() {
         let cause = match summary.queue_full {
             0 => "this machine is too slow or too busy for the rate".to_owned(),
-            times => format!("the send queue was full {times} times: the broker takes no more"),
+            times => {
+                format!("the send queue was full {times} times because the broker is too slow")
+            }
         };
         eprintln!(
-            "weir: 99th percentile of schedule lag {} is beyond --max-lag {}: {cause}",
+            "weir: p99 schedule lag {} exceeds --max-lag {}: {cause}",
             time(summary.schedule_lag.p99_ns),
             time(u64::try_from(args.max_lag.as_nanos()).unwrap_or(u64::MAX)),
         );
@@ -331,12 +361,12 @@ fn verdict(args: &ProduceArgs, summary: &ProduceSummary, stop: &AtomicBool) -> E
     exit_for(stop, args.duration.is_some() || args.count.is_some())
 }
 
-/// What a person sees.
+/// Progress output of `weir load produce`.
 struct ProduceProgress {
     json: bool,
     rate: Rate,
     line: StatusLine,
-    progressing: Progressing,
+    tracker: ProgressTracker,
 }
 
 impl ProduceProgress {
@@ -345,7 +375,7 @@ impl ProduceProgress {
             json,
             rate,
             line: StatusLine::new(),
-            progressing: Progressing::default(),
+            tracker: ProgressTracker::default(),
         }
     }
 
@@ -358,7 +388,7 @@ impl ProduceProgress {
     }
 
     fn progress(&mut self, progress: &WorkerProgress) {
-        let change = self.progressing.next(progress);
+        let change = self.tracker.next(progress);
         self.line.show(&format_args!(
             "{:.0} of {} records/s  lag p50 {} p99 {}  in flight {}  acknowledged {}  \
              failed {}",
@@ -374,7 +404,7 @@ impl ProduceProgress {
 }
 
 fn quantiles_text(quantiles: &Quantiles) -> String {
-    // Zeros stand for the values of a distribution without samples.
+    // The values of a distribution without samples are zero.
     let shown = |ns: u64| match quantiles.count {
         0 => "–".to_owned(),
         _ => time(ns),
@@ -405,7 +435,7 @@ fn print_summary(summary: &ProduceSummary) {
     );
     println!("acknowledged   {}", summary.acked);
     println!("failed         {}", summary.failed);
-    println!("unanswered     {}", summary.unacknowledged);
+    println!("unacknowledged {}", summary.unacknowledged);
     println!("queue full     {}", summary.queue_full);
     for (name, quantiles) in [
         ("schedule lag", summary.schedule_lag),

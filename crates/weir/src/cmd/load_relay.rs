@@ -1,4 +1,4 @@
-//! `weir load relay`.
+//! `weir load relay`: the baseline proxy.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -8,20 +8,20 @@ use weir_load::relay::Relay;
 use crate::exit::{Exit, Failure};
 use crate::signal;
 
-/// Where the relay stands.
+/// Arguments of `weir load relay`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  \
                   weir load relay --listen 127.0.0.1:9292 --upstream 127.0.0.1:9093\n\n\
-                  Clients follow the addresses that brokers advertise: give the broker a listener that \
-                  advertises the relay's, or the bytes go past it.")]
+                  Clients connect to the addresses that brokers advertise. Give the broker a \
+                  listener that advertises the relay's address; otherwise clients bypass the relay.")]
 pub(crate) struct RelayArgs {
-    /// Address to listen on; port 0 takes a free one and tells it.
+    /// Address to listen on; port 0 selects a free port, which is printed
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Where bytes go to and come from.
+    /// Address of the broker
     #[arg(long, value_name = "HOST:PORT")]
     upstream: String,
-    /// Print the address and the result as JSON lines.
+    /// Print the address and the result as JSON lines
     #[arg(long)]
     json: bool,
 }
@@ -35,7 +35,10 @@ pub(crate) fn run(args: &RelayArgs) -> Result<Exit, Failure> {
         .ok()
         .and_then(|mut all| all.next());
     let upstream = upstream.ok_or_else(|| {
-        let text = format!("--upstream {}: write HOST:PORT of a broker", args.upstream);
+        let text = format!(
+            "--upstream \"{}\": is not a reachable HOST:PORT; use the address of a broker",
+            args.upstream
+        );
         Failure::new(Exit::Usage, anyhow::anyhow!(text))
     })?;
     let relay = Relay::open(args.listen, upstream).map_err(|error| {
@@ -65,5 +68,5 @@ pub(crate) fn run(args: &RelayArgs) -> Result<Exit, Failure> {
         println!("to brokers   {} bytes", summary.upstream_bytes);
         println!("to clients   {} bytes", summary.downstream_bytes);
     }
-    Ok(Exit::Fine)
+    Ok(Exit::Success)
 }

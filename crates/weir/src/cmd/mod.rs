@@ -2,6 +2,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod bench;
+pub(crate) mod bench_common;
 pub(crate) mod bench_compare;
 pub(crate) mod bench_driver;
 pub(crate) mod bench_find_max;
@@ -11,6 +12,7 @@ pub(crate) mod bench_options;
 pub(crate) mod bench_overhead;
 pub(crate) mod bench_progress;
 pub(crate) mod bench_report;
+pub(crate) mod bench_run_args;
 pub(crate) mod clients_args;
 pub(crate) mod clients_progress;
 pub(crate) mod demo;
@@ -27,25 +29,3 @@ pub(crate) mod load_relay;
 pub(crate) mod progress_block;
 pub(crate) mod proxy;
 pub(crate) mod terminal;
-
-use clap::CommandFactory;
-
-use crate::cli::{Cli, CliCommand};
-use crate::exit::{Exit, Failure};
-
-/// Runs one command to its end.
-pub(crate) fn run(command: CliCommand) -> Result<Exit, Failure> {
-    match command {
-        CliCommand::Gateway(command) => gateway::run(command),
-        CliCommand::Proxy(command) => proxy::run(command),
-        CliCommand::Lab(command) => lab::run(command),
-        CliCommand::Load(command) => load::run(command),
-        CliCommand::Bench(command) => bench::run(command),
-        CliCommand::Demo(args) => demo::run(&args),
-        CliCommand::Agent(args) => agent::run(&args),
-        CliCommand::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "weir", &mut std::io::stdout());
-            Ok(Exit::Fine)
-        }
-    }
-}

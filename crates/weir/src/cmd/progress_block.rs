@@ -1,4 +1,5 @@
-//! The block that shows a cell under way: progress, rates, latencies as sparklines, backlog, cores by part.
+//! The block that shows the running cell: progress, rates, latency sparklines, backlog and CPU
+//! cores by process role.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,35 +16,35 @@ pub(crate) struct LatencyHistory {
 }
 
 impl LatencyHistory {
-    /// Takes what is new.
+    /// Appends the latest latencies and removes the oldest beyond [`HISTORY_MAX`].
     pub(crate) fn add(&mut self, live: &Live) {
-        for (kept, value) in [
+        for (history, value) in [
             (&mut self.p50_us, live.p50_us),
             (&mut self.p99_us, live.p99_us),
         ] {
-            kept.extend(value.filter(|us| us.is_finite()));
-            while kept.len() > HISTORY_MAX {
-                kept.pop_front();
+            history.extend(value.filter(|us| us.is_finite()));
+            while history.len() > HISTORY_MAX {
+                history.pop_front();
             }
         }
     }
 }
 
-/// A moment of a run.
+/// The state of a run at one point in time.
 pub(crate) struct ProgressSnapshot<'a> {
     pub(crate) heading: &'a str,
     pub(crate) live: &'a Live,
     pub(crate) history: &'a LatencyHistory,
     pub(crate) running: Duration,
-    pub(crate) left: Option<Duration>,
+    pub(crate) remaining: Option<Duration>,
     pub(crate) utf8: bool,
     pub(crate) color: bool,
 }
 
 impl ProgressSnapshot<'_> {
-    /// The lines, the least important left out where rows are few.
+    /// Returns the lines of the block, without the least important ones if rows are few.
     pub(crate) fn lines(&self, size: Size) -> Vec<Text> {
-        // The last column stays free: some terminals go on to the next row when it is written.
+        // The last column stays free, because some terminals wrap when it is written.
         let columns = size.columns.saturating_sub(1).min(COLUMNS_MAX);
         let mut lines = vec![
             self.heading(columns),
@@ -53,7 +54,7 @@ impl ProgressSnapshot<'_> {
         lines.extend(self.spark("p99", &self.history.p99_us, columns));
         lines.extend(self.cores(columns));
         lines.extend(self.spark("p50", &self.history.p50_us, columns));
-        // They are shown in another order than they are left out.
+        // The lines are dropped from the end, but p50 is shown before the CPU cores.
         lines.truncate(size.rows.saturating_sub(2).max(1));
         if lines.len() > 5 {
             let p50 = lines.remove(5);
@@ -68,13 +69,13 @@ impl ProgressSnapshot<'_> {
 
     fn heading(&self, columns: usize) -> Text {
         let mut line = self.line(columns);
-        let mut times = format!("{} so far", clock(self.running));
-        if let Some(left) = self.left {
-            times.push_str(&format!(", about {} left", clock(left)));
+        let mut times = format!("{} elapsed", clock(self.running));
+        if let Some(remaining) = self.remaining {
+            times.push_str(&format!(", about {} left", clock(remaining)));
         }
         line.push(Style::Strong, self.heading);
         let column = columns.saturating_sub(times.len());
-        if line.room() > times.len() + 2 {
+        if line.free_columns() > times.len() + 2 {
             line.at(column).push(Style::Pale, &times);
         }
         line
@@ -89,7 +90,7 @@ impl ProgressSnapshot<'_> {
                 format!(
                     "{} {:.0} of {:.0} s",
                     live.phase,
-                    // What takes longer than it should is at its end, not beyond it.
+                    // An overdue phase is shown at its end, not beyond it.
                     live.elapsed_s.min(live.total_s),
                     live.total_s
                 ),
@@ -122,7 +123,7 @@ impl ProgressSnapshot<'_> {
         let live = self.live;
         let mut line = self.line(columns);
         if let Some(achieved) = live.achieved_per_s {
-            // A second has its jitter; a tenth less is a producer that is held up.
+            // Single seconds vary; a tenth less means that the producer is behind.
             let is_behind = live.elapsed_s > 2.0 && achieved < live.offered_per_s * 0.9;
             let style = if is_behind {
                 Style::Alarm
@@ -147,10 +148,10 @@ impl ProgressSnapshot<'_> {
                 .push(Style::Plain, "   ");
         }
         if let Some(lag_us) = live.lag_p99_us.filter(|_| live.elapsed_s > 0.0) {
-            line.push(Style::Pale, "generator late ")
+            line.push(Style::Pale, "schedule lag p99 ")
                 .push(Style::Plain, &time(lag_us));
         }
-        if line.room() == columns {
+        if line.free_columns() == columns {
             line.push(Style::Pale, "no load yet");
         }
         line
@@ -160,48 +161,48 @@ impl ProgressSnapshot<'_> {
         let last = values.back()?;
         let mut line = self.line(columns);
         let text = time(*last);
-        let most = values.iter().copied().fold(0.0, f64::max);
-        let room = columns.saturating_sub(32).min(HISTORY_MAX);
+        let max = values.iter().copied().fold(0.0, f64::max);
+        let width = columns.saturating_sub(32).min(HISTORY_MAX);
         line.push(Style::Pale, &format!("{name}  "))
             .push(Style::Strong, &format!("{text:<9}"))
-            .push(Style::Part(0), &self.graph(values, most, room));
-        if line.room() > 18 {
-            line.push(Style::Pale, &format!("  up to {}", time(most)));
+            .push(Style::Role(0), &self.graph(values, max, width));
+        if line.free_columns() > 18 {
+            line.push(Style::Pale, &format!("  up to {}", time(max)));
         }
         Some(line)
     }
 
-    fn graph(&self, values: &VecDeque<f64>, most: f64, room: usize) -> String {
+    fn graph(&self, values: &VecDeque<f64>, max: f64, width: usize) -> String {
         let steps: &[char] = match self.utf8 {
             true => &['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'],
             false => &['.', ':', '-', '=', '+', '*', '#', '@'],
         };
-        let shown = values.iter().skip(values.len().saturating_sub(room));
+        let shown = values.iter().skip(values.len().saturating_sub(width));
         shown
             .map(|value| {
-                let step = (value / most.max(1e-9) * steps.len() as f64).ceil() as usize;
+                let step = (value / max.max(1e-9) * steps.len() as f64).ceil() as usize;
                 steps[step.clamp(1, steps.len()) - 1]
             })
             .collect()
     }
 
-    /// Cores of each part, one bar in parts of colour and then the figures.
+    /// Returns the CPU cores used by each process role, with one color per role, and their sum.
     fn cores(&self, columns: usize) -> Option<Text> {
-        let parts = &self.live.cpu_cores;
-        if parts.is_empty() {
+        let roles = &self.live.cpu_cores;
+        if roles.is_empty() {
             return None;
         }
         let mut line = self.line(columns);
         line.push(Style::Pale, "CPU  ");
         let full = if self.utf8 { "■" } else { "#" };
-        for (place, (part, cores)) in parts.iter().enumerate() {
-            line.push(Style::Part(place), full)
-                .push(Style::Plain, &format!(" {part} "))
+        for (index, (role, cores)) in roles.iter().enumerate() {
+            line.push(Style::Role(index), full)
+                .push(Style::Plain, &format!(" {role} "))
                 .push(Style::Strong, &format!("{cores:.2}"))
                 .push(Style::Plain, "  ");
         }
-        let sum: f64 = parts.values().sum();
-        line.push(Style::Pale, &format!("together {sum:.2} cores"));
+        let sum: f64 = roles.values().sum();
+        line.push(Style::Pale, &format!("total {sum:.2} cores"));
         Some(line)
     }
 }
@@ -236,8 +237,9 @@ fn grouped(value: f64) -> String {
     out
 }
 
-/// A wider block is harder to read.
+/// Maximum width of the block. Wider blocks are hard to read.
 const COLUMNS_MAX: usize = 110;
+/// Maximum number of seconds in a sparkline.
 const HISTORY_MAX: usize = 72;
 
 #[cfg(test)]
@@ -270,37 +272,37 @@ mod tests {
                 ..live()
             });
         }
-        let course = ProgressSnapshot {
+        let snapshot = ProgressSnapshot {
             heading: "gateway-10000-1  cell 3 of 16",
             live: &live(),
             history: &history,
             running: Duration::from_secs(161),
-            left: Some(Duration::from_secs(540)),
+            remaining: Some(Duration::from_secs(540)),
             utf8,
             color: false,
         };
-        let lines = course.lines(Size { columns, rows });
+        let lines = snapshot.lines(Size { columns, rows });
         lines.iter().map(|line| line.as_str().to_owned()).collect()
     }
 
     #[test]
-    fn everything_is_there() {
+    fn block_shows_all_lines() {
         let lines = shown(100, 24, true);
         assert_eq!(lines.len(), 6);
         assert!(lines[0].starts_with("gateway-10000-1  cell 3 of 16"));
-        assert!(lines[0].ends_with("2:41 min so far, about 9:00 min left"));
+        assert!(lines[0].ends_with("2:41 min elapsed, about 9:00 min left"));
         assert!(lines[1].contains("█░") && lines[1].ends_with("hold 12 of 48 s"));
         assert!(lines[2].starts_with("records 100 of 100/s   deliveries 25,003/s   backlog 1,250"));
         assert_eq!(lines[3], "p99  4.2 ms   ▁█▄  up to 8.4 ms");
         assert!(lines[4].starts_with("p50  900 us   ███"));
         assert_eq!(
             lines[5],
-            "CPU  ■ broker 0.31  ■ gateway 0.46  together 0.77 cores"
+            "CPU  ■ broker 0.31  ■ gateway 0.46  total 0.77 cores"
         );
     }
 
     #[test]
-    fn it_fits_into_any_terminal() {
+    fn block_fits_into_any_terminal() {
         for columns in [1, 10, 40, 79, 200] {
             for rows in [1, 3, 6, 24] {
                 let lines = shown(columns, rows, true);

@@ -1,81 +1,62 @@
-//! `weir proxy run|check`.
+//! `weir proxy`: the commands `run` and `check`.
 
 mod check;
+mod config;
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use weir_proxy::{CliOverrides, Proxy, ProxyConfig, ProxyError};
+use weir_proxy::Proxy;
 
+use self::config::{ProxyConfigArgs, failure, load};
 use crate::descriptors;
 use crate::exit::{self, Exit, Failure};
 use crate::{huge_pages, signal};
 
-/// How often the command looks at the stop flag and at the clusters.
-const LOOK: Duration = Duration::from_millis(20);
-/// The same once all of them have answered: every look costs what a few records cost.
-const LOOK_LATER: Duration = Duration::from_millis(100);
-/// How often it says that a cluster still does not answer.
+/// Interval at which the stop flag and the clusters are checked before the proxy is ready.
+const STARTUP_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The same interval afterwards. Each check costs as much as a few records.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Interval at which errors of clusters that are not reachable are logged.
 const ERROR_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What the proxy can do.
+/// Commands of `weir proxy`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProxyCommand {
-    /// Stand between Kafka clients and brokers until Ctrl-C or SIGTERM.
+    /// Run the proxy until Ctrl-C or SIGTERM
     ///
-    /// Clients use the proxy's address as bootstrap server and are told of the proxy's own ports
-    /// instead of the brokers': one port per broker, beginning behind the one they begin at.
-    /// Whatever they send passes unopened, but for what a filter wants to see. Certificates are read
-    /// again when their files change, and on SIGHUP.
+    /// Clients use the address of the proxy as bootstrap server. The proxy advertises its own ports
+    /// instead of the broker addresses: one port per broker, starting after the bootstrap port.
+    /// Requests and responses are forwarded without decoding, except for records that a filter
+    /// processes. Certificates are reloaded when their files change, and on SIGHUP.
     #[command(
         after_help = "Examples:\n  weir proxy run --upstream localhost:9092\n  \
         kafka-console-producer.sh --bootstrap-server localhost:9192 --topic LTest\n\n  \
         weir proxy run --config proxy.toml\n  \
         curl http://127.0.0.1:9190/health/ready\n  \
         curl http://127.0.0.1:9190/connections\n\n\
-        docs/proxy.md describes the file and what passes how."
+        See docs/proxy.md for the configuration file and the supported protocol."
     )]
     Run(ProxyRunArgs),
-    /// Read a configuration and say what it means, without connecting to anything.
+    /// Check a configuration without connecting to anything
     ///
-    /// Ends with code 2 and the key, the value and a remedy if something cannot be used.
+    /// An invalid configuration ends with exit code 2 and an error that names the key, the value
+    /// and a remedy.
     #[command(after_help = "Example:\n  weir proxy check --config proxy.toml")]
     Check(check::ProxyCheckArgs),
 }
 
-/// Where the configuration comes from.
-#[derive(Debug, Args)]
-pub(crate) struct ProxyConfigArgs {
-    /// Virtual clusters, limits, TLS, filters (docs/proxy.md).
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Brokers to begin with, separated by commas; enough for one cluster without a file.
-    #[arg(long, value_name = "HOST:PORT")]
-    upstream: Option<String>,
-    /// Where clients begin [default: 127.0.0.1:9192]; port 0 takes free ones for everything.
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    listen: Option<SocketAddr>,
-    /// Host that clients are told [default: the address of --listen].
-    #[arg(long, value_name = "HOST")]
-    advertised_host: Option<String>,
-    /// Where metrics and health are served [default: 127.0.0.1:9190].
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    admin: Option<SocketAddr>,
-    /// Event loops [default: one per core].
-    #[arg(long, value_name = "COUNT")]
-    loops: Option<usize>,
-}
-
-/// How to run.
+/// Arguments of `weir proxy run`.
 #[derive(Debug, Args)]
 pub(crate) struct ProxyRunArgs {
     #[command(flatten)]
-    from: ProxyConfigArgs,
-    /// Write addresses and process id as JSON to this file once every cluster answers.
+    config: ProxyConfigArgs,
+    /// File written when the proxy is ready, with addresses and process id as JSON
+    ///
+    /// The proxy is ready when a broker of every virtual cluster responds.
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
 }
@@ -88,40 +69,23 @@ pub(crate) fn run(command: ProxyCommand) -> Result<Exit, Failure> {
     }
 }
 
-fn load(from: &ProxyConfigArgs) -> Result<ProxyConfig, Failure> {
-    let overrides = CliOverrides {
-        upstream: from.upstream.clone(),
-        listen: from.listen,
-        advertised_host: from.advertised_host.clone(),
-        admin: from.admin,
-        loops: from.loops,
-    };
-    ProxyConfig::load(from.config.as_deref(), &overrides).map_err(failure)
-}
-
-fn failure(error: ProxyError) -> Failure {
-    let exit = if error.is_config_error() {
-        Exit::Usage
-    } else {
-        Exit::Instrument
-    };
-    Failure::new(exit, error)
-}
-
 fn serve(args: &ProxyRunArgs) -> Result<Exit, Failure> {
     huge_pages::disable_huge_pages();
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
-    let config = load(&args.from)?;
-    // Without certificates a closed terminal ends the proxy, as usual.
+    let config = load(&args.config)?;
+    // Without certificates, SIGHUP of a closed terminal ends the proxy as usual.
     let reload = match config.tls_files.is_empty() {
         false => signal::reload_flag().map_err(|error| Failure::new(Exit::Instrument, error))?,
         true => Arc::default(),
     };
     let descriptors = descriptors::raise_descriptor_limit();
-    let wanted = config.limits.connections;
-    if wanted as u64 * 2 + 100 > descriptors {
+    let connections = config.limits.connections;
+    // Every client connection needs a second one to a broker.
+    if connections as u64 * 2 + 100 > descriptors {
         tracing::info!(
-            "descriptor limit {descriptors}: fewer than limits.connections = {wanted} can be open"
+            limit = descriptors,
+            connections,
+            "file descriptor limit is too low for limits.connections"
         );
     }
     let scheme = if config.admin_tls.is_some() {
@@ -131,27 +95,28 @@ fn serve(args: &ProxyRunArgs) -> Result<Exit, Failure> {
     };
     let proxy = Proxy::start(config).map_err(failure)?;
     for (cluster, address) in proxy.addresses() {
-        tracing::info!(cluster, "clients begin at {address}");
+        tracing::info!(cluster, bootstrap = %address, "listening for clients");
     }
     let admin = proxy.admin_address();
-    tracing::info!("metrics, health and connections on {scheme}://{admin}");
+    tracing::info!(admin = %format_args!("{scheme}://{admin}"), "proxy started");
     wait(&proxy, [&stop, &reload], args.ready_file.as_deref())?;
     tracing::info!("shutting down");
     Ok(exit::after_shutdown(&proxy.shut_down()))
 }
 
-/// Waits for the end, telling when the clusters answer and why they do not. Certificates are read again
-/// whenever the second flag is up.
+/// Waits until `stop` is set. Logs when all clusters respond, or the errors that prevent it.
+///
+/// Reloads the certificates whenever `reload` is set.
 fn wait(
     proxy: &Proxy,
     [stop, reload]: [&AtomicBool; 2],
     ready_file: Option<&Path>,
 ) -> Result<(), Failure> {
-    let mut announced = false;
-    let mut complained = Instant::now();
+    let mut was_ready = false;
+    let mut errors_logged = Instant::now();
     while !stop.load(Ordering::Relaxed) {
-        if !announced && proxy.ready() {
-            announced = true;
+        if !was_ready && proxy.ready() {
+            was_ready = true;
             tracing::info!("ready");
             if let Some(path) = ready_file {
                 write_ready_file(path, proxy)?;
@@ -160,19 +125,23 @@ fn wait(
         if reload.swap(false, Ordering::Relaxed) {
             proxy.reload_certificates();
         }
-        if complained.elapsed() >= ERROR_LOG_INTERVAL {
-            complained = Instant::now();
+        if errors_logged.elapsed() >= ERROR_LOG_INTERVAL {
+            errors_logged = Instant::now();
             for (cluster, error) in proxy.troubles() {
                 let error = error.unwrap_or_else(|| "waiting for the brokers".to_owned());
-                tracing::warn!(cluster, "does not answer: {error}");
+                tracing::warn!(cluster, %error, "cluster does not respond");
             }
         }
-        std::thread::sleep(if announced { LOOK_LATER } else { LOOK });
+        std::thread::sleep(if was_ready {
+            POLL_INTERVAL
+        } else {
+            STARTUP_POLL_INTERVAL
+        });
     }
     Ok(())
 }
 
-/// The file appears whole or not at all: whoever waits for it may read it at once.
+/// Writes the ready file atomically, so that a process that waits for it can read it immediately.
 fn write_ready_file(path: &Path, proxy: &Proxy) -> Result<(), Failure> {
     let clusters: serde_json::Map<_, _> = proxy
         .addresses()
@@ -189,7 +158,10 @@ fn write_ready_file(path: &Path, proxy: &Proxy) -> Result<(), Failure> {
     std::fs::write(&temporary, ready.to_string())
         .and_then(|()| std::fs::rename(&temporary, path))
         .map_err(|error| {
-            let text = format!("--ready-file {}: {error}", path.display());
+            let text = format!(
+                "--ready-file \"{}\": cannot write file: {error}",
+                path.display()
+            );
             Failure::new(Exit::Usage, anyhow::anyhow!(text))
         })
 }

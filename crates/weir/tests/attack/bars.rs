@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::honest::{Honest, p99};
 use crate::peer::StopFlag;
+use crate::regular::{RegularClients, p99};
 use crate::scale::{Scale, Spread};
 use crate::support::{Process, TestBroker};
 use crate::target::{AttackTarget, DRAIN, Log};
 
-/// Honest clients may be this much later than without an attack.
+/// Regular clients may be this much later than without an attack.
 const P99_EXTRA: Duration = Duration::from_millis(100);
-/// Honest clients are back to that within this time after the attack.
+/// Regular clients are back to that within this time after the attack.
 const RECOVERY: Duration = Duration::from_secs(5);
 /// The process ends within this time after `DRAIN`.
 const EXIT_EXTRA: Duration = Duration::from_secs(2);
@@ -22,7 +22,7 @@ const EXIT_EXTRA: Duration = Duration::from_secs(2);
 const BEFORE_EXIT: Duration = Duration::from_secs(1);
 /// Pause between two bursts of an attack at small scale.
 const BURST_INTERVAL: Duration = Duration::from_millis(50);
-/// What may stay resident within `RECOVERY`, for caches and fragmentation.
+/// Maximum growth of resident memory after `RECOVERY`, for caches and fragmentation.
 const RETAINED_BYTES: u64 = 96 << 20;
 /// Latency is not judged where the host took more of the processors than this.
 const STOLEN_MAX: f64 = 0.05;
@@ -40,7 +40,7 @@ pub(crate) struct Case {
     /// How long the target keeps what a connection had after it broke; memory is judged `RECOVERY`
     /// later.
     pub(crate) kept: Duration,
-    /// Starts the target and honest clients.
+    /// Starts the target and regular clients.
     pub(crate) start: fn(&TestBroker, &Path, &Self) -> Scene,
     /// Attacks from one connection until `stop` is set.
     pub(crate) attack: fn(&Attack<'_>),
@@ -48,14 +48,14 @@ pub(crate) struct Case {
     pub(crate) small: &'static [Spread],
 }
 
-/// Target and honest clients of one case.
+/// Target and regular clients of one case.
 pub(crate) struct Scene {
     pub(crate) target: AttackTarget,
-    pub(crate) honest: Honest,
+    pub(crate) regular: RegularClients,
     pub(crate) producer: Process,
 }
 
-/// What one attacking connection needs to know.
+/// Parameters of one attacking connection.
 pub(crate) struct Attack<'a> {
     pub(crate) index: usize,
     pub(crate) spread: Spread,
@@ -67,8 +67,8 @@ pub(crate) struct Attack<'a> {
 }
 
 impl Attack<'_> {
-    /// Waits between two bursts at small scale: the debug build that it attacks is many times slower
-    /// than the release build.
+    /// Waits between two bursts at small scale: the debug build that it attacks is many times
+    /// slower than the release build.
     pub(crate) fn pause(&self) {
         if !self.scale.is_full {
             std::thread::sleep(BURST_INTERVAL);
@@ -136,13 +136,13 @@ fn attempt(broker: &TestBroker, case: &Case, spread: Spread, scale: Scale) -> At
     let dir = tempfile::tempdir().expect("a directory");
     let Scene {
         mut target,
-        honest,
+        regular,
         producer,
     } = (case.start)(broker, dir.path(), case);
     let host = HostCpu::now();
     let started = Instant::now();
     std::thread::sleep(scale.baseline);
-    let baseline = p99(&honest.since(Some(started)));
+    let baseline = p99(&regular.since(Some(started)));
     let resident = target.resident_bytes();
 
     let started = Instant::now();
@@ -150,8 +150,8 @@ fn attempt(broker: &TestBroker, case: &Case, spread: Spread, scale: Scale) -> At
     std::thread::sleep(scale.attack);
     attackers.end();
     let ended = Instant::now();
-    let recovery = honest.recovers(ended, baseline + P99_EXTRA, RECOVERY);
-    let during = honest.since(Some(started));
+    let recovery = regular.recovers(ended, baseline + P99_EXTRA, RECOVERY);
+    let during = regular.since(Some(started));
     let extra_bytes = target.peak_bytes().saturating_sub(resident);
     let retained = || target.resident_bytes().saturating_sub(resident);
     while retained() > RETAINED_BYTES && ended.elapsed() < case.kept + RECOVERY {
@@ -165,7 +165,7 @@ fn attempt(broker: &TestBroker, case: &Case, spread: Spread, scale: Scale) -> At
     std::thread::sleep(BEFORE_EXIT);
     let exit = target.terminate(DRAIN + EXIT_EXTRA);
     attackers.end();
-    drop((honest, producer));
+    drop((regular, producer));
     AttackOutcome {
         baseline,
         attacked: p99(&during),
@@ -219,7 +219,7 @@ impl Attackers {
                 let (listen, admin) = (target.listen.clone(), target.admin.clone());
                 let (stop, attack) = (Arc::clone(&stop), case.attack);
                 std::thread::spawn(move || {
-                    // Attackers have machines of their own: here they leave the processor to others.
+                    // Real attackers use other machines, so here they yield the CPU.
                     let _ = rustix::process::nice(19);
                     attack(&Attack {
                         index,
@@ -245,7 +245,7 @@ impl Attackers {
 }
 
 impl AttackOutcome {
-    /// Returns how honest clients were later than they may be. Shows nothing about the target if
+    /// Returns how regular clients were later than they may be. Shows nothing about the target if
     /// the host took much of the processors.
     fn late(&self) -> Option<String> {
         let bar = self.baseline + P99_EXTRA;
@@ -306,7 +306,8 @@ impl AttackOutcome {
             )
         };
         format!(
-            "p99 {:6.1} -> {:8.1} ms  n={:<6} recovery {}  memory +{} MB, retained {} MB  exit {}  {}",
+            "p99 {:6.1} -> {:8.1} ms  n={:<6} recovery {}  memory +{} MB, retained {} MB  \
+         exit {}  {}",
             ms(self.baseline),
             ms(self.attacked),
             self.deliveries,

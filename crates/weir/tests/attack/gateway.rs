@@ -6,10 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::bars::{Attack, Case, Scene};
-use crate::honest::{Honest, producer};
 use crate::peer::{
     COMPRESSED_TEXT, PING, TEXT, connect, frame, runs, send, session, subscription, wait, websocket,
 };
+use crate::regular::{RegularClients, producer};
 use crate::scale::Spread;
 use crate::support::TestBroker;
 use crate::target::{AttackTarget, Log};
@@ -83,10 +83,10 @@ fn scene(broker: &TestBroker, dir: &Path, case: &Case) -> Scene {
     ];
     let target = AttackTarget::start(&args, dir, case.log, case.descriptors);
     let url = format!("ws://{}", target.listen);
-    let honest = Honest::start(&["load", "clients", "--clients", "20", "--url", &url]);
+    let regular = RegularClients::start(&["load", "clients", "--clients", "20", "--url", &url]);
     Scene {
         target,
-        honest,
+        regular,
         producer,
     }
 }
@@ -220,10 +220,10 @@ fn byte_chunks(attack: &Attack<'_>) {
             std::thread::sleep(RECONNECT_INTERVAL);
             continue;
         };
-        let mut goes_on = send(&mut stream, head.as_bytes(), attack.stop);
+        let mut is_open = send(&mut stream, head.as_bytes(), attack.stop);
         for chunk in 0..49_000 {
-            goes_on = goes_on && send(&mut stream, b"1\r\na\r\n", attack.stop);
-            if goes_on && chunk % 10 == 0 {
+            is_open = is_open && send(&mut stream, b"1\r\na\r\n", attack.stop);
+            if is_open && chunk % 10 == 0 {
                 attack.pause();
             }
         }

@@ -1,24 +1,21 @@
-//! Replays attacks next to honest clients and checks that only the attacker suffers.
+//! Replays attacks next to regular clients and checks that only the attacker suffers.
 //!
-//! Each case starts the binary, measures honest clients alone, then while the attack runs, and then
-//! waits for recovery. `make test` runs it at small scale, `make attack` at full scale
+//! Each case starts the binary, measures regular clients alone, then while the attack runs, and
+//! then waits for recovery. `make test` runs it at small scale, `make attack` at full scale
 //! (`WEIR_ATTACK=full`), where each attack is also split over 100 connections from 20 addresses.
 //! `WEIR_ATTACK_BINARY` names another binary to attack, for example an earlier version.
 
-#![allow(
-    clippy::print_stdout,
-    reason = "a row per attempt is what a person looks at"
-)]
+#![allow(clippy::print_stdout, reason = "prints one row of results per attempt")]
 
 #[path = "../support/mod.rs"]
 mod support;
 
 mod bars;
 mod gateway;
-mod honest;
 mod peer;
 mod proxy;
 mod records;
+mod regular;
 mod scale;
 mod target;
 
@@ -33,12 +30,12 @@ static TURN: Mutex<()> = Mutex::new(());
 static BROKER: Mutex<Weak<TestBroker>> = Mutex::new(Weak::new());
 
 #[test]
-fn honest_clients_of_the_gateway_survive_attacks() {
+fn regular_clients_of_the_gateway_survive_attacks() {
     attack(gateway::CASES);
 }
 
 #[test]
-fn honest_clients_of_the_proxy_survive_attacks() {
+fn regular_clients_of_the_proxy_survive_attacks() {
     attack(proxy::CASES);
 }
 

@@ -10,7 +10,7 @@ use socket2::{Domain, Socket, Type};
 /// Set when an attack is to end.
 pub(crate) type StopFlag = AtomicBool;
 
-/// Returns whether the attack goes on.
+/// Returns `true` if the attack must continue.
 pub(crate) fn runs(stop: &StopFlag) -> bool {
     !stop.load(Ordering::Relaxed)
 }
@@ -40,7 +40,7 @@ pub(crate) fn connect(source: Ipv4Addr, address: &str) -> io::Result<TcpStream> 
 }
 
 /// Writes all bytes unless the target closes the connection or the attack ends; returns whether it
-/// may go on.
+/// may continue.
 pub(crate) fn send(stream: &mut TcpStream, mut bytes: &[u8], stop: &StopFlag) -> bool {
     while !bytes.is_empty() {
         match stream.write(bytes) {

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::bars::{Attack, Case, Scene};
-use crate::honest::{Honest, create_topic, producer};
 use crate::peer::{connect, runs, send, wait};
 use crate::records::{api_versions, produce_bomb, produce_start};
+use crate::regular::{RegularClients, create_topic, producer};
 use crate::scale::Spread;
 use crate::support::TestBroker;
 use crate::target::{AttackTarget, Log};
@@ -70,19 +70,19 @@ fn scene(broker: &TestBroker, dir: &Path, case: &Case) -> Scene {
     // Consumers do not wait for the topic.
     create_topic(&broker.bootstrap, TOPIC);
     let producer = producer(&target.listen, TOPIC, "100");
-    let honest = Honest::start(&[
+    let regular = RegularClients::start(&[
         "load",
         "consume",
         "--topic",
         TOPIC,
-        "--clients",
+        "--consumers",
         "10",
         "--bootstrap",
         &target.listen,
     ]);
     Scene {
         target,
-        honest,
+        regular,
         producer,
     }
 }
@@ -125,10 +125,10 @@ fn unfinished_requests(attack: &Attack<'_>) {
         let start = produce_start(TOPIC, each + 1_000);
         let body = vec![0; 1 << 20];
         let mut sent = 0;
-        let mut goes_on = send(&mut stream, &start, attack.stop);
+        let mut is_open = send(&mut stream, &start, attack.stop);
         // A connection that is not read is kept too: it may be read later.
-        while goes_on && sent < each {
-            goes_on = send_for(&mut stream, &body, attack);
+        while is_open && sent < each {
+            is_open = send_for(&mut stream, &body, attack);
             attack.pause();
             sent += body.len();
         }

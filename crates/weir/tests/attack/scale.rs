@@ -7,9 +7,9 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
     pub(crate) is_full: bool,
-    /// Honest clients alone.
+    /// Regular clients alone.
     pub(crate) baseline: Duration,
-    /// The attack next to honest clients.
+    /// The attack next to regular clients.
     pub(crate) attack: Duration,
 }
 

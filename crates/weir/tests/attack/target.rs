@@ -19,7 +19,7 @@ pub(crate) struct AttackTarget {
     pub(crate) admin: String,
 }
 
-/// What becomes of the log.
+/// Destinations of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Log {
     Discarded,
@@ -28,8 +28,8 @@ pub(crate) enum Log {
 }
 
 impl AttackTarget {
-    /// Starts the binary with `args` and waits until its ready file is complete. `descriptors` limits
-    /// its file descriptors.
+    /// Starts the binary with `args` and waits until its ready file is complete. `descriptors`
+    /// limits its file descriptors.
     pub(crate) fn start(args: &[&str], dir: &Path, log: Log, descriptors: u32) -> Self {
         let ready = dir.join("ready.json");
         let _ = fs::remove_file(&ready);

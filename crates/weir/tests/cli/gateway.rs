@@ -164,7 +164,7 @@ fn check_lists_every_parameter_with_what_becomes_of_it() {
         "{out}"
     );
     assert!(
-        out.ends_with("ignored: the configuration is usable\n"),
+        out.ends_with("ignored: the configuration is valid\n"),
         "{out}"
     );
 
@@ -262,7 +262,7 @@ fn check_lists_all_that_is_wrong_and_ends_with_2() {
         out.contains("invalid expression; write #{EXPRESSION}"),
         "{out}"
     );
-    assert!(out.contains("the configuration is refused"), "{out}");
+    assert!(out.contains("the configuration is invalid"), "{out}");
 
     let (code, json) = folder.json(&["check", "--adapters", "a.xml", "--json"]);
     assert_eq!((code, &json["usable"]), (2, &Value::Bool(false)));
@@ -494,7 +494,7 @@ fn explain_says_which_field_fails_and_what_follows() {
         ),
         "{out}"
     );
-    // Nobody subscribed to that field.
+    // No client subscribed to that field.
     let (code, out, _) = explain(&folder, &["--record", "r.json", "--fields", "price origin"]);
     assert_eq!(code, 0, "{out}");
 }
@@ -526,18 +526,21 @@ fn explain_says_why_an_item_is_not_reached() {
     );
     let (code, out, _) = item("name-[kye=Apple]");
     assert_eq!(code, 1);
-    assert!(out.contains("whoever subscribes gets nothing"), "{out}");
+    assert!(out.contains("subscribers receive nothing"), "{out}");
     assert!(
         out.contains("its items have the parameters key, this one has the parameters kye"),
         "{out}"
     );
     let (code, _, err) = item("name-[key=]");
     assert_eq!(code, 2);
-    assert!(err.contains("--item name-[key=]: Invalid Item"), "{err}");
+    assert!(
+        err.contains("--item \"name-[key=]\": Invalid Item"),
+        "{err}"
+    );
 }
 
 #[test]
-fn explain_reads_standard_input_and_answers_in_json() {
+fn explain_reads_standard_input_and_prints_json() {
     let folder = Folder::new();
     folder.write("a.xml", &adapters("localhost:9092"));
     let arguments = ["explain", "--adapters", "a.xml", "--record", "-", "--json"];
@@ -566,22 +569,25 @@ fn explain_reads_standard_input_and_answers_in_json() {
 }
 
 #[test]
-fn explain_refuses_what_it_cannot_read() {
+fn explain_rejects_invalid_input() {
     let folder = Folder::new();
     folder.write("a.xml", &adapters("localhost:9092"));
     let rows = [
-        (r#"{"key":"x"}"#, "write \"topic\""),
+        (r#"{"key":"x"}"#, "needs \"topic\""),
         (r#"{"topic":"stocks","kee":"x"}"#, "unknown field `kee`"),
         (
             r#"{"topic":"stocks","value":5}"#,
-            "write a text, null, {\"base64\"",
+            "must be a string, null, {\"base64\"",
         ),
-        (r#"{"topic":"stocks","value":{"base64":"%"}}"#, "not base64"),
+        (
+            r#"{"topic":"stocks","value":{"base64":"%"}}"#,
+            "invalid base64",
+        ),
         (
             r#"{"topic":"stocks","headers":[["a"]]}"#,
-            "write each header as",
+            "each header must be",
         ),
-        ("[", "not a record"),
+        ("[", "invalid record"),
     ];
     for (record, expected) in rows {
         folder.write("r.json", record);
@@ -595,17 +601,17 @@ fn explain_refuses_what_it_cannot_read() {
     };
     assert_eq!(code, 1);
     assert!(
-        out.contains("topic other is not mapped; mapped are: stocks"),
+        out.contains("topic other is not mapped; mapped topics: stocks"),
         "{out}"
     );
     assert!(
-        out.contains("topic other is not mapped; mapped are: lines"),
+        out.contains("topic other is not mapped; mapped topics: lines"),
         "{out}"
     );
     let (code, _, err) = explain(&folder, &["--record", "r.json", "--connection", "Nope"]);
     assert_eq!(code, 2);
     assert!(
-        err.contains("--connection Nope: the connections are Quotes, Text"),
+        err.contains("--connection: unknown connection \"Nope\"; use Quotes, Text"),
         "{err}"
     );
     let (code, _, _) = explain(&folder, &[]);
@@ -651,7 +657,7 @@ fn explain_reads_records_of_a_running_cluster() {
     let (code, out, err) = live(&["--last", "--item", "name-[key=old]"]);
     assert_eq!(code, 0, "{out}{err}");
     assert!(
-        out.starts_with("3 records read: this is the newest that reaches name-[key=old]\n"),
+        out.starts_with("3 records read; the newest record for name-[key=old] is\n"),
         "{out}"
     );
     assert!(
@@ -661,9 +667,7 @@ fn explain_reads_records_of_a_running_cluster() {
     let (code, out, _) = live(&["--item", "name-[key=none]"]);
     assert_eq!(code, 1);
     assert!(
-        out.starts_with(
-            "3 records read, none of which reaches name-[key=none]: this is the newest of all\n"
-        ),
+        out.starts_with("3 records read, none of them for name-[key=none]; the newest record is\n"),
         "{out}"
     );
     assert!(
@@ -725,8 +729,8 @@ fn explain_reads_records_of_a_running_cluster() {
         "{}",
         missing.2
     );
-    let nobody = format!("127.0.0.1:{}", weir_lab::ports::free_port().unwrap());
-    folder.write("a.xml", &adapters(&nobody));
-    let (code, _, err) = live(&["--timeout", "1"]);
+    let closed = format!("127.0.0.1:{}", weir_lab::ports::free_port().unwrap());
+    folder.write("a.xml", &adapters(&closed));
+    let (code, _, err) = live(&["--timeout", "1s"]);
     assert_eq!(code, 3, "{err}");
 }

@@ -1,4 +1,4 @@
-//! Drives commands of the gateway and the proxy as a user does.
+//! End-to-end tests of the gateway and proxy commands.
 
 mod gateway;
 mod proxy;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use weir_lab::{Lab, LabOptions};
 
-/// The broker of this program's tests, which ends with the program.
+/// Returns the broker of all tests of this program. It ends with the program.
 fn broker() -> String {
     static LAB: OnceLock<Lab> = OnceLock::new();
     let lab = LAB.get_or_init(|| {

@@ -17,7 +17,7 @@ const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 fn await_that(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + TEST_TIMEOUT;
     while !condition() {
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        assert!(Instant::now() < deadline, "timed out waiting for {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -48,7 +48,7 @@ impl RunningProxy {
         send_signal(self.process.id(), signal);
     }
 
-    /// Waits for its end; the code.
+    /// Waits for the exit and returns the exit code.
     fn ends(&mut self) -> i32 {
         let mut code = None;
         await_that("its end", || {
@@ -59,7 +59,7 @@ impl RunningProxy {
     }
 }
 
-/// What the admin port says; `None` if nobody is there.
+/// Returns a page of the admin port; `None` if it is closed.
 fn page(admin: &str, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(admin).ok()?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -73,7 +73,7 @@ fn metric(admin: &str, line: &str) -> bool {
     page(admin, "/metrics").is_some_and(|page| page.lines().any(|found| found == line))
 }
 
-/// A request of Kafka's, without a client id.
+/// Returns a Kafka request without a client id.
 fn request(key: i16, version: i16, id: i32, body: &[u8]) -> Vec<u8> {
     let size = (10 + body.len()) as i32;
     let head = [
@@ -85,7 +85,7 @@ fn request(key: i16, version: i16, id: i32, body: &[u8]) -> Vec<u8> {
     [&head, &id.to_be_bytes()[..], &[0xff, 0xff], body].concat()
 }
 
-/// Fetch 4 of partition 0 that waits a second for more than there is.
+/// Returns a Fetch v4 request of partition 0 that waits one second for more data.
 fn long_poll(topic: &str) -> Vec<u8> {
     let numbers = [-1_i32, 1_000, 1 << 20, 1 << 20]
         .map(i32::to_be_bytes)
@@ -101,7 +101,7 @@ fn long_poll(topic: &str) -> Vec<u8> {
     request(1, 4, 7, &body)
 }
 
-fn answer(stream: &mut TcpStream) -> Vec<u8> {
+fn read_response(stream: &mut TcpStream) -> Vec<u8> {
     let mut size = [0; 4];
     stream.read_exact(&mut size).unwrap();
     let mut frame = vec![0; i32::from_be_bytes(size) as usize];
@@ -116,7 +116,7 @@ fn connect(address: &str) -> TcpStream {
 }
 
 #[test]
-fn it_serves_tells_and_ends_in_order() {
+fn proxy_serves_until_graceful_shutdown() {
     let folder = tempfile::tempdir().unwrap();
     let ready = folder.path().join("ready.json");
     let upstream = broker();
@@ -125,11 +125,11 @@ fn it_serves_tells_and_ends_in_order() {
     let own = ["--upstream", &upstream, "--ready-file", &place];
     let mut proxy = RunningProxy::start(folder.path(), &[&anywhere[..], &own].concat());
     await_that("the ready file", || ready.exists());
-    let told: Value = serde_json::from_slice(&fs::read(&ready).unwrap()).unwrap();
-    let of = |key: &str| told[key].as_str().expect("an address").to_owned();
+    let ready_file: Value = serde_json::from_slice(&fs::read(&ready).unwrap()).unwrap();
+    let of = |key: &str| ready_file[key].as_str().expect("an address").to_owned();
     let (listen, admin) = (of("listen"), of("admin"));
-    assert_eq!(told["clusters"]["default"], listen);
-    assert_eq!(told["pid"], proxy.process.id());
+    assert_eq!(ready_file["clusters"]["default"], listen);
+    assert_eq!(ready_file["pid"], proxy.process.id());
     for (path, expected) in [
         ("/health/live", "alive"),
         ("/health/ready", "cluster default: ready"),
@@ -138,7 +138,7 @@ fn it_serves_tells_and_ends_in_order() {
         assert!(page.starts_with("HTTP/1.1 200"), "{page}");
         assert!(page.contains(expected), "{page}");
     }
-    // A client as a user has it, and one by hand.
+    // One client is `weir load produce`, the other one sends raw requests.
     let topic = "through-the-proxy";
     let produced = weir(&["load", "produce", "--bootstrap", &listen, "--topic", topic])
         .args(["--create-topic", "--count", "1", "--max-lag", "10s"])
@@ -160,25 +160,35 @@ fn it_serves_tells_and_ends_in_order() {
         rows.iter()
             .any(|row| row["in_flight"] == 1 && row["state"] == "open")
     });
-    // The producer's may take a turn of the loop longer.
+    // The connection of the producer may close one event loop iteration later.
     await_that("one connection", || {
         metric(&admin, "weir_proxy_connections 1")
     });
     assert!(metric(&admin, "weir_proxy_clusters_ready 1"));
 
     proxy.signal(Signal::TERM);
-    await_that("nobody to listen", || TcpStream::connect(&listen).is_err());
-    assert_eq!(answer(&mut client)[..4], [0, 0, 0, 7], "it was answered");
-    assert_eq!(client.read(&mut [0]).unwrap(), 0, "and closed behind that");
+    await_that("the listener to close", || {
+        TcpStream::connect(&listen).is_err()
+    });
+    assert_eq!(
+        read_response(&mut client)[..4],
+        [0, 0, 0, 7],
+        "pending requests must be answered"
+    );
+    assert_eq!(
+        client.read(&mut [0]).unwrap(),
+        0,
+        "the connection must be closed afterwards"
+    );
     assert_eq!(proxy.ends(), 0);
     let log = proxy.log();
-    for line in ["clients begin at", "ready", "shutting down"] {
+    for line in ["listening for clients", "ready", "shutting down"] {
         assert!(log.contains(line), "{log}");
     }
 }
 
 #[test]
-fn mistakes_end_it_with_2_and_a_remedy() {
+fn configuration_errors_exit_with_2_and_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -225,7 +235,7 @@ fn fixture(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// A folder with certificate, key and a `proxy.toml` that names them.
+/// Creates a directory with a certificate, its key and a `proxy.toml` that uses them.
 fn with_certificate(ports: [u16; 3]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let [listen, broker, admin] = ports;
@@ -246,7 +256,7 @@ fn install(folder: &Path, name: &str) {
 }
 
 #[test]
-fn check_says_what_a_file_means() {
+fn check_prints_the_effective_configuration() {
     let folder = with_certificate([9192, 9193, 9190]);
     let config = folder.path().join("proxy.toml").display().to_string();
     let output = weir(&["proxy", "check", "--config", &config])
@@ -256,8 +266,8 @@ fn check_says_what_a_file_means() {
     let said = text(&output.stdout);
     for line in [
         "cluster orders",
-        "  brokers         127.0.0.1:1",
-        "  clients begin   127.0.0.1:9192, with TLS",
+        "  brokers         127.0.0.1:1, without TLS",
+        "  bootstrap       127.0.0.1:9192, with TLS",
         "  certificate     until 2120-01-01T00:00:00Z",
         "  ports           9193-9193, one per broker",
     ] {
@@ -280,7 +290,7 @@ fn check_says_what_a_file_means() {
 }
 
 #[test]
-fn certificates_are_read_again_when_it_is_told_to() {
+fn certificates_are_reloaded_on_sighup() {
     let ports = weir_lab::ports::free_ports([127, 0, 0, 1].into(), 3).unwrap();
     let [listen, broker, admin] = ports[..] else {
         panic!("three ports");
@@ -289,7 +299,7 @@ fn certificates_are_read_again_when_it_is_told_to() {
     let config = folder.path().join("proxy.toml").display().to_string();
     let mut proxy = RunningProxy::start(folder.path(), &["--config", &config]);
     let admin = format!("127.0.0.1:{admin}");
-    // No broker is there, which is no reason not to run.
+    // The proxy runs even without a reachable broker.
     await_that("the admin port", || {
         page(&admin, "/health/ready").is_some_and(|page| page.starts_with("HTTP/1.1 503"))
     });
@@ -301,7 +311,7 @@ fn certificates_are_read_again_when_it_is_told_to() {
         &admin,
         "weir_proxy_tls_certificate_end_seconds 4733510400"
     ));
-    // Whether its own look or the signal comes first: what cannot be used is told, and stays out of use.
+    // An invalid key is reported and not used, whether the signal or the file check comes first.
     fs::write(folder.path().join("key.pem"), "no key").unwrap();
     proxy.signal(Signal::HUP);
     await_that("the log", || proxy.log().contains("what is in use stays: "));
@@ -316,7 +326,10 @@ fn certificates_are_read_again_when_it_is_told_to() {
     await_that("its count", || {
         !metric(&admin, "weir_proxy_tls_reloads_total 0")
     });
-    assert!(metric(&admin, "weir_proxy_connections 1"), "it goes on");
+    assert!(
+        metric(&admin, "weir_proxy_connections 1"),
+        "open connections must survive the reload"
+    );
     proxy.signal(Signal::INT);
     assert_eq!(proxy.ends(), 0);
     assert_eq!(open.read(&mut [0]).unwrap(), 0);

@@ -1,4 +1,4 @@
-//! One Chromium without a window, which all clients of the web SDK share; each has a profile of its own in it.
+//! One headless Chromium shared by all clients of the web SDK, each with a separate profile.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
@@ -41,9 +41,9 @@ impl Browser {
         let file = profile.join("DevToolsActivePort");
         let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
-            // Its second line comes last.
-            let told = fs::read_to_string(&file).unwrap_or_default();
-            if let Some((port, path)) = told.split_once('\n') {
+            // The second line is written last.
+            let text = fs::read_to_string(&file).unwrap_or_default();
+            if let Some((port, path)) = text.split_once('\n') {
                 if path.starts_with('/') {
                     browser.endpoint = format!("ws://127.0.0.1:{port}{}", path.trim_end());
                     return Ok(browser);
@@ -78,7 +78,7 @@ impl Drop for Browser {
 }
 
 /// No window, nothing but our own pages (so no sandbox, which root cannot have), no word to the
-/// outside, and pages that nobody looks at run as if somebody did.
+/// outside, and background pages run like visible ones.
 const OPTIONS: [&str; 17] = [
     "--headless",
     "--remote-debugging-port=0",
@@ -96,6 +96,6 @@ const OPTIONS: [&str; 17] = [
     "--disable-background-timer-throttling",
     "--disable-backgrounding-occluded-windows",
     "--disable-renderer-backgrounding",
-    // The key of the certificate in `weir-net/tests/tls/server.pem`, whose authority it does not know.
+    // Trust the key of `weir-net/tests/tls/server.pem`, which is not signed by a known CA.
     "--ignore-certificate-errors-spki-list=QwEoYRPkmA6IuDBhqyObwC6oq2Cw/OT047oizyRIyWo=",
 ];

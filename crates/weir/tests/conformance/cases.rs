@@ -17,7 +17,7 @@ use super::secure;
 use super::test_env::{Case, any_port};
 use super::transports;
 
-/// What a case does.
+/// The function of a case.
 pub(crate) type Run = fn(&Case<'_>) -> Result<()>;
 
 /// Slow ones first: they wait more than they work.
@@ -226,7 +226,7 @@ fn raw_many(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// After its end a subscription gets nothing, and another one goes on.
+/// An ended subscription receives no updates; another one continues.
 fn unsubscribe(case: &Case<'_>) -> Result<()> {
     let mut client = case.client(vec![case.raw(&["a"]), case.raw(&["b"])])?;
     client.subscribed(&[0, 1])?;
@@ -267,7 +267,7 @@ fn two_subscriptions(case: &Case<'_>) -> Result<()> {
 fn unknown_adapter_set(case: &Case<'_>) -> Result<()> {
     let subscriptions = vec![case.raw(&["a"])];
     let client = case.client_of(DriverConfig {
-        adapter_set: "Nobody",
+        adapter_set: "Unknown",
         ..DriverConfig::new(case.shared().address(), subscriptions)
     })?;
     let code = client.server_error()?;
@@ -277,11 +277,11 @@ fn unknown_adapter_set(case: &Case<'_>) -> Result<()> {
 
 /// Code 17 for the one subscription; the session and the other one live on.
 fn unknown_data_adapter(case: &Case<'_>) -> Result<()> {
-    let nobody = Subscription {
-        data_adapter: "Nobody".to_owned(),
+    let unknown = Subscription {
+        data_adapter: "Unknown".to_owned(),
         ..case.raw(&["a"])
     };
-    refused(case, nobody, 17)
+    refused(case, unknown, 17)
 }
 
 /// Code 21 for an item name that is none; the session and the other one live on.
@@ -302,11 +302,11 @@ fn refused(case: &Case<'_>, subscription: Subscription, wanted: i32) -> Result<(
 
 /// An item that no record can have is refused; others are not affected.
 fn unmatched_item(case: &Case<'_>) -> Result<()> {
-    let nobody = Subscription {
+    let unknown = Subscription {
         items: vec!["elsewhere-[key=a]".to_owned()],
         ..case.raw(&[])
     };
-    refused_beside(case, nobody, 21)
+    refused_in_batch(case, unknown, 21)
 }
 
 /// A field that is not mapped is refused; others are not affected.
@@ -315,11 +315,11 @@ fn unmapped_field(case: &Case<'_>) -> Result<()> {
         fields: vec!["value", "valeu"],
         ..case.raw(&["a"])
     };
-    refused_beside(case, misspelt, 23)
+    refused_in_batch(case, misspelt, 23)
 }
 
-/// One subscription is refused, the other one of the batch goes on.
-fn refused_beside(case: &Case<'_>, bad: Subscription, wanted: i32) -> Result<()> {
+/// One subscription of a batch is refused; the other one continues.
+fn refused_in_batch(case: &Case<'_>, bad: Subscription, wanted: i32) -> Result<()> {
     let mut client = case.client(vec![bad])?;
     let code = client.subscription_error(0)?;
     ensure!(code == wanted, "code {code}, wanted {wanted}");
@@ -349,7 +349,8 @@ fn restart_drain(case: &Case<'_>) -> Result<()> {
     client.value(0, "after")
 }
 
-/// A gateway that dies: the SDK tries to recover, is told that the session is gone, starts afresh.
+/// The gateway is killed: the SDK tries to recover, its session does not exist, it creates a new
+/// one.
 fn killed(case: &Case<'_>) -> Result<()> {
     let gateway = case.gateway(any_port())?;
     let address = gateway.address();

@@ -70,7 +70,7 @@ fn expect(
     Ok(())
 }
 
-/// What an update says of a key.
+/// The expected update of a key.
 fn row(update: &Update) -> (&str, &str, Option<&str>) {
     let text = |field| update.value(field).unwrap_or_default();
     (text("key"), text("command"), update.value("value"))
@@ -181,7 +181,7 @@ pub(crate) fn two_levels(case: &Case<'_>) -> Result<()> {
         case.flush()?;
         wanted(&client.updates(1)?[0], item, None)?;
     }
-    // Until the SDK has subscribed to an item nobody gets its updates, but the newest is kept for it.
+    // Until the SDK has subscribed to an item, only the latest update is stored.
     for (name, item) in [("a", &a), ("b", &b)] {
         let probe = Subscription {
             data_adapter: "Texts".to_owned(),

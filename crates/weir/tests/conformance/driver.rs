@@ -1,4 +1,4 @@
-//! One SDK client: a driver script of `conformance/` as a child process, and what it tells.
+//! One SDK client: a driver script of `conformance/` as a child process, and its events.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -40,7 +40,7 @@ impl Driver {
         let (sender, events) = mpsc::channel();
         thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                // The copy is for people; without it the case goes on.
+                // The copy is only for debugging; the case continues without it.
                 let _ = writeln!(copy, "{line}");
                 let event = serde_json::from_str(&line).map_err(|e| format!("{e}: {line}"));
                 if sender.send(event).is_err() {
@@ -99,7 +99,7 @@ impl Driver {
         self.wait_past(what, |_| false, wanted)
     }
 
-    /// Waits for a status; tells the others seen on the way.
+    /// Waits for a status and returns the statuses before it.
     pub(crate) fn status(&self, wanted: &str) -> Result<Vec<String>> {
         let mut passed = Vec::new();
         self.wait(&format!("status {wanted}"), |event| match event {
@@ -127,7 +127,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Waits until subscription 0 was given up, by the SDK or at our wish, and passes over updates.
+    /// Waits until subscription 0 has ended, by the SDK or on request. Skips updates.
     pub(crate) fn unsubscribed(&self) -> Result<()> {
         self.wait("end of the subscription", |event| {
             (*event == SdkEvent::Unsubscribed { sub: 0 }).then_some(())
@@ -135,7 +135,7 @@ impl Driver {
     }
 
     /// Waits for the loss of a session and the SDK's way back: a fresh session with subscription 0
-    /// active again. Tells every status on the way.
+    /// active again. Returns every status before that.
     pub(crate) fn fresh_session(&self) -> Result<Vec<String>> {
         let mut statuses = Vec::new();
         let mut ended = false;
@@ -250,7 +250,8 @@ impl Driver {
         self.command(&serde_json::json!({ "cmd": "frequency", "sub": sub, "value": value }))
     }
 
-    /// Sends a message, of a sequence if one is named; `listens`: it tells what becomes of it.
+    /// Sends a message, in a sequence if one is given. With `listens`, the driver reports its
+    /// outcome.
     pub(crate) fn message(
         &mut self,
         text: &str,

@@ -1,4 +1,4 @@
-//! What a driver is told and what it tells (docs/conformance.md).
+//! Configuration and events of a driver (docs/conformance.md).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ pub(crate) struct DriverConfig {
     /// For pages: a cookie that they have.
     pub(crate) cookie: Option<&'static str>,
     pub(crate) debug: bool,
-    /// Whether it also tells what [`Event::is_detail`] names.
+    /// `true` if the driver also reports the events of [`SdkEvent::is_detail`].
     pub(crate) details: bool,
     pub(crate) subscriptions: Vec<Subscription>,
 }
@@ -76,7 +76,7 @@ impl DriverConfig {
     }
 }
 
-/// What the driver tells. `sub` is the subscription's place in the configuration, from 0.
+/// Events of a driver. `sub` is the index of the subscription in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum SdkEvent {
@@ -119,7 +119,7 @@ pub(crate) enum SdkEvent {
     RealMaxBandwidth {
         value: Option<String>,
     },
-    /// What became of a message; code and text of those that were denied.
+    /// Outcome of a message, with code and text if it was denied.
     Message {
         text: String,
         outcome: String,
@@ -129,7 +129,7 @@ pub(crate) enum SdkEvent {
 }
 
 impl SdkEvent {
-    /// What a case that does not ask for it need not care about.
+    /// Returns `true` for events that cases ignore unless they request them.
     pub(crate) fn is_detail(&self) -> bool {
         matches!(
             self,

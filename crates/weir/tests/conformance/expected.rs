@@ -1,9 +1,9 @@
-//! `conformance/expected.toml`: what is known to fail, and why.
+//! `conformance/expected.toml`: the known failures and their reasons.
 
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 
-/// The file.
+/// Content of the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Expected {
@@ -17,12 +17,12 @@ struct Failure {
     case: String,
     sdks: Vec<String>,
     reason: String,
-    /// Words of the failure: failing in another way is not expected.
+    /// Text that the failure must contain; other failures are not expected.
     shows: String,
 }
 
 impl Expected {
-    /// Reads it; an entry for a case or an SDK that does not exist is an error.
+    /// Reads the file. An entry for an unknown case or SDK is an error.
     pub(crate) fn read(cases: &[&str], sdks: &[&str]) -> Result<Self> {
         let text = include_str!("../../../../conformance/expected.toml");
         let file: Self = toml::from_str(text).context("conformance/expected.toml")?;
@@ -50,7 +50,7 @@ impl Expected {
         Ok(file)
     }
 
-    /// Failure and remark to report for a result.
+    /// Returns the failure and the remark to report for a result.
     pub(crate) fn judge(
         &self,
         case: &str,

@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::test_env::{LOOK, TEST_TIMEOUT};
 
-/// What `--ready-file` tells.
+/// Content of the `--ready-file`.
 #[derive(Debug, Deserialize)]
 struct Ready {
     listen: SocketAddr,
@@ -45,7 +45,7 @@ impl GatewayProcess {
             .args([
                 "gateway",
                 "run",
-                "--shards",
+                "--event-loops",
                 "2",
                 "--admin",
                 "127.0.0.1:0",

@@ -1,4 +1,4 @@
-//! Client messages: this gateway takes none, and says so in a way that the application hears of.
+//! Client messages: the gateway rejects them, and the application receives the reason.
 
 use anyhow::{Result, ensure};
 
@@ -6,8 +6,8 @@ use super::cases::KEEPALIVE_MS;
 use super::events::{DriverConfig, SdkEvent};
 use super::test_env::Case;
 
-/// Code 0 and a text, over a WebSocket and over HTTP, in a sequence and without one; a message whose
-/// outcome nobody asks for does no harm.
+/// Messages are rejected with code 0 and a text, over WebSocket and HTTP, with and without a
+/// sequence. A message without a listener causes no error.
 pub(crate) fn refused(case: &Case<'_>) -> Result<()> {
     for transport in ["WS-STREAMING", "HTTP-STREAMING"] {
         let mut config = DriverConfig::new(case.shared().address(), vec![case.raw(&["a"])]);
@@ -15,14 +15,14 @@ pub(crate) fn refused(case: &Case<'_>) -> Result<()> {
         config.keepalive_ms = Some(KEEPALIVE_MS);
         let mut client = case.client_of(config)?;
         client.subscribed(&[0])?;
-        client.message("nobody asks", None, false)?;
+        client.message("no listener", None, false)?;
         for (text, sequence) in [
             ("|%#$^ \u{FC}", None),
             ("two", Some("orders")),
             ("three", None),
         ] {
             client.message(text, sequence, true)?;
-            let told = client.wait("outcome of a message", |event| match event {
+            let outcome = client.wait("outcome of a message", |event| match event {
                 SdkEvent::Message { .. } => Some(event.clone()),
                 _ => None,
             })?;
@@ -32,7 +32,10 @@ pub(crate) fn refused(case: &Case<'_>) -> Result<()> {
                 code: Some(0),
                 message: Some("this gateway takes no messages".to_owned()),
             };
-            ensure!(told == wanted, "{transport}: {told:?}, wanted {wanted:?}");
+            ensure!(
+                outcome == wanted,
+                "{transport}: {outcome:?}, expected {wanted:?}"
+            );
         }
         case.produce("a", transport)?;
         client.value(0, transport)?;

@@ -60,7 +60,7 @@ pub(crate) fn merge_live(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Who comes later gets the current values first, and then goes on with everybody.
+/// A later subscriber first receives the current values, then the same updates as all others.
 pub(crate) fn merge_snapshot(case: &Case<'_>) -> Result<()> {
     let mut client = case.client(vec![in_mode(case, "MERGE", "a")])?;
     client.subscribed(&[0])?;
@@ -141,7 +141,7 @@ pub(crate) fn all_modes(case: &Case<'_>) -> Vec<Subscription> {
     modes.map(|mode| in_mode(case, mode, "a")).to_vec()
 }
 
-/// One value for everybody.
+/// One value for all clients.
 fn to_all(client: &Driver, value: &str) -> Result<()> {
     let mut subs = Vec::new();
     for update in client.updates(3)? {

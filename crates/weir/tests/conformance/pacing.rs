@@ -7,7 +7,7 @@ use super::events::{DriverConfig, SdkEvent, Subscription, Update};
 use super::modes::in_mode;
 use super::test_env::{Case, any_port};
 
-/// Records written faster than anybody wants them.
+/// Number of records written faster than the frequency limits allow.
 const RECORDS: usize = 200;
 
 /// A limit merges what comes meanwhile, and can be changed while subscribed; nothing is stale.
@@ -41,7 +41,7 @@ pub(crate) fn bandwidth(case: &Case<'_>) -> Result<()> {
     live(case, &client)
 }
 
-/// What may wait of an item: with a buffer of three its last three, without bound all.
+/// A buffer of three delivers the last three updates of an item, an unlimited buffer all.
 pub(crate) fn buffer_size(case: &Case<'_>) -> Result<()> {
     const KEPT: usize = 3;
     let limited = |buffer| Subscription {
@@ -54,7 +54,7 @@ pub(crate) fn buffer_size(case: &Case<'_>) -> Result<()> {
     client.subscribed(&[0, 1, 2])?;
     send(case, "")?;
     let mut numbers = [const { Vec::new() }; 3];
-    // Who has no limits tells that the gateway has seen all.
+    // The client without limits shows that the gateway has read all records.
     while numbers[2].len() < RECORDS {
         note(&client, &mut numbers)?;
     }
@@ -86,7 +86,7 @@ fn number(update: &Update) -> Result<usize> {
     Ok(digits.parse()?)
 }
 
-/// Who wants every update and does not take them is told how many are lost, and where.
+/// A lagging client of unfiltered updates receives the number and position of lost updates.
 pub(crate) fn overflow(case: &Case<'_>) -> Result<()> {
     let gateway = case.gateway_with(any_port(), "[limits]\nqueue_bytes = 16384\n")?;
     let unfiltered = |mode| Subscription {
@@ -125,7 +125,7 @@ pub(crate) fn overflow(case: &Case<'_>) -> Result<()> {
             Err(n) => lost[sub] += n,
         }
     }
-    // They hear of everything again.
+    // They receive all updates again.
     case.produce("a", "9999")?;
     for update in client.updates(3)? {
         ensure!(number(&update)? == 9999, "{update:?}");

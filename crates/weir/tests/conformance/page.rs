@@ -1,4 +1,4 @@
-//! A page of ours in the browser of the suite: what it shows, what it asks for, what goes wrong in it.
+//! A page of Weir in the browser of the suite: its content, requests and errors.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -23,7 +23,7 @@ pub(crate) struct Page {
     seen: RefCell<PageState>,
 }
 
-/// What the page has done so far.
+/// Requests and errors of the page so far.
 #[derive(Debug, Default)]
 struct PageState {
     requests: Vec<String>,

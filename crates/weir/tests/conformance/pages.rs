@@ -15,7 +15,7 @@ use super::events::{DriverConfig, Subscription};
 use super::page::Page;
 use super::test_env::{Case, LOOK, TEST_TIMEOUT, any_port};
 
-/// What would show if a name or value were taken for markup.
+/// Element that exists only if a name or value was parsed as markup.
 pub(crate) const HOSTILE: &str = "<img src=x onerror=alert(1)><b id=bold>\"'&amp;</b>";
 /// Elements that only [`HOSTILE`] would make.
 pub(crate) const MARKUP: &str = "document.querySelectorAll('img, #bold').length";
@@ -185,7 +185,7 @@ fn legend(label: &str) -> String {
     )
 }
 
-/// In every window, light and dark: nothing beside it, and colours that follow. Pictures are kept.
+/// All windows, light and dark: no overflow, and colors that follow the scheme. Saves screenshots.
 pub(crate) fn views(case: &Case<'_>, page: &Page) -> Result<()> {
     let mut papers = Vec::new();
     for scheme in ["light", "dark"] {
@@ -214,7 +214,7 @@ pub(crate) fn views(case: &Case<'_>, page: &Page) -> Result<()> {
     Ok(())
 }
 
-/// From 0 to 1, of a colour as browsers tell it: `rgb(18, 22, 28)`.
+/// Returns the brightness from 0 to 1 of a color in the format of browsers, `rgb(18, 22, 28)`.
 fn lightness(colour: &Value) -> Result<f64> {
     let text = colour.as_str().unwrap_or_default();
     let numbers = text.split(|c: char| !(c.is_ascii_digit() || c == '.'));

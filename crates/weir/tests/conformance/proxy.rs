@@ -1,4 +1,4 @@
-//! A TCP relay between SDK and gateway whose connections the test can cut.
+//! A TCP relay between SDK and gateway whose connections the test can close.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -10,12 +10,12 @@ use std::thread;
 pub(crate) struct Proxy {
     address: SocketAddr,
     sockets: Arc<Mutex<Vec<TcpStream>>>,
-    /// The beginning of what clients have sent.
-    heard: Arc<Mutex<Vec<u8>>>,
+    /// First bytes sent by clients.
+    recorded: Arc<Mutex<Vec<u8>>>,
 }
 
-/// Bytes kept of what clients send.
-const HEARD_MAX: usize = 256 * 1024;
+/// Maximum number of recorded bytes.
+const RECORDED_MAX: usize = 256 * 1024;
 
 impl Proxy {
     /// Relays connections on a free port to `target`.
@@ -23,34 +23,34 @@ impl Proxy {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let address = listener.local_addr()?;
         let sockets = Arc::new(Mutex::new(Vec::new()));
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let (known, ear) = (Arc::clone(&sockets), Arc::clone(&heard));
+        let recorded = Arc::new(Mutex::new(Vec::new()));
+        let (known, recorder) = (Arc::clone(&sockets), Arc::clone(&recorded));
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                // A gateway that is away is seen as a closed connection.
+                // If the gateway is not running, the client sees a closed connection.
                 if let Ok(gateway) = TcpStream::connect(target) {
-                    let _ = relay(client, gateway, &known, &ear);
+                    let _ = relay(client, gateway, &known, &recorder);
                 }
             }
         });
         Ok(Self {
             address,
             sockets,
-            heard,
+            recorded,
         })
     }
 
-    /// Where clients connect.
+    /// Returns the address for clients.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The beginning of what clients have sent, in the lower case.
-    pub(crate) fn heard(&self) -> String {
-        String::from_utf8_lossy(&lock(&self.heard)).to_lowercase()
+    /// Returns the first bytes sent by clients, in lower case.
+    pub(crate) fn recorded(&self) -> String {
+        String::from_utf8_lossy(&lock(&self.recorded)).to_lowercase()
     }
 
-    /// Closes every connection of now; later ones are relayed again. Tells how many there were.
+    /// Closes all current connections and returns their number. Later connections are relayed.
     pub(crate) fn cut(&self) -> usize {
         let sockets = std::mem::take(&mut *lock(&self.sockets));
         let open = sockets
@@ -68,26 +68,26 @@ fn relay(
     client: TcpStream,
     gateway: TcpStream,
     known: &Mutex<Vec<TcpStream>>,
-    ear: &Arc<Mutex<Vec<u8>>>,
+    recorder: &Arc<Mutex<Vec<u8>>>,
 ) -> io::Result<()> {
     lock(known).extend([client.try_clone()?, gateway.try_clone()?]);
     let (up, down) = (client.try_clone()?, gateway.try_clone()?);
-    let ear = Arc::clone(ear);
-    let hear = move |bytes: &[u8]| {
-        let mut heard = lock(&ear);
-        let room = HEARD_MAX.saturating_sub(heard.len());
-        heard.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    let recorder = Arc::clone(recorder);
+    let record = move |bytes: &[u8]| {
+        let mut recorded = lock(&recorder);
+        let capacity = RECORDED_MAX.saturating_sub(recorded.len());
+        recorded.extend_from_slice(&bytes[..bytes.len().min(capacity)]);
     };
-    thread::spawn(move || copy(up, gateway, hear));
+    thread::spawn(move || copy(up, gateway, record));
     thread::spawn(move || copy(down, client, |_| {}));
     Ok(())
 }
 
-/// Ends with either side.
-fn copy(mut from: TcpStream, mut to: TcpStream, hear: impl Fn(&[u8])) {
+/// Copies bytes until one of the sockets is closed, then closes both.
+fn copy(mut from: TcpStream, mut to: TcpStream, record: impl Fn(&[u8])) {
     let mut buffer = [0; 16 * 1024];
     while let Ok(length @ 1..) = from.read(&mut buffer) {
-        hear(&buffer[..length]);
+        record(&buffer[..length]);
         if to.write_all(&buffer[..length]).is_err() {
             break;
         }

@@ -14,7 +14,8 @@ use super::test_env::Case;
 const SECONDS: u64 = 12;
 const SECOND_NS: u64 = 1_000_000_000;
 /// Canvases that something is drawn on.
-const DRAWN: &str = "[...document.querySelectorAll('#ID canvas')].filter((canvas) => canvas.getContext('2d')\
+const DRAWN: &str = "[...document.querySelectorAll('#ID canvas')]\
+     .filter((canvas) => canvas.getContext('2d')\
                      .getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value)).length";
 
 /// Charts are drawn and answer to the reader; nothing is asked for, nothing complains.
@@ -50,20 +51,20 @@ pub(crate) fn report(case: &Case<'_>) -> Result<()> {
                    button.textContent === '200 clients').length";
     page.until_is(&format!("String({pressed})"), "2")?;
 
-    // Between two levels a reckoned figure, beyond the last none.
-    let reckon = |clients: u64| {
+    // Costs are interpolated between two levels; there are none beyond the last level.
+    let cost_script = |clients: u64| {
         format!(
             "(() => {{ const input = document.querySelector('.reckoner input'); input.value = {clients}; \
              input.dispatchEvent(new Event('input')); \
              return document.querySelector('#decision .live table').textContent; }})()"
         )
     };
-    let between = page.evaluate(&reckon(150))?;
+    let between = page.evaluate(&cost_script(150))?;
     ensure!(
         text(&between).contains("choose") && text(&between).contains("held 200"),
         "{between}"
     );
-    let beyond = page.evaluate(&reckon(100_000))?;
+    let beyond = page.evaluate(&cost_script(100_000))?;
     ensure!(!text(&beyond).contains("choose"), "{beyond}");
     ensure!(
         text(&beyond).contains("not measured beyond 200"),

@@ -1,4 +1,5 @@
-//! One broker that is restarted once for the same case of all SDKs: starting one takes longer than all else.
+//! One broker that is restarted once for the same case of all SDKs: starting one takes longer than
+//! all else.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -44,7 +45,7 @@ impl Restarts {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A case comes; tells where the broker is.
+    /// Registers a case and returns the address of the broker.
     pub(crate) fn join(&self) -> Result<(CaseSlot<'_>, String)> {
         // Whatever happens from here on, the others need not wait for it.
         let seat = CaseSlot {

@@ -94,7 +94,7 @@ fn run_all(filters: &[String]) -> Result<Results> {
             Some(why) => results.left_out.push((sdk, cases.len(), why)),
         }
     }
-    tell_left_out(&results);
+    print_skipped(&results);
     if able.is_empty() {
         return Ok(results);
     }
@@ -128,7 +128,7 @@ fn run_all(filters: &[String]) -> Result<Results> {
 }
 
 /// An SDK that is not tried is never silent.
-fn tell_left_out(results: &Results) {
+fn print_skipped(results: &Results) {
     for (sdk, cases, why) in &results.left_out {
         println!("skipped: conformance {sdk}, {cases} cases: {why}");
     }
@@ -144,7 +144,7 @@ fn broker() -> Result<(String, Option<Lab>)> {
     Ok((lab.bootstrap(), Some(lab)))
 }
 
-/// What the SDKs share.
+/// State shared by the SDKs.
 struct SdkRuns<'a> {
     bootstrap: String,
     restarts: Arc<Restarts>,
@@ -254,7 +254,7 @@ fn summary(results: &Results, started: Instant) -> ExitCode {
         }
     }
     println!();
-    tell_left_out(results);
+    print_skipped(results);
     println!(
         "test result: {}. {} passed; {} failed; {} ignored; 0 measured; 0 filtered out; finished in {:.2}s\n",
         if failed.is_empty() { "ok" } else { "FAILED" },

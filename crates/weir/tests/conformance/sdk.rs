@@ -12,7 +12,7 @@ use super::browser::Browser;
 /// Every SDK of the suite; the last two are old releases, for old versions of the protocol.
 pub(crate) const NAMES: [&str; 6] = ["node", "python", "java", "web", "node8", "python1"];
 
-/// Whether it is an old release, for which a few cases are enough.
+/// `true` for an old release, which runs only a few cases.
 pub(crate) fn is_old(name: &str) -> bool {
     matches!(name, "node8" | "python1")
 }
@@ -95,7 +95,7 @@ impl Sdk {
             }
             Self::Python(sdk, _) => {
                 let mut command = Command::new(&sdk.python_bin);
-                // Whatever the locale is, values in the log are UTF-8; no files beside the driver.
+                // UTF-8 logs with every locale, and no cache files next to the driver.
                 command.envs([("PYTHONUTF8", "1"), ("PYTHONDONTWRITEBYTECODE", "1")]);
                 command.env("SSL_CERT_FILE", certificates().join("ca.pem"));
                 command.arg(drivers().join("python/driver.py"));
@@ -131,7 +131,7 @@ fn in_browser(sdk: &WebSdk, browser: &Browser, script: &str) -> Command {
     command
 }
 
-/// Certificates of tests; every SDK is told to trust their authority.
+/// Test certificates; every SDK is configured to trust their CA.
 pub(crate) fn certificates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../weir-net/tests/tls")
 }

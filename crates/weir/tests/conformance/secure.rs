@@ -11,7 +11,7 @@ use super::proxy::Proxy;
 use super::sdk::{Sdk, certificates};
 use super::test_env::{Case, any_port};
 
-/// Every transport over TLS, with a certificate of an authority that only the SDK was told of.
+/// Every transport over TLS, with a certificate of a CA that only the SDK trusts.
 pub(crate) fn tls(case: &Case<'_>) -> Result<()> {
     let file = |name: &str| certificates().join(name).display().to_string();
     let (certificate, key) = (file("server.pem"), file("server.key"));
@@ -65,7 +65,7 @@ pub(crate) fn extra_headers(case: &Case<'_>) -> Result<()> {
         cookie: is_page.then_some("conformance=crumbs"),
         ..DriverConfig::new(proxy.address(), vec![in_mode(case, "MERGE", "a")])
     };
-    config = config.option("HttpExtraHeaders", json!({ "X-Conformance": "told" }));
+    config = config.option("HttpExtraHeaders", json!({ "X-Conformance": "sent" }));
     if is_page {
         config = config.option("CookieHandlingRequired", true);
     }
@@ -75,21 +75,21 @@ pub(crate) fn extra_headers(case: &Case<'_>) -> Result<()> {
         case.produce("a", value)?;
         client.value(0, value)?;
     }
-    let heard = proxy.heard();
-    ensure!(heard.contains("x-conformance: told"), "{heard}");
+    let recorded = proxy.recorded();
+    ensure!(recorded.contains("x-conformance: sent"), "{recorded}");
     if is_page {
         for words in [
             "options /lightstreamer/create_session.txt",
             "access-control-request-headers: x-conformance",
             "cookie: conformance=crumbs",
         ] {
-            ensure!(heard.contains(words), "no \"{words}\" in: {heard}");
+            ensure!(recorded.contains(words), "no \"{words}\" in: {recorded}");
         }
     }
     Ok(())
 }
 
-/// Pages of other origins than the allowed ones are turned away, programs are not; the page comes
+/// Pages of other origins than the allowed ones are rejected, programs are not; the page comes
 /// in as soon as it may.
 pub(crate) fn origins(case: &Case<'_>) -> Result<()> {
     let settings = "allowed_origins = [\"https://app.example.com\"]\n";

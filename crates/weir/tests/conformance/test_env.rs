@@ -39,7 +39,7 @@ pub(crate) fn any_port() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
-/// What all cases of one SDK share.
+/// State shared by all cases of one SDK.
 pub(crate) struct TestEnv {
     pub(crate) sdk: Arc<Sdk>,
     /// The gateway of the cases that leave it alone.
@@ -102,7 +102,7 @@ impl TestEnv {
         Ok(self)
     }
 
-    /// A folder of its own, and keys and items nobody else uses.
+    /// A case with a separate directory and unique keys and items.
     pub(crate) fn case(&self, name: &'static str) -> Result<Case<'_>> {
         let dir = self.dir.join(name);
         fs::create_dir_all(&dir)?;
@@ -129,7 +129,7 @@ impl Case<'_> {
         &self.dir
     }
 
-    /// Whether the SDK asks for compressed messages by itself, and then sends such.
+    /// Returns `true` if the SDK negotiates message compression by default.
     pub(crate) fn compresses(&self) -> (bool, bool) {
         match self.env.sdk.name() {
             "web" => (true, true),

@@ -1,4 +1,5 @@
-//! Cases about the ways to a client: every mode over each of them, from one to another, and cut ones.
+//! Cases about the ways to a client: every mode over each of them, from one to another, and cut
+//! ones.
 
 use std::ops::Range;
 
@@ -155,7 +156,7 @@ pub(crate) fn recovery_defaults(case: &Case<'_>) -> Result<()> {
     recovery(case, "WS-STREAMING", None, 1)
 }
 
-/// Connections are cut while updates come: the session goes on, and nothing is lost or repeated.
+/// Connections are closed during updates: the session continues without lost or repeated updates.
 fn recovery(
     case: &Case<'_>,
     transport: &'static str,
@@ -184,7 +185,7 @@ fn recovery(
 /// library of others repeats it; nothing is lost or repeated either way.
 pub(crate) fn recovery_http_polling(case: &Case<'_>) -> Result<()> {
     const CUTS: usize = 2;
-    // Of its own, because its metric tells when the one session has a poll.
+    // A separate gateway, because its metric shows when its only session has a poll.
     let gateway = case.gateway(any_port())?;
     let proxy = Proxy::start(gateway.address())?;
     let client = case.client_of(through(&proxy, case, "HTTP-POLLING", None))?;
@@ -255,7 +256,7 @@ impl Sequence {
         self.take(event)
     }
 
-    /// Counts an update; tells a status.
+    /// Counts an update; returns a status.
     fn take(&mut self, event: SdkEvent) -> Result<Option<String>> {
         match event {
             SdkEvent::Status { status } => return Ok(Some(status)),

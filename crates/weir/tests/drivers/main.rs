@@ -1,6 +1,6 @@
-//! Every driver of a client library does what `docs/drivers.md` says: one scripted session with each, all at
-//! once, against one real broker. `WEIR_DRIVERS` chooses, for example `java,franz-go` or
-//! `mine=./my-driver --fast`; a driver that is not known is given as NAME=COMMAND.
+//! Every driver of a client library does what `docs/drivers.md` says: one scripted session with
+//! each, all at once, against one real broker. `WEIR_DRIVERS` chooses, for example `java,franz-go`
+//! or `mine=./my-driver --fast`; a driver that is not known is given as NAME=COMMAND.
 
 mod raw;
 mod session;
@@ -39,7 +39,7 @@ fn drivers_follow_the_protocol() {
                     .is_err()
                     .then_some(name)
             };
-            // A panic says which driver it is about by the name of its thread.
+            // The name of the thread identifies the driver in panics.
             let named = thread::Builder::new().name(name.to_owned());
             named.spawn_scoped(scope, session).expect("a thread")
         });
@@ -55,7 +55,7 @@ fn drivers_follow_the_protocol() {
     );
 }
 
-/// All that can be tested.
+/// Returns the names of all tested drivers, separated by commas.
 fn all() -> String {
     let known = KNOWN.iter().filter(|known| known.is_tested);
     let names = known.map(|known| known.name);
@@ -66,7 +66,8 @@ fn all() -> String {
         .join(",")
 }
 
-/// One driver, built if need be. Go is nothing that this project installs: without it its driver is left out.
+/// One driver, built if need be. Go is nothing that this project installs: without it its driver is
+/// left out.
 fn program(name: &str) -> Option<DriverProgram> {
     if name == "librdkafka" {
         return Some(DriverProgram::built_in(Path::new(env!(
@@ -88,7 +89,7 @@ fn program(name: &str) -> Option<DriverProgram> {
                 _ => "",
             };
             assert!(tool == "go", "{error}");
-            // A terminal that is gone is no reason to fail.
+            // A closed terminal is not a failure.
             let _ = writeln!(std::io::stderr(), "\nskipped: driver {name}: {error}");
             None
         }

@@ -1,4 +1,5 @@
-//! What the typed session can not say: lines that are no commands, several at once, the end of the input.
+//! What the typed session can not say: lines that are no commands, several at once, the end of the
+//! input.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Stdio};
@@ -60,7 +61,7 @@ fn ends_with_its_input_also_at_work(env: &TestEnv<'_>, program: &DriverProgram) 
         "role": "consume", "rate": 0, "seconds": 300,
     });
     talk.say(&format!("{work}\n"));
-    // It is at work when the first second is told.
+    // The report of the first second shows that the driver is running the command.
     let event = talk.answer();
     assert_eq!(
         (&event["id"], &event["event"]),
@@ -121,7 +122,7 @@ impl DriverSession {
         while self.child.try_wait().expect("ours").is_none() {
             assert!(
                 Instant::now() < deadline,
-                "its input has ended and it goes on"
+                "the driver must exit at the end of its input"
             );
             thread::park_timeout(Duration::from_millis(20));
         }

@@ -175,7 +175,8 @@ impl ScriptedSession<'_> {
                 continue;
             }
             let topic = self.topic(&capability.replace('.', "-"));
-            // The second time the same producer goes on; a large value does not fit a batch with others.
+            // The second time the same producer goes on; a large value does not fit a batch with
+            // others.
             for (seed, len, count) in [(SEED_MAX, 100, 25), (7, 300_000, 4)] {
                 let asked = ProduceCommand {
                     topic: topic.clone(),
@@ -345,7 +346,7 @@ impl ScriptedSession<'_> {
             (101, 101, 101),
             "{answer:?}"
         );
-        // The last record is due half a second after the first, and nobody is early.
+        // The last record is due half a second after the first; records are never sent early.
         assert!(
             answer.marks.t1 - answer.marks.t0 >= 500_000_000,
             "{:?}",
@@ -390,10 +391,10 @@ impl ScriptedSession<'_> {
             rate: 150.0,
             seconds: 2,
         };
-        let mut told = 0;
-        let done = done!(self.driver.steady(&asked, LIMIT, &mut |_| told += 1));
+        let mut reported = 0;
+        let done = done!(self.driver.steady(&asked, LIMIT, &mut |_| reported += 1));
         assert_eq!((done.records, done.bytes, done.failed), (300, 300 * 28, 0));
-        assert_eq!(told, 2);
+        assert_eq!(reported, 2);
         let found = self.env.read(&asked.topic);
         assert_eq!(found.len(), 301);
         assert!(
@@ -462,7 +463,7 @@ impl ScriptedSession<'_> {
                 .expect_err("there is no such topic");
             assert!(matches!(error.reason, DriverFailure::Refused(_)), "{error}");
         }
-        // It goes on with what there is.
+        // The driver continues with the existing topic.
         let asked = WarmUp {
             topic: self.topic("after"),
             len: 10,
@@ -472,8 +473,8 @@ impl ScriptedSession<'_> {
         done!(self.driver.warm_up(&asked, LIMIT));
     }
 
-    /// Between two commands nothing is done but what a library does by itself: there is half a second in
-    /// which that is at most 20 ms of processor time.
+    /// Between two commands nothing is done but what a library does by itself: there is half a
+    /// second in which that is at most 20 ms of CPU time.
     fn rests(&mut self) {
         done!(self.driver.gc(LIMIT));
         let deadline = Instant::now() + Duration::from_secs(30);

@@ -9,7 +9,7 @@ use weir_kafka::{Admin, IngestConfig, KafkaIngest, Producer, ProducerConfig, Sta
 
 use crate::support::TestBroker;
 
-/// The broker and what is needed beside it.
+/// The broker and its test data.
 pub(crate) struct TestEnv<'a> {
     pub(crate) broker: &'a TestBroker,
     admin: Mutex<Admin>,
@@ -144,7 +144,7 @@ pub(crate) fn key(number: i64) -> Option<Vec<u8>> {
     Some(number.to_be_bytes().to_vec())
 }
 
-/// Processor time of a process, in hundredths of a second.
+/// Returns the CPU time of a process in hundredths of a second.
 pub(crate) fn ticks(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
     let (_, rest) = stat.rsplit_once(") ").expect("a name");
@@ -160,7 +160,7 @@ pub(crate) const LIMIT: CommandLimit<'static> = CommandLimit {
     within: Duration::from_secs(60),
     stop: &NEVER,
 };
-/// For what can not come: a driver says so when four fifths of this have passed.
+/// Timeout for records that do not exist. A driver reports it after four fifths of this time.
 pub(crate) const SHORT: CommandLimit<'static> = CommandLimit {
     within: Duration::from_secs(5),
     stop: &NEVER,

@@ -1,4 +1,4 @@
-//! What several of the test programs need.
+//! Shared by several test programs.
 
 // Each program takes what it needs.
 #![allow(dead_code)]
@@ -25,7 +25,8 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A broker for one test program, unless `WEIR_E2E_BOOTSTRAP` names one, and a folder for its files.
+/// A broker for one test program, unless `WEIR_E2E_BOOTSTRAP` names one, and a folder for its
+/// files.
 pub(crate) struct TestBroker {
     pub(crate) bootstrap: String,
     pub(crate) scratch: tempfile::TempDir,
@@ -43,7 +44,7 @@ impl TestBroker {
             };
         }
         let dir = scratch.path().join("lab");
-        let timeout = ["--heap-mb", "256", "--ready-within", "180"];
+        let timeout = ["--heap-mb", "256", "--ready-timeout", "180s"];
         let mut up = weir(&["lab", "up", "--json"]);
         let output = up.args(timeout).arg("--dir").arg(&dir).output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
@@ -137,10 +138,10 @@ pub(crate) fn gateway_with(
     let deadline = Instant::now() + GATEWAY_READY_WITHIN;
     loop {
         // Half written, it is not JSON yet.
-        let told = fs::read(&ready).ok();
-        let told: Option<Value> = told.and_then(|told| serde_json::from_slice(&told).ok());
-        if let Some(told) = told {
-            let listen = told["listen"].as_str().unwrap().to_owned();
+        let bytes = fs::read(&ready).ok();
+        let content: Option<Value> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        if let Some(content) = content {
+            let listen = content["listen"].as_str().unwrap().to_owned();
             return (process, listen);
         }
         let ended = process.try_wait().unwrap();

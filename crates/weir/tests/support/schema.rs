@@ -1,5 +1,6 @@
-//! Checks a value against `docs/run.schema.json`, by the keywords that are used there. Stricter than the schema: a
-//! field that it does not describe is a finding, and so is a keyword that this does not know.
+//! Checks a value against `docs/run.schema.json`, by the keywords that are used there. Stricter
+//! than the schema: a field that it does not describe is a finding, and so is a keyword that this
+//! does not know.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +10,7 @@ pub(crate) fn schema() -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// What in `run` is not as the schema says, each with its place.
+/// Returns all violations of the schema in `run`, each with its path.
 pub(crate) fn findings(run: &Value) -> Vec<String> {
     let root = schema();
     let mut found = Vec::new();

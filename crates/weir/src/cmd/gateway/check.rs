@@ -1,4 +1,4 @@
-//! `weir gateway check`: what a configuration means, parameter by parameter.
+//! `weir gateway check`: checks a configuration and lists all parameters.
 
 use std::path::Path;
 
@@ -12,27 +12,27 @@ use weir_mapping::{
     ParseOptions, Severity,
 };
 
+use super::config::{GatewayConfigArgs, exit, read};
 use super::table::{TextTable, one_line};
-use super::{GatewayConfigArgs, exit, read};
 use crate::exit::{Exit, Failure};
 
-/// Rows of the same kind, such as `field.X`, of which only the first are shown.
-const ALIKE_SHOWN: usize = 20;
+/// Maximum number of parameters of one kind, such as `field.X`, that are shown without `--all`.
+const SAME_KIND_SHOWN_MAX: usize = 20;
 
-/// What to check and how to say it.
+/// Arguments of `weir gateway check`.
 #[derive(Debug, Args)]
 pub(crate) struct GatewayCheckArgs {
     #[command(flatten)]
     files: GatewayConfigArgs,
-    /// Show every parameter, also where there are many alike.
+    /// Show all parameters, even many of the same kind
     #[arg(long)]
     all: bool,
-    /// Write JSON instead of text.
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }
 
-/// What is known of the files, usable or not.
+/// The result of the check, for valid and invalid configurations.
 struct CheckReport {
     config: Option<GatewayConfig>,
     connections: Vec<ConnectionFindings>,
@@ -43,7 +43,7 @@ struct CheckReport {
 struct ConnectionFindings {
     name: String,
     usable: Option<GatewaySettings>,
-    /// Which diffs are sent; known if the whole configuration is usable.
+    /// Description of the diffs sent, if the whole configuration is valid.
     diffs: Option<String>,
     parameters: Vec<ParameterStatus>,
 }
@@ -55,22 +55,22 @@ struct GatewaySettings {
     fields: Vec<String>,
 }
 
-/// Reads, says what was found, and ends with code 2 if anything is wrong.
+/// Checks the configuration, prints the report and returns the exit code, 2 after errors.
 pub(super) fn run(args: &GatewayCheckArgs) -> Result<Exit, Failure> {
-    let findings = look(&args.files);
+    let report = check(&args.files);
     if args.json {
-        println!("{:#}", findings.to_json());
+        println!("{:#}", report.to_json());
     } else {
-        findings.print(args.all);
+        report.print(args.all);
     }
-    Ok(match findings.errors {
-        None => Exit::Fine,
+    Ok(match report.errors {
+        None => Exit::Success,
         Some(error) => exit(&error),
     })
 }
 
-/// The whole configuration; if it cannot be used, what can be said of the connections.
-fn look(files: &GatewayConfigArgs) -> CheckReport {
+/// Loads the configuration. If it is invalid, collects the findings for each connection.
+fn check(files: &GatewayConfigArgs) -> CheckReport {
     match read(files, &CliOverrides::default()) {
         Ok(config) => CheckReport {
             connections: config
@@ -87,29 +87,29 @@ fn look(files: &GatewayConfigArgs) -> CheckReport {
         },
         Err(error) => {
             let path = files.adapters.as_deref();
-            let survey = path.and_then(|path| survey(path, files));
-            let survey = survey.unwrap_or_default();
-            let connections = survey.connections.iter();
+            let report = path.and_then(|path| config_report(path, files));
+            let report = report.unwrap_or_default();
+            let connections = report.connections.iter();
             let connections = connections.map(|connection| match connection {
                 Ok(usable) => ConnectionFindings::of(usable),
-                Err(refused) => ConnectionFindings {
-                    name: refused.name.clone(),
+                Err(invalid) => ConnectionFindings {
+                    name: invalid.name.clone(),
                     usable: None,
                     diffs: None,
-                    parameters: refused.parameters.clone(),
+                    parameters: invalid.parameters.clone(),
                 },
             });
             CheckReport {
                 config: None,
                 connections: connections.collect(),
-                notes: survey.notes,
+                notes: report.notes,
                 errors: Some(error),
             }
         }
     }
 }
 
-fn survey(path: &Path, files: &GatewayConfigArgs) -> Option<ConfigReport> {
+fn config_report(path: &Path, files: &GatewayConfigArgs) -> Option<ConfigReport> {
     let options = ParseOptions {
         strict: files.strict,
     };
@@ -148,7 +148,10 @@ impl ConnectionFindings {
             }
             println!("  brokers  {}", settings.brokers);
             println!("  topics   {}", settings.topics.join(", "));
-            println!("  fields   {}", few(&settings.fields, all).join(", "));
+            println!(
+                "  fields   {}",
+                shown_names(&settings.fields, all).join(", ")
+            );
         }
         if let Some(diffs) = &self.diffs {
             println!("  diffs    {diffs}");
@@ -162,20 +165,18 @@ impl ConnectionFindings {
             ("remark", 0),
         ];
         let mut table = TextTable::new(&columns);
-        let mut alike = (String::new(), 0);
+        let (mut last_kind, mut same_kind) = (String::new(), 0);
         let mut hidden = 0;
         for parameter in &self.parameters {
             let kind = kind(parameter);
-            alike = if kind == alike.0 {
-                (kind, alike.1 + 1)
-            } else {
-                (kind, 1)
-            };
-            if !all && !alike.0.is_empty() && alike.1 > ALIKE_SHOWN && !has_note(parameter) {
+            same_kind = if kind == last_kind { same_kind + 1 } else { 1 };
+            last_kind = kind;
+            let is_too_many = !last_kind.is_empty() && same_kind > SAME_KIND_SHOWN_MAX;
+            if !all && is_too_many && !has_note(parameter) {
                 hidden += 1;
                 continue;
             }
-            let (status, mut remark) = said(&parameter.status);
+            let (status, mut remark) = status_text(&parameter.status);
             if remark.is_empty() && has_note(parameter) {
                 remark = "see the notes";
             }
@@ -191,12 +192,12 @@ impl ConnectionFindings {
         }
         table.print("  ");
         if hidden > 0 {
-            println!("  ... and {hidden} more of the kinds above, all honoured; --all shows them");
+            println!("  ... and {hidden} more of the same kinds, all honoured; --all shows them");
         }
     }
 }
 
-/// The kind of a parameter of which there may be a thousand and nothing is to be said.
+/// Returns the kind of a parameter that may occur often and has no remark, otherwise an empty text.
 fn kind(parameter: &ParameterStatus) -> String {
     match (&parameter.status, parameter.name.split_once('.')) {
         (ParameterOutcome::Honoured, Some((kind @ ("field" | "item-template" | "map"), _))) => {
@@ -206,16 +207,17 @@ fn kind(parameter: &ParameterStatus) -> String {
     }
 }
 
-fn few(names: &[String], all: bool) -> Vec<String> {
-    if all || names.len() <= ALIKE_SHOWN {
+fn shown_names(names: &[String], all: bool) -> Vec<String> {
+    if all || names.len() <= SAME_KIND_SHOWN_MAX {
         return names.to_vec();
     }
-    let mut few = names[..ALIKE_SHOWN].to_vec();
-    few.push(format!("... {} in all", names.len()));
-    few
+    let mut shown = names[..SAME_KIND_SHOWN_MAX].to_vec();
+    shown.push(format!("... {} in total", names.len()));
+    shown
 }
 
-fn said(status: &ParameterOutcome) -> (&'static str, &str) {
+/// Returns the status and the remark of a parameter.
+fn status_text(status: &ParameterOutcome) -> (&'static str, &str) {
     match status {
         ParameterOutcome::Honoured => ("honoured", ""),
         ParameterOutcome::Ignored(reason) => ("ignored", reason),
@@ -228,8 +230,8 @@ impl CheckReport {
         if let Some(config) = &self.config {
             println!("adapter set   {}", config.set_id);
             let tls = config.tls.as_ref();
-            let beside = tls.map(|tls| tls.config.listen.unwrap_or(config.listen));
-            let addresses = client_addresses(config.listen, beside);
+            let tls_listen = tls.map(|tls| tls.config.listen.unwrap_or(config.listen));
+            let addresses = client_addresses(config.listen, tls_listen);
             println!("clients       {addresses}, {} event loops", config.shards);
             if let Some(tls) = tls {
                 let until = ends(tls.not_after_unix_s());
@@ -260,11 +262,11 @@ impl CheckReport {
         let (honoured, ignored) = (count("honoured"), count("ignored"));
         match self.config {
             Some(_) => println!(
-                "\n{honoured} parameters honoured, {ignored} ignored: the configuration is usable"
+                "\n{honoured} parameters honoured, {ignored} ignored: the configuration is valid"
             ),
             None => println!(
                 "\n{honoured} parameters honoured, {ignored} ignored, {} errors: the configuration \
-                 is refused",
+                 is invalid",
                 self.errors().len()
             ),
         }
@@ -276,7 +278,9 @@ impl CheckReport {
 
     fn count(&self, status: &str) -> usize {
         let parameters = self.connections.iter().flat_map(|c| &c.parameters);
-        parameters.filter(|p| said(&p.status).0 == status).count()
+        parameters
+            .filter(|p| status_text(&p.status).0 == status)
+            .count()
     }
 
     fn to_json(&self) -> Value {
@@ -290,14 +294,15 @@ impl CheckReport {
                     "certificate_ends_unix_s": tls.not_after_unix_s(),
                 })),
                 "admin": config.admin.to_string(),
-                "shards": config.shards,
+                "event_loops": config.shards,
                 "compression": config.compression.describe(),
             })
         });
+        let connections = self.connections.iter().map(ConnectionFindings::to_json);
         json!({
             "usable": self.config.is_some(),
             "gateway": gateway,
-            "connections": self.connections.iter().map(ConnectionFindings::to_json).collect::<Vec<_>>(),
+            "connections": connections.collect::<Vec<_>>(),
             "notes": self.notes.iter().map(note_json).collect::<Vec<_>>(),
             "errors": self.errors().iter().map(error_json).collect::<Vec<_>>(),
         })
@@ -307,7 +312,7 @@ impl CheckReport {
 impl ConnectionFindings {
     fn to_json(&self) -> Value {
         let parameters = self.parameters.iter().map(|parameter| {
-            let (status, remark) = said(&parameter.status);
+            let (status, remark) = status_text(&parameter.status);
             json!({
                 "name": parameter.name,
                 "value": parameter.value,
@@ -335,15 +340,15 @@ fn note_json(note: &Note) -> Value {
         Severity::Warning => "warning",
         Severity::Info => "note",
     };
-    with_place(Some(&note.at), severity, &note.text)
+    with_location(Some(&note.at), severity, &note.text)
 }
 
 fn error_json(error: &GatewayError) -> Value {
     let (at, text) = error.place();
-    with_place(at.as_ref(), "error", &text)
+    with_location(at.as_ref(), "error", &text)
 }
 
-fn with_place(at: Option<&Location>, severity: &str, text: &str) -> Value {
+fn with_location(at: Option<&Location>, severity: &str, text: &str) -> Value {
     json!({
         "severity": severity,
         "file": at.map(|at| &at.file),

@@ -1,4 +1,4 @@
-//! `weir gateway explain`: what becomes of one record, and why.
+//! `weir gateway explain`: explains the delivery of one record.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,37 +9,38 @@ use weir_gateway::GatewayConfig;
 use weir_gateway::config::CliOverrides;
 use weir_kafka::look_back::look_back;
 use weir_kafka::peek::{OwnedRecord, PeekError, RecordSelector, peek};
-use weir_mapping::{
-    CanonicalItem, ConnectionConfig, Explanation, FieldSet, RecordView, split_fields,
-};
+use weir_load::units::parse_duration;
+use weir_mapping::{CanonicalItem, ConnectionConfig, FieldSet, RecordView, split_fields};
 
-use super::{GatewayConfigArgs, explain_text, load, record_file};
+use super::config::{GatewayConfigArgs, load};
+use super::explanation::{ItemExplanation, LookBackResult, RecordExplanation};
+use super::{explain_text, record_file};
 use crate::exit::{Exit, Failure};
 
 pub(super) const AFTER_HELP: &str = "\
-A record file is JSON; every member but \"topic\" may be left out, and \"topic\" too if only one is mapped:
+A record file is JSON. All members are optional, except \"topic\" if several topics are mapped:
   {
     \"topic\": \"LTest\", \"partition\": 3, \"offset\": 12, \"timestamp\": 1700000000000,
     \"key\": \"Apple\",
     \"value\": {\"json\": {\"price\": 1.5}},
     \"headers\": [[\"origin\", \"till 7\"], [\"raw\", {\"base64\": \"/wA=\"}]]
   }
-A key, value or header is a text, null, {\"base64\": \"...\"} or {\"json\": anything}.
+A key, value or header is a string, null, {\"base64\": \"...\"} or {\"json\": anything}.
 
 Examples:
   weir gateway explain --adapters adapters.xml --record record.json
   weir gateway explain --adapters adapters.xml --topic LTest --last --item 'ltest-[key=Apple]'
   weir gateway explain --adapters adapters.xml --topic LTest --partition 3 --offset 12 --json";
 
-/// What to explain.
+/// Arguments of `weir gateway explain`.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
     files: GatewayConfigArgs,
-    /// The connection (data provider) to ask [default: those that map the record's topic].
+    /// Kafka connection (data provider) [default: all that map the record's topic]
     #[arg(long, value_name = "NAME")]
     connection: Option<String>,
-    /// Explain the record in this file; - is standard input.
+    /// File with the record to explain; - is standard input
     #[arg(
         long,
         value_name = "FILE",
@@ -47,22 +48,29 @@ pub(crate) struct ExplainArgs {
         conflicts_with = "topic"
     )]
     record: Option<PathBuf>,
-    /// Explain a record of this topic, read from the connection's brokers.
+    /// Topic of the record to explain, read from the brokers of the connection
     #[arg(long, value_name = "TOPIC")]
     topic: Option<String>,
-    /// Its partition [default: with --last the one with the newest record].
-    #[arg(long, value_name = "P", requires = "topic")]
+    /// Partition of the record [default: with --last, that of the newest record]
+    #[arg(long, value_name = "NUMBER", requires = "topic")]
     partition: Option<i32>,
-    /// The first record from this offset on.
-    #[arg(long, value_name = "N", requires = "topic", conflicts_with = "last")]
+    /// Offset of the record, or of the next record after it
+    #[arg(
+        long,
+        value_name = "OFFSET",
+        requires = "topic",
+        conflicts_with = "last"
+    )]
     offset: Option<i64>,
-    /// The newest record, with --item the newest that reaches it; the default.
+    /// Explain the newest record, with --item the newest for that item (default)
     #[arg(long, requires = "topic")]
     last: bool,
-    /// Say whether the record reaches this item, and why not. As a client would write it.
+    /// Item name, as in a subscription, to explain the delivery for
+    ///
+    /// Shows whether the record is delivered to this item, and the reasons if it is not.
     #[arg(long, value_name = "ITEM")]
     item: Option<String>,
-    /// Newest records among which --last looks for one that reaches --item, over all partitions.
+    /// Number of newest records to search for --item, over all partitions
     #[arg(
         long,
         value_name = "COUNT",
@@ -70,63 +78,24 @@ pub(crate) struct ExplainArgs {
         conflicts_with_all = ["offset", "record"]
     )]
     look_back: u64,
-    /// Extract these fields only, as if nobody had subscribed to others; separated by blanks.
+    /// Fields to extract, separated by blanks [default: all fields]
     #[arg(long, value_name = "FIELDS")]
     fields: Option<String>,
-    /// How long brokers may take.
-    #[arg(long, value_name = "SECONDS", default_value_t = 15)]
-    timeout: u64,
-    /// Write JSON instead of text.
+    /// Longest wait for the brokers
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "15s")]
+    timeout: Duration,
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }
 
-/// What one connection makes of the record.
-pub(super) struct RecordExplanation<'a> {
-    pub(super) connection: &'a ConnectionConfig,
-    pub(super) explanation: Explanation,
-    pub(super) item: Option<ItemExplanation>,
-}
-
-/// What looking for a record that reaches an item came to.
-pub(super) struct LookedBack {
-    pub(super) item: CanonicalItem,
-    /// Records read.
-    pub(super) read: u64,
-    /// Whether one of them reaches the item.
-    pub(super) reached: bool,
-    /// Whether there are no older ones.
-    pub(super) is_whole: bool,
-}
-
-/// What one connection makes of the item asked for.
-pub(super) struct ItemExplanation {
-    /// In canonical form.
-    pub(super) item: CanonicalItem,
-    /// Whether a client may subscribe to it at all.
-    pub(super) is_admitted: bool,
-    pub(super) is_reached: bool,
-}
-
-impl RecordExplanation<'_> {
-    /// True if subscribers get the record.
-    pub(super) fn is_delivered(&self) -> bool {
-        let items = self.explanation.items.as_ref();
-        let reached = match &self.item {
-            Some(item) => item.is_reached,
-            None => items.is_ok_and(|items| !items.is_empty()),
-        };
-        self.connection.enabled && reached && self.explanation.fields_error.is_none()
-    }
-}
-
-/// Explains the record to every connection concerned.
+/// Explains the delivery of the record for each selected connection.
 pub(super) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
     let config = load(&args.files, &CliOverrides::default())?;
     let usage = |error| Failure::new(Exit::Usage, error);
     let item = args.item.as_deref().map(|written| {
         let parsed = CanonicalItem::parse(written);
-        parsed.map_err(|error| anyhow!("--item {written}: {error}"))
+        parsed.map_err(|error| anyhow!("--item \"{written}\": {error}"))
     });
     let item = item.transpose().map_err(usage)?;
     let (record, looked_back) = match (&args.record, &args.topic) {
@@ -134,36 +103,39 @@ pub(super) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
             let record = record_file::read(path, only_topic(&config)).map_err(usage)?;
             (record, None)
         }
-        (None, Some(topic)) => live(args, &config, topic, item.as_ref())?,
-        (None, None) => return Err(usage(anyhow!("give --record FILE or --topic TOPIC"))),
+        (None, Some(topic)) => read_from_topic(args, &config, topic, item.as_ref())?,
+        (None, None) => return Err(usage(anyhow!("--record FILE or --topic TOPIC is required"))),
     };
     let connections = connections(&config, args, &record.topic).map_err(usage)?;
-    let answers = connections
+    let explanations = connections
         .into_iter()
-        .map(|connection| answer(connection, &record, item.as_ref(), args.fields.as_deref()))
+        .map(|connection| explain(connection, &record, item.as_ref(), args.fields.as_deref()))
         .collect::<Result<Vec<_>, _>>()
         .map_err(usage)?;
     if args.json {
-        let json = explain_text::to_json(&record, looked_back.as_ref(), &answers);
+        let json = explain_text::to_json(&record, looked_back.as_ref(), &explanations);
         println!("{json:#}");
     } else {
-        explain_text::print(&record, looked_back.as_ref(), &answers);
+        explain_text::print(&record, looked_back.as_ref(), &explanations);
     }
-    let is_delivered = answers.iter().any(RecordExplanation::is_delivered);
+    let is_delivered = explanations.iter().any(RecordExplanation::is_delivered);
     Ok(if is_delivered {
-        Exit::Fine
+        Exit::Success
     } else {
         Exit::Threshold
     })
 }
 
+/// Returns the topic if all connections map the same one.
 fn only_topic(config: &GatewayConfig) -> Option<&str> {
     let mut topics = config.connections.iter().flat_map(|c| c.mapping.topics());
     let first = topics.next()?;
     topics.all(|topic| topic == first).then_some(first)
 }
 
-/// The connection named, or those that map the topic; if none does, all of them to say so.
+/// Returns the connection given by `--connection`, or those that map the topic.
+///
+/// If no connection maps the topic, returns all, so that each reports it.
 fn connections<'a>(
     config: &'a GatewayConfig,
     args: &ExplainArgs,
@@ -175,7 +147,7 @@ fn connections<'a>(
         if found.is_empty() {
             let names: Vec<_> = all.map(|c| c.name.as_str()).collect();
             bail!(
-                "--connection {name}: the connections are {}",
+                "--connection: unknown connection \"{name}\"; use {}",
                 names.join(", ")
             );
         }
@@ -193,23 +165,23 @@ fn maps(connection: &ConnectionConfig, topic: &str) -> bool {
     connection.mapping.topics().any(|mapped| mapped == topic)
 }
 
-/// Reads the record from the brokers of the one connection concerned.
-fn live(
+/// Reads the record from the brokers of the selected connections, which must be the same.
+fn read_from_topic(
     args: &ExplainArgs,
     config: &GatewayConfig,
     topic: &str,
     item: Option<&CanonicalItem>,
-) -> Result<(OwnedRecord, Option<LookedBack>), Failure> {
+) -> Result<(OwnedRecord, Option<LookBackResult>), Failure> {
     let usage = |error| Failure::new(Exit::Usage, error);
     let candidates = connections(config, args, topic).map_err(usage)?;
     let mut brokers: Vec<_> = candidates.iter().map(|c| c.bootstrap()).collect();
     brokers.dedup();
     let [brokers] = &brokers[..] else {
         return Err(usage(anyhow!(
-            "--topic {topic}: connections with different brokers are concerned; name one with --connection"
+            "--topic \"{topic}\": several connections with different brokers map it; select one with \
+             --connection"
         )));
     };
-    let timeout = Duration::from_secs(args.timeout);
     let found = match (item, args.offset) {
         (Some(item), None) => {
             let mut reaches = |record: &OwnedRecord| {
@@ -219,11 +191,11 @@ fn live(
             look_back(
                 (brokers, topic, args.partition),
                 args.look_back,
-                timeout,
+                args.timeout,
                 &mut reaches,
             )
             .map(|found| {
-                let looked_back = LookedBack {
+                let looked_back = LookBackResult {
                     item: item.clone(),
                     read: found.read,
                     reached: found.matches,
@@ -233,8 +205,8 @@ fn live(
             })
         }
         (_, offset) => {
-            let pick = offset.map_or(RecordSelector::Last, RecordSelector::Offset);
-            let found = peek(brokers, topic, args.partition, pick, timeout);
+            let selector = offset.map_or(RecordSelector::Last, RecordSelector::Offset);
+            let found = peek(brokers, topic, args.partition, selector, args.timeout);
             found.map(|record| (record, None))
         }
     };
@@ -245,12 +217,12 @@ fn live(
         };
         Failure::new(
             exit,
-            anyhow!("--topic {topic}: {error} (brokers {brokers})"),
+            anyhow!("--topic \"{topic}\": {error} (brokers {brokers})"),
         )
     })
 }
 
-/// Returns `true` if a connection delivers a record to an item.
+/// Returns `true` if the connection delivers the record to the item.
 fn reaches(connection: &ConnectionConfig, record: &OwnedRecord, item: &CanonicalItem) -> bool {
     let headers = headers(record);
     let explanation = connection
@@ -278,7 +250,8 @@ fn view<'a>(record: &'a OwnedRecord, headers: &'a [(&'a str, Option<&'a [u8]>)])
     }
 }
 
-fn answer<'a>(
+/// Explains the delivery of the record for one connection.
+fn explain<'a>(
     connection: &'a ConnectionConfig,
     record: &OwnedRecord,
     item: Option<&CanonicalItem>,

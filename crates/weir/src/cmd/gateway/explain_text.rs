@@ -1,4 +1,4 @@
-//! What `weir gateway explain` writes: for people, or JSON.
+//! Output of `weir gateway explain` as text or JSON.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -6,36 +6,36 @@ use serde_json::{Value, json};
 use weir_kafka::peek::OwnedRecord;
 use weir_mapping::{ErrorStrategy, Extracted, ExtractionError, SourceOutcome};
 
-use super::explain::{ItemExplanation, LookedBack, RecordExplanation};
-use super::table::{TextTable, cut};
+use super::explanation::{ItemExplanation, LookBackResult, RecordExplanation};
+use super::table::{TextTable, truncate};
 
-/// Characters of a key or value that are shown.
-const SHOWN: usize = 160;
+/// Maximum number of characters shown of a key, value or header.
+const SHOWN_MAX: usize = 160;
 
-/// Writes the record and what each connection makes of it.
+/// Prints the record and its delivery by each connection.
 pub(super) fn print(
     record: &OwnedRecord,
-    looked_back: Option<&LookedBack>,
-    answers: &[RecordExplanation<'_>],
+    looked_back: Option<&LookBackResult>,
+    explanations: &[RecordExplanation<'_>],
 ) {
     if let Some(found) = looked_back {
         let (read, item) = (found.read, &found.item);
         match found.reached {
-            true => println!("{read} records read: this is the newest that reaches {item}"),
+            true => println!("{read} records read; the newest record for {item} is"),
             false => println!(
-                "{read} records read, none of which reaches {item}: this is the newest of all{}",
+                "{read} records read, none of them for {item}; the newest record is{}",
                 if found.is_whole {
                     ""
                 } else {
-                    "; --look-back reads more"
+                    " (use --look-back to read more)"
                 }
             ),
         }
     }
     print_record(record);
-    for answer in answers {
-        println!("\nconnection {}", answer.connection.name);
-        print_answer(record, answer);
+    for explanation in explanations {
+        println!("\nconnection {}", explanation.connection.name);
+        print_explanation(record, explanation);
     }
 }
 
@@ -49,45 +49,50 @@ fn print_record(record: &OwnedRecord) {
     for (name, value) in &record.headers {
         println!(
             "  header {} = {}",
-            cut(name, SHOWN),
+            truncate(name, SHOWN_MAX),
             shown(value.as_deref())
         );
     }
 }
 
-/// Bytes in one line without control characters: a text, or bytes as escapes with their number.
+/// Returns bytes on one line without control characters, as text or as escapes with their number.
 fn shown(bytes: Option<&[u8]>) -> String {
     let Some(bytes) = bytes else {
         return "null".to_owned();
     };
     match std::str::from_utf8(bytes) {
         Ok(text) if text.contains('\0') => binary(bytes),
-        Ok(text) if text.chars().count() <= SHOWN => cut(text, usize::MAX),
-        Ok(text) => format!("{} ({} bytes)", cut(text, SHOWN), bytes.len()),
+        Ok(text) if text.chars().count() <= SHOWN_MAX => truncate(text, usize::MAX),
+        Ok(text) => format!("{} ({} bytes)", truncate(text, SHOWN_MAX), bytes.len()),
         Err(_) => binary(bytes),
     }
 }
 
-/// The first bytes, those that are no printable ASCII as `\xHH`, as the evaluator BYTES has them.
+/// Returns the first bytes like evaluator BYTES, with `\xHH` for bytes that are not printable
+/// ASCII.
 fn binary(bytes: &[u8]) -> String {
     let escape = |byte: &u8| match byte {
         b' '..=b'~' => char::from(*byte).to_string(),
         byte => format!("\\x{byte:02X}"),
     };
-    let kept: String = bytes.iter().take(SHOWN / 4).map(escape).collect();
-    let more = if bytes.len() > SHOWN / 4 { "…" } else { "" };
-    format!("{kept}{more} ({} bytes, binary)", bytes.len())
+    let start: String = bytes.iter().take(SHOWN_MAX / 4).map(escape).collect();
+    let more = if bytes.len() > SHOWN_MAX / 4 {
+        "…"
+    } else {
+        ""
+    };
+    format!("{start}{more} ({} bytes, binary)", bytes.len())
 }
 
-fn print_answer(record: &OwnedRecord, answer: &RecordExplanation<'_>) {
-    let explanation = &answer.explanation;
-    if !answer.connection.enabled {
+fn print_explanation(record: &OwnedRecord, delivery: &RecordExplanation<'_>) {
+    let explanation = &delivery.explanation;
+    if !delivery.connection.enabled {
         println!("  disabled: every subscription is refused");
     }
     if explanation.sources.is_empty() {
-        let topics: Vec<_> = answer.connection.mapping.topics().collect();
+        let topics: Vec<_> = delivery.connection.mapping.topics().collect();
         println!(
-            "  topic {} is not mapped; mapped are: {}",
+            "  topic {} is not mapped; mapped topics: {}",
             record.topic,
             topics.join(", ")
         );
@@ -106,7 +111,7 @@ fn print_answer(record: &OwnedRecord, answer: &RecordExplanation<'_>) {
         }
         table.print("    ");
         println!("  fields");
-        let mut table = TextTable::new(&[("field", 30), ("by", 40), ("value", 0)]);
+        let mut table = TextTable::new(&[("field", 30), ("expression", 40), ("value", 0)]);
         for field in &explanation.fields {
             table.row(vec![
                 field.name.to_string(),
@@ -116,10 +121,10 @@ fn print_answer(record: &OwnedRecord, answer: &RecordExplanation<'_>) {
         }
         table.print("    ");
     }
-    if let Some(item) = &answer.item {
-        print_item(answer, item);
+    if let Some(item) = &delivery.item {
+        print_item(delivery, item);
     }
-    println!("  {}", verdict(answer));
+    println!("  {}", verdict(delivery));
 }
 
 fn origin(source: &SourceOutcome) -> String {
@@ -137,30 +142,30 @@ fn value_text(field: &Extracted) -> String {
     }
 }
 
-fn print_item(answer: &RecordExplanation<'_>, item: &ItemExplanation) {
+fn print_item(delivery: &RecordExplanation<'_>, item: &ItemExplanation) {
     println!("  item {}", item.item);
     if !item.is_admitted {
         println!(
-            "    no template or simple item of a mapped topic has this prefix and these parameters: \
-             whoever subscribes gets nothing"
+            "    no template or simple item of a mapped topic has this prefix and these parameters; \
+             subscribers receive nothing"
         );
     }
-    for source in &answer.explanation.sources {
+    for source in &delivery.explanation.sources {
         match source.matches(&item.item) {
             Ok(()) => println!("    {}: matches", origin(source)),
-            Err(why) => println!(
+            Err(mismatch) => println!(
                 "    {}: {}",
                 origin(source),
-                cut(&why.to_string(), 2 * SHOWN)
+                truncate(&mismatch.to_string(), 2 * SHOWN_MAX)
             ),
         }
     }
 }
 
-/// One line that says what becomes of the record.
-fn verdict(answer: &RecordExplanation<'_>) -> String {
-    let explanation = &answer.explanation;
-    let strategy = match answer.connection.error_strategy {
+/// Returns the result for the record on one line.
+fn verdict(delivery: &RecordExplanation<'_>) -> String {
+    let explanation = &delivery.explanation;
+    let strategy = match delivery.connection.error_strategy {
         ErrorStrategy::IgnoreAndContinue => "the record is skipped",
         ErrorStrategy::ForceUnsubscription => "every item of the connection is unsubscribed",
     };
@@ -170,26 +175,26 @@ fn verdict(answer: &RecordExplanation<'_>) -> String {
         Ok(items) => items,
     };
     if items.is_empty() {
-        return "not delivered: the record belongs to no item".to_owned();
+        return "not delivered: the record maps to no item".to_owned();
     }
     if let Some(error) = &explanation.fields_error {
         return failed(error);
     }
-    match &answer.item {
-        _ if !answer.connection.enabled => "not delivered: the connection is disabled".to_owned(),
+    match &delivery.item {
+        _ if !delivery.connection.enabled => "not delivered: the connection is disabled".to_owned(),
         Some(item) if !item.is_reached => format!("not delivered to {}", item.item),
         Some(item) => format!("delivered to {}", item.item),
         None => format!("delivered to the subscribers of {}", items.join(", ")),
     }
 }
 
-/// The same as data.
+/// Returns the output of [`print`] as JSON.
 pub(super) fn to_json(
     record: &OwnedRecord,
-    looked_back: Option<&LookedBack>,
-    answers: &[RecordExplanation<'_>],
+    looked_back: Option<&LookBackResult>,
+    explanations: &[RecordExplanation<'_>],
 ) -> Value {
-    // In the form that a record file has.
+    // The same format as in a record file.
     let text = |bytes: &Option<Vec<u8>>| match bytes.as_deref().map(std::str::from_utf8) {
         None => Value::Null,
         Some(Ok(text)) => text.into(),
@@ -215,12 +220,12 @@ pub(super) fn to_json(
             "value": text(&record.value),
             "headers": headers.collect::<Vec<_>>(),
         },
-        "connections": answers.iter().map(answer_json).collect::<Vec<_>>(),
+        "connections": explanations.iter().map(explanation_json).collect::<Vec<_>>(),
     })
 }
 
-fn answer_json(answer: &RecordExplanation<'_>) -> Value {
-    let explanation = &answer.explanation;
+fn explanation_json(delivery: &RecordExplanation<'_>) -> Value {
+    let explanation = &delivery.explanation;
     let error = explanation
         .items
         .as_ref()
@@ -236,9 +241,9 @@ fn answer_json(answer: &RecordExplanation<'_>) -> Value {
         })
     });
     json!({
-        "name": answer.connection.name,
-        "delivered": answer.is_delivered(),
-        "verdict": verdict(answer),
+        "name": delivery.connection.name,
+        "delivered": delivery.is_delivered(),
+        "verdict": verdict(delivery),
         "items": explanation.items.as_deref().unwrap_or_default(),
         "sources": sources.collect::<Vec<_>>(),
         "fields": explanation.fields.iter().map(extracted_json).collect::<Vec<_>>(),
@@ -246,16 +251,16 @@ fn answer_json(answer: &RecordExplanation<'_>) -> Value {
             "text": error.to_string(),
             "deserialization": error.is_deserialization(),
         })),
-        "item": answer.item.as_ref().map(|item| item_json(answer, item)),
+        "item": delivery.item.as_ref().map(|item| item_json(delivery, item)),
     })
 }
 
-fn item_json(answer: &RecordExplanation<'_>, item: &ItemExplanation) -> Value {
-    let reasons = answer.explanation.sources.iter().map(|source| {
+fn item_json(delivery: &RecordExplanation<'_>, item: &ItemExplanation) -> Value {
+    let reasons = delivery.explanation.sources.iter().map(|source| {
         json!({
             "template": source.template.as_deref(),
             "mapped_as": source.text,
-            "mismatch": source.matches(&item.item).err().map(|why| why.to_string()),
+            "mismatch": source.matches(&item.item).err().map(|mismatch| mismatch.to_string()),
         })
     });
     json!({

@@ -1,4 +1,4 @@
-//! A record written down as JSON, for `weir gateway explain --record`.
+//! Record files in JSON for `weir gateway explain --record`.
 
 use std::fmt;
 use std::io::Read;
@@ -12,11 +12,10 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use weir_kafka::peek::OwnedRecord;
 
-/// A record as written; JSON values stay as they are, since their numbers and the order of their
-/// members matter.
+/// A record as written. JSON values are not decoded, which preserves numbers and member order.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written<'a> {
+struct RawRecord<'a> {
     topic: Option<String>,
     #[serde(default)]
     partition: i32,
@@ -32,7 +31,7 @@ struct Written<'a> {
     headers: Option<&'a RawValue>,
 }
 
-/// The members of an object in their order.
+/// The members of an object in file order.
 struct RecordMembers<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for RecordMembers<'a> {
@@ -63,7 +62,9 @@ fn no_timestamp() -> i64 {
     -1
 }
 
-/// Reads a record; `-` is standard input. `topic` stands in where the file names none.
+/// Reads a record from a file, or from standard input if the path is `-`.
+///
+/// `topic` is used if the record contains no topic.
 pub(super) fn read(path: &Path, topic: Option<&str>) -> anyhow::Result<OwnedRecord> {
     let name = path.display();
     let text = if path == Path::new("-") {
@@ -73,14 +74,15 @@ pub(super) fn read(path: &Path, topic: Option<&str>) -> anyhow::Result<OwnedReco
     } else {
         std::fs::read_to_string(path)
     };
-    let text = text.with_context(|| format!("--record {name}: cannot read it"))?;
-    let written: Written<'_> = serde_json::from_str(&text).with_context(|| {
-        format!("--record {name}: not a record; see weir gateway explain --help")
+    let text = text.with_context(|| format!("--record \"{name}\": cannot read file"))?;
+    let written: RawRecord<'_> = serde_json::from_str(&text).with_context(|| {
+        format!("--record \"{name}\": invalid record; see weir gateway explain --help")
     })?;
     let Some(topic) = written.topic.as_deref().or(topic) else {
-        bail!("--record {name}: write \"topic\", since the configuration maps several");
+        bail!("--record \"{name}\": needs \"topic\" because the configuration maps several topics");
     };
-    let part = |key: &str, value| payload(value).with_context(|| format!("--record {name}: {key}"));
+    let part =
+        |key: &str, value| payload(value).with_context(|| format!("--record \"{name}\": {key}"));
     Ok(OwnedRecord {
         topic: topic.to_owned(),
         partition: written.partition,
@@ -88,11 +90,12 @@ pub(super) fn read(path: &Path, topic: Option<&str>) -> anyhow::Result<OwnedReco
         timestamp_ms: written.timestamp,
         key: part("key", written.key)?,
         value: part("value", written.value)?,
-        headers: headers(written.headers).with_context(|| format!("--record {name}: headers"))?,
+        headers: headers(written.headers)
+            .with_context(|| format!("--record \"{name}\": headers"))?,
     })
 }
 
-/// A text as it is, null, `{"base64": "..."}` or `{"json": anything}`.
+/// Returns the bytes of a string, null, `{"base64": "..."}` or `{"json": anything}`.
 fn payload(value: Option<&RawValue>) -> anyhow::Result<Option<Vec<u8>>> {
     let text = value.map_or("null", RawValue::get);
     if text == "null" {
@@ -106,18 +109,20 @@ fn payload(value: Option<&RawValue>) -> anyhow::Result<Option<Vec<u8>>> {
             match (name.as_str(), serde_json::from_str::<String>(inner.get())) {
                 ("json", _) => return Ok(Some(inner.get().as_bytes().to_vec())),
                 ("base64", Ok(text)) => {
-                    return Ok(Some(BASE64_STANDARD.decode(text).context("not base64")?));
+                    return Ok(Some(
+                        BASE64_STANDARD.decode(text).context("invalid base64")?,
+                    ));
                 }
                 _ => {}
             }
         }
     }
-    bail!("write a text, null, {{\"base64\": \"...\"}} or {{\"json\": ...}}")
+    bail!("must be a string, null, {{\"base64\": \"...\"}} or {{\"json\": ...}}")
 }
 
 type Headers = Vec<(String, Option<Vec<u8>>)>;
 
-/// An object, or a list of pairs.
+/// Returns headers from an object or a list of pairs.
 fn headers(value: Option<&RawValue>) -> anyhow::Result<Headers> {
     let text = value.map_or("null", RawValue::get);
     let pairs = if text == "null" {
@@ -129,9 +134,9 @@ fn headers(value: Option<&RawValue>) -> anyhow::Result<Headers> {
             .into_iter()
             .map(|pair| serde_json::from_str(pair.get()));
         let pairs = pairs.collect::<Result<_, _>>();
-        pairs.context("write each header as [\"name\", \"value\"]")?
+        pairs.context("each header must be [\"name\", \"value\"]")?
     } else {
-        bail!("write an object, or a list of [\"name\", \"value\"]")
+        bail!("must be an object or a list of [\"name\", \"value\"]")
     };
     let pairs = pairs.into_iter();
     let pairs = pairs.map(|(name, value): (String, &RawValue)| {

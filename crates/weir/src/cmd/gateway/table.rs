@@ -1,29 +1,32 @@
-//! Columns of text, as wide as they must be and no wider than they may be.
+//! Text tables with aligned columns of limited width.
 
-/// Rows of cells; the first is the heading.
+/// Rows of cells; the first row is the heading.
 pub(super) struct TextTable {
     rows: Vec<Vec<String>>,
-    widest: Vec<usize>,
+    /// Maximum width of each column in characters.
+    widths_max: Vec<usize>,
 }
 
 impl TextTable {
-    /// A table with these column heads; a cell wider than its limit is cut, the last column never.
+    /// Creates a table from column headings and maximum widths.
+    ///
+    /// Longer cells are truncated, except in the last column.
     pub(super) fn new(columns: &[(&str, usize)]) -> Self {
         Self {
             rows: vec![columns.iter().map(|(head, _)| (*head).to_owned()).collect()],
-            widest: columns.iter().map(|(_, widest)| *widest).collect(),
+            widths_max: columns.iter().map(|(_, width_max)| *width_max).collect(),
         }
     }
 
-    /// Adds a row with one cell for each column.
+    /// Adds a row with one cell per column.
     pub(super) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
-    /// Prints all rows, indented.
+    /// Prints all rows, each after `indent`.
     pub(super) fn print(&self, indent: &str) {
-        let count = self.widest.len();
-        let cell = |row: &[String], i: usize| cut(&row[i], self.widest[i]);
+        let count = self.widths_max.len();
+        let cell = |row: &[String], i: usize| truncate(&row[i], self.widths_max[i]);
         let width = |i: usize| {
             let widths = self.rows.iter().map(|row| cell(row, i).chars().count());
             widths.max().unwrap_or(0)
@@ -43,23 +46,27 @@ impl TextTable {
     }
 }
 
-/// At most `widest` characters of a text, on one line.
-pub(super) fn cut(text: &str, widest: usize) -> String {
+/// Returns at most `width_max` characters of a text on one line, ending in `…` if truncated.
+pub(super) fn truncate(text: &str, width_max: usize) -> String {
     let line = one_line(text);
-    if line.chars().count() <= widest {
+    if line.chars().count() <= width_max {
         return line;
     }
-    let kept: String = line.chars().take(widest.saturating_sub(1)).collect();
-    format!("{kept}…")
+    let start: String = line.chars().take(width_max.saturating_sub(1)).collect();
+    format!("{start}…")
 }
 
-/// Control characters, and those that turn the direction of writing, as escapes: a record cannot
-/// draw on the terminal.
+/// Returns the text with control characters and bidirectional formatting characters escaped.
+///
+/// So the content of a record cannot control the terminal.
 pub(super) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
-        let turns = matches!(c, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if c.is_control() || turns {
+        let is_formatting = matches!(
+            c,
+            '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        );
+        if c.is_control() || is_formatting {
             line.extend(c.escape_default());
         } else {
             line.push(c);

@@ -1,4 +1,4 @@
-//! `weir proxy check`: what a configuration means.
+//! `weir proxy check`: checks a configuration and prints its effective values.
 
 use clap::Args;
 use serde_json::json;
@@ -6,22 +6,22 @@ use weir_gateway::tls::ends;
 use weir_proxy::ProxyConfig;
 use weir_proxy::config::ClusterConfig;
 
-use super::{ProxyConfigArgs, load};
+use super::config::{ProxyConfigArgs, load};
 use crate::exit::{Exit, Failure};
 
-/// What to check and how to say it.
+/// Arguments of `weir proxy check`.
 #[derive(Debug, Args)]
 pub(crate) struct ProxyCheckArgs {
     #[command(flatten)]
-    from: ProxyConfigArgs,
-    /// Write JSON instead of text.
+    config: ProxyConfigArgs,
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }
 
-/// Reads the configuration and says what it means; a mistake is the error, with `--json` as data.
+/// Loads the configuration and prints it. With `--json`, an error is part of the output.
 pub(super) fn run(args: &ProxyCheckArgs) -> Result<Exit, Failure> {
-    let config = match load(&args.from) {
+    let config = match load(&args.config) {
         Err(failure) if args.json => {
             let errors = [json!({ "severity": "error", "text": failure.to_string() })];
             println!("{:#}", json!({ "usable": false, "errors": errors }));
@@ -34,7 +34,7 @@ pub(super) fn run(args: &ProxyCheckArgs) -> Result<Exit, Failure> {
     } else {
         print(&config);
     }
-    Ok(Exit::Fine)
+    Ok(Exit::Success)
 }
 
 fn to_json(config: &ProxyConfig) -> serde_json::Value {
@@ -57,25 +57,25 @@ fn to_json(config: &ProxyConfig) -> serde_json::Value {
         "clusters": clusters.collect::<Vec<_>>(),
         "admin": config.admin.to_string(),
         "admin_token": config.admin_token.is_some(),
-        "loops": config.loops,
+        "event_loops": config.loops,
         "filter_threads": config.filter_threads,
-        "drain_ms": config.drain_ms,
+        "drain_timeout_ms": config.drain_ms,
         "limits": {
             "connections": config.limits.connections,
             "connections_per_address": config.limits.connections_per_address,
             "request_bytes": config.limits.request_bytes,
-            "held_bytes": config.limits.held_bytes,
+            "buffered_frame_bytes": config.limits.held_bytes,
             "buffered_bytes": config.limits.buffered(),
             "batch_bytes": config.limits.batch_bytes,
             "filter_bytes": config.limits.filter_bytes,
             "filter_records": config.limits.filter_records,
             "filter_ms": config.limits.filter_ms,
-            "in_flight": config.limits.in_flight,
-            "handshake_ms": config.limits.handshake_ms,
+            "in_flight_requests": config.limits.in_flight,
+            "handshake_timeout_ms": config.limits.handshake_ms,
             "frame_ms": config.limits.frame_ms,
-            "connect_ms": config.limits.connect_ms,
+            "connect_timeout_ms": config.limits.connect_ms,
             "response_ms": config.limits.response_ms,
-            "idle_ms": config.limits.idle_ms,
+            "idle_timeout_ms": config.limits.idle_ms,
         },
     })
 }
@@ -83,9 +83,13 @@ fn to_json(config: &ProxyConfig) -> serde_json::Value {
 fn print(config: &ProxyConfig) {
     for cluster in &config.clusters {
         println!("cluster {}", cluster.name);
-        println!("  brokers         {}", upstream(cluster).join(", "));
         println!(
-            "  clients begin   {}{}",
+            "  brokers         {}{}",
+            upstream(cluster).join(", "),
+            tls(cluster.upstream_tls.is_some())
+        );
+        println!(
+            "  bootstrap       {}{}",
             cluster.listen,
             tls(cluster.tls.is_some())
         );
@@ -94,17 +98,10 @@ fn print(config: &ProxyConfig) {
             println!("  certificate     until {until}");
         }
         println!("  ports           {}, one per broker", cluster.broker_ports);
-        println!("  clients are told {}", cluster.advertised_host);
+        println!("  advertised host {}", cluster.advertised_host);
         for (id, address) in &cluster.brokers {
             println!("  broker {id:<8} {address}, always open");
         }
-        println!(
-            "  to brokers     {}",
-            match cluster.upstream_tls {
-                Some(_) => " with TLS",
-                None => " without TLS",
-            }
-        );
         for filter in cluster.filters.describe() {
             println!("  filter          {filter}");
         }
@@ -117,24 +114,28 @@ fn print(config: &ProxyConfig) {
         limits.connections,
         match limits.connections_per_address {
             0 => String::new(),
-            most => format!(", {most} of one address"),
+            max => format!(", {max} per address"),
         }
     );
     println!(
-        "frames            requests up to {} bytes, held whole up to {}",
+        "frames            requests up to {} bytes, buffered frames up to {} bytes",
         limits.request_bytes, limits.held_bytes
     );
     println!("drain             {} ms", config.drain_ms);
 }
 
-/// In seconds since 1970.
+/// Returns the expiry time of the certificate in seconds since 1970.
 fn certificate_end(cluster: &ClusterConfig) -> Option<i64> {
     let tls = cluster.tls.as_ref();
     tls.and_then(|tls| tls.identity().not_after_unix_s())
 }
 
-fn tls(there: bool) -> &'static str {
-    if there { ", with TLS" } else { ", without TLS" }
+fn tls(is_used: bool) -> &'static str {
+    if is_used {
+        ", with TLS"
+    } else {
+        ", without TLS"
+    }
 }
 
 fn upstream(cluster: &ClusterConfig) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! Honest clients: `weir load` as a user runs it. Their latency is measured from the due time.
+//! Regular clients: `weir load` as a user runs it. Their latency is measured from the due time.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -11,18 +11,18 @@ use weir_stats::Histogram;
 use crate::support::{Process, text, weir};
 
 /// A running `weir load` whose latencies are collected second by second.
-pub(crate) struct Honest {
+pub(crate) struct RegularClients {
     _process: Process,
-    seconds: Arc<Mutex<Vec<HonestSecond>>>,
+    seconds: Arc<Mutex<Vec<ClientSecond>>>,
 }
 
 /// Deliveries of one second.
-struct HonestSecond {
+struct ClientSecond {
     received: Instant,
     latencies: Histogram,
 }
 
-impl Honest {
+impl RegularClients {
     /// Starts `weir load` with `args` and waits for its first deliveries.
     pub(crate) fn start(args: &[&str]) -> Self {
         let mut command = weir(args);
@@ -32,45 +32,45 @@ impl Honest {
             .stderr(Stdio::null());
         let mut process = Process::spawn(&mut command);
         let output = BufReader::new(process.stdout.take().expect("a pipe"));
-        let seconds = Arc::<Mutex<Vec<HonestSecond>>>::default();
+        let seconds = Arc::<Mutex<Vec<ClientSecond>>>::default();
         let collected = Arc::clone(&seconds);
         std::thread::spawn(move || {
             for line in output.lines().map_while(Result::ok) {
                 if let Some(latencies) = response_times(&line) {
                     let received = Instant::now();
                     let mut seconds = collected.lock().unwrap_or_else(PoisonError::into_inner);
-                    seconds.push(HonestSecond {
+                    seconds.push(ClientSecond {
                         received,
                         latencies,
                     });
                 }
             }
         });
-        let honest = Self {
+        let regular = Self {
             _process: process,
             seconds,
         };
         let deadline = Instant::now() + START_TIMEOUT;
-        while honest.since(None).is_empty() {
+        while regular.since(None).is_empty() {
             assert!(Instant::now() < deadline, "no deliveries: {args:?}");
             std::thread::sleep(LOOK_INTERVAL);
         }
-        honest
+        regular
     }
 
     /// Returns the latencies of all seconds that were reported after `start`.
     pub(crate) fn since(&self, start: Option<Instant>) -> Histogram {
         let mut all = Histogram::new();
         let seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
-        let after = |second: &&HonestSecond| start.is_none_or(|start| second.received > start);
+        let after = |second: &&ClientSecond| start.is_none_or(|start| second.received > start);
         for second in seconds.iter().filter(after) {
             all.merge(&second.latencies);
         }
         all
     }
 
-    /// Waits until one whole second after `start` has deliveries with a p99 of at most `bar`; returns
-    /// the time that took, `None` after `timeout`.
+    /// Waits until one whole second after `start` has deliveries with a p99 of at most `bar`;
+    /// returns the time that took, `None` after `timeout`.
     pub(crate) fn recovers(
         &self,
         start: Instant,

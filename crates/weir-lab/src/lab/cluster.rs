@@ -1,0 +1,219 @@
+//! A running lab: its brokers, and stopping them.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::second_listener::SecondListener;
+use crate::broker::{BrokerProcess, Launch};
+use crate::disk;
+use crate::error::LabError;
+use crate::state::{LabPhase, LabState};
+use crate::status::{self, STOP_TIMEOUT};
+
+/// One broker of a running lab.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Broker {
+    /// Node id, starting at 1.
+    pub node_id: i32,
+    /// Process id; 0 while the broker is stopped.
+    pub pid: u32,
+    /// Port for clients.
+    pub port: u16,
+}
+
+/// A running cluster. Unless detached, it is stopped when this value is dropped or the process
+/// ends.
+#[derive(Debug)]
+pub struct Lab {
+    pub(super) launch: Launch,
+    pub(super) state: LabState,
+    pub(super) ready_within: Duration,
+    pub(super) second_listeners: Vec<SecondListener>,
+    pub(super) keep_data: bool,
+    pub(super) was_running: bool,
+    /// Processes in the order of `state.nodes`; `None` while a broker is stopped.
+    pub(super) processes: Vec<Option<BrokerProcess>>,
+    pub(super) brokers: Vec<Broker>,
+    /// `true` if the brokers were stopped by [`Lab::down`].
+    pub(super) is_down: bool,
+}
+
+impl Lab {
+    /// Returns the bootstrap servers for clients, `host:port` of all brokers separated by commas.
+    #[must_use]
+    pub fn bootstrap(&self) -> String {
+        self.state.bootstrap()
+    }
+
+    /// Returns the brokers in the order of their node ids.
+    #[must_use]
+    pub fn brokers(&self) -> &[Broker] {
+        &self.brokers
+    }
+
+    /// Returns the directory of the lab, with configuration, logs and data.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.launch.dir
+    }
+
+    /// Returns the running release of Apache Kafka.
+    #[must_use]
+    pub fn kafka_version(&self) -> &str {
+        &self.state.kafka_version
+    }
+
+    /// Returns `true` if [`Lab::up`] attached to a running lab.
+    #[must_use]
+    pub fn was_running(&self) -> bool {
+        self.was_running
+    }
+
+    /// Returns the number of client connections per broker that its limit of open files allows.
+    #[must_use]
+    pub fn max_clients_hint(&self) -> u64 {
+        let running = self.brokers.iter().filter(|broker| broker.pid != 0);
+        let limits = running.map(|broker| status::clients_max(broker.pid));
+        limits.min().unwrap_or(0)
+    }
+
+    /// Returns `true` if all brokers are running, except those stopped by [`Lab::stop_broker`].
+    pub fn is_running(&mut self) -> bool {
+        let mut processes = self.processes.iter_mut().flatten();
+        processes.all(|process| process.exit_status().is_none())
+    }
+
+    /// Shuts down one broker gracefully and keeps its data. Does nothing if it is stopped.
+    ///
+    /// # Errors
+    /// Fails if the broker does not exist or does not end.
+    pub fn stop_broker(&mut self, node_id: i32) -> Result<(), LabError> {
+        let index = self.index(node_id)?;
+        if let Some(process) = &mut self.processes[index] {
+            status::stop_all([(node_id, process)].into_iter(), STOP_TIMEOUT)?;
+        }
+        self.processes[index] = None;
+        self.update_process(index)
+    }
+
+    /// Shuts down all brokers gracefully and removes their data, unless `keep_data` is set.
+    ///
+    /// # Errors
+    /// Fails if a broker does not end or a file cannot be removed.
+    pub fn down(mut self) -> Result<(), LabError> {
+        self.finish_within(STOP_TIMEOUT)
+    }
+
+    /// Stops a borrowed lab like [`Lab::down`]. The lab cannot be used afterwards.
+    ///
+    /// # Errors
+    /// See [`Lab::down`].
+    pub fn finish(&mut self) -> Result<(), LabError> {
+        self.finish_within(STOP_TIMEOUT)
+    }
+
+    /// Returns `true` if another process stopped this lab by its directory (`weir lab down`).
+    ///
+    /// Waits for a process that is stopping it.
+    #[must_use]
+    pub fn was_stopped_externally(&self) -> bool {
+        let _lock = status::lock_when_free(&self.launch.dir);
+        !self.is_in_state_file()
+    }
+
+    pub(super) fn finish_within(&mut self, timeout: Duration) -> Result<(), LabError> {
+        if self.is_down {
+            return Ok(());
+        }
+        self.is_down = true;
+        self.stop_processes(timeout)?;
+        let _lock = status::lock_when_free(&self.launch.dir);
+        if self.is_in_state_file() {
+            status::clear(&self.launch.dir, &mut self.state, self.keep_data)?;
+        }
+        if self.launch.dir_is_temporary {
+            disk::remove(&self.launch.dir)?;
+        }
+        Ok(())
+    }
+
+    /// Returns `true` if `lab.json` still describes this lab.
+    ///
+    /// Another process may have stopped it and started another lab in the same directory.
+    fn is_in_state_file(&self) -> bool {
+        let state = LabState::load(&self.launch.dir).ok().flatten();
+        state.is_some_and(|state| {
+            state.cluster_id == self.state.cluster_id && state.phase == LabPhase::Running
+        })
+    }
+
+    pub(super) fn stop_processes(&mut self, timeout: Duration) -> Result<(), LabError> {
+        let ids = self.state.nodes.iter().map(|node| node.node_id);
+        let processes = self.processes.iter_mut();
+        let running = ids
+            .zip(processes)
+            .filter_map(|(id, p)| Some((id, p.as_mut()?)));
+        status::stop_all(running, timeout)?;
+        self.processes
+            .iter_mut()
+            .for_each(|process| *process = None);
+        Ok(())
+    }
+
+    pub(super) fn index(&self, node_id: i32) -> Result<usize, LabError> {
+        self.brokers
+            .iter()
+            .position(|broker| broker.node_id == node_id)
+            .ok_or(LabError::NoSuchBroker { node_id })
+    }
+
+    /// Updates the list of brokers and `lab.json` with the process of one broker.
+    pub(super) fn update_process(&mut self, index: usize) -> Result<(), LabError> {
+        let identity = self.processes[index]
+            .as_ref()
+            .map(|process| process.identity);
+        self.brokers[index].pid = identity.map_or(0, |identity| identity.pid);
+        self.state.nodes[index].process = identity;
+        self.state.save(&self.launch.dir)
+    }
+
+    pub(super) fn set_phase(&mut self, phase: LabPhase) -> Result<(), LabError> {
+        self.state.phase = phase;
+        self.state.save(&self.launch.dir)
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if self.state.detached {
+            return;
+        }
+        // A graceful shutdown is only needed if the data is kept.
+        let timeout = if self.keep_data {
+            STOP_TIMEOUT
+        } else {
+            SHORT_STOP_TIMEOUT
+        };
+        if let Err(error) = self.finish_within(timeout) {
+            tracing::error!(%error, "lab not stopped");
+        }
+    }
+}
+
+/// Timeout of the shutdown if no data is kept.
+const SHORT_STOP_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Creates a directory for a lab that is not detached.
+pub(super) fn temporary_dir() -> Result<PathBuf, LabError> {
+    use std::os::unix::fs::DirBuilderExt;
+    let base = std::env::temp_dir();
+    for attempt in 0..1000 {
+        let dir = base.join(format!("weir-lab-{}-{attempt}", std::process::id()));
+        match std::fs::DirBuilder::new().mode(0o700).create(&dir) {
+            Ok(()) => return Ok(dir),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(LabError::Directory { dir, error }),
+        }
+    }
+    Err(LabError::NotALab { dir: base })
+}

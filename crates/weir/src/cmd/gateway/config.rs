@@ -1,0 +1,74 @@
+//! The configuration of the gateway commands: arguments, loading and errors.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use weir_gateway::config::CliOverrides;
+use weir_gateway::{GatewayConfig, GatewayError};
+use weir_mapping::ParseOptions;
+
+use crate::exit::{Exit, Failure};
+
+/// Configuration files of the gateway.
+#[derive(Debug, Args)]
+pub(super) struct GatewayConfigArgs {
+    /// Configuration file of the connector (adapters.xml)
+    #[arg(long, value_name = "FILE", required_unless_present = "config")]
+    pub(super) adapters: Option<PathBuf>,
+    /// Configuration file of the gateway (gateway.toml, see docs/configuration.md)
+    ///
+    /// Contains listeners, limits and connections.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Configuration file of a Lightstreamer server, for its diff settings
+    ///
+    /// The settings apply unless --config sets them. `weir gateway check` lists the elements that
+    /// are not read.
+    #[arg(long, value_name = "FILE")]
+    lightstreamer_conf: Option<PathBuf>,
+    /// Reject parameters unknown to connector 1.5.2 instead of warning
+    #[arg(long)]
+    pub(super) strict: bool,
+}
+
+/// Loads the configuration and returns errors as failures of the command.
+pub(super) fn load(
+    files: &GatewayConfigArgs,
+    overrides: &CliOverrides,
+) -> Result<GatewayConfig, Failure> {
+    read(files, overrides).map_err(failure)
+}
+
+/// Loads the configuration.
+pub(super) fn read(
+    files: &GatewayConfigArgs,
+    overrides: &CliOverrides,
+) -> Result<GatewayConfig, GatewayError> {
+    let options = ParseOptions {
+        strict: files.strict,
+    };
+    let overrides = CliOverrides {
+        lightstreamer_conf: files.lightstreamer_conf.clone(),
+        ..overrides.clone()
+    };
+    GatewayConfig::load(
+        files.adapters.as_deref(),
+        files.config.as_deref(),
+        &overrides,
+        options,
+    )
+}
+
+/// Returns the failure for an error of the gateway.
+pub(super) fn failure(error: GatewayError) -> Failure {
+    Failure::new(exit(&error), error)
+}
+
+/// Returns the exit code for an error of the gateway.
+pub(super) fn exit(error: &GatewayError) -> Exit {
+    if error.is_config_error() {
+        Exit::Usage
+    } else {
+        Exit::Instrument
+    }
+}
