@@ -67,7 +67,7 @@ pub struct Relay {
 struct RelaySocket {
     socket: TcpStream,
     readable: bool,
-    hung_up: bool,
+    peer_closed: bool,
     ended: bool,
     waiting: Vec<u8>,
 }
@@ -134,7 +134,7 @@ impl Relay {
                 if let Some(pair) = self.pairs.get_mut(index) {
                     let side = &mut pair[token.0 % 2];
                     side.readable |= event.is_readable() || event.is_read_closed();
-                    side.hung_up |= event.is_read_closed();
+                    side.peer_closed |= event.is_read_closed();
                     due.push(index);
                 }
             }
@@ -196,7 +196,7 @@ impl RelaySocket {
         Ok(Self {
             socket,
             readable: false,
-            hung_up: false,
+            peer_closed: false,
             ended: false,
             waiting: Vec::new(),
         })
@@ -246,7 +246,7 @@ fn copy(
         };
         from.ended = read == 0;
         // A short read has emptied the socket, unless the peer closed the connection.
-        from.readable = read == buffer.len() || (from.hung_up && read > 0);
+        from.readable = read == buffer.len() || (from.peer_closed && read > 0);
         count.fetch_add(read as u64, Ordering::Relaxed);
         let written = to.write(&buffer[..read])?;
         to.waiting.extend_from_slice(&buffer[written..read]);
