@@ -1,4 +1,4 @@
-//! librdkafka through the proxy: produce, consume, groups, transactions, administration.
+//! librdkafka through the proxy: producing, consuming, groups, transactions, administration.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use rdkafka::producer::{BaseProducer, Producer};
 use super::support::*;
 
 #[test]
-fn records_pass_with_every_codec_and_kind_of_acknowledgement() {
+fn records_pass_with_every_codec_and_acks() {
     let proxy = proxy("");
     let bootstrap = proxy.bootstrap();
     let topic = topic(&bootstrap, "codecs", 2, 1);
@@ -41,31 +41,38 @@ fn records_pass_with_every_codec_and_kind_of_acknowledgement() {
         all,
         "through the proxy"
     );
-    assert_eq!(consume(&broker(), &topic, all.len()), all, "at the broker");
+    assert_eq!(
+        consume(&broker(), &topic, all.len()),
+        all,
+        "from the broker"
+    );
     assert_eq!(proxy.metric("weir_proxy_client_errors_total"), 0);
     assert_eq!(proxy.metric("weir_proxy_broker_errors_total"), 0);
-    assert!(proxy.metric("weir_proxy_answers_rewritten_total") > 0);
+    assert!(proxy.metric("weir_proxy_responses_rewritten_total") > 0);
 }
 
 #[test]
-fn clients_are_told_of_no_other_address_than_the_proxys() {
+fn clients_see_only_proxy_addresses() {
     let proxy = proxy("");
     let client: BaseConsumer = settings(&proxy.bootstrap())
         .create()
-        .expect("settings work");
+        .expect("valid configuration");
     let metadata = client
         .fetch_metadata(None, TEST_TIMEOUT)
-        .expect("an answer");
-    let places: BTreeSet<_> = proxy
+        .expect("a response");
+    let advertised: BTreeSet<_> = proxy
         .get()
         .brokers("default")
         .into_iter()
-        .map(|row| row.place)
+        .map(|row| row.advertised)
         .collect();
     assert!(!metadata.brokers().is_empty());
     for broker in metadata.brokers() {
-        let told = format!("{}:{}", broker.host(), broker.port());
-        assert!(places.contains(&told), "{told} is not of the proxy");
+        let seen = format!("{}:{}", broker.host(), broker.port());
+        assert!(
+            advertised.contains(&seen),
+            "{seen} is not an address of the proxy"
+        );
     }
     let rows: serde_json::Value = {
         let page = proxy.page("/connections");
@@ -82,7 +89,7 @@ fn clients_are_told_of_no_other_address_than_the_proxys() {
 }
 
 #[test]
-fn a_group_shares_partitions_and_shares_them_anew() {
+fn group_assigns_partitions_and_rebalances() {
     let proxy = proxy("");
     let bootstrap = proxy.bootstrap();
     let topic = topic(&bootstrap, "group", 4, 1);
@@ -93,12 +100,12 @@ fn a_group_shares_partitions_and_shares_them_anew() {
             .set("group.id", &group)
             .set("auto.offset.reset", "earliest")
             .set("session.timeout.ms", "6000");
-        let consumer: BaseConsumer = settings.create().expect("settings work");
+        let consumer: BaseConsumer = settings.create().expect("valid configuration");
         consumer.subscribe(&[&topic]).expect("subscribes");
         consumer
     };
     let partitions = |consumer: &BaseConsumer| {
-        // Polling is what takes part in the group.
+        // Polling joins the group.
         let _ = consumer.poll(Duration::from_millis(20));
         consumer.assignment().map_or(0, |list| list.count())
     };
@@ -119,7 +126,7 @@ fn transactions_commit_and_abort() {
     let topic = topic(&bootstrap, "transactions", 1, 1);
     let mut settings = settings(&bootstrap);
     settings.set("transactional.id", unique("t"));
-    let producer: BaseProducer = settings.create().expect("settings work");
+    let producer: BaseProducer = settings.create().expect("valid configuration");
     producer
         .init_transactions(TEST_TIMEOUT)
         .expect("initialised");
