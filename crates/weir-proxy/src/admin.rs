@@ -65,9 +65,10 @@ fn connections(clusters: &[VirtualCluster], loops: &[MailboxSender<LoopEvent>]) 
         .iter()
         .map(|cluster| {
             let brokers = cluster.broker_registry.infos();
-            let brokers = brokers.into_iter().map(
-                |row| json!({ "node_id": row.id, "upstream": row.upstream, "place": row.advertised }),
-            );
+            let brokers = brokers.into_iter().map(|row| {
+                let (id, upstream, advertised) = (row.id, row.upstream, row.advertised);
+                json!({ "node_id": id, "upstream": upstream, "place": advertised })
+            });
             json!({
                 "name": cluster.name,
                 "listen": cluster.listen.to_string(),

@@ -8,7 +8,7 @@ use weir_net::tls::TlsError;
 /// An error at startup. A running proxy reports errors in metrics, health pages and the log.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
-    /// A configuration file cannot be read.
+    /// A configuration file that cannot be read.
     #[error("cannot read {path}: {error}")]
     Read {
         /// Path of the file.
@@ -16,7 +16,7 @@ pub enum ProxyError {
         /// Error from the operating system.
         error: std::io::Error,
     },
-    /// The configuration is invalid.
+    /// An invalid configuration.
     #[error("{file}: {reason}")]
     Config {
         /// Path of the file, or the command-line option.
@@ -24,7 +24,7 @@ pub enum ProxyError {
         /// Key, value and remedy.
         reason: String,
     },
-    /// The proxy cannot listen on an address.
+    /// An address that cannot be bound.
     #[error("cannot listen on {address} ({key}): {error}")]
     Listen {
         /// Address.
@@ -34,7 +34,7 @@ pub enum ProxyError {
         /// Error from the operating system.
         error: std::io::Error,
     },
-    /// Certificates or keys cannot be used.
+    /// Unusable certificates or keys.
     #[error("{file}: {key}: {error}")]
     Tls {
         /// Path of the configuration file.
@@ -44,7 +44,7 @@ pub enum ProxyError {
         /// Cause.
         error: TlsError,
     },
-    /// The operating system refused a thread or a file descriptor.
+    /// A thread or a file descriptor that the operating system refused.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),
 }

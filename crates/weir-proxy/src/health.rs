@@ -41,8 +41,8 @@ impl ClusterHealth {
             return None;
         }
         let rows = self.brokers();
-        let silent = rows.iter().rev().find_map(|row| row.describe());
-        silent.or_else(|| Some("not probed yet".to_owned()))
+        let unresponsive = rows.iter().rev().find_map(|row| row.describe());
+        unresponsive.or_else(|| Some("not probed yet".to_owned()))
     }
 
     /// Returns the state of every broker.
@@ -60,10 +60,10 @@ impl ClusterHealth {
     /// Returns the brokers that have not responded for at least `time`.
     pub(crate) fn unresponsive_for(&self, time: Duration, now: Instant) -> Vec<HostPort> {
         let rows = self.brokers();
-        let silent = rows
+        let unresponsive = rows
             .iter()
             .filter(|row| row.error.is_some() && now.duration_since(row.since) >= time);
-        silent.map(|row| row.broker.clone()).collect()
+        unresponsive.map(|row| row.broker.clone()).collect()
     }
 
     /// Removes brokers that are not in `brokers`.
@@ -97,16 +97,24 @@ impl ClusterHealth {
             });
             return;
         };
-        let silent_s = now.duration_since(row.since).as_secs();
+        let unresponsive_s = now.duration_since(row.since).as_secs();
         match (&row.error, &error) {
-            (Some(_), None) => tracing::info!(cluster, %broker, silent_s, "broker responds again"),
+            (Some(_), None) => {
+                tracing::info!(cluster, %broker, unresponsive_s, "broker responds again")
+            }
             (None, Some(error)) => {
                 row.logged = now;
                 tracing::warn!(cluster, %broker, error, "broker does not respond");
             }
             (Some(_), Some(error)) if now.duration_since(row.logged) >= LOG_REPEAT_INTERVAL => {
                 row.logged = now;
-                tracing::warn!(cluster, %broker, error, silent_s, "broker still does not respond");
+                tracing::warn!(
+                    cluster,
+                    %broker,
+                    error,
+                    unresponsive_s,
+                    "broker still does not respond"
+                );
             }
             _ => {}
         }

@@ -216,11 +216,11 @@ impl Proxy {
 
     /// Returns the clusters that do not respond, with the reason.
     pub fn troubles(&self) -> impl Iterator<Item = (&str, Option<String>)> {
-        let silent = self
+        let unresponsive = self
             .clusters
             .iter()
             .filter(|one| !one.health.is_responding());
-        silent.map(|cluster| (cluster.name.as_str(), cluster.health.error()))
+        unresponsive.map(|cluster| (cluster.name.as_str(), cluster.health.error()))
     }
 
     /// Stops accepting connections, waits for in-flight requests and stops the threads.
@@ -284,8 +284,8 @@ fn start_loops(
     let mut started = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let epoch = Instant::now();
     for number in 0..config.event_loops {
-        let parts = clusters.iter().zip(&config.clusters).zip(&supported);
-        let parts = parts.map(|((cluster, config), supported)| LoopCluster {
+        let loop_clusters = clusters.iter().zip(&config.clusters).zip(&supported);
+        let loop_clusters = loop_clusters.map(|((cluster, config), supported)| LoopCluster {
             name: cluster.name.clone(),
             supported: Arc::clone(supported),
             filters: Arc::clone(&config.filters),
@@ -302,7 +302,7 @@ fn start_loops(
         let options = LoopOptions {
             heartbeat: Arc::clone(&heartbeat),
             epoch,
-            clusters: parts.collect(),
+            clusters: loop_clusters.collect(),
             limits: limits.clone(),
             splice: config.splice,
             admission: Arc::clone(&admission),

@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Tells background threads to stop.
+/// A stop signal for background threads.
 #[derive(Debug, Default)]
 pub(crate) struct StopSignal {
     stopped: Mutex<bool>,

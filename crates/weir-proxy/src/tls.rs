@@ -103,7 +103,11 @@ impl TlsReloads {
             }
             Err(error) => {
                 self.failed.fetch_add(1, Ordering::Relaxed);
-                tracing::error!(%table, %error, "certificate reload failed, kept current certificate");
+                tracing::error!(
+                    %table,
+                    %error,
+                    "certificate reload failed, kept current certificate"
+                );
             }
         }
     }

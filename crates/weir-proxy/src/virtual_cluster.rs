@@ -25,9 +25,9 @@ impl VirtualCluster {
         let error = error.map_or_else(String::new, |error| format!(": {error}"));
         let mut text = format!("cluster {name}: {word}{error}\n");
         for row in self.health.rows() {
-            if let Some(silent) = row.describe() {
+            if let Some(unresponsive) = row.describe() {
                 text.push_str(&format!(
-                    "cluster {name}: broker does not respond: {silent}\n"
+                    "cluster {name}: broker does not respond: {unresponsive}\n"
                 ));
             }
         }

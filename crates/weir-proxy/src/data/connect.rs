@@ -20,16 +20,18 @@ use crate::resolve::ResolveRequest;
 impl LoopState {
     /// Starts connecting a pair to a broker.
     pub(super) fn connect(&mut self, pair: &mut ConnectionPair) -> Result<(), PairCloseReason> {
-        let parts = &self.clusters[pair.cluster];
+        let cluster = &self.clusters[pair.cluster];
         let wanted: Vec<HostPort> = match pair.target {
-            ListenerTarget::Broker(id) => parts.broker_registry.upstream(id).into_iter().collect(),
+            ListenerTarget::Broker(id) => {
+                cluster.broker_registry.upstream(id).into_iter().collect()
+            }
             ListenerTarget::Bootstrap => {
-                let first = self.next_broker % parts.upstream.len().max(1);
-                let (late, early) = parts.upstream.split_at(first);
-                let known = parts.broker_registry.upstreams();
+                let first = self.next_broker % cluster.upstream.len().max(1);
+                let (late, early) = cluster.upstream.split_at(first);
+                let known = cluster.broker_registry.upstreams();
                 let all = early.iter().chain(late).cloned().chain(known);
                 let mut all: Vec<_> = all.collect();
-                all.sort_by_key(|broker| parts.health.is_unresponsive(broker));
+                all.sort_by_key(|broker| cluster.health.is_unresponsive(broker));
                 all
             }
         };

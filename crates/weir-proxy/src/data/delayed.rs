@@ -7,11 +7,11 @@ use crate::wire::Unfinished;
 /// The reason why a frame waits. Later frames of its direction wait behind it.
 #[derive(Debug)]
 pub(super) enum DelayAction {
-    /// The frame is forwarded at this time, in milliseconds.
+    /// A delay until this time, in milliseconds.
     Until(u64, Vec<u8>),
-    /// Filter work is left, and memory is not granted yet.
+    /// Filter work that waits for memory.
     Unfinished(Unfinished),
-    /// The frame is with the filter threads; its size in bytes.
+    /// Filter work in the filter threads, with the size of the frame in bytes.
     Working(
         usize,
         #[expect(dead_code, reason = "dropping it cancels the task")] Cancel,

@@ -382,9 +382,9 @@ impl EventLoop {
                     Err(reason) => self.close(index, &reason),
                 }
             }
-            LoopEvent::List(most, reply) => {
+            LoopEvent::List(max, reply) => {
                 let now_ms = self.state.now_ms;
-                let rows = self.pairs.iter().take(most).map(|(_, pair)| {
+                let rows = self.pairs.iter().take(max).map(|(_, pair)| {
                     let cluster = &self.state.clusters[pair.cluster].name;
                     pair.info(cluster, now_ms)
                 });
@@ -480,7 +480,7 @@ impl LoopState {
     fn check(&mut self, pair: &mut ConnectionPair) -> Result<(), PairCloseReason> {
         let now_ms = self.now_ms;
         if pair.ends_ms.is_some_and(|at_ms| now_ms >= at_ms) {
-            return Err(PairCloseReason::Gone);
+            return Err(PairCloseReason::Closed);
         }
         let delayed_ms = self.check_delayed(pair)?;
         let mut next_ms = pair.ends_ms.unwrap_or(u64::MAX).min(delayed_ms);
@@ -525,12 +525,20 @@ impl LoopState {
         let (client, cluster) = (pair.peer, &self.clusters[pair.cluster].name);
         let counters = &mut self.counters;
         match reason {
-            PairCloseReason::Gone | PairCloseReason::Drained => {
+            PairCloseReason::Closed | PairCloseReason::Drained => {
                 limited!(debug, "connection closed", %client, "connection closed")
             }
             PairCloseReason::Timeout(what) => {
                 counters.timeouts += 1;
-                limited!(debug, "connection timed out", %client, cluster, reason = what, "connection closed");
+                let reason = *what;
+                limited!(
+                    debug,
+                    "connection timed out",
+                    %client,
+                    cluster,
+                    reason,
+                    "connection closed"
+                );
             }
             PairCloseReason::Stream(error) => {
                 match error {
@@ -561,12 +569,24 @@ impl LoopState {
             PairCloseReason::BrokerUnresponsive => {
                 counters.silent_broker += 1;
                 let broker = pair.broker;
-                tracing::debug!(%client, cluster, ?broker, "broker does not respond, connection closed");
+                tracing::debug!(
+                    %client,
+                    cluster,
+                    ?broker,
+                    "broker not responding, connection closed"
+                );
             }
             PairCloseReason::Client(error) | PairCloseReason::Broker(error) => {
                 let is_tls = error.kind() == io::ErrorKind::InvalidData;
                 counters.tls_failures += u64::from(is_tls);
-                limited!(debug, "connection failed", %client, cluster, ?reason, "connection closed");
+                limited!(
+                    debug,
+                    "connection failed",
+                    %client,
+                    cluster,
+                    ?reason,
+                    "connection closed"
+                );
             }
         }
     }

@@ -29,21 +29,22 @@ pub(crate) struct PairId {
 /// Events that other threads post to an event loop.
 #[derive(Debug)]
 pub(crate) enum LoopEvent {
-    /// Accept connections for a target of a cluster at this socket.
+    /// A new listening socket for a target of a cluster.
     Listen(usize, ListenerTarget, TcpListener),
-    /// Close the listener for a target of a cluster.
+    /// The end of a listener for a target of a cluster.
     Unlisten(usize, ListenerTarget),
     /// Candidate addresses for a pair's broker; none if the name cannot be resolved.
     Resolved(PairId, Vec<Candidate>),
-    /// The filter work on a frame is done.
+    /// A frame whose filter work is done.
     Filtered(Box<Finished>),
-    /// A broker of a cluster has not responded to probes for the response timeout.
+    /// A broker of a cluster that has not responded to probes for the response timeout.
     Unresponsive(usize, HostPort),
-    /// List the connections, at most this many.
+    /// A request for a list of at most this many connections.
     List(usize, crossbeam_channel::Sender<Vec<ConnectionInfo>>),
-    /// Close the listeners, and each connection as soon as its in-flight requests are complete.
+    /// A request to close the listeners, and each connection as soon as its in-flight requests are
+    /// complete.
     Drain,
-    /// Stop.
+    /// A request to stop.
     Stop,
 }
 

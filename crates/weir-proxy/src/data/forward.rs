@@ -158,17 +158,17 @@ impl LoopState {
             return Ok(());
         }
         let before = pair.counted;
-        let parts = &self.clusters[pair.cluster];
+        let cluster = &self.clusters[pair.cluster];
         let mut delayed = None;
         let mut context = RequestContext {
-            supported: &parts.supported,
+            supported: &cluster.supported,
             limits: self.frames,
             in_flight: &mut pair.in_flight,
             software: &mut pair.software,
             requests: &mut pair.counted,
             requests_until: self.requests_until,
             filtering: FilterStage {
-                filters: &parts.filters,
+                filters: &cluster.filters,
                 buffers: &mut self.filter_buffers,
                 delayed: &mut delayed,
             },
@@ -267,17 +267,17 @@ impl LoopState {
         if input.is_empty() {
             return Ok(());
         }
-        let parts = &mut self.clusters[pair.cluster];
+        let cluster = &mut self.clusters[pair.cluster];
         let mut delayed = None;
         let mut context = ResponseContext {
-            supported: &parts.supported,
+            supported: &cluster.supported,
             limits: self.frames,
             in_flight: &mut pair.in_flight,
-            mapper: &mut parts.addresses,
+            mapper: &mut cluster.addresses,
             responses: &mut self.counters.responses,
             rewritten: &mut self.counters.rewritten,
             filtering: FilterStage {
-                filters: &parts.filters,
+                filters: &cluster.filters,
                 buffers: &mut self.filter_buffers,
                 delayed: &mut delayed,
             },
@@ -354,7 +354,7 @@ impl LoopState {
             match pair.up.open() {
                 // Forwarded bytes arrive before the close.
                 Some(up) => up.finish(),
-                None => return Err(PairCloseReason::Gone),
+                None => return Err(PairCloseReason::Closed),
             }
             one_ended = true;
         }
@@ -364,7 +364,7 @@ impl LoopState {
             one_ended = true;
         }
         if pair.down.ended && up_ended {
-            return Err(PairCloseReason::Gone);
+            return Err(PairCloseReason::Closed);
         }
         if one_ended && pair.ends_ms.is_none() {
             let ends_ms = self.now_ms + CLOSING_MS;

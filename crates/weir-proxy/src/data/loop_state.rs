@@ -41,21 +41,21 @@ pub(crate) struct LoopCluster {
 /// The reason for closing a pair.
 #[derive(Debug)]
 pub(super) enum PairCloseReason {
-    /// One side closed, and the close was forwarded to the other.
-    Gone,
-    /// The proxy shuts down and no request was in flight.
+    /// A close by one side, forwarded to the other.
+    Closed,
+    /// Shutdown of the proxy without in-flight requests.
     Drained,
     /// No traffic or no progress for too long.
     Timeout(&'static str),
     /// Invalid bytes from either side.
     Stream(StreamError),
-    /// No broker could be reached.
+    /// No reachable broker.
     NoBroker(String),
-    /// The broker has responded neither to the client nor to the health probe.
+    /// A broker that responds neither to the client nor to the health probe.
     BrokerUnresponsive,
-    /// The client's socket or TLS failed.
+    /// A failure of the client's socket or TLS.
     Client(io::Error),
-    /// The broker's socket or TLS failed.
+    /// A failure of the broker's socket or TLS.
     Broker(io::Error),
 }
 

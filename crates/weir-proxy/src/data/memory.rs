@@ -161,10 +161,10 @@ mod tests {
                     claims.push((id, memory.claim(value)));
                     queue.push_back((id, value.min(100)));
                 } else if !claims.is_empty() {
-                    let (gone, claim) = claims.remove(value % claims.len());
+                    let (dropped, claim) = claims.remove(value % claims.len());
                     drop(claim);
-                    granted.retain(|(id, _)| *id != gone);
-                    queue.retain(|(id, _)| *id != gone);
+                    granted.retain(|(id, _)| *id != dropped);
+                    queue.retain(|(id, _)| *id != dropped);
                 }
                 while let Some(first) = queue.front().copied() {
                     let used: usize = granted.iter().map(|(_, bytes)| *bytes).sum();

@@ -62,13 +62,13 @@ impl Endpoint {
 /// The state of the broker connection.
 #[derive(Debug)]
 pub(super) enum Upstream {
-    /// The client has sent no request yet.
+    /// No broker connection, because the client has sent no request yet.
     None,
-    /// Resolving host names; deadline in milliseconds.
+    /// Resolution of host names, with its deadline in milliseconds.
     Resolving(u64),
-    /// Connecting to an address; further candidates; deadline in milliseconds.
+    /// A connection attempt, with further candidates and its deadline in milliseconds.
     Connecting(Box<Endpoint>, Vec<Candidate>, u64),
-    /// Connected; deadline of the TLS handshake in milliseconds.
+    /// An open connection, with the deadline of the TLS handshake in milliseconds.
     Open(Box<Endpoint>, u64),
 }
 

@@ -14,13 +14,13 @@ use super::{Filter, RecordRejection};
 /// The result of filtering a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BatchOutcome {
-    /// Unchanged.
+    /// An unchanged batch.
     Untouched,
-    /// Changed in place.
+    /// A batch changed in place.
     Edited,
-    /// Rebuilt and appended to `out`.
+    /// A rebuilt batch, appended to `out`.
     Rebuilt,
-    /// Not done: it is too expensive now.
+    /// A batch that is too expensive now.
     Deferred,
 }
 
@@ -29,11 +29,11 @@ pub(super) enum BatchOutcome {
 pub(super) enum BatchRejection {
     /// Message format 0 or 1, which filters cannot decode.
     OldFormat,
-    /// Larger than the limits.
+    /// A batch beyond the limits.
     TooLarge(String),
-    /// The checksum is wrong.
+    /// A wrong checksum.
     Corrupt,
-    /// The checksum matches, but the content is not a valid batch.
+    /// Invalid content with a correct checksum.
     Invalid(String),
     /// Records rejected by filters, by their index; at most [`REJECTED_LISTED_MAX`].
     Records(Vec<(i32, String)>),

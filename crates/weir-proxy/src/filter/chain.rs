@@ -23,8 +23,8 @@ impl FilterChain {
     ///
     /// # Errors
     /// [`FilterError`] with filter, key, value and remedy.
-    pub fn new(settings: &[FilterConfig]) -> Result<Self, FilterError> {
-        let all = settings.iter().map(FilterConfig::build);
+    pub fn new(configs: &[FilterConfig]) -> Result<Self, FilterError> {
+        let all = configs.iter().map(FilterConfig::build);
         Ok(Self {
             all: all.collect::<Result<_, _>>()?,
         })

@@ -12,19 +12,19 @@ use super::{
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum FilterConfig {
-    /// Converts values to lower case.
+    /// Conversion of values to lower case.
     LowerCase(lower_case::LowerCaseConfig),
-    /// Converts values to upper case.
+    /// Conversion of values to upper case.
     UpperCase(upper_case::UpperCaseConfig),
-    /// Sets a header to a fixed value.
+    /// A header with a fixed value.
     SetHeader(set_header::SetHeaderConfig),
-    /// Removes headers by name.
+    /// Removal of headers by name.
     RemoveHeader(remove_header::RemoveHeaderConfig),
-    /// Replaces members of JSON values.
+    /// Replacement of members of JSON values.
     Mask(mask::MaskConfig),
-    /// Rejects records that do not meet the requirements.
+    /// Requirements on records.
     Require(require::RequireConfig),
-    /// Delays frames.
+    /// A delay of frames.
     Delay(delay::DelayConfig),
 }
 

@@ -66,9 +66,9 @@ struct FilterCosts {
 /// The progress of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetStep {
-    /// All work is done.
+    /// Completed work.
     Done,
-    /// The allowed work is done, more is left.
+    /// Work interrupted by the meter.
     Paused,
 }
 
@@ -267,9 +267,9 @@ impl FilterBudget {
         }
         let bytes = spent.bytes.max(self.edits.bytes());
         if bytes >= limits.frame_bytes {
-            let most = limits.frame_bytes;
+            let bytes_max = limits.frame_bytes;
             let text =
-                format!("a request decompresses to more than {most} bytes: send smaller ones");
+                format!("a request decompresses to more than {bytes_max} bytes: send smaller ones");
             return Err(BatchRejection::TooLarge(text));
         }
         match spent.cpu < limits.frame_cpu {

@@ -9,7 +9,7 @@ pub enum StreamError {
     /// Invalid bytes from the client.
     #[error("client: {0}")]
     Client(WireError),
-    /// The client uses an unsupported API or version. Brokers close the connection, too.
+    /// An unsupported API or version. Brokers close the connection, too.
     #[error("client: {name} (API key {key}) version {version} is not supported")]
     NotSupported {
         /// API key.
@@ -19,13 +19,13 @@ pub enum StreamError {
         /// Requested version.
         version: i16,
     },
-    /// The request header is longer than any valid header.
+    /// A request header that is longer than any valid header.
     #[error("client: {0} bytes of request header, at most {HEADER_BYTES_MAX} are accepted")]
     HeaderTooLong(usize),
     /// Invalid bytes from the broker.
     #[error("broker: {0}")]
     Broker(WireError),
-    /// The correlation id is not that of the next response.
+    /// A response with another correlation id than the next one expected.
     #[error("broker: response has correlation id {got}, expected {expected}; connection closed")]
     Unexpected {
         /// Correlation id of the response.

@@ -73,9 +73,9 @@ pub(super) enum FilteredFrame {
 
 /// The result of filtering a whole frame.
 pub(super) enum Filtered<T> {
-    /// The work is done.
+    /// The result of completed work.
     Done(T),
-    /// Work is left.
+    /// The remaining work.
     Deferred(Box<FilterBudget>),
 }
 

@@ -48,25 +48,25 @@ pub struct RequestStream {
 /// The action for the following bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum BodyAction {
-    /// A request begins.
+    /// The start of a request.
     #[default]
     None,
-    /// Forward this many bytes.
+    /// Number of bytes to forward.
     Forward(usize),
-    /// Drop this many bytes.
+    /// Number of bytes to drop.
     Skip(usize),
 }
 
 /// The action for a request.
 #[derive(Debug)]
 enum RequestAction {
-    /// Forward the request; its buffered part may have been edited.
+    /// The request itself to forward; its buffered part may have been edited.
     Forward,
-    /// Forward this frame instead.
+    /// Another frame to forward instead.
     Replace(Vec<u8>),
-    /// Forward nothing.
+    /// No output.
     Drop,
-    /// Forward nothing until the filter threads have done this work.
+    /// No output until the filter threads have done this work.
     Deferred(Box<FilterBudget>, ProduceHeader),
 }
 

@@ -56,11 +56,11 @@ pub struct ResponseStream {
 /// The action for a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ResponseAction {
-    /// Forward; total bytes.
+    /// Total bytes of a response to forward.
     Forward(usize),
-    /// Wait for this many bytes.
+    /// Number of bytes needed first.
     Incomplete(usize),
-    /// Process the whole response; total bytes.
+    /// Total bytes of a complete response to process.
     Process(usize),
 }
 

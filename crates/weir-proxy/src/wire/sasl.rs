@@ -13,18 +13,18 @@ pub(super) enum SaslState {
     #[default]
     None,
     /// The only token of PLAIN. Its first byte may look like that of a request.
-    One,
+    SingleToken,
     /// A token, or the first request after the last token. The API key of a request begins with a
     /// zero byte, and no token of SCRAM, Kerberos or OAUTHBEARER does.
-    More,
+    TokenOrRequest,
 }
 
 impl SaslState {
     /// Returns the state after a SaslHandshake v0 frame.
     pub(super) fn after(handshake: &[u8]) -> Result<Self, WireError> {
         Ok(match headers::mechanism(handshake)? {
-            b"PLAIN" => Self::One,
-            _ => Self::More,
+            b"PLAIN" => Self::SingleToken,
+            _ => Self::TokenOrRequest,
         })
     }
 
@@ -42,7 +42,7 @@ impl SaslState {
             return Ok(HeaderPeek::Incomplete(SIZE_BYTES));
         };
         let is_token = match (*self, frame.get(SIZE_BYTES)) {
-            (Self::One, _) => {
+            (Self::SingleToken, _) => {
                 *self = Self::None;
                 true
             }

@@ -23,8 +23,8 @@ fn records_pass_with_every_codec_and_acks() {
         ("none", "0"),
     ] {
         let values = numbered(&format!("{codec}-{acks}"), 200);
-        let mut settings = settings(&bootstrap);
-        settings
+        let mut client_config = client_config(&bootstrap);
+        client_config
             .set("compression.codec", codec)
             .set("acks", acks)
             .set("linger.ms", "5")
@@ -32,7 +32,7 @@ fn records_pass_with_every_codec_and_acks() {
                 "enable.idempotence",
                 if acks == "all" { "true" } else { "false" },
             );
-        produce(&settings, &topic, &values);
+        produce(&client_config, &topic, &values);
         all.extend(values);
     }
     all.sort_unstable();
@@ -54,7 +54,7 @@ fn records_pass_with_every_codec_and_acks() {
 #[test]
 fn clients_see_only_proxy_addresses() {
     let proxy = proxy("");
-    let client: BaseConsumer = settings(&proxy.bootstrap())
+    let client: BaseConsumer = client_config(&proxy.bootstrap())
         .create()
         .expect("valid configuration");
     let metadata = client
@@ -95,12 +95,12 @@ fn group_assigns_partitions_and_rebalances() {
     let topic = topic(&bootstrap, "group", 4, 1);
     let group = unique("sharing");
     let member = || -> BaseConsumer {
-        let mut settings = settings(&bootstrap);
-        settings
+        let mut client_config = client_config(&bootstrap);
+        client_config
             .set("group.id", &group)
             .set("auto.offset.reset", "earliest")
             .set("session.timeout.ms", "6000");
-        let consumer: BaseConsumer = settings.create().expect("valid configuration");
+        let consumer: BaseConsumer = client_config.create().expect("valid configuration");
         consumer.subscribe(&[&topic]).expect("subscribes");
         consumer
     };
@@ -124,14 +124,14 @@ fn transactions_commit_and_abort() {
     let proxy = proxy("");
     let bootstrap = proxy.bootstrap();
     let topic = topic(&bootstrap, "transactions", 1, 1);
-    let mut settings = settings(&bootstrap);
-    settings.set("transactional.id", unique("t"));
-    let producer: BaseProducer = settings.create().expect("valid configuration");
+    let mut client_config = client_config(&bootstrap);
+    client_config.set("transactional.id", unique("t"));
+    let producer: BaseProducer = client_config.create().expect("valid configuration");
     producer
         .init_transactions(TEST_TIMEOUT)
         .expect("initialised");
-    let kept = numbered("kept", 50);
-    for (commit, values) in [(false, numbered("dropped", 50)), (true, kept.clone())] {
+    let committed = numbered("committed", 50);
+    for (commit, values) in [(false, numbered("dropped", 50)), (true, committed.clone())] {
         producer.begin_transaction().expect("begins");
         send_all(&producer, &topic, &values);
         producer.flush(TEST_TIMEOUT).expect("stored");
@@ -140,5 +140,5 @@ fn transactions_commit_and_abort() {
             false => producer.abort_transaction(TEST_TIMEOUT).expect("aborts"),
         }
     }
-    assert_eq!(consume(&bootstrap, &topic, kept.len()), kept);
+    assert_eq!(consume(&bootstrap, &topic, committed.len()), committed);
 }

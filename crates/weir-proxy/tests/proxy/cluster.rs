@@ -121,7 +121,7 @@ fn move_to(proxy: &TestProxy, topic: &str, replicas: impl Fn(i32) -> [i32; 2]) {
     let mut results = results.flat_map(|topic| &topic.partition_result);
     let fine = results.all(|one| [0, ELECTION_NOT_NEEDED].contains(&one.error_code));
     assert!(response.error_code == 0 && fine, "{response:?}");
-    let client: BaseConsumer = settings(&proxy.bootstrap())
+    let client: BaseConsumer = client_config(&proxy.bootstrap())
         .create()
         .expect("valid configuration");
     await_that("the leaders", || {
@@ -138,13 +138,13 @@ fn move_to(proxy: &TestProxy, topic: &str, replicas: impl Fn(i32) -> [i32; 2]) {
 /// time: with more, librdkafka stores some records twice when a leader changes, also without a
 /// proxy.
 fn write(bootstrap: &str, topic: &str, stop: &AtomicBool) -> u64 {
-    let mut settings = settings(bootstrap);
-    settings
+    let mut client_config = client_config(bootstrap);
+    client_config
         .set("enable.idempotence", "true")
         .set("max.in.flight", "1")
         .set("linger.ms", "2")
         .set("delivery.timeout.ms", "120000");
-    let producer: BaseProducer = settings.create().expect("valid configuration");
+    let producer: BaseProducer = client_config.create().expect("valid configuration");
     let mut sent = 0_u64;
     while !stop.load(Ordering::Relaxed) {
         let payload = sent.to_string();
@@ -165,11 +165,11 @@ fn write(bootstrap: &str, topic: &str, stop: &AtomicBool) -> u64 {
 
 /// Reads numbers until `stop` is set and no more records arrive.
 fn collect(bootstrap: &str, topic: &str, stop: &AtomicBool) -> Vec<(u64, i32, i64)> {
-    let mut settings = settings(bootstrap);
-    settings
+    let mut client_config = client_config(bootstrap);
+    client_config
         .set("group.id", "none")
         .set("enable.auto.commit", "false");
-    let consumer: BaseConsumer = settings.create().expect("valid configuration");
+    let consumer: BaseConsumer = client_config.create().expect("valid configuration");
     let mut all = TopicPartitionList::new();
     for partition in 0..PARTITIONS {
         all.add_partition_offset(topic, partition, Offset::Beginning)

@@ -108,7 +108,7 @@ fn slow_client_uses_little_memory() {
     let topic = topic(&broker(), "slow", 1, 1);
     let value = |number: usize| (number % 10).to_string().repeat(500_000);
     let values: Vec<String> = (0..40).map(value).collect();
-    produce(&settings(&broker()), &topic, &values);
+    produce(&client_config(&broker()), &topic, &values);
     let mut direct = Raw::connect(broker().parse().expect("an address"));
     direct.send(&long_poll(1, &topic, 1_000, 1));
     let response = direct.receive();
@@ -126,7 +126,7 @@ fn slow_reader(proxy: &TestProxy, topic: &str, response: &[u8]) -> u64 {
     await_that("the socket to be full", || {
         proxy.metric("weir_proxy_blocked_writes_total") > 0
     });
-    let held = |page: &str| {
+    let buffered = |page: &str| {
         let at = page.find("\"buffered_bytes\":").expect("rows") + 17;
         let digits = page[at..].split(|c: char| !c.is_ascii_digit()).next();
         digits
@@ -135,7 +135,7 @@ fn slow_reader(proxy: &TestProxy, topic: &str, response: &[u8]) -> u64 {
             .expect("a number")
     };
     let page = proxy.page("/connections");
-    assert!(held(&page) <= 300_000, "{page}");
+    assert!(buffered(&page) <= 300_000, "{page}");
     // All bytes arrive when the client reads.
     assert!(raw.receive() == response, "same bytes");
     // Again, to check the response after a large one.
@@ -143,6 +143,6 @@ fn slow_reader(proxy: &TestProxy, topic: &str, response: &[u8]) -> u64 {
     raw.send(&request(18, 77, 2, &[1; 30]));
     assert!(raw.receive() == response, "same bytes");
     assert_eq!(raw.receive()[..6], [0, 0, 0, 2, 0, 35]);
-    assert!(held(&proxy.page("/connections")) <= 300_000);
+    assert!(buffered(&proxy.page("/connections")) <= 300_000);
     proxy.metric("weir_proxy_spliced_bytes_total")
 }

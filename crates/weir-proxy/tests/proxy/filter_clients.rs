@@ -57,7 +57,7 @@ members = [\"PIN\"]
 
 /// Returns the value and the number of matching headers of the next records.
 fn read_whole(bootstrap: &str, topic: &str, count: usize) -> Vec<(Option<String>, usize)> {
-    let consumer: BaseConsumer = settings(bootstrap)
+    let consumer: BaseConsumer = client_config(bootstrap)
         .set("group.id", unique("whole"))
         .set("auto.offset.reset", "earliest")
         .set("check.crcs", "true")
@@ -98,15 +98,15 @@ fn rebuilt_batches_are_stored_with_every_codec() {
         ("zstd", false),
         ("none", true),
     ] {
-        let mut settings = settings(&bootstrap);
-        settings
+        let mut client_config = client_config(&bootstrap);
+        client_config
             .set("compression.codec", codec)
             .set("enable.idempotence", "true")
             .set("linger.ms", "50");
         if transactional {
-            settings.set("transactional.id", unique("kinds"));
+            client_config.set("transactional.id", unique("kinds"));
         }
-        let producer: BaseProducer = settings.create().expect("valid configuration");
+        let producer: BaseProducer = client_config.create().expect("valid configuration");
         if transactional {
             producer
                 .init_transactions(TEST_TIMEOUT)
@@ -174,15 +174,15 @@ fn java_writes_and_reads_recompressed_batches() {
 
     let mut expected = Vec::new();
     for codec in ["none", "gzip", "snappy", "lz4", "zstd"] {
-        let mut settings = settings(&broker());
-        settings
+        let mut client_config = client_config(&broker());
+        client_config
             .set("compression.codec", codec)
             .set("linger.ms", "50");
         let values = [
             format!("{{\"pin\": \"{codec}\", \"of\": \"ä\"}}"),
             long.clone(),
         ];
-        produce(&settings, &read, &values);
+        produce(&client_config, &read, &values);
         expected.push("{\"PIN\": \"***\", \"OF\": \"Ä\"}".to_owned());
         // A value that is not JSON is masked as a whole.
         expected.push("\"***\"".to_owned());
@@ -259,7 +259,7 @@ fn transaction_with_rejected_record_aborts_and_next_commits() {
     let proxy = proxy("[[cluster.filter]]\ntype = \"require\"\nvalue_bytes_max = 3\n");
     let bootstrap = proxy.bootstrap();
     let topic = topic(&bootstrap, "strict", 1, 1);
-    let producer: BaseProducer = settings(&bootstrap)
+    let producer: BaseProducer = client_config(&bootstrap)
         .set("transactional.id", unique("strict"))
         .create()
         .expect("valid configuration");

@@ -18,12 +18,12 @@ fn values_change_on_produce_or_fetch() {
         let low = topic(&bootstrap, "low", 1, 1);
         let up = topic(&bootstrap, "up", 1, 1);
         let other = topic(&bootstrap, "other", 1, 1);
-        let mut settings = settings(&bootstrap);
-        settings
+        let mut client_config = client_config(&bootstrap);
+        client_config
             .set("compression.codec", codec)
             .set("linger.ms", "20");
         for topic in [&low, &up, &other] {
-            produce(&settings, topic, &values);
+            produce(&client_config, topic, &values);
         }
         let sorted = |change: fn(&str) -> String| {
             let mut all: Vec<_> = values.iter().map(|value| change(value)).collect();
@@ -43,7 +43,7 @@ fn rejected_record_is_reported_and_next_passes() {
     let proxy = proxy("[[cluster.filter]]\ntype = \"require\"\njson = true\n");
     let bootstrap = proxy.bootstrap();
     let topic = topic(&bootstrap, "json", 1, 1);
-    let producer: FutureProducer = settings(&bootstrap)
+    let producer: FutureProducer = client_config(&bootstrap)
         .set("enable.idempotence", "true")
         .create()
         .expect("valid configuration");
@@ -78,11 +78,11 @@ fn delayed_frames_keep_their_order() {
     let bootstrap = proxy.bootstrap();
     let topic = topic(&bootstrap, "delay", 1, 1);
     let values = numbered("delayed", 50);
-    let mut settings = settings(&bootstrap);
-    settings
+    let mut client_config = client_config(&bootstrap);
+    client_config
         .set("batch.num.messages", "5")
         .set("enable.idempotence", "true");
-    produce(&settings, &topic, &values);
+    produce(&client_config, &topic, &values);
     assert_eq!(consume(&bootstrap, &topic, 50), values);
     assert_eq!(consume(&broker(), &topic, 50), values);
 }

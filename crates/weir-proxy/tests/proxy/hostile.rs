@@ -105,11 +105,11 @@ fn requests_beyond_limit_wait_and_get_responses() {
 }
 
 /// Writes until the socket accepts nothing for 500 ms. Returns the bytes written.
-fn flood(raw: &mut Raw, bytes: &[u8], most: usize) -> usize {
+fn flood(raw: &mut Raw, bytes: &[u8], max: usize) -> usize {
     let timeout = Some(std::time::Duration::from_millis(500));
     raw.stream.set_write_timeout(timeout).expect("a timeout");
     let mut sent = 0;
-    while sent < most {
+    while sent < max {
         match raw.stream.write(&bytes[sent % bytes.len()..]) {
             Ok(count) => sent += count,
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
@@ -120,15 +120,18 @@ fn flood(raw: &mut Raw, bytes: &[u8], most: usize) -> usize {
 }
 
 #[test]
-fn client_that_never_reads_is_not_read() {
+fn never_reading_client_is_not_read() {
     let proxy = proxy("");
     let mut raw = Raw::connect(proxy.address);
     let ask = request(18, 99, 7, &[]);
     let flooded = 64 << 20;
     let sent = flood(&mut raw, &ask.repeat(4_000), flooded);
     assert!(sent < flooded, "the proxy read everything");
-    let held = buffered_bytes(&proxy);
-    assert!((1..1 << 20).contains(&held), "{held} bytes are buffered");
+    let buffered = buffered_bytes(&proxy);
+    assert!(
+        (1..1 << 20).contains(&buffered),
+        "{buffered} bytes are buffered"
+    );
     // When the client reads, every complete request has a response.
     raw.stream.set_nonblocking(false).expect("blocks");
     for _ in 0..sent / ask.len() {
@@ -136,7 +139,7 @@ fn client_that_never_reads_is_not_read() {
     }
 }
 
-/// Starts a proxy in front of a fake broker that sends `answer`.
+/// Starts a proxy in front of a fake broker that sends `response`.
 fn proxy_with_fake_broker(response: &'static [u8]) -> TestProxy {
     let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
     let address = listener.local_addr().expect("an address");

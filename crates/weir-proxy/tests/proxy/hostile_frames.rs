@@ -103,9 +103,9 @@ fn other_clients_are_served_during_bombs() {
     for attacker in attackers {
         attacker.join().expect("gets a response");
     }
-    let most = before + Duration::from_millis(100);
+    let limit = before + Duration::from_millis(100);
     assert!(
-        during <= most,
+        during <= limit,
         "{during:?} during the attack, {before:?} before"
     );
     assert!(proxy.metric("weir_proxy_filter_cpu_milliseconds_total") > 0);
@@ -180,10 +180,10 @@ fn stalled_frame_loses_memory_while_others_wait() {
     let mut rest = frame[frame.len() / 2..].chunks(1_000);
     other.send(&frame[..300_000]);
     await_that("the timeout of the first client", || {
-        let gone = rest
+        let is_closed = rest
             .next()
             .is_none_or(|piece| slow.stream.write_all(piece).is_err());
-        gone || proxy.metric("weir_proxy_timeouts_total") == 1
+        is_closed || proxy.metric("weir_proxy_timeouts_total") == 1
     });
     other.send(&frame[300_000..]);
     assert_eq!(other.receive()[..4], [0, 0, 0, 5]);

@@ -38,15 +38,15 @@ fn secured(toml: &str) -> TestProxy {
 fn plain_authentication_passes() {
     let proxy = secured("");
     let topic = topic(&shared().lab.bootstrap(), "plain", 2, 1);
-    let mut settings = settings(&proxy.bootstrap());
-    settings
+    let mut client_config = client_config(&proxy.bootstrap());
+    client_config
         .set("security.protocol", "sasl_plaintext")
         .set("sasl.mechanism", "PLAIN")
         .set("sasl.username", USER)
         .set("sasl.password", PASSWORD);
     let values = numbered("plain", 300);
-    produce(&settings, &topic, &values);
-    assert_eq!(consume_with(settings, &topic, 300), values);
+    produce(&client_config, &topic, &values);
+    assert_eq!(consume_with(client_config, &topic, 300), values);
 
     // Without authentication the broker closes the connection, as without a proxy.
     let mut raw = Raw::connect(proxy.address);
@@ -115,13 +115,18 @@ fn scram_passes_with_downstream_tls() {
         fixture("server.key").display(),
     ));
     let topic = topic(&shared().lab.bootstrap(), "scram", 2, 1);
-    let settings = serde_json::json!({
+    let client_config = serde_json::json!({
         "security_protocol": "SASL_SSL",
         "sasl_mechanism": "SCRAM-SHA-256",
         "sasl_plain_username": SCRAM_USER,
         "sasl_plain_password": PASSWORD,
         "cafile": fixture("ca.pem"),
     });
-    run_driver_with(aiokafka_driver(), &proxy, &topic, &[&settings.to_string()]);
+    run_driver_with(
+        aiokafka_driver(),
+        &proxy,
+        &topic,
+        &[&client_config.to_string()],
+    );
     assert_eq!(proxy.metric("weir_proxy_tls_failures_total"), 0);
 }

@@ -287,20 +287,21 @@ pub(crate) fn request(key: i16, version: i16, id: i32, body: &[u8]) -> Vec<u8> {
     frame
 }
 
-pub(crate) fn settings(bootstrap: &str) -> ClientConfig {
-    let mut settings = ClientConfig::new();
-    settings
+pub(crate) fn client_config(bootstrap: &str) -> ClientConfig {
+    let mut client_config = ClientConfig::new();
+    client_config
         .set("bootstrap.servers", bootstrap)
         .set("client.id", "test")
         .set("log_level", "2");
-    settings
+    client_config
 }
 
 /// Creates a topic that no other test uses.
 pub(crate) fn topic(bootstrap: &str, name: &str, partitions: i32, replicas: i32) -> String {
     let name = unique(name);
-    let admin: AdminClient<DefaultClientContext> =
-        settings(bootstrap).create().expect("valid configuration");
+    let admin: AdminClient<DefaultClientContext> = client_config(bootstrap)
+        .create()
+        .expect("valid configuration");
     let wanted = NewTopic::new(&name, partitions, TopicReplication::Fixed(replicas));
     let options = AdminOptions::new().operation_timeout(Some(TEST_TIMEOUT));
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -316,8 +317,8 @@ pub(crate) fn topic(bootstrap: &str, name: &str, partitions: i32, replicas: i32)
 }
 
 /// Writes values to a topic and waits until they are stored.
-pub(crate) fn produce(settings: &ClientConfig, topic: &str, values: &[String]) {
-    let producer: BaseProducer = settings.create().expect("valid configuration");
+pub(crate) fn produce(client_config: &ClientConfig, topic: &str, values: &[String]) {
+    let producer: BaseProducer = client_config.create().expect("valid configuration");
     send_all(&producer, topic, values);
     producer.flush(TEST_TIMEOUT).expect("stored");
 }
@@ -338,15 +339,19 @@ pub(crate) fn send_all(producer: &BaseProducer, topic: &str, values: &[String]) 
 
 /// Reads `count` values from a topic in a new group. Returns them sorted.
 pub(crate) fn consume(bootstrap: &str, topic: &str, count: usize) -> Vec<String> {
-    consume_with(settings(bootstrap), topic, count)
+    consume_with(client_config(bootstrap), topic, count)
 }
 
-pub(crate) fn consume_with(mut settings: ClientConfig, topic: &str, count: usize) -> Vec<String> {
-    settings
+pub(crate) fn consume_with(
+    mut client_config: ClientConfig,
+    topic: &str,
+    count: usize,
+) -> Vec<String> {
+    client_config
         .set("group.id", unique("group"))
         .set("auto.offset.reset", "earliest")
         .set("enable.auto.commit", "false");
-    let consumer: BaseConsumer = settings.create().expect("valid configuration");
+    let consumer: BaseConsumer = client_config.create().expect("valid configuration");
     consumer.subscribe(&[topic]).expect("subscribes");
     let mut values = read(&consumer, count);
     values.sort_unstable();

@@ -99,7 +99,7 @@ fn records_pass_with_tls_on_either_side() {
         .into_iter()
         .map(|value| value + &"x".repeat(2_000))
         .collect();
-    produce(&settings(&bootstrap), &topic, &values);
+    produce(&client_config(&bootstrap), &topic, &values);
     assert_eq!(consume(&bootstrap, &topic, 300), values);
 
     // Plain clients are rejected, and so is an untrusted certificate.

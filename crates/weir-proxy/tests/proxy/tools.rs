@@ -73,7 +73,7 @@ fn transactions_copy_and_share_groups_read() {
     let from = topic(&to, "from", 1, 1);
     let copy = topic(&to, "copy", 1, 1);
     let values = numbered("copied", 500);
-    produce(&settings(&to), &from, &values);
+    produce(&client_config(&to), &from, &values);
     let (id, group) = (unique("copier"), unique("copiers"));
     let args = [
         "--broker-list",

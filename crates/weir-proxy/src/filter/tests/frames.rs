@@ -236,10 +236,12 @@ fn rejected_partitions_are_removed_and_reported() {
                 row("bad", 0, 87, -1),
             ]
         );
-        let told = &response.responses[0].partition_responses[2];
+        let rejected = &response.responses[0].partition_responses[2];
         if version >= 8 {
-            assert_eq!(told.record_errors[0].batch_index, 0);
-            let text = told.record_errors[0].batch_index_error_message.as_deref();
+            assert_eq!(rejected.record_errors[0].batch_index, 0);
+            let text = rejected.record_errors[0]
+                .batch_index_error_message
+                .as_deref();
             assert!(
                 text.is_some_and(|text| text.starts_with("value is not JSON")),
                 "{text:?}"
@@ -453,17 +455,17 @@ proptest! {
     ) {
         let topics: Vec<(&str, &Rows)> =
             topics.iter().map(|(name, rows)| (name.as_str(), &rows[..])).collect();
-        let mut asked = request(&topics, -1, version.into());
-        let mut answered = fetched(&topics, version.into());
-        for frame in [&mut asked, &mut answered] {
+        let mut produce_frame = request(&topics, -1, version.into());
+        let mut fetch_frame = fetched(&topics, version.into());
+        for frame in [&mut produce_frame, &mut fetch_frame] {
             for (at, value) in &edits {
                 let at = at.index(frame.len());
                 frame[at] = *value;
             }
             frame[HEAD.len() - 1] = version;
         }
-        fuzz::produce(&asked[HEAD.len() - 1..]);
-        fuzz::fetch(&answered[HEAD.len() - 1..]);
+        fuzz::produce(&produce_frame[HEAD.len() - 1..]);
+        fuzz::fetch(&fetch_frame[HEAD.len() - 1..]);
     }
 
     #[test]
@@ -471,7 +473,8 @@ proptest! {
         let rows: Vec<(&str, &Rows)> =
             topics.iter().map(|(name, rows)| (name.as_str(), &rows[..])).collect();
         let other = filters(
-            "[[filter]]\ntype = \"upper-case\"\ntopics = [\"NONE\"]\non = [\"produce\", \"fetch\"]\n",
+            "[[filter]]\ntype = \"upper-case\"\ntopics = [\"NONE\"]\n\
+             on = [\"produce\", \"fetch\"]\n",
         );
         let mut buffers = FilterBuffers::default();
         let mut frame = request(&rows, -1, version);

@@ -140,8 +140,8 @@ fn memory_of_large_frames_is_released() {
     assert_eq!(result.expect("a request").output, FrameOutput::Rebuilt);
     assert!(buffers.batch_buffers.held_bytes() > 10 << 20);
     buffers.tidy();
-    let held = buffers.batch_buffers.held_bytes();
-    assert!(held <= 5 << 20, "{held} bytes are retained");
+    let retained = buffers.batch_buffers.held_bytes();
+    assert!(retained <= 5 << 20, "{retained} bytes are retained");
 }
 
 /// Returns error code and record values of each partition of a response.

@@ -1,9 +1,9 @@
 //! Tests of filters against naive models, with batches and frames of an independent codec.
 
+mod config;
 mod frames;
 mod limits;
-mod refusals;
-mod settings;
+mod rejections;
 mod values;
 
 use bytes::{Bytes, BytesMut};
@@ -158,8 +158,8 @@ fn through(
     toml: &str,
     buffers: &mut FilterBuffers,
 ) -> (Result<BatchOutcome, BatchRejection>, Vec<u8>, FilterCounts) {
-    let settings = parsed(toml).unwrap();
-    let scoped: Vec<_> = settings.iter().map(|it| it.build().unwrap()).collect();
+    let configs = parsed(toml).unwrap();
+    let scoped: Vec<_> = configs.iter().map(|it| it.build().unwrap()).collect();
     let chain: Vec<&dyn Filter> = scoped.iter().map(|it| &*it.filter).collect();
     let mut out = Vec::new();
     let mut counts = FilterCounts::default();

@@ -88,7 +88,7 @@ proptest! {
     }
 
     #[test]
-    fn equal_length_edits_of_plain_batches_are_in_place(
+    fn equal_length_edits_are_in_place(
         values in prop::collection::vec("[a-z ]{0,30}[A-Z]", 1..6),
     ) {
         let values_at = (0..).zip(&values);

@@ -187,8 +187,8 @@ fn unsupported_requests_close_the_connection() {
         (18, -1),
     ] {
         let outcome = Run::new().feed(&request(key, version, 1, &[0; 20]));
-        let refused = matches!(outcome, Err(StreamError::NotSupported { .. }));
-        assert!(refused, "API key {key}, version {version}: {outcome:?}");
+        let is_rejected = matches!(outcome, Err(StreamError::NotSupported { .. }));
+        assert!(is_rejected, "API key {key}, version {version}: {outcome:?}");
     }
 }
 
