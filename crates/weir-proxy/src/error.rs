@@ -9,7 +9,7 @@ use weir_net::tls::TlsError;
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
     /// A configuration file that cannot be read.
-    #[error("cannot read {path}: {error}")]
+    #[error("{path}: cannot read the file: {error}")]
     Read {
         /// Path of the file.
         path: PathBuf,

@@ -153,7 +153,7 @@ impl Listeners {
         self.may_have_pending = true;
     }
 
-    /// Accepts no connections until [`Self::try_all`] or an event.
+    /// Accepts no connections until [`Self::resume`] or an event.
     pub(super) fn pause(&mut self) {
         self.list
             .iter_mut()

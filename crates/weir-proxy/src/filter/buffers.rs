@@ -201,7 +201,7 @@ impl MemoryMeter {
     }
 
     /// Returns `false` once the CPU time of the frame is used up. Reads the clock only every
-    /// [`CALLS_PER_LOOK`] calls.
+    /// [`CALLS_PER_CLOCK_READ`] calls.
     pub(super) fn may_proceed(&mut self) -> bool {
         if self.stop_at_us == u64::MAX {
             return true;

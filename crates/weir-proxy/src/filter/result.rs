@@ -20,7 +20,7 @@ pub struct FilterResult {
 pub enum FrameOutput {
     /// The frame, possibly edited in place.
     InPlace,
-    /// The frame in [`FilterBuffers::frame`].
+    /// The frame in [`FilterBuffers::frame`](super::FilterBuffers::frame).
     Rebuilt,
     /// Nothing: no partition is left.
     Nothing,

@@ -55,7 +55,7 @@ impl FilterChain {
     }
 
     /// Filters a frame if that costs an event loop little. Otherwise returns the remaining work for
-    /// [`FilterBudget::advance`].
+    /// `FilterBudget::advance`.
     ///
     /// # Errors
     /// As [`Self::produce`] and [`Self::fetch`].

@@ -122,7 +122,7 @@ impl FilterBudget {
         self.spent.cpu += time;
     }
 
-    /// Continues as long as the meter in `workspace` allows.
+    /// Continues as long as the meter in `buffers` allows.
     ///
     /// # Errors
     /// [`WireError`] if the frame does not match its version.
@@ -166,7 +166,7 @@ impl FilterBudget {
         Ok(BudgetStep::Done)
     }
 
-    /// Assembles the frame, in `workspace` if it must be rebuilt.
+    /// Assembles the frame, in `buffers` if it must be rebuilt.
     pub(crate) fn finish(mut self, frame: &[u8], buffers: &mut FilterBuffers) -> FilterResult {
         let is_rejected = !self.rejected.is_empty();
         if self.topics_left < self.layout.topics.len() {

@@ -56,7 +56,7 @@ impl InFlightRequests {
     }
 
     /// Returns `true` if no further request may be added: `limit` requests are in flight, or the
-    /// proxy's own responses have reached [`OWN_BYTES_MAX`].
+    /// proxy's own responses have reached their limit of bytes.
     #[must_use]
     pub fn is_full(&self, limit: usize) -> bool {
         self.entries.len() >= limit || self.own_bytes >= OWN_BYTES_MAX

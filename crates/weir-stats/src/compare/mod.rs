@@ -69,7 +69,7 @@ pub fn twins(name: Option<&str>) -> [String; 2] {
 }
 
 /// Compares `other` with `base`. `again` contains further runs of the subject of `base`, or A/A
-/// tests of it (see [`twins`]). Differences up to those between such runs are not significant.
+/// tests of it. Differences up to those between such runs are not significant.
 pub fn runs(
     base: NamedRun<'_>,
     other: NamedRun<'_>,

@@ -34,7 +34,7 @@ struct JsonMasker<'a> {
 }
 
 impl JsonMasker<'_> {
-    /// Processes one value. `alive` has a bit for every member path whose first `depth` names
+    /// Processes one value. `candidates` has a bit for every member path whose first `depth` names
     /// match.
     fn value(&mut self, candidates: u64, depth: usize) {
         self.skip_blanks();
