@@ -6,7 +6,7 @@ use crate::wire::Unfinished;
 
 /// The reason why a frame waits. Later frames of its direction wait behind it.
 #[derive(Debug)]
-pub(super) enum DelayAction {
+pub(super) enum WaitReason {
     /// A delay until this time, in milliseconds.
     Until(u64, Vec<u8>),
     /// Filter work that waits for memory.
@@ -18,7 +18,7 @@ pub(super) enum DelayAction {
     ),
 }
 
-impl DelayAction {
+impl WaitReason {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Until(_, frame) => frame.len(),

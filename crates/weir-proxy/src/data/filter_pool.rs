@@ -19,7 +19,7 @@ use weir_net::{MailboxSender, PostError};
 
 use super::events::{Finished, LoopEvent, PairId};
 use crate::filter::{
-    BudgetStep, Direction, FilterBuffers, FilterChain, FilterLimits, FrameOutput, MemoryMeter,
+    Direction, FilterBuffers, FilterChain, FilterLimits, FrameOutput, WorkMeter, WorkProgress,
 };
 use crate::wire::Unfinished;
 
@@ -192,7 +192,7 @@ impl FilterPool {
         };
         let Unfinished { work, frame, .. } = &mut task.unfinished;
         let left = work.cpu_left(&self.limits);
-        buffers.allow(MemoryMeter::timed(
+        buffers.allow(WorkMeter::timed(
             thread_cpu_us,
             batch_bytes,
             TIME_SLICE,
@@ -202,8 +202,8 @@ impl FilterPool {
         let used = thread_cpu().saturating_sub(start);
         work.count_cpu(used);
         match step {
-            Ok(BudgetStep::Paused) => (Some(task), used),
-            Ok(BudgetStep::Done) => {
+            Ok(WorkProgress::Paused) => (Some(task), used),
+            Ok(WorkProgress::Done) => {
                 finish(task, None, buffers);
                 (None, used)
             }

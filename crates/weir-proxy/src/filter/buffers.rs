@@ -35,7 +35,7 @@ impl Default for FilterLimits {
 /// The buffers of one thread, reused for every frame.
 #[derive(Debug)]
 pub struct FilterBuffers {
-    /// Layout and edits of the last finished [`FilterBudget`](super::FilterBudget), for reuse.
+    /// Layout and edits of the last finished [`FilterWork`](super::FilterWork), for reuse.
     pub(super) layout: MessageLayout,
     pub(super) edits: ByteEdits,
     pub(super) frame: Vec<u8>,
@@ -59,7 +59,7 @@ impl FilterBuffers {
                 rows: Vec::new(),
                 plain: Vec::new(),
                 limits,
-                meter: MemoryMeter::unlimited(),
+                meter: WorkMeter::unlimited(),
                 decompressed_bytes: 0,
             },
             counts: FilterCounts::default(),
@@ -95,7 +95,7 @@ impl FilterBuffers {
     /// Allows as much work as an event loop may do at once.
     pub(super) fn allow_at_once(&mut self) {
         let units = AT_ONCE_UNITS.min(self.iteration_units);
-        self.batch_buffers.meter = MemoryMeter::at_once(units);
+        self.batch_buffers.meter = WorkMeter::at_once(units);
     }
 
     /// Charges the work done at once to the iteration.
@@ -105,7 +105,7 @@ impl FilterBuffers {
     }
 
     /// Allows work until `meter` stops it.
-    pub(crate) fn allow(&mut self, meter: MemoryMeter) {
+    pub(crate) fn allow(&mut self, meter: WorkMeter) {
         self.batch_buffers.meter = meter;
     }
 
@@ -129,7 +129,7 @@ impl Default for FilterBuffers {
 ///
 /// Units approximate time: one per byte, plus a fixed cost per record, batch, partition and topic.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct MemoryMeter {
+pub(crate) struct WorkMeter {
     /// A batch that decompresses to more bytes is deferred.
     pub(crate) batch_bytes: usize,
     units_left: u64,
@@ -142,7 +142,7 @@ pub(crate) struct MemoryMeter {
     calls: u32,
 }
 
-impl MemoryMeter {
+impl WorkMeter {
     pub(super) fn unlimited() -> Self {
         Self {
             batch_bytes: usize::MAX,
@@ -222,7 +222,7 @@ pub(super) struct BatchBuffers {
     /// The decompressed records of the batch with these changes.
     pub(super) plain: Vec<u8>,
     pub(super) limits: FilterLimits,
-    pub(super) meter: MemoryMeter,
+    pub(super) meter: WorkMeter,
     /// Size of the last batch's records when decompressed.
     pub(super) decompressed_bytes: usize,
 }
