@@ -72,7 +72,7 @@ impl Workers<'_> {
     pub(super) fn consume(&self, architecture: Architecture) -> Vec<String> {
         let mut args = self.topic_args("consume");
         push(&mut args, "--architecture", architecture.name());
-        push(&mut args, "--clients", self.clients);
+        push(&mut args, "--consumers", self.clients);
         push(&mut args, "--ramp", self.ramp());
         args
     }

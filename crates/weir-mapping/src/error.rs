@@ -313,7 +313,7 @@ pub enum ItemNameError {
 
 /// Failure to extract a template parameter or field from a record.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("cannot extract {place} by [{expression}]: {reason}")]
+#[error("cannot extract {target} by [{expression}]: {reason}")]
 pub struct ExtractionError {
     /// Template parameter or field.
     pub place: ExtractionTarget,

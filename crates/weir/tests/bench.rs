@@ -40,7 +40,7 @@ fn bench(scratch: &Path, text: &str, out: &Path, args: &[&str]) -> Command {
         .replace("schedule_lag_p99_ms = 20", "schedule_lag_p99_ms = 60000")
         .replace("clients_busy_share = 0.9", "clients_busy_share = 1.1")
         .replace("response_mean_ms = 1000", "response_mean_ms = 60000")
-        .replace("preheat = \"20s\"", "preheat = \"0s\"");
+        .replace("broker_warm_up = \"20s\"", "broker_warm_up = \"0s\"");
     assert_ne!(tolerant, text);
     fs::write(&plan, tolerant).unwrap();
     let mut command = weir(&["bench", "run"]);
@@ -500,7 +500,7 @@ fn exit_code(child: &mut Child) -> Option<i32> {
 }
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
-const BROKER_GONE: &str = "the broker started for this run has ended";
+const BROKER_GONE: &str = "the broker of this run has exited";
 /// Pause between two looks at a condition.
 const LOOK: Duration = Duration::from_millis(20);
 const BROADCAST: &str = include_str!("../../../plans/broadcast.toml");

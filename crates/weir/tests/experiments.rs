@@ -87,7 +87,7 @@ fn background_is_counted_and_marked_records_are_timed(broker: &TestBroker) {
         );
     }
     let derived = run["derived"].to_string();
-    assert!(derived.contains("highest rate held"), "{derived}");
+    assert!(derived.contains("highest sustained rate"), "{derived}");
     let reference = run["reference"]["rows"].as_array().unwrap();
     assert_eq!(reference[0]["parameters"]["rate_per_s"], 64000.0);
 }
@@ -225,7 +225,7 @@ fn what_is_no_output_of_the_tools_is_not_imported() {
     assert_eq!(output.status.code(), Some(2));
     let errors = text(&output.stderr);
     assert!(
-        errors.contains("no line of kafka-producer-perf-test") && errors.contains("notes.txt"),
+        errors.contains("no output line of kafka-producer-perf-test") && errors.contains("notes.txt"),
         "{errors}"
     );
     assert_eq!(fs::read_dir(&out).unwrap().count(), 0);

@@ -113,7 +113,7 @@ fn a_generator_that_stalls_ends_with_4(broker: &TestBroker) {
         "{stdout}{}",
         text(&output.stderr)
     );
-    assert!(stdout.contains("generator late: p99"), "{stdout}");
+    assert!(stdout.contains("generator behind schedule: p99"), "{stdout}");
     let run = run_json(&run_folder(&out).unwrap());
     assert_eq!(run["outcome"], "invalid");
     assert_eq!(run["cells"][0]["status"]["state"], "invalid");
@@ -203,7 +203,7 @@ fn a_search_ends_with_what_was_confirmed(broker: &TestBroker) {
         text(&output.stderr)
     );
     assert!(
-        stdout.contains("floor holds at least 100 records/s (confirmed)"),
+        stdout.contains("floor sustains at least 100 records/s (confirmed)"),
         "{stdout}"
     );
     let run = run_json(&run_folder(&out).unwrap());

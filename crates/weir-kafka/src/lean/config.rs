@@ -76,7 +76,7 @@ impl LeanGroups {
         if self.commit_every.is_zero() || self.heartbeat_every.is_zero() {
             let remedy = "must not be zero";
             return invalid(
-                "groups.commit_every or heartbeat_every",
+                "groups.commit_interval or heartbeat_interval",
                 "0".to_owned(),
                 remedy,
             );
@@ -86,7 +86,7 @@ impl LeanGroups {
             return invalid(
                 "groups.session_timeout",
                 value,
-                "must be longer than heartbeat_every",
+                "must be longer than heartbeat_interval",
             );
         }
         Ok(())

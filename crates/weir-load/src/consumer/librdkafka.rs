@@ -28,14 +28,14 @@ const RECORDS_PER_POLL: usize = 16;
 pub(super) fn check(options: &ConsumerOptions) -> Result<(), LoadError> {
     let unsupported = |reason: String| {
         Err(LoadError::Option {
-            option: "--client",
+            option: "--client-library",
             value: "librdkafka".to_owned(),
             reason,
         })
     };
     if options.clients > CLIENTS_MAX {
         return unsupported(format!(
-            "at most {CLIENTS_MAX} --clients: each has its own threads"
+            "at most {CLIENTS_MAX} --consumers: each has its own threads"
         ));
     }
     if options.groups.is_some() {
@@ -163,7 +163,7 @@ mod tests {
         let error = check(&options).expect_err("too many").to_string();
         assert_eq!(
             error,
-            "--client librdkafka: at most 200 --clients: each has its own threads"
+            "--client-library librdkafka: at most 200 --consumers: each has its own threads"
         );
         options.clients = CLIENTS_MAX;
         assert!(check(&options).is_ok());

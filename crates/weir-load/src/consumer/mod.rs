@@ -100,7 +100,7 @@ async fn consume(
 fn check_report(options: &ConsumerOptions) -> Result<(), LoadError> {
     match options.seed_report {
         Some(interval) if interval < REPORT_INTERVAL_MIN => Err(LoadError::Option {
-            option: "--report-every",
+            option: "--report-interval",
             value: format!("{} ms", interval.as_millis()),
             reason: "give at least 1s".to_owned(),
         }),
@@ -116,7 +116,7 @@ fn check_groups(options: &ConsumerOptions) -> Result<(), LoadError> {
     Err(LoadError::Option {
         option: "--group-members",
         value: members.to_string(),
-        reason: format!("--clients {} must be a multiple of it", options.clients),
+        reason: format!("--consumers {} must be a multiple of it", options.clients),
     })
 }
 
@@ -124,7 +124,7 @@ fn check_groups(options: &ConsumerOptions) -> Result<(), LoadError> {
 fn check_clients(clients: usize, connections_each: usize) -> Result<(), LoadError> {
     if clients == 0 {
         return Err(LoadError::Option {
-            option: "--clients",
+            option: "--consumers",
             value: "0".to_owned(),
             reason: "at least one is needed".to_owned(),
         });
@@ -137,7 +137,7 @@ fn check_clients(clients: usize, connections_each: usize) -> Result<(), LoadErro
     })?;
     if needed > allowed {
         return Err(LoadError::Option {
-            option: "--clients",
+            option: "--consumers",
             value: clients.to_string(),
             reason: format!(
                 "{needed} file descriptors are needed, the limit is {allowed}: raise the hard \
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn invalid_numbers_of_consumers_are_rejected() {
         let none = check_clients(0, 1).expect_err("too few").to_string();
-        assert_eq!(none, "--clients 0: at least one is needed");
+        assert_eq!(none, "--consumers 0: at least one is needed");
         let many = check_clients(usize::MAX, 3)
             .expect_err("too many")
             .to_string();

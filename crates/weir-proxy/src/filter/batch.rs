@@ -6,7 +6,11 @@ use weir_kafka::records::{
     seal, set_length_and_crc,
 };
 
+<<<<<<< HEAD
 use super::buffers::{BatchBuffers, FilterCounts, MemoryMeter};
+=======
+use super::buffers::{BatchBuffers, FilterCounts, WorkMeter};
+>>>>>>> w16/proxy
 use super::changes::{Changes, ReplacementBuffer};
 use super::record::RecordEdit;
 use super::{Filter, RecordRejection};
@@ -146,7 +150,7 @@ struct BatchFilter<'a> {
     replacements: &'a mut ReplacementBuffer,
     rows: &'a mut Vec<(usize, Changes)>,
     bytes_max: usize,
-    meter: &'a mut MemoryMeter,
+    meter: &'a mut WorkMeter,
 }
 
 impl BatchFilter<'_> {

@@ -30,7 +30,7 @@ use std::borrow::Cow;
 use std::fmt::Debug;
 use std::time::Duration;
 
-pub(crate) use buffers::MemoryMeter;
+pub(crate) use buffers::WorkMeter;
 pub use buffers::{FilterBuffers, FilterCounts, FilterLimits};
 pub use chain::FilterChain;
 pub use config::FilterConfig;
@@ -39,7 +39,11 @@ pub use record::RecordEdit;
 pub use rejected::RejectedPartitions;
 pub use result::{FilterResult, FrameOutput};
 pub use scope::Direction;
+<<<<<<< HEAD
 pub use work::{BudgetStep, FilterBudget};
+=======
+pub use work::{FilterWork, WorkProgress};
+>>>>>>> w16/proxy
 
 /// Reads records one by one, and changes their values and headers.
 ///

@@ -21,7 +21,7 @@ use super::{Direction, Filter};
 
 /// The filter work on one frame.
 #[derive(Debug)]
-pub struct FilterBudget {
+pub struct FilterWork {
     direction: Direction,
     version: i16,
     body_at: usize,
@@ -65,14 +65,22 @@ struct FilterCosts {
 
 /// The progress of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+<<<<<<< HEAD
 pub enum BudgetStep {
+=======
+pub enum WorkProgress {
+>>>>>>> w16/proxy
     /// Completed work.
     Done,
     /// Work interrupted by the meter.
     Paused,
 }
 
+<<<<<<< HEAD
 impl FilterBudget {
+=======
+impl FilterWork {
+>>>>>>> w16/proxy
     /// Creates the work for a frame whose body starts at `body_at`.
     pub(super) fn new(
         direction: Direction,
@@ -131,7 +139,11 @@ impl FilterBudget {
         filters: &FilterChain,
         frame: &mut [u8],
         buffers: &mut FilterBuffers,
+<<<<<<< HEAD
     ) -> Result<BudgetStep, WireError> {
+=======
+    ) -> Result<WorkProgress, WireError> {
+>>>>>>> w16/proxy
         if !self.has_layout {
             let body = body(frame, self.body_at)?;
             match self.direction {
@@ -150,8 +162,13 @@ impl FilterBudget {
             while self.partition < topic.partitions.end {
                 let span = self.layout.partitions[self.partition].clone();
                 match self.batches(frame, &span, &chain, buffers) {
+<<<<<<< HEAD
                     Ok(BudgetStep::Done) => {}
                     Ok(BudgetStep::Paused) => return Ok(BudgetStep::Paused),
+=======
+                    Ok(WorkProgress::Done) => {}
+                    Ok(WorkProgress::Paused) => return Ok(WorkProgress::Paused),
+>>>>>>> w16/proxy
                     Err(rejection) => {
                         buffers.counts.limited +=
                             u64::from(matches!(rejection, BatchRejection::TooLarge(_)));
@@ -163,7 +180,7 @@ impl FilterBudget {
             }
             self.end_topic(&topic);
         }
-        Ok(BudgetStep::Done)
+        Ok(WorkProgress::Done)
     }
 
     /// Assembles the frame, in `buffers` if it must be rebuilt.
@@ -203,10 +220,14 @@ impl FilterBudget {
         span: &PartitionSpan,
         chain: &[&dyn Filter],
         buffers: &mut FilterBuffers,
+<<<<<<< HEAD
     ) -> Result<BudgetStep, BatchRejection> {
+=======
+    ) -> Result<WorkProgress, BatchRejection> {
+>>>>>>> w16/proxy
         buffers.batch_buffers.meter.charge(PARTITION_UNITS);
         if chain.is_empty() {
-            return Ok(BudgetStep::Done);
+            return Ok(WorkProgress::Done);
         }
         let all = self.in_frame(&span.records);
         let mut open = self.open.unwrap_or_else(|| OpenPartition {
@@ -227,7 +248,11 @@ impl FilterBudget {
             };
             self.check_spent(&buffers.batch_buffers.limits)?;
             if buffers.batch_buffers.meter.is_due() {
+<<<<<<< HEAD
                 return Ok(BudgetStep::Paused);
+=======
+                return Ok(WorkProgress::Paused);
+>>>>>>> w16/proxy
             }
             let (batch_buffers, counts) = (&mut buffers.batch_buffers, &mut buffers.counts);
             let records = counts.records;
@@ -237,7 +262,11 @@ impl FilterBudget {
                 outcome == Ok(BatchOutcome::Rebuilt)
             });
             match (outcome, self.direction) {
+<<<<<<< HEAD
                 (Ok(BatchOutcome::Deferred), _) => return Ok(BudgetStep::Paused),
+=======
+                (Ok(BatchOutcome::Deferred), _) => return Ok(WorkProgress::Paused),
+>>>>>>> w16/proxy
                 // The broker reports a wrong checksum to the producer.
                 (Err(BatchRejection::Corrupt), Direction::Produce) => {}
                 (Err(rejection), _) => return Err(rejection),
@@ -256,7 +285,7 @@ impl FilterBudget {
         if open.length != all.len() {
             self.count(&span.length, open.length);
         }
-        Ok(BudgetStep::Done)
+        Ok(WorkProgress::Done)
     }
 
     /// Returns an error once the frame has reached a limit.

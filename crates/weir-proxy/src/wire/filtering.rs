@@ -8,7 +8,7 @@ use super::SIZE_BYTES;
 use super::headers::{request_body_at, response_body_at};
 use super::in_flight::{InFlightRequest, ResponseSource};
 use crate::filter::{
-    Direction, FilterBudget, FilterBuffers, FilterChain, FilterResult, FrameOutput,
+    Direction, FilterBuffers, FilterChain, FilterResult, FilterWork, FrameOutput,
     RejectedPartitions,
 };
 use crate::versions::{FETCH, PRODUCE, flexible};
@@ -42,7 +42,11 @@ pub enum DelayedFrame {
 #[derive(Debug)]
 pub struct Unfinished {
     /// Remaining work.
+<<<<<<< HEAD
     pub work: Box<FilterBudget>,
+=======
+    pub work: Box<FilterWork>,
+>>>>>>> w16/proxy
     /// Frame with the changes so far.
     pub frame: Vec<u8>,
     /// Produce request of the frame; `None` for a fetch response.
@@ -76,7 +80,11 @@ pub(super) enum Filtered<T> {
     /// The result of completed work.
     Done(T),
     /// The remaining work.
+<<<<<<< HEAD
     Deferred(Box<FilterBudget>),
+=======
+    Deferred(Box<FilterWork>),
+>>>>>>> w16/proxy
 }
 
 impl ProduceHeader {
@@ -145,7 +153,11 @@ impl FilterStage<'_> {
     /// Stores a frame until the filter threads have done its work.
     pub(super) fn delay(
         &mut self,
+<<<<<<< HEAD
         work: Box<FilterBudget>,
+=======
+        work: Box<FilterWork>,
+>>>>>>> w16/proxy
         frame: Vec<u8>,
         request: Option<ProduceHeader>,
     ) {

@@ -10,7 +10,7 @@ use super::in_flight::{InFlightRequest, InFlightRequests, ResponseSource};
 use super::sasl::SaslState;
 use super::segments::Segments;
 use super::{FrameLimits, StreamError, api_versions, frame_total};
-use crate::filter::{Direction, FilterBudget};
+use crate::filter::{Direction, FilterWork};
 use crate::versions::{self, API_VERSIONS, PRODUCE, SASL_HANDSHAKE, SupportedVersions};
 
 /// The state needed to process requests.
@@ -67,7 +67,7 @@ enum RequestAction {
     /// No output.
     Drop,
     /// No output until the filter threads have done this work.
-    Deferred(Box<FilterBudget>, ProduceHeader),
+    Deferred(Box<FilterWork>, ProduceHeader),
 }
 
 impl RequestStream {

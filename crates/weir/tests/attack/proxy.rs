@@ -52,7 +52,7 @@ const fn case(
 }
 
 const TOPIC: &str = "attack-proxy";
-const CONFIG: &str = "drain_ms = 1000\n[admin]\nlisten = \"127.0.0.1:0\"\n[[cluster]]\n\
+const CONFIG: &str = "drain_timeout_ms = 1000\n[admin]\nlisten = \"127.0.0.1:0\"\n[[cluster]]\n\
     name = \"attacked\"\nupstream = [\"@BOOTSTRAP@\"]\nlisten = \"127.0.0.1:0\"\n\
     [[cluster.filter]]\ntype = \"lower-case\"\ntopics = [\"attack-*\"]\non = [\"produce\"]\n";
 

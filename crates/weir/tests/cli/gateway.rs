@@ -200,7 +200,7 @@ fn check_names_diffs_and_what_is_not_read_of_another_servers_settings() {
         out.contains("conf.xml:2: note: <http_server> is not read; see listen"),
         "{out}"
     );
-    let rest = "conf.xml:4: note: <max_delay_millis> is not read: only settings for diffs are";
+    let rest = "conf.xml:4: note: <max_delay_millis> is not read: only diff settings are supported";
     assert!(out.contains(rest), "{out}");
 
     folder.write("own.toml", "[diffs.connection.Quotes]\norder = []\n");
@@ -214,7 +214,7 @@ fn check_names_diffs_and_what_is_not_read_of_another_servers_settings() {
     let (code, out, _) = folder.run(&[files.as_slice(), &["--config", "own.toml"]].concat());
     assert_eq!(code, 2);
     assert!(
-        out.contains("diffs.connection.Quote: no such connection, there are: Quotes"),
+        out.contains("diffs.connection.Quote: no such connection; connections: Quotes"),
         "{out}"
     );
     folder.write(
@@ -285,7 +285,7 @@ fn check_reports_errors_of_all_files_as_json() {
         .replace("id=\"Set\"", "id=\"\"")
         .replace(">9<", ">0<");
     folder.write("a.xml", &xml);
-    folder.write("g.toml", "listen = \"127.0.0.1:0\"\nshards = \"two\"\n");
+    folder.write("g.toml", "listen = \"127.0.0.1:0\"\nevent_loops = \"two\"\n");
     let check = [
         "check",
         "--adapters",
@@ -707,11 +707,11 @@ fn explain_reads_records_of_a_running_cluster() {
     );
 
     let refusals: [(&[&str], &str); 4] = [
-        (&["--offset", "0"], "has 2 partitions: say which one"),
+        (&["--offset", "0"], "has 2 partitions: specify the partition"),
         (&["--partition", "7"], "has no partition 7; it has 2"),
         (
             &["--partition", "1", "--offset", "5"],
-            "offset 5 is outside what partition 1",
+            "offset 5 is out of range: partition 1",
         ),
         (
             &["--connection", "Text", "--partition", "9"],

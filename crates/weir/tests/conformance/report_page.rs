@@ -54,20 +54,20 @@ pub(crate) fn report(case: &Case<'_>) -> Result<()> {
     // Costs are interpolated between two levels; there are none beyond the last level.
     let cost_script = |clients: u64| {
         format!(
-            "(() => {{ const input = document.querySelector('.reckoner input'); input.value = {clients}; \
+            "(() => {{ const input = document.querySelector('.calculator input'); input.value = {clients}; \
              input.dispatchEvent(new Event('input')); \
              return document.querySelector('#decision .live table').textContent; }})()"
         )
     };
     let between = page.evaluate(&cost_script(150))?;
     ensure!(
-        text(&between).contains("choose") && text(&between).contains("held 200"),
+        text(&between).contains("cheapest") && text(&between).contains("sustained at 200"),
         "{between}"
     );
     let beyond = page.evaluate(&cost_script(100_000))?;
-    ensure!(!text(&beyond).contains("choose"), "{beyond}");
+    ensure!(!text(&beyond).contains("cheapest"), "{beyond}");
     ensure!(
-        text(&beyond).contains("not measured beyond 200"),
+        text(&beyond).contains("not measured above 200"),
         "{beyond}"
     );
 

@@ -102,7 +102,7 @@ pub(crate) fn origins(case: &Case<'_>) -> Result<()> {
         return client.value(0, "for a program");
     }
     until_refused(&client)?;
-    gateway.wait_counted("weir_gateway_limited_total")?;
+    gateway.wait_counted("weir_gateway_limit_hits_total")?;
     let sessions = gateway.metric("weir_gateway_sessions_created_total")?;
     ensure!(
         sessions == 0,

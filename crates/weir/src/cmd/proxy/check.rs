@@ -57,25 +57,25 @@ fn to_json(config: &ProxyConfig) -> serde_json::Value {
         "clusters": clusters.collect::<Vec<_>>(),
         "admin": config.admin.to_string(),
         "admin_token": config.admin_token.is_some(),
-        "event_loops": config.loops,
+        "event_loops": config.event_loops,
         "filter_threads": config.filter_threads,
-        "drain_timeout_ms": config.drain_ms,
+        "drain_timeout_ms": config.drain_timeout_ms,
         "limits": {
             "connections": config.limits.connections,
             "connections_per_address": config.limits.connections_per_address,
             "request_bytes": config.limits.request_bytes,
-            "buffered_frame_bytes": config.limits.held_bytes,
+            "buffered_frame_bytes": config.limits.buffered_frame_bytes,
             "buffered_bytes": config.limits.buffered(),
             "batch_bytes": config.limits.batch_bytes,
             "filter_bytes": config.limits.filter_bytes,
             "filter_records": config.limits.filter_records,
             "filter_ms": config.limits.filter_ms,
-            "in_flight_requests": config.limits.in_flight,
-            "handshake_timeout_ms": config.limits.handshake_ms,
+            "in_flight_requests": config.limits.in_flight_requests,
+            "handshake_timeout_ms": config.limits.handshake_timeout_ms,
             "frame_ms": config.limits.frame_ms,
-            "connect_timeout_ms": config.limits.connect_ms,
+            "connect_timeout_ms": config.limits.connect_timeout_ms,
             "response_ms": config.limits.response_ms,
-            "idle_timeout_ms": config.limits.idle_ms,
+            "idle_timeout_ms": config.limits.idle_timeout_ms,
         },
     })
 }
@@ -108,7 +108,7 @@ fn print(config: &ProxyConfig) {
     }
     let limits = &config.limits;
     println!("admin             {}", config.admin);
-    println!("event loops       {}", config.loops);
+    println!("event loops       {}", config.event_loops);
     println!(
         "connections       at most {}{}",
         limits.connections,
@@ -119,9 +119,9 @@ fn print(config: &ProxyConfig) {
     );
     println!(
         "frames            requests up to {} bytes, buffered frames up to {} bytes",
-        limits.request_bytes, limits.held_bytes
+        limits.request_bytes, limits.buffered_frame_bytes
     );
-    println!("drain             {} ms", config.drain_ms);
+    println!("drain             {} ms", config.drain_timeout_ms);
 }
 
 /// Returns the expiry time of the certificate in seconds since 1970.
