@@ -6,11 +6,7 @@ use crate::wire::Unfinished;
 
 /// The reason why a frame waits. Later frames of its direction wait behind it.
 #[derive(Debug)]
-<<<<<<< HEAD
-pub(super) enum DelayAction {
-=======
 pub(super) enum WaitReason {
->>>>>>> w16/proxy
     /// A delay until this time, in milliseconds.
     Until(u64, Vec<u8>),
     /// Filter work that waits for memory.
@@ -22,11 +18,7 @@ pub(super) enum WaitReason {
     ),
 }
 
-<<<<<<< HEAD
-impl DelayAction {
-=======
 impl WaitReason {
->>>>>>> w16/proxy
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Until(_, frame) => frame.len(),

@@ -19,11 +19,7 @@ use weir_net::{MailboxSender, PostError};
 
 use super::events::{Finished, LoopEvent, PairId};
 use crate::filter::{
-<<<<<<< HEAD
-    BudgetStep, Direction, FilterBuffers, FilterChain, FilterLimits, FrameOutput, MemoryMeter,
-=======
     Direction, FilterBuffers, FilterChain, FilterLimits, FrameOutput, WorkMeter, WorkProgress,
->>>>>>> w16/proxy
 };
 use crate::wire::Unfinished;
 
@@ -196,11 +192,7 @@ impl FilterPool {
         };
         let Unfinished { work, frame, .. } = &mut task.unfinished;
         let left = work.cpu_left(&self.limits);
-<<<<<<< HEAD
-        buffers.allow(MemoryMeter::timed(
-=======
         buffers.allow(WorkMeter::timed(
->>>>>>> w16/proxy
             thread_cpu_us,
             batch_bytes,
             TIME_SLICE,
@@ -210,13 +202,8 @@ impl FilterPool {
         let used = thread_cpu().saturating_sub(start);
         work.count_cpu(used);
         match step {
-<<<<<<< HEAD
-            Ok(BudgetStep::Paused) => (Some(task), used),
-            Ok(BudgetStep::Done) => {
-=======
             Ok(WorkProgress::Paused) => (Some(task), used),
             Ok(WorkProgress::Done) => {
->>>>>>> w16/proxy
                 finish(task, None, buffers);
                 (None, used)
             }

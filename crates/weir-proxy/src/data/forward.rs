@@ -1,10 +1,6 @@
 //! Forwards bytes of one pair in both directions as far as both sockets allow.
 
-<<<<<<< HEAD
-use super::delayed::{DelayAction, has_memory};
-=======
 use super::delayed::{WaitReason, has_memory};
->>>>>>> w16/proxy
 use super::iteration::{READ_BYTES, read_bytes_for};
 use super::loop_state::{LoopState, PairCloseReason};
 use super::pair::{ConnectionPair, Upstream};
@@ -80,15 +76,9 @@ impl LoopState {
         pair: &mut ConnectionPair,
     ) -> Result<bool, PairCloseReason> {
         let now_ms = self.now_ms;
-<<<<<<< HEAD
-        let due = |delayed: &mut Option<DelayAction>| match delayed {
-            Some(DelayAction::Until(at_ms, _)) if *at_ms <= now_ms => match delayed.take() {
-                Some(DelayAction::Until(_, frame)) => Some(frame),
-=======
         let due = |delayed: &mut Option<WaitReason>| match delayed {
             Some(WaitReason::Until(at_ms, _)) if *at_ms <= now_ms => match delayed.take() {
                 Some(WaitReason::Until(_, frame)) => Some(frame),
->>>>>>> w16/proxy
                 _ => None,
             },
             _ => None,

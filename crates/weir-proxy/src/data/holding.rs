@@ -4,11 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-<<<<<<< HEAD
-use super::delayed::{DelayAction, SlowFrame, has_memory};
-=======
 use super::delayed::{SlowFrame, WaitReason, has_memory};
->>>>>>> w16/proxy
 use super::events::Finished;
 use super::filter_pool::{Cancel, Task};
 use super::loop_state::{LoopState, PairCloseReason};
@@ -23,28 +19,16 @@ impl LoopState {
         direction: Direction,
         delayed: Option<DelayedFrame>,
     ) {
-<<<<<<< HEAD
-        let action = delayed.map(|delayed| match delayed {
-            DelayedFrame::Delayed { time, frame } => {
-                let at_ms = self.now_ms + millis(time);
-                DelayAction::Until(at_ms, frame)
-=======
         let reason = delayed.map(|delayed| match delayed {
             DelayedFrame::Delayed { time, frame } => {
                 let at_ms = self.now_ms + millis(time);
                 WaitReason::Until(at_ms, frame)
->>>>>>> w16/proxy
             }
             DelayedFrame::Unfinished(unfinished) => WaitReason::Unfinished(unfinished),
         });
         match direction {
-<<<<<<< HEAD
-            Direction::Produce => pair.delayed_request = action,
-            Direction::Fetch => pair.delayed_response = action,
-=======
             Direction::Produce => pair.delayed_request = reason,
             Direction::Fetch => pair.delayed_response = reason,
->>>>>>> w16/proxy
         }
         let all = [&pair.delayed_request, &pair.delayed_response];
         let first = all
@@ -72,11 +56,7 @@ impl LoopState {
                 &mut pair.memory_down,
             ),
         };
-<<<<<<< HEAD
-        let delayed = delayed.as_ref().map_or(0, DelayAction::bytes);
-=======
         let delayed = delayed.as_ref().map_or(0, WaitReason::bytes);
->>>>>>> w16/proxy
         let frame = wanted.max(delayed);
         // A rebuilt frame may be as large.
         let bytes = 2 * frame;
@@ -108,27 +88,16 @@ impl LoopState {
             Direction::Produce => (&mut pair.delayed_request, &pair.memory_up),
             Direction::Fetch => (&mut pair.delayed_response, &pair.memory_down),
         };
-<<<<<<< HEAD
-        if !matches!(delayed, Some(DelayAction::Unfinished(_))) || !has_memory(memory) {
-            return;
-        }
-        let (Some(DelayAction::Unfinished(unfinished)), Some(pool)) = (delayed.take(), &self.pool)
-=======
         if !matches!(delayed, Some(WaitReason::Unfinished(_))) || !has_memory(memory) {
             return;
         }
         let (Some(WaitReason::Unfinished(unfinished)), Some(pool)) = (delayed.take(), &self.pool)
->>>>>>> w16/proxy
         else {
             return;
         };
         let cancelled = Arc::new(AtomicBool::new(false));
         let cancel = Cancel(Arc::clone(&cancelled));
-<<<<<<< HEAD
-        *delayed = Some(DelayAction::Working(unfinished.frame.len(), cancel));
-=======
         *delayed = Some(WaitReason::Working(unfinished.frame.len(), cancel));
->>>>>>> w16/proxy
         self.counters.filter_tasks += 1;
         pool.submit(Task {
             pair: pair.id,

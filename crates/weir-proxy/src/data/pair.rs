@@ -3,11 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-<<<<<<< HEAD
-use super::delayed::{DelayAction, SlowFrame};
-=======
 use super::delayed::{SlowFrame, WaitReason};
->>>>>>> w16/proxy
 use super::events::{Candidate, ConnectionInfo};
 use super::memory::Claim;
 use super::pipe::SplicePipe;
@@ -127,15 +123,9 @@ pub(super) struct ConnectionPair {
     pub(super) request_bytes: u64,
     pub(super) response_bytes: u64,
     /// Request that waits for a delay, memory or filters.
-<<<<<<< HEAD
-    pub(super) delayed_request: Option<DelayAction>,
-    /// Response that waits for a delay, memory or filters.
-    pub(super) delayed_response: Option<DelayAction>,
-=======
     pub(super) delayed_request: Option<WaitReason>,
     /// Response that waits for a delay, memory or filters.
     pub(super) delayed_response: Option<WaitReason>,
->>>>>>> w16/proxy
     /// Memory claimed for buffered requests.
     pub(super) memory_up: Option<Claim>,
     /// Memory claimed for buffered responses.
@@ -221,11 +211,7 @@ impl ConnectionPair {
         let delayed = [&self.delayed_request, &self.delayed_response]
             .into_iter()
             .flatten();
-<<<<<<< HEAD
-        delayed.map(DelayAction::bytes).sum::<usize>()
-=======
         delayed.map(WaitReason::bytes).sum::<usize>()
->>>>>>> w16/proxy
             + self.to_up.buffered_bytes()
             + self.to_down.buffered_bytes()
             + self.pipe.as_ref().map_or(0, SplicePipe::bytes)

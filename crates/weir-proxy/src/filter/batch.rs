@@ -6,11 +6,7 @@ use weir_kafka::records::{
     seal, set_length_and_crc,
 };
 
-<<<<<<< HEAD
-use super::buffers::{BatchBuffers, FilterCounts, MemoryMeter};
-=======
 use super::buffers::{BatchBuffers, FilterCounts, WorkMeter};
->>>>>>> w16/proxy
 use super::changes::{Changes, ReplacementBuffer};
 use super::record::RecordEdit;
 use super::{Filter, RecordRejection};

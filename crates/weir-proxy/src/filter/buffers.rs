@@ -35,11 +35,7 @@ impl Default for FilterLimits {
 /// The buffers of one thread, reused for every frame.
 #[derive(Debug)]
 pub struct FilterBuffers {
-<<<<<<< HEAD
-    /// Layout and edits of the last finished [`FilterBudget`](super::FilterBudget), for reuse.
-=======
     /// Layout and edits of the last finished [`FilterWork`](super::FilterWork), for reuse.
->>>>>>> w16/proxy
     pub(super) layout: MessageLayout,
     pub(super) edits: ByteEdits,
     pub(super) frame: Vec<u8>,
@@ -63,11 +59,7 @@ impl FilterBuffers {
                 rows: Vec::new(),
                 plain: Vec::new(),
                 limits,
-<<<<<<< HEAD
-                meter: MemoryMeter::unlimited(),
-=======
                 meter: WorkMeter::unlimited(),
->>>>>>> w16/proxy
                 decompressed_bytes: 0,
             },
             counts: FilterCounts::default(),
@@ -103,11 +95,7 @@ impl FilterBuffers {
     /// Allows as much work as an event loop may do at once.
     pub(super) fn allow_at_once(&mut self) {
         let units = AT_ONCE_UNITS.min(self.iteration_units);
-<<<<<<< HEAD
-        self.batch_buffers.meter = MemoryMeter::at_once(units);
-=======
         self.batch_buffers.meter = WorkMeter::at_once(units);
->>>>>>> w16/proxy
     }
 
     /// Charges the work done at once to the iteration.
@@ -117,11 +105,7 @@ impl FilterBuffers {
     }
 
     /// Allows work until `meter` stops it.
-<<<<<<< HEAD
-    pub(crate) fn allow(&mut self, meter: MemoryMeter) {
-=======
     pub(crate) fn allow(&mut self, meter: WorkMeter) {
->>>>>>> w16/proxy
         self.batch_buffers.meter = meter;
     }
 
@@ -145,11 +129,7 @@ impl Default for FilterBuffers {
 ///
 /// Units approximate time: one per byte, plus a fixed cost per record, batch, partition and topic.
 #[derive(Debug, Clone, Copy)]
-<<<<<<< HEAD
-pub(crate) struct MemoryMeter {
-=======
 pub(crate) struct WorkMeter {
->>>>>>> w16/proxy
     /// A batch that decompresses to more bytes is deferred.
     pub(crate) batch_bytes: usize,
     units_left: u64,
@@ -242,11 +222,7 @@ pub(super) struct BatchBuffers {
     /// The decompressed records of the batch with these changes.
     pub(super) plain: Vec<u8>,
     pub(super) limits: FilterLimits,
-<<<<<<< HEAD
-    pub(super) meter: MemoryMeter,
-=======
     pub(super) meter: WorkMeter,
->>>>>>> w16/proxy
     /// Size of the last batch's records when decompressed.
     pub(super) decompressed_bytes: usize,
 }

@@ -39,11 +39,7 @@ pub use record::RecordEdit;
 pub use rejected::RejectedPartitions;
 pub use result::{FilterResult, FrameOutput};
 pub use scope::Direction;
-<<<<<<< HEAD
-pub use work::{BudgetStep, FilterBudget};
-=======
 pub use work::{FilterWork, WorkProgress};
->>>>>>> w16/proxy
 
 /// Reads records one by one, and changes their values and headers.
 ///

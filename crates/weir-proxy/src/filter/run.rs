@@ -3,17 +3,10 @@
 use weir_kafka::wire::WireError;
 
 use super::Direction;
-<<<<<<< HEAD
-use super::buffers::{FilterBuffers, MemoryMeter};
-use super::chain::FilterChain;
-use super::result::FilterResult;
-use super::work::{BudgetStep, FilterBudget};
-=======
 use super::buffers::{FilterBuffers, WorkMeter};
 use super::chain::FilterChain;
 use super::result::FilterResult;
 use super::work::{FilterWork, WorkProgress};
->>>>>>> w16/proxy
 
 impl FilterChain {
     /// Filters a produce request. `frame` includes the size prefix; `body_at` is the position of
@@ -54,26 +47,15 @@ impl FilterChain {
         version: i16,
         buffers: &mut FilterBuffers,
     ) -> Result<FilterResult, WireError> {
-<<<<<<< HEAD
-        let mut work = FilterBudget::new(direction, body_at, version)?;
-        work.borrow_from(buffers);
-        buffers.allow(MemoryMeter::unlimited());
-        while work.advance(self, frame, buffers)? == BudgetStep::Paused {}
-=======
         let mut work = FilterWork::new(direction, body_at, version)?;
         work.borrow_from(buffers);
         buffers.allow(WorkMeter::unlimited());
         while work.advance(self, frame, buffers)? == WorkProgress::Paused {}
->>>>>>> w16/proxy
         Ok(work.finish(frame, buffers))
     }
 
     /// Filters a frame if that costs an event loop little. Otherwise returns the remaining work for
-<<<<<<< HEAD
-    /// `FilterBudget::advance`.
-=======
     /// `FilterWork::advance`.
->>>>>>> w16/proxy
     ///
     /// # Errors
     /// As [`Self::produce`] and [`Self::fetch`].
@@ -84,13 +66,8 @@ impl FilterChain {
         body_at: usize,
         version: i16,
         buffers: &mut FilterBuffers,
-<<<<<<< HEAD
-    ) -> Result<Result<FilterResult, Box<FilterBudget>>, WireError> {
-        let mut work = FilterBudget::new(direction, body_at, version)?;
-=======
     ) -> Result<Result<FilterResult, Box<FilterWork>>, WireError> {
         let mut work = FilterWork::new(direction, body_at, version)?;
->>>>>>> w16/proxy
         if frame.len() > AT_ONCE_FRAME_BYTES {
             return Ok(Err(Box::new(work)));
         }
@@ -99,13 +76,8 @@ impl FilterChain {
         let step = work.advance(self, frame, buffers);
         buffers.count_at_once();
         match step? {
-<<<<<<< HEAD
-            BudgetStep::Done => Ok(Ok(work.finish(frame, buffers))),
-            BudgetStep::Paused => Ok(Err(Box::new(work))),
-=======
             WorkProgress::Done => Ok(Ok(work.finish(frame, buffers))),
             WorkProgress::Paused => Ok(Err(Box::new(work))),
->>>>>>> w16/proxy
         }
     }
 }

@@ -65,22 +65,14 @@ struct FilterCosts {
 
 /// The progress of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-<<<<<<< HEAD
-pub enum BudgetStep {
-=======
 pub enum WorkProgress {
->>>>>>> w16/proxy
     /// Completed work.
     Done,
     /// Work interrupted by the meter.
     Paused,
 }
 
-<<<<<<< HEAD
-impl FilterBudget {
-=======
 impl FilterWork {
->>>>>>> w16/proxy
     /// Creates the work for a frame whose body starts at `body_at`.
     pub(super) fn new(
         direction: Direction,
@@ -139,11 +131,7 @@ impl FilterWork {
         filters: &FilterChain,
         frame: &mut [u8],
         buffers: &mut FilterBuffers,
-<<<<<<< HEAD
-    ) -> Result<BudgetStep, WireError> {
-=======
     ) -> Result<WorkProgress, WireError> {
->>>>>>> w16/proxy
         if !self.has_layout {
             let body = body(frame, self.body_at)?;
             match self.direction {
@@ -162,13 +150,8 @@ impl FilterWork {
             while self.partition < topic.partitions.end {
                 let span = self.layout.partitions[self.partition].clone();
                 match self.batches(frame, &span, &chain, buffers) {
-<<<<<<< HEAD
-                    Ok(BudgetStep::Done) => {}
-                    Ok(BudgetStep::Paused) => return Ok(BudgetStep::Paused),
-=======
                     Ok(WorkProgress::Done) => {}
                     Ok(WorkProgress::Paused) => return Ok(WorkProgress::Paused),
->>>>>>> w16/proxy
                     Err(rejection) => {
                         buffers.counts.limited +=
                             u64::from(matches!(rejection, BatchRejection::TooLarge(_)));
@@ -220,11 +203,7 @@ impl FilterWork {
         span: &PartitionSpan,
         chain: &[&dyn Filter],
         buffers: &mut FilterBuffers,
-<<<<<<< HEAD
-    ) -> Result<BudgetStep, BatchRejection> {
-=======
     ) -> Result<WorkProgress, BatchRejection> {
->>>>>>> w16/proxy
         buffers.batch_buffers.meter.charge(PARTITION_UNITS);
         if chain.is_empty() {
             return Ok(WorkProgress::Done);
@@ -248,11 +227,7 @@ impl FilterWork {
             };
             self.check_spent(&buffers.batch_buffers.limits)?;
             if buffers.batch_buffers.meter.is_due() {
-<<<<<<< HEAD
-                return Ok(BudgetStep::Paused);
-=======
                 return Ok(WorkProgress::Paused);
->>>>>>> w16/proxy
             }
             let (batch_buffers, counts) = (&mut buffers.batch_buffers, &mut buffers.counts);
             let records = counts.records;
@@ -262,11 +237,7 @@ impl FilterWork {
                 outcome == Ok(BatchOutcome::Rebuilt)
             });
             match (outcome, self.direction) {
-<<<<<<< HEAD
-                (Ok(BatchOutcome::Deferred), _) => return Ok(BudgetStep::Paused),
-=======
                 (Ok(BatchOutcome::Deferred), _) => return Ok(WorkProgress::Paused),
->>>>>>> w16/proxy
                 // The broker reports a wrong checksum to the producer.
                 (Err(BatchRejection::Corrupt), Direction::Produce) => {}
                 (Err(rejection), _) => return Err(rejection),

@@ -42,11 +42,7 @@ pub enum DelayedFrame {
 #[derive(Debug)]
 pub struct Unfinished {
     /// Remaining work.
-<<<<<<< HEAD
-    pub work: Box<FilterBudget>,
-=======
     pub work: Box<FilterWork>,
->>>>>>> w16/proxy
     /// Frame with the changes so far.
     pub frame: Vec<u8>,
     /// Produce request of the frame; `None` for a fetch response.
@@ -80,11 +76,7 @@ pub(super) enum Filtered<T> {
     /// The result of completed work.
     Done(T),
     /// The remaining work.
-<<<<<<< HEAD
-    Deferred(Box<FilterBudget>),
-=======
     Deferred(Box<FilterWork>),
->>>>>>> w16/proxy
 }
 
 impl ProduceHeader {
@@ -153,11 +145,7 @@ impl FilterStage<'_> {
     /// Stores a frame until the filter threads have done its work.
     pub(super) fn delay(
         &mut self,
-<<<<<<< HEAD
-        work: Box<FilterBudget>,
-=======
         work: Box<FilterWork>,
->>>>>>> w16/proxy
         frame: Vec<u8>,
         request: Option<ProduceHeader>,
     ) {

@@ -233,19 +233,11 @@ fn cpu_limit_stops_input_without_output() {
         let records = empty_records(1, codec, Some(&piece.repeat(50_000)));
         let mut frame = request(&[("low", &[(0, records)])], -1, 9);
         let mut buffers = FilterBuffers::default();
-<<<<<<< HEAD
-        let mut work = FilterBudget::new(Direction::Produce, HEAD.len(), 9).expect("a version");
-        let (turn, left) = (Duration::from_secs(60), Duration::from_millis(3));
-        buffers.allow(MemoryMeter::timed(clock_us, usize::MAX, turn, left));
-        let step = work.advance(&filters(LOWER), &mut frame, &mut buffers);
-        assert_eq!(step, Ok(BudgetStep::Done));
-=======
         let mut work = FilterWork::new(Direction::Produce, HEAD.len(), 9).expect("a version");
         let (turn, left) = (Duration::from_secs(60), Duration::from_millis(3));
         buffers.allow(WorkMeter::timed(clock_us, usize::MAX, turn, left));
         let step = work.advance(&filters(LOWER), &mut frame, &mut buffers);
         assert_eq!(step, Ok(WorkProgress::Done));
->>>>>>> w16/proxy
         let result = work.finish(&frame, &mut buffers);
         assert_eq!(result.output, FrameOutput::Nothing);
         assert_eq!(buffers.take_counts().limited, 1, "{codec:?}");
@@ -270,11 +262,7 @@ proptest! {
         let (mut one, mut other) = (FilterBuffers::default(), FilterBuffers::default());
         let expected = chain.produce(&mut whole, HEAD.len(), 9, &mut one).expect("a request");
 
-<<<<<<< HEAD
-        let mut work = FilterBudget::new(Direction::Produce, HEAD.len(), 9).expect("a version");
-=======
         let mut work = FilterWork::new(Direction::Produce, HEAD.len(), 9).expect("a version");
->>>>>>> w16/proxy
         let mut iterations = 0;
         loop {
             let pause = Duration::from_millis(pause_ms);

@@ -44,7 +44,7 @@ pub(super) fn load(args: &ProxyConfigArgs) -> Result<ProxyConfig, Failure> {
         listen: args.listen,
         advertised_host: args.advertised_host.clone(),
         admin: args.admin,
-        loops: args.event_loops,
+        event_loops: args.event_loops,
     };
     ProxyConfig::load(args.config.as_deref(), &overrides).map_err(failure)
 }
