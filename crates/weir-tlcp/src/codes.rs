@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn session_codes_are_unique_and_texts_need_no_escapes() {
+    fn session_codes_are_unique_with_plain_texts() {
         for (at, entry) in SessionCode::ALL.iter().enumerate() {
             assert!(
                 SessionCode::ALL[..at]

@@ -193,7 +193,7 @@ impl Discovery {
     }
 
     /// Requests a numeric start offset for every partition that has none, and assigns the
-    /// partitions. Logical offsets would take half a second each and would not allow to determine
+    /// partitions. Logical offsets would take half a second each and would not allow determining
     /// `ready`.
     fn assign_found(&self) -> KafkaResult<()> {
         let (mut late, mut unknown_starts) = (TopicPartitionList::new(), TopicPartitionList::new());
