@@ -522,7 +522,7 @@ fn pipelined_requests_are_handled_in_order() {
 #[test]
 fn invalid_requests_are_rejected_and_incomplete_ones_time_out() {
     let limits = ConnectionLimits {
-        request_ms: 200,
+        request_timeout_ms: 200,
         connections: 2,
         ..ConnectionLimits::default()
     };
