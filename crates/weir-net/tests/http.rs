@@ -249,7 +249,7 @@ fn requests_wait_for_previous_response() {
 }
 
 #[test]
-fn closed_stream_is_reported_and_aborted_stream_has_no_end() {
+fn closed_and_aborted_streams_are_handled() {
     let server = Server::start(ConnectionLimits::default(), None);
     let mut stream = server.connect();
     stream

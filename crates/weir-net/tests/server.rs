@@ -520,9 +520,9 @@ fn pipelined_requests_are_handled_in_order() {
 }
 
 #[test]
-fn invalid_requests_are_rejected_and_incomplete_ones_time_out() {
+fn invalid_requests_fail_and_incomplete_ones_time_out() {
     let limits = ConnectionLimits {
-        request_ms: 200,
+        request_timeout_ms: 200,
         connections: 2,
         ..ConnectionLimits::default()
     };
@@ -617,7 +617,7 @@ fn lagging_peer_is_writable_after_reading_everything() {
 }
 
 #[test]
-fn timers_fire() {
+fn timer_calls_handler() {
     let server = Server::start(ConnectionLimits::default());
     let mut socket = server.upgrade();
     socket.send(Opcode::Text, b"later");

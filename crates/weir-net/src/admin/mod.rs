@@ -176,7 +176,7 @@ fn limits() -> ConnectionLimits {
         },
         message_bytes: BODY_BYTES_MAX,
         outbox_bytes: RESPONSE_BYTES_MAX,
-        request_ms: REQUEST_MS,
+        request_timeout_ms: REQUEST_MS,
         ..ConnectionLimits::default()
     }
 }

@@ -3,7 +3,9 @@
 
 use std::net::SocketAddr;
 
-use super::{BodyProgress, ParseError, ParseLimits, Parsed, parse_request, parse_request_on};
+use super::{
+    BodyProgress, ParseError, ParseLimits, Parsed, parse_request, parse_request_incremental,
+};
 
 /// Parses every prefix of `data`; the first byte selects the limits.
 pub fn read(data: &[u8]) {
@@ -49,7 +51,7 @@ fn parse_on(
     outcome(
         bytes,
         limits,
-        parse_request_on(bytes, limits, peer(), progress),
+        parse_request_incremental(bytes, limits, peer(), progress),
     )
 }
 

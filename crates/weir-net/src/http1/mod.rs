@@ -10,6 +10,6 @@ mod response;
 pub use chunked::{CHUNK_BYTES_MAX, LAST_CHUNK, push_chunk};
 pub use error::ParseError;
 pub use request::{
-    BodyProgress, HttpRequest, ParseLimits, Parsed, parse_request, parse_request_on,
+    BodyProgress, HttpRequest, ParseLimits, Parsed, parse_request, parse_request_incremental,
 };
 pub use response::{Response, write_upgrade};

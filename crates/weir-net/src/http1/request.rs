@@ -50,13 +50,13 @@ pub enum Parsed<'a> {
 /// Parses the first request in `buffer`, without earlier progress.
 ///
 /// # Errors
-/// See [`parse_request_on`].
+/// See [`parse_request_incremental`].
 pub fn parse_request(
     buffer: &[u8],
     limits: ParseLimits,
     peer: SocketAddr,
 ) -> Result<Parsed<'_>, ParseError> {
-    parse_request_on(buffer, limits, peer, &mut None)
+    parse_request_incremental(buffer, limits, peer, &mut None)
 }
 
 /// Progress in the chunked body of an incomplete request.
@@ -72,7 +72,7 @@ pub struct BodyProgress {
 /// # Errors
 /// Malformed syntax (400), a head or body over its limit (431, 413) or a transfer coding other than
 /// `chunked` (501).
-pub fn parse_request_on<'a>(
+pub fn parse_request_incremental<'a>(
     buffer: &'a [u8],
     limits: ParseLimits,
     peer: SocketAddr,

@@ -96,7 +96,7 @@ impl<H: ServerHandler> EventLoop<H> {
         listener: usize,
     ) -> Option<ConnId> {
         let Some(acceptor) = &self.listeners.list[listener].tls else {
-            let timeout_ms = self.io.limits.request_ms;
+            let timeout_ms = self.io.limits.request_timeout_ms;
             return self
                 .io
                 .insert(SocketStream::Plain(socket), peer, timeout_ms);

@@ -207,12 +207,14 @@ impl<H: ServerHandler> EventLoop<H> {
     /// Ends a connection without a complete request in time, or a WebSocket without a tag. Sets the
     /// timer again if a request has arrived since.
     fn check_request(&mut self, conn: ConnId) {
-        let (now_ms, request_ms) = (self.io.now_ms(), self.io.limits.request_ms);
+        let (now_ms, request_timeout_ms) = (self.io.now_ms(), self.io.limits.request_timeout_ms);
         let Some(connection) = self.io.get(conn) else {
             return;
         };
         let deadline_ms = match &connection.protocol {
-            Protocol::Http(_) if connection.exchange != HttpExchange::None => now_ms + request_ms,
+            Protocol::Http(_) if connection.exchange != HttpExchange::None => {
+                now_ms + request_timeout_ms
+            }
             Protocol::Http(http) => http.deadline_ms,
             _ if connection.tag != 0 => return,
             _ => now_ms,

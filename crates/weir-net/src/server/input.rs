@@ -109,7 +109,7 @@ impl<H: ServerHandler> EventLoop<H> {
 
     /// Starts the request timeout of a connection once its TLS handshake is complete.
     fn note_handshake(&mut self, conn: ConnId) {
-        let deadline_ms = self.io.now_ms() + self.io.limits.request_ms;
+        let deadline_ms = self.io.now_ms() + self.io.limits.request_timeout_ms;
         let Some(connection) = self.io.get(conn) else {
             return;
         };
@@ -175,7 +175,7 @@ impl<H: ServerHandler> EventLoop<H> {
         while let Some(step) = self.next_request(conn, &buffer[used..], &mut http) {
             used += step.used;
             self.io.input.charge(REQUEST_CHARGE);
-            http.deadline_ms = self.io.now_ms() + self.io.limits.request_ms;
+            http.deadline_ms = self.io.now_ms() + self.io.limits.request_timeout_ms;
             if step.upgraded {
                 let reader =
                     WebSocketFrameReader::new(FrameRole::Server, self.io.limits.message_bytes)
@@ -216,7 +216,12 @@ impl<H: ServerHandler> EventLoop<H> {
         if buffer.is_empty() || self.io.get(conn)?.exchange != HttpExchange::None {
             return None;
         }
-        match http1::parse_request_on(buffer, self.io.limits.http, http.peer, &mut http.progress) {
+        match http1::parse_request_incremental(
+            buffer,
+            self.io.limits.http,
+            http.peer,
+            &mut http.progress,
+        ) {
             Ok(Parsed::Partial) => None,
             Ok(Parsed::Complete(request, used)) => {
                 let upgraded = self.respond(conn, &request);

@@ -136,9 +136,9 @@ impl ServerIo {
     }
 
     /// Attaches `tag` to a connection; [`super::ServerHandler::on_closed`] passes it back. A
-    /// WebSocket that has tag 0 for [`ConnectionLimits::request_ms`] is closed as unused.
+    /// WebSocket that has tag 0 for [`ConnectionLimits::request_timeout_ms`] is closed as unused.
     pub fn set_tag(&mut self, conn: ConnId, tag: u64) {
-        let at_ms = self.now_ms + self.limits.request_ms;
+        let at_ms = self.now_ms + self.limits.request_timeout_ms;
         let Some(connection) = self.get(conn) else {
             return;
         };
@@ -264,7 +264,7 @@ impl ServerIo {
     }
 
     fn end_exchange(&mut self, conn: ConnId, keep_alive: bool) {
-        let deadline_ms = self.now_ms + self.limits.request_ms;
+        let deadline_ms = self.now_ms + self.limits.request_timeout_ms;
         let Some(connection) = self.get(conn) else {
             return;
         };
@@ -293,8 +293,8 @@ impl ServerIo {
     /// Closes a connection. With `drop_queued`, queued bytes are dropped, except those of a chunk
     /// that is partly written. `last` is sent next.
     /// A WebSocket gets a close frame. A chunked body gets its end only if there is a `last`. The
-    /// socket is closed after [`ConnectionLimits::close_ms`] even if the peer does not read. The
-    /// handler is not called for the connection again.
+    /// socket is closed after [`ConnectionLimits::close_timeout_ms`] even if the peer does not
+    /// read. The handler is not called for the connection again.
     pub fn close(&mut self, conn: ConnId, last: Option<Bytes>, drop_queued: bool) {
         let Some(connection) = self.get(conn) else {
             return;
@@ -325,7 +325,7 @@ impl ServerIo {
     }
 
     pub(super) fn start_closing(&mut self, conn: ConnId) {
-        let at_ms = self.now_ms + self.limits.close_ms;
+        let at_ms = self.now_ms + self.limits.close_timeout_ms;
         let Some(connection) = self.get(conn) else {
             return;
         };
@@ -486,7 +486,7 @@ impl ServerIo {
         let Detached { connection, input } = detached;
         let mut stream = connection.stream;
         let peer = stream.socket().peer_addr().ok()?;
-        let conn = self.insert(stream, peer, self.limits.request_ms)?;
+        let conn = self.insert(stream, peer, self.limits.request_timeout_ms)?;
         let taken = self.get(conn)?;
         taken.send_queue = connection.send_queue;
         taken.protocol = connection.protocol;

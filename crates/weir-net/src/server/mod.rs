@@ -47,9 +47,9 @@ pub struct ConnectionLimits {
     /// Number of queued bytes behind a full socket above which [`ServerIo::try_send`] rejects more.
     pub high_water_bytes: usize,
     /// Milliseconds for a whole HTTP request to arrive; also the idle timeout of HTTP connections.
-    pub request_ms: u64,
+    pub request_timeout_ms: u64,
     /// Milliseconds for a closing connection to accept its last bytes.
-    pub close_ms: u64,
+    pub close_timeout_ms: u64,
     /// Lowest file descriptor that connections must not use, see [`crate::descriptors`].
     pub descriptor_ceiling: RawFd,
 }
@@ -72,8 +72,8 @@ impl Default for ConnectionLimits {
             message_bytes: 64 * 1024,
             outbox_bytes: 1024 * 1024,
             high_water_bytes: 16 * 1024,
-            request_ms: 10_000,
-            close_ms: 2_000,
+            request_timeout_ms: 10_000,
+            close_timeout_ms: 2_000,
             descriptor_ceiling: RawFd::MAX,
         }
     }

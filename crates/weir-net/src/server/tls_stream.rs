@@ -103,8 +103,8 @@ impl TlsStream {
         self.written < self.outgoing.len()
     }
 
-    /// Reads once from the socket and decrypts. Reads so little that the plain text fits into
-    /// `out`.
+    /// Reads once from the socket and decrypts. Reads at most as many bytes as `out` holds, so the
+    /// plain text fits.
     pub(super) fn read(&mut self, out: &mut [u8], buffers: &mut TlsBuffers) -> io::Result<Input> {
         if self.peer_closed || self.failed {
             return Ok(Input {

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn standard_examples() {
+    fn rfc_7692_examples_are_inflated() {
         // RFC 7692, 7.2.3: one block, a stored block, a final block, two blocks, nothing.
         for (payload, text) in [
             (&[0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00][..], "Hello"),
