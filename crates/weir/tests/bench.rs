@@ -1,4 +1,4 @@
-//! Drives `weir bench` and `weir load` as a user does, against a real broker.
+//! End-to-end tests of `weir bench` and `weir load` with a real broker.
 
 mod support;
 
@@ -12,20 +12,20 @@ use serde_json::Value;
 use support::{Process, Signal, TestBroker, send_signal, text, weir};
 
 impl TestBroker {
-    /// A folder of its own.
+    /// A separate directory.
     fn folder(&self, name: &str) -> PathBuf {
         let folder = self.scratch.path().join(name);
         fs::create_dir_all(&folder).unwrap();
         folder
     }
 
-    /// `weir bench run` on this broker with a plan that forgives a busy machine: these tests check
-    /// what is counted, not how fast it is.
+    /// Returns `weir bench run` on this broker with a plan whose limits a busy machine meets. These
+    /// tests check the counts, not the speed.
     fn bench(&self, out: &Path, args: &[&str]) -> Command {
         self.bench_plan(KEYED, out, args)
     }
 
-    /// The same with another plan.
+    /// Returns the same command with another plan.
     fn bench_plan(&self, plan: &str, out: &Path, args: &[&str]) -> Command {
         let mut command = bench(self.scratch.path(), plan, out, args);
         command.args(["--bootstrap", &self.bootstrap]);
@@ -33,7 +33,7 @@ impl TestBroker {
     }
 }
 
-/// `weir bench run` with a plan that is written into `scratch`.
+/// Returns `weir bench run` with a plan that is written into `scratch`.
 fn bench(scratch: &Path, text: &str, out: &Path, args: &[&str]) -> Command {
     let plan = scratch.join("tolerant.toml");
     let tolerant = text
@@ -48,7 +48,7 @@ fn bench(scratch: &Path, text: &str, out: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// The one run folder in `out`.
+/// Returns the only run directory in `out`.
 fn run_folder(out: &Path) -> PathBuf {
     let mut folders: Vec<_> = fs::read_dir(out)
         .unwrap()
@@ -62,16 +62,16 @@ fn run_json(folder: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(folder.join("run.json")).unwrap()).unwrap()
 }
 
-/// One broker for all that needs one: starting it is the slowest part.
+/// All tests share one broker, because its start takes the most time.
 #[test]
 fn runs_on_a_real_broker() {
     let broker = TestBroker::start();
     all_architectures_are_measured(&broker);
-    changed_fields_are_all_that_travels(&broker);
-    patches_are_all_that_travels(&broker);
+    only_changed_fields_are_sent(&broker);
+    only_patches_are_sent(&broker);
     consumers_and_floor_deliver_all_records(&broker);
-    interrupted_run_keeps_what_was_measured(&broker);
-    unreachable_parts_have_their_exit_code(&broker);
+    interrupted_run_stores_measured_cells(&broker);
+    unreachable_targets_set_the_exit_code(&broker);
 }
 
 fn all_architectures_are_measured(broker: &TestBroker) {
@@ -109,7 +109,7 @@ fn all_architectures_are_measured(broker: &TestBroker) {
     }
     let probe = &cells[2]["probe"];
     if probe.is_null() {
-        // No Node here; the note says so.
+        // Without Node, a note reports the missing probe.
         assert!(
             cells[2]["notes"].to_string().contains("no SDK client"),
             "{}",
@@ -127,7 +127,7 @@ fn all_architectures_are_measured(broker: &TestBroker) {
     assert!(folder.join("report.html").is_file());
 }
 
-/// Twenty clients of one cell got all that was due to them, and it was counted everywhere.
+/// Asserts that twenty clients of a cell received all their records, and that all counters agree.
 fn check_cell(cell: &Value, folder: &Path) {
     let name = cell["architecture"].as_str().unwrap();
     assert_eq!(cell["status"]["state"], "valid", "{cell}");
@@ -139,7 +139,7 @@ fn check_cell(cell: &Value, folder: &Path) {
         "unchecked",
         "disconnects",
     ] {
-        // The first groups of a new cluster find its coordinator not ready yet, and try again.
+        // The first groups of a new cluster retry, because its group coordinator is not ready.
         if (name, figure) == ("groups", "disconnects") {
             continue;
         }
@@ -148,7 +148,7 @@ fn check_cell(cell: &Value, folder: &Path) {
     let delivered = delivery["delivered"].as_u64().unwrap();
     let reads_all = ["groups", "standalone"].contains(&name);
     if reads_all {
-        // 200 records are due in two seconds, and each client reads them all.
+        // 200 records are due in two seconds, and each client reads all of them.
         assert_eq!(delivered, 4000, "{cell}");
     } else {
         // The keys are random: about one in forty of 200 records for each of 20 clients.
@@ -186,7 +186,7 @@ fn check_cell(cell: &Value, folder: &Path) {
     assert!(raw.join("produce.jsonl").is_file() && raw.join("produce.log").is_file());
 }
 
-/// Cells of a short run of another plan; each must be valid, with nothing lost.
+/// Returns the cells of a short run of another plan. Each must be valid, without lost records.
 fn cells_of(broker: &TestBroker, plan: &str, name: &str, architectures: &str) -> Vec<Value> {
     let out = broker.folder(name);
     let args = [
@@ -221,9 +221,9 @@ fn cells_of(broker: &TestBroker, plan: &str, name: &str, architectures: &str) ->
     cells
 }
 
-/// Scenario 3: a consumer reads whole records; what a gateway's client reads is a fraction, and the
-/// floor sends the same.
-fn changed_fields_are_all_that_travels(broker: &TestBroker) {
+/// Scenario 3: a consumer reads whole records; clients of the gateway and of the floor receive a
+/// fraction.
+fn only_changed_fields_are_sent(broker: &TestBroker) {
     let cells = cells_of(broker, JSON_FIELDS, "json", "standalone,gateway,floor");
     let bytes_each = |cell: &Value| {
         let delivery = &cell["delivery"];
@@ -234,9 +234,8 @@ fn changed_fields_are_all_that_travels(broker: &TestBroker) {
     assert!(gateway < 800.0 && floor < 800.0, "{gateway} {floor}");
 }
 
-/// Scenario 3 with JSON Patch: clients have whole records, of which patches are sent; the floor
-/// sends the same.
-fn patches_are_all_that_travels(broker: &TestBroker) {
+/// Scenario 3 with JSON Patch: clients have whole records, and gateway and floor send patches.
+fn only_patches_are_sent(broker: &TestBroker) {
     for cell in cells_of(broker, JSON_PATCH, "patch", "gateway,floor") {
         let delivery = &cell["delivery"];
         let delivered = delivery["delivered"].as_f64().unwrap();
@@ -245,14 +244,14 @@ fn patches_are_all_that_travels(broker: &TestBroker) {
     }
 }
 
-/// Scenario 1: 4 records a second to each of 40 clients.
+/// Scenario 1: 4 records per second to each of 40 clients.
 fn consumers_and_floor_deliver_all_records(broker: &TestBroker) {
     for cell in cells_of(broker, BROADCAST, "broadcast", "gateway,floor") {
         assert_eq!(cell["delivery"]["delivered"], 12 * 40, "{cell}");
     }
 }
 
-fn interrupted_run_keeps_what_was_measured(broker: &TestBroker) {
+fn interrupted_run_stores_measured_cells(broker: &TestBroker) {
     let out = broker.folder("interrupted");
     let args = [
         "--levels",
@@ -298,7 +297,7 @@ fn interrupted_run_keeps_what_was_measured(broker: &TestBroker) {
     }
 }
 
-fn unreachable_parts_have_their_exit_code(broker: &TestBroker) {
+fn unreachable_targets_set_the_exit_code(broker: &TestBroker) {
     let out = broker.folder("unreachable");
     let mut command = weir(&[
         "bench",
@@ -326,9 +325,9 @@ fn unreachable_parts_have_their_exit_code(broker: &TestBroker) {
     );
 }
 
-/// The run starts its own broker here, and loses it inside the window.
+/// The run starts its own broker, which is killed within the window.
 #[test]
-fn a_broker_that_ends_makes_the_run_invalid() {
+fn broker_exit_invalidates_the_run() {
     let scratch = tempfile::tempdir().unwrap();
     let out = scratch.path().join("runs");
     let args = [
@@ -373,9 +372,9 @@ fn a_broker_that_ends_makes_the_run_invalid() {
     );
 }
 
-/// Everything a client needs is printed, works, and is gone after Ctrl-C.
+/// The demo prints all parameters for clients, serves them, and ends with Ctrl-C.
 #[test]
-fn a_demo_that_stays_can_be_connected_to() {
+fn demo_serve_accepts_clients() {
     let scratch = tempfile::tempdir().unwrap();
     let mut command = weir(&["demo", "--serve", "--listen", "127.0.0.1:0"]);
     command.args(["--admin", "127.0.0.1:0", "--out"]);
@@ -433,7 +432,7 @@ fn a_demo_that_stays_can_be_connected_to() {
     );
 }
 
-/// Children of a process by the name of their program.
+/// Returns the child processes of a process by program name.
 fn children_of(parent: u32, name: &str) -> Vec<u32> {
     let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| {
         let pid = entry.unwrap().file_name();
@@ -441,7 +440,7 @@ fn children_of(parent: u32, name: &str) -> Vec<u32> {
     });
     pids.filter(|pid| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // `pid (name) state parent ...`; the name may hold anything.
+        // `pid (name) state parent ...`; the name may contain any character.
         let Some((head, tail)) = stat.rsplit_once(") ") else {
             return false;
         };
@@ -463,7 +462,7 @@ fn wait_for_line(stdout: &mut impl std::io::BufRead, part: &str) -> String {
     line
 }
 
-/// The answer of a server to a request for a page.
+/// Returns the response of a server to the request of a page.
 fn get(address: &str, path: &str) -> String {
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
@@ -485,7 +484,7 @@ fn wait_until(what: &str, done: impl Fn() -> bool) {
     }
 }
 
-/// Waits for the end; killed if it takes too long.
+/// Waits for the exit, and kills the process after a timeout.
 fn exit_code(child: &mut Child) -> Option<i32> {
     let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
@@ -501,7 +500,7 @@ fn exit_code(child: &mut Child) -> Option<i32> {
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 const BROKER_GONE: &str = "the broker of this run has exited";
-/// Pause between two looks at a condition.
+/// Interval at which a condition is polled.
 const LOOK: Duration = Duration::from_millis(20);
 const BROADCAST: &str = include_str!("../../../plans/broadcast.toml");
 const JSON_FIELDS: &str = include_str!("../../../plans/json-fields.toml");

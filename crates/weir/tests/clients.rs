@@ -1,4 +1,4 @@
-//! `weir load clients` and `weir agent` as a user runs them: gateways and broker are real.
+//! End-to-end tests of `weir load clients` and `weir agent` with real gateways and a broker.
 
 mod support;
 
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use support::{Process, Signal, TestBroker, send_signal, text, weir};
 
-/// Bounds every wait; only a failing test takes this long.
+/// Upper limit of every wait; reached only by failing tests.
 const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A gateway and where its clients connect.
+/// A gateway and its client address.
 struct Gateway {
     _process: Process,
     listen: String,
@@ -26,7 +26,7 @@ impl TestBroker {
         self.produce_with(topic, count, &["--size", "64", "--text-stamp"]);
     }
 
-    /// Writes `count` records of two keys; the topic is created if need be.
+    /// Writes `count` records of two keys, and creates the topic if it does not exist.
     fn produce_with(&self, topic: &str, count: u32, args: &[&str]) {
         let count = count.to_string();
         let usual = [
@@ -47,7 +47,7 @@ impl TestBroker {
         assert!(output.status.success(), "{}", text(&output.stderr));
     }
 
-    /// A gateway with the configuration of scenario 2 and the stamp.
+    /// Starts a gateway with the configuration of scenario 2 and the stamp.
     fn gateway(&self, name: &str, topic: &str) -> Gateway {
         let xml = include_str!("../../../plans/keyed-adapters.xml");
         self.gateway_with(name, &xml.replace("@TOPIC@", topic))
@@ -88,7 +88,7 @@ impl TestClients {
         }
     }
 
-    /// Reads up to the event of that name.
+    /// Reads until the event with this name.
     fn event(&mut self, name: &str) -> Value {
         for line in self.lines.by_ref() {
             let event: Value = serde_json::from_str(&line.unwrap()).unwrap();
@@ -101,7 +101,7 @@ impl TestClients {
         panic!("no event {name}: {output}");
     }
 
-    /// Reads until the clients have got `updates` in all.
+    /// Reads until the clients have received `updates` in total.
     fn updates(&mut self, updates: u64) {
         let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
@@ -113,7 +113,7 @@ impl TestClients {
         }
     }
 
-    /// Ends it in order, as Ctrl-C does; the last event.
+    /// Sends SIGINT, like Ctrl-C, and returns the last event.
     fn interrupt(mut self) -> Value {
         send_signal(self.child.id(), Signal::INT);
         let end = self.event("end");
@@ -121,7 +121,7 @@ impl TestClients {
         end
     }
 
-    /// Waits for it to end by itself.
+    /// Waits until the command ends by itself.
     fn finish(mut self) -> Output {
         for line in self.lines.by_ref() {
             self.seen
@@ -136,7 +136,7 @@ trait ErrorText {
 }
 
 impl ErrorText for Child {
-    /// How it ended and what it said.
+    /// Returns the exit status and the errors.
     fn wait_with_output_of(&mut self) -> String {
         let mut said = String::new();
         if let Some(mut stderr) = self.stderr.take() {
@@ -146,7 +146,7 @@ impl ErrorText for Child {
     }
 }
 
-/// One broker for all that needs one: starting it is the slowest part.
+/// All tests share one broker, because its start takes the most time.
 #[test]
 fn clients_at_real_gateways() {
     let env = TestBroker::start();
@@ -158,10 +158,10 @@ fn clients_at_real_gateways() {
     a_killed_agent_is_named(&urls);
     published_fields_are_enough_to_check(&env, &topic, &urls);
     all_modes_deliver(&env, &topic, &urls);
-    the_simulators_file_is_taken(&env, &gateways[0].listen);
-    agents_can_be_started_by_hand(&urls);
+    simulator_file_is_used(&env, &gateways[0].listen);
+    agents_can_be_started_manually(&urls);
     json_fields_are_timed_and_probed(&env);
-    diffs_give_what_whole_values_give(&env);
+    diffs_yield_the_same_values(&env);
 }
 
 fn agents_at_two_gateways_count_as_one(env: &TestBroker, topic: &str, urls: &str) {
@@ -185,7 +185,7 @@ fn agents_at_two_gateways_count_as_one(env: &TestBroker, topic: &str, urls: &str
         .filter(|event| event["event"] == "hello");
     assert_eq!(hellos.count(), 4, "the coordinator's and one of each agent");
     env.produce(topic, 200);
-    // Two keys, drawn at random, and 15 or 16 clients for each of them.
+    // Two random keys, with 15 or 16 clients each.
     clients.updates(200 * 15);
     let end = clients.interrupt();
     let summary = &end["summary"];
@@ -237,7 +237,7 @@ fn published_fields_are_enough_to_check(env: &TestBroker, topic: &str, urls: &st
 }
 
 fn all_modes_deliver(env: &TestBroker, topic: &str, urls: &str) {
-    // Three clients for each key; in MERGE a slow machine may skip all but the last.
+    // Three clients per key; in MERGE mode, a slow machine may skip all updates but the last.
     for (mode, least) in [("MERGE", 6), ("DISTINCT", 180)] {
         let args = [
             "--clients",
@@ -271,7 +271,7 @@ fn all_modes_deliver(env: &TestBroker, topic: &str, urls: &str) {
     }
 }
 
-fn the_simulators_file_is_taken(env: &TestBroker, listen: &str) {
+fn simulator_file_is_used(env: &TestBroker, listen: &str) {
     let (host, port) = listen.split_once(':').unwrap();
     let path = env.file("client.xml");
     write_simulator_file(&path, host, port);
@@ -316,7 +316,7 @@ fn write_simulator_file(path: &Path, host: &str, port: &str) {
     fs::write(path, text).unwrap();
 }
 
-fn agents_can_be_started_by_hand(urls: &str) {
+fn agents_can_be_started_manually(urls: &str) {
     // The port was free a moment ago and is unlikely to be used in between.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap().to_string();
@@ -348,12 +348,12 @@ fn agents_can_be_started_by_hand(urls: &str) {
         let output = agent.output();
         assert!(output.status.success(), "{}", text(&output.stderr));
     }
-    // Refused, or too late to be: the coordinator was gone before it came.
+    // Rejected, or too late: the coordinator may have ended before.
     let _ = wrong.kill();
     assert!(!wrong.wait().unwrap().success());
 }
 
-/// Scenario 3 as published with today's names, and the mapping of the filtering test.
+/// Scenario 3 as published with current names, and the mapping of the filtering test.
 const JSON_ADAPTERS: &str = r##"<?xml version="1.0"?>
 <adapters_conf id="KafkaConnector">
     <metadata_provider>
@@ -395,8 +395,8 @@ const JSON_ADAPTERS: &str = r##"<?xml version="1.0"?>
 </adapters_conf>
 "##;
 
-/// Scenario 3 with whole values: of each key one client gets them as they are, the other as diffs.
-fn diffs_give_what_whole_values_give(env: &TestBroker) {
+/// Scenario 3 with whole values: one client per key receives whole values, the other one diffs.
+fn diffs_yield_the_same_values(env: &TestBroker) {
     let topic = format!("clients-diffs-{}", std::process::id());
     let records = ["--kind", "complex", "--text-stamp"];
     env.produce_with(&topic, 1, &records);
@@ -421,11 +421,11 @@ fn diffs_give_what_whole_values_give(env: &TestBroker) {
         assert_eq!(last["counters"]["values_compared"], 40, "{last}");
         let end = clients.interrupt();
         assert_eq!(end["summary"]["errors"], serde_json::json!({}), "{end}");
-        // Half of the clients are sent about a third of the bytes, after the first update.
+        // After the first update, half of the clients receive about a third of the bytes.
         let bytes = end["summary"]["bytes_received"].as_u64().unwrap();
         assert!(bytes < 80 * 1150, "{end}");
 
-        // Without the stamp, the time is inside the value.
+        // Without the stamp, the value contains the time.
         let args = ["--scenario", scenario, "--keys", "2", "--clients", "2"];
         let mut clients = TestClients::start(&listen, &args);
         clients.event("ready");
@@ -464,7 +464,7 @@ fn json_fields_are_timed_and_probed(env: &TestBroker) {
     let marked = [extended.as_slice(), &["--mark"]].concat();
     env.produce_with(json, 40, &extended);
     env.produce_with(json, 40, &marked);
-    // Of two keys drawn at random with a fixed seed, the one of the probe.
+    // The key of the probe, one of two random keys with a fixed seed.
     let updates = |probe: &TestClients, counter: &str| {
         let last = probe
             .seen
@@ -489,7 +489,7 @@ fn json_fields_are_timed_and_probed(env: &TestBroker) {
 }
 
 #[test]
-fn an_agent_without_a_token_or_a_coordinator_says_so() {
+fn agent_without_token_or_coordinator_fails() {
     let output = weir(&["agent", "--coordinator", "127.0.0.1:1"])
         .env_remove("WEIR_AGENT_TOKEN")
         .output()
@@ -512,7 +512,7 @@ fn an_agent_without_a_token_or_a_coordinator_says_so() {
 }
 
 #[test]
-fn agents_that_cannot_reach_the_server_pass_the_fault_on() {
+fn agents_report_unreachable_servers() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = closed.local_addr().unwrap().to_string();
     drop(closed);

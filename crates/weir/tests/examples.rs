@@ -1,4 +1,4 @@
-//! The programs of `examples/` show records of a running gateway, with the SDKs as published.
+//! End-to-end tests of the programs of `examples/` with a running gateway and the published SDKs.
 
 mod support;
 
@@ -14,7 +14,7 @@ use support::Process;
 use weir_kafka::{Admin, Producer, ProducerConfig};
 use weir_lab::{Lab, LabOptions};
 
-/// Bounds every wait; only a failing test takes this long.
+/// Upper limit of every wait; reached only by failing tests.
 const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 /// Time to wait for a record before the next one is written.
 const PERIOD: Duration = Duration::from_millis(200);

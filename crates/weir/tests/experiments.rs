@@ -1,4 +1,4 @@
-//! Drives the filtering and broker experiments as a user does, against a real broker.
+//! End-to-end tests of the filtering and broker experiments with a real broker.
 
 mod support;
 
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use support::{TestBroker, text, weir};
 
-/// `weir bench run` of a plan that forgives a busy machine: these tests check what is counted, not
-/// how fast it is.
+/// Returns `weir bench run` of a plan whose limits a busy machine meets. These tests check the
+/// counts, not the speed.
 fn run(broker: &TestBroker, plan: &str, name: &str, args: &[&str]) -> (PathBuf, Value) {
     let tolerant = plan
         .replace("schedule_lag_p99_ms = 20", "schedule_lag_p99_ms = 60000")
@@ -29,7 +29,7 @@ fn run(broker: &TestBroker, plan: &str, name: &str, args: &[&str]) -> (PathBuf, 
     read(&out)
 }
 
-/// The one run folder in `out`, and its run.
+/// Returns the only run directory in `out`, and its run.
 fn read(out: &Path) -> (PathBuf, Value) {
     let mut folders = fs::read_dir(out).unwrap();
     let folder = folders.next().unwrap().unwrap().path();
@@ -39,15 +39,15 @@ fn read(out: &Path) -> (PathBuf, Value) {
     (folder, serde_json::from_str(&run).unwrap())
 }
 
-/// One broker for all that needs one: starting it is the slowest part.
+/// All tests share one broker, because its start takes the most time.
 #[test]
 fn experiments_run_on_a_real_broker() {
     let broker = TestBroker::start();
     background_is_counted_and_marked_records_are_timed(&broker);
     one_element_of_a_large_key_is_found(&broker);
-    a_topic_and_a_key_of_the_users_own(&broker);
+    existing_topic_and_key_are_used(&broker);
     a_grid_of_clients_and_rates(&broker);
-    files_of_a_sweep_are_those_of_kafkas_tools(&broker);
+    sweep_files_match_kafkas_tools(&broker);
 }
 
 fn background_is_counted_and_marked_records_are_timed(broker: &TestBroker) {
@@ -74,12 +74,12 @@ fn background_is_counted_and_marked_records_are_timed(broker: &TestBroker) {
         for figure in ["lost", "duplicated", "reordered", "unchecked"] {
             assert_eq!(delivery[figure], 0, "{figure}: {cell}");
         }
-        // One of 40 keys of all records; of those, the marked ones are timed.
+        // One of the 40 keys of all records; only its marked records are timed.
         let delivered = delivery["delivered"].as_u64().unwrap();
         let timed = cell["latency"]["response"]["count"].as_u64().unwrap();
         assert!((10..80).contains(&delivered), "{cell}");
         assert!(timed > 0 && timed < delivered, "{timed} of {delivered}");
-        // Of the marked ones only: 200 a second.
+        // Only the marked records: 200 per second.
         assert_eq!(cell["latency"]["schedule_lag"]["count"], 400, "{cell}");
         assert!(
             cell["figures"]["mapping_thread_busy_share"].is_number(),
@@ -107,7 +107,7 @@ fn one_element_of_a_large_key_is_found(broker: &TestBroker) {
     }
 }
 
-fn a_topic_and_a_key_of_the_users_own(broker: &TestBroker) {
+fn existing_topic_and_key_are_used(broker: &TestBroker) {
     let produce = [
         "load",
         "produce",
@@ -147,7 +147,7 @@ fn a_grid_of_clients_and_rates(broker: &TestBroker) {
     assert_eq!(cells[2]["parameters"]["rate_per_s"], 100.0);
 }
 
-fn files_of_a_sweep_are_those_of_kafkas_tools(broker: &TestBroker) {
+fn sweep_files_match_kafkas_tools(broker: &TestBroker) {
     let args = [
         "--record-sizes",
         "100,1k",
@@ -198,7 +198,7 @@ fn files_of_a_sweep_are_those_of_kafkas_tools(broker: &TestBroker) {
         "{consumer}"
     );
 
-    // What was written is read like a file of the tools.
+    // The written files can be read like those of the tools.
     let out = broker.scratch.path().join("imported");
     let mut import = weir(&["bench", "import"]);
     import
@@ -215,7 +215,7 @@ fn files_of_a_sweep_are_those_of_kafkas_tools(broker: &TestBroker) {
 }
 
 #[test]
-fn what_is_no_output_of_the_tools_is_not_imported() {
+fn import_rejects_other_files() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("notes.txt");
     fs::write(&file, "nothing of theirs\n").unwrap();

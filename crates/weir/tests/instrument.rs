@@ -37,7 +37,7 @@ clients_busy_share = 1.1
 response_mean_ms = 60000
 "#;
 
-/// `weir bench <command>` with that plan on this broker.
+/// Returns `weir bench <command>` with that plan on this broker.
 fn bench(broker: &TestBroker, command: &str, out: &Path, args: &[&str]) -> Command {
     let plan = broker.scratch.path().join("small.toml");
     fs::write(&plan, PLAN).unwrap();
@@ -47,7 +47,7 @@ fn bench(broker: &TestBroker, command: &str, out: &Path, args: &[&str]) -> Comma
     bench
 }
 
-/// The one run folder in `out`, once it is there.
+/// Waits for the only run directory in `out` and returns it.
 fn run_folder(out: &Path) -> Option<PathBuf> {
     let mut entries = fs::read_dir(out).ok()?;
     Some(entries.next()?.ok()?.path())
@@ -61,7 +61,7 @@ fn run_json(folder: &Path) -> Value {
     run
 }
 
-/// Waits for what a file says.
+/// Waits until a file contains a text.
 fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(120);
     loop {
@@ -77,13 +77,13 @@ fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 #[test]
 fn runs_are_judged() {
     let broker = TestBroker::start();
-    a_generator_that_stalls_ends_with_4(&broker);
+    stalled_generator_exits_with_4(&broker);
     let base = measured(&broker, "base", &[]);
     two_runs_are_compared(&broker, &base);
-    a_search_ends_with_what_was_confirmed(&broker);
+    search_ends_with_confirmed_load(&broker);
 }
 
-fn a_generator_that_stalls_ends_with_4(broker: &TestBroker) {
+fn stalled_generator_exits_with_4(broker: &TestBroker) {
     let out = broker.scratch.path().join("stalled");
     let args = ["--repetitions", "1", "--hold", "6s"];
     let mut command = bench(broker, "run", &out, &args);
@@ -92,7 +92,7 @@ fn a_generator_that_stalls_ends_with_4(broker: &TestBroker) {
         let path = run_folder(&out)?.join("floor-5-1").join(name);
         fs::read_to_string(path).ok()
     };
-    // An interval is the first thing that is said inside the window.
+    // An interval is the first event within the window.
     let produce = wait("the window", || {
         file("produce.jsonl").filter(|said| said.contains("\"interval\""))
     });
@@ -119,7 +119,7 @@ fn a_generator_that_stalls_ends_with_4(broker: &TestBroker) {
     assert_eq!(run["cells"][0]["status"]["state"], "invalid");
 }
 
-/// A run of two repetitions; its folder.
+/// Runs two repetitions and returns the run directory.
 fn measured(broker: &TestBroker, name: &str, args: &[&str]) -> PathBuf {
     let out = broker.scratch.path().join(name);
     let output = bench(broker, "run", &out, args).output().unwrap();
@@ -191,7 +191,7 @@ fn two_runs_are_compared(broker: &TestBroker, base: &Path) {
     );
 }
 
-fn a_search_ends_with_what_was_confirmed(broker: &TestBroker) {
+fn search_ends_with_confirmed_load(broker: &TestBroker) {
     let out = broker.scratch.path().join("search");
     let args = ["--start-load", "60", "--max-load", "100", "--quick"];
     let output = bench(broker, "find-max", &out, &args).output().unwrap();

@@ -1,5 +1,5 @@
-//! Client libraries compared as a user does it: the built-in driver, drivers that fail, runs that
-//! are cut short.
+//! End-to-end tests of the comparison of client libraries: the built-in driver, failed drivers,
+//! interrupted runs.
 
 mod support;
 
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use support::{Process, Signal, TestBroker, schema, send_signal, text, weir};
 
-/// The built-in plan with less of a warm-up.
+/// The built-in plan with a shorter warm-up.
 fn plan(broker: &TestBroker, name: &str, warm_up_records: u64) -> PathBuf {
     let plan = include_str!("../../../plans/client-libraries.toml");
     let less = plan
@@ -53,12 +53,12 @@ fn run(broker: &TestBroker, plan: &Path, out: &Path, args: &[&str]) -> Output {
     weir(&all).output().unwrap()
 }
 
-/// The one run folder in `out`.
+/// Returns the only run directory in `out`.
 fn folder(out: &Path) -> PathBuf {
     begun(out).expect("a run folder")
 }
 
-/// The same, once a run has made it.
+/// Waits for the only run directory in `out` and returns it.
 fn begun(out: &Path) -> Option<PathBuf> {
     let mut folders = fs::read_dir(out).ok()?;
     let folder = folders.next()?.unwrap().path();
@@ -82,18 +82,18 @@ fn lines(folder: &Path) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// One broker for all: starting it is the slowest part.
+/// All tests share one broker, because its start takes the most time.
 #[test]
 fn libraries_are_compared_on_a_real_broker() {
     let broker = TestBroker::start();
-    every_work_is_measured_and_every_driver_takes_turns(&broker);
+    all_operations_are_measured_in_rotation(&broker);
     killed_and_interrupted_runs_can_be_resumed(&broker);
     failed_drivers_do_not_stop_the_others(&broker);
-    a_library_against_itself_within_a_disk_cap(&broker);
-    the_legacy_profile_reads_what_each_wrote(&broker);
+    aa_test_respects_the_disk_cap(&broker);
+    legacy_profile_reads_own_records(&broker);
 }
 
-fn every_work_is_measured_and_every_driver_takes_turns(broker: &TestBroker) {
+fn all_operations_are_measured_in_rotation(broker: &TestBroker) {
     let out = broker.scratch.path().join("all");
     let again = format!("again={} bench driver", env!("CARGO_BIN_EXE_weir"));
     let args = [
@@ -138,7 +138,7 @@ fn every_work_is_measured_and_every_driver_takes_turns(broker: &TestBroker) {
         assert!(sample[figure].as_f64() > Some(0.0), "{sample}");
         assert_eq!(sample["records"], records, "{sample}");
     }
-    // The second repetition runs backwards.
+    // The second repetition runs in reverse order.
     let turns: Vec<_> = samples(&run)[..4]
         .iter()
         .map(|sample| {
@@ -255,7 +255,7 @@ fn until(done: impl Fn() -> bool) {
     }
 }
 
-/// Answers everything, and does with `produce` what it says.
+/// A driver script that responds to all commands and executes the given text on `produce`.
 const SCRIPT: &str = r#"while read -r line; do
   id=${line#*'"id":'}
   id=${id%%[,\}]*}
@@ -329,7 +329,7 @@ fn failed_drivers_do_not_stop_the_others(broker: &TestBroker) {
     }
 }
 
-fn a_library_against_itself_within_a_disk_cap(broker: &TestBroker) {
+fn aa_test_respects_the_disk_cap(broker: &TestBroker) {
     let out = broker.scratch.path().join("null");
     let args = [
         "--aa-test",
@@ -342,7 +342,7 @@ fn a_library_against_itself_within_a_disk_cap(broker: &TestBroker) {
     ];
     let output = run(broker, &plan(broker, "null", 0), &out, &args);
     let stdout = text(&output.stdout);
-    // With six pairs of bursts of ten records it may go either way.
+    // Six pairs of bursts of ten records may have any result.
     assert!(
         matches!(output.status.code(), Some(0 | 1)),
         "{stdout}{}",
@@ -372,7 +372,7 @@ fn a_library_against_itself_within_a_disk_cap(broker: &TestBroker) {
     );
 }
 
-fn the_legacy_profile_reads_what_each_wrote(broker: &TestBroker) {
+fn legacy_profile_reads_own_records(broker: &TestBroker) {
     let out = broker.scratch.path().join("legacy");
     let args = [
         "--profile",
@@ -397,7 +397,7 @@ fn the_legacy_profile_reads_what_each_wrote(broker: &TestBroker) {
         assert_eq!(sample["invalid"], Value::Array(Vec::new()), "{sample}");
         match sample["cell"] == produce {
             true => assert!(sample["create_us"].is_number() && sample["send_calls_us"].is_number()),
-            // The broker holds a fetch that does not fill.
+            // The broker delays the response to a fetch that is not full.
             false => {
                 assert!(sample["legacy_us"].as_f64() > Some(500_000.0), "{sample}");
                 assert!(sample["commit_us"].as_f64() > Some(0.0), "{sample}");

@@ -1,4 +1,4 @@
-//! `weir bench list`, and what is said about plans that are none.
+//! `weir bench list`, and errors in plans.
 
 mod support;
 
@@ -42,7 +42,7 @@ fn plans_are_listed_exported_and_read_back() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_failure() {
+fn broken_pipe_exits_cleanly() {
     let mut list = weir(&["bench", "list"]);
     let list = list.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut listing = list.spawn().unwrap();
@@ -52,7 +52,7 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
 }
 
 #[test]
-fn mistakes_in_plans_name_file_and_key() {
+fn plan_errors_name_file_and_key() {
     let dir = tempfile::tempdir().unwrap();
     let plan = dir.path().join("mine.toml");
     let stderr = |plan: &Path, args: &[&str]| {

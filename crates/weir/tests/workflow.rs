@@ -1,5 +1,5 @@
-//! The workflow that measures pull requests: what keeps code of strangers away from the token that
-//! writes, and its scripts, run as they stand.
+//! The workflow that measures pull requests: external code has no access to the write token, and
+//! its scripts work as written.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ fn workflow() -> String {
     fs::read_to_string(root().join(".github/workflows/proxy-performance.yml")).unwrap()
 }
 
-/// The block below a line, by its deeper indentation; comments are left out.
+/// Returns the block below a line by its deeper indentation, without comments.
 fn below(text: &str, line: &str) -> String {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let mut lines = text.lines().skip_while(|found| *found != line).skip(1);
@@ -43,10 +43,11 @@ fn permissions(job: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_may_write_runs_no_code_of_a_pull_request() {
+fn jobs_with_write_token_run_no_external_code() {
     let text = workflow();
     assert!(text.contains("\npermissions: {}\n"), "nothing by default");
-    // With this trigger the code of a pull request would run with the repository's rights.
+    // With this trigger, the code of a pull request would run with the permissions of the
+    // repository.
     assert!(!text.contains("pull_request_target"));
     assert!(
         !text.contains("${{ secrets"),
@@ -100,7 +101,7 @@ fn external_code_gets_no_token_and_matches_the_review() {
 }
 
 #[test]
-fn nothing_that_a_person_typed_is_put_into_a_script_and_nothing_is_cached() {
+fn scripts_contain_no_user_input_and_no_cache() {
     for file in fs::read_dir(root().join(".github/workflows")).unwrap() {
         let path = file.unwrap().path();
         let text = fs::read_to_string(&path).unwrap();
@@ -130,14 +131,14 @@ fn nothing_that_a_person_typed_is_put_into_a_script_and_nothing_is_cached() {
     }
 }
 
-/// The script below the step's name or id.
+/// Returns the script of the step with this name or id.
 fn script(job: &str, step: &str) -> String {
     let step = below(job, step);
     let run = step.lines().find(|line| line.trim() == "run: |");
     below(&step, run.expect("a script"))
 }
 
-/// A folder to run scripts in, with programs of its own in front of the others.
+/// A directory for running scripts, with replacement programs first in PATH.
 struct ScriptDir(tempfile::TempDir);
 
 impl ScriptDir {
@@ -173,7 +174,7 @@ impl ScriptDir {
 }
 
 #[test]
-fn commits_pushed_after_the_comment_are_refused() {
+fn commits_pushed_after_the_comment_are_rejected() {
     let job = job("allow");
     let script = script(&job, "      - id: head");
     let sha = "0123456789abcdef0123456789abcdef01234567";
@@ -199,7 +200,7 @@ fn commits_pushed_after_the_comment_are_refused() {
         ("some/fork", sha, "2026-11-22T10:00:01Z"),
         ("some/fork", "main", "2026-11-22T09:00:00Z"),
         ("some/fork;x", sha, "2026-11-22T09:00:00Z"),
-        // A fork that is gone.
+        // A deleted fork.
         ("", sha, ""),
     ];
     for (repository, commit, pushed) in refused {
@@ -209,7 +210,7 @@ fn commits_pushed_after_the_comment_are_refused() {
 }
 
 #[test]
-fn properties_reach_the_program_one_by_one_and_a_missed_limit_is_a_result() {
+fn properties_are_separate_arguments_and_limits_are_results() {
     let job = job("measure");
     let script = script(&job, "      - name: Measure");
     let place = ScriptDir::new();

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Kinds of files by the end of their names, with the command that reads one.
+/// Kinds of files by the suffix of their names, with the command that reads them.
 const KINDS: [(&str, &[&str]); 6] = [
     (".adapters.xml", &["gateway", "check", "--adapters"]),
     (".gateway.toml", &["gateway", "check", "--config"]),

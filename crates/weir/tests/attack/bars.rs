@@ -1,4 +1,4 @@
-//! One attack from start to end, and the bars that every case has to meet.
+//! One attack from start to end, and the limits that every case must meet.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -12,33 +12,33 @@ use crate::scale::{Scale, Spread};
 use crate::support::{Process, TestBroker};
 use crate::target::{AttackTarget, DRAIN, Log};
 
-/// Regular clients may be this much later than without an attack.
+/// Maximum increase of the latency of regular clients during an attack.
 const P99_EXTRA: Duration = Duration::from_millis(100);
-/// Regular clients are back to that within this time after the attack.
+/// Longest time after the attack until their latency is within that limit again.
 const RECOVERY: Duration = Duration::from_secs(5);
-/// The process ends within this time after `DRAIN`.
+/// Longest time from the end of `DRAIN` to the exit of the process.
 const EXIT_EXTRA: Duration = Duration::from_secs(2);
-/// The attack begins this long before SIGTERM.
+/// Duration of the attack before SIGTERM.
 const BEFORE_EXIT: Duration = Duration::from_secs(1);
 /// Pause between two bursts of an attack at small scale.
 const BURST_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum growth of resident memory after `RECOVERY`, for caches and fragmentation.
 const RETAINED_BYTES: u64 = 96 << 20;
-/// Latency is not judged where the host took more of the processors than this.
+/// Latency is not checked if the host used more than this share of the CPUs.
 const STOLEN_MAX: f64 = 0.05;
-/// Noise of the machine is no fault of the target: a case passes if one of this many attempts does.
+/// Number of attempts. A case passes if one attempt does, because the machine may be disturbed.
 const ATTEMPTS: usize = 5;
 
 /// One attack.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) log: Log,
-    /// File descriptors that the target may have.
+    /// Limit of open file descriptors of the target.
     pub(crate) descriptors: u32,
-    /// Memory that it may take on top of what it had, in bytes.
+    /// Maximum growth of memory in bytes.
     pub(crate) memory_bytes: u64,
-    /// How long the target keeps what a connection had after it broke; memory is judged `RECOVERY`
-    /// later.
+    /// Time for which the target stores the state of a lost connection. Memory is checked
+    /// `RECOVERY` later.
     pub(crate) kept: Duration,
     /// Starts the target and regular clients.
     pub(crate) start: fn(&TestBroker, &Path, &Self) -> Scene,
@@ -91,11 +91,11 @@ struct AttackOutcome {
     retained_bytes: u64,
     exit: Option<Duration>,
     died: bool,
-    /// Share of the processors that the host gave to others.
+    /// Share of the CPUs that the host gave to other machines.
     stolen: f64,
 }
 
-/// Runs a case in all variants of the scale and returns what missed its bar.
+/// Runs a case in all variants of the scale and returns the exceeded limits.
 pub(crate) fn run(broker: &TestBroker, case: &Case) -> Vec<String> {
     let scale = Scale::from_env();
     let spreads = scale.pick(&[Spread::Single, Spread::Split][..], case.small);
@@ -119,7 +119,7 @@ fn best_of(broker: &TestBroker, case: &Case, spread: Spread, scale: Scale) -> Op
         }
     }
     if missed.is_empty() {
-        // Written past the test harness, which keeps the output of tests that pass.
+        // Written directly, because the test harness captures the output of passing tests.
         let _ = writeln!(io::stderr(), "\nskipped: latency of attack {name}: {late}");
         return None;
     }
@@ -179,7 +179,7 @@ fn attempt(broker: &TestBroker, case: &Case, spread: Spread, scale: Scale) -> At
     }
 }
 
-/// CPU time of the machine since it started, from `/proc/stat`, in clock ticks.
+/// CPU time of the machine since its boot in clock ticks, from `/proc/stat`.
 struct HostCpu {
     total: u64,
     stolen: u64,
@@ -197,7 +197,7 @@ impl HostCpu {
         }
     }
 
-    /// Returns the share of CPU time that the host gave to others since then.
+    /// Returns the share of CPU time that the host gave to other machines since then.
     fn stolen_since(&self) -> f64 {
         let now = Self::now();
         let total = now.total.saturating_sub(self.total).max(1);
@@ -245,8 +245,8 @@ impl Attackers {
 }
 
 impl AttackOutcome {
-    /// Returns how regular clients were later than they may be. Shows nothing about the target if
-    /// the host took much of the processors.
+    /// Returns the exceeded latency limits of regular clients. Returns none if the host used much
+    /// of the CPUs.
     fn late(&self) -> Option<String> {
         let bar = self.baseline + P99_EXTRA;
         let stolen = format!("{:.0} % of CPU time stolen", self.stolen * 1e2);
@@ -259,7 +259,7 @@ impl AttackOutcome {
         }
     }
 
-    /// Returns the bars that were missed, with values.
+    /// Returns the exceeded limits with their values.
     fn missed(&self, case: &Case) -> Vec<String> {
         let mut missed = Vec::new();
         let mut check = |met: bool, text: String| {

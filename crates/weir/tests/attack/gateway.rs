@@ -16,7 +16,7 @@ use crate::target::{AttackTarget, Log};
 
 const SINGLE: &[Spread] = &[Spread::Single];
 const SPLIT: &[Spread] = &[Spread::Split];
-/// Default of `limits.recovery_ms`: until then a session without a connection can be recovered.
+/// Default of `limits.recovery_ms`, the time in which a session can be recovered.
 const SESSION_RECOVERY: Duration = Duration::from_secs(20);
 /// File descriptors of a process whose limit is not the subject of the case.
 const DESCRIPTORS: u32 = 4_000;
@@ -91,7 +91,7 @@ fn scene(broker: &TestBroker, dir: &Path, case: &Case) -> Scene {
     }
 }
 
-/// One session subscribes 20 lists that name one item 1,000 times, and does not read.
+/// One session subscribes to 20 lists that contain one item 1,000 times, and does not read.
 fn duplicate_items(attack: &Attack<'_>) {
     let item = "ltest-[key=Apple]".to_owned();
     let items = vec![item; attack.share(1_000)];
@@ -101,7 +101,7 @@ fn duplicate_items(attack: &Attack<'_>) {
     hold_session(attack, &requests);
 }
 
-/// Sessions subscribe every key many times, and do not read.
+/// Sessions subscribe to every key many times, and do not read.
 fn unread_backlog(attack: &Attack<'_>) {
     let items: Vec<_> = KEYS
         .iter()
@@ -127,11 +127,11 @@ fn hold_session(attack: &Attack<'_>, requests: &[Vec<u8>]) {
     }
 }
 
-/// Subscribes items that no other client has named, with 700 names per request.
+/// Subscribes to items that no other client uses, with 700 names per request.
 fn random_items(attack: &Attack<'_>) {
     let mut left = attack.share(attack.scale.pick(76 << 20, 8 << 20));
     let mut number = 0;
-    // A client that is disconnected comes back.
+    // A disconnected client connects again.
     while runs(attack.stop) && left > 0 {
         let Ok(mut stream) = session(attack.spread.source(attack.index), attack.listen) else {
             std::thread::sleep(RECONNECT_INTERVAL);
@@ -169,7 +169,7 @@ fn log_flood(attack: &Attack<'_>) {
 
 /// Sends compressed messages of 16,600 final deflate blocks.
 fn final_blocks(attack: &Attack<'_>) {
-    // A final block of fixed codes that holds one letter.
+    // A final block with fixed codes that contains one letter.
     let payload = [0x4b, 0x04, 0x00].repeat(16_600);
     flood(attack, &frame(COMPRESSED_TEXT, &payload), false);
 }
@@ -180,7 +180,7 @@ fn pings(attack: &Attack<'_>) {
     flood(attack, &both.repeat(500), true);
 }
 
-/// Repeats `bytes` on one session after the other, until the attack ends.
+/// Sends `bytes` repeatedly on one session after the other, until the attack ends.
 fn flood(attack: &Attack<'_>, bytes: &[u8], has_session: bool) {
     let source = attack.spread.source(attack.index);
     while runs(attack.stop) {
@@ -201,14 +201,14 @@ fn flood(attack: &Attack<'_>, bytes: &[u8], has_session: bool) {
     }
 }
 
-/// Reads what has arrived, so that the receive window never closes.
+/// Reads all received bytes, so that the receive window never closes.
 fn discard(stream: &mut std::net::TcpStream) {
     let _ = stream.set_read_timeout(Some(Duration::from_micros(100)));
     let mut bytes = [0; 64 << 10];
     while matches!(stream.read(&mut bytes), Ok(1..)) {}
 }
 
-/// Sends HTTP bodies in chunks of one byte, each in a segment of its own.
+/// Sends HTTP bodies in chunks of one byte, each in a separate segment.
 fn byte_chunks(attack: &Attack<'_>) {
     let head = format!(
         "POST /lightstreamer/create_session.txt HTTP/1.1\r\nHost: {}\r\n\
@@ -237,7 +237,7 @@ fn admin_silence(attack: &Attack<'_>) {
         .filter_map(|_| connect(source, attack.admin).ok())
         .collect();
     for stream in &mut open {
-        // Connections may be closed at once.
+        // Connections may be closed immediately.
         let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: ");
     }
     wait(attack.stop);
@@ -254,7 +254,7 @@ fn descriptors(attack: &Attack<'_>) {
 }
 
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(20);
-/// Some of the keys that `weir load produce` writes.
+/// Some keys of `weir load produce`.
 const KEYS: [&str; 8] = [
     "Apple",
     "Banana",

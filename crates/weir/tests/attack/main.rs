@@ -39,7 +39,7 @@ fn regular_clients_of_the_proxy_survive_attacks() {
     attack(proxy::CASES);
 }
 
-/// Runs all cases before it fails, so that one run shows every result.
+/// Runs all cases before failing, so that one run shows every result.
 fn attack(cases: &[Case]) {
     let broker = broker();
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Raw sockets from a chosen address, and the bytes that attackers put on them.
+//! Raw sockets with a given source address, and the bytes that attackers send.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 
-/// Set when an attack is to end.
+/// Flag that ends an attack.
 pub(crate) type StopFlag = AtomicBool;
 
 /// Returns `true` if the attack must continue.
@@ -25,7 +25,7 @@ pub(crate) fn wait(stop: &StopFlag) {
 /// Connects to `address` from `source`.
 ///
 /// # Errors
-/// The target does not accept the connection.
+/// Fails if the target does not accept the connection.
 pub(crate) fn connect(source: Ipv4Addr, address: &str) -> io::Result<TcpStream> {
     let address: SocketAddr = address.parse().map_err(io::Error::other)?;
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
@@ -33,14 +33,13 @@ pub(crate) fn connect(source: Ipv4Addr, address: &str) -> io::Result<TcpStream> 
     socket.connect_timeout(&address.into(), IO_TIMEOUT)?;
     let stream = TcpStream::from(socket);
     stream.set_nodelay(true)?;
-    // An attacker whose bytes are not read looks at its stop flag from time to time.
+    // An attacker whose bytes are not read checks its stop flag regularly.
     stream.set_write_timeout(Some(WRITE_SLICE))?;
     stream.set_read_timeout(Some(IO_TIMEOUT))?;
     Ok(stream)
 }
 
-/// Writes all bytes unless the target closes the connection or the attack ends; returns whether it
-/// may continue.
+/// Writes all bytes. Returns `false` if the target closes the connection or the attack ends.
 pub(crate) fn send(stream: &mut TcpStream, mut bytes: &[u8], stop: &StopFlag) -> bool {
     while !bytes.is_empty() {
         match stream.write(bytes) {
@@ -63,7 +62,7 @@ fn is_timeout(error: &io::Error) -> bool {
     )
 }
 
-/// Opens a WebSocket with permessage-deflate on offer.
+/// Opens a WebSocket that offers permessage-deflate.
 pub(crate) fn websocket(source: Ipv4Addr, address: &str) -> io::Result<TcpStream> {
     let mut stream = connect(source, address)?;
     let request = format!(
@@ -86,7 +85,7 @@ pub(crate) fn websocket(source: Ipv4Addr, address: &str) -> io::Result<TcpStream
     Ok(stream)
 }
 
-/// Opens a WebSocket and a session; what the target sends afterwards is not read.
+/// Opens a WebSocket and a session. Later data of the target is not read.
 pub(crate) fn session(source: Ipv4Addr, address: &str) -> io::Result<TcpStream> {
     let mut stream = websocket(source, address)?;
     let create = "create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=attack&LS_send_sync=false";
@@ -122,7 +121,7 @@ pub(crate) fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Returns the request that subscribes `items` in mode RAW.
+/// Returns the request that subscribes to `items` in mode RAW.
 pub(crate) fn subscription(number: usize, items: &[String]) -> Vec<u8> {
     let group = items.join("%20").replace('=', "%3D");
     let text = format!(

@@ -87,13 +87,13 @@ fn scene(broker: &TestBroker, dir: &Path, case: &Case) -> Scene {
     }
 }
 
-/// Asks for a version that the proxy answers itself, and does not read.
+/// Sends requests with a version to which the proxy responds itself, and does not read.
 fn api_versions_flood(attack: &Attack<'_>) {
     let count = attack.scale.pick(2_000, 200);
     repeat(attack, &api_versions(99).repeat(count));
 }
 
-/// Sends a small batch that holds 6 million records, and waits for the response.
+/// Sends a small batch that contains 6 million records, and waits for the response.
 fn record_bomb(attack: &Attack<'_>) {
     let records = attack.scale.pick(6_000_000, 1_000_000) / attack.spread.connections();
     repeat(attack, &produce_bomb("attack-bomb", records));
@@ -126,7 +126,7 @@ fn unfinished_requests(attack: &Attack<'_>) {
         let body = vec![0; 1 << 20];
         let mut sent = 0;
         let mut is_open = send(&mut stream, &start, attack.stop);
-        // A connection that is not read is kept too: it may be read later.
+        // A connection that is not read stays open, because it may be read later.
         while is_open && sent < each {
             is_open = send_for(&mut stream, &body, attack);
             attack.pause();
@@ -137,7 +137,7 @@ fn unfinished_requests(attack: &Attack<'_>) {
     wait(attack.stop);
 }
 
-/// Sends bytes for at most a second; returns whether all were taken.
+/// Sends bytes for at most one second. Returns `true` if all were sent.
 fn send_for(stream: &mut std::net::TcpStream, bytes: &[u8], attack: &Attack<'_>) -> bool {
     let mut left = bytes;
     let started = Instant::now();
@@ -151,7 +151,7 @@ fn send_for(stream: &mut std::net::TcpStream, bytes: &[u8], attack: &Attack<'_>)
     left.is_empty()
 }
 
-/// Connects, sends what is no request, and comes back.
+/// Connects, sends invalid requests, and connects again.
 fn garbage(attack: &Attack<'_>) {
     while runs(attack.stop) {
         let connected = connect(attack.spread.source(attack.index), attack.listen);
@@ -162,6 +162,6 @@ fn garbage(attack: &Attack<'_>) {
     }
 }
 
-/// How long a connection that is not read is written to.
+/// Longest time to write to a connection that is not read.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(20);

@@ -1,4 +1,4 @@
-//! Kafka requests as an attacker builds them, byte by byte.
+//! Kafka requests of attackers, encoded byte by byte.
 
 /// Returns an ApiVersions request of `version`.
 pub(crate) fn api_versions(version: i16) -> Vec<u8> {

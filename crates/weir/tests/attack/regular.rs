@@ -1,4 +1,4 @@
-//! Regular clients: `weir load` as a user runs it. Their latency is measured from the due time.
+//! Regular clients: `weir load` as a child process. Latency is measured from the due time.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -79,7 +79,7 @@ impl RegularClients {
     ) -> Option<Duration> {
         while start.elapsed() < timeout {
             let seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
-            // The second in which the attack ended holds deliveries of both phases.
+            // The second in which the attack ended contains deliveries of both phases.
             let later = seconds
                 .iter()
                 .filter(|second| second.received > start)
@@ -129,5 +129,5 @@ pub(crate) fn create_topic(bootstrap: &str, topic: &str) {
 }
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// Pause between two looks at a condition.
+/// Interval at which a condition is polled.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);

@@ -1,15 +1,15 @@
-//! The two scales at which attacks are replayed, and how they are spread over sources.
+//! The two scales of attacks, and their distribution over sources.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// How much an attack sends and how long each phase lasts.
+/// Size of an attack and duration of each phase.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
     pub(crate) is_full: bool,
-    /// Regular clients alone.
+    /// Duration of the phase with regular clients only.
     pub(crate) baseline: Duration,
-    /// The attack next to regular clients.
+    /// Duration of the attack next to regular clients.
     pub(crate) attack: Duration,
 }
 
@@ -31,7 +31,7 @@ impl Scale {
     }
 }
 
-/// Where an attack comes from.
+/// Sources of an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spread {
     /// One connection from one address.

@@ -1,4 +1,4 @@
-//! The process under attack: its start, its memory, its end.
+//! The process under attack: start, memory and exit.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use crate::support::{Process, Signal, send_signal};
 
-/// Time the configurations of these tests grant for a graceful shutdown.
+/// Timeout of the graceful shutdown in the configurations of these tests.
 pub(crate) const DRAIN: Duration = Duration::from_secs(1);
 
-/// A gateway or proxy that is ready.
+/// A ready gateway or proxy.
 pub(crate) struct AttackTarget {
     process: Process,
     pub(crate) listen: String,
@@ -33,7 +33,7 @@ impl AttackTarget {
     pub(crate) fn start(args: &[&str], dir: &Path, log: Log, descriptors: u32) -> Self {
         let ready = dir.join("ready.json");
         let _ = fs::remove_file(&ready);
-        // A shell lowers the limit, then becomes the process.
+        // A shell lowers the limit, then replaces itself with the process.
         let script = format!("ulimit -n {descriptors}; exec \"$0\" \"$@\"");
         let mut command = Command::new("sh");
         command.args(["-c", &script]).arg(binary());
@@ -73,19 +73,19 @@ impl AttackTarget {
 
     fn status_bytes(&self, row: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.id()));
-        // A process that has died has no memory.
+        // A process that has exited has no memory.
         let status = status.unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix(row));
         let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
         kib.unwrap_or(0) * 1024
     }
 
-    /// Returns whether it still runs.
+    /// Returns `true` if the process is running.
     pub(crate) fn is_running(&mut self) -> bool {
         self.process.try_wait().expect("a child").is_none()
     }
 
-    /// Sends SIGTERM and returns the time to its end, `None` if it outlives `timeout`.
+    /// Sends SIGTERM and returns the time to the exit; `None` after `timeout`.
     pub(crate) fn terminate(mut self, timeout: Duration) -> Option<Duration> {
         let started = Instant::now();
         send_signal(self.process.id(), Signal::TERM);
@@ -106,5 +106,5 @@ fn binary() -> PathBuf {
 }
 
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
-/// Pause between two looks at a condition.
+/// Interval at which a condition is polled.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);

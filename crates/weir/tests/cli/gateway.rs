@@ -1,4 +1,4 @@
-//! Drives `weir gateway check` and `explain` as a user does.
+//! End-to-end tests of `weir gateway check` and `weir gateway explain`.
 
 use std::fs;
 use std::io::Write;
@@ -14,7 +14,7 @@ use super::broker;
 const DATA_CLASS: &str = "com.lightstreamer.kafka.adapters.KafkaConnectorDataAdapter";
 const METADATA_CLASS: &str = "com.lightstreamer.kafka.adapters.pub.KafkaConnectorMetadataAdapter";
 
-/// Two connections of the same brokers; the first parameter stands in line 7.
+/// Two connections to the same brokers. The first parameter is in line 7.
 fn adapters(bootstrap: &str) -> String {
     format!(
         "<adapters_conf id=\"Set\">\n<metadata_provider>\n\
@@ -85,7 +85,7 @@ fn said(output: &Output) -> (i32, String, String) {
     (code, text(&output.stdout), text(&output.stderr))
 }
 
-/// A line that begins with the first word has the others, in that order.
+/// Returns `true` if a line starts with the first word and contains the others in this order.
 fn has_line(text: &str, words: &[&str]) -> bool {
     text.lines().any(|line| {
         let mut rest = line;
@@ -131,7 +131,7 @@ fn check_reads_the_certificate() {
 }
 
 #[test]
-fn check_lists_every_parameter_with_what_becomes_of_it() {
+fn check_lists_status_of_every_parameter() {
     let folder = Folder::new();
     folder.write("a.xml", &adapters("localhost:9092"));
     let (code, out, err) = folder.run(&["check", "--adapters", "a.xml"]);
@@ -179,7 +179,7 @@ fn check_lists_every_parameter_with_what_becomes_of_it() {
 }
 
 #[test]
-fn check_names_diffs_and_what_is_not_read_of_another_servers_settings() {
+fn check_reports_diffs_and_unread_server_settings() {
     let folder = Folder::new();
     folder.write("a.xml", &adapters("localhost:9092"));
     let conf = "<lightstreamer_conf>\n<http_server/>\n<default_diff_order>jsonpatch\
@@ -230,7 +230,7 @@ fn check_names_diffs_and_what_is_not_read_of_another_servers_settings() {
 }
 
 #[test]
-fn check_lists_all_that_is_wrong_and_ends_with_2() {
+fn check_lists_all_errors_and_exits_with_2() {
     let folder = Folder::new();
     let xml = adapters("localhost:9092")
         .replace(">JSON<", ">AVRO<")
@@ -323,7 +323,7 @@ fn check_reports_errors_of_all_files_as_json() {
 }
 
 #[test]
-fn check_strict_refuses_what_the_connector_does_not_know() {
+fn check_strict_rejects_unknown_parameters() {
     let folder = Folder::new();
     folder.write("a.xml", &adapters("localhost:9092"));
     let (code, out, _) = folder.run(&["check", "--adapters", "a.xml", "--strict"]);
@@ -335,7 +335,7 @@ fn check_strict_refuses_what_the_connector_does_not_know() {
 }
 
 #[test]
-fn check_shows_a_few_of_a_thousand_alike() {
+fn check_shows_20_parameters_per_kind() {
     let folder = Folder::new();
     let fields: String = (0..1000)
         .map(|i| format!("<param name=\" field.names{i}\">#{{VALUE.names[{i}]}}</param>\n"))
@@ -414,7 +414,7 @@ fn explain_shows_items_and_fields_of_a_record_in_a_file() {
 }
 
 #[test]
-fn explain_keeps_json_of_a_record_file_as_written() {
+fn explain_preserves_json_of_record_files() {
     let folder = Folder::new();
     folder.write("a.xml", &adapters("localhost:9092"));
     let json = r#"{"z":1,"a":123456789012345678901234567890, "f":1.10, "far":1e400}"#;
@@ -470,7 +470,7 @@ fn explain_reads_1000_levels_of_a_record_file() {
 }
 
 #[test]
-fn explain_says_which_field_fails_and_what_follows() {
+fn explain_reports_failed_field_and_consequence() {
     let folder = Folder::new();
     folder.write("a.xml", &adapters("localhost:9092"));
     folder.write("r.json", RECORD);
@@ -500,7 +500,7 @@ fn explain_says_which_field_fails_and_what_follows() {
 }
 
 #[test]
-fn explain_says_why_an_item_is_not_reached() {
+fn explain_reports_why_item_does_not_match() {
     let folder = Folder::new();
     folder.write("a.xml", &adapters("localhost:9092"));
     folder.write("r.json", RECORD);

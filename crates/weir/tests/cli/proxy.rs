@@ -1,4 +1,4 @@
-//! `weir proxy run` and `check`: what a user types, sees and can rely on.
+//! End-to-end tests of `weir proxy run` and `weir proxy check`.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -22,7 +22,7 @@ fn await_that(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// A proxy that was started by its command.
+/// A running `weir proxy run`.
 struct RunningProxy {
     process: Process,
     log: PathBuf,

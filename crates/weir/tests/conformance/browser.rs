@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::test_env::{LOOK, TEST_TIMEOUT};
 
-/// Killed with its whole group when dropped.
+/// A running browser. Dropping it kills its process group.
 #[derive(Debug)]
 pub(crate) struct Browser {
     child: Child,
@@ -20,7 +20,7 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// Starts it and waits until it can be spoken to. Its profile and log are kept in `dir`.
+    /// Starts the browser and waits for its DevTools endpoint. Profile and log are stored in `dir`.
     pub(crate) fn start(program: &Path, dir: &Path) -> Result<Self> {
         let profile = dir.join("profile");
         let log = File::create(dir.join("browser.log"))?;
@@ -60,7 +60,7 @@ impl Browser {
         }
     }
 
-    /// Where its DevTools protocol is spoken.
+    /// Returns the DevTools endpoint.
     pub(crate) fn endpoint(&self) -> &str {
         &self.endpoint
     }
@@ -70,15 +70,15 @@ impl Drop for Browser {
     fn drop(&mut self) {
         let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let Some(group) = group {
-            // Fails only when all of it is gone.
+            // Fails only if all processes have ended.
             let _ = kill_process_group(group, Signal::KILL);
         }
         let _ = self.child.wait();
     }
 }
 
-/// No window, nothing but our own pages (so no sandbox, which root cannot have), no word to the
-/// outside, and background pages run like visible ones.
+/// Options: headless; no sandbox, which root cannot use and Weir's own pages do not need; no
+/// external requests; background pages run like visible ones.
 const OPTIONS: [&str; 17] = [
     "--headless",
     "--remote-debugging-port=0",

@@ -20,7 +20,7 @@ use super::transports;
 /// The function of a case.
 pub(crate) type Run = fn(&Case<'_>) -> Result<()>;
 
-/// Slow ones first: they wait more than they work.
+/// Slow cases come first; they mostly wait.
 const CASES: [(&str, Run); 48] = [
     (BROKER_RESTART, modes::broker_restart),
     ("modes_gateway_restart", modes::gateway_restart),
@@ -75,7 +75,7 @@ const CASES: [(&str, Run); 48] = [
     ("origins", secure::origins),
 ];
 
-/// Those about pages of ours, which only the SDK in a browser runs.
+/// Cases about Weir's own pages, which run only with the browser SDK.
 const PAGES: [(&str, Run); 4] = [
     ("example_page", pages::example),
     ("dashboard", pages::dashboard),
@@ -83,7 +83,7 @@ const PAGES: [(&str, Run); 4] = [
     ("report_libraries", report_page::libraries),
 ];
 
-/// Those that an old release runs: what the versions of the protocol differ in, and the core.
+/// Cases of old releases: the core, and the differences between protocol versions.
 const OF_OLD: [&str; 14] = [
     "recovery_ws_streaming",
     "restart_drain",
@@ -101,7 +101,7 @@ const OF_OLD: [&str; 14] = [
     "tlcp_diff",
 ];
 
-/// The cases of an SDK, in the order they are to be begun.
+/// Returns the cases of an SDK in the order of their start.
 pub(crate) fn of(sdk: &str) -> impl Iterator<Item = (&'static str, Run)> {
     let pages: &[_] = if sdk == "web" { &PAGES } else { &[] };
     let old = is_old(sdk);
@@ -115,13 +115,14 @@ const STREAMING: &str = "CONNECTED:WS-STREAMING";
 pub(crate) const RECOVERY: &str = "DISCONNECTED:TRYING-RECOVERY";
 const RETRY: &str = "DISCONNECTED:WILL-RETRY";
 const DISCONNECTED: &str = "DISCONNECTED";
-/// Shortest keepalive the gateway grants. Faults show sooner with it: the Python SDK notices a lost
-/// WebSocket only after keepalive and 5 s.
+/// Shortest keepalive that the gateway accepts. Failures are detected earlier with it: the Python
+/// SDK detects a lost WebSocket only 5 s after the keepalive.
 pub(crate) const KEEPALIVE_MS: u32 = 1000;
-/// With the gateway's 5 s keepalive an SDK calls a connection stalled after 7 s of silence.
+/// With the 5 s keepalive of the gateway, an SDK reports a stalled connection after 7 s without
+/// data.
 const IDLE: Duration = Duration::from_millis(8500);
 
-/// Values arrive exactly, in order, and repeated ones as unchanged.
+/// Values arrive unmodified and in order, repeated values as unchanged.
 fn raw_live(case: &Case<'_>) -> Result<()> {
     const VALUES: [&str; 9] = [
         "plain",
@@ -166,7 +167,7 @@ fn raw_live(case: &Case<'_>) -> Result<()> {
             );
         }
     }
-    // Nothing is left between the last one and this.
+    // No updates remain in between.
     case.produce("b", "end")?;
     client.value(0, "end")
 }
@@ -208,7 +209,7 @@ fn raw_nulls(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Many records at once: none lost, none twice, in order.
+/// Many records at the same time arrive once and in order.
 fn raw_many(case: &Case<'_>) -> Result<()> {
     const RECORDS: usize = 2000;
     let client = case.client(vec![case.raw(&["a"])])?;
@@ -239,7 +240,7 @@ fn unsubscribe(case: &Case<'_>) -> Result<()> {
     client.value(1, "fence")
 }
 
-/// Two subscriptions, sent in one batch, to two adapters: each gets its own.
+/// Two subscriptions to two adapters, sent in one batch: each receives its own updates.
 fn two_subscriptions(case: &Case<'_>) -> Result<()> {
     let narrow = Subscription {
         fields: vec!["value"],
@@ -263,7 +264,7 @@ fn two_subscriptions(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Code 2, and the SDK does not try again.
+/// An unknown adapter set yields code 2, and the SDK does not retry.
 fn unknown_adapter_set(case: &Case<'_>) -> Result<()> {
     let subscriptions = vec![case.raw(&["a"])];
     let client = case.client_of(DriverConfig {
@@ -275,7 +276,7 @@ fn unknown_adapter_set(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Code 17 for the one subscription; the session and the other one live on.
+/// An unknown data adapter yields code 17 for this subscription only.
 fn unknown_data_adapter(case: &Case<'_>) -> Result<()> {
     let unknown = Subscription {
         data_adapter: "Unknown".to_owned(),
@@ -284,7 +285,7 @@ fn unknown_data_adapter(case: &Case<'_>) -> Result<()> {
     refused(case, unknown, 17)
 }
 
-/// Code 21 for an item name that is none; the session and the other one live on.
+/// An invalid item name yields code 21 for this subscription only.
 fn bad_item(case: &Case<'_>) -> Result<()> {
     let bad = Subscription {
         items: vec!["ltest-[key=".to_owned()],
@@ -300,7 +301,7 @@ fn refused(case: &Case<'_>, subscription: Subscription, wanted: i32) -> Result<(
     Ok(())
 }
 
-/// An item that no record can have is refused; others are not affected.
+/// An item that no record can match is refused; others are not affected.
 fn unmatched_item(case: &Case<'_>) -> Result<()> {
     let unknown = Subscription {
         items: vec!["elsewhere-[key=a]".to_owned()],
@@ -329,7 +330,7 @@ fn refused_in_batch(case: &Case<'_>, bad: Subscription, wanted: i32) -> Result<(
     client.value(1, "one")
 }
 
-/// A gateway that is asked to end says so; the SDK comes back by itself and subscribes again.
+/// A graceful shutdown of the gateway: the SDK reconnects and subscribes again.
 fn restart_drain(case: &Case<'_>) -> Result<()> {
     let gateway = case.gateway(any_port())?;
     let address = gateway.address();
@@ -374,7 +375,7 @@ fn recovers(case: &Case<'_>, client: &super::driver::Driver) -> Result<()> {
     client.value(0, "after")
 }
 
-/// A connection without updates is kept alive: the SDK notices nothing.
+/// A connection without updates is kept alive, without status changes in the SDK.
 fn idle_probe(case: &Case<'_>) -> Result<()> {
     let client = case.client(vec![case.raw(&["a"])])?;
     client.status(STREAMING)?;
@@ -384,7 +385,7 @@ fn idle_probe(case: &Case<'_>) -> Result<()> {
     client.value(0, "awake")
 }
 
-/// A client that leaves in order leaves nothing behind.
+/// A client that disconnects cleanly leaves no session in the gateway.
 fn sdk_disconnect(case: &Case<'_>) -> Result<()> {
     let gateway = case.gateway(any_port())?;
     let mut client =

@@ -1,4 +1,4 @@
-//! Cases about mode COMMAND: a table that clients keep by key.
+//! Cases about mode COMMAND: tables of rows by key.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::modes::in_mode;
 use super::proxy::Proxy;
 use super::test_env::Case;
 
-/// Records that say what is done to a row, as `(key, command, value)`.
+/// Records with a command for a row, as `(key, command, value)`.
 const COMMANDS: &str = "-commands";
 /// Records that are rows.
 const ROWS: &str = "-rows";
@@ -35,13 +35,13 @@ fn rows(case: &Case<'_>) -> Subscription {
     }
 }
 
-/// One record of the table that [`commands`] subscribes.
+/// Sends one record of the table of [`commands`].
 fn send(case: &Case<'_>, key: &str, command: &str, value: Option<&str>) -> Result<()> {
     let row = serde_json::json!({ "key": key, "command": command, "value": value });
     case.send_to(COMMANDS, Some(&case.key("t")), Some(&row.to_string()))
 }
 
-/// One record of the table that [`rows`] subscribes; without a value the row is deleted.
+/// Sends one record of the table of [`rows`]. Without a value, the row is deleted.
 fn send_row(case: &Case<'_>, row: &str, value: Option<&str>) -> Result<()> {
     let key = serde_json::json!({ "table": case.key("t"), "row": row });
     case.send_to(ROWS, Some(&key.to_string()), value)
@@ -53,7 +53,7 @@ fn wait_end_of_snapshot(client: &Driver, wanted: usize) -> Result<()> {
     })
 }
 
-/// Waits for updates of one subscription: key, command, value of each, and whether it is snapshot.
+/// Waits for updates of one subscription and returns key, command, value and snapshot flag of each.
 fn expect(
     client: &Driver,
     sub: usize,
@@ -76,7 +76,7 @@ fn row(update: &Update) -> (&str, &str, Option<&str>) {
     (text("key"), text("command"), update.value("value"))
 }
 
-/// Snapshot, changes, a later client's snapshot, and a table that is cleared.
+/// Snapshot, changes, the snapshot of a later client, and clearing of the table.
 pub(crate) fn live(case: &Case<'_>) -> Result<()> {
     let mut client = case.extended_client(vec![commands(case)])?;
     client.subscribed(&[0])?;
@@ -125,7 +125,7 @@ pub(crate) fn live(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Values are rows, tombstones delete them, whatever a connector calls that.
+/// Values are rows, and tombstones delete them.
 pub(crate) fn auto(case: &Case<'_>) -> Result<()> {
     let client = case.extended_client(vec![rows(case)])?;
     client.subscribed(&[0])?;
@@ -144,7 +144,7 @@ pub(crate) fn auto(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Code 24: a table in another mode.
+/// A table in another mode yields code 24.
 pub(crate) fn mode_refused(case: &Case<'_>) -> Result<()> {
     let merge = Subscription {
         mode: "MERGE",
@@ -156,7 +156,7 @@ pub(crate) fn mode_refused(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Each key is an item of its own, which the SDK subscribes to in mode MERGE.
+/// Each key is a separate item, to which the SDK subscribes in mode MERGE.
 pub(crate) fn two_levels(case: &Case<'_>) -> Result<()> {
     let table = Subscription {
         fields: vec!["key", "command"],
@@ -195,7 +195,7 @@ pub(crate) fn two_levels(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A cut connection leaves the client with the right table.
+/// After a lost connection the client has the correct table.
 pub(crate) fn recovery(case: &Case<'_>) -> Result<()> {
     const CHANGES: usize = 400;
     let proxy = Proxy::start(case.extended().address())?;

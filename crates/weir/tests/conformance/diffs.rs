@@ -1,4 +1,4 @@
-//! Cases about values that come as differences: SDKs must end with the same values.
+//! Cases about diffs: SDKs must reconstruct the same values.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn to(case: &Case<'_>, adapter: &str) -> Subscription {
     }
 }
 
-/// JSON documents that change here and there: equal as JSON, and most came as a patch.
+/// JSON documents with small changes: equal as JSON, most of them sent as a patch.
 pub(crate) fn json_patch(case: &Case<'_>) -> Result<()> {
     const RECORDS: usize = 40;
     let client = case.extended_client(vec![to(case, "Patches")])?;
@@ -42,7 +42,7 @@ pub(crate) fn json_patch(case: &Case<'_>) -> Result<()> {
         patched += usize::from(update.patched == ["value"]);
     }
     ensure!(patched > RECORDS / 2, "{patched} of {RECORDS} as a patch");
-    // What is no JSON, is null or is very different comes whole.
+    // Values that are not JSON, null or very different are sent whole.
     for value in [Some("no JSON"), None, Some("{}"), Some("")] {
         case.send("a", value)?;
         case.flush()?;
@@ -55,7 +55,7 @@ pub(crate) fn json_patch(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Texts that change here and there: equal to the character, and some as a difference.
+/// Texts with small changes: equal in every character, some of them sent as a diff.
 pub(crate) fn tlcp_diff(case: &Case<'_>) -> Result<()> {
     const RECORDS: usize = 60;
     let client = case.extended_client(vec![to(case, "Texts")])?;

@@ -23,7 +23,7 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Starts it. Its events and the SDK's debug log are kept in `dir`.
+    /// Starts the driver. Its events and the debug log of the SDK are stored in `dir`.
     pub(crate) fn start(sdk: &Sdk, config: &DriverConfig, dir: &Path, number: u32) -> Result<Self> {
         let log = File::create(dir.join(format!("sdk-{number}.log")))?;
         let mut copy = File::create(dir.join(format!("events-{number}.jsonl")))?;
@@ -55,7 +55,7 @@ impl Driver {
         })
     }
 
-    /// The next event within `timeout`; `None` when there is none.
+    /// Returns the next event within `timeout`, otherwise `None`.
     pub(crate) fn next_within(&self, timeout: Duration) -> Result<Option<SdkEvent>> {
         match self.events.recv_timeout(timeout) {
             Ok(event) => {
@@ -68,8 +68,8 @@ impl Driver {
         }
     }
 
-    /// The next event that `wanted` takes. Changes of status before it are passed over, and with
-    /// them what `also` takes; any other event is a failure.
+    /// Returns the next event that `wanted` accepts. Skips status changes and events that `also`
+    /// accepts before it; any other event is a failure.
     fn wait_past<T>(
         &self,
         what: &str,
@@ -113,7 +113,7 @@ impl Driver {
         Ok(passed)
     }
 
-    /// Waits until the subscriptions with these places are active, in any order.
+    /// Waits until the subscriptions with these indexes are active, in any order.
     pub(crate) fn subscribed(&self, subs: &[usize]) -> Result<()> {
         let mut left = subs.to_vec();
         while !left.is_empty() {
@@ -134,8 +134,8 @@ impl Driver {
         })
     }
 
-    /// Waits for the loss of a session and the SDK's way back: a fresh session with subscription 0
-    /// active again. Returns every status before that.
+    /// Waits for the loss of a session and for a new session in which subscription 0 is active.
+    /// Returns every status before that.
     pub(crate) fn fresh_session(&self) -> Result<Vec<String>> {
         let mut statuses = Vec::new();
         let mut ended = false;
@@ -162,7 +162,7 @@ impl Driver {
         Ok(statuses)
     }
 
-    /// Waits for the loss of a session and until the subscriptions are active again in another.
+    /// Waits for the loss of a session and until the subscriptions are active in another one.
     pub(crate) fn resubscribed(&self, subs: &[usize]) -> Result<()> {
         let mut left = subs.to_vec();
         while !left.is_empty() {
@@ -179,7 +179,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Waits for a number of updates; nothing else may come between them.
+    /// Waits for a number of updates. Any other event between them is a failure.
     pub(crate) fn updates(&self, count: usize) -> Result<Vec<Update>> {
         let mut updates = Vec::with_capacity(count);
         while updates.len() < count {
@@ -202,7 +202,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Waits for the refusal of the subscription with this place.
+    /// Waits for the refusal of the subscription with this index.
     pub(crate) fn subscription_error(&self, sub: usize) -> Result<i32> {
         self.wait("refusal of the subscription", |event| match event {
             SdkEvent::SubscriptionError { sub: s, code, .. } if *s == sub => Some(*code),
@@ -218,7 +218,7 @@ impl Driver {
         })
     }
 
-    /// Makes sure that the SDK reports nothing at all for a time.
+    /// Checks that the SDK reports no event for a time.
     pub(crate) fn nothing_for(&self, time: Duration) -> Result<()> {
         let end = Instant::now() + time;
         loop {
@@ -230,22 +230,22 @@ impl Driver {
         }
     }
 
-    /// Adds a subscription; its place is the next one.
+    /// Adds a subscription with the next index.
     pub(crate) fn subscribe(&mut self, subscription: &Subscription) -> Result<()> {
         self.command(&serde_json::json!({ "cmd": "subscribe", "subscription": subscription }))
     }
 
-    /// Asks for the end of the subscription with this place.
+    /// Ends the subscription with this index.
     pub(crate) fn unsubscribe(&mut self, sub: usize) -> Result<()> {
         self.command(&serde_json::json!({ "cmd": "unsubscribe", "sub": sub }))
     }
 
-    /// Asks for the end of the session.
+    /// Ends the session.
     pub(crate) fn disconnect(&mut self) -> Result<()> {
         self.command(&serde_json::json!({ "cmd": "disconnect" }))
     }
 
-    /// Changes how many updates per second are wanted of the subscription with this place.
+    /// Changes the maximum frequency of the subscription with this index.
     pub(crate) fn frequency(&mut self, sub: usize, value: &str) -> Result<()> {
         self.command(&serde_json::json!({ "cmd": "frequency", "sub": sub, "value": value }))
     }
@@ -277,7 +277,7 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // Both fail only for a process that is gone.
+        // Both fail only if the process has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

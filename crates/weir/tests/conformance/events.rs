@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use super::test_env::ADAPTER_SET;
 
-/// The driver's argument.
+/// Configuration of a driver, its command line argument.
 #[derive(Debug, Serialize)]
 pub(crate) struct DriverConfig {
     pub(crate) server: String,
     pub(crate) adapter_set: &'static str,
-    /// `None` leaves the choice to the SDK.
+    /// `None` means the default of the SDK.
     pub(crate) transport: Option<&'static str>,
-    /// `None` leaves it to SDK and gateway.
+    /// `None` means the default of SDK and gateway.
     pub(crate) keepalive_ms: Option<u32>,
-    /// Setters of the SDK's connection options, without their "set".
+    /// Names of setters of the SDK's connection options, without "set".
     pub(crate) options: BTreeMap<&'static str, serde_json::Value>,
-    /// For pages: a cookie that they have.
+    /// Cookie of a page.
     pub(crate) cookie: Option<&'static str>,
     pub(crate) debug: bool,
     /// `true` if the driver also reports the events of [`SdkEvent::is_detail`].
@@ -36,13 +36,13 @@ pub(crate) struct Subscription {
     pub(crate) snapshot: Option<&'static str>,
     /// Updates per second and item, "unlimited" or "unfiltered".
     pub(crate) max_frequency: Option<&'static str>,
-    /// Updates per item that may wait, or "unlimited".
+    /// Maximum number of queued updates per item, or "unlimited".
     pub(crate) buffer: Option<&'static str>,
-    /// Of mode COMMAND: what the SDK subscribes to for each key.
+    /// Second-level subscription of mode COMMAND for each key.
     pub(crate) second_level: Option<SecondLevel>,
 }
 
-/// Subscriptions that the SDK makes by itself, with keys as items.
+/// Second-level subscriptions, which the SDK creates itself with keys as items.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct SecondLevel {
     pub(crate) data_adapter: String,
@@ -50,7 +50,7 @@ pub(crate) struct SecondLevel {
 }
 
 impl DriverConfig {
-    /// Everything the SDK decides by itself is left to it.
+    /// Creates a configuration with the defaults of the SDK.
     pub(crate) fn new(server: SocketAddr, subscriptions: Vec<Subscription>) -> Self {
         Self {
             server: format!("http://{server}"),
@@ -65,7 +65,7 @@ impl DriverConfig {
         }
     }
 
-    /// The same with an option of the SDK.
+    /// Adds an option of the SDK.
     pub(crate) fn option(
         mut self,
         name: &'static str,
@@ -140,7 +140,7 @@ impl SdkEvent {
     }
 }
 
-/// An update as the SDK's listener sees it.
+/// An update received by the SDK's listener.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct Update {
     pub(crate) sub: usize,
@@ -149,12 +149,12 @@ pub(crate) struct Update {
     pub(crate) values: BTreeMap<String, Option<String>>,
     pub(crate) changed: Vec<String>,
     pub(crate) snapshot: bool,
-    /// Fields that came as a JSON Patch.
+    /// Fields received as a JSON Patch.
     pub(crate) patched: Vec<String>,
 }
 
 impl Update {
-    /// A field's value.
+    /// Returns the value of a field.
     pub(crate) fn value(&self, field: &str) -> Option<&str> {
         self.values.get(field)?.as_deref()
     }

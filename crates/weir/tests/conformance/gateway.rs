@@ -21,7 +21,7 @@ struct Ready {
     admin: SocketAddr,
 }
 
-/// Killed when dropped.
+/// A running gateway, killed when dropped.
 #[derive(Debug)]
 pub(crate) struct GatewayProcess {
     child: Child,
@@ -29,8 +29,8 @@ pub(crate) struct GatewayProcess {
 }
 
 impl GatewayProcess {
-    /// Starts one on `listen` and waits until it is ready. Log and ready file, both named by
-    /// `name`, go to `dir`.
+    /// Starts a gateway on `listen` and waits until it is ready. Log and ready file are stored in
+    /// `dir` with names from `name`.
     pub(crate) fn start(
         dir: &Path,
         name: &str,
@@ -84,24 +84,24 @@ impl GatewayProcess {
         Ok(gateway)
     }
 
-    /// Where clients connect.
+    /// Returns the address for clients.
     pub(crate) fn address(&self) -> SocketAddr {
         self.ready.listen
     }
 
-    /// Where the pages of the admin port are.
+    /// Returns the address of the admin port.
     pub(crate) fn admin(&self) -> SocketAddr {
         self.ready.admin
     }
 
-    /// Ends it without asking.
+    /// Sends SIGKILL.
     pub(crate) fn kill(mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
     }
 
-    /// Asks it to end (SIGTERM) and waits until it has.
+    /// Sends SIGTERM and waits for the exit.
     pub(crate) fn terminate(mut self) -> Result<ExitStatus> {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         kill_process(pid.context("a process id")?, Signal::TERM)?;
@@ -118,7 +118,7 @@ impl GatewayProcess {
         }
     }
 
-    /// The value of a metric, summed over its labels.
+    /// Returns the value of a metric, summed over its labels.
     pub(crate) fn metric(&self, name: &str) -> Result<u64> {
         let mut stream = TcpStream::connect(self.ready.admin)?;
         stream.set_read_timeout(Some(TEST_TIMEOUT))?;
@@ -163,7 +163,7 @@ impl GatewayProcess {
 
 impl Drop for GatewayProcess {
     fn drop(&mut self) {
-        // Both fail only for a process that is gone.
+        // Both fail only if the process has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

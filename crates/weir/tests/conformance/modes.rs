@@ -1,4 +1,4 @@
-//! Cases about the modes: what each promises, and that a restart on either side breaks none.
+//! Cases about the guarantees of each mode, also across restarts of gateway and broker.
 
 use anyhow::{Result, ensure};
 
@@ -6,8 +6,8 @@ use super::driver::Driver;
 use super::events::{DriverConfig, Subscription, Update};
 use super::test_env::{Case, any_port};
 
-/// Values of one key in a row: repeated, empty, null, of other scripts, and with all that means
-/// something to the protocol.
+/// Successive values of one key: repeated, empty, null, non-Latin, and with special characters of
+/// the protocol.
 pub(crate) const VALUES: [Option<&str>; 13] = [
     Some("plain"),
     Some("plain"),
@@ -36,7 +36,7 @@ fn changed(update: &Update) -> bool {
     !update.changed.is_empty()
 }
 
-/// Only the first update is a snapshot, nothing repeated arrives, and the rest is exact.
+/// Only the first update is a snapshot; repeated values are not sent, all others are exact.
 pub(crate) fn merge_live(case: &Case<'_>) -> Result<()> {
     let client = case.client(vec![in_mode(case, "MERGE", "a")])?;
     client.subscribed(&[0])?;
@@ -113,7 +113,7 @@ pub(crate) fn merge_nulls(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Every update arrives, repeated ones too; the list's snapshot is empty, so none is flagged.
+/// Every update arrives, including repeated ones. The snapshot of the list is empty.
 pub(crate) fn distinct_live(case: &Case<'_>) -> Result<()> {
     let client = case.client(vec![in_mode(case, "DISTINCT", "a")])?;
     client.subscribed(&[0])?;
@@ -132,7 +132,7 @@ pub(crate) fn distinct_live(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The place of the MERGE subscription in [`all_modes`].
+/// Index of the MERGE subscription in [`all_modes`].
 pub(crate) const MERGE: usize = 1;
 
 /// One subscription in each mode.
@@ -156,7 +156,7 @@ fn to_all(client: &Driver, value: &str) -> Result<()> {
     Ok(())
 }
 
-/// All three modes come back by themselves when another gateway takes the place of the first.
+/// Subscriptions in all three modes recover when another gateway replaces the first.
 pub(crate) fn gateway_restart(case: &Case<'_>) -> Result<()> {
     let gateway = case.gateway(any_port())?;
     let address = gateway.address();
@@ -172,8 +172,7 @@ pub(crate) fn gateway_restart(case: &Case<'_>) -> Result<()> {
     to_all(&client, "after")
 }
 
-/// A broker that goes and comes back: nothing written before or after is missing, and the clients
-/// notice nothing else.
+/// A restart of the broker: no records are missing, and clients report nothing else.
 pub(crate) fn broker_restart(case: &Case<'_>) -> Result<()> {
     let (seat, bootstrap) = case.restarts().join()?;
     let env = case.env_at(&bootstrap)?;
@@ -187,7 +186,7 @@ pub(crate) fn broker_restart(case: &Case<'_>) -> Result<()> {
     to_all(&client, "after")
 }
 
-/// Two gateways on one file: each delivers everything, in each mode.
+/// Two gateways with one configuration: each delivers everything in each mode.
 pub(crate) fn two_gateways(case: &Case<'_>) -> Result<()> {
     const RECORDS: usize = 200;
     let gateways = [case.gateway(any_port())?, case.gateway(any_port())?];
@@ -203,7 +202,7 @@ pub(crate) fn two_gateways(case: &Case<'_>) -> Result<()> {
     case.flush()?;
     for client in &clients {
         let mut next = [0; 3];
-        // Clients that read get every value in mode MERGE as well.
+        // Clients that are not lagging receive every value in mode MERGE, too.
         for update in client.updates(3 * RECORDS)? {
             let wanted = next[update.sub].to_string();
             ensure!(

@@ -1,4 +1,4 @@
-//! Cases about how much a client wants: frequency of a subscription, bandwidth of a session.
+//! Cases about limits requested by clients: frequency of a subscription, bandwidth of a session.
 
 use anyhow::{Result, ensure};
 
@@ -10,7 +10,8 @@ use super::test_env::{Case, any_port};
 /// Number of records written faster than the frequency limits allow.
 const RECORDS: usize = 200;
 
-/// A limit merges what comes meanwhile, and can be changed while subscribed; nothing is stale.
+/// A frequency limit conflates updates and can be changed while subscribed; the last value is
+/// current.
 pub(crate) fn frequency(case: &Case<'_>) -> Result<()> {
     let limited = Subscription {
         max_frequency: Some("0.5"),
@@ -28,7 +29,7 @@ pub(crate) fn frequency(case: &Case<'_>) -> Result<()> {
     burst(case, &client)
 }
 
-/// The same for all that a session gets.
+/// The same with a bandwidth limit of the session.
 pub(crate) fn bandwidth(case: &Case<'_>) -> Result<()> {
     let subscriptions = vec![in_mode(case, "MERGE", "a")];
     let config = DriverConfig::new(case.shared().address(), subscriptions);
@@ -73,7 +74,7 @@ pub(crate) fn buffer_size(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Takes in one update of a subscription whose values begin with numbers.
+/// Records one update of a subscription whose values start with numbers.
 fn note(client: &Driver, numbers: &mut [Vec<usize>]) -> Result<()> {
     let update = &client.updates(1)?[0];
     numbers[update.sub].push(number(update)?);
@@ -133,7 +134,7 @@ pub(crate) fn overflow(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Writes numbered records at once.
+/// Writes numbered records without pause.
 fn send(case: &Case<'_>, end: &str) -> Result<()> {
     for number in 1..=RECORDS {
         case.send("a", Some(&format!("{number}{end}")))?;
@@ -141,7 +142,7 @@ fn send(case: &Case<'_>, end: &str) -> Result<()> {
     case.flush()
 }
 
-/// Writes many records at once and waits for the last: fewer come, and none older than one before.
+/// Writes many records and waits for the last one: fewer updates arrive, in order.
 fn burst(case: &Case<'_>, client: &Driver) -> Result<()> {
     send(case, "")?;
     let (mut last, mut updates) = (0, 0);
@@ -156,7 +157,7 @@ fn burst(case: &Case<'_>, client: &Driver) -> Result<()> {
     Ok(())
 }
 
-/// Without a limit every record comes at once.
+/// Without a limit, every record is sent immediately.
 fn live(case: &Case<'_>, client: &Driver) -> Result<()> {
     for value in ["one", "two", "three"] {
         case.produce("a", value)?;
@@ -181,7 +182,7 @@ fn real_bandwidth(client: &Driver, wanted: &str) -> Result<()> {
     same("bandwidth", real, wanted)
 }
 
-/// The same word, or the same number.
+/// Returns `true` for the same word or the same number.
 fn same(what: &str, real: Option<String>, wanted: &str) -> Result<()> {
     let real = real.unwrap_or_default();
     let equal = match (real.parse::<f64>(), wanted.parse::<f64>()) {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::test_env::{Case, LOOK, TEST_TIMEOUT};
 
-/// A tab of its own profile; closed when dropped.
+/// A tab with a separate profile, closed when dropped.
 #[derive(Debug)]
 pub(crate) struct Page {
     child: Child,
@@ -79,12 +79,12 @@ impl Page {
         }
     }
 
-    /// The value of a JavaScript expression.
+    /// Returns the value of a JavaScript expression.
     pub(crate) fn evaluate(&self, expression: &str) -> Result<Value> {
         self.ask(&json!({ "cmd": "evaluate", "expression": expression }))
     }
 
-    /// Waits until an expression has a value that is wanted.
+    /// Waits until the value of an expression is accepted.
     pub(crate) fn until(
         &self,
         expression: &str,
@@ -110,7 +110,7 @@ impl Page {
         self.until(expression, |value| value == wanted).map(drop)
     }
 
-    /// Shows it in a window of this size, `scheme` light or dark, and keeps a picture of it.
+    /// Sets the window size and the color scheme, light or dark, and saves a screenshot.
     pub(crate) fn view(&self, size: (u32, u32), scheme: &str, picture: &Path) -> Result<()> {
         let (width, height) = size;
         self.ask(&json!({ "cmd": "view", "width": width, "height": height, "scheme": scheme }))?;
@@ -118,7 +118,7 @@ impl Page {
         Ok(())
     }
 
-    /// Makes sure that nothing went wrong, and that it asked for nothing but what begins like this.
+    /// Checks that the page has no errors and that all its requests start with this text.
     pub(crate) fn finish(self, own: &[&str]) -> Result<()> {
         self.evaluate("0")?;
         let seen = self.seen.borrow();
@@ -133,7 +133,7 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // Both fail only for a process that is gone.
+        // Both fail only if the process has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

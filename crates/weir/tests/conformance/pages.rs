@@ -1,4 +1,4 @@
-//! Our own pages in a real browser: the one of `examples/`, and the dashboard.
+//! Weir's pages in a real browser: that of `examples/`, and the dashboard.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -17,9 +17,9 @@ use super::test_env::{Case, LOOK, TEST_TIMEOUT, any_port};
 
 /// Element that exists only if a name or value was parsed as markup.
 pub(crate) const HOSTILE: &str = "<img src=x onerror=alert(1)><b id=bold>\"'&amp;</b>";
-/// Elements that only [`HOSTILE`] would make.
+/// Elements that only [`HOSTILE`] would create.
 pub(crate) const MARKUP: &str = "document.querySelectorAll('img, #bold').length";
-/// Windows of a desk, of a tablet and of a phone.
+/// Window sizes of a desktop, a tablet and a phone.
 const SIZES: [(u32, u32); 3] = [(1280, 900), (820, 1100), (390, 844)];
 const WIDTH: &str = "document.scrollingElement.scrollWidth";
 const PAPER: &str = "getComputedStyle(document.body).backgroundColor";
@@ -33,7 +33,7 @@ pub(crate) fn example(case: &Case<'_>) -> Result<()> {
     let link = case.dir().join("node_modules");
     symlink(modules, &link)?;
     let keys = [case.key("a"), case.key("b")];
-    // As its README says: pages of the gateway's own host may connect, files may not.
+    // As documented: pages of the gateway's host may connect, files may not.
     let site = Site::serve(case.dir())?;
     let folder = format!("http://{}/", site.address);
     let server = format!("http://{}", case.shared().address());
@@ -48,7 +48,7 @@ pub(crate) fn example(case: &Case<'_>) -> Result<()> {
     let waiting = page.evaluate(&value(0))?;
     ensure!(waiting == "waiting for a record", "{waiting}");
     for (name, row) in [("a", 0), ("b", 1), ("a", 0)] {
-        // A record is shown once the page has subscribed; until then another is written.
+        // Writes records until the page has subscribed and shows one.
         for text in ["gr\u{FC}n \u{732B}", HOSTILE] {
             case.produce(name, text)?;
             page.until_is(&value(row), &text.chars().take(60).collect::<String>())?;
@@ -63,7 +63,7 @@ pub(crate) fn example(case: &Case<'_>) -> Result<()> {
     ensure!(markup == 0, "{markup} elements from values");
     views(case, &page)?;
     let sockets = server.replace("http", "ws");
-    // The SDK has timers in a worker, which it makes from a text.
+    // The SDK runs timers in a worker, which it creates from a text.
     page.finish(&[&folder, &server, &sockets, "blob:"])
 }
 
@@ -97,13 +97,13 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        // Both fail only for a process that is gone.
+        // Both fail only if the process has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Figures follow what clients do; names are text; nothing is wider than the window.
+/// Values follow the clients, names are shown as text, and nothing is wider than the window.
 pub(crate) fn dashboard(case: &Case<'_>) -> Result<()> {
     let escaped = HOSTILE
         .replace('&', "&amp;")
@@ -140,7 +140,7 @@ pub(crate) fn dashboard(case: &Case<'_>) -> Result<()> {
     page.until_is(&tile("Sessions"), "2")?;
     page.until_is(&legend("HTTP polling"), "1")?;
     page.until_is(&legend("WebSocket"), "1")?;
-    // An item that is none is refused, whatever its name.
+    // An invalid item is refused, whatever its name.
     let hostile = Subscription {
         items: vec![HOSTILE.replace(' ', "/")],
         ..case.raw(&[])
@@ -148,7 +148,7 @@ pub(crate) fn dashboard(case: &Case<'_>) -> Result<()> {
     first.subscribe(&hostile)?;
     first.subscription_error(1)?;
 
-    // The figures move as long as records come.
+    // The values change as long as records arrive.
     let mut number = 0;
     page.until(&tile("Updates out"), |shown| {
         let text = format!("{HOSTILE} {number}");
@@ -167,7 +167,7 @@ pub(crate) fn dashboard(case: &Case<'_>) -> Result<()> {
     page.finish(&[&site, "data:"])
 }
 
-/// The figure of a tile.
+/// Returns the value of a tile.
 fn tile(label: &str) -> String {
     format!(
         "[...document.querySelectorAll('.tile')]\
@@ -176,7 +176,7 @@ fn tile(label: &str) -> String {
     )
 }
 
-/// The figure of a line of a chart.
+/// Returns the value of a line of a chart.
 fn legend(label: &str) -> String {
     format!(
         "[...document.querySelectorAll('.legend li')]\

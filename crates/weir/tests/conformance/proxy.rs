@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// Listens until the test program ends.
+/// A relay that listens until the test program ends.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     address: SocketAddr,

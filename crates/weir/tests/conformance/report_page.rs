@@ -1,4 +1,4 @@
-//! The report of a run in a real browser: drawn without a network, safe whatever parts are called.
+//! The report of a run in a real browser: works without a network, and escapes all names.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -13,12 +13,12 @@ use super::test_env::Case;
 
 const SECONDS: u64 = 12;
 const SECOND_NS: u64 = 1_000_000_000;
-/// Canvases that something is drawn on.
+/// Number of canvases that are not empty.
 const DRAWN: &str = "[...document.querySelectorAll('#ID canvas')]\
      .filter((canvas) => canvas.getContext('2d')\
                      .getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value)).length";
 
-/// Charts are drawn and answer to the reader; nothing is asked for, nothing complains.
+/// Charts are drawn and interactive, without requests and errors.
 pub(crate) fn report(case: &Case<'_>) -> Result<()> {
     let folder = case.dir().join("run");
     write_run(&folder)?;
@@ -31,7 +31,7 @@ pub(crate) fn report(case: &Case<'_>) -> Result<()> {
     let stills = "getComputedStyle(document.querySelector('#time .still')).display";
     page.until_is(stills, "none")?;
 
-    // One side alone has a heat map, and a line for every part's processor.
+    // A single subject has a heat map, and a CPU line per process role.
     let press = |text: &str| {
         format!(
             "[...document.querySelectorAll('#time button')].find((button) => button.textContent === {}).click()",
@@ -45,7 +45,7 @@ pub(crate) fn report(case: &Case<'_>) -> Result<()> {
         let has = |part| names.as_str().is_some_and(|names| names.contains(part));
         has("broker") && has("p99.9") && has("deliveries")
     })?;
-    // Another level is shown everywhere at once.
+    // Selecting another level updates all charts.
     page.evaluate(&press("200 clients"))?;
     let pressed = "[...document.querySelectorAll('[aria-pressed=true]')].filter((button) => \
                    button.textContent === '200 clients').length";
@@ -77,7 +77,7 @@ pub(crate) fn report(case: &Case<'_>) -> Result<()> {
     page.finish(&[&url])
 }
 
-/// A comparison of client libraries: tables and drawings only, whatever drivers say of themselves.
+/// A comparison of client libraries: tables and charts, with escaped names of drivers.
 pub(crate) fn libraries(case: &Case<'_>) -> Result<()> {
     let folder = case.dir().join("run");
     fs::create_dir_all(&folder)?;
@@ -148,14 +148,14 @@ fn measured(cell: &str, driver: &str, repetition: u32, slower: u64) -> Value {
     })
 }
 
-/// Enough for an interval.
+/// Enough repetitions for an interval.
 const PAIRS: u32 = 7;
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Rows carry a variant that tries to be markup.
+/// Rows contain a variant name with markup.
 fn name(architecture: &str) -> String {
     format!("{architecture} {HOSTILE}")
 }
@@ -175,7 +175,7 @@ fn write_run(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A run with these parts.
+/// Returns a run with these members.
 fn run_of(parts: Value) -> Value {
     let mut run = json!({
         "schema": "weir.run/1", "plan": "test", "title": HOSTILE, "question": HOSTILE,

@@ -1,5 +1,4 @@
-//! One broker that is restarted once for the same case of all SDKs: starting one takes longer than
-//! all else.
+//! One broker that is restarted once for the same case of all SDKs, because its start is slow.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,10 +7,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use weir_lab::{Lab, LabOptions};
 
-/// Longest wait for the slowest of the others.
+/// Longest wait for the slowest of the other cases.
 const TEST_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Starts with the first case that comes, ends with this value.
+/// The broker, started by the first case and stopped with this value.
 #[derive(Debug)]
 pub(crate) struct Restarts {
     state: Mutex<RestartState>,
@@ -20,7 +19,7 @@ pub(crate) struct Restarts {
 
 #[derive(Debug)]
 struct RestartState {
-    /// Cases that are to meet.
+    /// Number of cases that take part.
     wanted: usize,
     waiting: usize,
     restarted: bool,
@@ -28,7 +27,7 @@ struct RestartState {
 }
 
 impl Restarts {
-    /// For this many cases at the same time.
+    /// Creates a broker for `count` cases.
     pub(crate) fn new(wanted: usize) -> Self {
         Self {
             state: Mutex::new(RestartState {
@@ -47,7 +46,7 @@ impl Restarts {
 
     /// Registers a case and returns the address of the broker.
     pub(crate) fn join(&self) -> Result<(CaseSlot<'_>, String)> {
-        // Whatever happens from here on, the others need not wait for it.
+        // From here on, the other cases do not wait for this one if it fails.
         let seat = CaseSlot {
             restarts: self,
             met: false,
@@ -63,7 +62,7 @@ impl Restarts {
     }
 }
 
-/// The place of one case.
+/// Registration of one case.
 #[derive(Debug)]
 pub(crate) struct CaseSlot<'a> {
     restarts: &'a Restarts,
@@ -71,7 +70,7 @@ pub(crate) struct CaseSlot<'a> {
 }
 
 impl CaseSlot<'_> {
-    /// Waits until all cases have come here and the broker was stopped and started again.
+    /// Waits until all cases are here and the broker was restarted.
     pub(crate) fn restart(mut self) -> Result<()> {
         self.met = true;
         let mut state = self.restarts.lock();
@@ -84,7 +83,7 @@ impl CaseSlot<'_> {
             })
             .unwrap_or_else(PoisonError::into_inner);
         ensure!(!waited.timed_out(), "the other SDKs did not come");
-        // The last to come does it, while the lock keeps the others.
+        // The last case restarts the broker while the others wait for the lock.
         if !state.restarted {
             let lab = state.lab.as_mut().context("no broker")?;
             let node = lab.brokers()[0].node_id;

@@ -1,4 +1,4 @@
-//! Runs cases, a few at a time, and prints the results in the words of cargo's own harness.
+//! Runs cases, several at a time, and prints the results in the format of cargo's harness.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -19,22 +19,22 @@ use super::restarts::Restarts;
 use super::sdk::{self, Sdk};
 use super::test_env::TestEnv;
 
-/// Cases of one SDK that run at the same time. Most of a case is waiting.
+/// Number of cases of one SDK that run at the same time. Cases mostly wait.
 const AT_ONCE: usize = 3;
-/// Lines shown of each log when a case fails.
+/// Number of lines shown of each log of a failed case.
 const TAIL_LINES: usize = 40;
 
-/// How a case ended.
+/// Result of a case.
 struct CaseOutcome {
     name: String,
     failure: Option<String>,
 }
 
-/// How all ended.
+/// Results of all cases.
 #[derive(Default)]
 struct Results {
     outcomes: Vec<CaseOutcome>,
-    /// SDKs that this machine cannot run: how many cases each, and why.
+    /// SDKs that cannot run on this machine: number of cases and reason.
     left_out: Vec<(&'static str, usize, String)>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn list() {
     }
 }
 
-/// Runs the cases with one of the words in their names, all if there is none.
+/// Runs the cases whose names contain one of the words, or all cases without words.
 pub(crate) fn run(filters: &[String]) -> ExitCode {
     let started = Instant::now();
     match run_all(filters) {
@@ -127,14 +127,14 @@ fn run_all(filters: &[String]) -> Result<Results> {
     Ok(results)
 }
 
-/// An SDK that is not tried is never silent.
+/// Prints the SDKs that were skipped.
 fn print_skipped(results: &Results) {
     for (sdk, cases, why) in &results.left_out {
         println!("skipped: conformance {sdk}, {cases} cases: {why}");
     }
 }
 
-/// The broker of `WEIR_E2E_BOOTSTRAP`, or one of our own for the time of the run.
+/// Returns the broker of `WEIR_E2E_BOOTSTRAP`, or starts one for the run.
 fn broker() -> Result<(String, Option<Lab>)> {
     if let Ok(bootstrap) = std::env::var("WEIR_E2E_BOOTSTRAP") {
         return Ok((bootstrap, None));
@@ -152,14 +152,14 @@ struct SdkRuns<'a> {
     outcomes: &'a Mutex<Vec<CaseOutcome>>,
 }
 
-/// All cases of one SDK.
+/// Runs all cases of one SDK.
 fn run_sdk(
     name: &'static str,
     cases: VecDeque<(&'static str, Run)>,
     dir: PathBuf,
     shared: &SdkRuns<'_>,
 ) -> Result<()> {
-    // What an earlier run left would be shown as this one's.
+    // Files of an earlier run would be shown as those of this run.
     if dir.exists() {
         fs::remove_dir_all(&dir)?;
     }
@@ -189,7 +189,7 @@ fn next(cases: &Mutex<VecDeque<(&'static str, Run)>>) -> Option<(&'static str, R
     cases.pop_front()
 }
 
-/// One case; its failure comes with the ends of its logs.
+/// Runs one case. A failure contains the tails of its logs.
 fn run_case(env: &TestEnv, name: &'static str, run: Run) -> Result<(), String> {
     let case = env.case(name).map_err(|error| format!("{error:#}"))?;
     // A panic is a failure of this case only.
@@ -200,7 +200,7 @@ fn run_case(env: &TestEnv, name: &'static str, run: Run) -> Result<(), String> {
 
 fn settle(outcomes: &Mutex<Vec<CaseOutcome>>, name: String, failure: Option<String>, remark: &str) {
     let word = if failure.is_none() { "ok" } else { "FAILED" };
-    // The word ends the line when it is bad: scripts look for that.
+    // Scripts search for the word FAILED at the end of the line.
     match &failure {
         None => println!("test {name} ... {word} ({remark})"),
         Some(_) => println!("test {name} ... {word}"),
@@ -209,7 +209,7 @@ fn settle(outcomes: &Mutex<Vec<CaseOutcome>>, name: String, failure: Option<Stri
     outcomes.push(CaseOutcome { name, failure });
 }
 
-/// The ends of all logs in a folder.
+/// Returns the tails of all logs in a directory.
 fn tails(dir: &Path) -> String {
     let mut paths: Vec<_> = fs::read_dir(dir)
         .into_iter()

@@ -9,7 +9,7 @@ use weir_lab::sdk::{JavaSdk, NodeSdk, PythonSdk, WebSdk};
 
 use super::browser::Browser;
 
-/// Every SDK of the suite; the last two are old releases, for old versions of the protocol.
+/// All SDKs of the suite. The last two are old releases, for old versions of the protocol.
 pub(crate) const NAMES: [&str; 6] = ["node", "python", "java", "web", "node8", "python1"];
 
 /// `true` for an old release, which runs only a few cases.
@@ -20,18 +20,18 @@ pub(crate) fn is_old(name: &str) -> bool {
 /// An installed SDK.
 #[derive(Debug)]
 pub(crate) enum Sdk {
-    /// With its name here.
+    /// SDK with its name here.
     Node(NodeSdk, &'static str),
-    /// With its name here.
+    /// SDK with its name here.
     Python(PythonSdk, &'static str),
-    /// With the folder of the compiled driver.
+    /// SDK with the directory of the compiled driver.
     Java(JavaSdk, PathBuf),
-    /// With the browser that all its clients are pages of.
+    /// SDK with the browser in which its clients run as pages.
     Web(WebSdk, Browser),
 }
 
 impl Sdk {
-    /// Why the SDK with one of [`NAMES`] cannot be tried on this machine, if so.
+    /// Returns the reason why an SDK cannot run on this machine, if there is one.
     pub(crate) fn lacks(name: &str) -> Option<String> {
         if name != "web" || std::env::var_os("WEIR_CHROMIUM").is_some() {
             return None;
@@ -41,7 +41,8 @@ impl Sdk {
             .map(|error| error.to_string())
     }
 
-    /// The SDK with one of [`NAMES`], from the per-user cache. `dir` is for what it leaves.
+    /// Returns the SDK with one of [`NAMES`] from the per-user cache. Its files are stored in
+    /// `dir`.
     pub(crate) fn install(name: &str, dir: &Path) -> Result<Self> {
         let stop = AtomicBool::new(false);
         match name {
@@ -73,7 +74,7 @@ impl Sdk {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the SDK.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Node(_, name) | Self::Python(_, name) => name,
@@ -82,7 +83,7 @@ impl Sdk {
         }
     }
 
-    /// Starts its driver; the configuration is to be added as the last argument.
+    /// Returns the command of the driver. The configuration must be added as the last argument.
     pub(crate) fn command(&self) -> Command {
         match self {
             Self::Node(sdk, _) => {
@@ -112,8 +113,8 @@ impl Sdk {
         }
     }
 
-    /// Starts what opens any page in the browser, and the folder of the SDK for pages; of the SDK
-    /// for browsers alone.
+    /// Returns the command that opens a page in the browser, and the directory of the SDK. Only for
+    /// the browser SDK.
     pub(crate) fn page_command(&self) -> Option<(Command, PathBuf)> {
         match self {
             Self::Web(sdk, browser) => Some((in_browser(sdk, browser, "page.js"), sdk.modules())),
@@ -140,16 +141,16 @@ fn drivers() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance")
 }
 
-/// A virtual machine that starts quickly and stays small.
+/// JVM options for a fast start and little memory.
 fn java(sdk: &JavaSdk) -> Command {
     let mut command = Command::new(&sdk.java_bin);
     command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m"]);
-    // Whatever the locale is, values are UTF-8.
+    // Values are UTF-8 with every locale.
     command.arg("-Dfile.encoding=UTF-8");
     command
 }
 
-/// Compiles the driver: started from its source, each start would.
+/// Compiles the driver once, instead of at each start from source.
 fn compile(sdk: &JavaSdk, classes: &Path) -> Result<()> {
     let output = java(sdk)
         .args(["-m", "jdk.compiler/com.sun.tools.javac.Main"])

@@ -1,5 +1,4 @@
-//! Cases about who is let in and how: TLS, headers and cookies of the application, pages of other
-//! origins.
+//! Cases about TLS, headers and cookies of the application, and pages of other origins.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
@@ -35,7 +34,7 @@ pub(crate) fn tls(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Short and long ones to all modes; the very first is a snapshot where there is one.
+/// Short and long values in all modes; the first one is a snapshot in modes that have one.
 fn values(case: &Case<'_>, client: &Driver, mut is_first: bool) -> Result<()> {
     let long = "\u{65E5}\u{672C}|".repeat(5_000);
     for value in ["one", &long, ""] {
@@ -56,8 +55,8 @@ fn values(case: &Case<'_>, client: &Driver, mut is_first: bool) -> Result<()> {
     Ok(())
 }
 
-/// Headers that the application adds come to the gateway; a page must ask first, and its cookies
-/// go along where it says so. A page cannot have headers on a WebSocket, so its SDK takes HTTP.
+/// The gateway receives headers of the application. A page needs a preflight request, and sends
+/// cookies if configured. A page cannot set WebSocket headers, so its SDK uses HTTP.
 pub(crate) fn extra_headers(case: &Case<'_>) -> Result<()> {
     let proxy = Proxy::start(case.shared().address())?;
     let is_page = matches!(case.sdk(), Sdk::Web(..));
@@ -89,8 +88,8 @@ pub(crate) fn extra_headers(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Pages of other origins than the allowed ones are rejected, programs are not; the page comes
-/// in as soon as it may.
+/// Pages of origins that are not allowed are rejected, programs are not. The page connects as soon
+/// as its origin is allowed.
 pub(crate) fn origins(case: &Case<'_>) -> Result<()> {
     let settings = "allowed_origins = [\"https://app.example.com\"]\n";
     let gateway = case.gateway_with(any_port(), settings)?;
@@ -115,7 +114,7 @@ pub(crate) fn origins(case: &Case<'_>) -> Result<()> {
     client.value(0, "for a page")
 }
 
-/// Waits until the SDK has given up its first attempt; it must not have been connected before.
+/// Waits until the first attempt of the SDK has failed. It must not have been connected before.
 fn until_refused(client: &Driver) -> Result<()> {
     let mut statuses = Vec::new();
     client.wait("refusal", |event| match event {

@@ -1,4 +1,4 @@
-//! The broker, one SDK's topics on it, its shared gateway, and what one case gets of all this.
+//! The environment of cases: the broker, the topics of one SDK, and its shared gateway.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -16,10 +16,9 @@ use super::gateway::GatewayProcess;
 use super::restarts::Restarts;
 use super::sdk::Sdk;
 
-/// How long anything may take before a case gives up on it, also on a machine that is busy with
-/// other things.
+/// Timeout of every wait, long enough for a busy machine.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(120);
-/// Interval at which a condition of another process is looked at.
+/// Interval at which conditions of other processes are polled.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
 /// The adapter set of `conformance/adapters.xml`.
 pub(crate) const ADAPTER_SET: &str = "KafkaConnector";
@@ -34,7 +33,7 @@ fn filled_in(adapters: &str, bootstrap: &str, topic: &str) -> String {
         .replace("map.TOPIC", &format!("map.{topic}"))
 }
 
-/// A free port.
+/// Returns a free port.
 pub(crate) fn any_port() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
@@ -42,9 +41,9 @@ pub(crate) fn any_port() -> SocketAddr {
 /// State shared by all cases of one SDK.
 pub(crate) struct TestEnv {
     pub(crate) sdk: Arc<Sdk>,
-    /// The gateway of the cases that leave it alone.
+    /// Gateway of the cases that do not stop it.
     pub(crate) gateway: GatewayProcess,
-    /// The one with tables and diffs; not there in a env of one case.
+    /// Gateway with tables and diffs; `None` in the environment of a single case.
     extended: Option<GatewayProcess>,
     restarts: Arc<Restarts>,
     adapters: PathBuf,
@@ -89,7 +88,7 @@ impl TestEnv {
         })
     }
 
-    /// The same with the gateway that has tables and diffs.
+    /// Adds the gateway with tables and diffs.
     pub(crate) fn extended(mut self, bootstrap: &str) -> Result<Self> {
         let adapters = self.dir.join("extended.xml");
         fs::write(&adapters, filled_in(EXTENDED, bootstrap, &self.topic))?;
@@ -124,7 +123,7 @@ pub(crate) struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Where this case's logs are.
+    /// Returns the directory of the logs of this case.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
@@ -133,23 +132,23 @@ impl Case<'_> {
     pub(crate) fn compresses(&self) -> (bool, bool) {
         match self.env.sdk.name() {
             "web" => (true, true),
-            // Its HTTP library compresses from 1,024 bytes on, which no request has.
+            // Its HTTP library compresses requests from 1,024 bytes on; all requests are shorter.
             "java" => (true, false),
             _ => (false, false),
         }
     }
 
-    /// The gateway that is shared with other cases.
+    /// Returns the gateway that is shared with other cases.
     pub(crate) fn shared(&self) -> &GatewayProcess {
         &self.env.gateway
     }
 
-    /// A gateway of this case alone.
+    /// Starts a gateway for this case only.
     pub(crate) fn gateway(&self, listen: SocketAddr) -> Result<GatewayProcess> {
         self.gateway_with(listen, "")
     }
 
-    /// The same with settings.
+    /// Starts a gateway for this case with configuration lines.
     pub(crate) fn gateway_with(
         &self,
         listen: SocketAddr,
@@ -158,7 +157,8 @@ impl Case<'_> {
         self.gateway_of(&self.env.adapters, listen, settings)
     }
 
-    /// The same with another connector configuration, which [`Self::adapters`] is to be made from.
+    /// Starts a gateway for this case with another connector configuration, based on
+    /// [`Self::adapters`].
     pub(crate) fn gateway_of(
         &self,
         adapters: &Path,
@@ -172,17 +172,17 @@ impl Case<'_> {
         GatewayProcess::start(&self.dir, &name, adapters, Some(&file), listen)
     }
 
-    /// The connector configuration of [`Self::gateway`].
+    /// Returns the connector configuration of [`Self::gateway`].
     pub(crate) fn adapters(&self) -> Result<String> {
         Ok(fs::read_to_string(&self.env.adapters)?)
     }
 
-    /// The SDK that the case is about.
+    /// Returns the SDK of the case.
     pub(crate) fn sdk(&self) -> &Sdk {
         &self.env.sdk
     }
 
-    /// Another env for this case alone, at another broker.
+    /// Creates an environment for this case only, with another broker.
     pub(crate) fn env_at(&self, bootstrap: &str) -> Result<TestEnv> {
         TestEnv::new(
             bootstrap,
@@ -192,22 +192,22 @@ impl Case<'_> {
         )
     }
 
-    /// The broker that is there to be restarted.
+    /// Returns the broker that cases may restart.
     pub(crate) fn restarts(&self) -> &Restarts {
         &self.env.restarts
     }
 
-    /// A record key of this case alone.
+    /// Returns a record key that only this case uses.
     pub(crate) fn key(&self, name: &str) -> String {
         format!("{}-{name}", self.name)
     }
 
-    /// The item that gets the records of [`Self::key`].
+    /// Returns the item of records with [`Self::key`].
     pub(crate) fn item(&self, name: &str) -> String {
         format!("ltest-[key={}]", self.key(name))
     }
 
-    /// A RAW subscription to such items with the fields `key` and `value`.
+    /// Returns a RAW subscription to such items with the fields `key` and `value`.
     pub(crate) fn raw(&self, names: &[&str]) -> Subscription {
         Subscription {
             data_adapter: "QuickStart".to_owned(),
@@ -221,30 +221,30 @@ impl Case<'_> {
         }
     }
 
-    /// An SDK client of the shared gateway.
+    /// Starts an SDK client of the shared gateway.
     pub(crate) fn client(&self, subscriptions: Vec<Subscription>) -> Result<Driver> {
         self.client_of(DriverConfig::new(self.shared().address(), subscriptions))
     }
 
-    /// An SDK client.
+    /// Starts an SDK client.
     pub(crate) fn client_of(&self, config: DriverConfig) -> Result<Driver> {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         Driver::start(&self.env.sdk, &config, &self.dir, number)
     }
 
-    /// The gateway with tables and diffs, shared with other cases.
+    /// Returns the gateway with tables and diffs, which is shared with other cases.
     pub(crate) fn extended(&self) -> &GatewayProcess {
-        // Invariant: only the case of the broker that is restarted has a env without it.
+        // Invariant: only the environment of the restarted broker has no such gateway.
         let extended = self.env.extended.as_ref();
         extended.expect("the SDK's env has one")
     }
 
-    /// An SDK client of that gateway.
+    /// Starts an SDK client of that gateway.
     pub(crate) fn extended_client(&self, subscriptions: Vec<Subscription>) -> Result<Driver> {
         self.client_of(DriverConfig::new(self.extended().address(), subscriptions))
     }
 
-    /// Sends one record to this case's key and waits until the broker has it.
+    /// Sends one record with the key of this case and waits for its acknowledgement.
     pub(crate) fn produce(&self, name: &str, value: &str) -> Result<()> {
         self.send(name, Some(value))?;
         self.flush()
@@ -260,7 +260,7 @@ impl Case<'_> {
         self.send_to("-whole", key, value)
     }
 
-    /// Sends one record to the topic whose name ends like this. [`Self::flush`] must follow.
+    /// Sends one record to the topic with this name suffix. [`Self::flush`] must follow.
     pub(crate) fn send_to(&self, end: &str, key: Option<&str>, value: Option<&str>) -> Result<()> {
         let topic = &format!("{}{end}", self.env.topic);
         let key = key.map(str::as_bytes);
@@ -272,7 +272,7 @@ impl Case<'_> {
         sent.context("a record for the broker")
     }
 
-    /// Waits until the broker has every record.
+    /// Waits until the broker has acknowledged every record.
     pub(crate) fn flush(&self) -> Result<()> {
         let left = self.env.producer.flush(TEST_TIMEOUT);
         ensure!(left == 0, "the broker did not take {left} records");

@@ -1,5 +1,4 @@
-//! Cases about the ways to a client: every mode over each of them, from one to another, and cut
-//! ones.
+//! Cases about transports: all modes over each transport, changes of transport, lost connections.
 
 use std::ops::Range;
 
@@ -12,7 +11,7 @@ use super::modes::{MERGE, VALUES, all_modes};
 use super::proxy::Proxy;
 use super::test_env::{Case, TEST_TIMEOUT, any_port};
 
-/// Records of the cases with many.
+/// Number of records in cases with many records.
 const RECORDS: usize = 600;
 
 pub(crate) fn ws_streaming(case: &Case<'_>) -> Result<()> {
@@ -38,7 +37,7 @@ fn forced(case: &Case<'_>, transport: &'static str) -> DriverConfig {
     }
 }
 
-/// All modes in one session: each value exact, repeated ones where the mode has them.
+/// All modes in one session: exact values, repeated ones in modes that send them.
 fn over(case: &Case<'_>, transport: &'static str) -> Result<()> {
     let client = case.client_of(forced(case, transport))?;
     client.status(&format!("CONNECTED:{transport}"))?;
@@ -67,7 +66,7 @@ fn over(case: &Case<'_>, transport: &'static str) -> Result<()> {
     Ok(())
 }
 
-/// A response that is full asks for the next one: nothing is lost between them.
+/// A full streaming response is followed by another one, without loss between them.
 pub(crate) fn content_length(case: &Case<'_>) -> Result<()> {
     let config = forced(case, "HTTP-STREAMING").option("ContentLength", 4000);
     let client = case.client_of(config)?;
@@ -76,7 +75,7 @@ pub(crate) fn content_length(case: &Case<'_>) -> Result<()> {
     Sequence::default().until(&client, RECORDS)
 }
 
-/// Messages come compressed to those SDKs that ask for it: every value is exact, long or short.
+/// SDKs that negotiate compression receive compressed messages with exact values, long and short.
 pub(crate) fn compressed(case: &Case<'_>) -> Result<()> {
     const VALUES: usize = 24;
     let gateway = case.extended();
@@ -118,7 +117,7 @@ pub(crate) fn compressed(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The application asks for other transports while updates come.
+/// The application changes the transport during updates.
 pub(crate) fn transport_changed(case: &Case<'_>) -> Result<()> {
     let mut client = case.client_of(forced(case, "WS-STREAMING"))?;
     client.subscribed(&[0, 1, 2])?;
@@ -151,7 +150,7 @@ pub(crate) fn recovery_http_streaming(case: &Case<'_>) -> Result<()> {
     recovery(case, "HTTP-STREAMING", Some(KEEPALIVE_MS), 2)
 }
 
-/// With everything left to SDK and gateway: the Python SDK needs 10 s to notice.
+/// With default settings the Python SDK needs 10 s to detect the lost connection.
 pub(crate) fn recovery_defaults(case: &Case<'_>) -> Result<()> {
     recovery(case, "WS-STREAMING", None, 1)
 }
@@ -181,8 +180,8 @@ fn recovery(
     sequence.until(&client, RECORDS)
 }
 
-/// A poll is cut while it waits, and updates come at once. Some SDKs see a lost poll, the HTTP
-/// library of others repeats it; nothing is lost or repeated either way.
+/// A poll is closed while it waits, and updates follow immediately. Some SDKs report a lost poll,
+/// the HTTP library of others repeats it. No update is lost or repeated.
 pub(crate) fn recovery_http_polling(case: &Case<'_>) -> Result<()> {
     const CUTS: usize = 2;
     // A separate gateway, because its metric shows when its only session has a poll.
@@ -214,13 +213,13 @@ fn through(
     };
     config.server = format!("http://{}", proxy.address());
     match transport {
-        // The Python SDK notices a cut poll only 4 s after this time, and the gateway waits 10 s.
+        // The Python SDK detects a lost poll only 4 s after this time, and the gateway waits 10 s.
         "WS-POLLING" => config.option("IdleTimeout", 1000),
         _ => config,
     }
 }
 
-/// Sends records whose values are these numbers.
+/// Sends records with these numbers as values.
 fn send(case: &Case<'_>, numbers: Range<usize>) -> Result<()> {
     for number in numbers {
         case.send("a", Some(&number.to_string()))?;
@@ -228,15 +227,15 @@ fn send(case: &Case<'_>, numbers: Range<usize>) -> Result<()> {
     case.flush()
 }
 
-/// How far a client with a subscription in each mode has come: the next record of each.
+/// Progress of a client with a subscription in each mode: the next expected record of each.
 #[derive(Debug, Default)]
 struct Sequence {
     next: [usize; 3],
 }
 
 impl Sequence {
-    /// Takes updates until all modes have come to `end`. RAW and DISTINCT get every record once
-    /// and in order, MERGE may skip some; nothing but the status may change meanwhile.
+    /// Receives updates until all modes have reached `end`. RAW and DISTINCT receive every record
+    /// once and in order, MERGE may skip some. Only status events may occur in between.
     fn until(&mut self, client: &Driver, end: usize) -> Result<()> {
         while self.next.iter().any(|next| *next < end) {
             self.next(client)?;
@@ -244,7 +243,7 @@ impl Sequence {
         Ok(())
     }
 
-    /// The same until the status is this one.
+    /// Receives updates until the status is this one.
     fn until_status(&mut self, client: &Driver, wanted: &str) -> Result<()> {
         while self.next(client)?.as_deref() != Some(wanted) {}
         Ok(())

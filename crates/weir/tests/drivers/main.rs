@@ -1,6 +1,6 @@
-//! Every driver of a client library does what `docs/drivers.md` says: one scripted session with
-//! each, all at once, against one real broker. `WEIR_DRIVERS` chooses, for example `java,franz-go`
-//! or `mine=./my-driver --fast`; a driver that is not known is given as NAME=COMMAND.
+//! Checks that all drivers of client libraries implement `docs/drivers.md`: one scripted session
+//! with each, in parallel, with one real broker. `WEIR_DRIVERS` selects drivers, for example
+//! `java,franz-go`, or `mine=./my-driver --fast` for a driver that is not built in.
 
 mod raw;
 mod session;
@@ -66,8 +66,8 @@ fn all() -> String {
         .join(",")
 }
 
-/// One driver, built if need be. Go is nothing that this project installs: without it its driver is
-/// left out.
+/// Returns a driver, built if necessary. Without Go, which this project does not install, the Go
+/// driver is skipped.
 fn program(name: &str) -> Option<DriverProgram> {
     if name == "librdkafka" {
         return Some(DriverProgram::built_in(Path::new(env!(

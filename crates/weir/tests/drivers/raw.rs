@@ -1,5 +1,4 @@
-//! What the typed session can not say: lines that are no commands, several at once, the end of the
-//! input.
+//! Cases beyond the typed session: invalid lines, several commands at the same time, end of input.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Stdio};
@@ -13,16 +12,16 @@ use weir_drivers::DriverProgram;
 use crate::session::settings;
 use crate::test_env::{TEST_TIMEOUT, TestEnv};
 
-/// Two processes of one driver, spoken to line by line.
+/// Runs the cases with two processes of one driver.
 pub(crate) fn passes(env: &TestEnv<'_>, program: &DriverProgram) {
-    understands_what_is_no_command(program);
-    ends_with_its_input_also_at_work(env, program);
+    rejects_invalid_commands(program);
+    exits_at_end_of_input_during_command(env, program);
 }
 
-fn understands_what_is_no_command(program: &DriverProgram) {
+fn rejects_invalid_commands(program: &DriverProgram) {
     let mut talk = DriverSession::start(program);
     talk.say("this is no JSON\n[\n");
-    // Several at once, answered in order.
+    // Several commands at the same time get responses in order.
     talk.say(
         "{\"id\":5,\"op\":\"dance\"}\n{\"id\":6,\"op\":\"gc\"}\n{\"id\":7,\"op\":\"produce\"}\n",
     );
@@ -47,7 +46,7 @@ fn understands_what_is_no_command(program: &DriverProgram) {
     talk.ends_in_time();
 }
 
-fn ends_with_its_input_also_at_work(env: &TestEnv<'_>, program: &DriverProgram) {
+fn exits_at_end_of_input_during_command(env: &TestEnv<'_>, program: &DriverProgram) {
     let mut talk = DriverSession::start(program);
     let configure = json!({
         "id": 1, "op": "configure", "timeout_ms": 60_000, "bootstrap": env.broker.bootstrap,
@@ -71,7 +70,7 @@ fn ends_with_its_input_also_at_work(env: &TestEnv<'_>, program: &DriverProgram) 
     talk.ends_in_time();
 }
 
-/// A driver, line by line; killed when dropped.
+/// A driver controlled by lines, killed when dropped.
 struct DriverSession {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -115,7 +114,8 @@ impl DriverSession {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
-    /// Closes its input; it has two seconds, and here more, on a machine with other work.
+    /// Closes the input of the driver. It must exit within two seconds; this waits longer because
+    /// the machine may be busy.
     fn ends_in_time(mut self) {
         drop(self.stdin.take());
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -131,7 +131,7 @@ impl DriverSession {
 
 impl Drop for DriverSession {
     fn drop(&mut self) {
-        // Both fail only for a process that is gone.
+        // Both fail only if the process has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

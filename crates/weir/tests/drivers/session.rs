@@ -1,4 +1,4 @@
-//! The session: every command, with what it left on the broker.
+//! The session: every command, and its records on the broker.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ pub(crate) fn passes(env: &TestEnv<'_>, program: &DriverProgram) {
     session.goes_round_at_a_rate();
     session.is_steady();
     session.ends_the_wait_for_company();
-    session.gives_up_what_does_not_exist();
+    session.times_out_without_records();
     session.rests();
     session
         .driver
@@ -40,7 +40,7 @@ struct ScriptedSession<'a> {
     driver: Driver,
 }
 
-/// The settings of the fair comparison, all of them.
+/// All settings of the fair comparison.
 pub(crate) fn settings() -> ClientSettings {
     let settings = json!({
         "acks": 1, "linger_ms": 5, "batch_bytes": 1_000_000, "batch_records": 0, "max_in_flight": 5,
@@ -66,7 +66,7 @@ fn kind(value: &Value) -> &'static str {
 
 /// Libraries whose flush waits as long as batches do (decision 0038).
 const FLUSH_LINGERS: [&str; 1] = ["aiokafka"];
-/// The largest seed, which every language's numbers hold.
+/// The largest seed that the numbers of all languages can represent.
 const SEED_MAX: u64 = (1 << 53) - 1;
 
 /// Primers and other records.
@@ -74,7 +74,7 @@ fn apart(found: Vec<Stored>) -> (Vec<Stored>, Vec<Stored>) {
     found.into_iter().partition(Stored::is_primer)
 }
 
-/// Commands in which nothing may go wrong.
+/// Executes a command that must succeed.
 macro_rules! done {
     ($answer:expr) => {
         $answer.unwrap_or_else(|error| panic!("{error}"))
@@ -157,7 +157,7 @@ impl ScriptedSession<'_> {
         };
         let cost = done!(self.driver.warm_up(&asked, LIMIT));
         assert!(cost.produce_cpu_us_per_record > 0.0, "{cost:?}");
-        // Once more, with what the first left in the topic.
+        // Again, with the records of the first one in the topic.
         done!(self.driver.warm_up(&asked, LIMIT));
         let (primers, records) = apart(self.env.read(&asked.topic));
         assert_eq!(records.len(), 2000);
@@ -175,8 +175,8 @@ impl ScriptedSession<'_> {
                 continue;
             }
             let topic = self.topic(&capability.replace('.', "-"));
-            // The second time the same producer goes on; a large value does not fit a batch with
-            // others.
+            // The second command uses the same producer; a large value does not fit into a batch
+            // with others.
             for (seed, len, count) in [(SEED_MAX, 100, 25), (7, 300_000, 4)] {
                 let asked = ProduceCommand {
                     topic: topic.clone(),
@@ -362,7 +362,7 @@ impl ScriptedSession<'_> {
         }
     }
 
-    /// The instants that are the keys of a roundtrip's records.
+    /// Returns the times that are the keys of a roundtrip's records.
     fn instants_ascend(&self, asked: &RoundTrip) -> Vec<i64> {
         let found = self.env.read(&asked.topic);
         let (primer, records) = found.split_first().expect("a primer");
@@ -405,12 +405,12 @@ impl ScriptedSession<'_> {
         if self.driver.can("steady.consume") {
             asked.role = TopicEnd::Consume;
             let done = done!(self.driver.steady(&asked, LIMIT, &mut |_| ()));
-            // And the record that the test wrote behind them.
+            // And the record that the test wrote after them.
             assert_eq!(done.records, 301);
         }
     }
 
-    /// A burst is over long before batches would be sent by themselves: flushing sends them.
+    /// A burst ends long before the linger time of its batches: flushing sends them.
     fn ends_the_wait_for_company(&mut self) {
         let mut asked = self.asked();
         asked.settings.insert("linger_ms".to_owned(), json!(60_000));
@@ -431,7 +431,7 @@ impl ScriptedSession<'_> {
         done!(self.driver.configure(&self.asked(), LIMIT));
     }
 
-    fn gives_up_what_does_not_exist(&mut self) {
+    fn times_out_without_records(&mut self) {
         let topic = format!("{}-missing", self.driver.name());
         let produce = ProduceCommand {
             topic: topic.clone(),
@@ -473,8 +473,8 @@ impl ScriptedSession<'_> {
         done!(self.driver.warm_up(&asked, LIMIT));
     }
 
-    /// Between two commands nothing is done but what a library does by itself: there is half a
-    /// second in which that is at most 20 ms of CPU time.
+    /// Between two commands a driver is idle: in at least one half second it uses at most 20 ms of
+    /// CPU time.
     fn rests(&mut self) {
         done!(self.driver.gc(LIMIT));
         let deadline = Instant::now() + Duration::from_secs(30);

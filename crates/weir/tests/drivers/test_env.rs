@@ -1,4 +1,4 @@
-//! The broker that all drivers share: topics made, filled and read by others than the drivers.
+//! The broker shared by all drivers, and topics that the test creates, fills and reads itself.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ pub(crate) struct TestEnv<'a> {
 /// Key and value.
 pub(crate) type Pair = (Option<Vec<u8>>, Option<Vec<u8>>);
 
-/// A record as it is on the broker.
+/// A record on the broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub(crate) offset: i64,
@@ -28,7 +28,7 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// Its key as the number it should be.
+    /// Returns the key as a number.
     pub(crate) fn number(&self) -> i64 {
         let key = self.key.as_deref().expect("a key");
         i64::from_be_bytes(key.try_into().expect("eight bytes"))
@@ -49,7 +49,7 @@ impl<'a> TestEnv<'a> {
         }
     }
 
-    /// A new topic of one partition.
+    /// Creates a topic with one partition.
     pub(crate) fn topic(&self, driver: &str, purpose: &str) -> String {
         let number = self.topics.fetch_add(1, Ordering::Relaxed);
         let name = format!("drivers-{}-{driver}-{purpose}-{number}", std::process::id());
@@ -58,7 +58,7 @@ impl<'a> TestEnv<'a> {
         name
     }
 
-    /// Writes records as they are given.
+    /// Writes the given records.
     pub(crate) fn write(&self, topic: &str, records: &[Pair]) {
         let config = ProducerConfig {
             bootstrap_servers: self.broker.bootstrap.clone(),
@@ -89,7 +89,7 @@ impl<'a> TestEnv<'a> {
         assert!(failures.is_empty(), "{failures:?}");
     }
 
-    /// All that is in a topic; a last record is written to know where it ends.
+    /// Returns all records of a topic. Writes a last record to detect the end.
     pub(crate) fn read(&self, topic: &str) -> Vec<Stored> {
         let end = b"the end of this topic".to_vec();
         self.write(topic, &[(Some(end.clone()), Some(Vec::new()))]);
@@ -128,7 +128,7 @@ impl<'a> TestEnv<'a> {
     }
 }
 
-/// The value that drivers make of a seed: SplitMix64, by the book.
+/// Returns the value that drivers generate from a seed, with SplitMix64.
 pub(crate) fn value(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed;
     let numbers = std::iter::repeat_with(move || {
@@ -154,7 +154,7 @@ pub(crate) fn ticks(pid: u32) -> u64 {
 }
 
 static NEVER: AtomicBool = AtomicBool::new(false);
-/// For what must come.
+/// Timeout for expected records.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) const LIMIT: CommandLimit<'static> = CommandLimit {
     within: Duration::from_secs(60),

@@ -1,6 +1,6 @@
 //! Shared by several test programs.
 
-// Each program takes what it needs.
+// Each program uses only a part of this module.
 #![allow(dead_code)]
 
 pub(crate) mod schema;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 pub(crate) use rustix::process::Signal;
 use serde_json::Value;
 
-/// The binary as a user calls it, without a terminal to read from.
+/// Returns a command of the binary, without standard input.
 pub(crate) fn weir(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.args(args).stdin(Stdio::null());
@@ -25,7 +25,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A broker for one test program, unless `WEIR_E2E_BOOTSTRAP` names one, and a folder for its
+/// A broker for one test program, unless `WEIR_E2E_BOOTSTRAP` is set, and a directory for its
 /// files.
 pub(crate) struct TestBroker {
     pub(crate) bootstrap: String,
@@ -65,7 +65,7 @@ impl Drop for TestBroker {
     }
 }
 
-/// Sends a signal to a process of this test; a bare machine has no `kill` program.
+/// Sends a signal to a process of this test, without the program `kill`, which may be missing.
 pub(crate) fn send_signal(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid)
         .ok()
@@ -73,16 +73,16 @@ pub(crate) fn send_signal(pid: u32, signal: Signal) {
     rustix::process::kill_process(pid.expect("a process number"), signal).unwrap();
 }
 
-/// A process that does not outlive its test, not even one that fails.
+/// A process that is killed with its test, even if the test fails.
 pub(crate) struct Process(Option<Child>);
 
 impl Process {
-    /// Starts it.
+    /// Starts the process.
     pub(crate) fn spawn(command: &mut Command) -> Self {
         Self(Some(command.spawn().unwrap()))
     }
 
-    /// Waits for its end and takes what it said.
+    /// Waits for the exit and returns the output.
     pub(crate) fn output(mut self) -> Output {
         let child = self.0.take().expect("it is there until dropped");
         child.wait_with_output().unwrap()
@@ -106,19 +106,20 @@ impl DerefMut for Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if let Some(child) = &mut self.0 {
-            // Both fail only for a process that is gone.
+            // Both fail only if the process has ended.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-/// A gateway that is ready, and where its clients connect. `folder` gets its configuration.
+/// Starts a gateway, waits until it is ready and returns it with its client address. Its
+/// configuration is written into `folder`.
 pub(crate) fn gateway(folder: &Path, name: &str, adapters: &str) -> (Process, String) {
     gateway_with(folder, name, adapters, &[])
 }
 
-/// The same with more options.
+/// Starts a gateway with additional options, see [`gateway`].
 pub(crate) fn gateway_with(
     folder: &Path,
     name: &str,
@@ -137,7 +138,7 @@ pub(crate) fn gateway_with(
     let mut process = Process::spawn(&mut command);
     let deadline = Instant::now() + GATEWAY_READY_WITHIN;
     loop {
-        // Half written, it is not JSON yet.
+        // An incomplete file is not valid JSON.
         let bytes = fs::read(&ready).ok();
         let content: Option<Value> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
         if let Some(content) = content {
@@ -152,5 +153,5 @@ pub(crate) fn gateway_with(
 }
 
 const GATEWAY_READY_WITHIN: Duration = Duration::from_secs(120);
-/// Pause between two looks at a condition.
+/// Interval at which a condition is polled.
 const LOOK: Duration = Duration::from_millis(20);

@@ -1,6 +1,5 @@
-//! Checks a value against `docs/run.schema.json`, by the keywords that are used there. Stricter
-//! than the schema: a field that it does not describe is a finding, and so is a keyword that this
-//! does not know.
+//! Validates a value with `docs/run.schema.json`, for the keywords used there. Stricter than the
+//! schema: undescribed fields and unknown keywords are findings.
 
 use serde_json::{Map, Value};
 
