@@ -264,7 +264,7 @@ pub struct CliOverrides {
     pub listen: Option<SocketAddr>,
     /// `--admin`
     pub admin: Option<SocketAddr>,
-    /// `--shards`
+    /// `--event-loops`
     pub shards: Option<usize>,
     /// `--lightstreamer-conf`: defaults for `[diffs]`.
     pub lightstreamer_conf: Option<PathBuf>,
