@@ -42,7 +42,11 @@ fn frame_classes_per_item_are_limited() {
     let refused = subscribe(&mut env, 4, "item-[key=1]%20item-[key=0]");
     assert!(refused.starts_with("REQERR,1,68,"), "{refused}");
     assert_eq!(env.shard.shared.guard.met(AdmissionLimit::FrameClasses), 1);
-    assert_eq!(env.shard.items.len(), 1, "nothing is left of it");
+    assert_eq!(
+        env.shard.items.len(),
+        1,
+        "the refused subscription adds no item"
+    );
     // Other items accept new classes, and so does this one after a class was removed.
     assert!(subscribe(&mut env, 4, "item-[key=1]").contains("SUBOK"));
     env.request(
