@@ -1,9 +1,14 @@
-//! What it costs to read a topic for one subscriber of one of its 40 items, beside a bare librdkafka
-//! consumer that only counts, in turn in one run. Prints one JSON object.
+//! CPU cost of reading a topic for one subscriber of one of its 40 items, compared with a bare
+//! librdkafka consumer that only counts. The two alternate in one run. Prints one JSON object.
 //!
-//! `cargo bench -p weir-gateway --bench drain -- [RECORDS] [ROUNDS]`
+//! `cargo bench -p weir-gateway --bench drain -- [RECORDS] [REPETITIONS]`
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is a program")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark program prints its \
+    result"
+)]
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -39,7 +44,7 @@ fn main() {
     let bootstrap = named.unwrap_or_else(|| lab.as_ref().map_or_else(String::new, Lab::bootstrap));
     let topic = format!("drain-{}", std::process::id());
     preload(&bootstrap, &topic, records);
-    // The first pass warms the broker's page cache and is not counted.
+    // The first run fills the broker's page cache and is not counted.
     bare(&bootstrap, &topic, records);
     let mut cells = Vec::new();
     for _ in 0..rounds {
@@ -54,7 +59,8 @@ fn main() {
     }
     let rows: Vec<String> = cells.iter().map(|(name, cell)| cell.json(name)).collect();
     println!(
-        "{{\"records\":{records},\"keys\":{KEYS},\"key_chars\":{KEY_CHARS},\"partitions\":{PARTITIONS},\
+        "{{\"records\":{records},\"keys\":{KEYS},\"key_chars\":{KEY_CHARS},\
+         \"partitions\":{PARTITIONS},\
          \"note\":\"gateway and its reading client are one process\",\"cells\":[\n{}\n]}}",
         rows.join(",\n")
     );
@@ -90,7 +96,7 @@ impl Cell {
     }
 }
 
-/// Runs `work`, which says how many updates it got.
+/// Runs `work`, which returns the number of updates received.
 fn measure(records: usize, work: impl FnOnce() -> usize) -> Cell {
     let (cpu, wall) = (cpu_us(), Instant::now());
     let updates = work();
@@ -114,7 +120,7 @@ fn key(number: usize) -> String {
 }
 
 fn preload(bootstrap: &str, topic: &str, records: usize) {
-    let admin = Admin::connect(bootstrap, TEST_TIMEOUT).expect("a broker that answers");
+    let admin = Admin::connect(bootstrap, TEST_TIMEOUT).expect("a reachable broker");
     admin
         .create_topic(topic, PARTITIONS, 1, &[])
         .expect("a new topic");
@@ -127,7 +133,8 @@ fn preload(bootstrap: &str, topic: &str, records: usize) {
     let text = "a".repeat(TEXT_CHARS);
     for number in 0..records {
         let value = format!(
-            "{{\"timestamp\":\"2026-11-21 12:00:00.{:03}\",\"fstValue\":\"{text}\",\"sndValue\":\"{text}\",\
+            "{{\"timestamp\":\"2026-11-21 \
+             12:00:00.{:03}\",\"fstValue\":\"{text}\",\"sndValue\":\"{text}\",\
              \"intNum\":{number}}}",
             number % 1000
         );
@@ -142,11 +149,11 @@ fn preload(bootstrap: &str, topic: &str, records: usize) {
     assert_eq!(
         producer.flush(TEST_TIMEOUT),
         0,
-        "the broker takes the records"
+        "the broker accepts the records"
     );
 }
 
-/// A loop that takes every record and counts.
+/// Consumes and counts every record.
 fn bare(bootstrap: &str, topic: &str, records: usize) -> Cell {
     let mut config = ClientConfig::new();
     config
@@ -204,7 +211,7 @@ field.offset = "#{{OFFSET}}"
         ..CliOverrides::default()
     };
     let config = GatewayConfig::load(None, Some(&file), &overrides, ParseOptions::default());
-    let gateway = Gateway::start(config.expect("a usable configuration")).expect("a gateway");
+    let gateway = Gateway::start(config.expect("a valid configuration")).expect("a gateway");
     let deadline = Instant::now() + TEST_TIMEOUT;
     while !gateway.ready() {
         assert!(Instant::now() < deadline, "{:?}", gateway.troubles());
@@ -258,7 +265,7 @@ fn records_read(admin: SocketAddr) -> usize {
     let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     stream.write_all(request.as_bytes()).expect("sent");
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
+    stream.read_to_string(&mut answer).expect("a response");
     let lines = answer.lines();
     let values = lines.filter_map(|line| line.strip_prefix("weir_gateway_kafka_records_total{"));
     let numbers = values.filter_map(|line| line.rsplit_once(' ')?.1.parse::<usize>().ok());

@@ -1,5 +1,5 @@
-//! The pages of the admin port: metrics, readiness, dashboard. Control plane only; it never touches a
-//! client's socket.
+//! Serves the pages of the admin port: metrics, readiness and dashboard. It runs on the control
+//! plane and never uses client sockets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,16 +13,16 @@ use crate::connection::KafkaConnection;
 use crate::dashboard::{self, Dashboard};
 use crate::tls::TlsFiles;
 
-/// What the pages are made from.
+/// Data sources of the pages.
 pub(crate) struct Pages {
     pub(crate) registry: Registry,
     pub(crate) connections: Vec<Arc<KafkaConnection>>,
     pub(crate) draining: Arc<AtomicBool>,
     pub(crate) guard: Arc<Admission>,
-    /// Certificates whose files are looked at.
+    /// Certificates whose files are checked for changes.
     pub(crate) tls: Vec<Arc<TlsFiles>>,
     pub(crate) dashboard: Dashboard,
-    /// Calls of `tick` so far.
+    /// Number of calls of `tick`.
     pub(crate) ticks: u64,
 }
 
@@ -37,23 +37,23 @@ impl AdminPages for Pages {
         Some(Page::Now(response))
     }
 
-    /// The page itself tells nothing: it asks for the token when its data does.
+    /// The dashboard page contains no data and is public; its data requires the token.
     fn is_public(&self, path: &str) -> bool {
         dashboard::part(path).is_some()
     }
 
-    /// Takes a sample and looks at the certificates' files, every other second.
+    /// Takes a sample, and checks the certificate files on every second call.
     fn tick(&mut self) {
         if self.ticks % 2 == 0 {
             self.dashboard.sample();
-            self.tls.iter().for_each(|tls| tls.look());
+            self.tls.iter().for_each(|tls| tls.check_files());
         }
         self.ticks += 1;
     }
 }
 
 impl Pages {
-    /// The samples after number `after` of the query, which the page has.
+    /// Returns the samples after the number `after` in the query, which the page already has.
     fn samples(&self, query: &str) -> Response {
         let after = query.strip_prefix("after=");
         let after = after.and_then(|number| number.parse().ok()).unwrap_or(0);
@@ -72,7 +72,7 @@ impl Pages {
             all = false;
             text.push_str("draining\n");
         }
-        // Those who are connected are served, so balancers need not look elsewhere for them.
+        // Connected clients are served, so load balancers need not use another gateway for them.
         if self.guard.overload.is_on() {
             let memory = self.guard.overload.memory();
             text.push_str(&format!(

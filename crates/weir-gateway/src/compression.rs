@@ -1,19 +1,19 @@
-//! What a gateway is told about compressing: `[compression]` of `gateway.toml`.
+//! `[compression]` of `gateway.toml`: compression of WebSocket messages.
 
 use serde::Deserialize;
 
-/// WebSocket messages compressed once for all clients that share them (permessage-deflate).
+/// Compression of WebSocket messages with permessage-deflate, once for all clients that share them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Compression {
-    /// Whether clients that offer it get and may send compressed messages, default no.
+    /// `true` to negotiate compression with clients that offer it; default `false`.
     pub enabled: bool,
     /// From 1 (fast, the default) to 9 (small).
     pub level: u32,
-    /// Messages with fewer bytes are sent as they are, default 256.
+    /// Minimum message size in bytes; smaller messages are sent uncompressed. Default 256.
     pub min_bytes: usize,
-    /// Bytes that each event loop compresses per second at most, default 10,000,000. Beyond it
-    /// messages are sent as they are.
+    /// Maximum bytes that each event loop compresses per second, default 10,000,000. Further
+    /// messages are sent uncompressed.
     pub budget_bytes_per_second: u64,
 }
 
@@ -29,7 +29,7 @@ impl Default for Compression {
 }
 
 impl Compression {
-    /// Whether the settings make sense; the first that does not.
+    /// Checks the values; returns the first invalid one.
     pub(crate) fn check(&self) -> Result<(), String> {
         if !(1..=9).contains(&self.level) {
             let level = self.level;
@@ -46,7 +46,7 @@ impl Compression {
         Ok(())
     }
 
-    /// What is compressed, for people.
+    /// Returns a description for the startup log.
     pub fn describe(&self) -> String {
         match self.enabled {
             true => format!(
@@ -68,10 +68,10 @@ mod tests {
     }
 
     #[test]
-    fn it_is_off_until_enabled() {
+    fn compression_is_off_by_default() {
         assert_eq!(read(""), Ok(Compression::default()));
         assert_eq!(Compression::default().describe(), "none");
-        let on = read("enabled = true\nlevel = 6\nmin_bytes = 0").expect("good settings");
+        let on = read("enabled = true\nlevel = 6\nmin_bytes = 0").expect("valid configuration");
         assert_eq!(
             on.describe(),
             "permessage-deflate, level 6, messages from 0 bytes"
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_key_value_and_remedy() {
+    fn errors_contain_key_value_and_remedy() {
         for (text, words) in [
             ("level = 0", "compression.level = 0: use 1 (fast) to 9"),
             ("level = 10", "compression.level = 10: use 1 (fast) to 9"),

@@ -1,4 +1,4 @@
-//! What a gateway is told: `adapters.xml`, `gateway.toml`, and the built-in values.
+//! Configuration of a gateway: `adapters.xml`, `gateway.toml`, command line and defaults.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ use crate::error::GatewayError;
 use crate::lightstreamer_conf;
 use crate::tls::{TlsConfig, TlsFiles};
 
-/// Adapter set name where no file gives one.
+/// Default adapter set name.
 const DEFAULT_SET: &str = "KafkaConnector";
 
-/// Most memory for subscriptions where the file gives none: some 400,000 items.
+/// Maximum of the derived memory limit for subscriptions, enough for some 400,000 items.
 const SUBSCRIPTION_BYTES_MAX: usize = 512 * 1024 * 1024;
 
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 8080);
@@ -31,58 +31,59 @@ const DEFAULT_ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST
 /// A checked configuration.
 #[derive(Debug)]
 pub struct GatewayConfig {
-    /// Where clients connect; port 0 takes a free one.
+    /// Listen address for clients; port 0 selects a free port.
     pub listen: SocketAddr,
-    /// The certificate clients are shown, and where; absent: no TLS.
+    /// Certificate and listen address for TLS; `None`: no TLS.
     pub tls: Option<TlsFiles>,
-    /// Where `/metrics` and `/health` are served; loopback unless a token is set.
+    /// Listen address of `/metrics` and `/health`; must be loopback unless a token is set.
     pub admin: SocketAddr,
-    /// What a request to the admin port must carry as bearer token.
+    /// Bearer token that requests to the admin port must carry.
     pub admin_token: Option<String>,
-    /// Names that a request to the admin port may give as its host, beside IP addresses and localhost.
+    /// Host names that requests to the admin port may use, in addition to IP addresses and
+    /// localhost.
     pub admin_hosts: Vec<String>,
-    /// The certificate of the admin port; absent: no TLS there.
+    /// Certificate of the admin port; `None`: no TLS on that port.
     pub admin_tls: Option<TlsFiles>,
-    /// How long event loops may be stuck.
+    /// Limits for stalled event loops.
     pub watchdog: WatchdogConfig,
-    /// Event loops; default one per core.
+    /// Number of event loops; default one per core.
     pub shards: usize,
-    /// The name clients give as `LS_adapter_set`.
+    /// Adapter set name that clients send as `LS_adapter_set`.
     pub set_id: String,
     /// Kafka connections.
     pub connections: Vec<ConnectionConfig>,
-    /// What peers may cost.
+    /// Limits for clients.
     pub limits: GatewayLimits,
-    /// Which values are sent as differences; default none.
+    /// Values sent as diffs; default none.
     pub diffs: DiffConfig,
-    /// What becomes of subscriptions to items and fields that cannot be.
+    /// Handling of subscriptions to unknown items and fields.
     pub unknown_names: UnknownNames,
-    /// Whether and how WebSocket messages are compressed; default not.
+    /// Compression of WebSocket messages; default off.
     pub compression: Compression,
-    /// Origins of web pages that may connect; none: those of the same host.
+    /// Origins of web pages that may connect; empty: the same host only.
     pub allowed_origins: Vec<String>,
-    /// What the start item of the published load test's simulator says; absent: it is not served.
+    /// Values of the start item of the published load test's simulator; `None`: not served.
     pub simulator: Option<Simulator>,
-    /// What is kept of items that nobody subscribes to.
+    /// Storage of last values of items without subscribers.
     pub last_values: LastValuesConfig,
     /// Milliseconds between the first subscription after a restart and reading from stored offsets.
     pub resume_delay_ms: u64,
-    /// Milliseconds that clients have to take their last bytes at shutdown.
-    pub drain_ms: u64,
-    /// Milliseconds over which the ends of sessions are spread at shutdown.
+    /// Milliseconds at shutdown for sending pending bytes to clients.
+    pub drain_timeout_ms: u64,
+    /// Milliseconds at shutdown over which the ends of sessions are spread.
     pub drain_spread_ms: u64,
-    /// Host, with or without port, to which clients send all that follows a session's first
-    /// request; needed behind a balancer that does not keep a client with its gateway.
+    /// Host, with or without port, to which clients send all requests after the first of a session.
+    /// Needed behind a load balancer without session affinity.
     pub control_link: Option<String>,
-    /// What the operator should know about the files.
+    /// Notes on the configuration files for the operator.
     pub notes: Vec<Note>,
 }
 
-/// What clients may cost; every one has a metric that shows it at work.
+/// Limits for clients. A metric counts the hits of each limit.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GatewayLimits {
-    /// Sessions of the whole gateway, default 100,000; the descriptor limit may be lower.
+    /// Sessions of the gateway, default 100,000; the file descriptor limit may be lower.
     pub sessions: usize,
     /// Subscriptions of one session, default 1,000.
     pub subscriptions_per_session: usize,
@@ -92,64 +93,66 @@ pub struct GatewayLimits {
     pub items_per_session: usize,
     /// Fields of one subscription, default 2,000: the published scenario 4 has about 1,000.
     pub fields_per_subscription: usize,
-    /// Frame classes of one item in each event loop, default 10,000; 0: no limit. Each is encoded
-    /// by itself: subscribers share one if their subscriptions have the same number and fields.
+    /// Frame classes of one item in each event loop, default 10,000; 0: no limit. Subscribers share
+    /// a class if their subscriptions have the same number and fields; each class is encoded
+    /// separately.
     pub frame_classes_per_item: usize,
-    /// Bytes queued for a client that does not read, default 1 MiB: about a thousand updates of
-    /// 1 KB. As much again may wait as values; what goes beyond is merged, dropped or, where neither
-    /// is allowed, lost and reported as lost.
+    /// Bytes queued for a client that does not read, default 1 MiB: about a thousand updates of 1
+    /// KB. The same amount may be queued as values. Further updates are conflated, dropped or, if
+    /// the mode allows neither, lost and reported as lost.
     pub queue_bytes: usize,
-    /// Bytes of data notifications kept per session for a client that loses its connection, default
-    /// 128 KiB; 0 keeps none.
+    /// Bytes of data notifications stored per session for recovery after a lost connection, default
+    /// 128 KiB; 0 disables recovery.
     pub recovery_bytes: usize,
-    /// Milliseconds that they are kept, default 20,000.
+    /// Milliseconds for which they are stored, default 20,000.
     pub recovery_ms: u64,
     /// Milliseconds that a session waits for `bind_session` after `LOOP`, default 10,000.
-    pub unbound_ms: u64,
-    /// Rows of one item in mode COMMAND that each event loop keeps for later subscribers, default
-    /// 10,000. Further keys are delivered but not kept.
-    pub command_keys: usize,
-    /// Updates of one item that are kept as snapshot of mode DISTINCT, default 10.
+    pub unbound_timeout_ms: u64,
+    /// Rows of one item in mode COMMAND that each event loop stores for later subscribers, default
+    /// 10,000. Further rows are delivered but not stored.
+    pub command_rows: usize,
+    /// Updates of one item stored as snapshot of mode DISTINCT, default 10.
     pub distinct_snapshot: usize,
-    /// Milliseconds after which a client that takes nothing of what is sent to it is given up,
-    /// default 60,000. What is sent is a `PROBE` at least.
-    pub stalled_ms: u64,
-    /// Bytes of one request, default 50,000; told to clients.
+    /// Milliseconds after which a client that reads nothing is disconnected, default 60,000. At
+    /// least a `PROBE` is sent in that time.
+    pub stall_timeout_ms: u64,
+    /// Maximum bytes of one request, default 50,000; clients receive this value.
     pub request_bytes: usize,
-    /// Bytes of an update's line, default 0: as many as the client's library is known to read.
-    /// Longer ones are left out and reported as lost.
+    /// Maximum bytes of an update's line, default 0: the known limit of the client's library.
+    /// Longer updates are not sent and reported as lost.
     pub line_bytes: u32,
-    /// Client connections of the whole gateway, sessions or not; default 0: an eighth more than
-    /// `sessions`.
+    /// Client connections of the gateway, with or without sessions; default 0: `sessions` plus one
+    /// eighth.
     pub connections: usize,
-    /// Subscriptions of the whole gateway, default 1,000,000; 0 is no limit.
+    /// Subscriptions of the gateway, default 1,000,000; 0 means no limit.
     pub subscriptions: usize,
-    /// Subscribed items of the whole gateway, counted once per shard; default 1,000,000; 0 is no limit.
+    /// Subscribed items of the gateway, counted once per shard; default 1,000,000; 0 means no
+    /// limit.
     pub items: usize,
     /// Estimated memory of all subscriptions and their items; default 0: a quarter of
-    /// `memory_bytes`, 512 MiB at most. A name costs what it is long, an item about 1.3 kB.
+    /// `memory_bytes`, at most 512 MiB. An item costs about 1.3 kB plus the length of its name.
     pub subscription_bytes: usize,
-    /// Memory of the process from which on new sessions and subscriptions are refused; default 0:
-    /// 85 % of what the operating system allows.
+    /// Memory of the process above which new sessions and subscriptions are refused; default 0: 85
+    /// % of the operating system's limit.
     pub memory_bytes: usize,
-    /// New sessions a second, default 0: no limit.
+    /// New sessions per second, default 0: no limit.
     pub sessions_per_second: f32,
-    /// Requests a second, default 0: no limit.
+    /// Requests per second, default 0: no limit.
     pub requests_per_second: f32,
-    /// What one address may have, default: no limits, since a proxy or a company is one address.
+    /// Limits of one address; default none, because a proxy or a company may have a single address.
     pub per_address: PerAddress,
-    /// `sessions` divided over the shards, set when the gateway starts.
+    /// `sessions` divided by the number of shards, set when the gateway starts.
     #[serde(skip)]
     pub(crate) sessions_per_shard: usize,
 }
 
 impl GatewayLimits {
-    /// Gives each of so many shards its share.
+    /// Sets the limits of each of `shards` shards.
     pub(crate) fn divide(&mut self, shards: usize) {
         self.sessions_per_shard = self.sessions.div_ceil(shards);
     }
 
-    /// Derives the limits on subscriptions that are not set from the memory there is.
+    /// Derives unset subscription limits from the available memory.
     pub(crate) fn derive(&mut self, memory_bytes: u64) {
         let quarter = usize::try_from(memory_bytes / 4).unwrap_or(usize::MAX);
         if self.subscription_bytes == 0 {
@@ -160,7 +163,8 @@ impl GatewayLimits {
         }
     }
 
-    /// The most client connections, with room for those that are not sessions yet or no longer.
+    /// Returns the maximum number of client connections, including those before and after a
+    /// session.
     pub(crate) fn connections_in_all(&self, shards: usize) -> usize {
         match self.connections {
             0 => self.sessions + self.sessions / 8 + 64 * shards,
@@ -181,10 +185,10 @@ impl Default for GatewayLimits {
             queue_bytes: 1024 * 1024,
             recovery_bytes: 128 * 1024,
             recovery_ms: 20_000,
-            unbound_ms: 10_000,
-            command_keys: 10_000,
+            unbound_timeout_ms: 10_000,
+            command_rows: 10_000,
             distinct_snapshot: 10,
-            stalled_ms: 60_000,
+            stall_timeout_ms: 60_000,
             request_bytes: 50_000,
             line_bytes: 0,
             connections: 0,
@@ -200,29 +204,29 @@ impl Default for GatewayLimits {
     }
 }
 
-/// `unknown_names`: the answer to a subscription that names an item no topic can have, or a
-/// field that is not mapped.
+/// `unknown_names`: the response to a subscription to an item that no topic can have, or to a field
+/// that is not mapped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UnknownNames {
-    /// `REQERR`, so that whoever misspelt a name learns of it.
+    /// `REQERR`, so that the author of a misspelt name sees the error.
     #[default]
     Refuse,
-    /// As the connector does: nothing ever comes for the item, the field stays null.
+    /// The connector's behaviour: the item never gets updates, the field stays null.
     Accept,
 }
 
-/// `[last_values]`: the last record of every item, so that a first subscriber sees it at once.
+/// `[last_values]`: the last record of every item, so that the first subscriber gets it at once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LastValuesConfig {
-    /// Bytes that they may take in all, default 0: they are not kept, and Kafka is read only while
-    /// somebody subscribes.
+    /// Maximum memory in bytes, default 0: no last values, and Kafka is read only while there are
+    /// subscribers.
     pub memory_bytes: usize,
 }
 
-/// `[simulator]`: the values of item `CONFIGURATION` of adapter set `LOAD_TESTS`, from which the
-/// published load test's client simulator learns what to do.
+/// `[simulator]`: the values of item `CONFIGURATION` of adapter set `LOAD_TESTS`, which configures
+/// the published load test's client simulator.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Simulator {
@@ -234,9 +238,9 @@ pub struct Simulator {
     pub subscription_mode: String,
     /// `unfilteredSubscription`, default true.
     pub unfiltered_subscription: bool,
-    /// `resamplingFrequency`, updates/s; 0, the default: not told.
+    /// `resamplingFrequency`, updates/s; 0, the default: not sent.
     pub resampling_frequency: f64,
-    /// `resamplingBufferSize`; 0, the default: not told.
+    /// `resamplingBufferSize`; 0, the default: not sent.
     pub resampling_buffer_size: u32,
 }
 
@@ -253,7 +257,7 @@ impl Default for Simulator {
     }
 }
 
-/// What the command line may say; it wins over the files.
+/// Options of the command line, which override the files.
 #[derive(Debug, Clone, Default)]
 pub struct CliOverrides {
     /// `--listen`
@@ -262,7 +266,7 @@ pub struct CliOverrides {
     pub admin: Option<SocketAddr>,
     /// `--shards`
     pub shards: Option<usize>,
-    /// `--lightstreamer-conf`: what it says holds where `[diffs]` says nothing.
+    /// `--lightstreamer-conf`: defaults for `[diffs]`.
     pub lightstreamer_conf: Option<PathBuf>,
 }
 
@@ -271,10 +275,10 @@ pub struct CliOverrides {
 #[serde(deny_unknown_fields, default)]
 struct RawFile {
     listen: Option<SocketAddr>,
-    shards: Option<usize>,
+    event_loops: Option<usize>,
     adapter_set: Option<String>,
     resume_delay_ms: Option<u64>,
-    drain_ms: Option<u64>,
+    drain_timeout_ms: Option<u64>,
     drain_spread_ms: Option<u64>,
     control_link: Option<String>,
     admin: RawAdmin,
@@ -328,18 +332,18 @@ impl RawAdminTls {
             certificate: self.certificate,
             key: self.key,
             listen: None,
-            handshake_ms: 10_000,
+            handshake_timeout_ms: 10_000,
         };
         TlsFiles::open(config, folder)
     }
 }
 
 impl GatewayConfig {
-    /// Reads the files given and checks the whole.
+    /// Reads the given files and checks the configuration.
     ///
     /// # Errors
-    /// All mistakes of `adapters.xml` and the first of each other file, with file, line where
-    /// known, key, value and remedy.
+    /// Returns all errors of `adapters.xml` and the first error of each other file, with file, line
+    /// (if known), key, value and remedy.
     pub fn load(
         adapters: Option<&Path>,
         toml: Option<&Path>,
@@ -361,15 +365,15 @@ impl GatewayConfig {
         });
         let mut set_id = raw.adapter_set;
         if let Some(path) = adapters {
-            let survey = survey(path, options).unwrap_or_else(|error| {
+            let report = read_adapters(path, options).unwrap_or_else(|error| {
                 errors.push(error);
                 ConfigReport::default()
             });
-            errors.extend(survey.errors.into_iter().map(GatewayError::from));
-            set_id = set_id.or(survey.set_id);
-            notes.extend(survey.notes);
-            notes.extend(missing_log_file(path, survey.logging_path.as_ref()));
-            for connection in survey.connections.into_iter().flatten() {
+            errors.extend(report.errors.into_iter().map(GatewayError::from));
+            set_id = set_id.or(report.set_id);
+            notes.extend(report.notes);
+            notes.extend(missing_log_file(path, report.logging_path.as_ref()));
+            for connection in report.connections.into_iter().flatten() {
                 if connections.iter().any(|own| own.name == connection.name) {
                     errors.push(GatewayError::Config {
                         file: path.display().to_string(),
@@ -394,7 +398,7 @@ impl GatewayConfig {
             errors.push(error);
             DiffSettings::default()
         });
-        // The rest is about connections and settings that must be known.
+        // The rest needs valid connections and options.
         if let Some(error) = GatewayError::join(errors) {
             return Err(error);
         }
@@ -427,7 +431,7 @@ impl GatewayConfig {
                 stall_ms: raw.watchdog.stall_ms,
                 dead_ms: raw.watchdog.dead_ms,
             },
-            shards: overrides.shards.or(raw.shards).unwrap_or_else(cores),
+            shards: overrides.shards.or(raw.event_loops).unwrap_or_else(cores),
             set_id: set_id.unwrap_or_else(|| DEFAULT_SET.to_owned()),
             connections,
             limits: raw.limits,
@@ -437,14 +441,14 @@ impl GatewayConfig {
             simulator: raw.simulator,
             last_values: raw.last_values,
             resume_delay_ms: raw.resume_delay_ms.unwrap_or(2_000),
-            drain_ms: raw.drain_ms.unwrap_or(5_000),
+            drain_timeout_ms: raw.drain_timeout_ms.unwrap_or(5_000),
             drain_spread_ms: raw.drain_spread_ms.unwrap_or(1_000),
             control_link: raw.control_link,
             notes,
         };
         let at = match toml {
             Some(file) => file.display().to_string(),
-            // The built-in values are valid, so an option is not.
+            // The defaults are valid, so an option is not.
             None => "command line".to_owned(),
         };
         config.check(&at)?;
@@ -467,7 +471,7 @@ impl GatewayConfig {
             return fail("adapter_set = \"\": write the name that clients give".into());
         }
         if !(1..=1024).contains(&self.shards) {
-            return fail(format!("shards = {}: use 1 to 1024", self.shards));
+            return fail(format!("event_loops = {}: use 1 to 1024", self.shards));
         }
         if self.drain_spread_ms > 600_000 {
             let value = self.drain_spread_ms;
@@ -484,18 +488,20 @@ impl GatewayConfig {
         if !self.admin.ip().is_loopback() && self.admin_token.is_none() {
             let admin = self.admin;
             return fail(format!(
-                "admin listens on {admin}, which others can reach: set admin.token, or use 127.0.0.1"
+                "admin listens on {admin}, which others can reach: set admin.token, or use \
+                 127.0.0.1"
             ));
         }
         let WatchdogConfig { stall_ms, dead_ms } = self.watchdog;
         if !(100..=600_000).contains(&stall_ms) || !(stall_ms..=600_000).contains(&dead_ms) {
             return fail(format!(
-                "watchdog: stall_ms = {stall_ms}, dead_ms = {dead_ms}: use 100 to 600000, dead_ms no less than stall_ms"
+                "watchdog: stall_ms = {stall_ms}, dead_ms = {dead_ms}: use 100 to 600000, \
+                dead_ms not less than stall_ms"
             ));
         }
         for (key, value) in [
             ("recovery_ms", self.limits.recovery_ms),
-            ("unbound_ms", self.limits.unbound_ms),
+            ("unbound_timeout_ms", self.limits.unbound_timeout_ms),
         ] {
             if value > 600_000 {
                 return fail(format!("limits.{key} = {value}: use at most 600000"));
@@ -512,9 +518,11 @@ impl GatewayConfig {
                     "tls.listen = {address} is also listen: leave it out for TLS only"
                 ));
             }
-            if !(100..=600_000).contains(&tls.config.handshake_ms) {
-                let given = tls.config.handshake_ms;
-                return fail(format!("tls.handshake_ms = {given}: use 100 to 600000"));
+            if !(100..=600_000).contains(&tls.config.handshake_timeout_ms) {
+                let given = tls.config.handshake_timeout_ms;
+                return fail(format!(
+                    "tls.handshake_timeout_ms = {given}: use 100 to 600000"
+                ));
             }
         }
         if let Err(reason) = Origins::parse(&self.allowed_origins) {
@@ -534,10 +542,14 @@ impl GatewayConfig {
         }
         if self.limits.sessions == 0
             || self.limits.queue_bytes == 0
-            || !(1_000..=3_600_000).contains(&self.limits.stalled_ms)
+            || !(1_000..=3_600_000).contains(&self.limits.stall_timeout_ms)
             || self.limits.request_bytes < 1_000
         {
-            return fail("limits: sessions and queue_bytes from 1, request_bytes from 1000, stalled_ms from 1000 to 3600000".into());
+            return fail(
+                "limits: sessions and queue_bytes from 1, request_bytes from 1000, \
+            stall_timeout_ms from 1000 to 3600000"
+                    .into(),
+            );
         }
         Ok(())
     }
@@ -573,7 +585,7 @@ fn read_toml(path: &Path) -> Result<RawFile, GatewayError> {
     })
 }
 
-fn survey(path: &Path, options: ParseOptions) -> Result<ConfigReport, GatewayError> {
+fn read_adapters(path: &Path, options: ParseOptions) -> Result<ConfigReport, GatewayError> {
     let env = |name: &str| std::env::var(name).ok();
     let name = path.display().to_string();
     Ok(ConfigReport::of(&name, &read(path)?, &env, options))
@@ -591,7 +603,7 @@ fn warning(file: &Path, text: String) -> Note {
     }
 }
 
-/// The connector's log settings are not read, so their absence is worth a word and no more.
+/// Returns a note if the connector's log configuration is missing; the gateway does not use it.
 fn missing_log_file(adapters: &Path, logging: Option<&Parameter>) -> Option<Note> {
     let Parameter { name, value, line } = logging?;
     let folder = adapters.parent().unwrap_or_else(|| Path::new(""));
@@ -609,7 +621,7 @@ fn missing_log_file(adapters: &Path, logging: Option<&Parameter>) -> Option<Note
     })
 }
 
-/// `[connection.NAME]` tables: the connector's parameters, nested tables joined by dots.
+/// Parses `[connection.NAME]` tables: the connector's parameters, nested tables joined by dots.
 fn read_connections(
     path: &Path,
     tables: &toml::Table,

@@ -1,4 +1,4 @@
-//! One Kafka connection as all threads see it: its mapping, who asks for what, its state.
+//! One Kafka connection as seen by all threads: its mapping, the subscribed items and its state.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -12,23 +12,23 @@ use crate::diffs::ConnectionDiffs;
 use crate::ingest::InterestInbox;
 use crate::interest::Interest;
 
-/// Shared by the ingest threads (write), the shards (resolve names, ask for items) and
+/// State shared by the ingest threads (writers), the shards (resolve names, set interests) and
 /// administration (reads the state).
 #[derive(Debug)]
 pub(crate) struct KafkaConnection {
     pub(crate) config: ConnectionConfig,
-    /// Which of its values are sent as differences.
+    /// Diff formats of its values.
     pub(crate) diffs: ConnectionDiffs,
     pub(crate) workers: Vec<WorkerHandle>,
-    pub(crate) demand: SubscribedItems,
+    pub(crate) subscribed_items: SubscribedItems,
     pub(crate) late: LateWindow,
     pub(crate) state: ConnectionState,
 }
 
-/// One ingest worker as others see it.
+/// One ingest worker as seen by other threads.
 #[derive(Debug)]
 pub(crate) struct WorkerHandle {
-    pub(crate) wishes: InterestInbox,
+    pub(crate) interests: InterestInbox,
     pub(crate) counters: WorkerCounters,
 }
 
@@ -41,7 +41,7 @@ impl KafkaConnection {
             }
         };
         let worker = || WorkerHandle {
-            wishes: InterestInbox::new(),
+            interests: InterestInbox::new(),
             counters: WorkerCounters::default(),
         };
         Self {
@@ -50,38 +50,39 @@ impl KafkaConnection {
             workers: std::iter::repeat_with(worker)
                 .take(threads.max(1))
                 .collect(),
-            demand: SubscribedItems::default(),
+            subscribed_items: SubscribedItems::default(),
             late: LateWindow::default(),
             state: ConnectionState::default(),
         }
     }
 
-    /// Tells all workers what a shard wants. `first`: an item that shard did not want before.
-    pub(crate) fn ask(&self, wish: Interest, first: bool) {
-        let withdrawn = matches!(wish, Interest::Unsubscribe { .. });
+    /// Sends a shard's interest to all workers. `first` means that the shard had no interest in the
+    /// item before.
+    pub(crate) fn set_interest(&self, interest: Interest, first: bool) {
+        let withdrawn = matches!(interest, Interest::Unsubscribe { .. });
         for worker in &self.workers {
-            worker.wishes.put(wish.clone(), first);
+            worker.interests.put(interest.clone(), first);
         }
-        // After the wishes: whoever sees the demand finds them in the boxes.
+        // After the interests, so that a thread that sees the count finds them in the inboxes.
         if first {
-            self.demand.add();
+            self.subscribed_items.add();
         } else if withdrawn {
-            self.demand.remove();
+            self.subscribed_items.remove();
         }
     }
 
-    /// Sum of one counter over the workers.
+    /// Returns the sum of one counter over the workers.
     pub(crate) fn total(&self, counter: fn(&WorkerCounters) -> &AtomicU64) -> u64 {
         let counters = self.workers.iter().map(|worker| counter(&worker.counters));
         counters.map(|value| value.load(Ordering::Relaxed)).sum()
     }
 }
 
-/// How many items shards want, counted once per shard.
+/// Number of items with interested shards, counted once per shard.
 #[derive(Debug, Default)]
 pub(crate) struct SubscribedItems {
     items: AtomicU64,
-    /// Somebody has subscribed since the start.
+    /// `true` after the first subscription since the start.
     begun: AtomicBool,
     gate: Mutex<()>,
     came: Condvar,
@@ -92,15 +93,16 @@ impl SubscribedItems {
         self.items.load(Ordering::SeqCst) == 0
     }
 
-    /// Whether there ever was any: however short it was, nothing is passed over any more.
+    /// Returns `true` if there was a subscription since the start; from then on no record is
+    /// skipped.
     pub(crate) fn was_ever_subscribed(&self) -> bool {
         self.begun.load(Ordering::SeqCst)
     }
 
-    /// Waits for the first item, at most so long.
+    /// Waits up to `timeout` for the first item.
     pub(crate) fn wait(&self, timeout: Duration) {
         let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
-        // Woken early or late makes no difference: the caller looks again.
+        // A wake-up that is early or late does no harm: the caller checks again.
         drop(
             self.came
                 .wait_timeout_while(gate, timeout, |()| self.is_none()),
@@ -120,8 +122,8 @@ impl SubscribedItems {
     }
 }
 
-/// The time after a restart from stored offsets in which subscriptions come late: reading began
-/// without them.
+/// The time after a restart from stored offsets in which subscriptions count as late, because
+/// reading started without them.
 #[derive(Debug, Default)]
 pub(crate) struct LateWindow {
     open: AtomicBool,
@@ -141,26 +143,26 @@ impl LateWindow {
         self.open.load(Ordering::Acquire)
     }
 
-    /// Counts a subscription to an item if it comes late.
+    /// Counts a subscription to an item if it is late.
     pub(crate) fn note(&self) {
         if self.is_open() {
             self.subscriptions.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Returns the number of subscriptions to items that came late.
+    /// Returns the number of items subscribed late.
     pub(crate) fn subscriptions(&self) -> u64 {
         self.subscriptions.load(Ordering::Relaxed)
     }
 }
 
-/// What the reading thread has seen; written by it alone.
+/// State of the reading thread, which alone writes it.
 #[derive(Debug)]
 pub(crate) struct ConnectionState {
     ready: AtomicBool,
     error: Mutex<Option<String>>,
     pub(crate) source_errors: AtomicU64,
-    /// Records that are not read yet, or [`UNKNOWN`].
+    /// Records not read yet, or [`UNKNOWN`].
     pub(crate) lag: AtomicU64,
     pub(crate) resets: AtomicU64,
     pub(crate) commits: AtomicU64,
@@ -182,12 +184,12 @@ impl Default for ConnectionState {
 }
 
 impl ConnectionState {
-    /// Whether everything produced from now on will be delivered.
+    /// Returns `true` if everything produced from now on will be delivered.
     pub(crate) fn ready(&self) -> bool {
         self.ready.load(Ordering::Acquire)
     }
 
-    /// The last trouble, if it still stands.
+    /// Returns the last error, if it still persists.
     pub(crate) fn error(&self) -> Option<String> {
         self.error.lock().ok().and_then(|error| error.clone())
     }

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Value of a connection's metric that is not known: it is left out.
+/// Value of an unknown metric of a connection, which is omitted.
 pub(crate) const UNKNOWN: u64 = u64::MAX;
 
-/// What one worker counts; written by it alone.
+/// Counters of one worker, which alone writes them.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerCounters {
     pub(crate) records: AtomicU64,
@@ -14,15 +14,15 @@ pub(crate) struct WorkerCounters {
     pub(crate) failed: AtomicU64,
     pub(crate) undecodable: AtomicU64,
     pub(crate) unnameable: AtomicU64,
-    /// Records of items that were subscribed late.
+    /// Records of items with late subscriptions.
     pub(crate) late_records: AtomicU64,
     pub(crate) updates: AtomicU64,
     pub(crate) shard_waits: AtomicU64,
-    /// What shards did not take before the end.
+    /// Updates that shards did not accept before the end.
     pub(crate) undelivered: AtomicU64,
     /// Items in the worker's routing table.
     pub(crate) items: AtomicU64,
-    /// Items whose last record is kept, what they take, and how many were evicted.
+    /// Items with a stored last record, their memory, and the number of evicted ones.
     pub(crate) last_values: AtomicU64,
     pub(crate) last_value_bytes: AtomicU64,
     pub(crate) last_values_evicted: AtomicU64,

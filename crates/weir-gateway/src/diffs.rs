@@ -1,5 +1,5 @@
-//! What a gateway is told about diffs: `[diffs]` of `gateway.toml`, for all connections and for
-//! each, over what `lightstreamer_conf.xml` says.
+//! `[diffs]` of `gateway.toml`: diffs for all connections and for single ones, with
+//! `lightstreamer_conf.xml` as defaults.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use weir_tlcp::request::Diffs;
 /// Default of `budget_bytes_per_second`: about a tenth of a core.
 const BUDGET_BYTES_PER_SECOND: u64 = 100_000_000;
 
-/// Diffs of all connections, checked.
+/// The checked diff configuration of all connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiffConfig {
-    /// For connections without settings of their own.
+    /// Settings of connections without a table.
     pub general: DiffSettings,
-    /// By the name of the connection.
+    /// Settings by connection name.
     pub connections: BTreeMap<String, DiffSettings>,
-    /// Bytes of values that each event loop compares per second at most, default 100,000,000. Beyond
-    /// it values are sent as they are.
+    /// Maximum bytes of values that each event loop compares per second, default 100,000,000.
+    /// Further values are sent in full.
     pub budget_bytes_per_second: u64,
 }
 
@@ -34,12 +34,12 @@ impl Default for DiffConfig {
 }
 
 impl DiffConfig {
-    /// The settings of a connection.
+    /// Returns the settings of a connection.
     pub fn of(&self, connection: &str) -> &DiffSettings {
         self.connections.get(connection).unwrap_or(&self.general)
     }
 
-    /// Which diffs a connection's values are sent as, for people.
+    /// Returns a description of a connection's diff formats.
     pub fn describe(&self, connection: &str) -> String {
         let settings = self.of(connection);
         let format = |format| match format {
@@ -60,10 +60,10 @@ impl DiffConfig {
     }
 }
 
-/// The settings of one connection for clients that exclude formats or do not.
+/// The settings of one connection for each set of formats that clients accept.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionDiffs {
-    /// By what a client accepts; equal ones are one object, `None` is no diffs.
+    /// By accepted formats; equal settings share one object, `None` means no diffs.
     variants: [Option<Arc<DiffSettings>>; 4],
 }
 
@@ -86,14 +86,14 @@ impl ConnectionDiffs {
         Self { variants }
     }
 
-    /// What a client that accepts these is sent.
+    /// Returns the settings for a client that accepts these formats.
     pub(crate) fn of(&self, accepted: Diffs) -> Option<&Arc<DiffSettings>> {
         let index = usize::from(accepted.json_patch) | usize::from(accepted.tlcp_diff) << 1;
         self.variants[index].as_ref()
     }
 }
 
-/// `[diffs]` as written.
+/// `[diffs]` as written in the file.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RawDiffs {
@@ -106,7 +106,7 @@ pub(crate) struct RawDiffs {
     connection: BTreeMap<String, RawConnectionDiffs>,
 }
 
-/// `[diffs.connection.NAME]` as written.
+/// `[diffs.connection.NAME]` as written in the file.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct RawConnectionDiffs {
@@ -117,7 +117,7 @@ struct RawConnectionDiffs {
     portable: Option<bool>,
 }
 
-/// A format by our name or by the one in `lightstreamer_conf.xml`.
+/// A format by Weir's name or by its name in `lightstreamer_conf.xml`.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(crate) enum Format {
     #[serde(rename = "json_patch", alias = "jsonpatch")]
@@ -136,10 +136,10 @@ impl From<Format> for DiffFormat {
 }
 
 impl RawDiffs {
-    /// Puts what is written over `base`.
+    /// Merges the file's values into `base`.
     ///
     /// # Errors
-    /// A setting for a connection that does not exist.
+    /// Returns an error for a connection that does not exist.
     pub(crate) fn over(
         self,
         base: &DiffSettings,
@@ -158,7 +158,7 @@ impl RawDiffs {
             if !connections.contains(&name.as_str()) {
                 let known = connections.join(", ");
                 return Err(format!(
-                    "diffs.connection.{name}: no such connection, there are: {known}"
+                    "diffs.connection.{name}: no such connection; connections: {known}"
                 ));
             }
             own.insert(name, settings.over(&general));
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_have_the_general_settings_and_their_own() {
+    fn connection_settings_override_general_ones() {
         let text = r#"
             order = ["jsonpatch"]
             json_patch_min_bytes = 500
@@ -213,10 +213,12 @@ mod tests {
         let own = diffs.of("A");
         assert!(own.portable && !diffs.of("B").portable);
         assert_eq!((own.json_patch_min_bytes, own.value_bytes_max), (500, 10));
-        let error = raw.over(&base, &["B"]).expect_err("A is missing");
+        let error = raw
+            .over(&base, &["B"])
+            .expect_err("connection A is missing");
         assert_eq!(
             error,
-            "diffs.connection.A: no such connection, there are: B"
+            "diffs.connection.A: no such connection; connections: B"
         );
         assert_eq!(diffs.describe("B"), "json_patch (^P) from 500 bytes");
         assert_eq!(
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_with_the_same_diffs_share_settings() {
+    fn clients_with_equal_diffs_share_settings() {
         let settings = DiffSettings {
             order: DiffOrder::of([DiffFormat::JsonPatch]),
             ..DiffSettings::default()

@@ -1,19 +1,19 @@
-//! Why a gateway does not start, by whose fault it is.
+//! Errors that prevent a gateway from starting, by cause.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use weir_mapping::Location;
 
-/// An error at start-up; once running, trouble is reported by metrics, health and log.
+/// A start-up error. Errors of a running gateway appear in metrics, health and log.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
     /// A configuration file cannot be read.
     #[error("{path}: cannot read the file: {error}")]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the operating system says.
+        /// Error of the operating system.
         error: std::io::Error,
     },
     /// The connector's configuration is wrong.
@@ -22,45 +22,45 @@ pub enum GatewayError {
     /// The gateway's own configuration is wrong.
     #[error("{file}: {reason}")]
     Config {
-        /// The file, or the option as typed.
+        /// Path of the file, or the option as typed.
         file: String,
         /// Key, value and remedy.
         reason: String,
     },
-    /// A line of one of the gateway's own files is wrong.
+    /// A line of one of the gateway's own files is invalid.
     #[error("{file}:{line}: {reason}")]
     Line {
-        /// The file.
+        /// Path of the file.
         file: String,
-        /// Line number from 1.
+        /// Line number, from 1.
         line: u32,
         /// Key, value and remedy.
         reason: String,
     },
-    /// Several mistakes, at least two.
+    /// Two or more errors.
     #[error("{}", lines(.0))]
     Several(Vec<Self>),
-    /// An address cannot be listened on.
+    /// Binding a listen address failed.
     #[error("cannot listen on {address} ({key}): {error}")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// The option that sets it.
+        /// Option that sets the address.
         key: &'static str,
-        /// What the operating system says.
+        /// Error of the operating system.
         error: std::io::Error,
     },
     /// A certificate and its key cannot be used.
     #[error("tls.certificate = {certificate}, tls.key = {key}: {error}")]
     Tls {
-        /// The certificate's file.
+        /// Path of the certificate file.
         certificate: PathBuf,
-        /// The key's file.
+        /// Path of the key file.
         key: PathBuf,
-        /// What is wrong with them.
+        /// Cause.
         error: weir_net::tls::TlsError,
     },
-    /// The operating system refuses a thread or a descriptor.
+    /// The operating system refused a thread or a file descriptor.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),
 }
@@ -71,7 +71,7 @@ fn lines(errors: &[GatewayError]) -> String {
 }
 
 impl GatewayError {
-    /// Joins mistakes; `None` if there are none.
+    /// Combines errors; returns `None` if there are none.
     pub(crate) fn join(errors: Vec<Self>) -> Option<Self> {
         let apart = |error| match error {
             Self::Several(errors) => errors,
@@ -84,7 +84,7 @@ impl GatewayError {
         }
     }
 
-    /// Returns the mistakes one by one.
+    /// Returns the single errors.
     pub fn each(&self) -> &[Self] {
         match self {
             Self::Several(errors) => errors,
@@ -92,7 +92,7 @@ impl GatewayError {
         }
     }
 
-    /// Returns the place in a configuration file, if there is one, and what is wrong there.
+    /// Returns the location in a configuration file, if known, and the error text.
     pub fn place(&self) -> (Option<Location>, String) {
         let at = |file: String, line| {
             let connection = None;
@@ -114,7 +114,7 @@ impl GatewayError {
         }
     }
 
-    /// Whether the operator can mend it in a configuration or on the command line.
+    /// Returns `true` if a change of the configuration or command line can fix the error.
     pub fn is_config_error(&self) -> bool {
         !matches!(self, Self::System(_))
     }

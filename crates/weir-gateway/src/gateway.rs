@@ -1,4 +1,4 @@
-//! A running gateway: starts the threads, tells its addresses, ends in order.
+//! A running gateway: starts the threads, provides its addresses, shuts down cleanly.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,19 +30,19 @@ use crate::metrics::{self, MetricSources, ShardMetrics};
 use crate::shard::{ACTIVITIES, Shard, ShardContext, ShardEvent};
 use crate::tls::TlsFiles;
 
-/// Mails a shard's inbox holds. At 16 bytes and a shared record each it is small; when it is full,
-/// ingest waits, and Kafka keeps the rest.
-const MAIL_CAPACITY: usize = 4096;
-/// Bytes the kernel takes from us and cannot send yet, per client; without it a client that lags
-/// would have up to 4 MiB of outdated updates before it. Clients that read never have any.
+/// Capacity of a shard's inbox in events. At 16 bytes and a shared record per event the inbox is
+/// small. When it is full, ingest waits and the records stay in Kafka.
+const INBOX_CAPACITY: usize = 4096;
+/// Maximum bytes per client in the kernel's send buffer. Without this limit a lagging client would
+/// have up to 4 MiB of outdated updates in it.
 const UNSENT_BYTES: u32 = 64 * 1024;
-/// Longest wait for the shards' inboxes when they are told to drain.
-const DRAIN_POST: Duration = Duration::from_millis(500);
+/// Maximum wait for the shards' inboxes at the start of the drain.
+const DRAIN_POST_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time for threads to end after their last deadline.
-const LAST_JOIN: Duration = Duration::from_secs(1);
+const JOIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Longest wait for updates that were read before a shutdown.
-const LAST_POST: Duration = Duration::from_secs(5);
+/// Maximum wait at shutdown for updates that were already read.
+const LAST_POST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// All threads of a gateway.
 #[derive(Debug)]
@@ -50,33 +50,33 @@ pub struct Gateway {
     listen: SocketAddr,
     tls_listen: Option<SocketAddr>,
     connections: Vec<Arc<KafkaConnection>>,
-    mail: Vec<MailboxSender<ShardEvent>>,
+    inboxes: Vec<MailboxSender<ShardEvent>>,
     shards: Vec<JoinHandle<()>>,
     ingests: Vec<JoinHandle<()>>,
-    /// Closed by each ingest thread when it has posted its last update.
+    /// Closed by each ingest thread after it has posted its last update.
     posted: Vec<Receiver<()>>,
     admin: Option<AdminServer>,
     admin_address: SocketAddr,
-    /// Certificates whose files are read again.
+    /// Certificates whose files are reloaded.
     certificates: Vec<Arc<TlsFiles>>,
-    /// It looks at the shards until the gateway is gone.
+    /// Monitors the shards while the gateway exists.
     _watchdog: Option<Watchdog>,
-    /// Dropped when memory need not be watched any more.
+    /// Dropped to stop the memory monitor.
     stop_watch: Option<Sender<()>>,
     watch_thread: Option<JoinHandle<()>>,
     stop_ingest: Arc<AtomicBool>,
     draining: Arc<AtomicBool>,
-    drain_ms: u64,
+    drain_timeout_ms: u64,
     drain_spread_ms: u64,
     last_value_bytes: usize,
     resume_delay: Duration,
 }
 
 impl Gateway {
-    /// Starts to listen and to read; returns when clients can connect.
+    /// Starts listening and reading; returns when clients can connect.
     ///
     /// # Errors
-    /// An address that cannot be listened on, or a refusal of the operating system.
+    /// Returns an error if an address cannot be bound or the operating system refuses a resource.
     pub fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
         let mut limits = config.limits;
         limits.divide(config.shards);
@@ -114,10 +114,10 @@ impl Gateway {
             peers: OnceLock::new(),
         });
         let tls = config.tls.map(Arc::new);
-        let doors = Listeners::open(config.listen, tls.as_deref(), config.shards)?;
-        let (listen, tls_listen) = (doors.listen, doors.tls_listen);
-        let parts = make_shards(doors.listeners, &shared, most.div_ceil(config.shards))?;
-        let inboxes = parts.iter().map(|(_, mail, _)| mail.clone()).collect();
+        let listeners = Listeners::open(config.listen, tls.as_deref(), config.shards)?;
+        let (listen, tls_listen) = (listeners.listen, listeners.tls_listen);
+        let parts = make_shards(listeners.listeners, &shared, most.div_ceil(config.shards))?;
+        let inboxes = parts.iter().map(|(_, inbox, _)| inbox.clone()).collect();
         // It was empty until now.
         let _ = shared.peers.set(inboxes);
         let (admin_listener, admin_address) = listen_admin(config.admin)?;
@@ -126,7 +126,7 @@ impl Gateway {
             listen,
             tls_listen,
             connections,
-            mail: Vec::new(),
+            inboxes: Vec::new(),
             shards: Vec::new(),
             ingests: Vec::new(),
             posted: Vec::new(),
@@ -138,14 +138,14 @@ impl Gateway {
             watch_thread: None,
             stop_ingest: Arc::new(AtomicBool::new(false)),
             draining: Arc::new(AtomicBool::new(false)),
-            drain_ms: config.drain_ms,
+            drain_timeout_ms: config.drain_timeout_ms,
             drain_spread_ms: config.drain_spread_ms,
             last_value_bytes: config.last_values.memory_bytes,
             resume_delay: Duration::from_millis(config.resume_delay_ms),
         };
         let mut shard_metrics = Vec::new();
-        for (number, (shard, mail, metrics)) in parts.into_iter().enumerate() {
-            gateway.mail.push(mail);
+        for (number, (shard, inbox, metrics)) in parts.into_iter().enumerate() {
+            gateway.inboxes.push(inbox);
             shard_metrics.push(metrics);
             gateway
                 .shards
@@ -190,14 +190,14 @@ impl Gateway {
         if !connection.config.enabled {
             return Ok(());
         }
-        let (mail, stop) = (self.mail.clone(), Arc::clone(&self.stop_ingest));
+        let (inboxes, stop) = (self.inboxes.clone(), Arc::clone(&self.stop_ingest));
         let last_bytes = match connection.config.mapping.command_mode().is_enforced() {
-            // Its items are tables, of which the last record says little.
+            // Its items are tables, for which the last record is not a state.
             true => 0,
             false => self.last_value_bytes.div_ceil(self.connections.len()),
         };
         let delay = self.resume_delay;
-        let ingest = Ingest::new(connection, number as u16, mail, stop, last_bytes, delay);
+        let ingest = Ingest::new(connection, number as u16, inboxes, stop, last_bytes, delay);
         let (posting, posted) = crossbeam_channel::bounded(0);
         self.posted.push(posted);
         let work = move || ingest.run(posting);
@@ -240,35 +240,35 @@ impl Gateway {
         Ok(())
     }
 
-    /// Where clients connect.
+    /// Returns the address that clients connect to.
     pub fn listen_address(&self) -> SocketAddr {
         self.listen
     }
 
-    /// Where clients connect with TLS, if that is served; the same as [`Self::listen_address`] if it is
-    /// served alone.
+    /// Returns the address for TLS, if it is served; equal to [`Self::listen_address`] if only TLS
+    /// is served.
     pub fn tls_address(&self) -> Option<SocketAddr> {
         self.tls_listen
     }
 
-    /// Reads certificate and key again now, whether their files have changed or not. If they cannot be
-    /// used, those in use stay, and the log says so.
+    /// Reloads certificate and key, even if the files have not changed. If they are invalid, the
+    /// gateway keeps the current ones and logs an error.
     pub fn reload_certificate(&self) {
         self.certificates.iter().for_each(|tls| tls.reload());
     }
 
-    /// Where metrics and health are served.
+    /// Returns the address of metrics and health.
     pub fn admin_address(&self) -> SocketAddr {
         self.admin_address
     }
 
-    /// Whether every enabled connection delivers what is produced from now on.
+    /// Returns `true` if every enabled connection delivers what is produced from now on.
     pub fn ready(&self) -> bool {
         let mut enabled = self.connections.iter().filter(|one| one.config.enabled);
         enabled.all(|connection| connection.state.ready())
     }
 
-    /// What keeps connections from being ready: names and last errors.
+    /// Returns the connections that are not ready, with their last errors.
     pub fn troubles(&self) -> Vec<(String, Option<String>)> {
         let waiting = self
             .connections
@@ -279,18 +279,18 @@ impl Gateway {
             .collect()
     }
 
-    /// Stops reading, delivers what was read, says goodbye to all clients, and ends all threads.
+    /// Stops reading, delivers the updates already read, ends all sessions and all threads.
     ///
-    /// Takes `drain_spread_ms`, `drain_ms` and a second at most: threads that do not end by then are
-    /// left to end with the process, and their names returned.
+    /// Takes at most `drain_spread_ms`, `drain_timeout_ms` and one second. Threads that do not end
+    /// by then keep running; their names are returned.
     pub fn shut_down(mut self) -> Vec<String> {
         self.draining.store(true, Ordering::Relaxed);
         self.stop_ingest.store(true, Ordering::Relaxed);
         let begin = Instant::now();
-        let budget_ms = self.drain_spread_ms + self.drain_ms;
-        let last_post = begin + LAST_POST.min(Duration::from_millis(budget_ms / 2));
+        let budget_ms = self.drain_spread_ms + self.drain_timeout_ms;
+        let last_post = begin + LAST_POST_TIMEOUT.min(Duration::from_millis(budget_ms / 2));
         for posted in &self.posted {
-            // Nothing is ever sent: it ends by disconnection, or when it takes too long.
+            // Nothing is ever sent: the wait ends by disconnection or timeout.
             let _ = posted.recv_deadline(last_post);
         }
         let left_ms = budget_ms.saturating_sub(begin.elapsed().as_millis() as u64);
@@ -299,19 +299,19 @@ impl Gateway {
             spread_ms,
             within_ms: left_ms - spread_ms,
         };
-        let last_drain = Instant::now() + DRAIN_POST;
-        for mail in &self.mail {
-            // A shard too busy to take the mail ends with the process.
+        let last_drain = Instant::now() + DRAIN_POST_TIMEOUT;
+        for inbox in &self.inboxes {
+            // A shard that cannot accept the event ends with the process.
             let left = last_drain.saturating_duration_since(Instant::now());
-            let _ = mail.post(drain(), left);
+            let _ = inbox.post(drain(), left);
         }
-        let deadline = begin + Duration::from_millis(budget_ms) + LAST_JOIN;
+        let deadline = begin + Duration::from_millis(budget_ms) + JOIN_TIMEOUT;
         self.stop_watch.take();
         self.shards.append(&mut self.ingests);
         self.shards.extend(self.watch_thread.take());
         let mut stuck = join_until(self.shards, deadline);
         let admin = self.admin.map(AdminServer::stop);
-        let deadline = deadline.max(Instant::now() + LAST_JOIN / 2);
+        let deadline = deadline.max(Instant::now() + JOIN_TIMEOUT / 2);
         stuck.extend(join_until(admin.into_iter().collect(), deadline));
         stuck
     }
@@ -334,7 +334,7 @@ fn make_shards(
         for listener in &listeners {
             end_stalled(
                 &listener.socket,
-                Duration::from_millis(shared.limits.stalled_ms),
+                Duration::from_millis(shared.limits.stall_timeout_ms),
             )?;
             limit_unsent(&listener.socket, UNSENT_BYTES)?;
         }
@@ -344,12 +344,12 @@ fn make_shards(
         let options = ShardOptions {
             listeners,
             limits: net_limits(&shared.limits, connections),
-            mail_capacity: MAIL_CAPACITY,
+            mail_capacity: INBOX_CAPACITY,
             epoch,
             heartbeat: Arc::clone(&metrics.heartbeat),
         };
-        let (shard, mail) = server::EventLoop::new(options, handler)?;
-        parts.push((shard, mail, metrics));
+        let (shard, inbox) = server::EventLoop::new(options, handler)?;
+        parts.push((shard, inbox, metrics));
     }
     Ok(parts)
 }

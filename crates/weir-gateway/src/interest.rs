@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use weir_mapping::{CommandMode, FieldSet};
 
-/// An item in a shard's own table: its slot, and the slot's use count so that an update posted
-/// before the slot changed hands is told from one for its new item.
+/// An item in a shard's table: its slot, and the slot's use count. The count distinguishes updates
+/// posted for an earlier item in the same slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ItemKey {
     pub(crate) slot: u32,
     pub(crate) epoch: u32,
 }
 
-/// What a table must know of its connection.
+/// Configuration of a connection's row tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RowTableConfig {
     pub(crate) mode: CommandMode,
@@ -21,38 +21,38 @@ pub(crate) struct RowTableConfig {
     pub(crate) keys_max: usize,
 }
 
-/// A shard's wish for an item's rows.
+/// A shard's interest in an item's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RowInterest {
-    /// Tells the shard's table from others of the same item.
+    /// Distinguishes the shard's table from others of the same item.
     pub(crate) generation: u32,
     pub(crate) rules: RowTableConfig,
 }
 
-/// A shard's wish for an item's last updates.
+/// A shard's interest in an item's last updates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HistoryInterest {
     /// Distinguishes the shard's history from others of the same item.
     pub(crate) generation: u32,
-    /// Updates that are kept.
+    /// Maximum number of stored updates.
     pub(crate) most: usize,
 }
 
-/// A shard's wish concerning one item.
+/// A shard's interest in one item.
 #[derive(Debug, Clone)]
 pub(crate) enum Interest {
-    /// Send updates of the item with these fields from now on.
+    /// Subscribes to updates of the item with these fields.
     Subscribe {
         name: Arc<str>,
         shard: u16,
         item: ItemKey,
         fields: FieldSet,
-        /// Its rows are wanted, for mode COMMAND.
+        /// Interest in its rows, for mode COMMAND.
         rows: Option<RowInterest>,
-        /// Its last updates are wanted, for mode DISTINCT.
+        /// Interest in its last updates, for mode DISTINCT.
         history: Option<HistoryInterest>,
     },
-    /// Send no more, unless the shard has asked again since, for another use of the name.
+    /// Withdraws the interest, unless the shard has subscribed to another use of the name since.
     Unsubscribe {
         name: Arc<str>,
         shard: u16,
@@ -61,14 +61,14 @@ pub(crate) enum Interest {
 }
 
 impl Interest {
-    /// The item it concerns.
+    /// Returns the name of the item.
     pub(crate) fn name(&self) -> &Arc<str> {
         match self {
             Self::Subscribe { name, .. } | Self::Unsubscribe { name, .. } => name,
         }
     }
 
-    /// Whose wish it is.
+    /// Returns the index of the shard.
     pub(crate) fn shard(&self) -> u16 {
         match self {
             Self::Subscribe { shard, .. } | Self::Unsubscribe { shard, .. } => *shard,

@@ -1,28 +1,28 @@
-//! How old records are when their updates leave: one small histogram per shard, written by it alone.
+//! Age of records when their updates are sent: one small histogram per shard, written by it alone.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::counters::add;
 
-/// Milliseconds below this have a bucket each.
+/// Below this number, each millisecond has its own bucket.
 const LINEAR: u64 = 16;
-/// Buckets between a power of two and the next.
+/// Buckets per power of two.
 const STEPS: usize = 8;
-/// The first power of two that is divided into steps.
+/// First power of two that is divided into steps.
 const FIRST_POWER: usize = LINEAR.ilog2() as usize;
-/// Up to 131 s, and all beyond.
+/// Number of powers: up to 131 s, the last bucket includes everything above.
 const POWERS: usize = 13;
 /// Number of buckets.
 pub(crate) const BUCKETS: usize = LINEAR as usize + POWERS * STEPS;
 
-/// Counts of deliveries by age in milliseconds.
+/// Delivery counts by age in milliseconds, written by one thread.
 #[derive(Debug)]
 pub(crate) struct DeliveryAges {
     buckets: [AtomicU64; BUCKETS],
     sum_ms: AtomicU64,
 }
 
-/// A histogram at one moment, or what came between two.
+/// Delivery counts by age at one moment, or in a period.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AgeHistogram {
     pub(crate) buckets: [u64; BUCKETS],
@@ -37,13 +37,13 @@ impl DeliveryAges {
         }
     }
 
-    /// Counts `deliveries` of this age; by the one thread that writes.
+    /// Counts `deliveries` of this age; must be called by the writing thread only.
     pub(crate) fn record(&self, age_ms: u64, deliveries: u64) {
         add(&self.buckets[bucket(age_ms)], deliveries);
         add(&self.sum_ms, age_ms.saturating_mul(deliveries));
     }
 
-    /// Adds what it counts now to `counts`.
+    /// Adds the current counts to `counts`.
     pub(crate) fn add_to(&self, counts: &mut AgeHistogram) {
         for (sum, bucket) in counts.buckets.iter_mut().zip(&self.buckets) {
             *sum += bucket.load(Ordering::Relaxed);
@@ -64,7 +64,7 @@ impl AgeHistogram {
         self.buckets.iter().sum()
     }
 
-    /// What has come since `earlier`.
+    /// Returns the difference to an earlier state.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let mut between = self.clone();
         for (count, before) in between.buckets.iter_mut().zip(&earlier.buckets) {
@@ -74,7 +74,8 @@ impl AgeHistogram {
         between
     }
 
-    /// The age in milliseconds that this share of deliveries did not exceed; `None` without any.
+    /// Returns the age in milliseconds that the given share of deliveries did not exceed; `None`
+    /// without deliveries.
     pub(crate) fn quantile(&self, share: f64) -> Option<u64> {
         let total = self.total();
         let rank = ((total as f64 * share).ceil() as u64).clamp(1, total.max(1));
@@ -86,8 +87,8 @@ impl AgeHistogram {
         found.filter(|_| total > 0).map(highest_ms)
     }
 
-    /// Deliveries up to each power of two of milliseconds, by buckets that do not overlap; the last
-    /// is for all beyond.
+    /// Returns delivery counts up to each power of two of milliseconds, without overlap; the last
+    /// count includes everything above.
     pub(crate) fn by_power(&self) -> Vec<(u64, u64)> {
         let powers = FIRST_POWER + POWERS;
         let mut counts: Vec<_> = (0..=powers).map(|power| (1 << power, 0)).collect();
@@ -108,7 +109,7 @@ fn bucket(ms: u64) -> usize {
     (LINEAR as usize + (power - FIRST_POWER) * STEPS + step).min(BUCKETS - 1)
 }
 
-/// The highest age that falls into a bucket.
+/// Returns the highest age of a bucket.
 fn highest_ms(index: usize) -> u64 {
     let Some(above) = index.checked_sub(LINEAR as usize) else {
         return index as u64;
@@ -118,19 +119,19 @@ fn highest_ms(index: usize) -> u64 {
     (1 << power) + (above % STEPS + 1) as u64 * width - 1
 }
 
-/// Deliveries of one pass over the sockets, until they have been written.
+/// Deliveries of one flush round that are not written yet.
 #[derive(Debug, Default)]
 pub(crate) struct PendingAges {
     /// Record time in milliseconds since 1970 and number of deliveries.
     updates: Vec<(i64, u64)>,
 }
 
-/// Record times that wait to be counted; more are counted as soon as they come.
+/// Maximum number of pending record times; when it is reached they are counted immediately.
 const WAITING_MAX: usize = 1_024;
 
 impl PendingAges {
-    /// Notes that an update of a record of this time went to so many; records without a time are
-    /// left out. True if it must be counted now.
+    /// Adds the deliveries of one update; records without a time are ignored. Returns `true` if the
+    /// pending times must be counted now.
     pub(crate) fn note(&mut self, record_ms: i64, deliveries: u64) -> bool {
         if record_ms < 0 || deliveries == 0 {
             return false;
@@ -146,7 +147,8 @@ impl PendingAges {
         self.updates.is_empty()
     }
 
-    /// They have left at this time. Records from the future, by a clock that is ahead, are of age 0.
+    /// Counts all pending deliveries as sent at `now_ms`. Records from the future, caused by a
+    /// clock that is ahead, have age 0.
     pub(crate) fn count(&mut self, now_ms: i64, latency: &DeliveryAges) {
         for (record_ms, deliveries) in self.updates.drain(..) {
             let age_ms = u64::try_from(now_ms.saturating_sub(record_ms)).unwrap_or(0);
@@ -160,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_follow_each_other_without_gap() {
+    fn buckets_are_contiguous() {
         let mut last = 0;
         for ms in 0..300_000 {
             let index = bucket(ms);
@@ -174,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_of_deliveries() {
+    fn quantiles_weight_by_deliveries() {
         let latency = DeliveryAges::new();
         latency.record(3, 98);
         latency.record(40, 1);
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_run_from_the_record_to_the_write() {
+    fn age_is_from_record_to_write() {
         let (mut sent, latency) = (PendingAges::default(), DeliveryAges::new());
         assert!(!sent.note(1_000, 5) && !sent.note(1_000, 5) && !sent.note(2_000, 1));
         assert!(!sent.note(-1, 7) && !sent.note(3_000, 0));
@@ -229,7 +231,7 @@ mod tests {
         );
         assert!(
             (0..2_000).any(|ms| sent.note(ms, 1)),
-            "it does not grow for ever"
+            "pending times are bounded"
         );
     }
 }

@@ -1,9 +1,9 @@
-//! The gateway: records of Kafka topics become updates of items, and each session gets those it
-//! has subscribed to.
+//! The gateway turns records of Kafka topics into updates of items and sends them to the subscribed
+//! sessions.
 //!
 //! Threads: one per shard (an event loop with its own clients), one per Kafka connection (ingest
-//! and mapping), one for administration. They share no data: an ingest thread posts updates to the
-//! shards that asked for the item, a shard posts what it wants to the ingest thread.
+//! and mapping), one for administration. They share no mutable data: ingest threads post updates to
+//! the interested shards, and shards send their interests to the ingest threads.
 
 mod admin;
 mod admission;

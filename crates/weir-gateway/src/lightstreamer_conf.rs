@@ -1,4 +1,4 @@
-//! `lightstreamer_conf.xml`: what it says about diffs; the rest of it is for another server.
+//! Reads the diff settings of `lightstreamer_conf.xml`; its other settings do not apply.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use weir_tlcp::diff::{DiffFormat, DiffOrder, DiffSettings};
 
 use crate::error::GatewayError;
 
-/// Elements that have a counterpart among our own settings.
+/// Elements with a counterpart in the gateway's configuration.
 const COUNTERPARTS: [(&str, &str); 7] = [
     ("http_server", "listen in gateway.toml, or --listen"),
     ("https_server", "gateway.toml"),
@@ -18,10 +18,10 @@ const COUNTERPARTS: [(&str, &str); 7] = [
     ("adapters_dir", "--adapters"),
 ];
 
-/// Reads the settings for diffs; everything else becomes notes.
+/// Reads the diff settings; all other elements become notes.
 ///
 /// # Errors
-/// A file that is not XML, or a value that one of the elements cannot have.
+/// Returns an error if the file is not XML or an element has an invalid value.
 pub(crate) fn read(
     path: &Path,
     text: &str,
@@ -32,7 +32,7 @@ pub(crate) fn read(
         file: file.clone(),
         reason,
     };
-    // A document type would be the way to entities that grow without bound; it is refused.
+    // A document type could define entities that expand without bound; it is rejected.
     let document =
         roxmltree::Document::parse(text).map_err(|error| fail(format!("not XML: {error}")))?;
     let root = document.root_element();
@@ -90,8 +90,7 @@ pub(crate) fn read(
         settings.order = DiffOrder::NONE;
         note(
             1,
-            "delta_delivery is off: no diffs; unchanged fields are left out all the same"
-                .to_owned(),
+            "delta_delivery is off: no diffs; unchanged fields are omitted anyway".to_owned(),
         );
     }
     for (line, name) in ignored {
@@ -100,14 +99,14 @@ pub(crate) fn read(
             line,
             match counterpart {
                 Some((_, ours)) => format!("<{name}> is not read; see {ours}"),
-                None => format!("<{name}> is not read: only settings for diffs are"),
+                None => format!("<{name}> is not read: only diff settings are supported"),
             },
         );
     }
     Ok(settings)
 }
 
-/// A list of algorithms, separated by commas or blanks.
+/// Parses a list of algorithms, separated by commas or spaces.
 fn order(text: &str) -> Option<DiffOrder> {
     let names = text.split([',', ' ', '\t', '\n', '\r']);
     let formats = names
@@ -136,11 +135,12 @@ mod tests {
     }
 
     #[test]
-    fn diffs_are_read_and_the_rest_is_named() {
+    fn diff_settings_are_read_others_are_noted() {
         let (settings, notes) = parsed(
             "\n<http_server name=\"x\"><port>8080</port></http_server>\n\
              <default_diff_order> jsonpatch, diff_match_patch </default_diff_order>\n\
-             <jsonpatch_min_length>500</jsonpatch_min_length>\n<collector_millis>2000</collector_millis>",
+             <jsonpatch_min_length>500</jsonpatch_min_length>\n\
+             <collector_millis>2000</collector_millis>",
         )
         .expect("valid");
         assert!(
@@ -153,14 +153,16 @@ mod tests {
         assert_eq!(
             notes,
             [
-                "conf.xml:3: note: <http_server> is not read; see listen in gateway.toml, or --listen",
-                "conf.xml:6: note: <collector_millis> is not read: only settings for diffs are",
+                "conf.xml:3: note: <http_server> is not read; see listen in gateway.toml, or \
+                 --listen",
+                "conf.xml:6: note: <collector_millis> is not read: only diff settings are \
+                 supported",
             ]
         );
     }
 
     #[test]
-    fn without_deltas_there_are_no_diffs() {
+    fn disabled_delta_delivery_disables_diffs() {
         let order = "<default_diff_order>jsonpatch</default_diff_order>";
         let (settings, notes) =
             parsed(&format!("{order}<delta_delivery>N</delta_delivery>")).expect("valid");
@@ -178,15 +180,17 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_line_and_remedy() {
+    fn errors_have_line_and_remedy() {
         for (inside, expected) in [
             (
                 "\n<default_diff_order>json</default_diff_order>",
-                "conf.xml:3: <default_diff_order> = \"json\": list jsonpatch and diff_match_patch, or leave it empty",
+                "conf.xml:3: <default_diff_order> = \"json\": list jsonpatch and \
+                diff_match_patch, or leave it empty",
             ),
             (
                 "<jsonpatch_min_length>x</jsonpatch_min_length>",
-                "conf.xml:2: <jsonpatch_min_length> = \"x\": give a number of characters, such as 50",
+                "conf.xml:2: <jsonpatch_min_length> = \"x\": give a number of characters, such as \
+                 50",
             ),
             (
                 "<delta_delivery>on</delta_delivery>",

@@ -1,4 +1,4 @@
-//! The addresses clients connect to, each with a listening socket per shard.
+//! The listen addresses for clients, with one listening socket per shard.
 
 use std::net::SocketAddr;
 
@@ -8,17 +8,17 @@ use weir_net::server::Listener;
 use crate::error::GatewayError;
 use crate::tls::TlsFiles;
 
-/// Listening sockets, and the addresses they have got.
+/// Listening sockets and their bound addresses.
 #[derive(Debug)]
 pub(crate) struct Listeners {
     pub(crate) listen: SocketAddr,
     pub(crate) tls_listen: Option<SocketAddr>,
-    /// By shard.
+    /// Sockets by shard.
     pub(crate) listeners: Vec<Vec<Listener>>,
 }
 
 impl Listeners {
-    /// Listens at `listen`, with TLS if that has no address of its own.
+    /// Binds `listen`, which uses TLS if TLS has no separate address, and the TLS address.
     pub(crate) fn open(
         listen: SocketAddr,
         tls: Option<&TlsFiles>,
@@ -27,8 +27,8 @@ impl Listeners {
         let mut listeners: Vec<Vec<Listener>> = (0..shards).map(|_| Vec::new()).collect();
         let alone = tls.filter(|tls| tls.config.listen.is_none());
         let listen = open(listen, "--listen", alone, &mut listeners)?;
-        let beside = tls.and_then(|tls| Some((tls, tls.config.listen?)));
-        let tls_listen = match beside {
+        let separate = tls.and_then(|tls| Some((tls, tls.config.listen?)));
+        let tls_listen = match separate {
             Some((tls, address)) => Some(open(address, "tls.listen", Some(tls), &mut listeners)?),
             None => alone.map(|_| listen),
         };
@@ -40,7 +40,7 @@ impl Listeners {
     }
 }
 
-/// Where clients connect, as they would write it.
+/// Returns the URLs that clients connect to.
 pub fn client_addresses(listen: SocketAddr, tls: Option<SocketAddr>) -> String {
     match tls {
         Some(tls) if tls == listen => format!("wss://{tls}/lightstreamer"),
@@ -61,7 +61,8 @@ fn open(
         error,
     };
     if address.port() != 0 {
-        // With SO_REUSEPORT a second gateway on the port would silently take half of the clients.
+        // With SO_REUSEPORT, a second gateway on the port would silently accept half of the
+        // clients.
         drop(std::net::TcpListener::bind(address).map_err(fail)?);
     }
     let sockets = listen_shared(address, listeners.len()).map_err(fail)?;

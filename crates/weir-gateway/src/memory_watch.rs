@@ -1,5 +1,5 @@
-//! Keeps memory from ending: a thread samples what the process uses, and above the limit new
-//! sessions and subscriptions are refused. It also logs which limits were met, as sums.
+//! Memory monitor: a thread samples memory use; above the limit, new sessions and subscriptions are
+//! refused. It also logs the number of hits of each limit.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,13 +12,13 @@ use crate::admission::{Admission, AdmissionLimit};
 /// Bounds of the time between two samples of memory.
 const SAMPLE_INTERVAL_MIN: Duration = Duration::from_millis(100);
 const SAMPLE_INTERVAL_MAX: Duration = Duration::from_secs(1);
-/// Memory that the process may take in a second, in bytes. A sample costs as much CPU time as tens
-/// of deliveries, so samples are rare while the limit is far.
+/// Assumed maximum memory growth in bytes per second. A sample costs as much CPU time as tens of
+/// deliveries, so samples are rare while memory use is far below the limit.
 const GROWTH_BYTES_PER_S: f64 = (1_u64 << 30) as f64;
-/// How often limits that were met are logged.
+/// Interval between log lines about limits.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Samples memory and logs met limits until `stop` is disconnected.
+/// Samples memory and logs limit hits until `stop` is disconnected.
 pub(crate) fn watch(guard: &Arc<Admission>, meter: &MemoryMeter, stop: &Receiver<()>) {
     let mut logged = [0; AdmissionLimit::ALL.len()];
     let mut logged_at: Option<Instant> = None;
@@ -30,13 +30,13 @@ pub(crate) fn watch(guard: &Arc<Admission>, meter: &MemoryMeter, stop: &Receiver
                 Some(true) => tracing::warn!(
                     used,
                     max,
-                    "memory limit reached, new sessions and subscriptions are refused"
+                    "memory limit reached, refusing new sessions and subscriptions"
                 ),
-                Some(false) => tracing::info!(used, max, "memory is below its limit again"),
+                Some(false) => tracing::info!(used, max, "memory fell below limit"),
                 None => {}
             }
         }
-        if logged_at.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) && log_met(guard, &mut logged) {
+        if logged_at.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) && log_hits(guard, &mut logged) {
             logged_at = Some(Instant::now());
         }
         match stop.recv_timeout(interval(memory)) {
@@ -46,7 +46,7 @@ pub(crate) fn watch(guard: &Arc<Admission>, meter: &MemoryMeter, stop: &Receiver
     }
 }
 
-/// Returns the time until the next sample: memory cannot reach its limit before.
+/// Returns the time until the next sample; memory cannot reach its limit before.
 fn interval(memory: Option<MemoryUse>) -> Duration {
     let free = memory.map_or(u64::MAX, |memory| memory.max.saturating_sub(memory.used));
     let seconds = free as f64 / GROWTH_BYTES_PER_S;
@@ -54,11 +54,11 @@ fn interval(memory: Option<MemoryUse>) -> Duration {
     Duration::from_secs_f64(seconds.clamp(min.as_secs_f64(), max.as_secs_f64()))
 }
 
-/// Logs the limits met since the last call, a line each; returns `true` if there are any.
-fn log_met(guard: &Admission, logged: &mut [u64; AdmissionLimit::ALL.len()]) -> bool {
+/// Logs the limits hit since the last call, one line each; returns `true` if there are any.
+fn log_hits(guard: &Admission, logged: &mut [u64; AdmissionLimit::ALL.len()]) -> bool {
     let mut any = false;
     for (limit, before) in AdmissionLimit::ALL.iter().zip(logged) {
-        let count = guard.met(*limit);
+        let count = guard.hits(*limit);
         let refused = count - std::mem::replace(before, count);
         if refused == 0 {
             continue;
@@ -69,8 +69,8 @@ fn log_met(guard: &Admission, logged: &mut [u64; AdmissionLimit::ALL.len()]) -> 
             .take_origin()
             .filter(|_| limit == AdmissionLimit::Origin.label())
         {
-            Some(origin) => tracing::warn!(limit, refused, origin, "limit met"),
-            None => tracing::warn!(limit, refused, "limit met"),
+            Some(origin) => tracing::warn!(limit, refused, origin, "limit hit"),
+            None => tracing::warn!(limit, refused, "limit hit"),
         }
     }
     any

@@ -1,7 +1,8 @@
-//! Counters of shards and connections, and their text form for Prometheus (docs/metrics.md).
+//! Counters of shards and connections, and their Prometheus format (docs/metrics.md).
 //!
-//! Hot paths add to plain numbers; each shard publishes them once a turn into atomics of its own,
-//! and a scrape sums them. No label names an item: their number is not bounded.
+//! Hot paths increment plain integers. Each shard publishes them once per loop iteration into its
+//! own atomics, and a scrape sums them. No label contains an item name, because the number of items
+//! is unbounded.
 
 mod scrape;
 
@@ -18,12 +19,12 @@ use crate::shard::{CompressionCounters, DiffCounters, RowTableCounters};
 
 pub(crate) use self::scrape::{MetricSources, registry};
 
-/// What one shard counts.
+/// Counters of one shard.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ShardCounters {
     pub(crate) sessions: u64,
     pub(crate) connections: u64,
-    /// WebSocket and HTTP streams, WebSocket and HTTP polls.
+    /// Sessions by transport: WebSocket and HTTP streams, WebSocket and HTTP polls.
     pub(crate) by_transport: [u64; 4],
     pub(crate) subscriptions: u64,
     pub(crate) items: u64,
@@ -57,8 +58,8 @@ enum MetricKind {
     Counter,
 }
 
-/// One metric of shards: name (a counter's gets the suffix `_total` when written), kind, meaning,
-/// and where its value is.
+/// One shard metric: name (counters get the suffix `_total` when written), kind, help text, and
+/// value.
 struct ShardMetric(
     &'static str,
     MetricKind,
@@ -75,25 +76,25 @@ const SHARD_METRICS: [ShardMetric; 51] = {
         ShardMetric(
             "weir_gateway_websocket_streams",
             Gauge,
-            "Sessions that stream on a WebSocket.",
+            "Sessions with a WebSocket stream.",
             |c| c.by_transport[0],
         ),
         ShardMetric(
             "weir_gateway_http_streams",
             Gauge,
-            "Sessions that stream in an HTTP answer.",
+            "Sessions with an HTTP stream.",
             |c| c.by_transport[1],
         ),
         ShardMetric(
             "weir_gateway_websocket_polls",
             Gauge,
-            "Sessions with a poll on a WebSocket that waits for data.",
+            "Sessions with a waiting WebSocket poll.",
             |c| c.by_transport[2],
         ),
         ShardMetric(
             "weir_gateway_http_polls",
             Gauge,
-            "Sessions with an HTTP poll that waits for data.",
+            "Sessions with a waiting HTTP poll.",
             |c| c.by_transport[3],
         ),
         ShardMetric(
@@ -123,7 +124,7 @@ const SHARD_METRICS: [ShardMetric; 51] = {
         ShardMetric(
             "weir_gateway_sessions_rebound",
             Counter,
-            "Sessions that went on with another stream.",
+            "Sessions bound to another stream connection.",
             |c| c.sessions_rebound,
         ),
         ShardMetric(
@@ -135,7 +136,7 @@ const SHARD_METRICS: [ShardMetric; 51] = {
         ShardMetric(
             "weir_gateway_requests_refused",
             Counter,
-            "Requests answered with REQERR, ERROR or CONERR for their content.",
+            "Requests refused with REQERR, ERROR or CONERR because of their content.",
             |c| c.requests_refused,
         ),
         ShardMetric(
@@ -147,7 +148,7 @@ const SHARD_METRICS: [ShardMetric; 51] = {
         ShardMetric(
             "weir_gateway_updates_conflated",
             Counter,
-            "Updates that a newer one replaced because the client lagged or has limits.",
+            "Updates replaced by newer ones because the client lagged or has limits.",
             |c| c.conflated,
         ),
         ShardMetric(
@@ -159,31 +160,31 @@ const SHARD_METRICS: [ShardMetric; 51] = {
         ShardMetric(
             "weir_gateway_updates_lost",
             Counter,
-            "Updates that may not be left out and were, reported to the client with OV.",
+            "Updates lost in modes that forbid it, reported to the client with OV.",
             |c| c.lost,
         ),
         ShardMetric(
             "weir_gateway_updates_too_long",
             Counter,
-            "Updates longer than their client reads, reported to it with OV instead.",
+            "Updates too long for their client, reported with OV instead.",
             |c| c.too_long,
         ),
         ShardMetric(
-            "weir_gateway_command_keys",
+            "weir_gateway_command_rows",
             Gauge,
-            "Rows kept for mode COMMAND.",
+            "Rows stored for mode COMMAND.",
             |c| c.rows.keys,
         ),
         ShardMetric(
-            "weir_gateway_command_keys_left_out",
+            "weir_gateway_command_rows_not_stored",
             Counter,
-            "Updates of rows that were not kept because their item had as many as it may have.",
+            "Updates of rows that were not stored because their item had reached command_rows.",
             |c| c.rows.left_out,
         ),
         ShardMetric(
-            "weir_gateway_command_refused",
+            "weir_gateway_command_records_rejected",
             Counter,
-            "Records of mode COMMAND left out: no key, no command, or a deletion of an unknown key.",
+            "Records of mode COMMAND skipped: no key, no command, or a deletion of an unknown key.",
             |c| c.rows.refused,
         ),
         ShardMetric(
@@ -195,11 +196,11 @@ const SHARD_METRICS: [ShardMetric; 51] = {
         ShardMetric(
             "weir_gateway_lagging_sessions",
             Gauge,
-            "Sessions for which something waits: until the client reads, or by their limits.",
+            "Sessions with queued updates, because the client lags or has limits.",
             |c| c.lagging,
         ),
         ShardMetric(
-            "weir_gateway_slow_sessions",
+            "weir_gateway_slow_sessions_closed",
             Counter,
             "Sessions ended because their client did not read.",
             |c| c.slow_ended,
@@ -207,91 +208,91 @@ const SHARD_METRICS: [ShardMetric; 51] = {
         ShardMetric(
             "weir_gateway_unbound_sessions",
             Gauge,
-            "Sessions without a stream, which wait for another.",
+            "Sessions without a stream connection.",
             |c| c.unbound,
         ),
         ShardMetric(
             "weir_gateway_streams_lost",
             Counter,
-            "Streams that ended without LOOP or END.",
+            "Stream connections that ended without LOOP or END.",
             |c| c.streams_lost,
         ),
         ShardMetric(
             "weir_gateway_sessions_expired",
             Counter,
-            "Sessions that were not bound again in time.",
+            "Sessions that were not rebound in time.",
             |c| c.sessions_expired,
         ),
         ShardMetric(
             "weir_gateway_recoveries",
             Counter,
-            "Sessions that went on where their client had lost them.",
+            "Sessions recovered after a lost connection.",
             |c| c.recoveries,
         ),
         ShardMetric(
-            "weir_gateway_recoveries_refused",
+            "weir_gateway_recoveries_failed",
             Counter,
-            "Recoveries refused because what the client had not got was not kept any more.",
+            "Recoveries that failed because the missing notifications were no longer stored.",
             |c| c.recoveries_refused,
         ),
         ShardMetric(
             "weir_gateway_recovery_bytes",
             Gauge,
-            "Bytes of data notifications kept for clients that lose their connection or have none.",
+            "Bytes of data notifications stored for recovery.",
             |c| c.kept_bytes,
         ),
         ShardMetric(
             "weir_gateway_diffs_json_patch",
             Counter,
-            "Values encoded as JSON Patch, once for all who share the frame.",
+            "Values encoded as JSON Patch, once per shared frame.",
             |c| c.diffs.json_patch,
         ),
         ShardMetric(
             "weir_gateway_diffs_tlcp_diff",
             Counter,
-            "Values encoded as TLCP-diff, once for all who share the frame.",
+            "Values encoded as TLCP-diff, once per shared frame.",
             |c| c.diffs.tlcp_diff,
         ),
         ShardMetric(
-            "weir_gateway_diffs_useless",
+            "weir_gateway_diffs_not_smaller",
             Counter,
-            "Values compared and sent whole: no diff was clearly shorter and exact.",
+            "Values compared but sent in full, because no diff was exact and clearly shorter.",
             |c| c.diffs.useless,
         ),
         ShardMetric(
             "weir_gateway_diffs_over_budget",
             Counter,
-            "Values sent whole because the budget for comparing was spent.",
+            "Values sent in full because the diff budget was used up.",
             |c| c.diffs.over_budget,
         ),
         ShardMetric(
             "weir_gateway_compressed_messages",
             Counter,
-            "Messages compressed, once for all who share them.",
+            "Messages compressed, once per shared message.",
             |c| c.compression.messages,
         ),
         ShardMetric(
             "weir_gateway_compression_input_bytes",
             Counter,
-            "Bytes of these messages before.",
+            "Bytes of these messages before compression.",
             |c| c.compression.bytes_before,
         ),
         ShardMetric(
             "weir_gateway_compression_output_bytes",
             Counter,
-            "Bytes of these messages after.",
+            "Bytes of these messages after compression.",
             |c| c.compression.bytes_after,
         ),
         ShardMetric(
-            "weir_gateway_compression_useless",
+            "weir_gateway_compression_not_smaller",
             Counter,
-            "Messages compressed in vain and sent as they are: they did not shrink.",
+            "Messages compressed but sent uncompressed, because they did not shrink.",
             |c| c.compression.useless,
         ),
         ShardMetric(
             "weir_gateway_compression_over_budget",
             Counter,
-            "Messages sent as they are because the budget for compressing was spent.",
+            "Messages sent uncompressed because the compression budget was used up.",
             |c| c.compression.over_budget,
         ),
         ShardMetric(
@@ -307,21 +308,21 @@ const SHARD_METRICS: [ShardMetric; 51] = {
             |c| c.io.inflated,
         ),
         ShardMetric(
-            "weir_gateway_compression_agreed",
+            "weir_gateway_compression_negotiated",
             Counter,
-            "WebSockets opened that take compressed messages.",
+            "WebSockets that negotiated compression.",
             |c| c.io.deflate_agreed,
         ),
         ShardMetric(
-            "weir_gateway_accepted",
+            "weir_gateway_connections_accepted",
             Counter,
             "Client connections accepted.",
             |c| c.io.accepted,
         ),
         ShardMetric(
-            "weir_gateway_not_accepted",
+            "weir_gateway_connections_rejected",
             Counter,
-            "Client connections not accepted: limit reached or no descriptors left.",
+            "Client connections rejected: limit reached or no file descriptors left.",
             |c| c.io.refused,
         ),
         ShardMetric(
@@ -345,19 +346,19 @@ const SHARD_METRICS: [ShardMetric; 51] = {
         ShardMetric(
             "weir_gateway_blocked_writes",
             Counter,
-            "Flushes that left a rest because the client's socket was full.",
+            "Flushes that left unsent bytes because the client's socket was full.",
             |c| c.io.blocked,
         ),
         ShardMetric(
-            "weir_gateway_full_queues",
+            "weir_gateway_queue_full",
             Counter,
-            "Updates that found a client's queue full.",
+            "Updates that found a client's queue full and were queued as values.",
             |c| c.io.overflows,
         ),
         ShardMetric(
             "weir_gateway_oversized_requests",
             Counter,
-            "Connections closed because a request or message was over its limit.",
+            "Connections closed because a request or message exceeded its limit.",
             |c| c.io.oversized,
         ),
         ShardMetric(
@@ -369,18 +370,18 @@ const SHARD_METRICS: [ShardMetric; 51] = {
         ShardMetric(
             "weir_gateway_tls_failures",
             Counter,
-            "TLS connections that ended before their handshake did.",
+            "TLS connections that ended before the handshake completed.",
             |c| c.io.tls_failures,
         ),
     ]
 };
 
-/// One shard's published counters.
+/// The published counters of one shard.
 #[derive(Debug)]
 pub(crate) struct ShardMetrics {
     values: [AtomicU64; SHARD_METRICS.len()],
     pub(crate) latency: DeliveryAges,
-    /// Where the shard marks its progress.
+    /// Progress of the shard, for the watchdog.
     pub(crate) heartbeat: Arc<Heartbeat>,
 }
 
@@ -433,25 +434,25 @@ const CONNECTION_METRICS: [ConnectionMetric; 21] = {
             |c| c.total(|w| &w.record_bytes),
         ),
         ConnectionMetric(
-            "weir_gateway_kafka_unrouted",
+            "weir_gateway_kafka_unrouted_records",
             Counter,
-            "Records of items nobody subscribes to.",
+            "Records of items without subscribers.",
             |c| c.total(|w| &w.unrouted),
         ),
         ConnectionMetric(
-            "weir_gateway_kafka_failed",
+            "weir_gateway_kafka_extraction_failures",
             Counter,
             "Records skipped because extraction failed.",
             |c| c.total(|w| &w.failed),
         ),
         ConnectionMetric(
-            "weir_gateway_kafka_undecodable",
+            "weir_gateway_kafka_decode_failures",
             Counter,
             "Failed records whose key or value is not of its type.",
             |c| c.total(|w| &w.undecodable),
         ),
         ConnectionMetric(
-            "weir_gateway_kafka_unnameable",
+            "weir_gateway_kafka_invalid_item_names",
             Counter,
             "Template expansions that no client can name, such as one with a comma in a value.",
             |c| c.total(|w| &w.unnameable),
@@ -465,25 +466,25 @@ const CONNECTION_METRICS: [ConnectionMetric; 21] = {
         ConnectionMetric(
             "weir_gateway_late_records",
             Counter,
-            "Records that were read before such a subscription to their item came.",
+            "Records of their items that were read before these subscriptions.",
             |c| c.total(|w| &w.late_records),
         ),
         ConnectionMetric(
             "weir_gateway_updates_posted",
             Counter,
-            "Updates handed to shards.",
+            "Updates posted to shards.",
             |c| c.total(|w| &w.updates),
         ),
         ConnectionMetric(
-            "weir_gateway_shard_waits",
+            "weir_gateway_shard_inbox_full_waits",
             Counter,
             "Waits of 100 ms for a shard with a full inbox.",
             |c| c.total(|w| &w.shard_waits),
         ),
         ConnectionMetric(
-            "weir_gateway_undelivered",
+            "weir_gateway_updates_undelivered",
             Counter,
-            "Updates that a stuck shard did not take before the gateway ended.",
+            "Updates that a stalled shard did not accept before the gateway ended.",
             |c| c.total(|w| &w.undelivered),
         ),
         ConnectionMetric(
@@ -495,25 +496,25 @@ const CONNECTION_METRICS: [ConnectionMetric; 21] = {
         ConnectionMetric(
             "weir_gateway_kafka_offset_resets",
             Counter,
-            "Times that offsets of a partition started anew.",
+            "Offset resets of partitions.",
             |c| load(&c.state.resets),
         ),
         ConnectionMetric(
             "weir_gateway_kafka_commits",
             Counter,
-            "Commits of offsets that the broker confirmed.",
+            "Confirmed offset commits.",
             |c| load(&c.state.commits),
         ),
         ConnectionMetric(
             "weir_gateway_kafka_commit_errors",
             Counter,
-            "Commits of offsets that failed.",
+            "Failed offset commits.",
             |c| load(&c.state.commit_errors),
         ),
         ConnectionMetric(
             "weir_gateway_kafka_lag_records",
             Gauge,
-            "Records in the topics that are not read yet; absent if unknown.",
+            "Records not read yet; absent if unknown.",
             |c| load(&c.state.lag),
         ),
         ConnectionMetric(
@@ -525,19 +526,19 @@ const CONNECTION_METRICS: [ConnectionMetric; 21] = {
         ConnectionMetric(
             "weir_gateway_last_values",
             Gauge,
-            "Items whose last record is kept, subscribed or not.",
+            "Items with a stored last record, with or without subscribers.",
             |c| c.total(|w| &w.last_values),
         ),
         ConnectionMetric(
             "weir_gateway_last_value_bytes",
             Gauge,
-            "Memory of these records, bookkeeping included.",
+            "Memory of these records, including overhead.",
             |c| c.total(|w| &w.last_value_bytes),
         ),
         ConnectionMetric(
             "weir_gateway_last_values_evicted",
             Counter,
-            "Items whose last record was dropped because memory_bytes was reached.",
+            "Items whose last record was evicted because memory_bytes was reached.",
             |c| c.total(|w| &w.last_values_evicted),
         ),
     ]

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use weir_net::memory::MemoryUse;
 
-/// Whether memory is about to end. Read by all event loops, written by one thread.
+/// State of the memory limit, read by all event loops and written by one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Overload {
     is_on: AtomicBool,
@@ -25,8 +25,8 @@ impl Overload {
         }
     }
 
-    /// Takes in a sample; returns the state that begins with it, if it changes. It begins at the
-    /// limit and ends at nine tenths of it, so that it does not flicker.
+    /// Records a sample; returns the new state if it changes. Overload starts at the limit and ends
+    /// at nine tenths of it, to prevent rapid changes.
     pub(crate) fn observe(&self, memory: MemoryUse) -> Option<bool> {
         self.used.store(memory.used, Ordering::Relaxed);
         self.max.store(memory.max, Ordering::Relaxed);
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn overload_begins_at_the_limit_and_ends_below_it() {
+    fn overload_has_hysteresis() {
         let overload = Overload::default();
         let seen = |used| overload.observe(MemoryUse { used, max: 1_000 });
         assert_eq!((seen(999), overload.is_on()), (None, false));

@@ -1,4 +1,4 @@
-//! From what a client writes in a subscription to items and fields of a connection.
+//! Resolves a subscription request to the items and fields of a connection.
 
 use std::sync::Arc;
 
@@ -14,20 +14,20 @@ use crate::admission::{Admission, AdmissionLimit};
 use crate::config::{GatewayLimits, UnknownNames};
 use crate::connection::KafkaConnection;
 
-/// Data adapter name of a request that names none.
+/// Data adapter name of a request without one.
 const DEFAULT_ADAPTER: &str = "DEFAULT";
 
-/// A subscription that may be made.
+/// A valid subscription.
 #[derive(Debug)]
 pub(crate) struct Resolved {
-    /// The connection's number.
+    /// Index of the connection.
     pub(crate) connection: u16,
-    /// Canonical item names in the client's order; `None` where no template fits, so that nothing
-    /// will ever come: only with [`UnknownNames::Accept`].
+    /// Canonical item names in the client's order; `None` if no template matches, so that updates
+    /// will never come (only with [`UnknownNames::Accept`]).
     pub(crate) items: Vec<Option<Arc<str>>>,
 }
 
-/// Why a subscription is refused.
+/// Reason why a subscription is refused.
 #[derive(Debug)]
 pub(crate) struct SubscriptionError {
     pub(crate) code: ControlCode,
@@ -63,7 +63,7 @@ pub(crate) fn resolve(
     if let Some(selector) = add.selector.as_deref() {
         return refuse(
             ControlCode::BAD_SELECTOR,
-            format!("selectors are not known here: {selector}"),
+            format!("selectors are not supported: {selector}"),
         );
     }
     let fields = split_fields(&add.schema).count();
@@ -85,7 +85,8 @@ pub(crate) fn resolve(
     })
 }
 
-/// Mode COMMAND needs its two fields; a connection that makes commands allows no other mode.
+/// Checks the mode: COMMAND needs its two fields, and a connection that evaluates commands allows
+/// no other mode.
 fn check_mode(add: &Add<'_>, connection: &KafkaConnection) -> Result<(), SubscriptionError> {
     if add.mode != Mode::Command {
         if connection.config.mapping.command_mode().is_enforced() {
@@ -106,7 +107,7 @@ fn check_mode(add: &Add<'_>, connection: &KafkaConnection) -> Result<(), Subscri
     Ok(())
 }
 
-/// A field that is not mapped would stay null for ever.
+/// Checks that all fields are mapped; an unmapped field would always be null.
 fn check_fields(add: &Add<'_>, connection: &KafkaConnection) -> Result<(), SubscriptionError> {
     let mapping = &connection.config.mapping;
     let mut fields = split_fields(&add.schema);
@@ -140,7 +141,7 @@ fn resolve_items(
             );
         }
         let item = mapping.canonical_item(written);
-        // Each naming would be one more line per update.
+        // Each duplicate would add a line per update.
         if item
             .as_ref()
             .is_ok_and(|item| !named.insert(item.as_str().to_owned()))
@@ -168,10 +169,15 @@ fn resolve_items(
     Ok(items)
 }
 
-/// Logs an accepted item that no template admits, so that the operator can find out why a client
-/// stays empty.
+/// Logs an accepted item that no template matches, so that the operator can find out why a client
+/// gets no updates.
 fn note_unmatched(connection: &KafkaConnection, item: &CanonicalItem) {
     let connection = &connection.config.name;
     let item = Truncated(item.as_str());
-    limited!(warn, "item without a template", %connection, %item, "no item template admits a subscribed item");
+    limited!(
+    warn,
+    "item without a template",
+    %connection, %item,
+    "no template matches subscribed item"
+    );
 }

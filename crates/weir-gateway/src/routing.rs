@@ -1,5 +1,5 @@
-//! Which shards want which item of one Kafka connection, and which of its fields. Each ingest
-//! worker owns one; shards change it by message, so the record path takes no lock.
+//! Routes of one Kafka connection: interested shards and fields of each item. Each ingest worker
+//! owns one table; shards change it by messages, so the record path takes no lock.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use crate::shard::{
     PastUpdate, RowBackfill, RowTable, RowTableCounters, ShardEvent, ToldHistory, shrinks,
 };
 
-/// Where an update goes.
+/// The destination of an update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UpdateTarget {
     pub(crate) shard: u16,
@@ -24,25 +24,25 @@ pub(crate) struct UpdateTarget {
     history: Option<HistoryInterest>,
 }
 
-/// Who wants an item.
+/// The interested shards of an item.
 #[derive(Debug, Default)]
 pub(crate) struct Route {
     targets: SmallVec<[UpdateTarget; 2]>,
-    /// All fields that any target wants; shared with the updates made by it.
+    /// Union of the targets' fields; shared with the updates made from it.
     fields: Arc<FieldSet>,
     known: RefCell<Option<CachedValues>>,
-    /// The rows, if any target wants them and there may be another.
+    /// The rows, if a target needs them and there may be another target.
     table: RefCell<Option<Box<RowTable>>>,
-    /// The last updates, if any target wants them and there may be another.
+    /// The last updates, if a target needs them and there may be another target.
     history: RefCell<VecDeque<PastUpdate>>,
-    /// Updates that are kept; 0: none.
+    /// Maximum number of stored updates; 0 stores none.
     history_max: usize,
 }
 
-/// The rows of an item in the order of their ADD, and whether more are to come.
+/// The rows of an item in the order of their ADD, and whether more follow.
 pub(crate) type CachedRows = (Vec<Arc<FrozenValues>>, bool);
 
-/// Values of an item, and which fields of it they are; others are absent.
+/// Values of an item, and the fields they are for; other fields are absent.
 pub(crate) type CachedValues = (Arc<FrozenValues>, Arc<FieldSet>);
 
 impl Route {
@@ -54,7 +54,7 @@ impl Route {
         &self.fields
     }
 
-    /// Takes in an update of which the fields `extracted` were read.
+    /// Stores an update of which the fields `extracted` were read.
     pub(crate) fn keep(&self, update: &Arc<FrozenValues>, extracted: &Arc<FieldSet>) {
         let mut known = self.known.borrow_mut();
         let merged = known.as_ref().and_then(|(older, fields)| {
@@ -66,7 +66,7 @@ impl Route {
         *known = Some((values, Arc::clone(extracted)));
     }
 
-    /// The present values, if these fields of them are known.
+    /// Returns the current values, if all of `fields` are known.
     pub(crate) fn known(&self, fields: &FieldSet) -> Option<CachedValues> {
         let known = self.known.borrow();
         known
@@ -75,14 +75,14 @@ impl Route {
             .cloned()
     }
 
-    /// Takes in an update for the rows, if they are kept.
+    /// Applies an update to the rows, if rows are stored.
     pub(crate) fn cache_row(&self, update: &Arc<FrozenValues>, extracted: &FieldSet) {
         if let Some(table) = &mut *self.table.borrow_mut() {
             table.advance(update, extracted, &mut RowTableCounters::default());
         }
     }
 
-    /// Takes in an update for the history, if it is kept.
+    /// Adds an update to the history, if a history is stored.
     pub(crate) fn keep_update(
         &self,
         update: &Arc<FrozenValues>,
@@ -102,7 +102,7 @@ impl Route {
         }
     }
 
-    /// The present rows, if they are kept.
+    /// Returns the current rows, if rows are stored.
     fn rows(&self) -> Option<CachedRows> {
         let table = self.table.borrow();
         let table = table.as_ref()?;
@@ -110,7 +110,7 @@ impl Route {
         Some((rows, table.in_snapshot()))
     }
 
-    /// Begins to keep rows, or ends it when nobody wants them any more.
+    /// Starts storing rows, or stops when no target needs them.
     fn update_row_cache(&mut self) {
         let wanting = self.targets.iter().find(|target| target.rows.is_some());
         let table = self.table.get_mut();
@@ -126,8 +126,8 @@ impl Route {
         }
     }
 
-    /// Returns `true` if updates go to a shard for `item` or an earlier use of the name. The box
-    /// of wishes skips uses that ended before they were read, so the route may be of an earlier one.
+    /// Returns `true` if updates go to a shard for `item` or an earlier use of the name. The inbox
+    /// skips uses that ended before they were read, so the route may be of an earlier use.
     fn ends_with(&self, shard: u16, item: ItemKey) -> bool {
         let is_later = |other: ItemKey| other.epoch.wrapping_sub(item.epoch) as i32 > 0;
         let mut targets = self.targets.iter();
@@ -143,18 +143,18 @@ impl Route {
         }
         self.fields = Arc::new(fields);
         self.update_row_cache();
-        let wishes = self.targets.iter().filter_map(|target| target.history);
-        self.history_max = wishes.map(|wish| wish.most).max().unwrap_or(0);
+        let interests = self.targets.iter().filter_map(|target| target.history);
+        self.history_max = interests.map(|interest| interest.most).max().unwrap_or(0);
         if self.history_max == 0 {
             *self.history.get_mut() = VecDeque::new();
         }
     }
 }
 
-/// Items somebody wants, by canonical name.
+/// Items with interested shards, by canonical name.
 #[derive(Debug)]
 pub(crate) struct RoutingTable {
-    /// Boxed: a table of a million items moves 25 MB when it grows, not 300.
+    /// Boxed routes: when a table of a million items grows, it moves 25 MB instead of 300 MB.
     items: HashMap<Arc<str>, Box<Route>>,
 }
 
@@ -169,15 +169,15 @@ impl RoutingTable {
         self.items.len()
     }
 
-    /// Who wants the item; `None` if nobody does.
+    /// Returns the route of an item; `None` if no shard is interested.
     pub(crate) fn route(&self, name: &str) -> Option<&Route> {
         self.items.get(name).map(Box::as_ref)
     }
 
-    /// Returns the rows and updates from before a wish, for a shard that begins to want them; to
-    /// be called before [`Self::apply`]. The shard waits for them, so there is an answer also where
-    /// there are none, and only one.
-    pub(crate) fn answers(&self, wish: &Interest) -> impl Iterator<Item = ShardEvent> + use<> {
+    /// Returns stored rows and updates for a shard with a new interest in them; must be called
+    /// before [`Self::apply`]. The shard waits for them, so there is exactly one event, even if
+    /// nothing is stored.
+    pub(crate) fn answers(&self, interest: &Interest) -> impl Iterator<Item = ShardEvent> + use<> {
         let Interest::Subscribe {
             name,
             shard,
@@ -185,7 +185,7 @@ impl RoutingTable {
             rows,
             history,
             ..
-        } = wish
+        } = interest
         else {
             return None.into_iter().chain(None);
         };
@@ -204,7 +204,8 @@ impl RoutingTable {
                 in_snapshot,
             }))
         });
-        let history = history.filter(|wish| before.is_none_or(|one| one.history != Some(*wish)));
+        let history =
+            history.filter(|interest| before.is_none_or(|one| one.history != Some(*interest)));
         let history = history.map(|wanted| {
             let known = route.map(|route| route.history.borrow());
             ShardEvent::History(Box::new(ToldHistory {
@@ -216,8 +217,8 @@ impl RoutingTable {
         rows.into_iter().chain(history)
     }
 
-    pub(crate) fn apply(&mut self, wish: Interest) {
-        match wish {
+    pub(crate) fn apply(&mut self, interest: Interest) {
+        match interest {
             Interest::Subscribe {
                 name,
                 shard,
@@ -289,12 +290,12 @@ mod tests {
     }
 
     fn fields(table: &RoutingTable) -> Vec<usize> {
-        let route = table.route(ITEM).expect("somebody wants it");
+        let route = table.route(ITEM).expect("the item has a route");
         route.fields().iter().collect()
     }
 
     #[test]
-    fn the_last_wish_of_a_shard_holds() {
+    fn last_interest_of_a_shard_applies() {
         let mut table = RoutingTable::new();
         table.apply(subscribe(0, 1, &[0]));
         table.apply(subscribe(1, 4, &[0]));
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_has_the_fields_that_any_shard_wants() {
+    fn route_has_union_of_fields() {
         let mut table = RoutingTable::new();
         table.apply(subscribe(0, 1, &[0, 70]));
         table.apply(subscribe(1, 1, &[3]));

@@ -1,4 +1,5 @@
-//! What clients and operators do wrong: each gets its answer, and nobody else notices.
+//! Invalid input of clients and operators: each error gets a response, and other clients are not
+//! affected.
 
 mod support;
 
@@ -14,7 +15,7 @@ use weir_gateway::config::CliOverrides;
 use weir_gateway::{Gateway, GatewayConfig};
 use weir_mapping::ParseOptions;
 
-/// A gateway with other limits, once it reads.
+/// Starts a gateway with changed limits and waits until it reads.
 fn start(env: &TestEnv, change: impl FnOnce(&mut GatewayConfig)) -> Gateway {
     let mut config = env.config(|xml| xml);
     change(&mut config);
@@ -33,7 +34,7 @@ fn add(id: u32, mode: &str, key: &str) -> String {
 }
 
 #[test]
-fn a_broken_configuration_names_its_place() {
+fn configuration_errors_contain_location() {
     let folder = tempfile::tempdir().expect("a folder");
     let load = |xml: &str| {
         let path = folder.path().join("adapters.xml");
@@ -49,8 +50,8 @@ fn a_broken_configuration_names_its_place() {
         ("ltest-#{key=KEY}", "ltest-#{key=KEYS}", "[ltest]"),
         (
             "item-template.ltest</param>",
-            "item-template.nobody</param>",
-            "nobody",
+            "item-template.unknown</param>",
+            "unknown",
         ),
         ("#{VALUE}", "VALUE", "[value]"),
     ] {
@@ -73,7 +74,7 @@ fn a_broken_configuration_names_its_place() {
 }
 
 #[test]
-fn malformed_requests_get_an_answer_and_leave_the_session_alone() {
+fn malformed_requests_do_not_affect_session() {
     let env = TestEnv::new();
     let gateway = start(&env, |_| {});
     let mut client = Client::create(&gateway);
@@ -110,7 +111,7 @@ fn malformed_requests_get_an_answer_and_leave_the_session_alone() {
 }
 
 #[test]
-fn ten_megabytes_in_one_line_end_the_sender_and_nobody_else() {
+fn oversized_line_ends_only_its_sender() {
     let env = TestEnv::new();
     let gateway = start(&env, |_| {});
     let mut good = Client::create(&gateway);
@@ -118,9 +119,9 @@ fn ten_megabytes_in_one_line_end_the_sender_and_nobody_else() {
     let huge = "x".repeat(10_000_000);
 
     let mut sender = Client::create(&gateway);
-    // The gateway may close before all of it is written.
+    // The gateway may close the connection before everything is written.
     let _ = sender.try_send(&format!("control\r\nLS_reqId={huge}"));
-    assert!(!sender.lives(), "the message was longer than CONOK allowed");
+    assert!(!sender.lives(), "the message exceeds the limit in CONOK");
     let mut heads = Vec::new();
     for request in [
         format!(
@@ -136,7 +137,7 @@ fn ten_megabytes_in_one_line_end_the_sender_and_nobody_else() {
             .expect("a timeout");
         let _ = stream.write_all(request.as_bytes());
         let mut answer = Vec::new();
-        // A reset may follow the answer, since not all was read.
+        // A reset may follow the response, because the request was not read completely.
         let _ = stream.read_to_end(&mut answer);
         heads.push(
             String::from_utf8_lossy(&answer)
@@ -157,12 +158,12 @@ fn ten_megabytes_in_one_line_end_the_sender_and_nobody_else() {
     gateway.shut_down();
 }
 
-/// A peer that is gone without a word and one that only takes nothing look alike from here.
+/// A client that disappeared and one that does not read look the same to the gateway.
 #[test]
-fn a_client_that_takes_nothing_any_more_is_given_up() {
+fn client_that_reads_nothing_is_disconnected() {
     let env = TestEnv::new();
     let gateway = start(&env, |config| {
-        config.limits.stalled_ms = 1_000;
+        config.limits.stall_timeout_ms = 1_000;
         config.limits.queue_bytes = 1 << 30;
     });
     let mut stalled = Client::create(&gateway);
@@ -171,33 +172,42 @@ fn a_client_that_takes_nothing_any_more_is_given_up() {
     quick.subscribe(1, "ltest-[key=Mango]", "value");
     let mut number = 0;
     while metric(&gateway, "weir_gateway_sessions") == 2 {
-        assert!(number < 20_000, "it is still there");
+        assert!(number < 20_000, "still connected");
         env.produce("Mango", &format!("{number}{}", "x".repeat(20_000)));
         assert!(quick.line().starts_with(&format!("U,1,1,{number}x")));
         number += 1;
     }
-    assert_eq!(metric(&gateway, "weir_gateway_slow_sessions_total"), 0);
+    assert_eq!(
+        metric(&gateway, "weir_gateway_slow_sessions_closed_total"),
+        0
+    );
     env.produce("Mango", "alive");
     assert_eq!(quick.line(), "U,1,1,alive");
     gateway.shut_down();
 }
 
 #[test]
-fn a_broken_promise_to_be_heard_ends_the_connection() {
+fn inactivity_timeout_ends_connection() {
     let env = TestEnv::new();
     let gateway = start(&env, |_| {});
     let mut client = Client::connect(&gateway);
-    client.send("create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=t&LS_send_sync=false&LS_inactivity_millis=200");
+    client.send(
+        "create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=t&LS_send_sync=false\
+    &LS_inactivity_millis=200",
+    );
     assert!(client.line().starts_with("CONOK,"));
-    assert!(!client.lives(), "200 ms were promised, 1400 ms are granted");
-    // It may still come back for it.
+    assert!(
+        !client.lives(),
+        "announced interval 200 ms, allowed 1400 ms"
+    );
+    // The session is still there for a rebind.
     wait_metric(&gateway, "weir_gateway_unbound_sessions", |unbound| {
         unbound == 1
     });
     gateway.shut_down();
 }
 
-/// A session with one subscription, on a connection with a small receive buffer.
+/// Creates a session with one subscription, on a connection with a small receive buffer.
 fn subscriber(gateway: &Gateway, mode: &str, key: &str) -> Client {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     socket
@@ -218,7 +228,7 @@ fn subscriber(gateway: &Gateway, mode: &str, key: &str) -> Client {
     client
 }
 
-/// Reads what is there; the bytes read so far.
+/// Reads the available bytes; returns the number of bytes read so far.
 fn drain(readers: &mut [(TcpStream, usize)]) -> impl Iterator<Item = usize> {
     let mut buffer = vec![0; 64 * 1024];
     for (stream, count) in &mut *readers {
@@ -229,16 +239,17 @@ fn drain(readers: &mut [(TcpStream, usize)]) -> impl Iterator<Item = usize> {
     readers.iter().map(|(_, count)| *count)
 }
 
-/// Of two that do not read, the one in mode MERGE is kept and gets the newest values when it reads
-/// again; the one in mode RAW is told how many it has lost. All others get everything.
+/// Of two clients that do not read, the one in mode MERGE gets the latest values when it reads
+/// again, and the one in mode RAW gets the number of lost updates. All other clients get
+/// everything.
 #[test]
-fn slow_readers_among_a_thousand_cost_the_others_nothing() {
+fn slow_readers_do_not_affect_a_thousand_others() {
     const READERS: usize = 997;
     let env = TestEnv::new();
     let gateway = start(&env, |config| {
         config.limits.queue_bytes = 64 * 1024;
-        // A busy machine must not look like a client that is gone.
-        config.limits.stalled_ms = 3_600_000;
+        // A busy machine must not be mistaken for a disconnected client.
+        config.limits.stall_timeout_ms = 3_600_000;
     });
     let mut checker = subscriber(&gateway, "RAW", "Nashi");
     let mut merge = subscriber(&gateway, "MERGE", "Nashi");
@@ -259,17 +270,20 @@ fn slow_readers_among_a_thousand_cost_the_others_nothing() {
         let value = format!("{updates}{}", "x".repeat(4_000));
         env.produce("Nashi", &value);
         assert_eq!(checker.line(), format!("U,1,1,{value}"));
-        // A frame's head of four bytes, the line and its end.
+        // A frame header of four bytes, the line and its end.
         bytes += 4 + "U,1,1,".len() + value.len() + 2;
         updates += 1;
         let deadline = Instant::now() + TEST_TIMEOUT;
         while drain(&mut readers).any(|count| count != bytes) {
-            assert!(Instant::now() < deadline, "a reader misses something");
+            assert!(Instant::now() < deadline, "a reader misses updates");
             std::thread::yield_now();
         }
-        assert!(updates < 3_000, "the kernel cannot hold so much");
+        assert!(updates < 3_000, "exceeds the kernel's buffers");
     }
-    assert_eq!(metric(&gateway, "weir_gateway_slow_sessions_total"), 0);
+    assert_eq!(
+        metric(&gateway, "weir_gateway_slow_sessions_closed_total"),
+        0
+    );
     assert_eq!(
         metric(&gateway, "weir_gateway_sessions"),
         3 + READERS as u64
@@ -281,17 +295,14 @@ fn slow_readers_among_a_thousand_cost_the_others_nothing() {
     while !merge.line().starts_with(&newest) {
         seen += 1;
     }
-    assert!(
-        seen + 1 < updates,
-        "something was left out for the one that lagged"
-    );
-    env.produce("Nashi", "and on");
-    assert_eq!(merge.line(), "U,1,1,and on");
+    assert!(seen + 1 < updates, "the lagging client lost updates");
+    env.produce("Nashi", "more");
+    assert_eq!(merge.line(), "U,1,1,more");
     gateway.shut_down();
 }
 
 #[test]
-fn races_of_subscribing_and_unsubscribing_leave_nothing_behind() {
+fn concurrent_subscribe_and_unsubscribe_leave_no_state() {
     const KEYS: [&str; 3] = ["Olive", "Orange", "Oca"];
     let env = TestEnv::new();
     let gateway = start(&env, |_| {});
@@ -315,7 +326,7 @@ fn races_of_subscribing_and_unsubscribing_leave_nothing_behind() {
                         "control\r\n{}\r\nLS_reqId=d&LS_op=delete&LS_subId={id}",
                         add(id, mode, key)
                     ));
-                    // Nothing about a subscription comes before SUBOK or after UNSUB.
+                    // No notification of a subscription comes before SUBOK or after UNSUB.
                     let mut open = None;
                     loop {
                         let line = client.line();
@@ -331,7 +342,7 @@ fn races_of_subscribing_and_unsubscribing_leave_nothing_behind() {
             }));
         }
         for racer in racers {
-            racer.join().expect("no race was lost");
+            racer.join().expect("no error in a racing client");
         }
         stop.store(true, Ordering::Relaxed);
     });
@@ -345,9 +356,9 @@ fn races_of_subscribing_and_unsubscribing_leave_nothing_behind() {
     gateway.shut_down();
 }
 
-/// What was sent before the end is whole and without a gap, and the end is said.
+/// Everything sent before the shutdown is complete, without a gap, and followed by END.
 #[test]
-fn shutting_down_under_load_says_goodbye_after_the_last_update() {
+fn shutdown_under_load_sends_end_after_last_update() {
     let env = TestEnv::new();
     let gateway = start(&env, |_| {});
     let stop = AtomicBool::new(false);
@@ -386,7 +397,7 @@ fn shutting_down_under_load_says_goodbye_after_the_last_update() {
         gateway.shut_down();
         stop.store(true, Ordering::Relaxed);
         for reader in readers {
-            assert!(reader.join().expect("a good end").is_some());
+            assert!(reader.join().expect("a clean end").is_some());
         }
     });
 }

@@ -1,4 +1,4 @@
-//! The gateway from a real broker's topic to a client's socket.
+//! The gateway between a real broker's topic and a client's socket.
 
 mod support;
 
@@ -9,7 +9,7 @@ use support::http::{create_by_poll, post};
 use support::{Client, TestEnv, http, metric, wait_metric};
 
 #[test]
-fn records_reach_those_who_subscribed_first_whole_then_as_changes() {
+fn subscribers_get_full_then_changed_fields() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
     let mut apple = Client::create(&gateway);
@@ -21,14 +21,17 @@ fn records_reach_those_who_subscribed_first_whole_then_as_changes() {
     assert_eq!(apple.line(), "U,1,1,Apple|one|1700000000000|0|0");
     env.produce("Banana", "two|%");
     assert_eq!(banana.line(), "U,1,1,Banana|two%7C%25");
-    env.produce("Cherry", "nobody");
+    env.produce("Cherry", "unrouted");
     env.produce("Apple", "three");
     assert_eq!(apple.line(), "U,1,1,|three|||3");
     env.produce("Apple", "three");
     assert_eq!(apple.line(), "U,1,1,^4|4");
 
     assert_eq!(metric(&gateway, "weir_gateway_kafka_records_total"), 5);
-    assert_eq!(metric(&gateway, "weir_gateway_kafka_unrouted_total"), 1);
+    assert_eq!(
+        metric(&gateway, "weir_gateway_kafka_unrouted_records_total"),
+        1
+    );
     assert_eq!(metric(&gateway, "weir_gateway_updates_sent_total"), 4);
     assert_eq!(metric(&gateway, "weir_gateway_sessions"), 2);
     gateway.shut_down();
@@ -37,7 +40,7 @@ fn records_reach_those_who_subscribed_first_whole_then_as_changes() {
 }
 
 #[test]
-fn every_root_of_the_extraction_language_arrives() {
+fn all_extraction_roots_are_delivered() {
     let env = TestEnv::new();
     let fields = r#"<param name="field.topic">#{TOPIC}</param>
                     <param name="field.trace">#{HEADERS.trace}</param>"#;
@@ -59,19 +62,20 @@ fn every_root_of_the_extraction_language_arrives() {
 }
 
 #[test]
-fn subscriptions_come_go_and_are_refused_each_with_its_answer() {
+fn subscription_requests_get_their_responses() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
     let mut client = Client::create(&gateway);
     let add = |id: u32, rest: &str| {
         format!(
-            "LS_reqId={id}&LS_op=add&LS_subId={id}&LS_schema=key&LS_group=ltest-%5Bkey%3DKiwi%5D&{rest}"
+            "LS_reqId={id}&LS_op=add&LS_subId={id}&LS_schema=key\
+             &LS_group=ltest-%5Bkey%3DKiwi%5D&{rest}"
         )
     };
     client.send(&format!(
         "control\r\n{}\r\n{}\r\n{}\r\n{}\r\nLS_reqId=5&LS_op=delete&LS_subId=9",
         add(1, "LS_mode=RAW&LS_data_adapter=QuickStart"),
-        add(2, "LS_mode=RAW&LS_data_adapter=Nobody"),
+        add(2, "LS_mode=RAW&LS_data_adapter=Unknown"),
         add(3, "LS_mode=COMMAND&LS_data_adapter=QuickStart"),
         add(1, "LS_mode=RAW&LS_data_adapter=QuickStart"),
     ));
@@ -82,7 +86,10 @@ fn subscriptions_come_go_and_are_refused_each_with_its_answer() {
     assert!(client.line().starts_with("REQERR,3,16,"));
     assert!(client.line().starts_with("REQERR,1,68,"));
     assert!(client.line().starts_with("REQERR,5,19,"));
-    client.send("control\r\nLS_reqId=6&LS_op=add&LS_subId=6&LS_mode=RAW&LS_data_adapter=QuickStart&LS_schema=key&LS_group=lt%20est-%5Bkey%5D");
+    client.send(
+        "control\r\nLS_reqId=6&LS_op=add&LS_subId=6&LS_mode=RAW&LS_data_adapter=QuickStart\
+    &LS_schema=key&LS_group=lt%20est-%5Bkey%5D",
+    );
     assert!(client.line().starts_with("REQERR,6,21,"));
     client.send("msg\r\nLS_reqId=7&LS_message=hello&LS_msg_prog=1");
     assert_eq!(client.line(), "REQOK,7");
@@ -100,7 +107,7 @@ fn subscriptions_come_go_and_are_refused_each_with_its_answer() {
 }
 
 #[test]
-fn a_silent_stream_is_probed_and_a_second_session_on_it_refused() {
+fn idle_stream_is_probed_and_allows_one_session() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
     let mut client = Client::create(&gateway);
@@ -108,7 +115,7 @@ fn a_silent_stream_is_probed_and_a_second_session_on_it_refused() {
     client.send("create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=test");
     assert!(client.line().starts_with("CONERR,69,"));
     let mut other = Client::connect(&gateway);
-    other.send("create_session\r\nLS_adapter_set=Nobody&LS_cid=test");
+    other.send("create_session\r\nLS_adapter_set=Unknown&LS_cid=test");
     assert!(other.line().starts_with("CONERR,2,"));
     other
         .send("create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=t&LS_keepalive_millis=60000");
@@ -118,13 +125,13 @@ fn a_silent_stream_is_probed_and_a_second_session_on_it_refused() {
     }
     assert!(
         other.line().starts_with("SYNC,"),
-        "SYNC unless it is refused"
+        "SYNC is sent unless the client refuses it"
     );
     gateway.shut_down();
 }
 
 #[test]
-fn a_session_and_its_subscription_in_one_request() {
+fn session_and_subscription_share_a_request() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
     let mut client = Client::connect(&gateway);
@@ -135,7 +142,7 @@ fn a_session_and_its_subscription_in_one_request() {
              &LS_data_adapter={adapter}"
         )
     };
-    client.send(&combo("Nobody"));
+    client.send(&combo("Unknown"));
     assert!(client.line().starts_with("CONERR,64,"));
     client.send(&combo("QuickStart"));
     assert!(client.line().starts_with("CONOK,"));
@@ -147,12 +154,12 @@ fn a_session_and_its_subscription_in_one_request() {
 }
 
 #[test]
-fn a_session_created_over_http_is_bound_on_a_websocket() {
+fn http_session_is_bound_on_websocket() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
-    // What an SDK sends for good after a WebSocket that could not be opened.
-    let nobody = "LS_polling=true&LS_polling_millis=0&LS_adapter_set=Nobody&LS_cid=t";
-    let (_, lines) = post(gateway.listen_address(), "create_session", nobody);
+    // The request that an SDK sends after it failed to open a WebSocket.
+    let unknown = "LS_polling=true&LS_polling_millis=0&LS_adapter_set=Unknown&LS_cid=t";
+    let (_, lines) = post(gateway.listen_address(), "create_session", unknown);
     assert!(lines[0].starts_with("CONERR,2,"), "{lines:?}");
     let id = create_by_poll(gateway.listen_address());
     assert_eq!(metric(&gateway, "weir_gateway_sessions"), 1);
@@ -176,7 +183,7 @@ fn a_session_created_over_http_is_bound_on_a_websocket() {
 }
 
 #[test]
-fn http_tells_what_is_not_there() {
+fn http_requests_for_missing_objects_are_refused() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
     let address = gateway.listen_address();
@@ -204,7 +211,7 @@ fn http_tells_what_is_not_there() {
 }
 
 #[test]
-fn health_follows_the_topic() {
+fn health_reports_missing_topic() {
     let env = TestEnv::new();
     let missing = format!("{}-later", env.topic);
     let config = env.config(|xml| xml.replace(&env.topic, &missing));
@@ -231,7 +238,7 @@ fn health_follows_the_topic() {
 }
 
 #[test]
-fn earliest_gives_the_first_subscriber_the_whole_topic() {
+fn earliest_delivers_whole_topic_to_first_subscriber() {
     let env = TestEnv::new();
     env.produce("Plum", "before");
     let earliest = r#"<param name="record.consume.from">EARLIEST</param></data_provider>"#;
@@ -243,7 +250,7 @@ fn earliest_gives_the_first_subscriber_the_whole_topic() {
 }
 
 #[test]
-fn a_client_that_does_not_read_is_told_what_it_has_lost_and_hurts_nobody() {
+fn lost_updates_are_reported_to_slow_client_only() {
     let env = TestEnv::new();
     let mut config = env.config(|xml| xml);
     config.limits.queue_bytes = 256 * 1024;
@@ -257,7 +264,7 @@ fn a_client_that_does_not_read_is_told_what_it_has_lost_and_hurts_nobody() {
     quick.subscribe(1, "ltest-[key=Papaya]", "value");
     let mut number = 0;
     while metric(&gateway, "weir_gateway_updates_lost_total") < 2 {
-        // Different values, so that each is sent whole.
+        // Different values, so that each is sent in full.
         env.produce("Papaya", &format!("{number}{}", "x".repeat(200_000)));
         let line = quick.line();
         assert!(
@@ -266,7 +273,7 @@ fn a_client_that_does_not_read_is_told_what_it_has_lost_and_hurts_nobody() {
             &line[..20]
         );
         number += 1;
-        assert!(number < 500, "the kernel cannot hold so much");
+        assert!(number < 500, "exceeds the kernel's buffers");
     }
     let mut got = 0;
     let lost = loop {
@@ -282,16 +289,19 @@ fn a_client_that_does_not_read_is_told_what_it_has_lost_and_hurts_nobody() {
         got += 1;
     };
     assert_eq!((lost, got + lost), (2, number));
-    env.produce("Papaya", "still here");
+    env.produce("Papaya", "current");
     for client in [&mut quick, &mut slow] {
-        assert_eq!(client.line(), "U,1,1,still here");
+        assert_eq!(client.line(), "U,1,1,current");
     }
-    assert_eq!(metric(&gateway, "weir_gateway_slow_sessions_total"), 0);
+    assert_eq!(
+        metric(&gateway, "weir_gateway_slow_sessions_closed_total"),
+        0
+    );
     gateway.shut_down();
 }
 
 #[test]
-fn two_gateways_both_deliver_everything() {
+fn two_gateways_deliver_everything() {
     let env = TestEnv::new();
     let (one, two) = (env.start_gateway(|xml| xml), env.start_gateway(|xml| xml));
     let mut clients = [Client::create(&one), Client::create(&two)];
@@ -309,7 +319,7 @@ fn two_gateways_both_deliver_everything() {
 }
 
 #[test]
-fn a_socket_that_says_nothing_is_closed() {
+fn socket_without_request_is_closed() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
     let mut silent = TcpStream::connect(gateway.listen_address()).expect("a connection");
@@ -317,6 +327,6 @@ fn a_socket_that_says_nothing_is_closed() {
         .set_read_timeout(Some(support::TEST_TIMEOUT))
         .expect("a timeout");
     let mut rest = Vec::new();
-    assert_eq!(silent.read_to_end(&mut rest).expect("the end"), 0);
+    assert_eq!(silent.read_to_end(&mut rest).expect("end of stream"), 0);
     gateway.shut_down();
 }

@@ -1,11 +1,11 @@
-//! Ingest on a real broker: which records and fields are worked on, and which reach whom.
+//! Ingest from a real broker: extracted fields, delivered records.
 
 mod support;
 
 use support::{Client, TestEnv, metric};
 
 #[test]
-fn a_field_nobody_subscribes_to_is_not_extracted() {
+fn unsubscribed_field_is_not_extracted() {
     let env = TestEnv::new();
     let field = r#"<param name="field.flaky">#{HEADERS.missing}</param>"#;
     let gateway = env
@@ -17,16 +17,13 @@ fn a_field_nobody_subscribes_to_is_not_extracted() {
 
     let mut flaky = Client::create(&gateway);
     flaky.subscribe(1, "ltest-[key=Apple]", "value flaky");
-    env.produce(
-        "Apple",
-        "cannot be extracted for one of them, so for neither",
-    );
-    let failed = "weir_gateway_kafka_failed_total";
+    env.produce("Apple", "a failed field drops the record for both");
+    let failed = "weir_gateway_kafka_extraction_failures_total";
     support::wait_metric(&gateway, failed, |count| count == 1);
     flaky.send("control\r\nLS_reqId=2&LS_op=delete&LS_subId=1&LS_ack=false");
     assert_eq!(flaky.line(), "UNSUB,1");
 
-    env.produce("Cherry", "nobody's");
+    env.produce("Cherry", "unrouted");
     let mut late = Client::create(&gateway);
     late.subscribe(1, "ltest-[key=Apple]", "value offset");
     env.produce("Apple", "three");
@@ -36,7 +33,7 @@ fn a_field_nobody_subscribes_to_is_not_extracted() {
 }
 
 #[test]
-fn a_second_subscriber_with_more_fields_gets_them_from_its_first_update() {
+fn second_subscriber_gets_more_fields_from_first_update() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
     let mut narrow = Client::create(&gateway);
@@ -53,6 +50,9 @@ fn a_second_subscriber_with_more_fields_gets_them_from_its_first_update() {
     env.produce("Apple", "four");
     let lines = [narrow.line(), narrow.line(), narrow.line()];
     assert_eq!(lines, ["U,1,1,two", "U,1,1,", "U,1,1,four"]);
-    assert_eq!(metric(&gateway, "weir_gateway_kafka_failed_total"), 0);
+    assert_eq!(
+        metric(&gateway, "weir_gateway_kafka_extraction_failures_total"),
+        0
+    );
     gateway.shut_down();
 }

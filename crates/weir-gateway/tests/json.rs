@@ -1,10 +1,10 @@
-//! JSON keys and values through a running gateway, and records that are not what they should be.
+//! JSON keys and values through a running gateway, including invalid records.
 
 mod support;
 
 use support::{Client, TestEnv, metric, wait_metric};
 
-/// The scenario's configuration with JSON values and these parameters in addition.
+/// Returns a change of the scenario's configuration to JSON values with additional parameters.
 fn with(more: &str) -> impl FnOnce(String) -> String {
     let parameters = format!(
         "<param name=\"record.value.evaluator.type\">JSON</param>\
@@ -18,7 +18,7 @@ fn with(more: &str) -> impl FnOnce(String) -> String {
 }
 
 #[test]
-fn a_record_that_is_not_json_is_counted_and_the_next_one_delivered() {
+fn invalid_json_record_is_counted_and_skipped() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(with(""));
     let mut client = Client::create(&gateway);
@@ -33,35 +33,43 @@ fn a_record_that_is_not_json_is_counted_and_the_next_one_delivered() {
         r#"{"price":null,"bids":[0,{"size":"a|b"}],"more":[]}"#,
     );
     assert_eq!(client.line(), "U,1,1,#|a%7Cb");
-    assert_eq!(metric(&gateway, "weir_gateway_kafka_failed_total"), 5);
+    assert_eq!(
+        metric(&gateway, "weir_gateway_kafka_extraction_failures_total"),
+        5
+    );
 
-    // What nobody subscribed to is not looked at.
+    // Records without subscribers are not parsed.
     env.produce("Mango", "no JSON");
     env.produce("Kiwi", r#"{"price":2,"bids":[0,{"size":1}]}"#);
     assert_eq!(client.line(), "U,1,1,2|1");
-    assert_eq!(metric(&gateway, "weir_gateway_kafka_failed_total"), 5);
+    assert_eq!(
+        metric(&gateway, "weir_gateway_kafka_extraction_failures_total"),
+        5
+    );
     gateway.shut_down();
 }
 
 #[test]
-fn a_field_nobody_wants_cannot_fail_a_record() {
+fn unsubscribed_field_cannot_fail_a_record() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(with(""));
     let mut client = Client::create(&gateway);
     client.subscribe(1, "ltest-[key=Fig]", "price");
     env.produce("Fig", r#"{"price":7,"bids":"closed"}"#);
     assert_eq!(client.line(), "U,1,1,7");
-    // Now somebody wants it: the same record is an error for all.
+    // With a subscriber of the field, the same record is an error for all.
     client.subscribe(2, "ltest-[key=Fig]", "bid");
     env.produce("Fig", r#"{"price":8,"bids":"closed"}"#);
-    wait_metric(&gateway, "weir_gateway_kafka_failed_total", |failed| {
-        failed == 1
-    });
+    wait_metric(
+        &gateway,
+        "weir_gateway_kafka_extraction_failures_total",
+        |failed| failed == 1,
+    );
     gateway.shut_down();
 }
 
 #[test]
-fn the_strategy_for_errors_covers_records_that_are_not_json() {
+fn error_strategy_applies_to_invalid_json() {
     let env = TestEnv::new();
     let strategy = "<param name=\"record.extraction.error.strategy\">FORCE_UNSUBSCRIPTION</param>";
     let gateway = env.start_gateway(with(strategy));

@@ -1,5 +1,5 @@
-//! What goes wrong on Kafka's side: the broker dies, topics come and go, records are not what they
-//! should be. Clients keep their sessions and miss nothing that Kafka kept.
+//! Failures on the Kafka side: the broker stops, topics are deleted and created, records are
+//! invalid. Clients keep their sessions and miss no record that Kafka still has.
 
 mod support;
 
@@ -11,17 +11,17 @@ use weir_gateway::Gateway;
 use weir_lab::{Lab, LabOptions};
 
 const READY: &str = "weir_gateway_connection_ready";
-const FAILED: &str = "weir_gateway_kafka_failed_total";
-const UNDECODABLE: &str = "weir_gateway_kafka_undecodable_total";
+const FAILED: &str = "weir_gateway_kafka_extraction_failures_total";
+const UNDECODABLE: &str = "weir_gateway_kafka_decode_failures_total";
 
 #[test]
-fn a_broker_that_dies_and_comes_back_costs_no_record_and_no_session() {
+fn broker_restart_loses_no_record_and_no_session() {
     let options = LabOptions {
         heap_mb: 384,
         ..LabOptions::default()
     };
-    let go_on = AtomicBool::new(false);
-    let mut lab = Lab::up(&options, &mut |_| {}, &go_on).expect("a broker");
+    let interrupted = AtomicBool::new(false);
+    let mut lab = Lab::up(&options, &mut |_| {}, &interrupted).expect("a broker");
     let env = TestEnv::on(&lab.bootstrap(), 2);
     let group = r#"<param name="group.id">faults</param></data_provider>"#;
     let gateway = env.start_gateway(|xml| xml.replace("</data_provider>", group));
@@ -32,11 +32,11 @@ fn a_broker_that_dies_and_comes_back_costs_no_record_and_no_session() {
 
     lab.stop_broker(1).expect("stops");
     wait_metric(&gateway, READY, |ready| ready == 0);
-    // Waits in the producer until the broker is back.
+    // The record waits in the producer until the broker is back.
     env.send("A", "meanwhile");
     let mut other = Client::create(&gateway);
     other.subscribe(1, "ltest-[key=A]", "value");
-    lab.start_broker(1, &go_on).expect("starts");
+    lab.start_broker(1, &interrupted).expect("starts");
     assert_eq!(client.line(), "U,1,1,meanwhile");
     assert_eq!(other.line(), "U,1,1,meanwhile");
     wait_metric(&gateway, READY, |ready| ready == 1);
@@ -47,7 +47,7 @@ fn a_broker_that_dies_and_comes_back_costs_no_record_and_no_session() {
 }
 
 #[test]
-fn a_topic_deleted_and_created_again_is_delivered_from_its_beginning() {
+fn recreated_topic_is_delivered_from_start() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
     let mut client = Client::create(&gateway);
@@ -67,8 +67,8 @@ fn a_topic_deleted_and_created_again_is_delivered_from_its_beginning() {
     gateway.shut_down();
 }
 
-/// The new topic has outgrown the old position before that is noticed: the Kafka client is renewed,
-/// and subscriptions outlast it.
+/// The new topic is longer than the old position before the change is detected: the Kafka client is
+/// replaced, and subscriptions survive.
 #[test]
 fn topic_replaced_by_a_longer_one_is_delivered_whole() {
     for threads in ["1", "3"] {
@@ -90,8 +90,8 @@ fn topic_replaced_by_a_longer_one_is_delivered_whole() {
             env.send("A", &format!("new {number}"));
         }
         env.flush();
-        // Records beyond the old position may come before it is noticed. If none do, the offset is
-        // that of the update before, and stands as unchanged.
+        // Records after the old position may come before the change is detected. If none do, the
+        // offset equals that of the previous update and is sent as unchanged.
         let mut line = client.line();
         while line != "U,1,1,new 0|0" && line != "U,1,1,new 0|" {
             line = client.line();
@@ -104,7 +104,7 @@ fn topic_replaced_by_a_longer_one_is_delivered_whole() {
 }
 
 #[test]
-fn a_topic_that_does_not_exist_yet_is_delivered_from_its_beginning() {
+fn topic_created_later_is_delivered_from_start() {
     let env = TestEnv::new();
     let later = format!("{}-later", env.topic);
     let gateway = Gateway::start(env.config(|xml| {
@@ -129,7 +129,7 @@ fn a_topic_that_does_not_exist_yet_is_delivered_from_its_beginning() {
     gateway.shut_down();
 }
 
-/// Waits for an answer of `/health/ready`.
+/// Waits for a response of `/health/ready`.
 fn wait_health(gateway: &Gateway, wanted: impl Fn(&str, &str) -> bool) {
     let request = "GET /health/ready HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
     let deadline = Instant::now() + TEST_TIMEOUT;
@@ -160,13 +160,13 @@ fn wait_lag(gateway: &Gateway, wanted: Option<u64>) {
 }
 
 #[test]
-fn lag_is_true_while_reading_is_held_and_absent_without_brokers() {
+fn lag_is_correct_while_paused_and_absent_without_brokers() {
     let options = LabOptions {
         heap_mb: 384,
         ..LabOptions::default()
     };
-    let go_on = AtomicBool::new(false);
-    let mut lab = Lab::up(&options, &mut |_| {}, &go_on).expect("a broker");
+    let interrupted = AtomicBool::new(false);
+    let mut lab = Lab::up(&options, &mut |_| {}, &interrupted).expect("a broker");
     let env = TestEnv::on(&lab.bootstrap(), 2);
     let gateway = env.start_gateway(|xml| xml);
     let mut client = Client::create(&gateway);
@@ -183,7 +183,7 @@ fn lag_is_true_while_reading_is_held_and_absent_without_brokers() {
     wait_lag(&gateway, Some(7));
     lab.stop_broker(1).expect("stops");
     wait_lag(&gateway, None);
-    lab.start_broker(1, &go_on).expect("starts");
+    lab.start_broker(1, &interrupted).expect("starts");
     wait_lag(&gateway, Some(7));
     wait_health(&gateway, |head, body| {
         head.starts_with("HTTP/1.1 200 ") && body == "connection QuickStart: ready\n"
@@ -204,7 +204,7 @@ fn json(strategy: &str) -> impl Fn(String) -> String {
 }
 
 #[test]
-fn a_record_that_is_no_json_is_skipped_and_counted() {
+fn invalid_json_record_is_skipped_and_counted() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(json("IGNORE_AND_CONTINUE"));
     let mut client = Client::create(&gateway);
@@ -215,8 +215,8 @@ fn a_record_that_is_no_json_is_skipped_and_counted() {
     assert_eq!(client.line(), "U,1,1,one|0");
     env.produce("A", "{no json");
     env.produce("A", r#"{"nameless":1}"#);
-    env.produce("nobody's", "{no json");
-    env.produce("B", "{no json, but nobody wants its value");
+    env.produce("unused", "{no json");
+    env.produce("B", "{no json, but its value has no subscriber");
     assert_eq!(keys_only.line(), "U,1,1,B|4");
     env.produce("A", r#"{"name":"two"}"#);
     assert_eq!(client.line(), "U,1,1,two|5");
@@ -226,7 +226,7 @@ fn a_record_that_is_no_json_is_skipped_and_counted() {
 }
 
 #[test]
-fn a_record_that_is_no_json_can_take_all_items_away_but_only_once() {
+fn force_unsubscription_ends_each_subscription_once() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(json("FORCE_UNSUBSCRIPTION"));
     let mut client = Client::create(&gateway);

@@ -1,11 +1,11 @@
-//! Modes, snapshots and limits against a real broker: what one client sees, line by line.
+//! Modes, snapshots and limits with a real broker: the lines that a client receives.
 
 mod support;
 
 use support::{Client, TestEnv, metric, wait_metric};
 use weir_gateway::{Gateway, GatewayConfig};
 
-/// Sends `add` and returns the lines that confirm it.
+/// Sends `add` and returns the confirming lines.
 fn add(client: &mut Client, id: u32, mode: &str, group: &str, schema: &str, more: &str) -> String {
     client.send(&format!(
         "control\r\nLS_reqId={id}&LS_op=add&LS_subId={id}&LS_mode={mode}&LS_group={group}\
@@ -14,7 +14,7 @@ fn add(client: &mut Client, id: u32, mode: &str, group: &str, schema: &str, more
     format!("{} {}", client.line(), client.line())
 }
 
-/// One item for the whole topic, rows by record key.
+/// Returns a configuration with one item for the whole topic, rows by record key.
 fn table(more: &str) -> impl Fn(String) -> String + use<> {
     let fields = format!(r#"<param name="field.key">#{{KEY}}</param>{more}</data_provider>"#);
     move |xml| {
@@ -44,7 +44,7 @@ fn without_value(xml: String) -> String {
 }
 
 #[test]
-fn records_and_tombstones_make_a_table() {
+fn records_and_tombstones_form_a_table() {
     let env = TestEnv::partitioned(1);
     let gateway = env.start_gateway(table(AUTO));
     let mut first = Client::create(&gateway);
@@ -93,9 +93,9 @@ fn records_and_tombstones_make_a_table() {
     ] {
         assert_eq!(unfiltered.line(), line);
     }
-    // Nobody knew c; each event loop counts for itself.
-    assert!(metric(&gateway, "weir_gateway_command_refused_total") > 0);
-    // A newcomer of the same event loop.
+    // Row c is unknown; each event loop counts separately.
+    assert!(metric(&gateway, "weir_gateway_command_records_rejected_total") > 0);
+    // A new subscriber on the same event loop.
     let confirmed = add(
         &mut first,
         2,
@@ -124,7 +124,7 @@ fn records_and_tombstones_make_a_table() {
 }
 
 #[test]
-fn records_clear_and_end_the_snapshot() {
+fn command_records_clear_and_end_snapshot() {
     let env = TestEnv::partitioned(1);
     let gateway = env.start_gateway(|xml| without_value(table(EVALUATE)(xml)));
     let mut client = Client::create(&gateway);
@@ -134,7 +134,7 @@ fn records_clear_and_end_the_snapshot() {
     env.produce("b", "c=ADD,v=2");
     assert_eq!(client.line(), "U,1,1,a|ADD|1");
     assert_eq!(client.line(), "U,1,1,b||2");
-    // The rows so far; the end comes for both at once.
+    // The rows so far; the end of the snapshot goes to both at once.
     add(&mut client, 2, "COMMAND", ROWS, schema, "&LS_snapshot=true");
     assert_eq!(client.line(), "U,2,1,a|ADD|1");
     assert_eq!(client.line(), "U,2,1,b||2");
@@ -155,7 +155,7 @@ fn records_clear_and_end_the_snapshot() {
         [client.line(), client.line()],
         ["U,1,1,|ADD|4", "U,2,1,|ADD|4"]
     );
-    // It is in its snapshot again.
+    // The item is in its snapshot again.
     add(&mut client, 3, "COMMAND", ROWS, schema, "&LS_snapshot=true");
     assert_eq!(client.line(), "U,3,1,a|ADD|4");
     env.produce("snapshot", "c=EOS");
@@ -164,7 +164,7 @@ fn records_clear_and_end_the_snapshot() {
 }
 
 #[test]
-fn a_list_has_its_last_events_as_snapshot() {
+fn distinct_snapshot_has_last_updates() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
     let mut client = Client::create(&gateway);
@@ -202,7 +202,7 @@ fn a_list_has_its_last_events_as_snapshot() {
 }
 
 #[test]
-fn frequency_is_limited_and_changed() {
+fn frequency_limit_is_applied_and_changed() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
     let mut client = Client::create(&gateway);
@@ -253,7 +253,7 @@ fn frequency_is_limited_and_changed() {
 }
 
 #[test]
-fn bandwidth_is_limited_and_changed() {
+fn bandwidth_limit_is_applied_and_changed() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
     let mut client = Client::create(&gateway);
@@ -263,7 +263,7 @@ fn bandwidth_is_limited_and_changed() {
     for number in 0..5 {
         env.produce("Melon", &number.to_string());
     }
-    // One is saved up; the others wait, none is lost.
+    // One update is within the saved budget; the others wait, none is lost.
     assert_eq!(client.line(), "U,1,1,0");
     wait_metric(&gateway, "weir_gateway_lagging_sessions", |count| {
         count == 1
@@ -272,7 +272,8 @@ fn bandwidth_is_limited_and_changed() {
     assert_eq!([client.line(), client.line()], ["REQOK,6", "CONS,0.01"]);
     let mut second = Client::connect(&gateway);
     second.send(
-        "create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=test&LS_requested_max_bandwidth=50.5",
+        "create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=test\
+         &LS_requested_max_bandwidth=50.5",
     );
     let head = [(); 4].map(|()| second.line());
     assert_eq!(head[3], "CONS,50.5");
@@ -287,7 +288,7 @@ fn bandwidth_is_limited_and_changed() {
     gateway.shut_down();
 }
 
-/// Starts a gateway with so many event loops.
+/// Starts a gateway with `shards` event loops.
 fn start_with(shards: usize, mut config: GatewayConfig) -> Gateway {
     config.shards = shards;
     let gateway = Gateway::start(config).expect("a gateway");
@@ -298,11 +299,11 @@ fn start_with(shards: usize, mut config: GatewayConfig) -> Gateway {
 }
 
 #[test]
-fn newcomers_get_the_rows_whatever_event_loop_they_are_on() {
-    [2, 4].into_iter().for_each(newcomers_get_the_rows);
+fn new_subscribers_get_rows_on_every_event_loop() {
+    [2, 4].into_iter().for_each(check_row_snapshots);
 }
 
-fn newcomers_get_the_rows(shards: usize) {
+fn check_row_snapshots(shards: usize) {
     let env = TestEnv::partitioned(1);
     let config = env.config(|xml| without_value(table(EVALUATE)(xml)));
     let gateway = start_with(shards, config);
@@ -349,7 +350,7 @@ fn newcomers_get_the_rows(shards: usize) {
     gateway.shut_down();
 }
 
-/// Clients on different event loops, as often as it takes to have both.
+/// Connects clients until both event loops have one.
 fn on_both_loops(gateway: &Gateway, item: &str) -> Vec<Client> {
     let mut clients = Vec::new();
     while metric(gateway, "weir_gateway_items") < 2 {
@@ -362,7 +363,7 @@ fn on_both_loops(gateway: &Gateway, item: &str) -> Vec<Client> {
 }
 
 #[test]
-fn what_one_event_loop_knows_the_other_learns() {
+fn last_values_are_shared_by_event_loops() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
     let mut first = Client::create(&gateway);
@@ -376,7 +377,7 @@ fn what_one_event_loop_knows_the_other_learns() {
     );
     env.produce("Nut", "known");
     assert_eq!(first.line(), "U,1,1,known");
-    // Whichever loop they are on.
+    // On any event loop.
     for _ in 0..8 {
         let mut other = Client::create(&gateway);
         for (id, more) in [(1, ""), (2, "&LS_requested_max_frequency=unfiltered")] {
@@ -388,9 +389,9 @@ fn what_one_event_loop_knows_the_other_learns() {
     gateway.shut_down();
 }
 
-/// A newcomer gets the last updates in their order, then the end of the snapshot, then what comes.
+/// A new subscriber gets the last updates in order, then the end of the snapshot, then new updates.
 #[test]
-fn newcomers_get_the_list_whatever_event_loop_they_are_on() {
+fn new_subscribers_get_history_on_every_event_loop() {
     for (shards, threads) in [(2, 1), (4, 1), (4, 3)] {
         let env = TestEnv::new();
         let threads = format!(
@@ -419,7 +420,7 @@ fn newcomers_get_the_list_whatever_event_loop_they_are_on() {
                 );
             }
             assert_eq!(other.line(), "EOS,1,1");
-            // From the event loop's own list.
+            // From the event loop's own history.
             add(&mut other, 2, "DISTINCT", item, "value", all);
             for number in 16..26 {
                 assert_eq!(other.line(), format!("U,2,1,{number}"));
@@ -441,9 +442,9 @@ fn newcomers_get_the_list_whatever_event_loop_they_are_on() {
     }
 }
 
-/// The snapshot is there as long as any event loop has the item, be it about to give it up.
+/// The snapshot exists while any event loop has the item, even if it is about to drop it.
 #[test]
-fn a_list_outlives_the_event_loop_that_began_it() {
+fn history_outlives_its_first_event_loop() {
     let env = TestEnv::new();
     let gateway = start_with(2, env.config(|xml| xml));
     let (item, all) = ("ltest-[key=Pear]", "&LS_snapshot=true");
@@ -457,7 +458,7 @@ fn a_list_outlives_the_event_loop_that_began_it() {
     for _ in 0..30 {
         let mut next = Client::create(&gateway);
         add(&mut next, 1, "DISTINCT", item, "value", all);
-        // Both event loops ask ingest at about the same time.
+        // Both event loops send their interest at about the same time.
         last.send("control\r\nLS_reqId=9&LS_op=delete&LS_subId=1&LS_ack=false");
         for line in ["U,1,1,0", "U,1,1,1", "U,1,1,2", "EOS,1,1"] {
             assert_eq!(next.line(), line);
@@ -468,7 +469,7 @@ fn a_list_outlives_the_event_loop_that_began_it() {
 }
 
 #[test]
-fn the_first_subscriber_sees_the_last_value() {
+fn first_subscriber_gets_last_value() {
     let env = TestEnv::new();
     let mut config = env.config(|xml| xml);
     config.last_values.memory_bytes = 2_000_000;
@@ -500,7 +501,7 @@ fn the_first_subscriber_sees_the_last_value() {
         "&LS_snapshot=true",
     );
     assert_eq!(client.line(), "U,2,1,new|Fig");
-    // No event is made of it.
+    // It does not become an update.
     add(&mut client, 3, "RAW", "ltest-[key=Date]", "value", "");
     add(
         &mut client,

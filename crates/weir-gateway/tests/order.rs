@@ -1,4 +1,4 @@
-//! Several ingest threads on a real broker: everything arrives, in the order that was asked for.
+//! Several ingest threads with a real broker: all records are delivered in the configured order.
 
 mod support;
 
@@ -17,7 +17,7 @@ struct Update {
     offset: i64,
 }
 
-/// Produces while a client reads, and hands over what it got.
+/// Produces while a client reads; returns the client's updates.
 fn run(threads: &str, strategy: &str) -> Vec<Update> {
     let env = TestEnv::partitioned(4);
     let settings = format!(
@@ -35,7 +35,7 @@ fn run(threads: &str, strategy: &str) -> Vec<Update> {
                 for key in 0..KEYS {
                     env.send(&format!("k{key}"), &sequence.to_string());
                 }
-                env.send("nobody's", "x");
+                env.send("unrouted", "x");
             }
             env.flush();
         });
@@ -44,7 +44,7 @@ fn run(threads: &str, strategy: &str) -> Vec<Update> {
             updates.push(parse(&client.line(), &mut partitions));
         }
     });
-    let unrouted = "weir_gateway_kafka_unrouted_total";
+    let unrouted = "weir_gateway_kafka_unrouted_records_total";
     support::wait_metric(&gateway, unrouted, |count| count == RECORDS_PER_KEY as u64);
     gateway.shut_down();
     assert_eq!(client.line(), "END,48,the gateway is shutting down");
@@ -67,7 +67,7 @@ fn parse(line: &str, partitions: &mut HashMap<usize, String>) -> Update {
     }
 }
 
-/// Whether each key's records came in order; they must be complete.
+/// Returns `true` if each key's records came in order; asserts that they are complete.
 fn keys_in_order(updates: &[Update]) -> bool {
     let mut in_order = true;
     for key in 0..KEYS {
@@ -89,24 +89,24 @@ fn partitions_in_order(updates: &[Update]) -> bool {
 }
 
 #[test]
-fn one_thread_keeps_every_order() {
+fn one_thread_preserves_every_order() {
     let updates = run("1", "UNORDERED");
     assert!(keys_in_order(&updates) && partitions_in_order(&updates));
 }
 
 #[test]
-fn four_threads_keep_the_order_of_partitions() {
+fn four_threads_preserve_partition_order() {
     let updates = run("4", "ORDER_BY_PARTITION");
     assert!(keys_in_order(&updates) && partitions_in_order(&updates));
 }
 
 #[test]
-fn four_threads_keep_the_order_of_keys() {
+fn four_threads_preserve_key_order() {
     assert!(keys_in_order(&run("4", "ORDER_BY_KEY")));
 }
 
 #[test]
-fn without_an_order_everything_still_arrives() {
+fn unordered_strategy_delivers_everything() {
     keys_in_order(&run("-1", "UNORDERED"));
     keys_in_order(&run("4", "UNORDERED"));
 }

@@ -1,5 +1,5 @@
-//! Lost connections: with records coming all the while, connections are cut again and again, and no
-//! update is lost or repeated. And two gateways behind a balancer that knows nothing of sessions.
+//! Lost connections: connections are cut repeatedly while records arrive, and no update is lost or
+//! repeated. Also two gateways behind a load balancer without session affinity.
 
 mod support;
 
@@ -14,13 +14,13 @@ use weir_tlcp::client::{ItemState, Line, parse_line};
 
 const KEY: &str = "Quince";
 
-/// What a client knows of its session, over all its connections.
+/// A client's view of its session over all its connections.
 struct Follower {
     address: SocketAddr,
     id: String,
-    /// Data notifications received.
+    /// Number of data notifications received.
     count: u64,
-    /// Those that a recovery repeats, to be passed over.
+    /// Number of notifications that a recovery repeats, which are skipped.
     repeated: u64,
     raw: (ItemState, Vec<String>),
     merge: (ItemState, Vec<String>),
@@ -46,9 +46,9 @@ impl Follower {
         }
     }
 
-    /// Takes one line; whether it was the stream's last.
+    /// Processes one line; returns `true` for the last line of the stream.
     fn take(&mut self, text: &str) -> bool {
-        let line = parse_line(text.as_bytes()).expect("a good line");
+        let line = parse_line(text.as_bytes()).expect("a valid line");
         if line.is_data() {
             if self.repeated > 0 {
                 self.repeated -= 1;
@@ -80,7 +80,7 @@ impl Follower {
         false
     }
 
-    /// Reads so many lines of a stream over HTTP, then cuts it.
+    /// Reads `lines` lines of a stream over HTTP, then cuts it.
     fn stream_over_http(&mut self, lines: usize) {
         let mut http = Http::connect(self.address);
         let body = format!(
@@ -109,10 +109,11 @@ impl Follower {
         }
     }
 
-    /// What an SDK does after a loss.
+    /// Recovers the session like an SDK after a lost connection.
     fn recover(&mut self) {
         let body = format!(
-            "LS_session={}&LS_recovery_from={}&LS_polling=true&LS_polling_millis=0&LS_idle_millis=0",
+            "LS_session={}&LS_recovery_from={}&LS_polling=true&LS_polling_millis=0\
+             &LS_idle_millis=0",
             self.id, self.count
         );
         let (_, lines) = post(self.address, "bind_session", &body);
@@ -127,7 +128,7 @@ impl Follower {
 }
 
 #[test]
-fn nothing_is_lost_or_repeated_however_often_connections_are_cut() {
+fn repeated_disconnects_lose_and_repeat_nothing() {
     const RECORDS_MIN: usize = 3_000;
     const RECORDS_MAX: usize = 2 * RECORDS_MIN;
     let env = TestEnv::new();
@@ -139,7 +140,7 @@ fn nothing_is_lost_or_repeated_however_often_connections_are_cut() {
     let records = thread::scope(|scope| {
         let producer = scope.spawn(|| {
             let mut records = 0;
-            // Longer than the followers cut, so that none waits for a line that never comes.
+            // More records than the followers read, so that none waits for a line that never comes.
             let wanted = || following.load(Ordering::Relaxed) > 0;
             while records < RECORDS_MIN || records < RECORDS_MAX && wanted() {
                 env.send(KEY, &records.to_string());
@@ -157,7 +158,7 @@ fn nothing_is_lost_or_repeated_however_often_connections_are_cut() {
             scope.spawn(move || {
                 let mut random = rand::rng();
                 while !done.load(Ordering::Relaxed) {
-                    // The head has four lines; some cuts come before it is read.
+                    // The stream starts with four lines; some cuts come before they are read.
                     let lines = random.random_range(0..60);
                     match number % 2 {
                         0 => follower.stream_over_http(lines),
@@ -189,12 +190,12 @@ fn nothing_is_lost_or_repeated_however_often_connections_are_cut() {
         );
     }
     assert!(metric(&gateway, "weir_gateway_recoveries_total") > 8);
-    assert_eq!(metric(&gateway, "weir_gateway_recoveries_refused_total"), 0);
+    assert_eq!(metric(&gateway, "weir_gateway_recoveries_failed_total"), 0);
     gateway.shut_down();
 }
 
 #[test]
-fn what_is_not_kept_any_more_is_not_recovered() {
+fn expired_recovery_data_is_refused() {
     let env = TestEnv::new();
     let mut config = env.config(|xml| xml);
     config.limits.recovery_bytes = 2_000;
@@ -240,17 +241,17 @@ fn what_is_not_kept_any_more_is_not_recovered() {
     assert!(lines.contains(&"PROG,23".to_owned()), "{lines:?}");
     follower.count = 24;
     follower.recover();
-    assert_eq!(metric(&gateway, "weir_gateway_recoveries_refused_total"), 2);
+    assert_eq!(metric(&gateway, "weir_gateway_recoveries_failed_total"), 2);
     gateway.shut_down();
 }
 
-/// A session that nobody comes back for ends by itself.
+/// A session without a rebind ends after its timeout.
 #[test]
-fn an_abandoned_session_ends() {
+fn abandoned_session_expires() {
     let env = TestEnv::new();
     let mut config = env.config(|xml| xml);
     config.limits.recovery_ms = 200;
-    config.limits.unbound_ms = 100;
+    config.limits.unbound_timeout_ms = 100;
     let gateway = weir_gateway::Gateway::start(config).expect("a gateway");
     wait_metric(&gateway, "weir_gateway_connection_ready", |ready| {
         ready == 1
@@ -294,7 +295,7 @@ fn balance(gateways: Vec<SocketAddr>) -> SocketAddr {
 }
 
 #[test]
-fn two_gateways_stand_behind_a_plain_balancer() {
+fn two_gateways_work_behind_plain_balancer() {
     let env = TestEnv::new();
     let start = |name: &str| {
         let port = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
@@ -322,7 +323,7 @@ fn two_gateways_stand_behind_a_plain_balancer() {
         let (_, lines) = post(balancer, "create_session", create);
         let conok: Vec<&str> = lines[0].split(',').collect();
         let id = conok[1].to_owned();
-        // What follows goes where the session is.
+        // Further requests go to the gateway of the session.
         let link: SocketAddr = conok[4].parse().expect("an address");
         let add = format!(
             "LS_session={id}&LS_reqId=1&LS_op=add&LS_subId=1&LS_mode=RAW\

@@ -1,5 +1,5 @@
-//! Where reading starts and goes on, as a client sees it: a first client, one that returns, a gateway
-//! that was restarted, two gateways on one topic.
+//! Start offsets and resuming, as seen by clients: a first client, a returning client, a restarted
+//! gateway, two gateways on one topic.
 
 mod support;
 
@@ -12,7 +12,7 @@ use weir_gateway::{Gateway, GatewayConfig};
 const LATE_SUBSCRIPTIONS: &str = "weir_gateway_late_subscriptions_total";
 const LATE_RECORDS: &str = "weir_gateway_late_records_total";
 
-/// What the client of a fresh item sees next, up to the value `last`.
+/// Returns the values that the client of a new item gets, up to the value `last`.
 fn until(client: &mut Client, last: &str) -> Vec<String> {
     let mut values = Vec::new();
     while values.last().is_none_or(|value| value != last) {
@@ -29,7 +29,7 @@ fn subscriber(gateway: &Gateway) -> Client {
     client
 }
 
-/// Ends the only subscription there is.
+/// Ends the only subscription of a client.
 fn leave(mut client: Client) {
     client.send("control\r\nLS_reqId=2&LS_op=delete&LS_subId=1&LS_ack=false");
     assert_eq!(client.line(), "UNSUB,1");
@@ -44,14 +44,15 @@ fn start(env: &TestEnv, from: &str, group: Option<&str>) -> Gateway {
     env.start_gateway(|xml| xml.replace("</data_provider>", &settings))
 }
 
-/// A first client and, after it left, a second one; what was written between is the second's.
+/// Connects a first client and, after it left, a second one, which gets the records written in
+/// between.
 fn first_and_returning(env: &TestEnv, gateway: &Gateway, old: &[&str]) {
     let mut first = subscriber(gateway);
     env.produce("A", "one");
     assert_eq!(until(&mut first, "one"), [old, &["one"]].concat());
     leave(first);
     env.produce("A", "two");
-    env.produce("B", "nobody's");
+    env.produce("B", "unrouted");
     env.produce("A", "three");
     let mut second = subscriber(gateway);
     env.produce("A", "four");
@@ -60,7 +61,7 @@ fn first_and_returning(env: &TestEnv, gateway: &Gateway, old: &[&str]) {
 }
 
 #[test]
-fn latest_counts_for_the_first_client_only() {
+fn latest_applies_to_first_client_only() {
     let env = TestEnv::new();
     env.produce("A", "old");
     let gateway = start(&env, "LATEST", None);
@@ -76,7 +77,7 @@ fn latest_counts_for_the_first_client_only() {
 }
 
 #[test]
-fn earliest_owes_the_first_client_the_whole_topic() {
+fn earliest_delivers_whole_topic_to_first_client() {
     let env = TestEnv::new();
     env.produce("A", "old");
     let gateway = start(&env, "EARLIEST", None);
@@ -91,7 +92,7 @@ fn earliest_owes_the_first_client_the_whole_topic() {
 }
 
 #[test]
-fn a_named_group_goes_on_after_a_restart() {
+fn group_resumes_after_restart() {
     for from in ["LATEST", "EARLIEST"] {
         let env = TestEnv::partitioned(3);
         env.produce("A", "old");
@@ -106,7 +107,7 @@ fn a_named_group_goes_on_after_a_restart() {
         assert_eq!(errors, 0);
         gateway.shut_down();
 
-        // Partitions that had no record before are stored too.
+        // The offsets of partitions without records are committed too.
         for key in ["C", "D", "E", "F"] {
             env.produce(key, "elsewhere");
         }
@@ -130,7 +131,7 @@ fn a_named_group_goes_on_after_a_restart() {
     }
 }
 
-/// A gateway that has stored the position behind the records of `keys`, and is stopped.
+/// Runs a gateway until it has committed the position after the records of `keys`, and stops it.
 fn stored(env: &TestEnv, from: &str, group: &str, keys: usize) {
     let gateway = start(env, from, Some(group));
     let mut client = Client::create(&gateway);
@@ -162,7 +163,7 @@ fn configured(
 }
 
 #[test]
-fn clients_back_within_resume_delay_lose_nothing() {
+fn clients_within_resume_delay_lose_nothing() {
     const CLIENTS: usize = 40;
     let env = TestEnv::partitioned(2);
     let group = format!("group-{}", env.topic);
@@ -176,7 +177,7 @@ fn clients_back_within_resume_delay_lose_nothing() {
     let gateway = configured(&env, "LATEST", &group, |config| {
         config.resume_delay_ms = 15_000;
     });
-    // They come back over 1.5 s and more records come meanwhile.
+    // The clients reconnect over 1.5 s while more records arrive.
     let begun = Instant::now();
     let mut clients = Vec::new();
     for key in 0..CLIENTS {
@@ -198,7 +199,7 @@ fn clients_back_within_resume_delay_lose_nothing() {
 }
 
 #[test]
-fn clients_back_after_resume_delay_are_counted() {
+fn clients_after_resume_delay_are_counted() {
     let env = TestEnv::new();
     let group = format!("group-{}", env.topic);
     stored(&env, "LATEST", &group, 3);
@@ -220,7 +221,7 @@ fn clients_back_after_resume_delay_are_counted() {
     late.subscribe(1, "ltest-[key=k1]", "value");
     wait_metric(&gateway, LATE_RECORDS, |records| records == 2);
     assert_eq!(metric(&gateway, LATE_SUBSCRIPTIONS), 1);
-    // Another client of an item that is being delivered has missed as much.
+    // A second client of a delivered item has missed the same records.
     let mut other = Client::create(&gateway);
     other.subscribe(1, "ltest-[key=k0]", "value");
     assert_eq!(metric(&gateway, LATE_SUBSCRIPTIONS), 2);
@@ -228,7 +229,7 @@ fn clients_back_after_resume_delay_are_counted() {
 }
 
 #[test]
-fn resume_delay_holds_nothing_without_stored_offsets() {
+fn no_resume_delay_without_stored_offsets() {
     for group in [None, Some("fresh")] {
         let env = TestEnv::new();
         let group = group.map(|group| format!("{group}-{}", env.topic));
@@ -272,7 +273,7 @@ fn position_lost_by_retention_follows_consume_from() {
         let resets = metric(&gateway, "weir_gateway_kafka_offset_resets_total");
         assert_eq!(resets, 1, "{from}");
 
-        // The same while the gateway runs: nobody subscribes, and retention goes on.
+        // The same while the gateway runs without subscribers and retention deletes records.
         leave(client);
         wait_metric(&gateway, "weir_gateway_routed_items", |items| items == 0);
         for number in 0..3 {
@@ -298,7 +299,7 @@ fn position_lost_by_retention_follows_consume_from() {
 }
 
 #[test]
-fn nothing_is_lost_or_repeated_by_restarts_under_load() {
+fn restarts_under_load_lose_and_repeat_nothing() {
     let env = TestEnv::partitioned(2);
     let group = format!("group-{}", env.topic);
     let sent = 3000;
@@ -327,7 +328,7 @@ fn nothing_is_lost_or_repeated_by_restarts_under_load() {
             restarts += 1;
             if !last {
                 gateway.shut_down();
-                // What was on its way when the gateway stopped comes before its last word.
+                // Updates in flight at the shutdown come before END.
                 loop {
                     let line = client.line();
                     if line.starts_with("END,48,") {
@@ -356,7 +357,7 @@ fn note(line: &str, seen: &mut [Vec<usize>]) {
 }
 
 #[test]
-fn two_gateways_of_one_group_both_deliver_everything() {
+fn two_gateways_of_one_group_deliver_everything() {
     let env = TestEnv::partitioned(2);
     let group = format!("group-{}", env.topic);
     let (one, two) = (

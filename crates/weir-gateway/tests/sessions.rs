@@ -1,4 +1,4 @@
-//! Sessions that change their stream, and the published simulator's own bytes.
+//! Sessions that change their stream connection, and requests of the published simulator.
 
 mod support;
 
@@ -18,7 +18,7 @@ fn subscribe(client: &mut Client, id: u32, mode: &str, more: &str) {
 }
 
 #[test]
-fn merge_and_distinct_each_keep_their_promise() {
+fn merge_and_distinct_meet_mode_guarantees() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
     let mut client = Client::create(&gateway);
@@ -33,7 +33,7 @@ fn merge_and_distinct_each_keep_their_promise() {
         let distinct = merged.unwrap_or_default();
         assert_eq!(client.line(), format!("U,2,1,{distinct}"));
     }
-    // A newcomer to the same item and class of fields.
+    // A new subscriber of the same item and frame class.
     subscribe(&mut client, 3, "MERGE", "&LS_snapshot=true");
     assert_eq!(client.line(), "U,3,1,$");
     subscribe(
@@ -56,7 +56,7 @@ fn merge_and_distinct_each_keep_their_promise() {
     assert_eq!(lines, all);
     assert_eq!(metric(&gateway, "weir_gateway_updates_unchanged_total"), 1);
 
-    // What may be asked for later.
+    // Requests that change limits later.
     for (request, answers) in [
         (
             "LS_op=reconf&LS_subId=4&LS_requested_max_frequency=1",
@@ -77,9 +77,9 @@ fn merge_and_distinct_each_keep_their_promise() {
     gateway.shut_down();
 }
 
-/// Whichever loop accepts the new WebSocket: the session goes on with all that came in between.
+/// The new WebSocket may be on any event loop: the session continues with all updates since.
 #[test]
-fn a_session_goes_on_with_another_websocket_after_loop() {
+fn session_continues_on_another_websocket_after_loop() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
     let mut client = Client::connect(&gateway);
@@ -97,7 +97,7 @@ fn a_session_goes_on_with_another_websocket_after_loop() {
     for round in 0..8 {
         client.send("control\r\nLS_reqId=7&LS_op=force_rebind&LS_close_socket=true");
         assert_eq!([client.line(), client.line()], ["REQOK,7", "LOOP,0"]);
-        assert_eq!(client.any_line(), None, "it was asked to close the socket");
+        assert_eq!(client.any_line(), None, "the request closes the socket");
         let values = [format!("a{round}"), format!("b{round}")];
         let sent = metric(&gateway, "weir_gateway_updates_posted_total");
         values.iter().for_each(|value| env.produce(KEY, value));
@@ -109,7 +109,7 @@ fn a_session_goes_on_with_another_websocket_after_loop() {
         client.send(&format!(
             "bind_session\r\nLS_session={id}&LS_keepalive_millis=2000&LS_send_sync=false"
         ));
-        // Sent before the answer, as SDKs do: it goes along to the loop that keeps the session.
+        // Sent before the response, as SDKs do: it is forwarded to the event loop of the session.
         client.send("control\r\nLS_reqId=8&LS_op=reconf&LS_subId=2");
         assert_eq!(client.line(), "WSOK");
         assert_eq!(client.line(), format!("CONOK,{id},50000,2000,*"));
@@ -119,7 +119,7 @@ fn a_session_goes_on_with_another_websocket_after_loop() {
         assert_eq!(
             client.line(),
             format!("U,2,1,{}", values[1]),
-            "MERGE waits as state"
+            "MERGE stores the current state"
         );
         assert_eq!(
             [client.line(), client.line()],
@@ -129,13 +129,13 @@ fn a_session_goes_on_with_another_websocket_after_loop() {
     assert_eq!(metric(&gateway, "weir_gateway_sessions_rebound_total"), 8);
     assert_eq!(metric(&gateway, "weir_gateway_sessions"), 1);
 
-    // On the same socket, which need not name the session.
+    // On the same socket, where requests need not name the session.
     client.send("control\r\nLS_reqId=9&LS_op=force_rebind");
     assert_eq!([client.line(), client.line()], ["REQOK,9", "LOOP,0"]);
     client.send("control\r\nLS_reqId=9&LS_op=reconf&LS_subId=77");
     assert!(
         client.line().starts_with("REQERR,9,19,"),
-        "it means the session that was bound last"
+        "the session bound last is used"
     );
     client.send("bind_session\r\nLS_send_sync=false");
     assert!(client.line().starts_with(&format!("CONOK,{id},")));
@@ -149,7 +149,7 @@ fn a_session_goes_on_with_another_websocket_after_loop() {
     assert_eq!(
         client.any_line(),
         None,
-        "a session has one stream, the last"
+        "a session has one stream, the latest"
     );
     let mut client = other;
     env.produce(KEY, "after");
@@ -161,7 +161,7 @@ fn a_session_goes_on_with_another_websocket_after_loop() {
 }
 
 #[test]
-fn a_session_between_streams_is_told_what_there_was_no_room_for() {
+fn unbound_session_gets_lost_update_counts() {
     let env = TestEnv::new();
     let mut config = env.config(|xml| xml);
     config.limits.queue_bytes = 10_000;
@@ -176,7 +176,7 @@ fn a_session_between_streams_is_told_what_there_was_no_room_for() {
     for number in 0..5 {
         env.produce(KEY, &format!("{number}{}", "x".repeat(6_000)));
     }
-    // One waits as bytes, one as values.
+    // One update is stored as bytes, one as values.
     wait_metric(&gateway, "weir_gateway_updates_lost_total", |lost| {
         lost == 3
     });
@@ -189,8 +189,8 @@ fn a_session_between_streams_is_told_what_there_was_no_room_for() {
     gateway.shut_down();
 }
 
-/// One request as the simulator writes it, with its own leniency: what it should escape is not
-/// escaped, and lines end where no end is needed.
+/// Sends one request in the simulator's format: characters are not escaped, and lines end where no
+/// end is required.
 fn simulated_post(stream: &mut Http, name: &str, body: &str) -> Vec<String> {
     let request = format!(
         "POST /lightstreamer/{name}.txt?LS_protocol=TLCP-2.5.0 HTTP/1.1\r\nHost: localhost:8080\r\n\
@@ -203,7 +203,7 @@ fn simulated_post(stream: &mut Http, name: &str, body: &str) -> Vec<String> {
     stream.rest()
 }
 
-/// The next line that is no `SYNC`, which the simulator does not refuse.
+/// Returns the next line that is not `SYNC`, which the simulator does not refuse.
 fn next(client: &mut Client) -> String {
     loop {
         let line = client.line();
@@ -230,7 +230,7 @@ fn simulator_session(gateway: &weir_gateway::Gateway, set: &str) -> Client {
 }
 
 #[test]
-fn the_published_simulator_is_told_what_to_do_and_served() {
+fn published_simulator_is_configured_and_served() {
     let env = TestEnv::new();
     let config = env.config(|xml| xml);
     let gateway = weir_gateway::Gateway::start(weir_gateway::GatewayConfig {
@@ -286,7 +286,7 @@ fn the_published_simulator_is_told_what_to_do_and_served() {
 }
 
 #[test]
-fn the_start_item_is_served_on_request_only() {
+fn start_item_is_served_only_if_configured() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
     let body = "LS_adapter_set=LOAD_TESTS&LS_cid=x&LS_polling=true&LS_polling_millis=0";

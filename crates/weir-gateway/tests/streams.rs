@@ -1,5 +1,5 @@
-//! Every transport over real sockets: streams and polls over HTTP, polls over WebSocket, requests
-//! over whatever connection.
+//! All transports over real sockets: streams and polls over HTTP, polls over WebSocket, requests
+//! over other connections.
 
 mod support;
 
@@ -7,7 +7,7 @@ use support::http::{Http, create_by_poll, post};
 use support::{Client, TestEnv, metric, wait_metric};
 
 const KEY: &str = "Quince";
-/// Connections of one gateway land on either of its event loops: so many that both get some.
+/// Number of connections of one gateway that makes it likely that both event loops have some.
 const MANY: usize = 8;
 
 fn add(id: u32, mode: &str) -> String {
@@ -26,14 +26,14 @@ fn head(http: &mut Http, id: &str, keepalive_ms: u32) {
 }
 
 #[test]
-fn a_stream_over_http_goes_on_from_answer_to_answer() {
+fn http_stream_continues_over_several_responses() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
     let address = gateway.listen_address();
     for _ in 0..MANY / 2 {
         let id = create_by_poll(address);
         let bind = format!("LS_session={id}&LS_content_length=1500&LS_send_sync=false");
-        // Sent before the stream is there, over another connection, as SDKs do.
+        // Sent over another connection before the stream exists, as SDKs do.
         let (_, lines) = post(
             address,
             "control",
@@ -69,7 +69,7 @@ fn a_stream_over_http_goes_on_from_answer_to_answer() {
             }
             assert_eq!(line, format!("U,1,1,{value}"));
         }
-        assert!(loops >= 3, "{loops} answers");
+        assert!(loops >= 3, "{loops} responses");
         let destroy = format!("LS_session={id}&LS_reqId=9&LS_op=destroy");
         assert_eq!(post(address, "control", &destroy).1, ["REQOK,9"]);
         assert_eq!(stream.rest(), ["END,31,Session closed by the client"]);
@@ -106,7 +106,7 @@ fn pipelined_requests_are_handled_in_order_across_event_loops() {
 }
 
 #[test]
-fn a_session_begins_as_a_stream_over_http_and_by_get() {
+fn session_starts_with_http_stream_and_get() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
     let mut stream = Http::connect(gateway.listen_address());
@@ -123,26 +123,25 @@ fn a_session_begins_as_a_stream_over_http_and_by_get() {
     env.produce(KEY, "one");
     assert_eq!(stream.line(), "U,1,1,one");
 
-    // Everything in the query, no head, and a stream that is taken over without a word.
+    // All parameters in the query, no header lines, and a stream that replaces another one
+    // silently.
     let mut other = Http::connect(gateway.listen_address());
     let get = format!(
         "GET /lightstreamer/bind_session.txt?LS_protocol=TLCP-2.5.0&LS_session={id}\
-         &LS_reduce_head=true&LS_send_sync=false&LS_keepalive_millis=1000 HTTP/1.1\r\nHost: x\r\n\r\n"
+         &LS_reduce_head=true&LS_send_sync=false&LS_keepalive_millis=1000 HTTP/1.1\r\nHost: \
+         x\r\n\r\n"
     );
     other.send(get.as_bytes());
     other.read_head();
     env.produce(KEY, "two");
     assert_eq!(other.line(), "U,1,1,two");
     let old = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| stream.next()));
-    assert!(
-        old.is_err(),
-        "an answer that is given up has no end: {old:?}"
-    );
+    assert!(old.is_err(), "a replaced response has no end: {old:?}");
     gateway.shut_down();
 }
 
 #[test]
-fn polls_get_what_there_is_and_wait_for_what_comes() {
+fn polls_return_pending_and_wait_for_new_updates() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
     let address = gateway.listen_address();
@@ -158,7 +157,7 @@ fn polls_get_what_there_is_and_wait_for_what_comes() {
         assert_eq!(http.post("bind_session", &poll(0)).rest(), ["LOOP,100"]);
         let request = format!("LS_session={id}&{}", add(1, "RAW"));
         assert_eq!(post(address, "control", &request).1, ["REQOK,1"]);
-        // Waiting notifications come at once, however long the poll might wait.
+        // Pending notifications are returned at once, whatever the idle time of the poll.
         let lines = http.post("bind_session", &poll(19_000)).rest();
         assert_eq!(
             lines,
@@ -168,7 +167,7 @@ fn polls_get_what_there_is_and_wait_for_what_comes() {
         env.produce(KEY, "waited for");
         assert_eq!(http.rest(), ["U,1,1,waited for", "LOOP,100"]);
         env.produce(KEY, "between");
-        // Nobody reads it at once: the record may need its time.
+        // The poll does not wait, and the record takes some time.
         let mut lines = http.post("bind_session", &poll(19_000)).rest();
         assert_eq!(lines.remove(0), "U,1,1,between");
         assert_eq!(lines, ["LOOP,100"]);
@@ -177,17 +176,13 @@ fn polls_get_what_there_is_and_wait_for_what_comes() {
             format!("LS_session={id}&LS_polling=true&LS_polling_millis=99000&LS_idle_millis=1");
         http.post("bind_session", &whole);
         head(&mut http, &id, 1);
-        assert_eq!(
-            http.rest(),
-            ["LOOP,15000"],
-            "the longest pause that is granted"
-        );
+        assert_eq!(http.rest(), ["LOOP,15000"], "the longest pause allowed");
     }
     gateway.shut_down();
 }
 
 #[test]
-fn polls_on_a_websocket_need_not_name_the_session() {
+fn websocket_polls_need_no_session_id() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
     let id = create_by_poll(gateway.listen_address());
@@ -228,9 +223,9 @@ fn polls_on_a_websocket_need_not_name_the_session() {
     gateway.shut_down();
 }
 
-/// Requests reach a session from any connection, and each connection gets its answers in order.
+/// Requests reach a session from any connection, and each connection gets its responses in order.
 #[test]
-fn requests_come_over_any_connection() {
+fn requests_arrive_over_any_connection() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
     let address = gateway.listen_address();
@@ -285,9 +280,10 @@ fn requests_come_over_any_connection() {
     let (_, lines) = post(address, "heartbeat", &format!("LS_session={id}"));
     assert_eq!(lines, ["REQOK"]);
 
-    // Whoever starts over says which session it gives up.
+    // A new session request names the old session to be ended.
     let create = format!(
-        "LS_polling=true&LS_polling_millis=0&LS_adapter_set=KafkaConnector&LS_cid=t&LS_old_session={id}"
+        "LS_polling=true&LS_polling_millis=0&LS_adapter_set=KafkaConnector&LS_cid=t\
+         &LS_old_session={id}"
     );
     post(address, "create_session", &create);
     assert_eq!(client.any_line(), None, "the old session is gone at once");
@@ -295,9 +291,9 @@ fn requests_come_over_any_connection() {
     gateway.shut_down();
 }
 
-/// A client that is silent for longer than it has promised loses its stream, not its session.
+/// A client that is inactive for longer than announced loses its stream, not its session.
 #[test]
-fn a_broken_promise_costs_the_stream_and_not_the_session() {
+fn inactivity_ends_stream_not_session() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
     let address = gateway.listen_address();

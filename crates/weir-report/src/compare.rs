@@ -1,4 +1,4 @@
-//! A comparison for the terminal and for a pull request.
+//! Renders a comparison of runs for the terminal and for a pull request.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use weir_stats::run::{Comparison, FindMax, MetricComparison, SubjectComparison, 
 use crate::escape::{markdown, terminal};
 use crate::format;
 
-/// What to say where each side has one repetition, from which no difference can be told from chance.
+/// Returns a note if each side has only one repetition, too few to test a difference.
 pub(crate) fn single_repetition_note(comparison: &Comparison) -> Option<String> {
     let mut metrics = comparison
         .subjects
@@ -19,15 +19,15 @@ pub(crate) fn single_repetition_note(comparison: &Comparison) -> Option<String> 
         |metric: &MetricComparison| metric.base_values.len() <= 1 && metric.other_values.len() <= 1;
     metrics.all(is_one).then(|| {
         format!(
-            "{} against {}: one repetition of each tells nothing about a difference; repeat with --repetitions 5 \
-             or more.",
+            "{} compared with {}: one repetition each, too few to test a difference; repeat with \
+             --repetitions 5 or more",
             comparison.other.label, comparison.base.label
         )
     })
 }
 
-/// The comparison as aligned text; with `color` verdicts are coloured by ANSI sequences. `all`: metrics that do
-/// not decide as well.
+/// Returns the comparison as aligned text; with `color`, verdicts are coloured with ANSI sequences.
+/// `all` includes metrics that do not affect the result.
 pub fn render_comparison(comparison: &Comparison, all: bool, color: bool) -> String {
     if let Some(text) = single_repetition_note(comparison).filter(|_| !all) {
         return format!("{}\n", terminal(&text));
@@ -58,7 +58,7 @@ pub fn render_comparison(comparison: &Comparison, all: bool, color: bool) -> Str
     out
 }
 
-/// The comparison as Markdown, for a comment.
+/// Returns the comparison as Markdown, for a comment.
 pub fn comparison_markdown(comparison: &Comparison) -> String {
     let mut out = format!(
         "**{}**\n\nBase: {}, {}, weir {}. Other: {}, {}, weir {}. Margin {} %; {}.\n",
@@ -71,8 +71,8 @@ pub fn comparison_markdown(comparison: &Comparison) -> String {
         markdown(&comparison.other.weir_version),
         format::number(Some(comparison.margin_share * 100.0)),
         match comparison.interleaved {
-            true => "repetitions took turns",
-            false => "one run after the other",
+            true => "repetitions interleaved",
+            false => "runs one after the other",
         }
     );
     for subject in &comparison.subjects {
@@ -97,17 +97,17 @@ pub fn comparison_markdown(comparison: &Comparison) -> String {
     out
 }
 
-/// A search for the highest load as aligned text: its steps and the answer.
+/// Returns a search for the maximum sustained load as aligned text: its steps and its result.
 pub fn render_find_max(find_max: &FindMax) -> String {
     let mut out = String::new();
     for (step, number) in find_max.steps.iter().zip(1..) {
         let held = match step.held {
-            Some(true) => "held",
-            Some(false) => "not held",
+            Some(true) => "sustained",
+            Some(false) => "not sustained",
             None => "not measured",
         };
         let value = format::number(Some(step.value));
-        let _ = write!(out, "{number:>3}  {value:>12}  {held:<12}");
+        let _ = write!(out, "{number:>3}  {value:>12}  {held:<13}");
         if let Some(why) = &step.why {
             let _ = write!(out, "  {}", terminal(why));
         }
@@ -158,17 +158,17 @@ fn row(metric: &MetricComparison) -> [String; COLUMNS] {
         interval,
         noise,
         format!("{}+{}", metric.base_values.len(), metric.other_values.len()),
-        told(metric),
+        verdict_text(metric),
     ]
 }
 
-/// The verdict, and what an inconclusive one would take.
-fn told(metric: &MetricComparison) -> String {
+/// Returns the verdict; an inconclusive verdict includes the reason and the repetitions needed.
+fn verdict_text(metric: &MetricComparison) -> String {
     let verdict = metric.verdict.name();
     match (metric.verdict, metric.repetitions_needed) {
         (Verdict::Inconclusive, Some(needed)) => {
             format!(
-                "{verdict}: {}; about {needed} of each would tell",
+                "{verdict}: {}; needs about {needed} repetitions each",
                 metric.why
             )
         }
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_sees_what_decides() {
+    fn terminal_shows_deciding_metrics() {
         let text = render_comparison(&comparison(), false, false);
         assert!(text.contains("worse: response_p99_ms"), "{text}");
         assert!(
@@ -272,18 +272,18 @@ mod tests {
         );
         let all = render_comparison(&comparison(), true, true);
         assert!(all.contains("response_p50_ms"), "{all}");
-        assert!(all.contains("about 9 of each would tell"), "{all}");
+        assert!(all.contains("needs about 9 repetitions each"), "{all}");
         assert!(all.contains("\x1b[31mworse\x1b[0m"), "{all}");
     }
 
-    /// Reads a number as [`format::number`] prints it.
+    /// Parses a number in the format of [`format::number`].
     fn shown_number(text: &str) -> f64 {
         text.replace(',', "").parse().unwrap()
     }
 
     proptest! {
         #[test]
-        fn change_is_the_quotient_of_shown_values(
+        fn change_is_quotient_of_printed_values(
             base in prop::collection::vec(0.02..5e4_f64, 1..6),
             other in prop::collection::vec(0.02..5e4_f64, 1..6),
             turn in 0_usize..6,
@@ -309,11 +309,13 @@ mod tests {
             let change: f64 = shown[3].trim_end_matches(" %").parse().unwrap();
             let ratio = 1.0 + change / 100.0;
             // Both values have three digits, or two below 0.0095; the change has one decimal.
-            let digits = |text: &str| 0.5 * 10_f64.powi(-(text.split('.').nth(1).map_or(0, str::len) as i32));
-            let slack: f64 = [1, 2].map(|at: usize| digits(&shown[at]) / shown_number(&shown[at])).iter().sum();
+            let decimals = |text: &str| text.split('.').nth(1).map_or(0, str::len) as i32;
+            let digits = |text: &str| 0.5 * 10_f64.powi(-decimals(text));
+            let slack = |at: usize| digits(&shown[at]) / shown_number(&shown[at]);
+            let slack: f64 = [1, 2].map(slack).iter().sum();
             prop_assert!(
                 (ratio - quotient).abs() <= quotient * slack * 1.1 + 0.0006,
-                "{:?}: {} against {}", shown, ratio, quotient
+                "{:?}: {} instead of {}", shown, ratio, quotient
             );
             let (mut turned, by) = (other.clone(), turn % other.len());
             turned.rotate_left(by);
@@ -323,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_is_a_table() {
+    fn markdown_comparison_is_a_table() {
         let text = comparison_markdown(&comparison());
         let rows: Vec<&str> = text
             .lines()
@@ -339,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_is_told_step_by_step() {
+    fn find_max_lists_its_steps() {
         let step = |value: f64, held, why: Option<&str>| FindMaxStep {
             value,
             held,
@@ -362,7 +364,7 @@ mod tests {
         };
         let text = render_find_max(&find_max);
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].ends_with("1,000  held        "), "{text}");
+        assert!(lines[0].ends_with("1,000  sustained    "), "{text}");
         assert!(lines[1].ends_with("too late (broker saturated)"), "{text}");
         assert_eq!(lines[3], "Nothing was found.");
     }

@@ -1,4 +1,4 @@
-//! What serving a number of clients takes, and which way of doing it held at the least cost.
+//! Server resources by number of clients, and the architecture that needs the fewest cores.
 
 use weir_stats::run::{Cell, Run};
 
@@ -11,41 +11,43 @@ pub(crate) struct CostOption {
     pub(crate) name: String,
     pub(crate) is_floor: bool,
     pub(crate) clients: u64,
-    /// Why it is no choice; `None` if it held.
-    pub(crate) trouble: Option<String>,
+    /// Reason why the subject cannot be chosen; `None` if it sustained the level.
+    pub(crate) reason: Option<String>,
     pub(crate) p99_us: Option<f64>,
-    /// Of all servers: broker and what stands between it and the clients.
+    /// Sum over all servers: the broker and the processes between it and the clients.
     pub(crate) cores: Option<f64>,
     pub(crate) memory_bytes: Option<f64>,
     pub(crate) mbit_per_s: Option<f64>,
 }
 
-/// Everything that was measured at one level.
+/// All subjects at one level.
 pub(crate) struct LevelCosts {
     pub(crate) clients: u64,
-    pub(crate) offers: Vec<CostOption>,
+    pub(crate) options: Vec<CostOption>,
 }
 
 impl LevelCosts {
-    /// The offer that held with the fewest cores; the floor is a yardstick and no product.
+    /// Returns the subject that sustained the level with the fewest cores, except the floor, which
+    /// is a baseline.
     pub(crate) fn best(&self) -> Option<&CostOption> {
-        self.held().find(|offer| offer.cores.is_some())
+        self.sustained().find(|option| option.cores.is_some())
     }
 
-    /// What else held, by cores.
-    pub(crate) fn held(&self) -> impl Iterator<Item = &CostOption> {
-        let mut held: Vec<&CostOption> = self
-            .offers
+    /// Returns the subjects that sustained the level, fewest cores first.
+    pub(crate) fn sustained(&self) -> impl Iterator<Item = &CostOption> {
+        let mut sustained: Vec<&CostOption> = self
+            .options
             .iter()
-            .filter(|offer| !offer.is_floor && offer.trouble.is_none())
+            .filter(|option| !option.is_floor && option.reason.is_none())
             .collect();
-        let cores = |offer: &CostOption| offer.cores.unwrap_or(f64::INFINITY);
-        held.sort_by(|a, b| cores(a).total_cmp(&cores(b)));
-        held.into_iter()
+        let cores = |option: &CostOption| option.cores.unwrap_or(f64::INFINITY);
+        sustained.sort_by(|a, b| cores(a).total_cmp(&cores(b)));
+        sustained.into_iter()
     }
 }
 
-/// Level by level; empty if the run compares nothing that one could choose, or has other coordinates than clients.
+/// Returns the costs of each level; empty if the run has fewer than two architectures besides the
+/// floor or other coordinates than clients.
 pub(crate) fn choices(run: &Run) -> Vec<LevelCosts> {
     let architectures = run.architectures();
     let products = architectures.iter().filter(|name| **name != FLOOR).count();
@@ -56,19 +58,23 @@ pub(crate) fn choices(run: &Run) -> Vec<LevelCosts> {
         .iter()
         .map(|level| LevelCosts {
             clients: level.clients,
-            offers: offers(level),
+            options: cost_options(level),
         })
         .collect()
 }
 
-fn offers(level: &Level<'_>) -> Vec<CostOption> {
-    level.rows.iter().map(|row| offer(level, row)).collect()
+fn cost_options(level: &Level<'_>) -> Vec<CostOption> {
+    level
+        .rows
+        .iter()
+        .map(|row| cost_option(level, row))
+        .collect()
 }
 
-fn offer(level: &Level<'_>, row: &SubjectRow<'_>) -> CostOption {
-    let trouble = match &row.state {
+fn cost_option(level: &Level<'_>, row: &SubjectRow<'_>) -> CostOption {
+    let reason = match &row.state {
         RowStatus::Skipped(reason) => Some(format!("not run: {reason}")),
-        RowStatus::Invalid(_) => Some("no figure that counts".to_owned()),
+        RowStatus::Invalid(_) => Some("no valid result".to_owned()),
         RowStatus::Valid => row.limit().or_else(|| lossy(row)),
     };
     let repetitions = row.repetitions();
@@ -76,7 +82,7 @@ fn offer(level: &Level<'_>, row: &SubjectRow<'_>) -> CostOption {
         name: row.name.clone(),
         is_floor: row.is_floor(),
         clients: level.clients,
-        trouble,
+        reason,
         p99_us: row.figures.p99_us,
         cores: repetitions.mean(|cell| of_servers(cell, |usage| usage.cpu_cores_mean)),
         memory_bytes: repetitions
@@ -90,7 +96,7 @@ fn lossy(row: &SubjectRow<'_>) -> Option<String> {
     Some(format!("{} deliveries lost", format::count(lost)))
 }
 
-/// Sum over the servers; `None` if one of them is not known.
+/// Returns the sum over the servers; `None` if a value is missing.
 fn of_servers(
     cell: &Cell,
     pick: impl Fn(&weir_stats::run::RoleUsage) -> Option<f64>,
@@ -105,12 +111,12 @@ fn of_servers(
     usages.map(pick).sum()
 }
 
-/// `0.31 cores per 1,000 clients`.
+/// Returns a value per 1,000 clients, such as `0.31 cores per 1,000 clients`.
 pub(crate) fn per_thousand(value: Option<f64>, clients: u64) -> Option<f64> {
     (clients > 0).then(|| value.map(|value| value / clients as f64 * 1e3))?
 }
 
-/// What [`row`] lists.
+/// Column headings of [`row`].
 pub(crate) const HEADINGS: [&str; 8] = [
     "Clients",
     "choose",
@@ -122,18 +128,21 @@ pub(crate) const HEADINGS: [&str; 8] = [
     "Mbit/s",
 ];
 
-/// How a choice comes about.
-pub(crate) const CAPTION: &str = "Chosen is what held the level and lost nothing with the fewest cores of all servers \
-     together: the broker, and what stands between it and the clients. The floor is a yardstick and no choice. Memory is \
-     the servers’ resident memory, Mbit/s what all clients received. Figures of this machine and this load; the ratio \
-     between the lines carries further than the figures.";
+/// Caption of the table: how the choice is made.
+pub(crate) const CAPTION: &str = "The choice is the architecture that sustained the level without \
+                                  loss and with the fewest cores of all servers: the broker and \
+                                  the processes between it and the clients. The floor is a \
+                                  baseline and cannot be chosen. Memory: resident memory of the \
+                                  servers. Mbit/s: received by all clients. Absolute values are \
+                                  for this machine and load; ratios between architectures transfer \
+                                  better.";
 
-/// One line of the table of choices.
+/// Returns one row of the table.
 pub(crate) fn row(choice: &LevelCosts) -> [String; 8] {
     let clients = format::count(choice.clients);
     let Some(best) = choice.best() else {
         let mut fields = std::array::from_fn(|_| none());
-        (fields[0], fields[2]) = (clients, "nothing held".to_owned());
+        (fields[0], fields[2]) = (clients, "no architecture sustained it".to_owned());
         return fields;
     };
     [
@@ -152,9 +161,9 @@ fn none() -> String {
     format::NONE.to_owned()
 }
 
-/// The comparison with the next best, else that nothing else held.
+/// Returns the comparison with the next best subject.
 pub(crate) fn because(choice: &LevelCosts, best: &CostOption) -> String {
-    let next = choice.held().find(|offer| offer.name != best.name);
+    let next = choice.sustained().find(|option| option.name != best.name);
     let ratio = next.and_then(|next| Some((next, next.cores? / best.cores?)));
     match (next, ratio) {
         (_, Some((next, ratio))) => {
@@ -164,7 +173,7 @@ pub(crate) fn because(choice: &LevelCosts, best: &CostOption) -> String {
                 format::factor(Some(ratio))
             )
         }
-        (Some(next), None) => format!("{} held too, its cores are not known", next.name),
-        (None, _) => "nothing else held".to_owned(),
+        (Some(next), None) => format!("{} sustained it too; its cores are unknown", next.name),
+        (None, _) => "only this one sustained it".to_owned(),
     }
 }

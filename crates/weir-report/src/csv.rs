@@ -1,6 +1,7 @@
-//! `cells.csv` (one row per cell) and `series.csv` (one row per second), for spreadsheets and scripts.
+//! `cells.csv` (one row per cell) and `series.csv` (one row per second), for spreadsheets and
+//! scripts.
 //!
-//! Figures are plain decimals with a point, undefined ones are empty; headings carry the unit.
+//! Numbers are plain decimals with a point, undefined numbers are empty. Headings contain the unit.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,7 @@ use weir_stats::run::{
 
 use crate::escape;
 
-/// One row per cell.
+/// Returns `cells.csv`.
 pub(crate) fn cells(run: &Run) -> String {
     let roles: BTreeSet<&str> = run
         .cells
@@ -33,7 +34,7 @@ pub(crate) fn cells(run: &Run) -> String {
     table.text()
 }
 
-/// One row per second and cell.
+/// Returns `series.csv`: one row per second and cell.
 pub(crate) fn series(run: &Run) -> String {
     let points = || {
         run.cells
@@ -211,7 +212,7 @@ fn usage(table: &mut CsvTable, role: &str, usage: Option<&RoleUsage>) {
     );
 }
 
-/// Rows whose headings are those of the first; every row is written by the same code.
+/// A CSV table under construction; the headings are those of the first row.
 #[derive(Default)]
 struct CsvTable {
     headings: Vec<String>,

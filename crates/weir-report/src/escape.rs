@@ -1,9 +1,9 @@
-//! Makes text from outside harmless in each output format.
+//! Escapes untrusted text for each output format.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// Text for HTML and SVG, content and quoted attributes alike.
+/// Text for HTML and SVG, both content and quoted attributes.
 pub(crate) struct Markup<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Markup<'_> {
@@ -16,7 +16,8 @@ impl fmt::Display for Markup<'_> {
                 '"' => f.write_str("&quot;")?,
                 '\'' => f.write_str("&#39;")?,
                 '\n' | '\t' => f.write_str(" ")?,
-                // XML forbids the rest, and bidirectional overrides would reorder what follows.
+                // XML forbids the other control characters; bidirectional overrides would reorder
+                // text.
                 c if c.is_control() || is_override(c) => f.write_str("\u{fffd}")?,
                 c => write!(f, "{c}")?,
             }
@@ -25,12 +26,12 @@ impl fmt::Display for Markup<'_> {
     }
 }
 
-/// Text for a terminal: no escape sequences, one line.
+/// Returns text for a terminal: no escape sequences, one line.
 pub(crate) fn terminal(text: &str) -> String {
     plain(text)
 }
 
-/// Text for Markdown, also inside a table cell.
+/// Returns text for Markdown, also inside a table cell.
 pub(crate) fn markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in plain(text).chars() {
@@ -48,7 +49,7 @@ pub(crate) fn markdown(text: &str) -> String {
     out
 }
 
-/// JSON inside a script element: no character of a string can end the element or begin a comment.
+/// Returns JSON for a script element; no character can end the element or start a comment.
 pub(crate) fn json_in_html(json: &str) -> String {
     let mut out = String::with_capacity(json.len() + json.len() / 16);
     for c in json.chars() {
@@ -62,7 +63,8 @@ pub(crate) fn json_in_html(json: &str) -> String {
     out
 }
 
-/// A CSV field; a leading `=`, `+`, `-` or `@` of a text would run as a formula in a spreadsheet.
+/// Returns a CSV field. A leading `=`, `+`, `-` or `@` is guarded, because a spreadsheet would run
+/// it as a formula.
 pub(crate) fn csv(text: &str) -> Cow<'_, str> {
     let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     if !formula && !text.contains(['"', ',', '\n', '\r']) {
@@ -90,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markup_closes_every_way_out() {
+    fn markup_escapes_tags_and_attributes() {
         let nasty = "</td><script>alert('x')</script>\" onload=\"1\u{1b}\u{202e}";
         let safe = Markup(nasty).to_string();
         assert!(
@@ -100,12 +102,12 @@ mod tests {
     }
 
     #[test]
-    fn terminal_keeps_no_escape_sequence() {
+    fn terminal_removes_escape_sequences() {
         assert_eq!(terminal("a\u{1b}[31m\nb"), "a\u{fffd}[31m b");
     }
 
     #[test]
-    fn markdown_stays_in_its_cell() {
+    fn markdown_text_stays_in_its_cell() {
         assert_eq!(markdown("a|b\n<i>`*"), "a\\|b &lt;i&gt;\\`\\*");
     }
 
@@ -119,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn csv_quotes_and_disarms() {
+    fn csv_fields_are_quoted_and_guarded() {
         assert_eq!(csv("plain"), "plain");
         assert_eq!(csv("a,\"b\""), "\"a,\"\"b\"\"\"");
         assert_eq!(csv("=1+1"), "\"'=1+1\"");

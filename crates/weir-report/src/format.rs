@@ -1,9 +1,9 @@
-//! Numbers for people: a unit chosen once per block, three significant digits, grouped thousands.
+//! Formats numbers for display: one unit per block, three significant digits, grouped thousands.
 
-/// Shown where a figure is undefined.
+/// Placeholder for an undefined value.
 pub(crate) const NONE: &str = "–";
 
-/// A unit of time for a whole block of latencies.
+/// A unit of time for a block of latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TimeUnit {
     Micro,
@@ -12,7 +12,7 @@ pub(crate) enum TimeUnit {
 }
 
 impl TimeUnit {
-    /// The unit in which the smallest positive value still shows two digits.
+    /// Returns the unit in which the smallest positive value still has two digits.
     pub(crate) fn for_values_us(values_us: impl Iterator<Item = f64>) -> Self {
         let smallest_us = values_us
             .filter(|value| *value > 0.0)
@@ -42,7 +42,7 @@ impl TimeUnit {
     }
 }
 
-/// Three significant digits below 1,000, whole numbers above.
+/// Formats with three significant digits below 1,000, as a whole number above.
 pub(crate) fn number(value: Option<f64>) -> String {
     let Some(value) = value.filter(|value| value.is_finite()) else {
         return NONE.to_owned();
@@ -57,7 +57,7 @@ pub(crate) fn number(value: Option<f64>) -> String {
     }
 }
 
-/// A figure that may be a count: whole numbers without decimals.
+/// Formats a value that may be a count: whole numbers without decimals.
 pub(crate) fn figure(value: Option<f64>) -> String {
     match value {
         Some(whole) if whole.fract() == 0.0 && whole.abs() < 1e15 => {
@@ -67,17 +67,17 @@ pub(crate) fn figure(value: Option<f64>) -> String {
     }
 }
 
-/// A whole number with grouped thousands.
+/// Formats a whole number with grouped thousands.
 pub(crate) fn count(value: u64) -> String {
     grouped(&value.to_string())
 }
 
-/// A count that may be unknown.
+/// Formats a count that may be unknown.
 pub(crate) fn maybe_count(value: Option<u64>) -> String {
     value.map_or_else(|| NONE.to_owned(), count)
 }
 
-/// `1.12×`; factors from 100 on without decimals.
+/// Formats a factor as `1.12×`; without decimals from 100.
 pub(crate) fn factor(value: Option<f64>) -> String {
     match value.filter(|value| value.is_finite()) {
         Some(value) if value < 99.5 => format!("{value:.2}×"),
@@ -86,17 +86,17 @@ pub(crate) fn factor(value: Option<f64>) -> String {
     }
 }
 
-/// Bytes in kB (1,000 bytes) as a bare number for a column headed `kB`.
+/// Formats bytes as a number of kB (1,000 bytes), without unit.
 pub(crate) fn kilobytes(value_bytes: Option<f64>) -> String {
     number(value_bytes.map(|bytes| bytes / 1e3))
 }
 
-/// Bytes in MB as a bare number.
+/// Formats bytes as a number of MB, without unit.
 pub(crate) fn megabytes(value_bytes: Option<u64>) -> String {
     number(value_bytes.map(|bytes| bytes as f64 / 1e6))
 }
 
-/// Bytes with the unit that fits.
+/// Formats bytes with the largest suitable unit.
 pub(crate) fn bytes(value_bytes: f64) -> String {
     let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
     let unit = units.into_iter().find(|(size, _)| value_bytes >= *size);
@@ -104,7 +104,7 @@ pub(crate) fn bytes(value_bytes: f64) -> String {
     format!("{} {name}", number(Some(value_bytes / size)))
 }
 
-/// A coordinate of a grid in words; the name carries its unit.
+/// Formats a coordinate of a grid in words; `name` contains its unit.
 pub(crate) fn parameter(name: &str, value: f64) -> String {
     let words = |name: &str| name.replace('_', " ");
     if let Some(what) = name.strip_suffix("_bytes") {
@@ -117,7 +117,7 @@ pub(crate) fn parameter(name: &str, value: f64) -> String {
     }
 }
 
-/// A size as people choose it: whole multiples of 1,024 by their binary unit.
+/// Formats a size: multiples of 1,024 in binary units.
 pub(crate) fn binary_bytes(value: f64) -> String {
     let units = [(1_048_576.0, "MiB"), (1_024.0, "KiB")];
     let unit = units
@@ -129,7 +129,7 @@ pub(crate) fn binary_bytes(value: f64) -> String {
     }
 }
 
-/// A length of time with the unit that fits.
+/// Formats a duration with a suitable unit.
 pub(crate) fn duration_us(value_us: f64) -> String {
     let unit = TimeUnit::for_values_us(std::iter::once(value_us));
     format!("{} {}", unit.show(Some(value_us)), unit.name())
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_keep_three_digits() {
+    fn numbers_have_three_digits() {
         let shown = |value| number(Some(value));
         assert_eq!(shown(0.0), "0");
         assert_eq!(shown(0.0012), "0.001");
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn unit_follows_the_smallest_value() {
+    fn unit_follows_smallest_value() {
         let unit = |values: &[f64]| TimeUnit::for_values_us(values.iter().copied());
         assert_eq!(unit(&[45.0, 900_000.0]), TimeUnit::Micro);
         assert_eq!(unit(&[0.0, 450.0, 9e6]), TimeUnit::Milli);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn coordinates_read_as_words() {
+    fn parameters_become_words_with_unit() {
         assert_eq!(parameter("rate_per_s", 500.0), "500 records/s");
         assert_eq!(parameter("target_per_s", 2_500.0), "target 2,500/s");
         assert_eq!(parameter("record_size_bytes", 4_096.0), "record size 4 KiB");
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn factors_and_sizes() {
+    fn factors_and_sizes_are_rounded() {
         assert_eq!(factor(Some(1.118)), "1.12×");
         assert_eq!(factor(Some(250.0)), "250×");
         assert_eq!(bytes(1_025.0), "1.02 kB");

@@ -1,32 +1,32 @@
-//! Clients by rate: every point of a grid, and whether it was held.
+//! Grids of clients by rate: the result of every point.
 
 use std::collections::BTreeSet;
 
 use crate::format::TimeUnit;
 use crate::view::{Level, RowStatus, SubjectRow};
 
-/// The parameter that makes a grid beside the number of clients.
+/// Parameter of the second dimension, next to the number of clients.
 const RATE: &str = "rate_per_s";
 
-/// One subject over all points.
+/// The grid of one subject.
 pub(crate) struct RateGrid {
     pub(crate) unit: TimeUnit,
     pub(crate) rates: Vec<f64>,
-    /// Number of clients, and a point for each rate if there is one.
+    /// Number of clients, with the point of each rate, `None` if there is none.
     pub(crate) rows: Vec<(u64, Vec<Option<GridPoint>>)>,
 }
 
-/// One point.
+/// One grid point.
 pub(crate) struct GridPoint {
-    /// `None` if it was not run or does not count.
-    pub(crate) held: Option<bool>,
-    /// Mean and deviation, or what it is instead.
+    /// `None` if the point was not run or is invalid.
+    pub(crate) is_sustained: Option<bool>,
+    /// Mean and standard deviation, or the status of a point without results.
     pub(crate) text: String,
-    /// Why it is not held or has no figures.
-    pub(crate) why: String,
+    /// Reason why the point is not sustained or has no results.
+    pub(crate) reason: String,
 }
 
-/// `None` unless there are two numbers of clients and two rates.
+/// Returns the grid; `None` unless there are at least two numbers of clients and two rates.
 pub(crate) fn rate_grid(name: &str, levels: &[Level<'_>]) -> Option<RateGrid> {
     let points = || {
         levels.iter().flat_map(|level| {
@@ -59,7 +59,7 @@ pub(crate) fn rate_grid(name: &str, levels: &[Level<'_>]) -> Option<RateGrid> {
 
 fn point(row: &SubjectRow<'_>, unit: TimeUnit) -> GridPoint {
     let figures = &row.figures;
-    let (held, text, why) = match (&row.state, row.limit()) {
+    let (is_sustained, text, reason) = match (&row.state, row.limit()) {
         (RowStatus::Skipped(reason), _) => (None, "not run".to_owned(), reason.clone()),
         (RowStatus::Invalid(reasons), _) => (None, "invalid".to_owned(), reasons.join("; ")),
         (RowStatus::Valid, limit) => {
@@ -71,5 +71,9 @@ fn point(row: &SubjectRow<'_>, unit: TimeUnit) -> GridPoint {
             )
         }
     };
-    GridPoint { held, text, why }
+    GridPoint {
+        is_sustained,
+        text,
+        reason,
+    }
 }

@@ -1,8 +1,8 @@
-//! Turns a run folder into a terminal table, CSV, Markdown, SVG and one offline HTML page.
+//! Renders a run directory as a terminal table, CSV, Markdown, SVG and one offline HTML page.
 //!
-//! Everything comes from `run.json` and the interval logs beside it ([`weir_stats::run`] describes the folder), so
-//! a report can be rebuilt at any time. Names, errors and settings in there were chosen by others: each format
-//! escapes them.
+//! The input is `run.json` and the interval logs next to it ([`weir_stats::run`] describes the
+//! directory), so a report can be rebuilt at any time. Names, error texts and settings in these
+//! files are untrusted; each format escapes them.
 
 mod chart;
 mod compare;
@@ -32,20 +32,21 @@ pub use overlay::overlay;
 pub use run_dir::{ReportError, RunData};
 pub use table::render_table;
 
-/// Rebuilds every output of a run folder and returns the paths written.
+/// Rebuilds every output of a run directory and returns the paths written.
 ///
-/// A missing or damaged interval log becomes a warning in the report; each file is replaced in one step.
+/// A missing or damaged interval log becomes a warning in the report. Each file is replaced
+/// atomically.
 ///
 /// # Errors
-/// When `run.json` cannot be read, or an output cannot be written.
+/// Returns an error if `run.json` cannot be read or an output cannot be written.
 pub fn write_all(dir: &Path) -> Result<Vec<PathBuf>, ReportError> {
     write_data(&RunData::read(dir)?, dir)
 }
 
-/// Writes every output of `data` into `dir`, which is made if it is not there.
+/// Writes every output of `data` into `dir`; creates `dir` if it does not exist.
 ///
 /// # Errors
-/// When one cannot be written.
+/// Returns an error if an output cannot be written.
 pub fn write_data(data: &RunData, dir: &Path) -> Result<Vec<PathBuf>, ReportError> {
     fs::create_dir_all(dir).map_err(|source| ReportError::Write {
         path: dir.to_owned(),
@@ -53,12 +54,12 @@ pub fn write_data(data: &RunData, dir: &Path) -> Result<Vec<PathBuf>, ReportErro
     })?;
     let run = &data.run;
     let mut outputs = Vec::new();
-    // A run of libraries has samples instead of cells.
+    // A library run has samples instead of cells.
     if run.libraries.is_none() || !run.cells.is_empty() {
         outputs.push(("cells.csv".to_owned(), csv::cells(run)));
         outputs.push(("series.csv".to_owned(), csv::series(run)));
-        let pictures = chart::pictures(run);
-        outputs.extend(pictures.into_iter().map(|it| (it.file, it.svg)));
+        let charts = chart::chart_files(run);
+        outputs.extend(charts.into_iter().map(|it| (it.file, it.svg)));
     }
     outputs.extend(libraries::files(run));
     outputs.push(("report.md".to_owned(), markdown::report(run)));
@@ -71,17 +72,17 @@ pub fn write_data(data: &RunData, dir: &Path) -> Result<Vec<PathBuf>, ReportErro
         .collect()
 }
 
-/// The report as Markdown, for a pull request or a README.
+/// Returns the report as Markdown, for a pull request or a README.
 pub fn render_markdown(run: &weir_stats::run::Run) -> String {
     markdown::report(run)
 }
 
-/// The report as one HTML page.
+/// Returns the report as one HTML page.
 pub fn render_html(data: &RunData) -> String {
     html::page(data)
 }
 
-/// Writes beside the target and renames, so that a reader never sees half a report.
+/// Writes a file next to the target and renames it, so that readers never see a partial report.
 fn replace(dir: &Path, name: &str, text: &str) -> Result<PathBuf, ReportError> {
     let path = dir.join(name);
     let partial = dir.join(format!(".{name}.partial"));

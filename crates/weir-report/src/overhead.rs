@@ -1,14 +1,14 @@
-//! What proxies cost: all subjects of a run beside each other, as Markdown.
+//! Proxy overhead: all subjects of a run side by side, as Markdown.
 
 use std::fmt::Write as _;
 
 use weir_stats::interval::{self, Estimate};
 use weir_stats::run::{Cell, Repetitions, Run};
 
-/// Name of the table in a run folder.
+/// File name of the table in a run directory.
 pub const OVERHEAD_FILE: &str = "overhead.md";
 
-/// The table, if the run compares ways to a broker.
+/// Returns the table if the run measures proxy overhead, `None` otherwise.
 #[must_use]
 pub fn overhead_table(run: &Run) -> Option<String> {
     let is_one = |cell: &Cell| {
@@ -18,12 +18,12 @@ pub fn overhead_table(run: &Run) -> Option<String> {
     run.cells.iter().any(is_one).then(|| table(run))
 }
 
-/// A line of the table: one subject under one load, over all rounds.
+/// A row of the table: one subject under one load, over all repetitions.
 struct OverheadRow {
     side: String,
     rate: Option<f64>,
     subject: String,
-    /// Mean, smallest and largest.
+    /// Mean, minimum and maximum.
     per_s: (f64, f64, f64),
     ratio: Option<Estimate>,
     latencies_ms: [Option<f64>; 5],
@@ -94,7 +94,7 @@ fn row(run: &Run, cell: &Cell, rate: Option<f64>, subject: String) -> Option<Ove
     })
 }
 
-/// A table for each load: means over the repetitions and their ratios.
+/// Returns one table per load: means over the repetitions and their ratios.
 fn table(run: &Run) -> String {
     let mut text = format!("# {}\n\n{}\n", plain(&run.title), plain(&run.verdict));
     for warning in &run.warnings {
@@ -136,13 +136,13 @@ fn table(run: &Run) -> String {
 fn heading(text: &mut String, (side, rate): &(String, Option<u64>), base: &str) {
     let load = match (rate, side.ends_with("consume")) {
         (Some(rate), _) => format!("{rate} records/s"),
-        (None, true) => "everything that was written".to_owned(),
+        (None, true) => "all written records".to_owned(),
         (None, false) => "unthrottled".to_owned(),
     };
     let _ = writeln!(
         text,
-        "\n## {}, {load}\n\n| way | records/s (min..max) | ratio to {}, 95 % interval | mean us | \
-         p50 us | p95 us | p99 us | p99.9 us | proxy CPU s/GB | proxy RSS MiB |\n\
+        "\n## {}, {load}\n\n| subject | records/s (min..max) | ratio to {}, 95 % interval | mean \
+         us | p50 us | p95 us | p99 us | p99.9 us | proxy CPU s/GB | proxy RSS MiB |\n\
          |---|---|---|---|---|---|---|---|---|---|",
         plain(side),
         plain(base)
@@ -160,7 +160,7 @@ fn limits(text: &mut String, run: &Run) {
     if run.thresholds.is_empty() {
         return;
     }
-    text.push_str("\n## Limits\n\n| limit | for | measured | held |\n|---|---|---|---|\n");
+    text.push_str("\n## Limits\n\n| limit | scope | measured | met |\n|---|---|---|---|\n");
     for it in &run.thresholds {
         let actual = it
             .actual
@@ -182,7 +182,8 @@ fn published(text: &mut String, run: &Run) {
     };
     let _ = write!(
         text,
-        "\n## Published elsewhere\n\n{} ({}): {}.\n\n| series | Mbit/s | mean ms |\n|---|---|---|\n",
+        "\n## Published elsewhere\n\n{} ({}): {}.\n\n| series | Mbit/s | mean ms \
+         |\n|---|---|---|\n",
         plain(&reference.source),
         plain(&reference.hardware),
         plain(&reference.note)
@@ -196,8 +197,8 @@ fn published(text: &mut String, run: &Run) {
     }
 }
 
-/// Text of a run file, which may come from anywhere, as nothing but text: no table cell ends, nobody is
-/// called, no link or element begins.
+/// Removes Markdown and HTML syntax from text of a run file, which is untrusted: no table cell
+/// ends, no user is mentioned, no link or element starts.
 fn plain(text: &str) -> String {
     let mark = |c: char| match c {
         '|' | '@' | '<' | '>' | '[' | ']' | '`' | '\n' | '\r' | '!' => ' ',
@@ -215,8 +216,9 @@ mod tests {
     use weir_stats::run::ThresholdResult;
 
     fn other_run() -> Run {
-        let text = r#"{"schema": "weir.run/1", "plan": "keyed", "title": "t", "question": "q", "started_utc": "",
-            "finished_utc": "", "command_line": [], "weir_version": "0", "outcome": "passed", "verdict": "v",
+        let text = r#"{"schema": "weir.run/1", "plan": "keyed", "title": "t", "question": "q",
+            "started_utc": "", "finished_utc": "", "command_line": [],
+            "weir_version": "0", "outcome": "passed", "verdict": "v",
             "machine": {"cpu_model": "", "cpu_cores": 1, "memory_bytes": 1, "kernel": "", "os": ""},
             "clock": {"mode": "same_host", "bound_ns": 0}}"#;
         Run::from_json(text).unwrap()
@@ -237,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn every_subject_has_a_row_and_ratio_of_means() {
+    fn each_subject_has_a_row_and_ratio() {
         let mut run = other_run();
         assert_eq!(overhead_table(&run), None);
         run.cells.clear();
@@ -252,7 +254,7 @@ mod tests {
         let mut paced = cell("direct", 1, Some(20_000.0), 20_000.0);
         paced.figures.insert("latency_p99_ms".to_owned(), 1.234);
         run.cells.push(paced);
-        run.warnings = vec!["others [had] more".to_owned()];
+        run.warnings = vec!["other [had] load".to_owned()];
         run.thresholds.push(ThresholdResult {
             expression: "mine.cpu_s_per_gb / direct.cpu_s_per_gb <= 1.15".to_owned(),
             scope: "produce @all".to_owned(),
@@ -266,7 +268,7 @@ mod tests {
             "| mine.cpu_s_per_gb / direct.cpu_s_per_gb ≤ 1.15 | produce  all | 1.000 x | yes |";
         assert!(table.contains(limit), "{table}");
         assert!(
-            table.contains("\nv\n\nWarning: others  had  more\n"),
+            table.contains("\nv\n\nWarning: other  had  load\n"),
             "{table}"
         );
         assert!(
@@ -278,7 +280,8 @@ mod tests {
             table.contains("| direct | 95828 (80000..110000) | - | -"),
             "{table}"
         );
-        let mine = "| mine | 81933 (68400..94050) | 0.855 [0.855, 0.855] | - | - | - | - | - | 2.20 | 9.0 |";
+        let mine = "| mine | 81933 (68400..94050) | 0.855 [0.855, 0.855] | - | - | - | - | - | \
+                    2.20 | 9.0 |";
         assert!(table.contains(mine), "{table}");
         assert!(table.contains("## produce, 20000 records/s"), "{table}");
         assert!(
@@ -288,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_nothing_but_text() {
+    fn names_lose_markdown_syntax() {
         assert_eq!(plain("a|b @all <b>[x](y)\n"), "a b  all  b  x (y) ");
     }
 }

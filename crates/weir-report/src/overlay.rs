@@ -1,6 +1,7 @@
-//! Several runs as one, so that every table and chart shows them side by side.
+//! Combines several runs into one, so that every table and chart shows them side by side.
 //!
-//! Each run gets a letter, which becomes the variant of its cells. Nothing is judged here: that is what comparing is.
+//! Each run gets a letter, which becomes the variant of its cells. Differences are not tested;
+//! `weir bench compare` does that.
 
 use std::path::Path;
 
@@ -8,15 +9,15 @@ use weir_stats::run::{Run, RunOutcome};
 
 use crate::run_dir::{ReportError, RunData};
 
-/// Name of the plan of a made-up run.
+/// Plan name of a combined run.
 pub(crate) const PLAN: &str = "side by side";
-/// Letters are what legends have room for.
+/// Letters of the runs; their number limits the number of runs.
 const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// Reads run folders and lays them over each other.
+/// Reads run directories and combines them.
 ///
 /// # Errors
-/// When a folder is not one of a run, or there are more of them than letters.
+/// Returns an error if a directory contains no run or there are more directories than letters.
 pub fn overlay(dirs: &[&Path]) -> Result<RunData, ReportError> {
     if dirs.len() > LETTERS.len() {
         return Err(ReportError::TooMany {
@@ -39,13 +40,14 @@ pub fn overlay(dirs: &[&Path]) -> Result<RunData, ReportError> {
     Ok(whole)
 }
 
-/// What all runs share, as far as the first tells it.
+/// Returns the parts shared by all runs, taken from the first run.
 fn frame(first: &Run) -> Run {
     Run {
         plan: PLAN.to_owned(),
         title: format!("{}: runs side by side", first.title),
         outcome: RunOutcome::Passed,
-        verdict: "Figures side by side; whether a difference is more than chance, `weir bench compare` tells."
+        verdict: "Results side by side; `weir bench compare` tests whether differences are \
+                  significant."
             .to_owned(),
         thresholds: Vec::new(),
         settings: Vec::new(),
@@ -73,14 +75,12 @@ fn describe(whole: &mut Run, letter: &str, run: &Run, dir: &Path) {
     if run.machine.cpu_model != whole.machine.cpu_model
         || run.machine.cpu_cores != whole.machine.cpu_cores
     {
-        let text = format!("{letter} ran on another machine than A: figures differ for that alone");
+        let text =
+            format!("{letter} ran on a different machine than A; results are not comparable");
         whole.warnings.push(text);
     }
     if run.title != whole.title.trim_end_matches(": runs side by side") {
-        let text = format!(
-            "{letter} is a run of plan {}, which asks something else",
-            run.plan
-        );
+        let text = format!("{letter} is a run of the different plan {}", run.plan);
         whole.warnings.push(text);
     }
     let texts = run.warnings.iter().map(|text| format!("{letter}: {text}"));
@@ -99,7 +99,7 @@ fn describe(whole: &mut Run, letter: &str, run: &Run, dir: &Path) {
     whole.outcome = worse(whole.outcome, run.outcome);
 }
 
-/// The outcome that matters more.
+/// Returns the more serious outcome.
 fn worse(one: RunOutcome, other: RunOutcome) -> RunOutcome {
     let order = [
         RunOutcome::Invalid,
@@ -123,7 +123,7 @@ fn take(whole: &mut RunData, letter: &str, mut data: RunData) {
     }
 }
 
-/// The place of a run by the letter that its subjects end in, from 0.
+/// Returns the index of a run, from the letter at the end of a subject's name.
 pub(crate) fn place(subject: &str) -> Option<usize> {
     let (_, letter) = subject.rsplit_once(' ')?;
     (letter.len() == 1).then(|| LETTERS.find(letter))?

@@ -1,27 +1,28 @@
-//! Published figures of a grid beside ours: one line per point and subject, the same in all formats.
+//! Published results of a grid next to those of this run: one row per point and subject, the same
+//! in all formats.
 
 use weir_stats::run::{ReferenceFigures, ReferenceRow, Run};
 
 use crate::format;
 use crate::view::{Level, SubjectRow};
 
-/// What stands beside what.
+/// Published and measured results of all points.
 pub(crate) struct Points {
-    /// Of the pairs of figures.
+    /// One heading per pair of values.
     pub(crate) headings: Vec<&'static str>,
-    /// By clients and the other coordinates.
+    /// Rows by clients and the other coordinates.
     pub(crate) lines: Vec<PointLine>,
 }
 
-/// One point of one subject. A figure that was not published, or not measured here, is empty.
+/// One point of one subject. A value that was not published or not measured is empty.
 pub(crate) struct PointLine {
     pub(crate) label: String,
     pub(crate) subject: String,
-    /// Published, and here.
+    /// Pairs of published and measured value.
     pub(crate) figures: Vec<(String, String)>,
 }
 
-/// Columns of which at least one figure was published.
+/// Returns the columns with at least one published value.
 pub(crate) fn points(run: &Run, reference: &ReferenceFigures, levels: &[Level<'_>]) -> Points {
     let lines = lines(reference, levels);
     let published = |column: &&PublishedColumn| {
@@ -32,7 +33,9 @@ pub(crate) fn points(run: &Run, reference: &ReferenceFigures, levels: &[Level<'_
     let figures = |line: &PublishedRow<'_>| {
         let pairs = columns.iter().map(|column| {
             let theirs = match line.theirs {
-                Some(row) if !row.sustained && column.is_latency => Some("not held".to_owned()),
+                Some(row) if !row.sustained && column.is_latency => {
+                    Some("not sustained".to_owned())
+                }
                 Some(row) => (column.theirs)(row),
                 None => None,
             };
@@ -54,11 +57,11 @@ pub(crate) fn points(run: &Run, reference: &ReferenceFigures, levels: &[Level<'_
     }
 }
 
-/// What the figures are.
-pub(crate) const CAPTION: &str = "Latency: mean in ms with its standard deviation. CPU: of the server, as a share of \
-                                  its machine. Empty: not published, or not run here.";
+/// Caption of the table.
+pub(crate) const CAPTION: &str = "Latency: mean in ms and standard deviation. CPU: share of the \
+                                  server’s machine. Empty: not published, or not run here.";
 
-/// A point: clients, then the other coordinates as texts sort.
+/// A point: clients, then the other coordinates in the order of their names.
 type PublishedKey = (u64, Vec<(String, u64)>, String);
 
 struct PublishedRow<'a> {
@@ -116,7 +119,7 @@ fn key(
     parameters: &std::collections::BTreeMap<String, f64>,
     subject: &str,
 ) -> PublishedKey {
-    // The bits of numbers that are not negative sort as the numbers do.
+    // The bits of non-negative floats sort like the floats.
     let parameters = parameters
         .iter()
         .map(|(name, value)| (name.clone(), value.max(0.0).to_bits()))

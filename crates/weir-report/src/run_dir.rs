@@ -1,4 +1,4 @@
-//! Reads a run directory: `run.json` and the raw interval logs that it names, or `run.json.gz` alone.
+//! Reads a run directory: `run.json` and the interval logs listed in it, or `run.json.gz` alone.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,45 +11,45 @@ use weir_stats::{Histogram, NegativeCount, hlog};
 
 use crate::timeline::{Builder, Timeline};
 
-/// Decompressed bytes of a run file that are read at most: a run directory may come from anyone.
+/// Maximum decompressed size of a run file in bytes; a run directory is untrusted.
 const RUN_BYTES_MAX: u64 = 256 << 20;
 
-/// Why no report came out.
+/// A failure to read a run or to write a report.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// The run file cannot be read.
-    #[error("cannot read {}: {source}; give the folder of a run", path.display())]
+    #[error("cannot read {}: {source}; pass a run directory", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The run file is not one.
+    /// The run file is not valid.
     #[error("cannot use {}: {source}", path.display())]
     Run {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Cause.
         source: RunError,
     },
-    /// No run to show.
-    #[error("no run folder given; give one or more")]
+    /// No run directory was given.
+    #[error("no run directory given; pass at least one")]
     None,
-    /// More runs than can be told apart.
-    #[error("{count} runs are more than can be told apart; give at most {limit}")]
+    /// More runs were given than can be shown side by side.
+    #[error("{count} runs given, the maximum is {limit}")]
     TooMany {
-        /// How many.
+        /// Number of runs given.
         count: usize,
-        /// How many there may be.
+        /// Maximum number.
         limit: usize,
     },
-    /// An output cannot be written.
+    /// An output file cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
 }
@@ -57,26 +57,28 @@ pub enum ReportError {
 /// A run and the raw histograms of its cells.
 #[derive(Debug)]
 pub struct RunData {
-    /// The run; latency figures are those of the raw histograms, and problems with them are in its warnings.
+    /// The run. Latency results come from the interval logs; problems with the logs are in its
+    /// warnings.
     pub run: Run,
-    /// By cell id.
+    /// Interval logs by cell id.
     logs: BTreeMap<String, Log>,
 }
 
-/// What the interval log of a cell holds.
+/// Content of the interval log of a cell.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    /// By stage, all seconds merged.
+    /// Histograms by stage, merged over all seconds.
     stages: BTreeMap<String, Histogram>,
     response: Timeline,
 }
 
 impl RunData {
-    /// Reads a run directory. If it has `run.json.gz` in place of `run.json`, it is an archived run:
-    /// interval logs are not expected, and a warning says that curves are missing.
+    /// Reads a run directory. A directory with `run.json.gz` instead of `run.json` is an archived
+    /// run: interval logs are not expected, and a warning says that percentile curves are missing.
     ///
     /// # Errors
-    /// When the run file is missing, unreadable, or not a run of this version.
+    /// Returns an error if the run file is missing, unreadable, or not a run of a supported
+    /// version.
     pub fn read(dir: &Path) -> Result<Self, ReportError> {
         let plain = dir.join(FILE_NAME);
         let archived = dir.join(format!("{FILE_NAME}.gz"));
@@ -102,7 +104,7 @@ impl RunData {
         Ok(data)
     }
 
-    /// A run without raw histograms: everything but percentile curves.
+    /// Creates data without interval logs: the report has no percentile curves.
     pub fn without_logs(run: Run) -> Self {
         Self {
             run,
@@ -110,12 +112,12 @@ impl RunData {
         }
     }
 
-    /// Takes away what the log of a cell holds.
+    /// Removes and returns the log of a cell.
     pub(crate) fn take_log(&mut self, cell: &Cell) -> Option<Log> {
         self.logs.remove(&cell.id())
     }
 
-    /// Adds a cell, with what its log holds.
+    /// Adds a cell and its log.
     pub(crate) fn add(&mut self, cell: Cell, log: Option<Log>) {
         if let Some(log) = log {
             self.logs.insert(cell.id(), log);
@@ -123,12 +125,12 @@ impl RunData {
         self.run.cells.push(cell);
     }
 
-    /// One stage of one cell, all intervals merged.
+    /// Returns one stage of one cell, merged over all intervals.
     pub fn histogram(&self, cell: &Cell, stage: &str) -> Option<&Histogram> {
         self.logs.get(&cell.id())?.stages.get(stage)
     }
 
-    /// The response of one cell second by second.
+    /// Returns the response times of one cell by second.
     pub(crate) fn timeline(&self, cell: &Cell) -> Option<&Timeline> {
         let timeline = &self.logs.get(&cell.id())?.response;
         (!timeline.seconds.is_empty()).then_some(timeline)
@@ -158,7 +160,7 @@ fn read_log(dir: &Path, cell: &Cell) -> Result<Option<Log>, String> {
     };
     if !stays_inside(Path::new(name)) {
         return Err(format!(
-            "{}: interval log {name:?} lies outside the run folder",
+            "{}: interval log {name:?} is outside the run directory",
             cell.id()
         ));
     }
@@ -167,9 +169,10 @@ fn read_log(dir: &Path, cell: &Cell) -> Result<Option<Log>, String> {
     let mut log = Log::default();
     let mut response = Builder::default();
     for interval in hlog::IntervalLogReader::new(&text) {
-        // Half a log would give percentiles of half a run.
-        let interval = interval
-            .map_err(|error| format!("{}: {name} is damaged, not used: {error}", cell.id()))?;
+        // A partial log would give percentiles of a part of the run.
+        let interval = interval.map_err(|error| {
+            format!("{}: {name} is damaged and was ignored: {error}", cell.id())
+        })?;
         if interval.tag == STAGE_RESPONSE {
             response.add(interval.start_s, &interval.histogram);
         }
@@ -180,7 +183,7 @@ fn read_log(dir: &Path, cell: &Cell) -> Result<Option<Log>, String> {
     Ok(Some(log))
 }
 
-/// A run folder may come from anyone; its file names must not reach beyond it.
+/// Returns `true` if a file name stays inside the run directory. Run directories are untrusted.
 fn stays_inside(path: &Path) -> bool {
     path.components()
         .all(|part| matches!(part, Component::Normal(_)))
@@ -193,16 +196,17 @@ fn use_raw_figures(
 ) {
     let id = cell.id();
     for (stage, histogram) in stages {
-        let told = cell.latency.get(stage).cloned().unwrap_or_default();
-        if told.count != 0 && told.count != histogram.count() {
+        let summary = cell.latency.get(stage).cloned().unwrap_or_default();
+        if summary.count != 0 && summary.count != histogram.count() {
             warnings.push(format!(
-                "{id}: run.json counts {} values of {stage}, the interval log holds {}; the log is used",
-                told.count,
+                "{id}: run.json has {} values of {stage}, the interval log has {}; the log is used",
+                summary.count,
                 histogram.count()
             ));
         }
-        let mut raw = LatencySummary::of(histogram, NegativeCount::default(), told.resolution_us);
-        raw.negative_count = told.negative_count;
+        let mut raw =
+            LatencySummary::of(histogram, NegativeCount::default(), summary.resolution_us);
+        raw.negative_count = summary.negative_count;
         cell.latency.insert(stage.clone(), raw);
     }
 }

@@ -1,4 +1,4 @@
-//! The tables of a sweep: a line for each record size and target, or for each fetch size.
+//! Tables of a sweep: one row per record size and target rate, or per fetch size.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,29 +9,29 @@ use weir_stats::run::{Cell, CellStatus, Run};
 use crate::escape::terminal;
 use crate::format;
 
-/// Tables as text, if the run swept producers or consumers.
+/// Returns the tables as text, or `None` if the run is not a sweep.
 pub(crate) fn sweep_tables(run: &Run) -> Option<String> {
     let tables: Vec<String> = tables(run).iter().map(SweepTable::text).collect();
     (!tables.is_empty()).then(|| tables.concat())
 }
 
-/// One table: a line for each point and who measured it; means where there are several repetitions.
+/// One table: one row per point and tool, with means over the repetitions.
 pub(crate) struct SweepTable {
     pub(crate) title: &'static str,
-    /// Of parameters and figures.
+    /// Headings of parameters and metrics.
     pub(crate) headings: Vec<&'static str>,
     pub(crate) rows: Vec<SweepRow>,
 }
 
-/// One line.
+/// One row.
 pub(crate) struct SweepRow {
     pub(crate) name: String,
     pub(crate) parameters: Vec<String>,
-    /// The figures, or why there are none.
+    /// The results, or the reason why there are none.
     pub(crate) figures: Result<Vec<String>, String>,
 }
 
-/// All tables of the run; none if it swept nothing.
+/// Returns all tables of the run; none if the run is not a sweep.
 pub(crate) fn tables(run: &Run) -> Vec<SweepTable> {
     let kinds = [&PRODUCERS, &CONSUMERS].into_iter();
     kinds.filter_map(|kind| table(run, kind)).collect()
@@ -65,7 +65,7 @@ impl SweepTable {
     }
 }
 
-/// One kind of cells: whose they are, what distinguishes them, and what they measured.
+/// A group of cells in one table: their architectures, parameters and metrics.
 struct CellGroup {
     title: &'static str,
     architectures: [&'static str; 2],
@@ -103,7 +103,7 @@ const CONSUMERS: CellGroup = CellGroup {
     ],
 };
 
-/// Parameters in whole numbers, and whose cell: what the repetitions of a cell share.
+/// Parameters as whole numbers and index of the architecture, shared by the repetitions of a cell.
 type GroupKey = (Vec<u64>, usize);
 
 fn table(run: &Run, kind: &CellGroup) -> Option<SweepTable> {
@@ -138,7 +138,7 @@ fn key(kind: &CellGroup, cell: &Cell) -> Option<GroupKey> {
     Some((parameters?, whose))
 }
 
-/// Means over the valid repetitions, or why there is none.
+/// Returns the means over the valid repetitions, or the reason why there are none.
 fn figures(kind: &CellGroup, cells: &[&Cell]) -> Result<Vec<Option<f64>>, String> {
     let valid: Vec<&&Cell> = cells.iter().filter(|cell| cell.is_valid()).collect();
     if valid.is_empty() {
@@ -172,8 +172,9 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn run(cells: Vec<Cell>) -> Run {
-        let text = r#"{"schema": "weir.run/1", "plan": "s", "title": "t", "question": "q", "started_utc": "",
-            "finished_utc": "", "command_line": [], "weir_version": "0", "outcome": "passed", "verdict": "v",
+        let text = r#"{"schema": "weir.run/1", "plan": "s", "title": "t", "question": "q",
+            "started_utc": "", "finished_utc": "", "command_line": [],
+            "weir_version": "0", "outcome": "passed", "verdict": "v",
             "machine": {"cpu_model": "", "cpu_cores": 1, "memory_bytes": 1, "kernel": "", "os": ""},
             "clock": {"mode": "same_host", "bound_ns": 0}}"#;
         let mut run = Run::from_json(text).unwrap();
@@ -194,7 +195,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn each_size_and_target_has_a_line_for_each_measurer() {
+    fn each_point_and_tool_has_a_row() {
         let mut skipped = cell("producer", 9000.0, 0.0);
         skipped.status = CellStatus::Skipped {
             reason: "too much".to_owned(),
@@ -225,7 +226,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn other_runs_have_none() {
+    fn non_sweep_runs_have_no_tables() {
         assert_eq!(sweep_tables(&run(vec![Cell::default()])), None);
     }
 }

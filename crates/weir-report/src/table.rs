@@ -1,4 +1,4 @@
-//! The table at the end of a run on the terminal: verdict, limits, then one block per client level.
+//! The summary table of a run on the terminal: verdict, limits, then one block per level.
 
 use std::fmt::Write as _;
 
@@ -10,9 +10,11 @@ use crate::libraries::{self, LibraryReport};
 use crate::sweep_table::sweep_tables;
 use crate::view::{self, Level, RowFigures, RowStatus, SubjectRow};
 
-/// Renders the summary for a terminal of `width` columns; narrow terminals lose the less important columns.
+/// Renders the summary for a terminal of `width` columns; narrow terminals omit the less important
+/// columns.
 ///
-/// With `color` the outcome and losses are coloured by ANSI sequences; text from the run never contains any.
+/// With `color`, outcome and losses are coloured with ANSI sequences; text from the run never
+/// contains any.
 pub fn render_table(run: &Run, width: usize, color: bool) -> String {
     let mut out = String::new();
     let paint = Paint { color };
@@ -84,14 +86,14 @@ fn verdict(out: &mut String, run: &Run, width: usize, paint: Paint) {
     }
 }
 
-/// Columns of the terminal, and those of them that names have.
+/// Width of the terminal and of the name column.
 #[derive(Clone, Copy)]
 struct TableLayout {
     width: usize,
     name_width: usize,
 }
 
-/// As the longest name needs, within a quarter of the terminal.
+/// Returns the width of the longest name, at most a quarter of the terminal.
 fn name_width(levels: &[Level<'_>], width: usize) -> usize {
     let names = levels.iter().flat_map(|level| &level.rows);
     let longest = names.map(|row| length(&row.name)).max().unwrap_or(0);
@@ -149,7 +151,7 @@ fn block(
                     wrapped(out, &lead, name_width, &unwanted, width);
                 }
                 if let Some(limit) = row.limit() {
-                    let lead = format!("{:name_width$}{} ", "", paint.yellow("not held:"));
+                    let lead = format!("{:name_width$}{} ", "", paint.yellow("not sustained:"));
                     wrapped(out, &lead, name_width + 10, &terminal(&limit), width);
                 }
             }
@@ -159,7 +161,7 @@ fn block(
 
 const NAME_WIDTH_MIN: usize = 13;
 
-/// What a column shows, most important first: a narrow terminal drops from the end.
+/// The metric of a column, most important first: narrow terminals omit columns from the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ColumnId {
     P50,
@@ -275,7 +277,7 @@ impl TableColumn {
     }
 }
 
-/// As many columns as fit, wide enough for every block so that the blocks align.
+/// Returns as many columns as fit, wide enough for every block, so that the blocks align.
 fn columns_within(levels: &[Level<'_>], unit: TimeUnit, mut left: usize) -> Vec<TableColumn> {
     let mut chosen = Vec::new();
     for kind in BY_IMPORTANCE {
@@ -322,7 +324,7 @@ fn clip(text: &str, width: usize) -> String {
         .collect()
 }
 
-/// Writes `lead` (of `lead_width` visible columns) and the text, later lines indented below it.
+/// Writes `lead` (`lead_width` visible columns wide) and the text; further lines are indented.
 fn wrapped(out: &mut String, lead: &str, lead_width: usize, text: &str, width: usize) {
     out.push_str(lead);
     let room = width.saturating_sub(lead_width).max(20);

@@ -1,15 +1,16 @@
-//! What the interval log of a cell says second by second: percentiles, and how many values fell into which range.
+//! Results of a cell by second, from its interval log: percentiles and counts by latency range.
 
 use std::collections::BTreeMap;
 
 use weir_stats::Histogram;
 
-/// Ranges of latency per factor of ten; the borders of one are a quarter apart.
+/// Latency ranges per factor of ten; neighbouring borders differ by a quarter.
 pub(crate) const BINS_PER_DECADE: f64 = 10.0;
-/// Several workers write one log; lines of the same second stand at most this many seconds apart.
+/// Maximum number of open seconds. Several workers write one log, so lines of the same second may
+/// be this many seconds apart.
 const OPEN_MAX: usize = 6;
 
-/// The response latencies of one cell over time.
+/// The response times of one cell over time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Timeline {
     pub(crate) seconds: Vec<TimelineSecond>,
@@ -18,17 +19,17 @@ pub(crate) struct Timeline {
 /// One second of the measured window.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct TimelineSecond {
-    /// Its end, from the first value on.
+    /// End of the second, relative to the first value.
     pub(crate) t_s: u32,
     pub(crate) p50_us: Option<f64>,
     pub(crate) p99_us: Option<f64>,
     pub(crate) p999_us: Option<f64>,
     pub(crate) max_us: Option<f64>,
-    /// Number of values by range.
+    /// Number of values by latency range.
     pub(crate) bins: BTreeMap<u16, u64>,
 }
 
-/// Gathers the lines of a log.
+/// Collects the lines of a log.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     first_s: Option<f64>,
@@ -37,7 +38,7 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    /// Takes one line; those of one second are merged before anything is computed.
+    /// Adds one line; lines of the same second are merged before percentiles are computed.
     pub(crate) fn add(&mut self, start_s: f64, histogram: &Histogram) {
         let first_s = *self.first_s.get_or_insert(start_s);
         let second = (start_s - first_s).round().clamp(0.0, 1e9) as u32;
@@ -58,7 +59,7 @@ impl Builder {
         let Some((second, histogram)) = self.open.pop_first() else {
             return;
         };
-        // A line that came far too late would go back in time; its second is already told.
+        // A line that arrives too late would go back in time; its second is closed already.
         if !histogram.is_empty() && self.done.last().is_none_or(|last| last.t_s <= second) {
             self.done.push(TimelineSecond::of(second + 1, &histogram));
         }
@@ -84,18 +85,19 @@ impl TimelineSecond {
     }
 }
 
-/// The range that a latency falls into; everything up to a microsecond is in the first.
+/// Returns the range of a latency; everything up to one microsecond is in the first.
 pub(crate) fn bin(value_us: f64) -> u16 {
     (value_us.max(1.0).log10() * BINS_PER_DECADE).floor() as u16
 }
 
-/// Lower border of a range, in microseconds.
+/// Returns the lower border of a range in microseconds.
 pub(crate) fn bin_from_us(bin: u16) -> f64 {
     10_f64.powf(f64::from(bin) / BINS_PER_DECADE)
 }
 
 impl Timeline {
-    /// The same with at most `seconds_max` steps; each takes the worst of those it stands for, and all values.
+    /// Returns a copy with at most `seconds_max` steps; each step has the worst values of its
+    /// seconds, and all counts.
     pub(crate) fn thinned(&self, seconds_max: usize) -> Self {
         let group = self.seconds.len().div_ceil(seconds_max).max(1);
         let seconds = self
@@ -106,7 +108,7 @@ impl Timeline {
         Self { seconds }
     }
 
-    /// First and last range that has values.
+    /// Returns the first and the last range that have values.
     pub(crate) fn bins(&self) -> Option<(u16, u16)> {
         let bins = || self.seconds.iter().flat_map(|second| second.bins.keys());
         Some((*bins().min()?, *bins().max()?))
@@ -149,8 +151,8 @@ mod tests {
             builder.add(start_s, &histogram(value_us, 300));
         }
         let timeline = builder.finish();
-        let told: Vec<_> = timeline.seconds.iter().map(|second| second.t_s).collect();
-        assert_eq!(told, [1, 2, 4]);
+        let seconds: Vec<_> = timeline.seconds.iter().map(|second| second.t_s).collect();
+        assert_eq!(seconds, [1, 2, 4]);
         let first = &timeline.seconds[0];
         assert_eq!(first.bins, BTreeMap::from([(26, 300), (29, 300)]));
         assert!(first.p50_us.unwrap() < 510.0 && first.p99_us.unwrap() > 890.0);
@@ -168,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn thinning_keeps_the_worst_and_all_values() {
+    fn thinning_retains_worst_and_all_values() {
         let mut builder = Builder::default();
         for second in 0..10_u32 {
             builder.add(
@@ -177,8 +179,8 @@ mod tests {
             );
         }
         let thin = builder.finish().thinned(4);
-        let told: Vec<_> = thin.seconds.iter().map(|second| second.t_s).collect();
-        assert_eq!(told, [3, 6, 9, 10]);
+        let seconds: Vec<_> = thin.seconds.iter().map(|second| second.t_s).collect();
+        assert_eq!(seconds, [3, 6, 9, 10]);
         assert!(thin.seconds[0].p50_us.unwrap() > 299.0);
         let values: u64 = thin
             .seconds

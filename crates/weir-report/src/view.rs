@@ -1,5 +1,5 @@
-//! What all formats show: cells grouped by level and subject (an architecture, and its variant if it has one),
-//! repetitions reduced to their mean ([`interval::repetition_mean`]).
+//! The model behind all formats: cells grouped by level and subject (an architecture and its
+//! variant), repetitions reduced to their mean ([`interval::repetition_mean`]).
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,24 @@ use weir_stats::run::{Cell, CellStatus, DeliveryTotals, LatencySummary, Repetiti
 /// One number of clients, or one point of a grid.
 pub(crate) struct Level<'a> {
     pub(crate) clients: u64,
-    /// The other coordinates of a grid.
+    /// The other coordinates of a grid point.
     pub(crate) parameters: &'a BTreeMap<String, f64>,
     pub(crate) rows: Vec<SubjectRow<'a>>,
 }
 
-/// One architecture, or one variant of it, at one level.
+/// One subject at one level.
 pub(crate) struct SubjectRow<'a> {
     pub(crate) name: String,
     pub(crate) cells: Vec<&'a Cell>,
     pub(crate) state: RowStatus,
     pub(crate) figures: RowFigures,
-    /// CPU per delivery of the delivering part against that of the floor.
+    /// Ratio of CPU time per delivery of the delivering process to that of the floor.
     pub(crate) cpu_ratio: Option<Estimate>,
-    /// p99 against the floor.
+    /// Ratio of p99 to that of the floor.
     pub(crate) p99_ratio: Option<f64>,
 }
 
-/// Whether a row's figures count.
+/// Status of a row's results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RowStatus {
     Valid,
@@ -55,10 +55,10 @@ pub(crate) struct RowFigures {
     pub(crate) conflated: Option<u64>,
 }
 
-/// Name of the architecture that others are compared with.
+/// Architecture used as the baseline.
 pub(crate) const FLOOR: &str = "floor";
 
-/// What is compared, in the order it first ran.
+/// Returns the subjects in the order of their first cell.
 pub(crate) fn subjects(run: &Run) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for cell in &run.cells {
@@ -70,7 +70,7 @@ pub(crate) fn subjects(run: &Run) -> Vec<String> {
     names
 }
 
-/// All levels, ascending, each with its subjects in the order they ran.
+/// Returns all levels, ascending, each with its subjects in the order of their cells.
 pub(crate) fn levels(run: &Run) -> Vec<Level<'_>> {
     let names = subjects(run);
     let mut points: Vec<(u64, &BTreeMap<String, f64>)> = Vec::new();
@@ -104,12 +104,12 @@ pub(crate) fn levels(run: &Run) -> Vec<Level<'_>> {
         .collect()
 }
 
-/// Whether the run has more coordinates than the number of clients.
+/// Returns `true` if the run has more coordinates than the number of clients.
 pub(crate) fn is_grid(run: &Run) -> bool {
     run.cells.iter().any(|cell| !cell.parameters.is_empty())
 }
 
-/// All cells by level, then architecture, then repetition.
+/// Returns all cells by level, then architecture, then repetition.
 pub(crate) fn cells(run: &Run) -> Vec<&Cell> {
     levels(run)
         .into_iter()
@@ -119,7 +119,7 @@ pub(crate) fn cells(run: &Run) -> Vec<&Cell> {
 }
 
 impl Level<'_> {
-    /// Its coordinates in words: `1,000 clients, 500 records/s`.
+    /// Returns the coordinates in words: `1,000 clients, 500 records/s`.
     pub(crate) fn label(&self) -> String {
         let mut label = match self.clients {
             1 => "1 client".to_owned(),
@@ -132,7 +132,7 @@ impl Level<'_> {
         label
     }
 
-    /// Rows whose figures count.
+    /// Returns the rows with valid results.
     pub(crate) fn valid(&self) -> impl Iterator<Item = &SubjectRow<'_>> {
         self.rows.iter().filter(|row| row.state == RowStatus::Valid)
     }
@@ -160,7 +160,7 @@ impl<'a> SubjectRow<'a> {
         }
     }
 
-    /// The floor is a yardstick, whatever its variant.
+    /// Returns `true` for the floor in any variant.
     pub(crate) fn is_floor(&self) -> bool {
         self.cells
             .first()
@@ -171,18 +171,19 @@ impl<'a> SubjectRow<'a> {
         self.cells.first()?.variant.as_deref()
     }
 
-    /// The level it belongs to.
+    /// Returns the number of clients of the row's level.
     pub(crate) fn clients(&self) -> u64 {
         self.cells.first().map_or(0, |cell| cell.clients)
     }
 
-    /// Why the level was not held, with what had no room left; `None` if it was.
+    /// Returns why the level was not sustained, with the saturated role; `None` if it was
+    /// sustained.
     pub(crate) fn limit(&self) -> Option<String> {
         let cell = self.repetitions().not_held()?;
         let reason = cell.not_sustained.as_deref()?;
         Some(match (&cell.saturated_role, &cell.saturated_why) {
             (Some(role), Some(why)) => format!("{reason}; {role} saturated: {why}"),
-            _ => format!("{reason}; no part saturated"),
+            _ => format!("{reason}; no role saturated"),
         })
     }
 
@@ -192,12 +193,13 @@ impl<'a> SubjectRow<'a> {
         }
     }
 
-    /// The cell to draw where one repetition must stand for all.
+    /// Returns the cell to draw where one repetition represents all.
     pub(crate) fn sample(&self) -> Option<&'a Cell> {
         self.repetitions().sample()
     }
 
-    /// Returns a sentence about deliveries that clients did not want, if there were any.
+    /// Returns a sentence about received records that clients did not subscribe to, if there were
+    /// any.
     pub(crate) fn unwanted(&self) -> Option<String> {
         use crate::format::{bytes, number};
         let repetitions = self.repetitions();
@@ -209,7 +211,7 @@ impl<'a> SubjectRow<'a> {
             of(DeliveryTotals::unwanted_bytes_per_wanted)?,
         );
         Some(format!(
-            "{} unwanted records ({}) received per wanted one; CPU is per wanted one",
+            "{} unwanted records ({}) received per wanted record; CPU is per wanted record",
             number(Some(count)),
             bytes(size)
         ))
@@ -223,7 +225,8 @@ impl<'a> SubjectRow<'a> {
     }
 }
 
-/// One valid repetition makes a row valid; else the first reason wins.
+/// Returns valid if any repetition is valid, otherwise the status of the first invalid or skipped
+/// one.
 fn state(cells: &[&Cell]) -> RowStatus {
     let mut other = RowStatus::Valid;
     for cell in cells {
@@ -286,7 +289,7 @@ fn cpu_delivering(cell: &Cell) -> Option<f64> {
     cell.delivering_role()?.cpu_us_per_delivered
 }
 
-/// Broker and gateway or floor together: what the servers spend on one delivery.
+/// Returns the CPU time of all servers (broker and gateway or floor) per delivery.
 pub(crate) fn cpu_servers(cell: &Cell) -> Option<f64> {
     let delivering = cell.delivering_role()?;
     let own = delivering.cpu_us_per_delivered?;
@@ -296,7 +299,7 @@ pub(crate) fn cpu_servers(cell: &Cell) -> Option<f64> {
     Some(own + cell.role("broker")?.cpu_us_per_delivered?)
 }
 
-/// Each row against the floor of its variant, or the only one there is.
+/// Compares each row with the floor of the same variant, or with the only floor.
 fn compare_with_floor(rows: &mut [SubjectRow<'_>]) {
     type Floor = (Option<String>, Vec<(u64, f64)>, Option<f64>);
     let floors: Vec<Floor> = rows
@@ -325,7 +328,7 @@ fn compare_with_floor(rows: &mut [SubjectRow<'_>]) {
     }
 }
 
-/// Expected, delivered, lost, duplicated, reordered, conflated, unchecked, disconnects.
+/// Returns expected, delivered, lost, duplicated, reordered, conflated, unchecked and disconnects.
 pub(crate) fn delivery_counts(delivery: &DeliveryTotals) -> [u64; 8] {
     [
         delivery.expected,
@@ -339,7 +342,7 @@ pub(crate) fn delivery_counts(delivery: &DeliveryTotals) -> [u64; 8] {
     ]
 }
 
-/// What [`published`] lists.
+/// Column headings of [`published`].
 pub(crate) const PUBLISHED_HEADINGS: [&str; 8] = [
     "clients",
     "series",
@@ -351,7 +354,7 @@ pub(crate) const PUBLISHED_HEADINGS: [&str; 8] = [
     "Mbit/s",
 ];
 
-/// Published figures, each with what this run measured at the same level in the same way.
+/// Returns the published results, each with the result of this run at the same level.
 pub(crate) fn published(run: &Run) -> Vec<[String; 8]> {
     use crate::format::{NONE, count, maybe_count, number};
     let levels = levels(run);
@@ -390,7 +393,8 @@ pub(crate) fn published(run: &Run) -> Vec<[String; 8]> {
     .collect()
 }
 
-/// Facts that are the same in all cells, as label and text: rate, size, warm-up, hold, repetitions, clock.
+/// Returns settings shared by all cells, as label and text: rate, size, warm-up, hold, repetitions,
+/// clock.
 pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
     use crate::format;
     let mut facts = Vec::new();
@@ -422,10 +426,10 @@ pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
 fn clock(run: &Run) -> String {
     use weir_stats::run::ClockMode;
     let mode = match run.clock.mode {
-        ClockMode::SameHost => "one clock for all parts",
-        ClockMode::Echo => "sent and received by one process",
-        ClockMode::OffsetEstimate => "offset estimated between machines",
-        ClockMode::Disciplined => "clocks disciplined by NTP or PTP",
+        ClockMode::SameHost => "one clock for all processes",
+        ClockMode::Echo => "sender and receiver in one process",
+        ClockMode::OffsetEstimate => "offset between machines estimated",
+        ClockMode::Disciplined => "clocks synchronised by NTP or PTP",
     };
     match run.clock.bound_ns {
         0 => mode.to_owned(),
@@ -480,7 +484,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ratio_to_the_floor_is_the_quotient_of_shown_values(
+        fn floor_ratio_is_quotient_of_printed_values(
             gateway in prop::collection::vec(0.1..100.0_f64, 1..6),
             floor in prop::collection::vec(0.1..100.0_f64, 1..6),
             turn in 0_usize..10,

@@ -1,4 +1,4 @@
-//! A run folder as it may be found: whole, damaged, hostile.
+//! Run directories: complete, damaged and hostile.
 
 mod common;
 
@@ -10,7 +10,7 @@ use weir_report::{ReportError, RunData, overlay, write_all, write_data};
 use weir_stats::run::STAGE_RESPONSE;
 
 #[test]
-fn every_output_is_rebuilt_from_run_json_and_logs() {
+fn outputs_are_rebuilt_from_run_json_and_logs() {
     let dir = tempfile::tempdir().unwrap();
     sample().write(dir.path());
     let paths = write_all(dir.path()).unwrap();
@@ -49,7 +49,7 @@ fn every_output_is_rebuilt_from_run_json_and_logs() {
 }
 
 #[test]
-fn figures_come_from_the_log_when_run_json_differs() {
+fn log_overrides_run_json() {
     let dir = tempfile::tempdir().unwrap();
     let mut sample = sample();
     let summary = sample.run.cells[0].latency.get_mut(STAGE_RESPONSE).unwrap();
@@ -62,13 +62,13 @@ fn figures_come_from_the_log_when_run_json_differs() {
     assert!(data.run.cells[0].response().unwrap().p50_us > Some(100.0));
     let warning = data.run.warnings.last().unwrap();
     assert!(
-        warning.contains("run.json counts 7 values of response"),
+        warning.contains("run.json has 7 values of response"),
         "{warning}"
     );
 }
 
 #[test]
-fn a_missing_or_damaged_log_is_a_warning() {
+fn missing_or_damaged_log_is_a_warning() {
     let dir = tempfile::tempdir().unwrap();
     let sample = sample();
     sample.write(dir.path());
@@ -85,13 +85,13 @@ fn a_missing_or_damaged_log_is_a_warning() {
         "{warnings}"
     );
     assert!(
-        warnings.contains("floor-1000-1.hlog is damaged, not used: line 1"),
+        warnings.contains("floor-1000-1.hlog is damaged and was ignored: line 1"),
         "{warnings}"
     );
 }
 
 #[test]
-fn archived_run_is_read_without_its_logs() {
+fn archived_run_is_read_without_logs() {
     let dir = tempfile::tempdir().unwrap();
     let sample = sample();
     sample.write(dir.path());
@@ -112,25 +112,25 @@ fn archived_run_is_read_without_its_logs() {
 }
 
 #[test]
-fn a_log_outside_the_folder_is_not_read() {
+fn log_outside_run_directory_is_ignored() {
     let dir = tempfile::tempdir().unwrap();
     let mut sample = sample();
     sample.run.cells[0].hlog_file = Some("../secret.hlog".into());
     sample.write(dir.path());
     let warnings = RunData::read(dir.path()).unwrap().run.warnings.join("\n");
     assert!(
-        warnings.contains("lies outside the run folder"),
+        warnings.contains("is outside the run directory"),
         "{warnings}"
     );
 }
 
 #[test]
-fn a_folder_without_a_run_is_named() {
+fn directory_without_run_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let error = write_all(dir.path()).unwrap_err();
     assert!(matches!(error, ReportError::Read { .. }));
     assert!(
-        error.to_string().ends_with("give the folder of a run"),
+        error.to_string().ends_with("pass a run directory"),
         "{error}"
     );
     fs::write(dir.path().join("run.json"), "{\"schema\":\"other\"}").unwrap();
@@ -142,16 +142,16 @@ fn a_folder_without_a_run_is_named() {
     );
 }
 
-/// Leaves a folder with all outputs below the build directory, to look at.
+/// Writes a run directory with all outputs below the build directory, for manual inspection.
 #[test]
-fn a_sample_to_look_at() {
+fn write_sample_for_inspection() {
     let dir = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("sample-run");
     sample().write(&dir);
     assert_eq!(write_all(&dir).unwrap().len(), 9);
 }
 
 #[test]
-fn two_runs_are_laid_over_each_other() {
+fn two_runs_are_combined() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = (dir.path().join("first"), dir.path().join("second"));
     let mut sample = sample();
@@ -171,14 +171,14 @@ fn two_runs_are_laid_over_each_other() {
     assert_eq!(data.run.outcome, weir_stats::run::RunOutcome::Interrupted);
     let warnings = data.run.warnings.join("\n");
     assert!(
-        warnings.contains("B ran on another machine than A"),
+        warnings.contains("B ran on a different machine than A"),
         "{warnings}"
     );
     let out = dir.path().join("both");
     let paths = write_data(&data, &out).unwrap();
     assert_eq!(paths.len(), 9);
     let page = fs::read_to_string(out.join("report.html")).unwrap();
-    // Curves of both, in the colour of the architecture, the second in another stroke.
+    // Curves of both runs: same colour for the architecture, different stroke for the second.
     for text in [
         "\"gateway A\",\"a1\"",
         "\"gateway B\",\"a1 r1\"",
@@ -187,5 +187,5 @@ fn two_runs_are_laid_over_each_other() {
         assert!(page.contains(text), "{text}");
     }
     let error = overlay(&[]).unwrap_err().to_string();
-    assert!(error.contains("give one or more"), "{error}");
+    assert!(error.contains("pass at least one"), "{error}");
 }

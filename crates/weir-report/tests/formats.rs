@@ -1,4 +1,4 @@
-//! Every format over one sample run.
+//! Tests of every format with one sample run.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn terminal_table() {
 }
 
 #[test]
-fn a_narrow_table_stays_within_its_width() {
+fn narrow_table_stays_within_width() {
     let table = render_table(&sample().run, 60, false);
     let figures = |line: &&str| line.contains("p50 ms") || line.starts_with("gateway");
     assert_eq!(table.lines().filter(figures).count(), 6);
@@ -32,7 +32,7 @@ fn a_narrow_table_stays_within_its_width() {
 }
 
 #[test]
-fn colour_is_ours_alone() {
+fn only_report_colours_are_ansi_sequences() {
     let run = sample().run;
     assert!(!render_table(&run, 140, false).contains('\u{1b}'));
     let coloured = render_table(&run, 140, true);
@@ -64,17 +64,17 @@ fn csv_has_one_row_per_cell_and_per_second() {
     });
 }
 
-/// Position of each text, which have to be there and in this order.
+/// Asserts that each text is present, in this order.
 fn in_order(text: &str, parts: &[&str]) {
     let mut from = 0;
     for part in parts {
         let found = text[from..].find(part);
-        from += found.unwrap_or_else(|| panic!("{part} is missing or too early in {text}"));
+        from += found.unwrap_or_else(|| panic!("{part} is missing or out of order in {text}"));
     }
 }
 
 #[test]
-fn a_grid_comes_first() {
+fn grid_comes_first() {
     let mut run = sample().run;
     for cell in &mut run.cells {
         let rate = if cell.repetition == 1 { 500.0 } else { 2_000.0 };
@@ -103,12 +103,15 @@ fn a_grid_comes_first() {
     let page = render_html(&RunData::without_logs(run));
     in_order(
         &page,
-        &["<h2>Over the grid</h2>", "<h2>What was measured</h2>"],
+        &[
+            "<h2>Results by clients and rate</h2>",
+            "<h2>Test setup</h2>",
+        ],
     );
 }
 
 #[test]
-fn a_sweep_has_its_own_table_and_charts() {
+fn sweep_has_table_and_charts() {
     let run = sweep();
     let text = render_markdown(&run);
     in_order(
@@ -121,7 +124,10 @@ fn a_sweep_has_its_own_table_and_charts() {
         ],
     );
     assert!(text.contains("| kafka producer | 100 |"), "{text}");
-    assert!(!text.contains("× floor"), "a table of dashes says nothing");
+    assert!(
+        !text.contains("× floor"),
+        "the table of a sweep has no ratio to the floor"
+    );
     let page = render_html(&RunData::without_logs(run.clone()));
     in_order(
         &page,
@@ -159,7 +165,7 @@ fn sweep() -> Run {
 }
 
 #[test]
-fn one_repetition_of_each_side_is_one_line() {
+fn single_repetitions_give_one_line() {
     let metric = |values: &[f64]| MetricComparison {
         metric: "response_p99_ms".into(),
         is_headline: true,
@@ -186,8 +192,8 @@ fn one_repetition_of_each_side_is_one_line() {
     in_order(
         &markdown,
         &[
-            "## 4-threads against 1-thread",
-            "one repetition of each",
+            "## 4-threads compared with 1-thread",
+            "one repetition each",
             "## Results",
         ],
     );

@@ -1,4 +1,4 @@
-//! The HTML report: whole, closed to the outside, and safe whatever a run is called.
+//! Tests of the HTML report: complete, self-contained and safe with hostile names.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn in_dir(check: impl FnOnce(&Path)) {
 }
 
 #[test]
-fn the_page_is_well_formed_and_shows_every_cell() {
+fn page_is_well_formed_and_shows_every_cell() {
     in_dir(|dir| {
         let data = RunData::read(dir).unwrap();
         let page = Page::of(&data);
@@ -57,7 +57,7 @@ fn the_page_is_well_formed_and_shows_every_cell() {
 }
 
 #[test]
-fn the_page_without_its_data_is_small() {
+fn page_without_data_is_small() {
     in_dir(|dir| {
         let whole = render_html(&RunData::read(dir).unwrap());
         let mut run = sample().run;
@@ -69,7 +69,7 @@ fn the_page_without_its_data_is_small() {
 }
 
 #[test]
-fn without_logs_or_cells_it_is_well_formed() {
+fn page_without_logs_or_cells_is_well_formed() {
     let mut run = sample().run;
     Page::of(&RunData::without_logs(run.clone())).document();
     run.cells.clear();
@@ -78,7 +78,7 @@ fn without_logs_or_cells_it_is_well_formed() {
 }
 
 #[test]
-fn nothing_is_loaded_and_only_our_scripts_may_run() {
+fn page_loads_nothing_and_limits_scripts() {
     in_dir(|dir| {
         let page = Page::of(&RunData::read(dir).unwrap());
         for node in page
@@ -112,7 +112,7 @@ fn nothing_is_loaded_and_only_our_scripts_may_run() {
 }
 
 #[test]
-fn the_data_block_is_json_with_every_curve_and_second() {
+fn data_block_has_every_curve_and_second() {
     in_dir(|dir| {
         let page = Page::of(&RunData::read(dir).unwrap());
         let data: serde_json::Value = serde_json::from_str(&page.scripts[0]).unwrap();
@@ -138,7 +138,7 @@ fn the_data_block_is_json_with_every_curve_and_second() {
         ] {
             assert_eq!(cells[0][column].as_array().unwrap().len(), 12, "{column}");
         }
-        // Every value of the interval log lies in some range of some second.
+        // Every value of the interval log is in a range of some second.
         let counts = cells[0]["heat"]["counts"].as_array().unwrap();
         let counted: u64 = counts
             .iter()
@@ -156,7 +156,7 @@ fn the_data_block_is_json_with_every_curve_and_second() {
 }
 
 #[test]
-fn hostile_text_appears_only_escaped() {
+fn hostile_text_is_escaped() {
     in_dir(|dir| {
         for path in write_all(dir).unwrap() {
             let text = fs::read_to_string(&path).unwrap();
@@ -171,7 +171,7 @@ fn hostile_text_appears_only_escaped() {
 }
 
 #[test]
-fn hostile_names_stay_inside_the_data() {
+fn hostile_names_stay_in_data() {
     let mut run = sample().run;
     for cell in &mut run.cells {
         cell.architecture = format!("{} </script><script>alert(1)</script>", cell.architecture);
@@ -188,7 +188,7 @@ fn hostile_names_stay_inside_the_data() {
     );
 }
 
-/// A page taken apart: script elements hold text that is no XML.
+/// A page split into XML and script elements, whose text is not XML.
 struct Page {
     scripts: Vec<String>,
     rest: String,

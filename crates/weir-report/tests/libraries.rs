@@ -1,4 +1,4 @@
-//! Reports of a comparison of client libraries.
+//! Tests of reports that compare client libraries.
 
 mod common;
 
@@ -14,7 +14,7 @@ fn page(run: Run) -> String {
     render_html(&RunData::without_logs(run))
 }
 
-/// Text of the page, sections by id.
+/// Returns the text of the page by section id.
 fn sections(page: &str) -> Vec<(String, String)> {
     let options = roxmltree::ParsingOptions {
         allow_dtd: true,
@@ -35,12 +35,9 @@ fn sections(page: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_page_has_a_section_for_each_question_and_no_script() {
+fn page_has_all_sections_and_no_script() {
     let page = page(fair());
-    assert!(
-        !page.contains("<script"),
-        "nothing here is drawn by a script"
-    );
+    assert!(!page.contains("<script"), "a library run needs no script");
     assert!(page.len() < 600_000, "{} bytes", page.len());
     let sections = sections(&page);
     let ids: Vec<&str> = sections.iter().map(|(id, _)| id.as_str()).collect();
@@ -53,19 +50,19 @@ fn the_page_has_a_section_for_each_question_and_no_script() {
             "roundtrip",
             "resources",
             "unequal",
-            "doubts",
+            "data-quality",
             "configuration"
         ]
     );
     let text = |id: &str| &sections.iter().find(|(it, _)| it == id).unwrap().1;
     for part in [
-        "Each beside java",
-        "not shown to differ",
+        "Comparison with java",
+        "no difference shown",
         "Profile fair",
         "java",
         "franz-go",
-        "given up",
-        "warm-up did not settle",
+        "abandoned",
+        "warm-up reached no steady state",
         "JNI",
     ] {
         assert!(text("libraries").contains(part), "{part}");
@@ -75,7 +72,7 @@ fn the_page_has_a_section_for_each_question_and_no_script() {
         "Median ratio of repetitions",
         "java / librdkafka",
         "java / franz-go",
-        "Processor time per record",
+        "CPU time per record",
         "no difference shown",
         "3 pairs, no interval",
         "through .NET",
@@ -85,23 +82,21 @@ fn the_page_has_a_section_for_each_question_and_no_script() {
     }
     assert!(
         !text("produce").contains("java / kafkajs"),
-        "it measured nothing"
+        "it has no samples"
     );
     assert!(text("consume").contains("first record to last"));
-    assert!(text("roundtrip").contains("Pacing, roundtrip.open/100@1000"));
+    assert!(text("roundtrip").contains("Schedule lag, roundtrip.open/100@1000"));
     for part in ["max_in_flight", "batch_records", "no such setting"] {
         assert!(text("unequal").contains(part), "{part}");
     }
+    assert!(!text("unequal").contains("linger_ms"), "equal everywhere");
+    assert!(text("data-quality").contains("invalid: 3 of 1000 records failed"));
     assert!(
-        !text("unequal").contains("linger_ms"),
-        "the same everywhere"
+        text("data-quality").contains("1 of 7"),
+        "noisy pairs are counted"
     );
-    assert!(text("doubts").contains("invalid: 3 of 1000 records failed"));
-    assert!(
-        text("doubts").contains("1 of 7"),
-        "noisy pairs are told apart"
-    );
-    // One box for each library, burst and payload; cells with an invalid sample keep the others.
+    // One box per library, burst size and value size; a cell with an invalid sample keeps its
+    // others.
     assert_eq!(
         page.matches("class=\"box-plot a1\"").count(),
         5 * 20 + 2 + 6
@@ -109,12 +104,12 @@ fn the_page_has_a_section_for_each_question_and_no_script() {
 }
 
 #[test]
-fn the_legacy_profile_is_explained_by_its_own_figures() {
+fn legacy_profile_is_explained_with_own_values() {
     let page = page(legacy());
-    assert!(!page.contains("did not settle"), "nothing was warmed up");
+    assert!(!page.contains("no steady state"), "no warm-up ran");
     let sections = sections(&page);
     let text = &sections[0].1;
-    let expected = "librdkafka lets a fixed 100 ms pass";
+    let expected = "librdkafka waits a fixed 100 ms";
     assert!(text.contains(expected), "{text}");
     let ratio = text.split("measured: ").nth(1).unwrap();
     let ratio: f64 = ratio.split(' ').next().unwrap().parse().unwrap();
@@ -122,38 +117,38 @@ fn the_legacy_profile_is_explained_by_its_own_figures() {
     let consume = &sections.iter().find(|(id, _)| id == "consume").unwrap().1;
     assert!(
         consume.contains("85.56 (432.38)"),
-        "the published table stands beside"
+        "the published table is shown"
     );
     assert!(consume.contains("consume.group/100000x10000"));
     assert!(render_markdown(&legacy()).contains(expected));
 }
 
 #[test]
-fn a_null_test_tells_its_share() {
+fn aa_test_shows_interval_coverage() {
     let page = page(null_test());
     let text = &sections(&page)[0].1;
     assert!(
-        text.contains("Null test: one library as two drivers"),
+        text.contains("A/A test: one library as two drivers"),
         "{text}"
     );
     assert!(text.contains("of 5 intervals"), "{text}");
 }
 
 #[test]
-fn markdown_has_the_tables_of_the_published_program_and_ours() {
+fn markdown_has_published_and_own_tables() {
     let text = render_markdown(&fair());
     for part in [
         "| Cells in which | librdkafka | franz-go |",
         "### Produce, warm",
         "| | records \\\\ bytes | 10 | 100 | 1,000 | 10,000 | 100,000 |",
         "### Memory and threads",
-        "### Settings that could not be made equal",
+        "### Unequal settings",
         "### Invalid and noisy repetitions",
     ] {
         assert!(text.contains(part), "{part}");
     }
     assert!(text.contains("| java / librdkafka | 10 | "), "{text}");
-    assert!(text.contains("**"), "what is better is bold");
+    assert!(text.contains("**"), "better values are bold");
     assert!(!text.contains("latency.svg") && !text.contains("## Delivery check"));
     for line in text.lines().filter(|line| line.starts_with("| java /")) {
         assert!(line.matches(" | ").count() >= 3, "{line}");
@@ -161,7 +156,7 @@ fn markdown_has_the_tables_of_the_published_program_and_ours() {
 }
 
 #[test]
-fn a_terminal_sees_a_line_for_each_cell() {
+fn terminal_has_one_line_per_cell() {
     let run = fair();
     let table = render_table(&run, 120, false);
     assert!(
@@ -170,7 +165,7 @@ fn a_terminal_sees_a_line_for_each_cell() {
     );
     let lines = table.lines().filter(|line| line.contains("100 x 1000 "));
     assert_eq!(lines.count(), 5, "{table}");
-    assert!(table.contains("given up: kafkajs: no npm"), "{table}");
+    assert!(table.contains("abandoned: kafkajs: no npm"), "{table}");
     assert!(table.lines().all(|line| line.chars().count() <= 200));
     assert!(!table.contains('\u{1b}') && render_table(&run, 120, true).contains("\u{1b}[1m"));
     let narrow = render_table(&run, 60, false);
@@ -185,7 +180,7 @@ fn a_terminal_sees_a_line_for_each_cell() {
 }
 
 #[test]
-fn the_folder_has_our_csv_and_those_of_the_published_program() {
+fn directory_has_own_and_published_csv_files() {
     let dir = tempfile::tempdir().unwrap();
     let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
     fs::write(dir.path().join("run.json"), legacy().to_json()).unwrap();
@@ -230,13 +225,16 @@ fn the_folder_has_our_csv_and_those_of_the_published_program() {
     let columns = ours.lines().next().unwrap().split(',').count();
     assert!(
         ours.lines().all(|line| line.split(',').count() == columns),
-        "no text here has a comma"
+        "no field contains a comma"
     );
-    assert!(ours.contains("\nconsume.group/100x100,consume,group,100,100,,librdkafka,librdkafka,4.1.0,rdkafka 0.39,legacy_us,20,0,0,"));
+    assert!(ours.contains(
+        "\nconsume.group/100x100,consume,group,100,100,,librdkafka,librdkafka,4.1.0,rdkafka 0.39,\
+    legacy_us,20,0,0,"
+    ));
 }
 
 #[test]
-fn more_libraries_make_more_files() {
+fn each_further_library_adds_files() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("run.json"), fair().to_json()).unwrap();
     let names = names(dir.path());
@@ -251,7 +249,7 @@ fn more_libraries_make_more_files() {
 }
 
 #[test]
-fn hostile_texts_stay_texts() {
+fn hostile_texts_are_escaped() {
     let mut run = fair();
     let libraries = run.libraries.as_mut().unwrap();
     libraries.drivers[0].name = "../=java;\"x".into();
@@ -291,7 +289,7 @@ fn hostile_texts_stay_texts() {
 }
 
 #[test]
-fn cells_and_libraries_can_stand_in_one_run() {
+fn cells_and_libraries_share_a_run() {
     let mut run = sample().run;
     run.libraries = legacy().libraries;
     let page = page(run);
@@ -300,7 +298,7 @@ fn cells_and_libraries_can_stand_in_one_run() {
 }
 
 #[test]
-fn nothing_measured_is_still_a_report() {
+fn report_without_samples_is_complete() {
     let mut run = fair();
     run.libraries.as_mut().unwrap().samples.clear();
     sections(&page(run.clone()));
@@ -312,9 +310,9 @@ fn nothing_measured_is_still_a_report() {
     render_table(&run, 80, false);
 }
 
-/// Leaves folders below the build directory, to look at.
+/// Writes run directories below the build directory, for manual inspection.
 #[test]
-fn samples_to_look_at() {
+fn write_samples_for_inspection() {
     let parent = Path::new(env!("CARGO_TARGET_TMPDIR"));
     for (name, run) in [("libraries-legacy", legacy()), ("libraries-fair", fair())] {
         let dir = parent.join(name);

@@ -1,4 +1,4 @@
-//! What each address has, in a table that cannot outgrow those who have something.
+//! Connections, sessions and rates of each client address, in a table of bounded size.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use slab::Slab;
 use super::bucket::RateBucket;
 use super::limit::{AdmissionId, AdmissionLimit, PerAddress};
 
-/// An IPv4 address, or the first half of an IPv6 one.
+/// An IPv4 address, or the first 64 bits of an IPv6 address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum AddressKey {
     V4(u32),
@@ -31,26 +31,26 @@ struct AddressEntry {
     sessions: u32,
     /// Bytes charged for the subscriptions of its sessions.
     charged: usize,
-    /// Absent until one is taken.
+    /// `None` until the first session.
     session_rate: Option<RateBucket>,
     request_rate: Option<RateBucket>,
-    /// It stands in the list of those to be forgotten.
+    /// `true` if the entry is in the list of idle addresses.
     idle: bool,
 }
 
 impl AddressEntry {
-    fn has_something(&self) -> bool {
+    fn is_in_use(&self) -> bool {
         self.connections > 0 || self.sessions > 0
     }
 }
 
-/// Addresses with connections or sessions, and some that had.
+/// Addresses with connections or sessions, and idle addresses.
 #[derive(Debug)]
 pub(super) struct AddressTable {
     capacity: usize,
     by_key: HashMap<AddressKey, AdmissionId>,
     entries: Slab<AddressEntry>,
-    /// Those that had nothing when they were entered here, oldest first.
+    /// Idle addresses, oldest first; entries may be in use again.
     idle: VecDeque<AdmissionId>,
 }
 
@@ -64,35 +64,35 @@ impl AddressTable {
         }
     }
 
-    /// `None` if the address has as many connections as it may (0: any number).
+    /// Returns `None` if the address has `most` connections already (0: no limit).
     pub(super) fn enter(&mut self, address: IpAddr, most: u32) -> Option<AdmissionId> {
         let key = AddressKey::from(address);
-        let ticket = match self.by_key.get(&key) {
-            Some(ticket) => *ticket,
+        let id = match self.by_key.get(&key) {
+            Some(id) => *id,
             None => self.insert(key),
         };
-        let entry = self.entry(ticket)?;
+        let entry = self.entry(id)?;
         if most > 0 && entry.connections >= most {
             return None;
         }
         entry.connections += 1;
-        Some(ticket)
+        Some(id)
     }
 
-    pub(super) fn leave(&mut self, ticket: AdmissionId) {
-        if let Some(entry) = self.entry(ticket) {
+    pub(super) fn leave(&mut self, id: AdmissionId) {
+        if let Some(entry) = self.entry(id) {
             entry.connections = entry.connections.saturating_sub(1);
         }
-        self.note_idle(ticket);
+        self.note_idle(id);
     }
 
     pub(super) fn begin_session(
         &mut self,
-        ticket: AdmissionId,
+        id: AdmissionId,
         limits: &PerAddress,
         now_ms: u64,
     ) -> Result<(), AdmissionLimit> {
-        let Some(entry) = self.entry(ticket) else {
+        let Some(entry) = self.entry(id) else {
             return Ok(());
         };
         if limits.sessions > 0 && entry.sessions >= limits.sessions {
@@ -111,31 +111,31 @@ impl AddressTable {
         Ok(())
     }
 
-    pub(super) fn end_session(&mut self, ticket: AdmissionId) {
-        if let Some(entry) = self.entry(ticket) {
+    pub(super) fn end_session(&mut self, id: AdmissionId) {
+        if let Some(entry) = self.entry(id) {
             entry.sessions = entry.sessions.saturating_sub(1);
         }
-        self.note_idle(ticket);
+        self.note_idle(id);
     }
 
-    pub(super) fn charged(&mut self, ticket: AdmissionId) -> usize {
-        self.entry(ticket).map_or(0, |entry| entry.charged)
+    pub(super) fn charged(&mut self, id: AdmissionId) -> usize {
+        self.entry(id).map_or(0, |entry| entry.charged)
     }
 
-    pub(super) fn charge(&mut self, ticket: AdmissionId, bytes: usize) {
-        if let Some(entry) = self.entry(ticket) {
+    pub(super) fn charge(&mut self, id: AdmissionId, bytes: usize) {
+        if let Some(entry) = self.entry(id) {
             entry.charged = entry.charged.saturating_add(bytes);
         }
     }
 
-    pub(super) fn refund(&mut self, ticket: AdmissionId, bytes: usize) {
-        if let Some(entry) = self.entry(ticket) {
+    pub(super) fn refund(&mut self, id: AdmissionId, bytes: usize) {
+        if let Some(entry) = self.entry(id) {
             entry.charged = entry.charged.saturating_sub(bytes);
         }
     }
 
-    pub(super) fn request(&mut self, ticket: AdmissionId, rate: f32, now_ms: u64) -> bool {
-        self.entry(ticket).is_none_or(|entry| {
+    pub(super) fn request(&mut self, id: AdmissionId, rate: f32, now_ms: u64) -> bool {
+        self.entry(id).is_none_or(|entry| {
             let bucket = entry
                 .request_rate
                 .get_or_insert_with(|| RateBucket::full(rate, now_ms));
@@ -143,19 +143,19 @@ impl AddressTable {
         })
     }
 
-    /// Entries in the table.
+    /// Returns the number of entries in the table.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    fn entry(&mut self, ticket: AdmissionId) -> Option<&mut AddressEntry> {
-        // Ticket 0 is nobody's.
-        self.entries.get_mut((ticket as usize).checked_sub(1)?)
+    fn entry(&mut self, id: AdmissionId) -> Option<&mut AddressEntry> {
+        // Id 0 means no address.
+        self.entries.get_mut((id as usize).checked_sub(1)?)
     }
 
     fn insert(&mut self, key: AddressKey) -> AdmissionId {
-        while self.entries.len() >= self.capacity && self.forget_one() {}
+        while self.entries.len() >= self.capacity && self.evict_one() {}
         let entry = AddressEntry {
             key,
             connections: 0,
@@ -165,32 +165,32 @@ impl AddressTable {
             request_rate: None,
             idle: false,
         };
-        let ticket = self.entries.insert(entry) as u32 + 1;
-        self.by_key.insert(key, ticket);
-        ticket
+        let id = self.entries.insert(entry) as u32 + 1;
+        self.by_key.insert(key, id);
+        id
     }
 
-    fn note_idle(&mut self, ticket: AdmissionId) {
-        let Some(entry) = self.entry(ticket) else {
+    fn note_idle(&mut self, id: AdmissionId) {
+        let Some(entry) = self.entry(id) else {
             return;
         };
-        if !entry.has_something() && !entry.idle {
+        if !entry.is_in_use() && !entry.idle {
             entry.idle = true;
-            self.idle.push_back(ticket);
+            self.idle.push_back(id);
         }
     }
 
-    /// Whether one of those that may be idle is off the list now.
-    fn forget_one(&mut self) -> bool {
-        let Some(ticket) = self.idle.pop_front() else {
+    /// Removes one entry from the idle list. Returns `false` if the list is empty.
+    fn evict_one(&mut self) -> bool {
+        let Some(id) = self.idle.pop_front() else {
             return false;
         };
-        if let Some(entry) = self.entry(ticket) {
+        if let Some(entry) = self.entry(id) {
             entry.idle = false;
-            if !entry.has_something() {
+            if !entry.is_in_use() {
                 let key = entry.key;
                 self.by_key.remove(&key);
-                self.entries.remove(ticket as usize - 1);
+                self.entries.remove(id as usize - 1);
             }
         }
         true

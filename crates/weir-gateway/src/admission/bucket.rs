@@ -1,7 +1,7 @@
-//! A token bucket: so many a second, and some at once.
+//! A token bucket for rate limits with bursts.
 
-/// Holds what comes in two seconds, ten at least, so that a page with some widgets may open them at
-/// once.
+/// A bucket with a capacity of two seconds' tokens, at least ten, so that a page with several
+/// widgets can connect at once.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RateBucket {
     tokens: f32,
@@ -20,8 +20,8 @@ impl RateBucket {
         }
     }
 
-    /// Takes one; false when there is none. Clocks of different callers may differ a little, so time
-    /// does not go back here.
+    /// Takes one token; returns `false` if there is none. Time never goes backwards here, because
+    /// the clocks of callers may differ slightly.
     pub(super) fn take(&mut self, rate: f32, now_ms: u64) -> bool {
         let passed_ms = now_ms.saturating_sub(self.at_ms);
         self.at_ms = self.at_ms.max(now_ms);
@@ -39,13 +39,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn some_at_once_then_the_rate() {
+    fn burst_then_rate() {
         let mut bucket = RateBucket::full(2.0, 0);
         let taken =
             |bucket: &mut RateBucket, now_ms| (0..100).filter(|_| bucket.take(2.0, now_ms)).count();
         assert_eq!(taken(&mut bucket, 0), 10);
         assert_eq!(taken(&mut bucket, 1_000), 2);
-        assert_eq!(taken(&mut bucket, 500), 0, "a late clock brings nothing");
+        assert_eq!(taken(&mut bucket, 500), 0, "an earlier time adds no tokens");
         assert_eq!(taken(&mut bucket, 1_000_000), 10);
         let mut fast = RateBucket::full(50.0, 0);
         assert_eq!((0..1_000).filter(|_| fast.take(50.0, 0)).count(), 100);

@@ -1,27 +1,28 @@
-//! The limits that admission enforces, and what one address may have.
+//! The limits that admission enforces, and the limits per address.
 
 use serde::Deserialize;
 
-/// `[limits.per_address]`: what one address may have; 0 is no limit. An IPv6 address counts by its
-/// first 64 bits: who has one of them has all.
+/// `[limits.per_address]`: limits of one address; 0 means no limit. An IPv6 address counts by its
+/// first 64 bits, because one network has all addresses below them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PerAddress {
-    /// Connections, sessions or not.
+    /// Connections, with or without sessions.
     pub connections: u32,
     /// Sessions.
     pub sessions: u32,
-    /// New sessions a second.
+    /// New sessions per second.
     pub sessions_per_second: f32,
-    /// Requests a second: HTTP requests, control requests in them, WebSocket messages and other
-    /// WebSocket frames.
+    /// Requests per second: HTTP requests, the control requests in them, WebSocket messages and
+    /// other WebSocket frames.
     pub requests_per_second: f32,
-    /// Estimated memory of the subscriptions of its sessions; default 0: half of what all may have.
+    /// Estimated memory of the subscriptions of its sessions; default 0: half of the gateway's
+    /// limit.
     pub subscription_bytes: usize,
 }
 
 impl PerAddress {
-    /// Whether nothing is limited, so that nobody needs to be counted.
+    /// Returns `true` if nothing is limited, so that addresses need not be counted.
     pub(super) fn is_unlimited(&self) -> bool {
         *self == Self::default()
     }
@@ -29,15 +30,15 @@ impl PerAddress {
 
 macro_rules! limits {
     ($($name:ident = $label:literal;)*) => {
-        /// A limit that was met.
+        /// A limit of the configuration.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum AdmissionLimit { $($name),* }
 
         impl AdmissionLimit {
-            /// All of them, in the order of their declaration.
+            /// All limits in the order of their declaration.
             pub(crate) const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// The metric's label, the key of the configuration.
+            /// Returns the metric's label, which is the key of the configuration.
             pub(crate) const fn label(self) -> &'static str {
                 match self { $(Self::$name => $label),* }
             }
@@ -66,6 +67,6 @@ limits! {
     AddressSubscriptionBytes = "per_address.subscription_bytes";
 }
 
-/// Names the address of a client as long as it has a connection or a session; 0 where addresses do not
-/// matter.
+/// Identifies the address of a client while it has a connection or a session; 0 if addresses are
+/// not limited.
 pub(crate) type AdmissionId = u32;

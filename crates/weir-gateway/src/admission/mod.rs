@@ -1,11 +1,11 @@
-//! What keeps a few clients from taking the gateway from all others: allowed origins, numbers and
-//! rates by address and in all. Looked at when clients come and ask, never when updates go out.
+//! Limits that prevent a few clients from using all resources: allowed origins, and numbers and
+//! rates per address and in total. They are checked on connections and requests, never on updates.
 
 mod addresses;
 mod bucket;
-mod held;
 mod limit;
 mod origin;
+mod subscription_usage;
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,39 +13,39 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use self::addresses::AddressTable;
 use self::bucket::RateBucket;
-pub(crate) use self::held::HeldCounts;
-use self::held::HeldInAll;
 pub use self::limit::PerAddress;
 pub(crate) use self::limit::{AdmissionId, AdmissionLimit};
 pub(crate) use self::origin::Origins;
+pub(crate) use self::subscription_usage::HeldCounts;
+use self::subscription_usage::HeldInAll;
 use crate::config::GatewayLimits;
 use crate::overload::Overload;
 
-/// Shared by all shards.
+/// Admission state shared by all shards.
 #[derive(Debug)]
 pub(crate) struct Admission {
     pub(crate) origins: Origins,
     per_address: PerAddress,
-    /// Absent if no address has a limit.
+    /// `None` if addresses have no limits.
     addresses: Option<Mutex<AddressTable>>,
     session_rate: Option<Mutex<RateBucket>>,
     sessions_per_second: f32,
     request_rate: Option<Mutex<RateBucket>>,
     requests_per_second: f32,
-    /// What sessions hold of the limits on subscriptions.
+    /// Resources of all subscriptions.
     pub(crate) held: HeldInAll,
-    /// Whether memory is about to end.
+    /// State of the memory limit.
     pub(crate) overload: Overload,
     last_origin: Mutex<Option<String>>,
-    met: [AtomicU64; AdmissionLimit::ALL.len()],
+    hits: [AtomicU64; AdmissionLimit::ALL.len()],
 }
 
 impl Admission {
-    /// Lets in whom `limits` allow; at most so many connections there may be.
+    /// Creates the state for `limits`; `connections` is the maximum number of connections.
     pub(crate) fn new(limits: &GatewayLimits, origins: Origins, connections: usize) -> Self {
         let per_address = limits.per_address;
-        // Whoever is in the table has a connection or a session, or is remembered for its rate.
-        let capacity = connections + limits.sessions + REMEMBERED;
+        // The table has the addresses in use and a number of idle ones, remembered for their rate.
+        let capacity = connections + limits.sessions + IDLE_ADDRESSES_MAX;
         let table = || Mutex::new(AddressTable::new(capacity));
         let bucket = |rate: f32| (rate > 0.0).then(|| Mutex::new(RateBucket::full(rate, 0)));
         Self {
@@ -59,22 +59,22 @@ impl Admission {
             held: HeldInAll::new(limits),
             overload: Overload::default(),
             last_origin: Mutex::new(None),
-            met: [const { AtomicU64::new(0) }; AdmissionLimit::ALL.len()],
+            hits: [const { AtomicU64::new(0) }; AdmissionLimit::ALL.len()],
         }
     }
 
-    /// How often a limit was met.
-    pub(crate) fn met(&self, limit: AdmissionLimit) -> u64 {
-        self.met[limit as usize].load(Ordering::Relaxed)
+    /// Returns how often a limit was hit.
+    pub(crate) fn hits(&self, limit: AdmissionLimit) -> u64 {
+        self.hits[limit as usize].load(Ordering::Relaxed)
     }
 
-    /// Counts that a limit was met, and hands it on.
+    /// Counts a hit of a limit and returns the limit.
     pub(crate) fn note(&self, limit: AdmissionLimit) -> AdmissionLimit {
-        self.met[limit as usize].fetch_add(1, Ordering::Relaxed);
+        self.hits[limit as usize].fetch_add(1, Ordering::Relaxed);
         limit
     }
 
-    /// Counts a request of a page that may not connect, and keeps its origin for the log.
+    /// Counts a request of a rejected origin, and stores the origin for the log.
     pub(crate) fn note_origin(&self, origin: &str) {
         self.note(AdmissionLimit::Origin);
         let mut last = lock(&self.last_origin);
@@ -83,17 +83,17 @@ impl Admission {
         }
     }
 
-    /// Takes the first origin rejected since the previous call.
+    /// Removes and returns the first origin rejected since the previous call.
     pub(crate) fn take_origin(&self) -> Option<String> {
         lock(&self.last_origin).take()
     }
 
-    /// Returns `true` if requests have a rate.
+    /// Returns `true` if the rate of requests is limited.
     pub(crate) fn has_request_rate(&self) -> bool {
         self.request_rate.is_some() || self.per_address.requests_per_second > 0.0
     }
 
-    /// A connection comes; [`Self::leave`] when it is gone.
+    /// Registers a connection; [`Self::leave`] must follow when it is closed.
     pub(crate) fn enter(&self, address: IpAddr) -> Result<AdmissionId, AdmissionLimit> {
         let Some(addresses) = &self.addresses else {
             return Ok(0);
@@ -103,43 +103,39 @@ impl Admission {
         entered.ok_or_else(|| self.note(AdmissionLimit::AddressConnections))
     }
 
-    /// A connection has gone.
-    pub(crate) fn leave(&self, ticket: AdmissionId) {
-        if let Some(addresses) = self.addresses.as_ref().filter(|_| ticket != 0) {
-            lock(addresses).leave(ticket);
+    /// Removes a connection.
+    pub(crate) fn leave(&self, id: AdmissionId) {
+        if let Some(addresses) = self.addresses.as_ref().filter(|_| id != 0) {
+            lock(addresses).leave(id);
         }
     }
 
-    /// A session begins; [`Self::end_session`] when it ends.
-    pub(crate) fn begin_session(
-        &self,
-        ticket: AdmissionId,
-        now_ms: u64,
-    ) -> Result<(), AdmissionLimit> {
-        if let Some(addresses) = self.addresses.as_ref().filter(|_| ticket != 0) {
+    /// Registers a session; [`Self::end_session`] must follow when it ends.
+    pub(crate) fn begin_session(&self, id: AdmissionId, now_ms: u64) -> Result<(), AdmissionLimit> {
+        if let Some(addresses) = self.addresses.as_ref().filter(|_| id != 0) {
             let limits = &self.per_address;
-            let begun = lock(addresses).begin_session(ticket, limits, now_ms);
+            let begun = lock(addresses).begin_session(id, limits, now_ms);
             begun.map_err(|limit| self.note(limit))?;
         }
         let allowed = take(self.session_rate.as_ref(), self.sessions_per_second, now_ms);
         if !allowed {
-            self.end_session(ticket);
+            self.end_session(id);
             return Err(self.note(AdmissionLimit::SessionRate));
         }
         Ok(())
     }
 
-    /// A session has ended, or did not begin after all.
-    pub(crate) fn end_session(&self, ticket: AdmissionId) {
-        if let Some(addresses) = self.addresses.as_ref().filter(|_| ticket != 0) {
-            lock(addresses).end_session(ticket);
+    /// Removes a session that has ended or was not created after all.
+    pub(crate) fn end_session(&self, id: AdmissionId) {
+        if let Some(addresses) = self.addresses.as_ref().filter(|_| id != 0) {
+            lock(addresses).end_session(id);
         }
     }
 
     /// Returns the limit that a subscription of this size would exceed, if any.
     pub(crate) fn may_hold(
         &self,
-        ticket: AdmissionId,
+        id: AdmissionId,
         wanted: HeldCounts,
     ) -> Result<(), AdmissionLimit> {
         if self.overload.is_on() {
@@ -149,54 +145,51 @@ impl Admission {
             .may_add(wanted)
             .map_err(|limit| self.note(limit))?;
         let most = self.per_address.subscription_bytes;
-        if let Some(addresses) = self.addresses_with(ticket).filter(|_| most > 0) {
-            if lock(addresses).charged(ticket).saturating_add(wanted.bytes) > most {
+        if let Some(addresses) = self.addresses_with(id).filter(|_| most > 0) {
+            if lock(addresses).charged(id).saturating_add(wanted.bytes) > most {
                 return Err(self.note(AdmissionLimit::AddressSubscriptionBytes));
             }
         }
         Ok(())
     }
 
-    /// Charges an address for a subscription; [`Self::refund`] when that ends.
-    pub(crate) fn charge(&self, ticket: AdmissionId, bytes: usize) {
-        if let Some(addresses) = self.addresses_with(ticket) {
-            lock(addresses).charge(ticket, bytes);
+    /// Charges an address for a subscription; [`Self::refund`] must follow when it ends.
+    pub(crate) fn charge(&self, id: AdmissionId, bytes: usize) {
+        if let Some(addresses) = self.addresses_with(id) {
+            lock(addresses).charge(id, bytes);
         }
     }
 
-    /// A subscription of an address has ended.
-    pub(crate) fn refund(&self, ticket: AdmissionId, bytes: usize) {
-        if let Some(addresses) = self.addresses_with(ticket) {
-            lock(addresses).refund(ticket, bytes);
+    /// Refunds an ended subscription of an address.
+    pub(crate) fn refund(&self, id: AdmissionId, bytes: usize) {
+        if let Some(addresses) = self.addresses_with(id) {
+            lock(addresses).refund(id, bytes);
         }
     }
 
-    fn addresses_with(&self, ticket: AdmissionId) -> Option<&Mutex<AddressTable>> {
-        self.addresses.as_ref().filter(|_| ticket != 0)
+    fn addresses_with(&self, id: AdmissionId) -> Option<&Mutex<AddressTable>> {
+        self.addresses.as_ref().filter(|_| id != 0)
     }
 
-    /// Requests come: `count` of one peer at once.
+    /// Counts `count` requests of one peer at once.
     pub(crate) fn requests(
         &self,
-        ticket: AdmissionId,
+        id: AdmissionId,
         count: u32,
         now_ms: u64,
     ) -> Result<(), AdmissionLimit> {
         if !self.has_request_rate() {
             return Ok(());
         }
-        (0..count).try_for_each(|_| self.request(ticket, now_ms))
+        (0..count).try_for_each(|_| self.request(id, now_ms))
     }
 
-    /// A request comes.
-    pub(crate) fn request(&self, ticket: AdmissionId, now_ms: u64) -> Result<(), AdmissionLimit> {
+    /// Counts one request.
+    pub(crate) fn request(&self, id: AdmissionId, now_ms: u64) -> Result<(), AdmissionLimit> {
         let rate = self.per_address.requests_per_second;
-        let counted = self
-            .addresses
-            .as_ref()
-            .filter(|_| ticket != 0 && rate > 0.0);
+        let counted = self.addresses.as_ref().filter(|_| id != 0 && rate > 0.0);
         if let Some(addresses) = counted {
-            if !lock(addresses).request(ticket, rate, now_ms) {
+            if !lock(addresses).request(id, rate, now_ms) {
                 return Err(self.note(AdmissionLimit::AddressRequestRate));
             }
         }
@@ -207,11 +200,10 @@ impl Admission {
     }
 }
 
-/// Addresses remembered although they have nothing here, so that leaving and coming back does not give
-/// them a fresh rate.
-const REMEMBERED: usize = 16_384;
+/// Number of idle addresses that are remembered, so that a reconnect does not reset the rate.
+const IDLE_ADDRESSES_MAX: usize = 16_384;
 
-/// Characters of a rejected origin that are logged.
+/// Maximum length of a rejected origin in the log, in characters.
 const ORIGIN_CHARS_MAX: usize = 100;
 
 fn take(bucket: Option<&Mutex<RateBucket>>, rate: f32, now_ms: u64) -> bool {

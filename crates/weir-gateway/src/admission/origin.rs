@@ -1,12 +1,12 @@
-//! `allowed_origins`: which web pages may connect. Clients that are no browsers send no origin and are
-//! not concerned.
+//! `allowed_origins`: the web pages that may connect. Clients other than browsers send no origin
+//! and are not restricted.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Which origins may connect.
+/// The origins that may connect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Origins {
-    /// The host that the request is for, whatever the ports.
+    /// The host of the request, on any port.
     #[default]
     SameHost,
     Listed(Vec<OriginPattern>),
@@ -15,17 +15,17 @@ pub(crate) enum Origins {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OriginPattern {
-    /// The whole origin.
+    /// A complete origin.
     Exact(String),
-    /// `https://*.example.com`: what stands before and after the star.
+    /// `https://*.example.com`: the text before and after the asterisk.
     Below(String, String),
 }
 
 impl Origins {
-    /// From `allowed_origins` as written; `*` allows any, nothing the same host.
+    /// Parses `allowed_origins`; `*` allows any origin, an empty list the same host.
     ///
     /// # Errors
-    /// The first that cannot be an origin, with the remedy.
+    /// Returns the first invalid entry, with the correct form.
     pub(crate) fn parse(written: &[String]) -> Result<Self, String> {
         if written.iter().any(|one| one == "*") {
             return Ok(Self::Any);
@@ -37,8 +37,8 @@ impl Origins {
         patterns.map(Self::Listed)
     }
 
-    /// Whether a page of this origin may connect to `host`, the header of its request. Browsers write
-    /// origins in lower case and without the scheme's own port.
+    /// Returns `true` if a page of this origin may connect to `host`, the `Host` header of its
+    /// request. Browsers write origins in lower case and without the default port.
     pub(crate) fn allow(&self, origin: &str, host: Option<&str>) -> bool {
         let patterns = match self {
             Self::Any => return true,
@@ -59,8 +59,8 @@ impl Origins {
     }
 }
 
-/// Returns `true` if an origin's host is the one of a `Host` header, ports ignored. All names of
-/// this machine itself are one host.
+/// Returns `true` if an origin's host equals that of a `Host` header, ignoring ports. All names of
+/// the local machine are equal.
 fn is_same_host(origin: &str, host: &str) -> bool {
     let Some(written) = origin.split_once("://").and_then(|(_, rest)| host_of(rest)) else {
         return false;
@@ -74,7 +74,7 @@ fn is_same_host(origin: &str, host: &str) -> bool {
     })
 }
 
-/// The host of `host` or `host:port`; `None` if it is neither.
+/// Returns the host of `host` or `host:port`; `None` for other texts.
 fn host_of(text: &str) -> Option<&str> {
     let (host, port) = match text.find(']') {
         Some(end) => text.split_at(end + 1),
@@ -89,7 +89,8 @@ fn host_of(text: &str) -> Option<&str> {
     (is_port && (is_address || is_host(host))).then_some(host)
 }
 
-/// `scheme://host`, `scheme://host:port`, `scheme://*.host`, or `null`, the origin of local files.
+/// Parses `scheme://host`, `scheme://host:port`, `scheme://*.host`, or `null`, the origin of local
+/// files.
 fn pattern(written: &str) -> Result<OriginPattern, String> {
     let lower = written.to_ascii_lowercase();
     if lower == "null" {
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_let_in_by_their_origin() {
+    fn origin_allowlist_is_enforced() {
         let some = origins(&[
             "https://app.example.com",
             "http://localhost:3000",
@@ -167,12 +168,12 @@ mod tests {
         }
         assert!(origins(&["null"]).allow("null", None));
         for any in [&["*"][..], &["https://a.b", "*"]] {
-            assert!(origins(any).allow("https://whoever", None));
+            assert!(origins(any).allow("https://any.example", None));
         }
     }
 
     #[test]
-    fn without_a_list_pages_of_the_same_host_may_connect() {
+    fn empty_list_allows_same_host() {
         let same = Origins::parse(&[]).unwrap();
         for (origin, host) in [
             ("https://app.example.com", "app.example.com"),
@@ -202,11 +203,11 @@ mod tests {
         ] {
             assert!(!same.allow(origin, Some(host)), "{origin} to {host}");
         }
-        assert!(!same.allow("https://a.b", None), "a request without a host");
+        assert!(!same.allow("https://a.b", None), "request without a host");
     }
 
     #[test]
-    fn what_is_no_origin_is_refused() {
+    fn invalid_origins_are_rejected() {
         for wrong in [
             "example.com",
             "https://",

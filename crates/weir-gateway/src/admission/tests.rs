@@ -11,7 +11,7 @@ fn guard(change: impl FnOnce(&mut GatewayLimits)) -> Admission {
 }
 
 #[test]
-fn without_limits_nobody_is_counted() {
+fn nothing_is_counted_without_limits() {
     let guard = guard(|_| {});
     for number in 0..100 {
         assert_eq!(guard.enter(address(number)), Ok(0));
@@ -22,37 +22,37 @@ fn without_limits_nobody_is_counted() {
 }
 
 #[test]
-fn connections_and_sessions_of_an_address_have_an_end() {
+fn connections_and_sessions_per_address_are_limited() {
     let guard = guard(|limits| {
         limits.per_address.connections = 2;
         limits.per_address.sessions = 1;
     });
-    let ticket = guard.enter(address(7)).unwrap();
-    assert_eq!(guard.enter(address(7)), Ok(ticket));
+    let id = guard.enter(address(7)).unwrap();
+    assert_eq!(guard.enter(address(7)), Ok(id));
     assert_eq!(
         guard.enter(address(7)),
         Err(AdmissionLimit::AddressConnections)
     );
     assert!(guard.enter(address(8)).is_ok());
-    assert_eq!(guard.begin_session(ticket, 0), Ok(()));
+    assert_eq!(guard.begin_session(id, 0), Ok(()));
     assert_eq!(
-        guard.begin_session(ticket, 0),
+        guard.begin_session(id, 0),
         Err(AdmissionLimit::AddressSessions)
     );
-    guard.leave(ticket);
-    assert_eq!(guard.enter(address(7)), Ok(ticket));
-    guard.end_session(ticket);
-    assert_eq!(guard.begin_session(ticket, 0), Ok(()));
-    let met = [
+    guard.leave(id);
+    assert_eq!(guard.enter(address(7)), Ok(id));
+    guard.end_session(id);
+    assert_eq!(guard.begin_session(id, 0), Ok(()));
+    let hits = [
         AdmissionLimit::AddressConnections,
         AdmissionLimit::AddressSessions,
     ]
-    .map(|limit| guard.met(limit));
-    assert_eq!(met, [1, 1]);
+    .map(|limit| guard.hits(limit));
+    assert_eq!(hits, [1, 1]);
 }
 
 #[test]
-fn half_of_an_ipv6_address_is_enough_and_mapped_ones_are_ipv4() {
+fn ipv6_counts_by_prefix_and_mapped_as_ipv4() {
     let guard = guard(|limits| limits.per_address.connections = 9);
     let enter = |text: &str| guard.enter(text.parse().unwrap()).unwrap();
     assert_eq!(enter("2001:db8:1:2::1"), enter("2001:db8:1:2:ffff::9"));
@@ -61,7 +61,7 @@ fn half_of_an_ipv6_address_is_enough_and_mapped_ones_are_ipv4() {
 }
 
 #[test]
-fn rates_hold_by_address_and_in_all() {
+fn rates_are_limited_per_address_and_in_total() {
     let guard = guard(|limits| {
         limits.per_address.requests_per_second = 1.0;
         limits.requests_per_second = 10.0;
@@ -69,18 +69,18 @@ fn rates_hold_by_address_and_in_all() {
         limits.sessions_per_second = 6.0;
     });
     let tickets = [1, 2, 3].map(|number| guard.enter(address(number)).unwrap());
-    let allowed = |ticket| (0..50).filter(|_| guard.request(ticket, 0).is_ok()).count();
+    let allowed = |id| (0..50).filter(|_| guard.request(id, 0).is_ok()).count();
     assert_eq!(tickets.map(allowed), [10, 10, 0]);
-    let begun = |ticket| {
+    let begun = |id| {
         (0..50)
-            .filter(|_| guard.begin_session(ticket, 0).is_ok())
+            .filter(|_| guard.begin_session(id, 0).is_ok())
             .count()
     };
     assert_eq!(tickets.map(begun), [10, 2, 0]);
-    assert_eq!(guard.met(AdmissionLimit::RequestRate), 50 - 40);
-    assert_eq!(guard.met(AdmissionLimit::AddressSessionRate), 40 + 40 + 40);
+    assert_eq!(guard.hits(AdmissionLimit::RequestRate), 50 - 40);
+    assert_eq!(guard.hits(AdmissionLimit::AddressSessionRate), 40 + 40 + 40);
     assert!(guard.request(tickets[2], 1_000).is_ok());
-    // A refusal in all leaves no session behind at the address.
+    // A rejection by the total rate registers no session at the address.
     let mut addresses = lock(guard.addresses.as_ref().unwrap());
     let limits = PerAddress {
         sessions: 3,
@@ -91,20 +91,20 @@ fn rates_hold_by_address_and_in_all() {
 }
 
 #[test]
-fn the_table_forgets_who_has_nothing_and_no_one_else() {
+fn idle_addresses_are_evicted() {
     let mut addresses = AddressTable::new(10);
     let kept = addresses.enter(address(0), 0).unwrap();
     for number in 1..1_000 {
-        let ticket = addresses.enter(address(number), 0).unwrap();
-        addresses.leave(ticket);
+        let id = addresses.enter(address(number), 0).unwrap();
+        addresses.leave(id);
         assert!(addresses.len() <= 10);
     }
     assert_eq!(addresses.enter(address(0), 0), Some(kept));
-    // Idle once, back again: it must not be forgotten by its old entry in the list.
+    // This address was idle and is in use again; its old list entry must not evict it.
     let back = addresses.enter(address(999), 0).unwrap();
     for number in 2_000..2_100 {
-        let ticket = addresses.enter(address(number), 0).unwrap();
-        addresses.leave(ticket);
+        let id = addresses.enter(address(number), 0).unwrap();
+        addresses.leave(id);
     }
     assert_eq!(addresses.enter(address(999), 0), Some(back));
 }

@@ -1,4 +1,4 @@
-// One chart: lines over time as SVG, drawn anew for each sample. All text is set as text.
+// A chart of lines over time as SVG, redrawn for each sample. Text is never inserted as markup.
 "use strict";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -19,7 +19,7 @@ function html(name, className, parent, text) {
   return element;
 }
 
-/** The next of 1, 2, 4, 6, 8, 10, 20 ... (in powers of 1024 for bytes), so that half of it is a short number too. */
+/** The next of 1, 2, 4, 6, 8, 10, 20 ... (in powers of 1024 for bytes); half of it is short, too. */
 function niceAbove(value, base) {
   if (!(value > 0)) return 1;
   let unit = 1;
@@ -27,7 +27,7 @@ function niceAbove(value, base) {
   const scaled = value / unit;
   const power = 10 ** Math.floor(Math.log10(scaled));
   const step = [1, 2, 4, 6, 8, 10].find((one) => one * power >= scaled * 0.999);
-  // 1000 KiB is a MiB for an axis.
+  // Axis steps for binary units treat 1000 KiB as 1 MiB.
   return base && step * power >= 1000 ? unit * base : step * power * unit;
 }
 
@@ -91,7 +91,7 @@ class Chart {
     }
   }
 
-  /** At most one point for two pixels; what is not known is null. */
+  /** At most one point per two pixels; unknown values are null. */
   points(history, column, from, to, pixels) {
     const values = history.column(column);
     if (!values) return [];
@@ -146,7 +146,7 @@ class Chart {
     return ((this.view.to - this.view.from) / this.view.width) * 2;
   }
 
-  /** The time under a pointer event, null beside the plot. */
+  /** The time under a pointer event, null outside the plot. */
   timeAt(event) {
     if (!this.view) return null;
     const box = this.plot.getBoundingClientRect();

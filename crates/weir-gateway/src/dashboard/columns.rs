@@ -1,17 +1,17 @@
-//! What a sample consists of.
+//! The columns of a sample.
 
-/// How a column comes from a metric.
+/// Derivation of a column from a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ColumnSource {
-    /// As it is.
+    /// The current value.
     Now,
-    /// Its growth per second.
+    /// The increase per second.
     PerSecond,
 }
 
 use ColumnSource::{Now, PerSecond};
 
-/// Columns from metrics of shards: column, how, metric.
+/// Columns from shard metrics: column, derivation, metric.
 pub(super) const SHARDS: &[(&str, ColumnSource, &str)] = &[
     ("sessions", Now, "weir_gateway_sessions"),
     (
@@ -39,7 +39,7 @@ pub(super) const SHARDS: &[(&str, ColumnSource, &str)] = &[
     ("dropped", PerSecond, "weir_gateway_updates_dropped"),
     ("lost", PerSecond, "weir_gateway_updates_lost"),
     ("unchanged", PerSecond, "weir_gateway_updates_unchanged"),
-    ("slow_ended", PerSecond, "weir_gateway_slow_sessions"),
+    ("slow_ended", PerSecond, "weir_gateway_slow_sessions_closed"),
     ("bytes_in", PerSecond, "weir_gateway_received_bytes"),
     ("bytes_out", PerSecond, "weir_gateway_sent_bytes"),
     ("writes", PerSecond, "weir_gateway_writes"),
@@ -48,16 +48,24 @@ pub(super) const SHARDS: &[(&str, ColumnSource, &str)] = &[
     ("handshakes_failed", PerSecond, "weir_gateway_tls_failures"),
 ];
 
-/// Columns from metrics of Kafka connections, summed over them.
+/// Columns from metrics of Kafka connections, summed over the connections.
 pub(super) const CONNECTIONS: &[(&str, ColumnSource, &str)] = &[
     ("records", PerSecond, "weir_gateway_kafka_records"),
     ("record_bytes", PerSecond, "weir_gateway_kafka_record_bytes"),
-    ("records_failed", PerSecond, "weir_gateway_kafka_failed"),
+    (
+        "records_failed",
+        PerSecond,
+        "weir_gateway_kafka_extraction_failures",
+    ),
     ("kafka_errors", PerSecond, "weir_gateway_kafka_errors"),
-    ("shard_waits", PerSecond, "weir_gateway_shard_waits"),
+    (
+        "shard_waits",
+        PerSecond,
+        "weir_gateway_shard_inbox_full_waits",
+    ),
 ];
 
-/// The metric of each Kafka connection that has a column of its own, `lag.NAME`.
+/// The metric with one column per Kafka connection, `lag.NAME`.
 pub(super) const LAG: &str = "weir_gateway_kafka_lag_records";
 
 #[cfg(test)]

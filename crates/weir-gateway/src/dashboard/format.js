@@ -1,4 +1,4 @@
-// Numbers and times as people read them.
+// Formats numbers and times.
 "use strict";
 
 const Format = {
@@ -47,7 +47,7 @@ const Format = {
     return Format.digits(value) + units[power];
   },
 
-  /** Three digits that count. */
+  /** Three significant digits. */
   digits(value) {
     const size = Math.abs(value);
     if (size >= 100 || Number.isInteger(value)) return value.toFixed(0);

@@ -1,5 +1,5 @@
-//! `/dashboard`: one page with what happens now and has happened in the last hour. The admin
-//! thread takes a sample every two seconds; the page asks for those it does not have.
+//! `/dashboard`: a page with the current state and the last hour. The admin thread takes a sample
+//! every two seconds; the page requests those that it does not have.
 
 mod columns;
 mod page;
@@ -19,11 +19,11 @@ use crate::metrics::MetricSources;
 pub(crate) use self::page::part;
 
 /// Time between two samples.
-const PERIOD: Duration = Duration::from_secs(2);
-/// Samples kept: those of the last hour.
-const KEPT: usize = 1_800;
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(2);
+/// Number of samples stored, those of the last hour.
+const SAMPLES_MAX: usize = 1_800;
 
-/// What the page shows beside the samples, and does not change.
+/// Constant facts that the page shows in addition to the samples.
 #[derive(Debug, Clone)]
 pub(crate) struct GatewayInfo {
     pub(crate) adapter_set: String,
@@ -31,7 +31,7 @@ pub(crate) struct GatewayInfo {
     pub(crate) shards: usize,
 }
 
-/// The last hour.
+/// The samples of the last hour and their sources.
 #[derive(Debug)]
 pub(crate) struct Dashboard {
     identity: GatewayInfo,
@@ -55,19 +55,19 @@ impl Dashboard {
             history: Mutex::new(SampleHistory {
                 started_unix_ms: sampler.unix_ms(),
                 sampler,
-                ring: SampleRing::new(KEPT),
+                ring: SampleRing::new(SAMPLES_MAX),
             }),
         }
     }
 
-    /// Takes a sample; to be called every [`PERIOD`].
+    /// Takes a sample; must be called every [`SAMPLE_INTERVAL`].
     pub(crate) fn sample(&self) {
         let mut history = self.history();
         let sample = history.sampler.sample(&self.sources);
         history.ring.push(sample);
     }
 
-    /// What is known, with the samples after number `after`.
+    /// Returns the current state and the samples after number `after`.
     pub(crate) fn to_json(&self, after: u64, draining: bool) -> Value {
         let history = self.history();
         let connections = self.sources.connections.iter().map(|connection| {
@@ -78,9 +78,9 @@ impl Dashboard {
                 "error": connection.state.error(),
             })
         });
-        let limits = crate::admission::AdmissionLimit::ALL
-            .iter()
-            .map(|limit| json!({ "limit": limit.label(), "met": self.sources.guard.met(*limit) }));
+        let limits = crate::admission::AdmissionLimit::ALL.iter().map(
+            |limit| json!({ "limit": limit.label(), "hits": self.sources.guard.hits(*limit) }),
+        );
         let tls = self.sources.tls.as_deref();
         let (rows, next) = history.ring.after(after);
         json!({
@@ -90,7 +90,7 @@ impl Dashboard {
             "shards": self.identity.shards,
             "started_unix_ms": history.started_unix_ms,
             "now_unix_ms": history.sampler.unix_ms(),
-            "period_ms": PERIOD.as_millis() as u64,
+            "period_ms": SAMPLE_INTERVAL.as_millis() as u64,
             "draining": draining,
             "certificate_ends_unix_s": tls.and_then(crate::tls::TlsFiles::not_after_unix_s),
             "connections": connections.collect::<Vec<_>>(),

@@ -1,4 +1,4 @@
-// Asks for samples, keeps the last hour, shows it.
+// Requests samples, stores those of the last hour, displays them.
 "use strict";
 
 /** Samples by column. */
@@ -30,7 +30,7 @@ class History {
     return this.series.get(name);
   }
 
-  /** Columns whose name begins like this, without that. */
+  /** Columns whose name starts with `prefix`. */
   below(prefix) {
     return this.columns.filter((column) => column.startsWith(prefix));
   }
@@ -45,7 +45,7 @@ class History {
     return low;
   }
 
-  /** The value at a time, the newest for null. */
+  /** The value closest to a time, the latest for null. */
   valueAt(column, time) {
     const values = this.series.get(column);
     if (!values || values.length === 0) return null;
@@ -62,7 +62,7 @@ const TRANSPORTS = [
   ["sessions.http_streaming", "HTTP streaming"],
   ["sessions.ws_polling", "WebSocket polling"],
   ["sessions.http_polling", "HTTP polling"],
-  ["sessions.unbound", "between streams"],
+  ["sessions.unbound", "unbound"],
 ];
 
 const page = {
@@ -74,7 +74,7 @@ const page = {
   minutes: 15,
   paused: false,
   at: null,
-  asking: false,
+  requesting: false,
 };
 
 const find = (id) => document.getElementById(id);
@@ -88,14 +88,14 @@ function chartList(history) {
     { title: "Subscriptions and items", format: count, least: 4, series: [["subscriptions", "subscriptions"], ["items", "items"]] },
     { title: "Updates and records", format: Format.perSecond, least: 4, series: [["updates", "updates out"], ["records", "records in"]] },
     { title: "Bandwidth", format: Format.bytesPerSecond, base: 1024, least: 1024, series: [["bytes_out", "to clients"], ["bytes_in", "from clients"], ["record_bytes", "from Kafka"]] },
-    { title: "Latency, record to send", format: Format.milliseconds, least: 4, peak: true, series: [["latency_p50", "median"], ["latency_p99", "99 %"], ["latency_max", "longest"]] },
+    { title: "Latency from record to send", format: Format.milliseconds, least: 4, peak: true, series: [["latency_p50", "p50"], ["latency_p99", "p99"], ["latency_max", "max"]] },
     { title: "Kafka lag", format: count, least: 4, peak: true, series: each("lag.", (name) => name) },
-    { title: "Conflated and dropped updates", format: Format.perSecond, least: 4, series: [["conflated", "conflated"], ["dropped", "dropped"], ["lost", "lost, told with OV"], ["unchanged", "unchanged"]] },
-    { title: "Slow clients", format: count, least: 4, peak: true, series: [["lagging", "lagging"], ["slow_ended", "ended per s"], ["blocked_writes", "full sockets per s"]] },
-    { title: "Processor, by thread", format: Format.cores, least: 0.1, series: each("cpu.", (name) => name) },
-    { title: "Processor, by core of the machine", format: Format.percent, least: 1, series: each("core.", (name) => `core ${name}`) },
+    { title: "Conflated and dropped updates", format: Format.perSecond, least: 4, series: [["conflated", "conflated"], ["dropped", "dropped"], ["lost", "lost (OV)"], ["unchanged", "unchanged"]] },
+    { title: "Slow clients", format: count, least: 4, peak: true, series: [["lagging", "lagging"], ["slow_ended", "sessions ended/s"], ["blocked_writes", "blocked writes/s"]] },
+    { title: "CPU usage by thread", format: Format.cores, least: 0.1, series: each("cpu.", (name) => name) },
+    { title: "CPU utilization by core", format: Format.percent, least: 1, series: each("core.", (name) => `core ${name}`) },
     { title: "Memory", format: Format.bytes, base: 1024, least: 1048576, series: [["resident", "resident"], ["anonymous", "anonymous"]] },
-    { title: "Newcomers", format: Format.perSecond, least: 4, series: [["created", "sessions"], ["refused", "sessions refused"], ["handshakes", "TLS handshakes"], ["limited", "limits met"]] },
+    { title: "New sessions and handshakes", format: Format.perSecond, least: 4, series: [["created", "sessions"], ["refused", "sessions refused"], ["handshakes", "TLS handshakes"], ["limited", "limit hits"]] },
   ];
   return list.map((one) => ({ ...one, series: one.series.filter(has) })).filter((one) => one.series.length > 0);
 }
@@ -105,10 +105,10 @@ const TILES = [
   ["Subscriptions", (now) => [Format.count(now("subscriptions")), Format.some(now("items"), "item")]],
   ["Updates out", (now) => [Format.perSecond(now("updates")), `${Format.perSecond(now("records"))} records in`]],
   ["Bandwidth out", (now) => [Format.bytesPerSecond(now("bytes_out")), `${Format.bytesPerSecond(now("bytes_in"))} in`]],
-  ["Latency, median", (now) => [Format.milliseconds(now("latency_p50")), `99 %: ${Format.milliseconds(now("latency_p99"))}`]],
+  ["Latency p50", (now) => [Format.milliseconds(now("latency_p50")), `p99: ${Format.milliseconds(now("latency_p99"))}`]],
   ["Kafka lag", (now) => [Format.count(sum("lag.")), `${Format.perSecond(now("records_failed"))} failed`]],
   ["Slow clients", (now) => [Format.count(now("lagging")), `${Format.perSecond(now("conflated"))} conflated`]],
-  ["Processor", (now) => [Format.some(sum("cpu."), "core"), Format.bytes(now("resident"))]],
+  ["CPU", (now) => [Format.some(sum("cpu."), "core"), Format.bytes(now("resident"))]],
 ];
 
 function sum(prefix) {
@@ -134,7 +134,7 @@ function draw() {
   const { history, charts } = page;
   if (history.times.length === 0 || page.drawnTo === undefined) return;
   const to = page.drawnTo;
-  // Soon after the start there is less to show than was asked for.
+  // Shortly after the start, less than the selected period is available.
   const begin = Math.min(history.times[0], to - 60000);
   const from = Math.max(to - page.minutes * 60000, begin);
   for (const chart of charts) chart.draw(history, from, to, page.at);
@@ -164,10 +164,10 @@ function showTables(answer) {
     return row;
   });
   find("connections").replaceChildren(...connections);
-  const limits = answer.limits.filter(({ met }) => met > 0).map(({ limit, met }) => {
+  const limits = answer.limits.filter(({ hits }) => hits > 0).map(({ limit, hits }) => {
     const row = html("tr");
     html("td", "", row, limit);
-    html("td", "number", row, String(met));
+    html("td", "number", row, String(hits));
     return row;
   });
   if (limits.length === 0) {
@@ -227,14 +227,14 @@ function show() {
 function askForToken(wrong) {
   find("main").hidden = true;
   find("token").hidden = false;
-  find("refused").textContent = wrong ? "This is not the admin token." : "";
-  showStatus("warn", "token needed");
+  find("refused").textContent = wrong ? "Wrong admin token." : "";
+  showStatus("warn", "token required");
   find("secret").focus();
 }
 
 async function ask() {
-  if (page.asking || document.hidden) return;
-  page.asking = true;
+  if (page.requesting || document.hidden) return;
+  page.requesting = true;
   try {
     const token = sessionStorage.getItem("weir-admin-token");
     const headers = token ? { Authorization: `Bearer ${token}` } : {};
@@ -247,7 +247,7 @@ async function ask() {
       askForToken(token !== null);
     } else if (answer.ok) {
       const samples = await answer.json();
-      // Another process may answer here by now: its numbers begin anew.
+      // After a restart of the gateway, sample numbers start again.
       if (page.started !== null && samples.started_unix_ms !== page.started && known > 0) page.started = null;
       else take(samples);
     } else {
@@ -255,9 +255,9 @@ async function ask() {
     }
   } catch {
     const since = page.newest ? ` since ${Format.clock(page.newest.now_unix_ms, true)}` : "";
-    showStatus("bad", `no answer${since}`);
+    showStatus("bad", `no response${since}`);
   }
-  page.asking = false;
+  page.requesting = false;
 }
 
 function start() {

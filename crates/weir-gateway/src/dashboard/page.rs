@@ -1,5 +1,5 @@
-//! The page and its parts, served from the binary. The page itself tells nothing, so it needs no
-//! token: it asks for one when its data does.
+//! The page and its parts, embedded in the binary. The page contains no data and needs no token; it
+//! asks for the token when its data requires one.
 
 use weir_net::http1::Response;
 
@@ -11,7 +11,7 @@ const SCRIPTS: [(&str, &str); 3] = [
     ("/dashboard/page.js", include_str!("page.js")),
 ];
 
-/// What everybody may see at `path`, if there is something.
+/// Returns the public part at `path`, if there is one.
 pub(crate) fn part(path: &str) -> Option<Response> {
     let (content_type, body) = match path {
         "/dashboard" => ("text/html; charset=utf-8", HTML),
@@ -31,9 +31,9 @@ pub(crate) fn part(path: &str) -> Option<Response> {
 mod tests {
     use super::*;
 
-    /// The policy would keep a browser from running or loading it, and the page would be blank.
+    /// The content policy would block such content, and the page would be blank.
     #[test]
-    fn nothing_is_inline_and_nothing_comes_from_elsewhere() {
+    fn page_has_no_inline_or_external_content() {
         let lower = HTML.to_ascii_lowercase();
         for forbidden in [
             "<style",
@@ -58,9 +58,9 @@ mod tests {
         assert!(!outside, "styles load nothing");
     }
 
-    /// Texts of the gateway, names and errors among them, reach the page as text only.
+    /// Text from the gateway, such as names and errors, must be inserted as text only.
     #[test]
-    fn scripts_never_make_markup_from_data() {
+    fn scripts_create_no_markup_from_data() {
         let word = |parts: [&str; 2]| parts.concat();
         for (path, script) in SCRIPTS {
             for forbidden in [
@@ -73,7 +73,7 @@ mod tests {
                 word(["setAttribute(\"st", "yle\""]),
                 word(["http", "://"]),
             ] {
-                // A name, not an address.
+                // A namespace name, not an address.
                 let script = script.replace("http://www.w3.org/2000/svg", "");
                 assert!(!script.contains(&forbidden), "{path}: {forbidden}");
             }

@@ -1,25 +1,25 @@
-//! This process and its machine as Linux tells of them; what cannot be read is left out.
+//! CPU time and memory of this process and machine from `/proc`; unreadable values are omitted.
 
 use std::fs;
 
-/// Processor time of a thread, in clock ticks.
+/// CPU time of a thread, in clock ticks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Thread {
     pub(super) name: String,
     pub(super) ticks: u64,
 }
 
-/// Clock ticks of one core: busy, and all.
+/// Clock ticks of one core: busy and total.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct CoreTicks {
     pub(super) busy: u64,
     pub(super) all: u64,
 }
 
-/// Ticks a second; Linux tells programs 100 on every architecture this runs on.
+/// Ticks per second; Linux reports 100 to programs on all supported architectures.
 pub(super) const TICKS_PER_S: f32 = 100.0;
 
-/// All threads of this process.
+/// Returns all threads of this process.
 pub(super) fn threads() -> Vec<Thread> {
     let Ok(tasks) = fs::read_dir("/proc/self/task") else {
         return Vec::new();
@@ -29,7 +29,8 @@ pub(super) fn threads() -> Vec<Thread> {
     stats.filter_map(|stat| thread(&stat)).collect()
 }
 
-/// `PID (NAME) STATE ...`, fields 14 and 15 are user and system time; a name may contain anything.
+/// Parses `PID (NAME) STATE ...`; fields 14 and 15 are user and system time, and a name may contain
+/// any character.
 fn thread(stat: &str) -> Option<Thread> {
     let begin = stat.find('(')? + 1;
     let end = stat.rfind(')')?;
@@ -41,13 +42,13 @@ fn thread(stat: &str) -> Option<Thread> {
     })
 }
 
-/// All cores of the machine, in their order.
+/// Returns all cores of the machine, in order.
 pub(super) fn cores() -> Vec<CoreTicks> {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     stat.lines().filter_map(core).collect()
 }
 
-/// `cpuN user nice system idle iowait irq softirq steal ...`
+/// Parses `cpuN user nice system idle iowait irq softirq steal ...`.
 fn core(line: &str) -> Option<CoreTicks> {
     let (name, times) = line.split_once(' ')?;
     name.strip_prefix("cpu")?.parse::<u32>().ok()?;
@@ -55,7 +56,7 @@ fn core(line: &str) -> Option<CoreTicks> {
         .split_ascii_whitespace()
         .map_while(|time| time.parse().ok())
         .collect();
-    // Guest time, after the first eight, is in user time already.
+    // The fields after the first eight are included in user time.
     let all: u64 = times.iter().take(8).sum();
     let idle: u64 = times.iter().skip(3).take(2).sum();
     (times.len() >= 5).then_some(CoreTicks {
@@ -64,7 +65,7 @@ fn core(line: &str) -> Option<CoreTicks> {
     })
 }
 
-/// Resident and anonymous memory of this process, in bytes.
+/// Returns resident and anonymous memory of this process, in bytes.
 pub(super) fn memory() -> Option<(u64, u64)> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     Some((
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_may_have_any_name() {
+    fn thread_name_may_contain_any_character() {
         let stat = "7 (rdk:main) (x) S 1 2 3 4 5 6 7 8 9 10 11 12 0 0 20 0\n";
         let thread = thread(stat).unwrap();
         assert_eq!((thread.name.as_str(), thread.ticks), ("rdk:main) (x", 23));
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_are_told_from_their_sum() {
+    fn core_lines_are_distinguished_from_total() {
         assert_eq!(core("cpu  9 9 9 9 9 9 9 9 9 9"), None);
         let one = core("cpu1 10 1 2 80 7 0 3 0 5 0").unwrap();
         assert_eq!((one.busy, one.all), (16, 103));
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_there() {
+    fn own_process_is_found() {
         assert!(!threads().is_empty() && !cores().is_empty());
         let (resident, anonymous) = memory().unwrap();
         assert!(resident >= anonymous && anonymous > 0);

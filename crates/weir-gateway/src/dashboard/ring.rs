@@ -1,16 +1,16 @@
-//! The newest samples, numbered from 1 on.
+//! A ring of the latest samples, numbered from 1.
 
 use std::collections::VecDeque;
 
-/// One value per column; what could not be known is not a number.
+/// One value per column; NaN if unknown.
 pub(super) type Sample = Vec<f32>;
 
-/// At most so many samples.
+/// Samples with a maximum number.
 #[derive(Debug)]
 pub(super) struct SampleRing {
     capacity: usize,
     samples: VecDeque<Sample>,
-    /// The number of the next one.
+    /// Number of the next sample.
     next: u64,
 }
 
@@ -31,8 +31,8 @@ impl SampleRing {
         self.next += 1;
     }
 
-    /// Samples with a higher number than `after`, to be given the next time. A number from before a
-    /// restart may be higher than any here: then all are new.
+    /// Returns the samples with a number above `after`, and the number to use in the next call. A
+    /// number from before a restart may be higher than any here; then all samples are returned.
     pub(super) fn after(&self, after: u64) -> (Vec<Vec<Option<f64>>>, u64) {
         let newest = self.next - 1;
         let after = if after > newest { 0 } else { after };
@@ -43,7 +43,7 @@ impl SampleRing {
     }
 }
 
-/// Two digits are enough for a chart, and short.
+/// Rounds values to two decimals, enough for a chart.
 fn rounded(sample: &[f32]) -> Vec<Option<f64>> {
     let round = |value: &f32| {
         let value = f64::from(*value);
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_are_kept_and_given_once() {
+    fn latest_samples_are_returned_once() {
         let mut ring = SampleRing::new(3);
         assert_eq!(ring.after(0), (vec![], 0));
         for value in 1..=5 {
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_short_and_gaps_are_null() {
+    fn values_are_rounded_and_gaps_are_null() {
         assert_eq!(rounded(&[1.23456, f32::NAN]), [Some(1.23), None]);
     }
 }

@@ -1,4 +1,4 @@
-//! Takes samples: metrics now and their growth since the last time.
+//! Takes samples: current metrics and their increase since the previous sample.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -9,10 +9,10 @@ use crate::counters::UNKNOWN;
 use crate::latency::AgeHistogram;
 use crate::metrics::MetricSources;
 
-/// Shards and cores with a column of their own; more are only in the sums.
+/// Maximum number of shards and of cores with a column; others are only in the sums.
 const COLUMNS_MAX: usize = 64;
 
-/// What the next sample is compared with.
+/// State of the previous sample.
 #[derive(Debug)]
 pub(super) struct DashboardSampler {
     columns: Vec<String>,
@@ -53,12 +53,12 @@ impl DashboardSampler {
         }
     }
 
-    /// Names of the values of a sample, in their order.
+    /// Returns the names of the values of a sample, in order.
     pub(super) fn columns(&self) -> &[String] {
         &self.columns
     }
 
-    /// Now, by a clock that does not jump.
+    /// Returns the current time, from a clock that does not jump.
     pub(super) fn unix_ms(&self) -> u64 {
         let unix = self.started_unix + self.started.elapsed();
         u64::try_from(unix.as_millis()).unwrap_or(u64::MAX)
@@ -69,7 +69,7 @@ impl DashboardSampler {
         let seconds = (now - self.last).as_secs_f32().max(0.001);
         self.last = now;
         let mut sample = Sample::with_capacity(self.columns.len());
-        // Seconds since the start, which a short number can tell apart for years.
+        // Seconds since the start, which an f32 represents exactly for years.
         sample.push((now - self.started).as_secs_f32());
         for ((_, how, metric), last) in SHARDS.iter().zip(&mut self.shards) {
             sample.push(value(*how, sources.of_shards(metric), last, seconds));
@@ -112,7 +112,7 @@ impl DashboardSampler {
         }
     }
 
-    /// Cores' worth of processor time: each shard, ingest, the Kafka client, all others.
+    /// Adds CPU usage in cores: of each shard, ingest, the Kafka client and all other threads.
     fn push_threads(&mut self, shards: usize, seconds: f32, sample: &mut Sample) {
         let threads = procfs::threads();
         let used = |wanted: &dyn Fn(&str) -> bool| {
@@ -135,7 +135,7 @@ impl DashboardSampler {
         self.threads = threads;
     }
 
-    /// The busy share of each core of the machine.
+    /// Adds the utilization of each core of the machine.
     fn push_cores(&mut self, sample: &mut Sample) {
         let cores = procfs::cores();
         let count = self.cores.len().min(COLUMNS_MAX);
@@ -152,7 +152,7 @@ impl DashboardSampler {
                 f32::NAN
             });
         }
-        // The number of columns stays, whatever becomes of the machine.
+        // The number of columns is constant, even if cores go offline.
         for (last, now) in self.cores.iter_mut().zip(cores) {
             *last = now;
         }
@@ -171,7 +171,7 @@ fn is_kafka(name: &str) -> bool {
 
 fn limits(sources: &MetricSources) -> u64 {
     let all = crate::admission::AdmissionLimit::ALL.iter();
-    all.map(|limit| sources.guard.met(*limit)).sum()
+    all.map(|limit| sources.guard.hits(*limit)).sum()
 }
 
 fn value(how: ColumnSource, now: u64, last: &mut u64, seconds: f32) -> f32 {

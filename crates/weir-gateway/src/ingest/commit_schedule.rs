@@ -1,5 +1,5 @@
-//! How often offsets are stored: 5 times a second up to 10,000 records a second, falling in a straight
-//! line to once a second at 500,000.
+//! Commit rate: 5 commits per second up to 10,000 records per second, decreasing linearly to one
+//! per second at 500,000.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,10 @@ const SLOW_RECORDS_S: f64 = 10_000.0;
 const FAST_RECORDS_S: f64 = 500_000.0;
 const COMMITS_S_MAX: f64 = 5.0;
 const COMMITS_S_MIN: f64 = 1.0;
-/// Weight of the newest rate.
+/// Weight of the latest rate in the moving average.
 const SMOOTHING: f64 = 0.3;
 
-/// A schedule that depends on the rate of records.
+/// A commit schedule that depends on the record rate.
 #[derive(Debug)]
 pub(super) struct CommitSchedule {
     last: Instant,
@@ -31,7 +31,7 @@ impl CommitSchedule {
         self.records += records as u64;
     }
 
-    /// Whether the next commit is due; if so, the one after is counted from `now`.
+    /// Returns `true` if the next commit is due; then the following one is scheduled from `now`.
     pub(super) fn is_due(&mut self, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.last);
         if passed < self.period() {
@@ -54,7 +54,8 @@ impl CommitSchedule {
 mod tests {
     use super::*;
 
-    /// Commits in the last 10 of 60 seconds at a steady rate, asked every millisecond.
+    /// Returns the commits in the last 10 of 60 seconds at a constant rate, checked every
+    /// millisecond.
     fn commits(records_ms: usize) -> usize {
         let start = Instant::now();
         let mut pace = CommitSchedule::new(start);
@@ -68,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_topics_store_less_often() {
+    fn busy_topics_commit_less_often() {
         assert_eq!(commits(0), 50);
         assert_eq!(commits(10), 50);
         assert!((29..=31).contains(&commits(255)), "{}", commits(255));

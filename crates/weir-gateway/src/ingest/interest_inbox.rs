@@ -1,7 +1,7 @@
-//! Wishes on their way from the shards to one ingest worker.
+//! Interests sent by the shards to one ingest worker.
 //!
-//! Nothing waits and nothing is refused: the newest wish about an item replaces the older one, so the
-//! box holds no more than the items that shards want or that its reader still has.
+//! Sending never blocks and never fails. The latest interest in an item replaces an earlier one, so
+//! the inbox is bounded by the items that shards need or the worker still has.
 
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,8 @@ use foldhash::{HashMap, HashMapExt};
 
 use crate::interest::Interest;
 
-/// Written by shards, read by one worker. The lock is taken only when there is something to read.
+/// An inbox with several writers (shards) and one reader (worker). The reader takes the lock only
+/// if the inbox is not empty.
 #[derive(Debug)]
 pub(crate) struct InterestInbox {
     filled: AtomicBool,
@@ -21,14 +22,14 @@ pub(crate) struct InterestInbox {
 #[derive(Debug)]
 struct Inner {
     closed: bool,
-    wishes: HashMap<(Arc<str>, u16), QueuedInterests>,
+    interests: HashMap<(Arc<str>, u16), QueuedInterests>,
 }
 
 #[derive(Debug)]
 struct QueuedInterests {
-    wish: Interest,
-    /// The reader has not heard of this shard's interest yet, so that taking it back says nothing.
-    unheard: bool,
+    interest: Interest,
+    /// The reader has not seen any interest of this shard in the item, so a withdrawal cancels it.
+    is_unread: bool,
 }
 
 impl InterestInbox {
@@ -37,52 +38,58 @@ impl InterestInbox {
             filled: AtomicBool::new(false),
             inner: Mutex::new(Inner {
                 closed: false,
-                wishes: HashMap::new(),
+                interests: HashMap::new(),
             }),
         }
     }
 
-    /// Leaves a wish. `first` tells that the shard wants an item it did not want before.
-    pub(crate) fn put(&self, wish: Interest, first: bool) {
+    /// Adds an interest. `first` means that the shard had no interest in the item before.
+    pub(crate) fn put(&self, interest: Interest, first: bool) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.closed {
             return;
         }
-        let withdrawn = matches!(wish, Interest::Unsubscribe { .. });
-        match inner.wishes.entry((Arc::clone(wish.name()), wish.shard())) {
+        let withdrawn = matches!(interest, Interest::Unsubscribe { .. });
+        match inner
+            .interests
+            .entry((Arc::clone(interest.name()), interest.shard()))
+        {
             Entry::Vacant(entry) => {
-                let unheard = first;
-                entry.insert(QueuedInterests { wish, unheard });
+                let is_unread = first;
+                entry.insert(QueuedInterests {
+                    interest,
+                    is_unread,
+                });
             }
-            Entry::Occupied(entry) if withdrawn && entry.get().unheard => {
+            Entry::Occupied(entry) if withdrawn && entry.get().is_unread => {
                 entry.remove();
             }
-            Entry::Occupied(mut entry) => entry.get_mut().wish = wish,
+            Entry::Occupied(mut entry) => entry.get_mut().interest = interest,
         }
         self.filled.store(true, Ordering::Release);
     }
 
-    /// Hands over what waits. A record that was written after a wish had been left must not be
-    /// looked at before this is called. Shards are not kept waiting meanwhile.
+    /// Passes all pending interests to `reader`. It must be called before records are mapped that
+    /// were written after an interest was added. Shards are not blocked meanwhile.
     pub(crate) fn take(&self, mut reader: impl FnMut(Interest)) {
         if !self.filled.load(Ordering::Acquire) {
             return;
         }
-        let wishes = {
+        let interests = {
             let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
             self.filled.store(false, Ordering::Relaxed);
-            std::mem::take(&mut inner.wishes)
+            std::mem::take(&mut inner.interests)
         };
-        for (_, waiting) in wishes {
-            reader(waiting.wish);
+        for (_, waiting) in interests {
+            reader(waiting.interest);
         }
     }
 
-    /// The reader has ended: wishes are dropped from now on.
+    /// Closes the inbox because the reader has ended; later interests are dropped.
     pub(crate) fn close(&self) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.closed = true;
-        inner.wishes = HashMap::new();
+        inner.interests = HashMap::new();
     }
 }
 
@@ -112,10 +119,10 @@ mod tests {
         }
     }
 
-    fn taken(wishes: &InterestInbox) -> Vec<String> {
+    fn taken(interests: &InterestInbox) -> Vec<String> {
         let mut taken = Vec::new();
-        wishes.take(|wish| {
-            taken.push(match wish {
+        interests.take(|interest| {
+            taken.push(match interest {
                 Interest::Subscribe { name, item, .. } => format!("{name} {}", item.slot),
                 Interest::Unsubscribe { name, .. } => format!("no {name}"),
             });
@@ -125,38 +132,46 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_wish_about_an_item_is_read_once() {
-        let wishes = InterestInbox::new();
-        assert!(taken(&wishes).is_empty());
-        wishes.put(subscribe("a", 1), true);
-        wishes.put(subscribe("a", 2), false);
-        wishes.put(subscribe("b", 3), true);
-        assert_eq!(taken(&wishes), ["a 2", "b 3"]);
-        assert!(taken(&wishes).is_empty());
-        wishes.put(unsubscribe("a"), false);
-        wishes.put(subscribe("a", 7), true);
-        wishes.put(unsubscribe("a"), false);
-        assert_eq!(taken(&wishes), ["no a"], "the reader knows a since before");
+    fn latest_interest_in_item_is_read_once() {
+        let interests = InterestInbox::new();
+        assert!(taken(&interests).is_empty());
+        interests.put(subscribe("a", 1), true);
+        interests.put(subscribe("a", 2), false);
+        interests.put(subscribe("b", 3), true);
+        assert_eq!(taken(&interests), ["a 2", "b 3"]);
+        assert!(taken(&interests).is_empty());
+        interests.put(unsubscribe("a"), false);
+        interests.put(subscribe("a", 7), true);
+        interests.put(unsubscribe("a"), false);
+        assert_eq!(taken(&interests), ["no a"], "the reader has a already");
     }
 
     #[test]
-    fn an_interest_nobody_heard_of_leaves_nothing_behind() {
-        let wishes = InterestInbox::new();
+    fn cancelled_interest_is_removed() {
+        let interests = InterestInbox::new();
         for number in 0..1000 {
             let name = format!("item{number}");
-            wishes.put(subscribe(&name, number), true);
-            wishes.put(unsubscribe(&name), false);
+            interests.put(subscribe(&name, number), true);
+            interests.put(unsubscribe(&name), false);
         }
-        assert!(taken(&wishes).is_empty());
-        assert_eq!(wishes.inner.lock().expect("not poisoned").wishes.len(), 0);
+        assert!(taken(&interests).is_empty());
+        assert_eq!(
+            interests
+                .inner
+                .lock()
+                .expect("not poisoned")
+                .interests
+                .len(),
+            0
+        );
     }
 
     #[test]
-    fn after_the_reader_has_ended_nothing_is_kept() {
-        let wishes = InterestInbox::new();
-        wishes.put(subscribe("a", 1), true);
-        wishes.close();
-        wishes.put(subscribe("b", 1), true);
-        assert!(taken(&wishes).is_empty());
+    fn closed_inbox_drops_interests() {
+        let interests = InterestInbox::new();
+        interests.put(subscribe("a", 1), true);
+        interests.close();
+        interests.put(subscribe("b", 1), true);
+        assert!(taken(&interests).is_empty());
     }
 }

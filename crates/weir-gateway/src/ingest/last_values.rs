@@ -1,8 +1,8 @@
-//! The last record of every item, subscribed or not, within a bound of memory: a first subscriber
-//! sees the current values at once.
+//! The last record of every item, with or without subscribers, in bounded memory, so that the first
+//! subscriber gets current values at once.
 //!
-//! Records are kept as the bytes they came in, so that an item nobody subscribes to costs a copy and
-//! no extraction (docs/decisions/0017).
+//! Records are stored as raw bytes, so an item without subscribers costs a copy and no extraction
+//! (docs/decisions/0017).
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use slab::Slab;
 use smallvec::SmallVec;
 use weir_mapping::RecordView;
 
-/// What an item costs besides its name and its record.
+/// Memory overhead per item in bytes, in addition to its name and record.
 const ENTRY_BYTES: usize = 192;
 const NONE: u32 = u32::MAX;
 
-/// Name and value, as records have them.
+/// Name and value of a record header.
 type Header<'a> = (&'a str, Option<&'a [u8]>);
 
-/// Records by item name, the least recently updated ones evicted when they are too many.
+/// Records by item name; the least recently updated ones are evicted.
 #[derive(Debug)]
 pub(super) struct LastValueStore {
     bytes_max: usize,
@@ -26,7 +26,7 @@ pub(super) struct LastValueStore {
     entries: Slab<LastValueEntry>,
     by_name: HashMap<Arc<str>, u32>,
     topics: Vec<Box<str>>,
-    /// The ends of the list that goes from the least to the most recently updated one.
+    /// Ends of the linked list from the least to the most recently updated entry.
     oldest: u32,
     newest: u32,
     evicted: u64,
@@ -41,7 +41,7 @@ struct LastValueEntry {
     partition: i32,
     offset: i64,
     timestamp_ms: i64,
-    /// Key, value, then names and values of the headers, in one piece.
+    /// Key, value, then names and values of the headers, concatenated.
     data: Vec<u8>,
     key: Option<u32>,
     value: Option<u32>,
@@ -74,11 +74,11 @@ impl LastValueEntry {
 fn append(data: &mut Vec<u8>, part: Option<&[u8]>) -> Option<u32> {
     let part = part?;
     data.extend_from_slice(part);
-    // A record is far smaller than 4 GiB: brokers refuse such.
+    // A record is far smaller than 4 GiB, the limit of brokers.
     u32::try_from(part.len()).ok()
 }
 
-/// Cuts the next part off.
+/// Splits off the next part.
 fn cut<'a>(data: &mut &'a [u8], len: u32) -> &'a [u8] {
     let (part, rest) = data.split_at((len as usize).min(data.len()));
     *data = rest;
@@ -107,12 +107,12 @@ impl LastValueStore {
         self.bytes
     }
 
-    /// Items evicted so far.
+    /// Returns the number of items evicted so far.
     pub(super) fn evicted(&self) -> u64 {
         self.evicted
     }
 
-    /// Keeps a record as the last one of an item.
+    /// Stores a record as the last one of an item.
     pub(super) fn put(&mut self, name: &str, record: &RecordView<'_>) {
         let topic = self.topic(record.topic);
         let index = match self.by_name.get(name) {
@@ -133,7 +133,7 @@ impl LastValueStore {
         }
     }
 
-    /// Hands an item's last record to `reader`.
+    /// Passes an item's last record to `reader`.
     pub(super) fn with<T>(
         &self,
         name: &str,
@@ -145,7 +145,7 @@ impl LastValueStore {
         let value = entry.value.map(|len| cut(&mut data, len));
         let mut headers: SmallVec<[Header<'_>; 4]> = SmallVec::new();
         for (name, value) in &entry.headers {
-            // It was text when it came.
+            // The bytes came from a str.
             let name = std::str::from_utf8(cut(&mut data, *name)).unwrap_or_default();
             headers.push((name, value.map(|len| cut(&mut data, len))));
         }
@@ -160,7 +160,7 @@ impl LastValueStore {
         }))
     }
 
-    /// A connection reads a handful of topics.
+    /// Returns the index of a topic; a connection reads only a few.
     fn topic(&mut self, name: &str) -> u32 {
         let known = self.topics.iter().position(|topic| **topic == *name);
         known.unwrap_or_else(|| {
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_comes_back_as_it_was() {
+    fn stored_record_is_returned_unchanged() {
         let mut last = LastValueStore::new(10_000);
         let headers = [("a", Some(&b"1"[..])), ("", None), ("b", Some(b""))];
         last.put("item", &record(b"first", &[]));
@@ -258,9 +258,9 @@ mod tests {
     }
 
     proptest! {
-        /// However records come, memory stays within its bound, and what is kept are the newest.
+        /// Memory stays within its bound for any sequence of records, and the latest are stored.
         #[test]
-        fn the_least_recently_updated_go_first(
+        fn least_recently_updated_are_evicted_first(
             puts in proptest::collection::vec((0u8..20, 1usize..600), 1..200),
         ) {
             let mut last = LastValueStore::new(3_000);

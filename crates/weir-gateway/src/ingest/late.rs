@@ -1,5 +1,5 @@
-//! Subscriptions that come too late after a restart from stored offsets: reading did not wait for
-//! them any more, so records of their items may have passed.
+//! Late subscriptions after a restart from stored offsets: reading started without them, so records
+//! of their items may have passed.
 
 use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use foldhash::fast::FixedState;
 use foldhash::{HashMap, HashMapExt};
 
-/// Time after the first read from stored offsets in which a subscription counts as late.
+/// Time after the first read from stored offsets in which subscriptions count as late.
 pub(super) const WINDOW: Duration = Duration::from_secs(60);
-/// Items whose records are counted, per worker; those of further items are not.
+/// Maximum number of items whose records are counted, per worker.
 const ITEMS_MAX: usize = 1 << 16;
 
-/// Numbers of records per item, by the hash of its name.
+/// Record counts by hash of the item name.
 #[derive(Debug)]
 pub(super) struct PassedRecords {
     items: HashMap<u64, u32>,
@@ -31,7 +31,7 @@ impl PassedRecords {
         now >= self.ends
     }
 
-    /// Counts a record of the item.
+    /// Counts a record of an item.
     pub(super) fn note(&mut self, name: &str) {
         let has_room = self.items.len() < ITEMS_MAX;
         let hash = FixedState::default().hash_one(name);
@@ -44,7 +44,7 @@ impl PassedRecords {
         }
     }
 
-    /// Returns how many records of the item were counted.
+    /// Returns the number of counted records of an item.
     pub(super) fn get(&self, name: &str) -> u64 {
         let hash = FixedState::default().hash_one(name);
         self.items.get(&hash).copied().map_or(0, u64::from)
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_count_by_item_until_the_window_ends() {
+    fn records_are_counted_until_window_ends() {
         let start = Instant::now();
         let mut passed = PassedRecords::new(start);
         passed.note("a");
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn items_beyond_the_limit_are_not_counted() {
+    fn items_over_limit_are_not_counted() {
         let mut passed = PassedRecords::new(Instant::now());
         for number in 0..ITEMS_MAX + 10 {
             passed.note(&number.to_string());

@@ -1,5 +1,5 @@
-//! The threads of one Kafka connection: one polls, keeps positions and stores offsets; the records
-//! are mapped here or, with `record.consume.with.num.threads`, by a crew of workers.
+//! The threads of one Kafka connection. One thread polls, tracks positions and commits offsets. It
+//! maps the records itself or, with `record.consume.with.num.threads`, passes them to workers.
 
 mod commit_schedule;
 mod interest_inbox;
@@ -33,29 +33,29 @@ use crate::shard::ShardEvent;
 
 pub(crate) use self::interest_inbox::InterestInbox;
 
-/// Longest wait for records, so that stopping and status reports are not late.
-const POLL: Duration = Duration::from_millis(100);
-/// Records taken from one poll.
+/// Maximum wait for records, which bounds the delay of stop and status reports.
+const POLL_TIMEOUT: Duration = Duration::from_millis(100);
+/// Maximum number of records per poll.
 const POLL_RECORDS: usize = 500;
-/// How often the connection's state is looked at.
+/// Interval of state reports.
 const STATUS_PERIOD: Duration = Duration::from_millis(250);
-/// How long the last offsets may take to be stored.
-const LAST_COMMIT: Duration = Duration::from_secs(5);
+/// Maximum time for the last commit.
+const LAST_COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One connection's ingest, to be run on its own thread.
+/// Ingest of one connection; runs on its own thread.
 pub(crate) struct Ingest {
     connection: Arc<KafkaConnection>,
-    /// The connection's position in the configuration.
+    /// Index of the connection in the configuration.
     number: u16,
     stop: Arc<AtomicBool>,
-    post: ShardSenders,
-    /// What the last records of all items may take; 0: they are not kept.
+    senders: ShardSenders,
+    /// Maximum memory for last records in bytes; 0 disables them.
     last_bytes: usize,
     resume_delay: Duration,
 }
 
 impl Ingest {
-    /// `number` is the connection's position in the configuration.
+    /// Creates the ingest; `number` is the index of the connection in the configuration.
     pub(crate) fn new(
         connection: Arc<KafkaConnection>,
         number: u16,
@@ -64,30 +64,30 @@ impl Ingest {
         last_bytes: usize,
         resume_delay: Duration,
     ) -> Self {
-        let post = ShardSenders::new(shards, Arc::clone(&stop));
+        let senders = ShardSenders::new(shards, Arc::clone(&stop));
         Self {
             connection,
             number,
             stop,
-            post,
+            senders,
             last_bytes,
             resume_delay,
         }
     }
 
-    /// Runs until the stop flag is set or the client library refuses to go on. `posted` is dropped
-    /// when no more updates will be posted.
+    /// Runs until the stop flag is set or the client library fails. `posted` is dropped after the
+    /// last update was posted.
     pub(crate) fn run(self, posted: Sender<()>) {
         let name = &self.connection.config.name;
         match self.consume(posted) {
             Ok(()) => tracing::info!(connection = %name, "ingest stopped"),
             Err(error) => {
-                tracing::error!(connection = %name, %error, "ingest failed; no more updates");
+                tracing::error!(connection = %name, %error, "ingest failed, no more updates");
                 self.connection.state.report(false, Some(error.to_string()));
             }
         }
         for worker in &self.connection.workers {
-            worker.wishes.close();
+            worker.interests.close();
         }
     }
 
@@ -95,7 +95,7 @@ impl Ingest {
         let mut config = ingest_config(&self.connection.config);
         let mut delay = self.resume_delay;
         if self.last_bytes > 0 {
-            // What is not read cannot be known.
+            // Unread records are unknown.
             config.hold = PauseScope::Nothing;
         }
         if self.last_bytes > 0 || config.group_id.is_none() {
@@ -103,9 +103,9 @@ impl Ingest {
         }
         let mut progress = IngestProgress {
             gate: ResumeGate::new(delay),
-            held: config.hold == PauseScope::All,
+            paused: config.hold == PauseScope::All,
             late_until: None,
-            pace: CommitSchedule::new(Instant::now()),
+            schedule: CommitSchedule::new(Instant::now()),
             looked_at: Instant::now(),
         };
         let mut source = KafkaIngest::start(&config)?;
@@ -116,12 +116,12 @@ impl Ingest {
         drop(mappers);
         drop(posted);
         let mut reader = source.reader();
-        if self.connection.demand.was_ever_subscribed() {
+        if self.connection.subscribed_items.was_ever_subscribed() {
             let positions = reader.positions();
             reader.commit(&positions)?;
-            if !reader.await_commits(LAST_COMMIT) {
+            if !reader.await_commits(LAST_COMMIT_TIMEOUT) {
                 let name = &self.connection.config.name;
-                tracing::warn!(connection = %name, "the last offsets are not known to be stored");
+                tracing::warn!(connection = %name, "last commit not confirmed");
             }
         }
         status::report(&self.connection, &reader);
@@ -133,12 +133,12 @@ impl Ingest {
         let share = self.last_bytes.div_ceil(count);
         let mapper = |index| {
             let connection = Arc::clone(&self.connection);
-            Mapper::new(connection, self.number, index, self.post.clone(), share)
+            Mapper::new(connection, self.number, index, self.senders.clone(), share)
         };
         (0..count).map(mapper).collect()
     }
 
-    /// Reads until the stop flag is set or the source must be renewed. All records are mapped when
+    /// Reads until the stop flag is set or the source must be replaced. All records are mapped when
     /// it returns.
     fn read(
         &self,
@@ -152,7 +152,7 @@ impl Ingest {
             let reading = PollState {
                 ingest: self,
                 progress,
-                crew: Mappers::start(scope, mappers, order)?,
+                mappers: Mappers::start(scope, mappers, order)?,
                 checkpoint: None,
             };
             reading.run(&mut reader)
@@ -160,22 +160,22 @@ impl Ingest {
     }
 }
 
-/// Why reading ended.
+/// Reason why reading ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum IngestEnd {
     Stop,
     Renewal,
 }
 
-/// What outlasts a renewal of the source.
+/// State that survives a replacement of the source.
 #[derive(Debug)]
 struct IngestProgress {
     gate: ResumeGate,
-    /// Nobody subscribes: reading waits where the last subscriber left it.
-    held: bool,
-    /// Until then subscriptions count as late.
+    /// `true` while reading is paused at the last position because there are no subscribers.
+    paused: bool,
+    /// End of the time in which subscriptions count as late.
     late_until: Option<Instant>,
-    pace: CommitSchedule,
+    schedule: CommitSchedule,
     looked_at: Instant,
 }
 
@@ -183,8 +183,8 @@ struct IngestProgress {
 struct PollState<'s, 'a> {
     ingest: &'s Ingest,
     progress: &'s mut IngestProgress,
-    crew: Mappers<'s, 'a>,
-    /// Positions to be stored once the records before them are posted.
+    mappers: Mappers<'s, 'a>,
+    /// Positions to be committed after the records before them have been posted.
     checkpoint: Option<(Offsets, worker_pool::InFlightBatches)>,
 }
 
@@ -197,13 +197,13 @@ impl<'a> PollState<'_, 'a> {
             if reader.needs_renewal() {
                 return Ok(IngestEnd::Renewal);
             }
-            if self.progress.held && connection.demand.is_none() {
+            if self.progress.paused && connection.subscribed_items.is_none() {
                 reader.serve()?;
-                // Without records: items that are wanted no more are forgotten.
-                self.crew.map(&mut batch);
-                connection.demand.wait(POLL);
+                // Without records, this only removes withdrawn items.
+                self.mappers.map(&mut batch);
+                connection.subscribed_items.wait(POLL_TIMEOUT);
             } else {
-                self.turn(reader, &mut batch)?;
+                self.poll_once(reader, &mut batch)?;
             }
             self.commit(reader)?;
             if self.progress.looked_at.elapsed() >= STATUS_PERIOD {
@@ -215,30 +215,33 @@ impl<'a> PollState<'_, 'a> {
         Ok(IngestEnd::Stop)
     }
 
-    fn turn(
+    fn poll_once(
         &mut self,
         reader: &mut KafkaReader<'a>,
         batch: &mut Vec<LentRecord<'a>>,
     ) -> Result<(), SourceError> {
-        let demand = &self.ingest.connection.demand;
-        if !demand.is_none() {
+        let subscribed_items = &self.ingest.connection.subscribed_items;
+        if !subscribed_items.is_none() {
             self.release(reader)?;
         }
-        reader.poll(POLL, POLL_RECORDS, batch)?;
-        if self.ingest.last_bytes == 0 && demand.is_none() && demand.was_ever_subscribed() {
-            // The last subscriber left. What it has not seen is kept for the next one, beginning
-            // with what was polled after its last word.
+        reader.poll(POLL_TIMEOUT, POLL_RECORDS, batch)?;
+        if self.ingest.last_bytes == 0
+            && subscribed_items.is_none()
+            && subscribed_items.was_ever_subscribed()
+        {
+            // The last subscriber has left. Unseen records stay for the next subscriber, starting
+            // with those polled after the unsubscription.
             reader.hold(batch)?;
-            self.progress.gate.held();
-            self.progress.held = true;
+            self.progress.gate.on_pause();
+            self.progress.paused = true;
             batch.clear();
         }
-        self.progress.pace.count(batch.len());
-        self.crew.map(batch);
+        self.progress.schedule.count(batch.len());
+        self.mappers.map(batch);
         Ok(())
     }
 
-    /// Lets reading begin or go on as far as subscriptions and the resume delay allow.
+    /// Starts or resumes reading as far as subscriptions and the resume delay allow.
     fn release(&mut self, reader: &mut KafkaReader<'a>) -> Result<(), SourceError> {
         let (now, connection) = (Instant::now(), &self.ingest.connection);
         match self.progress.gate.subscribed(now) {
@@ -253,7 +256,7 @@ impl<'a> PollState<'_, 'a> {
             Some(Release::All) => reader.go_on()?,
             None => {}
         }
-        self.progress.held = false;
+        self.progress.paused = false;
         Ok(())
     }
 
@@ -266,7 +269,9 @@ impl<'a> PollState<'_, 'a> {
 
     fn commit(&mut self, reader: &mut KafkaReader<'a>) -> Result<(), SourceError> {
         let connection = &self.ingest.connection;
-        if connection.config.group_id.is_none() || !connection.demand.was_ever_subscribed() {
+        if connection.config.group_id.is_none()
+            || !connection.subscribed_items.was_ever_subscribed()
+        {
             return Ok(());
         }
         if let Some((offsets, pending)) = self.checkpoint.take() {
@@ -274,8 +279,8 @@ impl<'a> PollState<'_, 'a> {
                 return reader.commit(&offsets);
             }
             self.checkpoint = Some((offsets, pending));
-        } else if self.progress.pace.is_due(Instant::now()) {
-            self.checkpoint = Some((reader.positions(), self.crew.pending()));
+        } else if self.progress.schedule.is_due(Instant::now()) {
+            self.checkpoint = Some((reader.positions(), self.mappers.pending()));
         }
         Ok(())
     }
@@ -283,7 +288,7 @@ impl<'a> PollState<'_, 'a> {
 
 fn ingest_config(config: &weir_mapping::ConnectionConfig) -> IngestConfig {
     let (from, hold) = match (config.consume_from, &config.group_id) {
-        // The whole topic is owed to the first subscriber, so reading starts with it.
+        // The first subscriber must get the whole topic, so reading starts with it.
         (ConsumeFrom::Earliest, _) => (StartFrom::Earliest, PauseScope::All),
         (ConsumeFrom::Latest, Some(_)) => (StartFrom::Latest, PauseScope::Stored),
         (ConsumeFrom::Latest, None) => (StartFrom::Latest, PauseScope::Nothing),

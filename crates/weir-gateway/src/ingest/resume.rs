@@ -1,19 +1,19 @@
-//! When reading begins. After a restart clients come back one after another, and the first of them
-//! must not start what the others still lack: stored offsets are read from a while later.
+//! Start of reading. After a restart, clients reconnect one after another, and the first one must
+//! not consume records that others still lack. Therefore reading from stored offsets is delayed.
 
 use std::time::{Duration, Instant};
 
-/// What to read from now on.
+/// The partitions to read from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Release {
-    /// All but partitions that resume from a stored offset.
+    /// All except partitions that resume from a stored offset.
     New,
-    /// Everything, for the first time after the delay.
+    /// All, for the first time after the delay.
     Resumed,
     All,
 }
 
-/// The delay between the first subscription and reading from stored offsets.
+/// Delays reading from stored offsets after the first subscription.
 #[derive(Debug)]
 pub(super) struct ResumeGate {
     delay: Duration,
@@ -22,15 +22,15 @@ pub(super) struct ResumeGate {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ResumeState {
-    /// Nobody has subscribed yet, or all who had left before the end of the delay.
+    /// No subscription yet, or all subscribers left before the end of the delay.
     Shut,
-    /// Partitions that resume wait until then.
+    /// Partitions that resume are paused until this instant.
     Until(Instant),
     Open,
 }
 
 impl ResumeGate {
-    /// `delay` is zero where no offsets are stored.
+    /// Creates the gate; `delay` is zero if no offsets are stored.
     pub(super) fn new(delay: Duration) -> Self {
         Self {
             delay,
@@ -38,7 +38,7 @@ impl ResumeGate {
         }
     }
 
-    /// Takes note that there are subscriptions. Returns what to release, if anything new.
+    /// Records that there are subscriptions; returns the partitions to release, if any are new.
     pub(super) fn subscribed(&mut self, now: Instant) -> Option<Release> {
         let (state, release) = match self.state {
             ResumeState::Shut if self.delay.is_zero() => (ResumeState::Open, Some(Release::All)),
@@ -50,9 +50,9 @@ impl ResumeGate {
         release
     }
 
-    /// Takes note that the last subscription ended and all is held. The next one finds the gate as
-    /// if it were the first, unless reading has gone on already.
-    pub(super) fn held(&mut self) {
+    /// Records that the last subscription ended and reading is paused. The delay starts again with
+    /// the next subscription, unless reading has resumed before.
+    pub(super) fn on_pause(&mut self) {
         if self.state == ResumeState::Open {
             self.delay = Duration::ZERO;
         }
@@ -67,7 +67,7 @@ mod tests {
     const DELAY: Duration = Duration::from_secs(2);
 
     #[test]
-    fn stored_offsets_wait_for_the_delay_once() {
+    fn stored_offsets_are_delayed_once() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut gate = ResumeGate::new(DELAY);
@@ -75,28 +75,28 @@ mod tests {
         assert_eq!(gate.subscribed(at(1999)), None);
         assert_eq!(gate.subscribed(at(2000)), Some(Release::Resumed));
         assert_eq!(gate.subscribed(at(2001)), None);
-        gate.held();
+        gate.on_pause();
         assert_eq!(
             gate.subscribed(at(9000)),
             Some(Release::All),
-            "no delay now"
+            "no second delay"
         );
     }
 
     #[test]
-    fn leaving_within_the_delay_starts_it_over() {
+    fn leaving_within_delay_restarts_it() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut gate = ResumeGate::new(DELAY);
         gate.subscribed(at(0));
-        gate.held();
+        gate.on_pause();
         assert_eq!(gate.subscribed(at(5000)), Some(Release::New));
         assert_eq!(gate.subscribed(at(6000)), None);
         assert_eq!(gate.subscribed(at(7000)), Some(Release::Resumed));
     }
 
     #[test]
-    fn without_stored_offsets_there_is_no_delay() {
+    fn no_stored_offsets_no_delay() {
         let mut gate = ResumeGate::new(Duration::ZERO);
         assert_eq!(gate.subscribed(Instant::now()), Some(Release::All));
     }

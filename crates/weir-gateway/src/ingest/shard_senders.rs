@@ -1,4 +1,4 @@
-//! Mail from an ingest worker to the shards.
+//! Sends events from an ingest worker to the shards.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -9,17 +9,18 @@ use weir_net::{MailboxSender, PostError};
 use crate::counters::{WorkerCounters, add};
 use crate::shard::ShardEvent;
 
-/// How long to wait for a shard's full inbox before looking at the stop flag.
+/// Maximum wait for a full inbox before the stop flag is checked.
 const POST_TIMEOUT: Duration = Duration::from_millis(100);
-/// Waits for full inboxes after ingest was told to stop, in all; a stuck shard must not keep it.
+/// Maximum number of waits for full inboxes after the stop, so that a stalled shard does not block
+/// the shutdown.
 const LATE_MAX: u32 = 20;
 
-/// The shards' inboxes.
+/// Senders to the inboxes of all shards.
 #[derive(Clone)]
 pub(super) struct ShardSenders {
     shards: Vec<MailboxSender<ShardEvent>>,
     stop: Arc<AtomicBool>,
-    /// Waits since the stop.
+    /// Number of waits since the stop.
     late: Arc<AtomicU32>,
 }
 
@@ -32,27 +33,27 @@ impl ShardSenders {
         }
     }
 
-    /// Number of shards.
+    /// Returns the number of shards.
     pub(super) fn shards(&self) -> usize {
         self.shards.len()
     }
 
-    /// Waits while the shard's inbox is full: a slow shard slows reading from Kafka, nothing is
-    /// dropped on the way. Only what a shard does not take at the end is, and is counted.
-    pub(super) fn send(&self, shard: u16, mail: ShardEvent, counters: &WorkerCounters) {
+    /// Sends an event and waits while the shard's inbox is full, so a slow shard slows reading from
+    /// Kafka. Events are dropped, and counted, only after the stop.
+    pub(super) fn send(&self, shard: u16, event: ShardEvent, counters: &WorkerCounters) {
         let Some(sender) = self.shards.get(usize::from(shard)) else {
             return;
         };
-        let mut mail = mail;
+        let mut event = event;
         loop {
-            match sender.post(mail, POST_TIMEOUT) {
+            match sender.post(event, POST_TIMEOUT) {
                 Ok(()) | Err(PostError::Closed(_)) => return,
                 Err(PostError::Full(back)) => {
                     add(&counters.shard_waits, 1);
                     if self.is_too_late() {
                         return add(&counters.undelivered, 1);
                     }
-                    mail = back;
+                    event = back;
                 }
             }
         }
@@ -64,14 +65,14 @@ impl ShardSenders {
         }
         let late = self.late.fetch_add(1, Ordering::Relaxed);
         if late == LATE_MAX {
-            tracing::warn!("an event loop is stuck: what was read for it last is not delivered");
+            tracing::warn!("event loop stalled, dropped pending updates");
         }
         late >= LATE_MAX
     }
 
-    pub(super) fn send_to_all(&self, mail: impl Fn() -> ShardEvent, counters: &WorkerCounters) {
+    pub(super) fn send_to_all(&self, event: impl Fn() -> ShardEvent, counters: &WorkerCounters) {
         for shard in 0..self.shards.len() {
-            self.send(shard as u16, mail(), counters);
+            self.send(shard as u16, event(), counters);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Log lines about skipped records: the first record of each cause gets one, the others are summed
-//! up, so that a topic full of them costs some lines a minute.
+//! Log lines about skipped records. The first record of each cause is logged, the others are summed
+//! up, so the number of lines is bounded.
 
 use std::mem::discriminant;
 use std::time::{Duration, Instant};
@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use weir_kafka::Record;
 use weir_mapping::ExtractionError;
 
-/// Time between two summaries, and after which a cause without records is new again.
+/// Time between two summaries; a cause without records for this time is new again.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// Causes told apart; mapping and topics of a connection bound them, this bounds the search.
+/// Maximum number of causes; the mapping and topics bound them too, this bounds the search.
 const CAUSES_MAX: usize = 64;
 
 /// Skipped records of one worker.
@@ -19,13 +19,13 @@ pub(super) struct Skips {
     summed_up: Instant,
 }
 
-/// Records of one topic that failed at the same place for the same reason.
+/// Records of one topic that failed in the same field for the same reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cause {
     topic: Box<str>,
-    /// The first one's error.
+    /// Error of the first record.
     pub(super) error: ExtractionError,
-    /// Records since the last line.
+    /// Number of records since the last line.
     pub(super) records: u64,
     pub(super) partition: i32,
     pub(super) offset: i64,
@@ -39,7 +39,7 @@ impl Skips {
         }
     }
 
-    /// Counts a record and returns `true` if it is the first of its cause.
+    /// Counts a record; returns `true` if it is the first of its cause.
     pub(super) fn note(&mut self, record: &Record<'_>, error: &ExtractionError) -> bool {
         let is_same = |cause: &Cause| {
             *cause.topic == *record.topic
@@ -48,7 +48,7 @@ impl Skips {
         };
         let room = self.causes.len() < CAUSES_MAX;
         let known = self.causes.iter().position(is_same);
-        // With too many, the last one stands for all further ones.
+        // Over the limit, the last cause counts all further records.
         let index = known.or_else(|| (!room).then_some(CAUSES_MAX - 1));
         match index.and_then(|index| self.causes.get_mut(index)) {
             Some(cause) => {
@@ -69,7 +69,7 @@ impl Skips {
         }
     }
 
-    /// Logs one line per cause that had further records, every 10 s.
+    /// Logs one line per cause with further records, every 10 s.
     pub(super) fn sum_up(&mut self, connection: &str, now: Instant) {
         if self.causes.is_empty() || now < self.summed_up + INTERVAL {
             return;
@@ -79,7 +79,7 @@ impl Skips {
         }
     }
 
-    /// Returns the causes that had further records; others are forgotten.
+    /// Returns the causes with further records and forgets the others.
     fn take_summary(&mut self, now: Instant) -> Vec<Cause> {
         self.summed_up = now;
         self.causes.retain(|cause| cause.records > 0);
@@ -88,7 +88,7 @@ impl Skips {
         summary
     }
 
-    /// Logs what has not been summed up yet.
+    /// Logs the remaining counts.
     pub(super) fn finish(&mut self, connection: &str) {
         for cause in self.take_summary(self.summed_up) {
             cause.log(connection);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn first_record_of_a_cause_is_told_and_others_counted() {
+    fn first_record_is_logged_others_are_counted() {
         let mut skips = Skips::new(Instant::now());
         assert!(note(&mut skips, "t", 1, "a"));
         assert!(!note(&mut skips, "t", 2, "a"));
@@ -149,17 +149,20 @@ mod tests {
         assert!(!note(&mut skips, "t", 8, "a"));
         assert_eq!(skips.take_summary(now)[0].records, 1);
         assert!(skips.take_summary(now).is_empty());
-        assert!(note(&mut skips, "t", 9, "a"), "new again after an interval");
+        assert!(
+            note(&mut skips, "t", 9, "a"),
+            "new after an interval without records"
+        );
     }
 
     #[test]
-    fn causes_are_bounded_and_none_is_left_uncounted() {
+    fn causes_are_bounded_and_all_records_counted() {
         let mut skips = Skips::new(Instant::now());
         let all = 10_000;
-        let told = (0..all).filter(|number| note(&mut skips, &number.to_string(), 0, "a"));
-        let told = told.count() as u64;
-        assert_eq!(told, CAUSES_MAX as u64);
+        let logged = (0..all).filter(|number| note(&mut skips, &number.to_string(), 0, "a"));
+        let logged = logged.count() as u64;
+        assert_eq!(logged, CAUSES_MAX as u64);
         let counted: u64 = skips.causes.iter().map(|cause| cause.records).sum();
-        assert_eq!(told + counted, all);
+        assert_eq!(logged + counted, all);
     }
 }

@@ -1,4 +1,4 @@
-//! What the reading thread reports about its source: readiness, lag, counts.
+//! Reports of the reading thread about its source: readiness, lag, counters.
 
 use std::sync::atomic::Ordering;
 
@@ -7,7 +7,7 @@ use weir_kafka::{KafkaReader, PartitionLag};
 use crate::connection::KafkaConnection;
 use crate::counters::UNKNOWN;
 
-/// Takes over the source's state for administration and logs changes of readiness.
+/// Copies the source's state for administration, and logs changes of readiness.
 pub(super) fn report(connection: &KafkaConnection, reader: &KafkaReader<'_>) {
     let status = reader.status();
     let state = &connection.state;
@@ -26,11 +26,11 @@ pub(super) fn report(connection: &KafkaConnection, reader: &KafkaReader<'_>) {
     if status.ready != state.ready() {
         let name = &connection.config.name;
         match (status.ready, &status.trouble) {
-            (true, _) => tracing::info!(connection = %name, "connection is ready"),
+            (true, _) => tracing::info!(connection = %name, "connection became ready"),
             (false, Some(error)) => {
-                tracing::warn!(connection = %name, %error, "connection is not ready");
+                tracing::warn!(connection = %name, %error, "connection became unready");
             }
-            (false, None) => tracing::warn!(connection = %name, "connection is not ready"),
+            (false, None) => tracing::warn!(connection = %name, "connection became unready"),
         }
     }
     state.report(status.ready, status.trouble);

@@ -1,5 +1,5 @@
-//! One worker: name a record's items, drop what nobody wants, extract the wanted fields once, post
-//! the update to the shards that want it.
+//! A mapping worker: determines a record's items, skips records without subscribers, extracts the
+//! needed fields once, and posts the update to the interested shards.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,24 +20,24 @@ use crate::interest::Interest;
 use crate::routing::{CachedValues, Route, RoutingTable};
 use crate::shard::ShardEvent;
 
-/// Withdrawn items that are forgotten before the next records; more of them if many wait.
-const WITHDRAWN_PER_TURN: usize = 1_000;
+/// Withdrawn items removed before the next records; more if many are pending.
+const WITHDRAWN_PER_ITERATION: usize = 1_000;
 
-/// Everything a worker owns: its own routing table and buffers, so that workers share nothing.
+/// A worker's own routing table and buffers; workers share nothing.
 pub(super) struct Mapper {
     connection: Arc<KafkaConnection>,
-    /// The connection's position in the configuration.
+    /// Index of the connection in the configuration.
     number: u16,
-    /// The worker's position in the connection.
+    /// Index of the worker in the connection.
     index: usize,
-    post: ShardSenders,
+    senders: ShardSenders,
     table: RoutingTable,
     names: ItemNames,
     values: FieldValues,
-    /// Items that shards want no more, to be forgotten in slices.
+    /// Items to be removed in slices, because shards have withdrawn their interest.
     withdrawn: VecDeque<Interest>,
     last: Option<LastValueStore>,
-    /// After a restart from stored offsets, for a while.
+    /// Records counted for late subscriptions, after a restart from stored offsets.
     passed: Option<PassedRecords>,
     skips: Skips,
 }
@@ -49,19 +49,19 @@ impl Drop for Mapper {
 }
 
 impl Mapper {
-    /// With `last_bytes` above 0, the last record of every item is kept.
+    /// Creates a worker; with `last_bytes` above 0 it stores the last record of every item.
     pub(super) fn new(
         connection: Arc<KafkaConnection>,
         number: u16,
         index: usize,
-        post: ShardSenders,
+        senders: ShardSenders,
         last_bytes: usize,
     ) -> Self {
         Self {
             connection,
             number,
             index,
-            post,
+            senders,
             table: RoutingTable::new(),
             names: ItemNames::default(),
             values: FieldValues::default(),
@@ -72,21 +72,21 @@ impl Mapper {
         }
     }
 
-    /// To be called when records have been taken from Kafka and before they are mapped: a record
-    /// written after a client got its `SUBOK` then finds the wish that its shard left before.
+    /// Applies pending interests. Must be called after records were polled and before they are
+    /// mapped, so that records written after a client's `SUBOK` find its interest.
     pub(super) fn apply_interests(&mut self) {
         let now = Instant::now();
         self.skips.sum_up(&self.connection.config.name, now);
-        self.look_at_late(now);
+        self.update_late_window(now);
         let connection = Arc::clone(&self.connection);
-        connection.workers[self.index].wishes.take(|wish| {
-            if matches!(wish, Interest::Unsubscribe { .. }) {
-                return self.withdrawn.push_back(wish);
+        connection.workers[self.index].interests.take(|interest| {
+            if matches!(interest, Interest::Unsubscribe { .. }) {
+                return self.withdrawn.push_back(interest);
             }
-            self.count_passed(&wish);
-            self.tell_known(&wish);
-            self.tell_past(&wish);
-            self.table.apply(wish);
+            self.count_passed(&interest);
+            self.send_backfill(&interest);
+            self.send_past(&interest);
+            self.table.apply(interest);
         });
         self.forget_withdrawn();
         let WorkerHandle { counters, .. } = &self.connection.workers[self.index];
@@ -103,8 +103,8 @@ impl Mapper {
         }
     }
 
-    /// Begins or ends to count records for subscriptions that come late.
-    fn look_at_late(&mut self, now: Instant) {
+    /// Starts or stops counting records for late subscriptions.
+    fn update_late_window(&mut self, now: Instant) {
         let is_late = self.connection.late.is_open();
         match &self.passed {
             None if is_late => self.passed = Some(PassedRecords::new(now)),
@@ -113,9 +113,10 @@ impl Mapper {
         }
     }
 
-    /// Counts the records of an item that passed before a shard wanted it.
-    fn count_passed(&self, wish: &Interest) {
-        let (Some(passed), Interest::Subscribe { name, shard, .. }) = (&self.passed, wish) else {
+    /// Counts the records of an item that were read before a shard's interest in it.
+    fn count_passed(&self, interest: &Interest) {
+        let (Some(passed), Interest::Subscribe { name, shard, .. }) = (&self.passed, interest)
+        else {
             return;
         };
         let targets = self.table.route(name).map_or(&[][..], Route::targets);
@@ -125,28 +126,28 @@ impl Mapper {
         }
     }
 
-    /// Forgets a part of the items that shards want no more: records wait meanwhile, and updates
-    /// for such an item are dropped by its shard.
+    /// Removes some of the withdrawn items. Records are delayed meanwhile, and shards drop updates
+    /// for such items.
     fn forget_withdrawn(&mut self) {
-        let count = (self.withdrawn.len() / 8).max(WITHDRAWN_PER_TURN);
+        let count = (self.withdrawn.len() / 8).max(WITHDRAWN_PER_ITERATION);
         let count = count.min(self.withdrawn.len());
-        for wish in self.withdrawn.drain(..count) {
-            self.table.apply(wish);
+        for interest in self.withdrawn.drain(..count) {
+            self.table.apply(interest);
         }
         if self.withdrawn.is_empty() {
             self.withdrawn = VecDeque::new();
         }
     }
 
-    /// Tells a shard that begins to want an item, or more fields of it, the values it has now.
-    fn tell_known(&mut self, wish: &Interest) {
+    /// Sends the current values to a shard with a new interest in an item or in more of its fields.
+    fn send_backfill(&mut self, interest: &Interest) {
         let Interest::Subscribe {
             name,
             shard,
             item,
             fields,
             ..
-        } = wish
+        } = interest
         else {
             return;
         };
@@ -156,23 +157,23 @@ impl Mapper {
             return;
         };
         let counters = &self.connection.workers[self.index].counters;
-        let mail = ShardEvent::Known {
+        let event = ShardEvent::Known {
             item: *item,
             update,
             fields,
         };
-        self.post.send(*shard, mail, counters);
+        self.senders.send(*shard, event, counters);
     }
 
-    /// Sends a shard that begins to want rows or last updates those that are there.
-    fn tell_past(&self, wish: &Interest) {
+    /// Sends stored rows or last updates to a shard with a new interest in them.
+    fn send_past(&self, interest: &Interest) {
         let counters = &self.connection.workers[self.index].counters;
-        for mail in self.table.answers(wish) {
-            self.post.send(wish.shard(), mail, counters);
+        for event in self.table.answers(interest) {
+            self.senders.send(interest.shard(), event, counters);
         }
     }
 
-    /// The wanted fields of an item's last record.
+    /// Returns the requested fields of an item's last record.
     fn read_last(&mut self, name: &str, fields: &FieldSet) -> Option<CachedValues> {
         let (mapping, values) = (&self.connection.config.mapping, &mut self.values);
         let read = |record: &RecordView<'_>| mapping.field_values(record, fields, values).is_ok();
@@ -223,8 +224,8 @@ impl Mapper {
             return self.on_extraction_error(record, &error);
         }
         let update = Arc::new(self.values.freeze());
-        if self.post.shards() > 1 {
-            // Another shard may come to want the item.
+        if self.senders.shards() > 1 {
+            // Another shard may subscribe to the item later.
             for route in &routes {
                 route.keep(&update, &fields);
                 route.cache_row(&update, &fields);
@@ -232,14 +233,14 @@ impl Mapper {
             }
         }
         for target in routes.iter().flat_map(|route| route.targets()) {
-            let mail = ShardEvent::Update {
+            let event = ShardEvent::Update {
                 item: target.item,
                 update: Arc::clone(&update),
                 fields: Arc::clone(&fields),
                 record_ms: record.timestamp_ms,
             };
             add(&counters.updates, 1);
-            self.post.send(target.shard, mail, counters);
+            self.senders.send(target.shard, event, counters);
         }
     }
 
@@ -260,16 +261,16 @@ impl Mapper {
             tracing::warn!(
                 connection = %config.name, topic = record.topic, partition = record.partition,
                 offset = record.offset, %error,
-                "all items are unsubscribed (record.extraction.error.strategy)"
+                "unsubscribed all items because of record.extraction.error.strategy"
             );
             let connection = self.number;
-            self.post
+            self.senders
                 .send_to_all(|| ShardEvent::ForceUnsubscribe { connection }, counters);
         }
     }
 }
 
-/// The fields that any of the routes wants; `None` if there is no route.
+/// Returns the union of the fields of all routes; `None` without routes.
 fn wanted(routes: &[&Route]) -> Option<Arc<FieldSet>> {
     let (first, others) = routes.split_first()?;
     if others.is_empty() {

@@ -1,5 +1,5 @@
-//! Who maps the records: the polling thread itself, or workers that get theirs by bounded queues in
-//! the order that the strategy promises.
+//! Maps records on the polling thread or on a pool of workers with bounded queues, in the order
+//! that the strategy guarantees.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -14,40 +14,40 @@ use weir_mapping::OrderStrategy;
 
 use super::worker::Mapper;
 
-/// Batches that wait for one worker; when they are so many, polling waits.
+/// Maximum number of batches queued for one worker; then polling waits.
 const QUEUE_BATCHES: usize = 8;
-/// How often a worker without records looks for wishes.
+/// Interval at which an idle worker applies interests.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// One worker's share of a batch. The token lives as long as any share of its batch.
+/// One worker's share of a batch. The token exists until all shares of the batch are mapped.
 struct BatchSlice<'a> {
     records: Vec<LentRecord<'a>>,
     _token: Arc<()>,
 }
 
-/// Who maps.
+/// The threads that map records.
 pub(super) enum Mappers<'s, 'a> {
-    Alone(&'s mut Mapper),
-    Many(Many<'a>),
+    Inline(&'s mut Mapper),
+    Pool(WorkerPool<'a>),
 }
 
-/// Workers and what they have been given.
-pub(super) struct Many<'a> {
+/// Workers and the batches in flight.
+pub(super) struct WorkerPool<'a> {
     queues: Vec<Sender<BatchSlice<'a>>>,
     shares: Vec<Vec<LentRecord<'a>>>,
     order: OrderStrategy,
     /// Next worker of [`OrderStrategy::Unordered`].
-    turn: usize,
+    next_worker: usize,
     tokens: Vec<Arc<()>>,
 }
 
-/// Batches that were being mapped at some moment.
+/// The batches in flight at the time of the call.
 pub(super) struct InFlightBatches(Vec<Arc<()>>);
 
 impl InFlightBatches {
-    /// Whether all their updates have been posted.
+    /// Returns `true` if all their updates have been posted.
     pub(super) fn is_done(&self) -> bool {
-        // Two holders besides the workers: this list and the crew's.
+        // Besides the workers, this list and the pool hold a reference.
         let done = self.0.iter().all(|token| Arc::strong_count(token) <= 2);
         fence(Ordering::Acquire);
         done
@@ -55,7 +55,7 @@ impl InFlightBatches {
 }
 
 impl<'s, 'a> Mappers<'s, 'a> {
-    /// Starts a worker for each mapper, or none if the caller is to be the only one.
+    /// Starts one worker per mapper, or none if the caller maps all records.
     pub(super) fn start(
         scope: &'s Scope<'s, '_>,
         mappers: &'s mut [Mapper],
@@ -65,7 +65,7 @@ impl<'s, 'a> Mappers<'s, 'a> {
         'a: 's,
     {
         if let [mapper] = mappers {
-            return Ok(Self::Alone(mapper));
+            return Ok(Self::Inline(mapper));
         }
         let mut queues = Vec::new();
         for (index, mapper) in mappers.iter_mut().enumerate() {
@@ -78,38 +78,38 @@ impl<'s, 'a> Mappers<'s, 'a> {
                 })?;
             queues.push(sender);
         }
-        Ok(Self::Many(Many {
+        Ok(Self::Pool(WorkerPool {
             shares: queues.iter().map(|_| Vec::new()).collect(),
             queues,
             order,
-            turn: 0,
+            next_worker: 0,
             tokens: Vec::new(),
         }))
     }
 
-    /// Maps a batch, or gives it to the workers; waits while one of them has too much to do.
+    /// Maps a batch or queues it for the workers; waits while a worker's queue is full.
     pub(super) fn map(&mut self, batch: &mut Vec<LentRecord<'a>>) {
         match self {
-            Self::Alone(mapper) => {
+            Self::Inline(mapper) => {
                 mapper.apply_interests();
                 for record in batch.drain(..) {
                     mapper.on_record(&record);
                 }
             }
-            Self::Many(many) => many.share(batch),
+            Self::Pool(pool) => pool.share(batch),
         }
     }
 
-    /// What has been given to workers and is not mapped yet.
+    /// Returns the batches that are queued or being mapped.
     pub(super) fn pending(&self) -> InFlightBatches {
         match self {
-            Self::Alone(_) => InFlightBatches(Vec::new()),
-            Self::Many(many) => InFlightBatches(many.tokens.clone()),
+            Self::Inline(_) => InFlightBatches(Vec::new()),
+            Self::Pool(pool) => InFlightBatches(pool.tokens.clone()),
         }
     }
 }
 
-impl<'a> Many<'a> {
+impl<'a> WorkerPool<'a> {
     fn share(&mut self, batch: &mut Vec<LentRecord<'a>>) {
         self.tokens.retain(|token| Arc::strong_count(token) > 1);
         if batch.is_empty() {
@@ -129,7 +129,7 @@ impl<'a> Many<'a> {
                 records: std::mem::replace(share, room),
                 _token: Arc::clone(&token),
             };
-            // A worker ends only after its queue.
+            // A worker does not end before its queue is closed.
             let _ = queue.send(share);
         }
         self.tokens.push(token);
@@ -139,8 +139,8 @@ impl<'a> Many<'a> {
         let workers = self.queues.len();
         let hash = match self.order {
             OrderStrategy::Unordered => {
-                self.turn = (self.turn + 1) % workers;
-                return self.turn;
+                self.next_worker = (self.next_worker + 1) % workers;
+                return self.next_worker;
             }
             OrderStrategy::ByKey => match record.key() {
                 None => return 0,
@@ -155,8 +155,8 @@ impl<'a> Many<'a> {
     }
 }
 
-/// A worker's thread. Wishes are read after a share was received and before it is mapped: its records
-/// were polled before it was sent.
+/// Runs a worker's thread. Interests are applied after a share was received and before it is
+/// mapped, because its records were polled before it was sent.
 fn work(mapper: &mut Mapper, queue: &Receiver<BatchSlice<'_>>) {
     loop {
         match queue.recv_timeout(IDLE) {

@@ -28,19 +28,19 @@ const TLS_METRICS: [TlsMetric; 3] = {
         TlsMetric(
             "weir_gateway_tls_reloads",
             Counter,
-            "Times that certificate and key were read again.",
+            "Reloads of certificate and key.",
             |tls| tls.reloads.load(Ordering::Relaxed),
         ),
         TlsMetric(
             "weir_gateway_tls_reload_failures",
             Counter,
-            "Times that they could not be used and the old ones stayed.",
+            "Failed reloads, after which the current certificate stayed in use.",
             |tls| tls.failures.load(Ordering::Relaxed),
         ),
         TlsMetric(
-            "weir_gateway_tls_certificate_end_seconds",
+            "weir_gateway_tls_certificate_expiry_timestamp_seconds",
             Gauge,
-            "When the certificate in use ends, in seconds since 1970; 0 if unknown.",
+            "Expiry of the current certificate, in seconds since 1970; 0 if unknown.",
             |tls| {
                 tls.not_after_unix_s()
                     .map_or(0, |end| u64::try_from(end).unwrap_or(0))
@@ -49,33 +49,33 @@ const TLS_METRICS: [TlsMetric; 3] = {
     ]
 };
 
-/// One metric of limits that hold over all event loops.
-struct GuardMetric(&'static str, &'static str, fn(&Admission) -> u64);
+/// One metric of the limits over all event loops.
+struct AdmissionMetric(&'static str, &'static str, fn(&Admission) -> u64);
 
-const GUARD_METRICS: [GuardMetric; 4] = [
-    GuardMetric(
+const ADMISSION_METRICS: [AdmissionMetric; 4] = [
+    AdmissionMetric(
         "weir_gateway_subscription_bytes",
         "Estimated memory of all subscriptions and their items.",
         |guard| guard.held.bytes() as u64,
     ),
-    GuardMetric(
+    AdmissionMetric(
         "weir_gateway_memory_bytes",
-        "Memory in use, of the bound that is nearest to its end.",
+        "Memory in use, of the bound that is closest to its limit.",
         |guard| guard.overload.memory().used,
     ),
-    GuardMetric(
+    AdmissionMetric(
         "weir_gateway_memory_limit_bytes",
-        "Memory from which on new sessions and subscriptions are refused.",
+        "Memory above which new sessions and subscriptions are refused.",
         |guard| guard.overload.memory().max,
     ),
-    GuardMetric(
+    AdmissionMetric(
         "weir_gateway_overloaded",
-        "1 while new sessions and subscriptions are refused because memory is short.",
+        "1 while new sessions and subscriptions are refused because of the memory limit.",
         |guard| u64::from(guard.overload.is_on()),
     ),
 ];
 
-/// What the metrics are read from at each scrape.
+/// The sources that a scrape reads.
 #[derive(Debug, Clone)]
 pub(crate) struct MetricSources {
     pub(crate) shards: Vec<Arc<ShardMetrics>>,
@@ -85,18 +85,18 @@ pub(crate) struct MetricSources {
 }
 
 impl MetricSources {
-    /// A metric of shards, summed over them; 0 for a name that is none.
+    /// Returns a shard metric, summed over the shards; 0 for an unknown name.
     pub(crate) fn of_shards(&self, name: &str) -> u64 {
         let index = SHARD_METRICS.iter().position(|metric| metric.0 == name);
         index.map_or(0, |index| self.shard_sum(index))
     }
 
-    /// A metric of Kafka connections, summed over them; 0 for a name that is none.
+    /// Returns a metric of Kafka connections, summed over them; 0 for an unknown name.
     pub(crate) fn of_connections(&self, name: &str) -> u64 {
         self.each_connection(name).sum()
     }
 
-    /// A metric of Kafka connections, of each.
+    /// Returns a metric of each Kafka connection.
     pub(crate) fn each_connection(&self, name: &str) -> impl Iterator<Item = u64> {
         let metric = CONNECTION_METRICS.iter().find(|metric| metric.0 == name);
         let of = metric.map(|metric| metric.3);
@@ -104,7 +104,7 @@ impl MetricSources {
         connections.filter_map(move |connection| Some(of?(connection)))
     }
 
-    /// Ages of delivered updates, over all shards.
+    /// Returns the ages of delivered updates over all shards.
     pub(crate) fn latency(&self) -> AgeHistogram {
         let mut counts = AgeHistogram::new();
         self.shards
@@ -129,7 +129,7 @@ impl MetricSources {
             *bound = f64::MAX;
         }
         let sum = counts.sum_ms as f64 / 1000.0;
-        let help = "Age of records, by their timestamps, when an update left for a client.";
+        let help = "Age of records, by their timestamps, when an update was sent.";
         let name = "weir_gateway_delivery_latency_seconds";
         encoder
             .encode_descriptor(name, help, None, MetricType::Histogram)?
@@ -145,7 +145,7 @@ impl Collector for MetricSources {
                 encoder.encode_descriptor(metric.0, metric.2, None, metric.1.metric_type())?;
             metric.1.encode(sum, described)?;
         }
-        for GuardMetric(name, help, value) in &GUARD_METRICS {
+        for AdmissionMetric(name, help, value) in &ADMISSION_METRICS {
             let described =
                 encoder.encode_descriptor(name, help, None, MetricKind::Gauge.metric_type())?;
             MetricKind::Gauge.encode(value(&self.guard), described)?;
@@ -163,15 +163,15 @@ impl Collector for MetricSources {
         }
         self.encode_latency(&mut encoder)?;
         let mut described = encoder.encode_descriptor(
-            "weir_gateway_limited",
-            "Times that a limit was met.",
+            "weir_gateway_limit_hits",
+            "Hits of a limit.",
             None,
             MetricType::Counter,
         )?;
         for limit in AdmissionLimit::ALL {
             let labels = [("limit", limit.label())];
-            let met = self.guard.met(*limit);
-            MetricKind::Counter.encode(met, described.encode_family(&labels)?)?;
+            let hits = self.guard.hits(*limit);
+            MetricKind::Counter.encode(hits, described.encode_family(&labels)?)?;
         }
         for metric in TLS_METRICS.iter().filter(|_| self.tls.is_some()) {
             let value = self.tls.as_deref().map_or(0, metric.3);
@@ -201,7 +201,7 @@ impl MetricKind {
     }
 }
 
-/// The registry that `/metrics` is written from.
+/// Creates the registry for `/metrics`.
 pub(crate) fn registry(sources: MetricSources, vitals: Arc<Vitals>) -> Registry {
     let mut registry = Registry::default();
     let process = ProcessMetrics::new("gateway", vitals);
@@ -212,7 +212,7 @@ pub(crate) fn registry(sources: MetricSources, vitals: Arc<Vitals>) -> Registry 
 
 #[cfg(test)]
 impl MetricSources {
-    /// Whether a name is one of a metric of shards, or of connections.
+    /// Returns whether shards and whether connections have a metric with this name.
     pub(crate) fn knows(name: &str) -> [bool; 2] {
         let shards = SHARD_METRICS.iter().any(|metric| metric.0 == name);
         let connections = CONNECTION_METRICS.iter().any(|metric| metric.0 == name);

@@ -50,7 +50,7 @@ impl Shard {
             missing: batches.len(),
         };
         if pending.transport == RequestTransport::WebSocket {
-            wire.pause_input(responses.conn);
+            wire.pause_input(pending.conn);
         }
         self.forwarding.by_id.insert(forward_id, pending);
         for (shard, forwarded) in batches {

@@ -25,7 +25,7 @@ impl InterestSender {
         name: Arc<str>,
         interest: ItemInterest,
     ) {
-        connection.ask(self.interest(name, interest), true);
+        connection.set_interest(self.interest(name, interest), true);
     }
 
     /// Reports a changed interest in an item.
@@ -35,13 +35,13 @@ impl InterestSender {
         name: Arc<str>,
         interest: ItemInterest,
     ) {
-        connection.ask(self.interest(name, interest), false);
+        connection.set_interest(self.interest(name, interest), false);
     }
 
     /// Reports that the shard has no subscriber of the item any more.
     pub(super) fn unsubscribe(&self, connection: &KafkaConnection, name: Arc<str>, item: ItemKey) {
         let shard = self.shard;
-        connection.ask(Interest::Unsubscribe { name, shard, item }, false);
+        connection.set_interest(Interest::Unsubscribe { name, shard, item }, false);
     }
 
     fn interest(&self, name: Arc<str>, interest: ItemInterest) -> Interest {

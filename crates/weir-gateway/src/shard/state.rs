@@ -112,7 +112,7 @@ impl Shard {
         };
         let encoder = Encoder::new(shared.diff_bytes_per_second);
         let compressor = Compressor::new(&shared.compression);
-        let (queue_bytes, unbound_ms) = (limits.queue_bytes, limits.unbound_ms);
+        let (queue_bytes, unbound_ms) = (limits.queue_bytes, limits.unbound_timeout_ms);
         Self {
             number,
             interests: InterestSender::new(number),

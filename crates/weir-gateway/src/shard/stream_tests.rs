@@ -345,7 +345,7 @@ fn idle_streams_get_probes_and_idle_polls_end() {
 #[test]
 fn unbound_sessions_time_out() {
     let limits = GatewayLimits::default();
-    let (unbound_ms, recovery_ms) = (limits.unbound_ms, limits.recovery_ms);
+    let (unbound_ms, recovery_ms) = (limits.unbound_timeout_ms, limits.recovery_ms);
     let mut env = TestEnv::new(limits);
     env.create(1, "&LS_polling=true&LS_polling_millis=300");
     env.pass(unbound_ms + 299);

@@ -115,7 +115,7 @@ impl Shard {
                 let rules = RowTableConfig {
                     mode: mapping.command_mode(),
                     fields: mapping.command_fields(),
-                    keys_max: shared.limits.command_keys,
+                    keys_max: shared.limits.command_rows,
                 };
                 Retention::Rows(rules, self.workers_with_rows(connection))
             }

@@ -1,4 +1,4 @@
-//! TLCP over HTTP as a client sees it: requests, and answers whose lines come one by one.
+//! A TLCP client over HTTP: sends requests and reads responses line by line.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use super::TEST_TIMEOUT;
 
-/// A connection that is kept open, and the answer that is read from it.
+/// A persistent connection and its current response.
 pub struct Http {
     stream: BufReader<TcpStream>,
-    /// Head of the newest answer.
+    /// Header of the latest response.
     pub head: String,
     body: String,
-    /// The answer is over.
+    /// `true` after the end of the response.
     ended: bool,
 }
 
@@ -33,10 +33,11 @@ impl Http {
         }
     }
 
-    /// Sends one request and reads the head of its answer.
+    /// Sends one request and reads the header of its response.
     pub fn post(&mut self, name: &str, body: &str) -> &mut Self {
         let request = format!(
-            "POST /lightstreamer/{name}.txt?LS_protocol=TLCP-2.5.0 HTTP/1.1\r\nHost: app.example\r\n\
+            "POST /lightstreamer/{name}.txt?LS_protocol=TLCP-2.5.0 HTTP/1.1\r\nHost: \
+             app.example\r\n\
              Origin: http://app.example\r\nContent-Type: text/plain; charset=utf-8\r\n\
              Content-Length: {}\r\n\r\n{body}",
             body.len()
@@ -52,13 +53,13 @@ impl Http {
     }
 
     pub fn read_head(&mut self) {
-        assert!(self.ended, "an answer is not over: {:?}", self.body);
+        assert!(self.ended, "a response is not complete: {:?}", self.body);
         self.head.clear();
         self.body.clear();
         self.ended = false;
         while !self.head.ends_with("\r\n\r\n") {
             let count = self.stream.read_line(&mut self.head).expect("a head");
-            assert!(count > 0, "the connection ended: {:?}", self.head);
+            assert!(count > 0, "the connection was closed: {:?}", self.head);
         }
         let length = self.head.lines().find_map(|line| {
             let (name, value) = line.split_once(": ")?;
@@ -72,11 +73,13 @@ impl Http {
 
     fn take(&mut self, bytes: usize) {
         let mut piece = vec![0; bytes];
-        self.stream.read_exact(&mut piece).expect("a whole piece");
+        self.stream
+            .read_exact(&mut piece)
+            .expect("a complete chunk");
         self.body += std::str::from_utf8(&piece).expect("text");
     }
 
-    /// Reads one more piece; false at the end of the answer.
+    /// Reads one more chunk; returns `false` at the end of the response.
     fn more(&mut self) -> bool {
         if self.ended {
             return false;
@@ -84,7 +87,7 @@ impl Http {
         let mut size = String::new();
         self.stream.read_line(&mut size).expect("a chunk");
         let size = usize::from_str_radix(size.trim_end(), 16);
-        let size = size.expect("the body goes on or ends in order");
+        let size = size.expect("another chunk or the final one");
         self.take(size);
         self.ended = size == 0;
         let mut end = String::new();
@@ -93,7 +96,7 @@ impl Http {
         !self.ended
     }
 
-    /// The next line of the answer that is no `PROBE`; `None` when it is over.
+    /// Returns the next line of the response that is not `PROBE`; `None` at its end.
     pub fn next(&mut self) -> Option<String> {
         let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
@@ -105,7 +108,7 @@ impl Http {
             }
             assert!(Instant::now() < deadline, "only probes");
             if !self.more() {
-                assert_eq!(self.body, "", "whole lines");
+                assert_eq!(self.body, "", "complete lines");
                 return None;
             }
         }
@@ -115,25 +118,25 @@ impl Http {
         self.next().expect("one more line")
     }
 
-    /// All that is left of the answer.
+    /// Returns the remaining lines of the response.
     pub fn rest(&mut self) -> Vec<String> {
         std::iter::from_fn(|| self.next()).collect()
     }
 
-    /// Cuts the connection.
+    /// Closes the connection.
     pub fn cut(self) {
         drop(self);
     }
 }
 
-/// One request on a connection of its own: head and lines of the answer.
+/// Sends one request on its own connection; returns header and lines of the response.
 pub fn post(address: SocketAddr, name: &str, body: &str) -> (String, Vec<String>) {
     let mut http = Http::connect(address);
     let lines = http.post(name, body).rest();
     (http.head, lines)
 }
 
-/// A session made by a poll that ends at once, as SDKs do.
+/// Creates a session with a poll that ends at once, as SDKs do.
 pub fn create_by_poll(address: SocketAddr) -> String {
     let body = "LS_polling=true&LS_polling_millis=0&LS_idle_millis=0\
                 &LS_adapter_set=KafkaConnector&LS_cid=t&LS_cause=api";

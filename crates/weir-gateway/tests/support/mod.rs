@@ -1,4 +1,4 @@
-//! A real broker, a gateway in this process, and a plain WebSocket client that is not ours.
+//! A real broker, a gateway in this process, and an independent WebSocket client.
 
 #![allow(
     unreachable_pub,
@@ -24,17 +24,17 @@ use weir_kafka::{Admin, Producer, ProducerConfig};
 use weir_lab::{Lab, LabOptions};
 use weir_mapping::ParseOptions;
 
-/// How long anything may take before a test gives up on it.
+/// Maximum time for any step of a test.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The published configuration of seed scenario 2.
+/// The published configuration of scenario 2.
 const SCENARIO_2: &str =
     include_str!("../../../weir-mapping/tests/fixtures/scenario2-adapters.xml");
 
 static LAB: OnceLock<(String, Option<Mutex<Lab>>)> = OnceLock::new();
 static TOPICS: AtomicU32 = AtomicU32::new(0);
 
-/// The broker of `WEIR_E2E_BOOTSTRAP`, or one started for this test binary.
+/// Returns the broker of `WEIR_E2E_BOOTSTRAP`, or starts one for this test binary.
 fn bootstrap() -> &'static str {
     let (bootstrap, _) = LAB.get_or_init(|| match std::env::var("WEIR_E2E_BOOTSTRAP") {
         Ok(bootstrap) => (bootstrap, None),
@@ -47,7 +47,7 @@ fn bootstrap() -> &'static str {
     bootstrap
 }
 
-/// One test's topic and what is needed to write to it.
+/// The topic of one test and a producer for it.
 pub struct TestEnv {
     pub topic: String,
     pub admin: Admin,
@@ -65,13 +65,13 @@ impl TestEnv {
         Self::on(bootstrap(), partitions)
     }
 
-    /// On a broker of the test's own.
+    /// Creates the environment on another broker.
     pub fn on(bootstrap: &str, partitions: i32) -> Self {
         let number = TOPICS.fetch_add(1, Ordering::Relaxed);
         let topic = format!("gateway-test-{}-{number}", std::process::id());
-        let admin = Admin::connect(bootstrap, TEST_TIMEOUT).expect("a broker that answers");
+        let admin = Admin::connect(bootstrap, TEST_TIMEOUT).expect("a reachable broker");
         admin
-            // The records' timestamps are old enough for a broker to delete them.
+            // The records' timestamps are old enough for retention to delete them.
             .create_topic(&topic, partitions, 1, &[("retention.ms", "-1")])
             .expect("a new topic");
         let config = ProducerConfig {
@@ -88,7 +88,7 @@ impl TestEnv {
         }
     }
 
-    /// Scenario 2's file for this test's topic, with any change the test wants.
+    /// Starts a gateway with scenario 2's configuration for this topic, changed by the test.
     pub fn start_gateway(&self, change: impl FnOnce(String) -> String) -> Gateway {
         self.ready(self.config(change))
     }
@@ -123,8 +123,8 @@ impl TestEnv {
         };
         let loaded = GatewayConfig::load(Some(&path), None, &overrides, ParseOptions::default());
         GatewayConfig {
-            drain_ms: 500,
-            ..loaded.expect("a usable configuration")
+            drain_timeout_ms: 500,
+            ..loaded.expect("a valid configuration")
         }
     }
 
@@ -133,26 +133,26 @@ impl TestEnv {
         self.flush();
     }
 
-    /// Writes a record without a value.
+    /// Produces a record without a value.
     pub fn delete(&self, key: &str) {
         let key = Some(key.as_bytes());
         let sent = (self.producer).send_tombstone(&self.topic, None, key, &[], None, 0);
-        sent.expect("room in the queue");
+        sent.expect("a free queue slot");
         self.flush();
     }
 
     pub fn flush(&self) {
         let left = self.producer.flush(TEST_TIMEOUT);
-        assert_eq!(left, 0, "the broker takes the records");
+        assert_eq!(left, 0, "the broker accepts the records");
     }
 
-    /// Writes to another topic than the test's own.
+    /// Produces to another topic.
     pub fn produce_to(&self, topic: &str, key: &str, value: &str) {
         self.send_to(topic, key, value);
         self.flush();
     }
 
-    /// Queues a record; its partition follows from its key.
+    /// Queues a record; its key determines the partition.
     pub fn send(&self, key: &str, value: &str) {
         self.send_to(&self.topic, key, value);
     }
@@ -168,18 +168,18 @@ impl TestEnv {
             Some(1_700_000_000_000),
             0,
         );
-        sent.expect("room in the queue");
+        sent.expect("a free queue slot");
     }
 }
 
-/// A TLCP client on somebody else's WebSocket.
+/// A TLCP client on an independent WebSocket implementation.
 pub struct Client {
     socket: WebSocket<TcpStream>,
     lines: VecDeque<String>,
 }
 
 impl Client {
-    /// Connects and opens a session.
+    /// Connects and creates a session.
     pub fn create(gateway: &Gateway) -> Self {
         let mut client = Self::connect(gateway);
         client.send("wsok");
@@ -239,12 +239,12 @@ impl Client {
         self.socket.flush().expect("the gateway reads");
     }
 
-    /// The same for what the gateway may not want to read.
+    /// Sends a message that the gateway may not read; returns `false` on failure.
     pub fn try_send(&mut self, text: &str) -> bool {
         self.socket.send(Message::text(text)).is_ok()
     }
 
-    /// Waits for the end of the connection, in order or not; true if a line came instead.
+    /// Waits for the end of the connection; returns `true` if a line came instead.
     pub fn lives(&mut self) -> bool {
         loop {
             match self.socket.read() {
@@ -254,7 +254,7 @@ impl Client {
                 Err(tungstenite::Error::Io(error)) => {
                     let waited =
                         matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
-                    assert!(!waited, "neither a line nor the end came");
+                    assert!(!waited, "neither a line nor the end of the connection");
                     return false;
                 }
                 Err(_) => return false,
@@ -262,7 +262,7 @@ impl Client {
         }
     }
 
-    /// The connection below.
+    /// Returns the underlying connection.
     pub fn into_stream(self) -> TcpStream {
         assert!(self.lines.is_empty(), "lines are left");
         self.socket.into_inner()
@@ -281,7 +281,7 @@ impl Client {
         assert_eq!(self.line(), format!("CONF,{sub_id},unlimited,unfiltered"));
     }
 
-    /// The next line that is no `PROBE`.
+    /// Returns the next line that is not `PROBE`.
     pub fn line(&mut self) -> String {
         let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
@@ -293,7 +293,7 @@ impl Client {
         }
     }
 
-    /// The next line, `None` when the gateway has closed the WebSocket.
+    /// Returns the next line, or `None` when the gateway has closed the WebSocket.
     pub fn any_line(&mut self) -> Option<String> {
         loop {
             if let Some(line) = self.lines.pop_front() {
@@ -319,7 +319,7 @@ impl Client {
     }
 }
 
-/// One HTTP exchange on a fresh connection: head and body of the answer.
+/// Sends one HTTP request on a new connection; returns header and body of the response.
 pub fn http(address: SocketAddr, request: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).expect("a connection");
     stream
@@ -327,12 +327,12 @@ pub fn http(address: SocketAddr, request: &str) -> (String, String) {
         .expect("a timeout");
     stream.write_all(request.as_bytes()).expect("a request");
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
+    stream.read_to_string(&mut answer).expect("a response");
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
     (head.to_owned(), body.to_owned())
 }
 
-/// The value of a metric, summed over its labels.
+/// Returns the value of a metric, summed over its labels.
 pub fn metric(gateway: &Gateway, name: &str) -> u64 {
     let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let (_, body) = http(gateway.admin_address(), request);
@@ -352,7 +352,7 @@ pub fn wait_metric(gateway: &Gateway, name: &str, wanted: impl Fn(u64) -> bool) 
         if wanted(value) {
             return;
         }
-        assert!(Instant::now() < deadline, "{name} stays at {value}");
+        assert!(Instant::now() < deadline, "{name} is still {value}");
         std::thread::yield_now();
     }
 }

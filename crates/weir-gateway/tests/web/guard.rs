@@ -1,13 +1,13 @@
-//! Who is let in, and what is answered to those who are not.
+//! Admission: allowed origins, limits, and the responses to rejected clients.
 
 use super::*;
 
 fn limited(limit: &str, count: u32) -> String {
-    format!("weir_gateway_limited_total{{limit=\"{limit}\"}} {count}")
+    format!("weir_gateway_limit_hits_total{{limit=\"{limit}\"}} {count}")
 }
 
 #[test]
-fn pages_of_other_origins_are_refused_and_nothing_else_is() {
+fn pages_of_other_origins_are_rejected() {
     let gateway =
         Files::new().start("allowed_origins = [\"https://app.example.com\", \"http://*.local\"]");
     let data = gateway.listen_address();
@@ -31,7 +31,7 @@ fn pages_of_other_origins_are_refused_and_nothing_else_is() {
 }
 
 #[test]
-fn connections_of_an_address_are_counted_over_all_event_loops() {
+fn connections_per_address_count_over_event_loops() {
     let gateway = Files::new().start("[limits.per_address]\nconnections = 3");
     let open: Vec<_> = (0..3)
         .map(|_| upgrade(connect(gateway.listen_address()), None).expect("a WebSocket"))
@@ -40,7 +40,7 @@ fn connections_of_an_address_are_counted_over_all_event_loops() {
     let ended = fourth.read(&mut [0]);
     assert!(
         ended.is_err() || ended.is_ok_and(|count| count == 0),
-        "it is closed at once"
+        "the connection is closed at once"
     );
     await_metric(&gateway, &limited("per_address.connections", 1));
     drop(open);
@@ -50,7 +50,7 @@ fn connections_of_an_address_are_counted_over_all_event_loops() {
 }
 
 #[test]
-fn requests_beyond_the_rate_are_answered_429_or_end_the_session() {
+fn request_rate_gives_429_or_ends_session() {
     let gateway = Files::new().start("[limits.per_address]\nrequests_per_second = 0.001");
     let data = gateway.listen_address();
     let mut socket = upgrade(connect(data), None).expect("a WebSocket");
@@ -68,7 +68,7 @@ fn requests_beyond_the_rate_are_answered_429_or_end_the_session() {
 }
 
 #[test]
-fn sessions_of_an_address_are_counted_until_they_end() {
+fn sessions_per_address_count_until_they_end() {
     let gateway = Files::new().start("[limits.per_address]\nsessions = 1");
     let open = || upgrade(connect(gateway.listen_address()), None).expect("a WebSocket");
     let (mut first, mut second) = (open(), open());
@@ -83,7 +83,7 @@ fn sessions_of_an_address_are_counted_until_they_end() {
 }
 
 #[test]
-fn new_sessions_have_a_rate() {
+fn session_rate_is_limited() {
     let gateway = Files::new().start("[limits]\nsessions_per_second = 0.001");
     let answers: Vec<_> = (0..12)
         .map(|_| {
@@ -99,7 +99,7 @@ fn new_sessions_have_a_rate() {
 }
 
 #[test]
-fn subscriptions_and_items_have_an_end_in_all() {
+fn subscriptions_and_items_are_limited_in_total() {
     let gateway =
         Files::new().start("[limits]\nsubscriptions = 3\nitems = 2\nfields_per_subscription = 1");
     let mut socket = upgrade(connect(gateway.listen_address()), None).expect("a WebSocket");
@@ -126,7 +126,7 @@ fn subscriptions_and_items_have_an_end_in_all() {
 }
 
 #[test]
-fn without_a_list_pages_of_the_same_host_may_connect() {
+fn empty_list_allows_pages_of_same_host() {
     let gateway = Files::new().start("");
     let open = |origin| upgrade(connect(gateway.listen_address()), origin).map(drop);
     for same in [
@@ -144,7 +144,7 @@ fn without_a_list_pages_of_the_same_host_may_connect() {
 }
 
 #[test]
-fn subscriptions_are_limited_by_memory_in_all_and_by_address() {
+fn subscription_memory_is_limited() {
     for (settings, limit) in [
         ("[limits]\nsubscription_bytes = 10000", "subscription_bytes"),
         (
@@ -177,7 +177,7 @@ fn subscriptions_are_limited_by_memory_in_all_and_by_address() {
 }
 
 #[test]
-fn memory_beyond_its_limit_is_told_and_admits_nothing_new() {
+fn memory_limit_refuses_new_sessions() {
     let gateway = Files::new().start("[limits]\nmemory_bytes = 1");
     await_metric(&gateway, "weir_gateway_overloaded 1");
     let mut socket = upgrade(connect(gateway.listen_address()), None).expect("a WebSocket");
@@ -207,7 +207,7 @@ fn lines_and_frames_count_as_requests() {
         let mut socket = upgrade(connect(gateway.listen_address()), None).expect("a WebSocket");
         assert!(exchange(&mut socket, CREATE, "CON").starts_with("CONOK,"));
         for message in flood {
-            // It may have been ended on the way.
+            // The gateway may have ended the connection already.
             let _ = socket.send(message);
         }
         let end = loop {
@@ -222,9 +222,14 @@ fn lines_and_frames_count_as_requests() {
 }
 
 #[test]
-fn wrong_limits_are_refused_with_the_remedy() {
+fn invalid_limits_are_rejected_with_remedy() {
     let files = Files::new();
-    let said = |lines: &str| files.load(lines).expect_err("it cannot start").to_string();
+    let said = |lines: &str| {
+        files
+            .load(lines)
+            .expect_err("an invalid configuration")
+            .to_string()
+    };
     let error = said("allowed_origins = [\"example.com\"]");
     assert!(error.contains("write https://example.com"), "{error}");
     let error = said("[limits.per_address]\nrequests_per_second = -1.0");

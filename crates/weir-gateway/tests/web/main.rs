@@ -1,5 +1,5 @@
-//! What the gateway shows to the web: TLS, origins and limits, metrics and dashboard. None of it needs a
-//! broker: the gateways here wait for one that never comes.
+//! The gateway's web-facing parts: TLS, origins and limits, metrics and dashboard. The tests need
+//! no broker; the gateways wait for one that never becomes available.
 
 mod guard;
 mod pages;
@@ -19,7 +19,7 @@ use weir_mapping::ParseOptions;
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A `gateway.toml` in a folder of its own.
+/// A `gateway.toml` in its own directory.
 struct Files {
     folder: tempfile::TempDir,
 }
@@ -35,10 +35,11 @@ impl Files {
         self.folder.path().join(name)
     }
 
-    /// A configuration with these lines in front of a connection whose brokers are not there.
+    /// Loads a configuration with these lines before a connection with unreachable brokers.
     fn load(&self, lines: &str) -> Result<GatewayConfig, GatewayError> {
         let text = format!(
-            "drain_ms = 200\n{lines}\n[connection.QuickStart]\nbootstrap.servers = \"127.0.0.1:1\"\n\
+            "drain_timeout_ms = 200\n{lines}\n[connection.QuickStart]\nbootstrap.servers = \
+             \"127.0.0.1:1\"\n\
              item-template.ltest = \"ltest-#{{key=KEY}}\"\nmap.LTest.to = \"item-template.ltest\"\n\
              field.value = \"#{{VALUE}}\"\n"
         );
@@ -55,11 +56,11 @@ impl Files {
     }
 
     fn start(&self, lines: &str) -> Gateway {
-        Gateway::start(self.load(lines).expect("a usable configuration")).expect("a gateway")
+        Gateway::start(self.load(lines).expect("a valid configuration")).expect("a gateway")
     }
 }
 
-/// A file of the tests of `weir-net`.
+/// Returns the path of a fixture of `weir-net`.
 fn fixture(name: &str) -> PathBuf {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../weir-net/tests/tls");
     tests.join(name)
@@ -73,14 +74,14 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Status, head and body of the answer to one request with these header lines.
+/// Sends one request with these header lines; returns status, header and body of the response.
 fn get(address: SocketAddr, path: &str, headers: &str) -> (u16, String, String) {
     let request =
         format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n");
     let mut stream = connect(address);
     stream.write_all(request.as_bytes()).expect("a request");
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
+    stream.read_to_string(&mut answer).expect("a response");
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
     let status = head.split(' ').nth(1).expect("a status");
     (
@@ -90,7 +91,7 @@ fn get(address: SocketAddr, path: &str, headers: &str) -> (u16, String, String) 
     )
 }
 
-/// A WebSocket for TLCP over whatever carries bytes; the status of the refusal if there is one.
+/// Opens a TLCP WebSocket over any byte stream; returns the HTTP status if it is rejected.
 fn upgrade<S: Read + Write>(stream: S, origin: Option<&str>) -> Result<WebSocket<S>, u16> {
     let mut request = "ws://localhost/lightstreamer"
         .into_client_request()
@@ -113,11 +114,11 @@ fn upgrade<S: Read + Write>(stream: S, origin: Option<&str>) -> Result<WebSocket
 const CREATE: &str =
     "create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=test&LS_send_sync=false";
 
-/// Sends a message; the answer is a line that begins like this.
+/// Sends a message; returns the first response line that starts with `begin`.
 fn exchange<S: Read + Write>(socket: &mut WebSocket<S>, text: &str, begin: &str) -> String {
     socket.send(Message::text(text)).expect("the gateway reads");
     loop {
-        if let Message::Text(lines) = socket.read().expect("an answer") {
+        if let Message::Text(lines) = socket.read().expect("a response") {
             if let Some(line) = lines.lines().find(|line| line.starts_with(begin)) {
                 return line.to_owned();
             }
@@ -131,7 +132,7 @@ fn metrics(gateway: &Gateway) -> String {
     body
 }
 
-/// Waits until a line of the metrics is there.
+/// Waits until the metrics contain a line.
 fn await_metric(gateway: &Gateway, line: &str) {
     let deadline = Instant::now() + TEST_TIMEOUT;
     loop {

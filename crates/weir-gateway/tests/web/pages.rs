@@ -1,4 +1,4 @@
-//! The pages of the admin port.
+//! Tests of the admin port's pages.
 
 use std::collections::BTreeSet;
 
@@ -46,7 +46,7 @@ fn last(answer: &Value, column: &str) -> Value {
 }
 
 #[test]
-fn samples_come_and_are_asked_for_once() {
+fn samples_are_returned_once() {
     let gateway = Files::new().start("");
     let first = await_rows(&gateway, 0);
     for column in [
@@ -62,7 +62,7 @@ fn samples_come_and_are_asked_for_once() {
     assert_eq!(
         last(&first, "latency_p50"),
         Value::Null,
-        "nothing was delivered"
+        "no delivery, no latency"
     );
     assert_eq!(
         last(&first, "lag.QuickStart"),
@@ -83,18 +83,18 @@ fn samples_come_and_are_asked_for_once() {
     assert_eq!(last(&more, "sessions.ws_streaming"), 1.0);
     assert!(
         last(&more, "core.0").is_number(),
-        "two seconds are enough to tell"
+        "two seconds are enough for a value"
     );
     assert!(more["next"].as_u64() > Some(next));
     assert!(
         more["rows"].as_array().is_some_and(|rows| rows.len() < 3),
-        "only what is new"
+        "only new samples"
     );
     gateway.shut_down();
 }
 
 #[test]
-fn the_page_loads_nothing_but_its_own_parts() {
+fn page_loads_only_its_own_parts() {
     let gateway = Files::new().start("");
     let admin = gateway.admin_address();
     let (status, head, page) = get(admin, "/dashboard", "");
@@ -135,7 +135,7 @@ fn the_page_loads_nothing_but_its_own_parts() {
 }
 
 #[test]
-fn the_page_is_for_all_and_its_data_for_those_with_the_token() {
+fn page_is_public_and_data_needs_token() {
     let gateway = Files::new().start("[admin]\ntoken = \"s3cret\"");
     let admin = gateway.admin_address();
     assert_eq!(get(admin, "/dashboard", "").0, 200);
@@ -154,11 +154,11 @@ fn the_page_is_for_all_and_its_data_for_those_with_the_token() {
 }
 
 #[test]
-fn names_reach_the_page_as_they_are_and_only_as_data() {
+fn names_are_returned_unchanged_as_data() {
     let files = Files::new();
     let hostile = "<img src=x onerror=alert(1)>\\\"</script>";
     let config = files.load(&format!("adapter_set = \"{hostile}\""));
-    let gateway = Gateway::start(config.expect("a usable configuration")).expect("a gateway");
+    let gateway = Gateway::start(config.expect("a valid configuration")).expect("a gateway");
     let answer = json(&gateway, 0);
     assert_eq!(
         answer["adapter_set"],
@@ -167,12 +167,12 @@ fn names_reach_the_page_as_they_are_and_only_as_data() {
     let (_, _, page) = get(gateway.admin_address(), "/dashboard", "");
     assert!(
         !page.contains("onerror"),
-        "the page is the same for everybody"
+        "the page does not depend on the configuration"
     );
     gateway.shut_down();
 }
 
-/// Names of metrics in a text: words that begin like ours.
+/// Returns the metric names in a text: words with the prefix of the gateway's metrics.
 fn names(text: &str) -> BTreeSet<String> {
     let inside = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words = text.split(|c: char| !inside(c));
@@ -183,7 +183,7 @@ fn names(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_metric_of_the_grafana_file_is_there() {
+fn grafana_file_uses_existing_metrics() {
     let files = Files::new();
     std::fs::copy(fixture("server.pem"), files.path("c")).expect("a copy");
     std::fs::copy(fixture("server.key"), files.path("k")).expect("a copy");

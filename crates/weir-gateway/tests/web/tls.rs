@@ -1,4 +1,4 @@
-//! Clients with TLS, and the certificate's life.
+//! TLS connections and certificate reload.
 
 use std::sync::Arc;
 
@@ -40,37 +40,38 @@ fn install(files: &Files, name: &str) {
     }
 }
 
-const BESIDE: &str =
+const SEPARATE_TLS: &str =
     "[tls]\ncertificate = \"cert.pem\"\nkey = \"key.pem\"\nlisten = \"127.0.0.1:0\"";
 
 #[test]
-fn sessions_live_over_tls_and_beside_it() {
+fn tls_and_plain_sessions_work_side_by_side() {
     let files = Files::new();
     install(&files, "server");
-    let gateway = files.start(BESIDE);
+    let gateway = files.start(SEPARATE_TLS);
     let tls = gateway.tls_address().expect("TLS is served");
     assert_ne!(tls, gateway.listen_address());
     let mut secure = upgrade(connect_tls(tls), None).expect("a WebSocket");
     let mut plain = upgrade(connect(gateway.listen_address()), None).expect("a WebSocket");
     assert!(exchange(&mut secure, CREATE, "CON").starts_with("CONOK,"));
     assert!(exchange(&mut plain, CREATE, "CON").starts_with("CONOK,"));
-    let add = "control\r\nLS_reqId=1&LS_op=add&LS_subId=1&LS_mode=RAW&LS_group=ltest-%5Bkey%3DApple%5D&\
+    let add = "control\r\nLS_reqId=1&LS_op=add&LS_subId=1&LS_mode=RAW\
+    &LS_group=ltest-%5Bkey%3DApple%5D&\
                LS_schema=value&LS_data_adapter=QuickStart";
     assert_eq!(exchange(&mut secure, add, "SUBOK"), "SUBOK,1,1,1");
     await_metric(&gateway, "weir_gateway_sessions 2");
     await_metric(&gateway, "weir_gateway_tls_handshakes_total 1");
     await_metric(
         &gateway,
-        "weir_gateway_tls_certificate_end_seconds 4733510400",
+        "weir_gateway_tls_certificate_expiry_timestamp_seconds 4733510400",
     );
     gateway.shut_down();
 }
 
 #[test]
-fn without_an_address_of_its_own_tls_is_all_there_is() {
+fn tls_without_own_address_replaces_plain() {
     let files = Files::new();
     install(&files, "server");
-    let gateway = files.start(&BESIDE.replace("listen", "#"));
+    let gateway = files.start(&SEPARATE_TLS.replace("listen", "#"));
     assert_eq!(gateway.tls_address(), Some(gateway.listen_address()));
     let mut secure = upgrade(connect_tls(gateway.listen_address()), None).expect("a WebSocket");
     assert!(exchange(&mut secure, CREATE, "CON").starts_with("CONOK,"));
@@ -90,14 +91,14 @@ fn without_an_address_of_its_own_tls_is_all_there_is() {
 }
 
 #[test]
-fn a_renewed_certificate_is_shown_without_a_restart() {
+fn renewed_certificate_is_used_without_restart() {
     let files = Files::new();
     install(&files, "server");
-    let gateway = files.start(BESIDE);
+    let gateway = files.start(SEPARATE_TLS);
     let address = gateway.tls_address().expect("TLS is served");
     let mut old = upgrade(connect_tls(address), None).expect("a WebSocket");
     assert_eq!(shown(old.get_ref()), certificate("server.pem"));
-    // Nobody says so: the files are looked at.
+    // The gateway checks the files without a request.
     install(&files, "second");
     let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
@@ -105,13 +106,16 @@ fn a_renewed_certificate_is_shown_without_a_restart() {
         if shown(new.get_ref()) == certificate("second.pem") {
             break;
         }
-        assert!(Instant::now() < deadline, "the old certificate stays");
+        assert!(
+            Instant::now() < deadline,
+            "the old certificate is still used"
+        );
     }
     assert!(
         exchange(&mut old, CREATE, "CON").starts_with("CONOK,"),
-        "it goes on"
+        "the old connection still works"
     );
-    // What cannot be used is not: those that come meanwhile see no difference.
+    // Invalid files are ignored: new connections see no difference.
     std::fs::write(files.path("key.pem"), "nonsense").expect("a file");
     gateway.reload_certificate();
     await_metric(&gateway, "weir_gateway_tls_reload_failures_total 1");
@@ -121,18 +125,27 @@ fn a_renewed_certificate_is_shown_without_a_restart() {
 }
 
 #[test]
-fn a_certificate_that_cannot_be_used_is_refused_with_its_file() {
+fn invalid_certificate_is_rejected_with_file_name() {
     let files = Files::new();
-    let said = |lines: &str| files.load(lines).expect_err("it cannot start").to_string();
-    assert!(said(BESIDE).contains("cert.pem"), "{}", said(BESIDE));
+    let said = |lines: &str| {
+        files
+            .load(lines)
+            .expect_err("an invalid certificate")
+            .to_string()
+    };
+    assert!(
+        said(SEPARATE_TLS).contains("cert.pem"),
+        "{}",
+        said(SEPARATE_TLS)
+    );
     install(&files, "server");
     std::fs::copy(fixture("second.key"), files.path("key.pem")).expect("a copy");
     assert!(
-        said(BESIDE).contains("cannot be used together"),
+        said(SEPARATE_TLS).contains("cannot be used together"),
         "{}",
-        said(BESIDE)
+        said(SEPARATE_TLS)
     );
     install(&files, "server");
-    let error = said(&format!("{BESIDE}\nhandshake_ms = 5"));
-    assert!(error.contains("tls.handshake_ms = 5"), "{error}");
+    let error = said(&format!("{SEPARATE_TLS}\nhandshake_timeout_ms = 5"));
+    assert!(error.contains("tls.handshake_timeout_ms = 5"), "{error}");
 }

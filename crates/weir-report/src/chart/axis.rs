@@ -1,6 +1,6 @@
-//! Scales and the ticks that people can read.
+//! Axis scales and ticks at round values.
 
-/// Maps values to 0..1.
+/// A mapping from values to the range 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Scale {
     Linear { low: f64, high: f64 },
@@ -8,7 +8,7 @@ pub(crate) enum Scale {
 }
 
 impl Scale {
-    /// Linear from zero to a round number at or above all values.
+    /// Returns a linear scale from zero to a round number at or above all values.
     pub(crate) fn from_zero(values: impl Iterator<Item = f64>) -> Self {
         let high = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
         if high <= 0.0 {
@@ -17,7 +17,7 @@ impl Scale {
                 high: 1.0,
             };
         }
-        // Some air above the highest value keeps its line off the frame.
+        // The margin separates the line of the highest value from the frame.
         let high = high * 1.04;
         let step = nice_step(high / 5.0);
         Self::Linear {
@@ -26,7 +26,7 @@ impl Scale {
         }
     }
 
-    /// Linear between two bounds.
+    /// Returns a linear scale between two bounds.
     pub(crate) fn between(low: f64, high: f64) -> Self {
         Self::Linear {
             low,
@@ -34,7 +34,7 @@ impl Scale {
         }
     }
 
-    /// Logarithmic over all positive values, widened to round bounds.
+    /// Returns a logarithmic scale over all positive values, widened to round bounds.
     pub(crate) fn log(values: impl Iterator<Item = f64>) -> Self {
         let positive = values.filter(|value| *value > 0.0 && value.is_finite());
         let (low, high) = positive.fold((f64::INFINITY, 0.0_f64), |(low, high), value| {
@@ -53,8 +53,8 @@ impl Scale {
         }
     }
 
-    /// Place of a value, 0 at the low end; values outside are held at the ends.
-    pub(crate) fn place(self, value: f64) -> f64 {
+    /// Returns the position of a value on the axis, 0 at the low end; values outside are clamped.
+    pub(crate) fn fraction(self, value: f64) -> f64 {
         let place = match self {
             Self::Linear { low, high } => (value - low) / (high - low),
             Self::Log { low, high } => (value.max(low) / low).ln() / (high / low).ln(),
@@ -62,7 +62,7 @@ impl Scale {
         place.clamp(0.0, 1.0)
     }
 
-    /// Three to seven values worth a grid line.
+    /// Returns three to seven values for grid lines.
     pub(crate) fn ticks(self) -> Vec<f64> {
         match self {
             Self::Linear { low, high } => {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn log_ticks_thin_out_with_the_span() {
+    fn log_ticks_become_sparser_with_range() {
         let scale = Scale::log([1.3, 42.0].into_iter());
         assert_eq!(scale.ticks(), [1.0, 2.0, 5.0, 10.0, 20.0, 50.0]);
         assert_eq!(Scale::log([1.0, 9e5].into_iter()).ticks().len(), 7);
@@ -154,13 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn places_stay_inside() {
+    fn positions_are_clamped() {
         let scale = Scale::Log {
             low: 1.0,
             high: 100.0,
         };
-        assert_eq!(scale.place(10.0), 0.5);
-        assert_eq!(scale.place(0.0), 0.0);
-        assert_eq!(scale.place(1e9), 1.0);
+        assert_eq!(scale.fraction(10.0), 0.5);
+        assert_eq!(scale.fraction(0.0), 0.0);
+        assert_eq!(scale.fraction(1e9), 1.0);
     }
 }

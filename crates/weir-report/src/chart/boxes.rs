@@ -1,21 +1,21 @@
-//! Box plots: how the repetitions of a cell are spread, libraries side by side.
+//! Box plots of the repetitions of each cell, one box per library.
 
 use super::levels::time_plot;
 use super::plot::LegendSymbol;
 
 /// The repetitions of one library in one cell, in microseconds.
 pub(crate) struct BoxOf {
-    /// Index of the place on the x axis.
+    /// Index on the x axis.
     pub(crate) place: usize,
     /// Index of the series.
     pub(crate) series: usize,
     pub(crate) slot: &'static str,
-    /// Smallest, lower quartile, median, upper quartile, largest.
+    /// Minimum, lower quartile, median, upper quartile and maximum.
     pub(crate) five_us: [f64; 5],
     pub(crate) tip: String,
 }
 
-/// One chart; `None` without boxes.
+/// Draws one chart; returns `None` if there are no boxes.
 pub(crate) fn boxes(
     label: &str,
     places: &[String],
@@ -28,7 +28,7 @@ pub(crate) fn boxes(
         return None;
     }
     let (mut plot, _) = time_plot(label, label, &values_us);
-    // More would not fit on the line; the page has a legend of its own.
+    // More entries do not fit on one line; the page has its own legend.
     if series.len() <= 3 {
         plot.legend(LegendSymbol::Bar, series);
     }
@@ -46,8 +46,8 @@ pub(crate) fn boxes(
         let half = half.min(16.0);
         let (left, right) = (x - half, x + half);
         let data = format!(
-            "M{left:.1} {low:.1}H{right:.1}V{high:.1}H{left:.1}ZM{x:.1} {low:.1}V{min:.1}M{x:.1} {high:.1}V{max:.1}\
-             M{left:.1} {median:.1}H{right:.1}"
+            "M{left:.1} {low:.1}H{right:.1}V{high:.1}H{left:.1}ZM{x:.1} {low:.1}V{min:.1}M{x:.1} \
+             {high:.1}V{max:.1}M{left:.1} {median:.1}H{right:.1}"
         );
         plot.svg
             .glyph(&data, &format!("box-plot {}", it.slot), &it.tip);

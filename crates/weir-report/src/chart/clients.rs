@@ -1,15 +1,15 @@
-//! Figures over the number of clients as lines, with what was published for other hardware beside them.
+//! Line charts of a metric by number of clients, with published results for other hardware.
 
 use weir_stats::run::{ReferenceRow, Run};
 
 use super::axis::Scale;
 use super::levels::time_plot;
 use super::plot::{LegendSymbol, Plot, tick};
-use super::slot;
+use super::style::slot;
 use crate::format;
 use crate::view::{self, RowFigures};
 
-/// Mean response latency; `None` without figures.
+/// Draws the mean response time; returns `None` without values.
 pub(crate) fn latency(run: &Run) -> Option<String> {
     let lines = lines(
         run,
@@ -17,12 +17,16 @@ pub(crate) fn latency(run: &Run) -> Option<String> {
         |row| row.latency_mean_ms.map(|ms| ms as f64 * 1e3),
     );
     let values_us: Vec<f64> = values(&lines)?;
-    let (plot, unit) = time_plot("Mean latency over clients", "Mean latency", &values_us);
+    let (plot, unit) = time_plot(
+        "Mean latency by number of clients",
+        "Mean latency",
+        &values_us,
+    );
     let show = |us: f64| format!("mean {} {}", unit.show(Some(us)), unit.name());
     Some(draw(plot, &lines, show))
 }
 
-/// Bandwidth to all clients together; `None` without figures.
+/// Draws the total bandwidth of all clients; returns `None` without values.
 pub(crate) fn bandwidth(run: &Run) -> Option<String> {
     let lines = lines(
         run,
@@ -31,21 +35,21 @@ pub(crate) fn bandwidth(run: &Run) -> Option<String> {
     );
     let scale = Scale::log(values(&lines)?.into_iter());
     let plot = Plot::new(
-        "Bandwidth over clients",
+        "Bandwidth by number of clients",
         scale,
-        "Mbit/s to all clients, log scale",
+        "total Mbit/s received by clients, log scale",
         tick,
     );
     let show = |mbit: f64| format!("{} Mbit/s", format::number(Some(mbit)));
     Some(draw(plot, &lines, show))
 }
 
-/// One series: number of clients and value, ascending.
+/// One series: pairs of number of clients and value, ascending.
 struct ClientSeries {
     name: String,
     slot: &'static str,
     published: bool,
-    /// Published ones share one entry.
+    /// `true` if the legend lists the series. Published series share one entry.
     in_legend: bool,
     points: Vec<(u64, f64)>,
 }
@@ -96,7 +100,7 @@ fn lines(
     lines
 }
 
-/// All values, if there are any of ours.
+/// Returns all values, or `None` if this run has none of them.
 fn values(lines: &[ClientSeries]) -> Option<Vec<f64>> {
     let ours = lines.iter().filter(|line| !line.published);
     ours.flat_map(|line| &line.points).next()?;
@@ -121,17 +125,17 @@ fn draw(mut plot: Plot, lines: &[ClientSeries], show: impl Fn(f64) -> String) ->
             .map(|(clients, _)| *clients as f64),
     );
     for clients in x.ticks() {
-        plot.x_tick(x.place(clients), &tick(clients), false);
+        plot.x_tick(x.fraction(clients), &tick(clients), false);
     }
     plot.x_title(match lines.iter().any(|line| line.published) {
-        true => "clients, log scale; published figures are of other hardware",
+        true => "clients, log scale; published results are from other hardware",
         false => "clients, log scale",
     });
     for line in lines {
         let places: Vec<_> = line
             .points
             .iter()
-            .map(|(clients, value)| (plot.x(x.place(*clients as f64)), plot.y(*value)))
+            .map(|(clients, value)| (plot.x(x.fraction(*clients as f64)), plot.y(*value)))
             .collect();
         let (stroke, mark) = match line.published {
             true => ("line published", "ring"),

@@ -1,15 +1,15 @@
-//! Latency over throughput: what more load costs, and where the curve bends.
+//! Latency as a function of throughput, with a mark at the knee of each curve.
 
 use weir_stats::run::Run;
 
 use super::levels::time_plot;
 use super::lines::{ChartPoint, Series, XAxis, draw};
 use super::plot::tick;
-use super::slot;
+use super::style::slot;
 use crate::format;
 use crate::view::{self, Level, SubjectRow};
 
-/// One curve per subject; `None` if none has three loads.
+/// Draws one curve per subject; returns `None` if no subject has three loads.
 pub(crate) fn curve(run: &Run, levels: &[Level<'_>]) -> Option<String> {
     let mut lines = Vec::new();
     for name in view::subjects(run) {
@@ -61,7 +61,7 @@ pub(crate) fn curve(run: &Run, levels: &[Level<'_>]) -> Option<String> {
     if values_us.is_empty() {
         return None;
     }
-    let (plot, _) = time_plot("Latency over throughput", "p99, dotted p50", &values_us);
+    let (plot, _) = time_plot("Latency by throughput", "p99 (p50 dotted)", &values_us);
     let x = XAxis {
         title: "deliveries per second, log scale",
         log: true,
@@ -76,7 +76,7 @@ fn throughput(row: &SubjectRow<'_>) -> Option<f64> {
     (per_s > 0.0).then_some(per_s)
 }
 
-/// The last load that was held before one that was not.
+/// Returns the index of the last load before the first that was not sustained.
 fn knee(rows: &[(&SubjectRow<'_>, String, f64)]) -> Option<usize> {
     let first_beyond = rows.iter().position(|(row, ..)| row.limit().is_some())?;
     first_beyond.checked_sub(1)

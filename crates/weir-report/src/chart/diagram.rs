@@ -1,8 +1,8 @@
-//! The parts of a run, the way records take, and where each part ran.
+//! Diagram of the processes of a run, the flow of records and the host of each process.
 
 use weir_stats::run::Run;
 
-use super::slot;
+use super::style::slot;
 use super::svg::{Anchor, Svg};
 
 const WIDTH: f64 = 760.0;
@@ -13,14 +13,14 @@ const BROKER_X: f64 = 196.0;
 const MIDDLE_X: f64 = 404.0;
 const CLIENT_X: f64 = WIDTH - BOX.0 - 1.0;
 
-/// One lane per architecture, from the generator to the clients.
+/// Draws one lane per architecture, from the load generator to the clients.
 pub(crate) fn diagram(run: &Run) -> String {
-    // Who only writes is the generator itself.
+    // A subject that only produces is the load generator itself.
     let mut names = run.architectures();
     names.retain(|name| !name.contains("producer"));
     let lanes = names.len().max(1) as f64;
     let height = lanes * LANE + 44.0;
-    let mut svg = Svg::new(WIDTH, height, "Parts of the run and where they ran").class("diagram");
+    let mut svg = Svg::new(WIDTH, height, "Processes of the run and their hosts").class("diagram");
     let middle = lanes * LANE / 2.0;
     let broker_height = (lanes - 1.0) * LANE + BOX.1;
     let broker_top = middle - broker_height / 2.0;
@@ -74,7 +74,7 @@ fn lane(svg: &mut Svg, run: &Run, name: &str, y: f64) {
             &boxed,
         );
     } else {
-        let label = format!("{name}: every client fetches from the broker");
+        let label = format!("{name}: each client fetches from the broker");
         arrow(svg, (from_broker, y), CLIENT_X, &label, &flow);
         node(
             svg,
@@ -87,7 +87,7 @@ fn lane(svg: &mut Svg, run: &Run, name: &str, y: f64) {
     }
 }
 
-/// A box with its name, and below it where the role ran.
+/// Draws a box with its name and, below it, the host of the role.
 fn node(
     svg: &mut Svg,
     run: &Run,
@@ -105,7 +105,7 @@ fn node(
     };
     let processes = match place.processes {
         1 => String::new(),
-        more => format!("{more} on "),
+        more => format!("{more} × "),
     };
     let host: String = format!("{processes}{}", place.host)
         .chars()
@@ -131,14 +131,14 @@ fn arrow(svg: &mut Svg, from: (f64, f64), to_x: f64, label: &str, class: &str) {
     );
 }
 
-/// The span that the headline latency covers.
+/// Draws the span that the response time covers.
 fn measured(svg: &mut Svg, height: f64) {
     let y = height - 24.0;
     let (from, to) = (PRODUCER_X + BOX.0 / 2.0, CLIENT_X + BOX.0 / 2.0);
     svg.line((from, y), (to, y), "span");
     svg.line((from, y - 5.0), (from, y + 5.0), "span");
     svg.line((to, y - 5.0), (to, y + 5.0), "span");
-    let text = "response latency: from the instant a record is due until a client has it";
+    let text = "response time: from the due time of a record until a client receives it";
     svg.text(
         (f64::midpoint(from, to), y + 17.0),
         Anchor::Middle,

@@ -1,17 +1,17 @@
-//! Distribution functions: which share of the records was at most so late.
+//! Cumulative distributions: share of records at or below each latency.
 
 use super::axis::Scale;
 use super::plot::{LegendSymbol, Plot, trimmed};
 use crate::format::TimeUnit;
 
-/// One line: values in microseconds and the share at or below each, ascending.
+/// One line: values in microseconds, ascending, each with the share of records at or below it.
 pub(crate) struct DistributionLine<'a> {
     pub(crate) name: &'a str,
     pub(crate) slot: &'static str,
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// One chart; `None` without points.
+/// Draws one chart; returns `None` without points.
 pub(crate) fn distribution(
     label: &str,
     x_title: &str,
@@ -38,13 +38,13 @@ pub(crate) fn distribution(
         plot.legend(LegendSymbol::Line, &entries);
     }
     for tick in x.ticks() {
-        plot.x_tick(x.place(tick), &trimmed(&unit.show(Some(tick))), true);
+        plot.x_tick(x.fraction(tick), &trimmed(&unit.show(Some(tick))), true);
     }
     plot.x_title(&format!("{x_title}, {}, log scale", unit.name()));
     for line in lines {
         let places = line.points.iter();
         let places: Vec<_> = places
-            .map(|(us, share)| (plot.x(x.place(us.max(1.0))), plot.y(*share)))
+            .map(|(us, share)| (plot.x(x.fraction(us.max(1.0))), plot.y(*share)))
             .collect();
         plot.svg.path(&places, &format!("line {}", line.slot));
         if let ([(x, y)], [(us, _)]) = (places.as_slice(), line.points.as_slice()) {

@@ -1,14 +1,14 @@
-//! How far apart the clients are: each one's own p99, best to worst.
+//! Spread of the clients' individual p99, best to worst.
 
 use weir_stats::run::{Fairness, Run};
 
 use super::levels::time_plot;
 use super::plot::LegendSymbol;
-use super::{entries, slot};
+use super::style::{entries, slot};
 use crate::format;
 use crate::view::{self, Level};
 
-/// Range of per-client p99 by level and architecture; `None` when no cell has it.
+/// Draws the range of per-client p99 by level and architecture; returns `None` if no cell has it.
 pub(crate) fn fairness(run: &Run) -> Option<String> {
     let levels = view::levels(run);
     let found: Vec<(usize, &str, Fairness)> = levels
@@ -26,7 +26,7 @@ pub(crate) fn fairness(run: &Run) -> Option<String> {
     if values_us.is_empty() {
         return None;
     }
-    let (mut plot, unit) = time_plot("p99 of single clients", "p99 of one client", &values_us);
+    let (mut plot, unit) = time_plot("p99 per client", "p99 per client", &values_us);
     let names = view::subjects(run);
     plot.legend(LegendSymbol::Dot, &entries(&names, run));
     plot.x_title("clients");

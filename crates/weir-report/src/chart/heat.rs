@@ -1,16 +1,16 @@
-//! Where the latencies of each second lie: one column a second, the darker the more deliveries.
+//! Heat map of latency over time: one column per second, darker for more deliveries.
 
 use super::axis::Scale;
 use super::plot::{Plot, trimmed};
 use crate::format::TimeUnit;
 use crate::timeline::{Timeline, bin_from_us};
 
-/// Shades that can be told apart.
+/// Number of distinguishable shades.
 const SHADES: usize = 7;
-/// More columns than these are narrower than a printed dot.
+/// Maximum number of columns; more would be narrower than a printed dot.
 const COLUMNS_MAX: usize = 120;
 
-/// The heat map of one cell in one colour; `None` without values.
+/// Draws the heat map of one cell in one colour; returns `None` without values.
 pub(crate) fn heat_map(name: &str, slot: &str, timeline: &Timeline) -> Option<String> {
     let timeline = timeline.thinned(COLUMNS_MAX);
     let (low, high) = timeline.bins()?;
@@ -20,14 +20,14 @@ pub(crate) fn heat_map(name: &str, slot: &str, timeline: &Timeline) -> Option<St
         high: high_us,
     };
     let unit = TimeUnit::for_values_us(y.ticks().into_iter());
-    let title = format!("{name}: latency of each second, {}, log scale", unit.name());
+    let title = format!("{name}: latency per second, {}, log scale", unit.name());
     let mut plot = Plot::new(&title, y, &title, |us| trimmed(&unit.show(Some(us))));
     let last_s = f64::from(timeline.seconds.last()?.t_s);
     let x = Scale::between(0.0, last_s);
     for t_s in x.ticks() {
-        plot.x_tick(x.place(t_s), &super::plot::tick(t_s), false);
+        plot.x_tick(x.fraction(t_s), &super::plot::tick(t_s), false);
     }
-    plot.x_title("seconds of the measured window");
+    plot.x_title("seconds since start of the measured window");
     let counts = || {
         timeline
             .seconds
@@ -40,15 +40,15 @@ pub(crate) fn heat_map(name: &str, slot: &str, timeline: &Timeline) -> Option<St
     let mut from = 0.0;
     for second in &timeline.seconds {
         let until = f64::from(second.t_s);
-        // A second without deliveries stays empty.
+        // A second without deliveries has no column.
         let from_s = f64::max(from, until - step_s);
         for (bin, count) in &second.bins {
             let share = (*count as f64).ln_1p() / most.ln_1p();
             let shade = ((share * SHADES as f64).ceil() as usize).clamp(1, SHADES) - 1;
             let (bottom, top) = (plot.y(bin_from_us(*bin)), plot.y(bin_from_us(bin + 1)));
             shades[shade].push(HeatCell {
-                left: plot.x(x.place(from_s)),
-                right: plot.x(x.place(until)),
+                left: plot.x(x.fraction(from_s)),
+                right: plot.x(x.fraction(until)),
                 top,
                 bottom,
             });
@@ -69,7 +69,7 @@ struct HeatCell {
     bottom: f64,
 }
 
-/// Rectangles as one path: a tenth of the bytes of as many elements.
+/// Returns the rectangles as one path, which takes a tenth of the bytes of separate elements.
 fn outline(places: &[HeatCell]) -> String {
     places
         .iter()
@@ -91,7 +91,7 @@ mod tests {
     use crate::timeline::TimelineSecond;
 
     #[test]
-    fn every_range_with_values_has_its_place() {
+    fn each_range_with_values_is_drawn() {
         let second = |t_s, bins: &[(u16, u64)]| TimelineSecond {
             t_s,
             bins: bins.iter().copied().collect(),

@@ -1,18 +1,18 @@
-//! Charts over client levels: latency as dot and whisker, cost as bars.
+//! Charts by number of clients: latency as dot and whisker, cost as bars.
 
 use weir_stats::run::Run;
 
 use super::axis::Scale;
 use super::plot::{LegendSymbol, Plot, tick, trimmed};
+use super::style::{entries, slot};
 use super::svg::Anchor;
-use super::{entries, slot};
 use crate::format::{self, TimeUnit};
 use crate::view::{self, Level, SubjectRow};
 
-/// Share of a level's band that its marks occupy.
+/// Share of a level's width that its marks occupy.
 const BAND: f64 = 0.72;
 
-/// p50 as a dot, p99 as the end of a thick line, the maximum as the end of a thin one.
+/// Draws p50 as a dot, p99 as the end of a thick line, the maximum as the end of a thin line.
 pub(crate) fn latency(run: &Run) -> String {
     let levels = view::levels(run);
     let values_us: Vec<f64> = rows(&levels)
@@ -48,14 +48,19 @@ pub(crate) fn latency(run: &Run) -> String {
     plot.finish()
 }
 
-/// CPU per delivered message: the delivering part solid, the broker behind it pale.
+/// Draws CPU time per delivered record: the delivering process solid, the broker pale.
 pub(crate) fn cpu(run: &Run) -> String {
     let levels = view::levels(run);
     let y = Scale::from_zero(
         rows(&levels)
             .filter_map(|row| row.figures.cpu_us_servers.or(row.figures.cpu_us_delivering)),
     );
-    let mut plot = Plot::new("CPU per delivered message", y, "CPU, µs per message", tick);
+    let mut plot = Plot::new(
+        "CPU time per delivered record",
+        y,
+        "CPU, µs per record",
+        tick,
+    );
     frame(&mut plot, LegendSymbol::Bar, run, &levels);
     for (place, row) in places(run, &levels) {
         let Some(own) = row.figures.cpu_us_delivering else {
@@ -63,7 +68,7 @@ pub(crate) fn cpu(run: &Run) -> String {
         };
         let servers = row.figures.cpu_us_servers.unwrap_or(own).max(own);
         let tip = format!(
-            "{}: {} µs, with the broker {} µs",
+            "{}: {} µs, including the broker {} µs",
             row.name,
             format::number(Some(own)),
             format::number(Some(servers))
@@ -92,7 +97,7 @@ pub(crate) fn cpu(run: &Run) -> String {
     plot.finish()
 }
 
-/// Memory of the delivering part per client; empty when it was not measured.
+/// Draws memory of the delivering process per client; returns `None` if it was not measured.
 pub(crate) fn memory(run: &Run) -> Option<String> {
     let levels = view::levels(run);
     let value_kb = |row: &SubjectRow<'_>| {
@@ -125,7 +130,7 @@ pub(crate) fn memory(run: &Run) -> Option<String> {
     Some(plot.finish())
 }
 
-/// Deliveries per second, with a line where all would have been delivered.
+/// Draws deliveries per second, with a line at the expected rate.
 pub(crate) fn throughput(run: &Run) -> String {
     let levels = view::levels(run);
     let y = Scale::from_zero(rows(&levels).filter_map(|row| row.figures.expected_per_s));
@@ -137,7 +142,7 @@ pub(crate) fn throughput(run: &Run) -> String {
         };
         let class = slot(run, &row.name);
         let tip = format!(
-            "{}: {} delivered of {} due per second",
+            "{}: {} of {} expected deliveries per second",
             row.name,
             format::number(Some(delivered)),
             format::number(row.figures.expected_per_s)
@@ -158,7 +163,8 @@ pub(crate) fn throughput(run: &Run) -> String {
     plot.finish()
 }
 
-/// A plot of latencies with a logarithmic axis in one unit; `quantity` begins the axis title.
+/// Creates a plot of latencies with a logarithmic axis in one unit. The axis title starts with
+/// `quantity`.
 pub(crate) fn time_plot(label: &str, quantity: &str, values_us: &[f64]) -> (Plot, TimeUnit) {
     let scale = Scale::log(values_us.iter().copied());
     let unit = TimeUnit::for_values_us(scale.ticks().into_iter());
@@ -180,7 +186,7 @@ fn frame(plot: &mut Plot, key: LegendSymbol, run: &Run, levels: &[Level<'_>]) {
     plot.x_title("clients");
 }
 
-/// Each valid row with its horizontal place, side by side within its level.
+/// Returns each valid row with its horizontal position, next to each other within a level.
 fn places<'a>(run: &'a Run, levels: &'a [Level<'a>]) -> Vec<(f64, &'a SubjectRow<'a>)> {
     let names = view::subjects(run);
     let band = 1.0 / levels.len().max(1) as f64;

@@ -1,4 +1,4 @@
-//! Lines over a numeric axis: throughput-latency curves, sweeps over a parameter.
+//! Line charts over a numeric axis: latency by throughput, metrics by parameter.
 
 use super::axis::Scale;
 use super::plot::{LegendSymbol, Plot, tick};
@@ -7,7 +7,7 @@ use super::plot::{LegendSymbol, Plot, tick};
 pub(crate) struct Series {
     pub(crate) name: String,
     pub(crate) slot: &'static str,
-    /// Drawn thinner, in dots, without an entry in the legend.
+    /// `true` if drawn thinner, dotted and without a legend entry.
     pub(crate) is_secondary: bool,
     pub(crate) points: Vec<ChartPoint>,
 }
@@ -16,23 +16,23 @@ pub(crate) struct Series {
 pub(crate) struct ChartPoint {
     pub(crate) x: f64,
     pub(crate) y: f64,
-    /// What a pointer above it shows.
+    /// Tooltip text.
     pub(crate) tip: String,
-    /// Drawn as a large ring: where the curve bends.
+    /// `true` for the knee of the curve, drawn with a large ring.
     pub(crate) is_knee: bool,
 }
 
-/// What the horizontal axis is.
+/// Options of the horizontal axis.
 pub(crate) struct XAxis<'a> {
     pub(crate) title: &'a str,
     pub(crate) log: bool,
     /// Text of a tick.
     pub(crate) show: &'a dyn Fn(f64) -> String,
-    /// Ticks at the values themselves, where these are few and chosen.
+    /// `true` to put ticks at the values themselves, for a few chosen values.
     pub(crate) at_values: bool,
 }
 
-/// Draws into a ready frame.
+/// Draws the lines into a prepared plot.
 pub(crate) fn draw(mut plot: Plot, x: &XAxis<'_>, lines: &[Series]) -> String {
     let entries: Vec<_> = lines
         .iter()
@@ -50,11 +50,11 @@ pub(crate) fn draw(mut plot: Plot, x: &XAxis<'_>, lines: &[Series]) -> String {
         false => Scale::from_zero(values.iter().copied()),
     };
     for value in ticks(&values, scale, x.at_values) {
-        plot.x_tick(scale.place(value), &(x.show)(value), false);
+        plot.x_tick(scale.fraction(value), &(x.show)(value), false);
     }
     plot.x_title(x.title);
     for line in lines {
-        let place = |point: &ChartPoint| (scale.place(point.x), point.y);
+        let place = |point: &ChartPoint| (scale.fraction(point.x), point.y);
         let places: Vec<_> = line
             .points
             .iter()
@@ -78,7 +78,7 @@ pub(crate) fn draw(mut plot: Plot, x: &XAxis<'_>, lines: &[Series]) -> String {
     plot.finish()
 }
 
-/// The values themselves if they are few, and far enough apart to be read.
+/// Returns the ticks: with `at_values` the values themselves, without those too close to be read.
 fn ticks(values: &[f64], scale: Scale, at_values: bool) -> Vec<f64> {
     if !at_values {
         return scale.ticks();
@@ -86,19 +86,20 @@ fn ticks(values: &[f64], scale: Scale, at_values: bool) -> Vec<f64> {
     let mut sorted: Vec<f64> = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.dedup();
-    let mut kept: Vec<f64> = Vec::new();
+    let mut labelled: Vec<f64> = Vec::new();
     for value in sorted {
-        let is_free = kept
+        let is_free = labelled
             .last()
-            .is_none_or(|last| scale.place(value) - scale.place(*last) > 0.11);
+            .is_none_or(|last| scale.fraction(value) - scale.fraction(*last) > 0.11);
         if is_free {
-            kept.push(value);
+            labelled.push(value);
         }
     }
-    kept
+    labelled
 }
 
-/// A frame from zero, or a logarithmic one where the largest figure would leave the others on the floor.
+/// Creates a plot with a linear axis from zero, or a logarithmic axis if the values differ by more
+/// than a factor of [`WIDE`].
 pub(crate) fn frame(label: &str, y_title: &str, lines: &[Series]) -> Plot {
     let values = || {
         lines
@@ -114,5 +115,5 @@ pub(crate) fn frame(label: &str, y_title: &str, lines: &[Series]) -> Plot {
     Plot::new(label, Scale::from_zero(values()), y_title, tick)
 }
 
-/// Factor between figures beyond which a linear axis shows only the largest.
+/// Ratio of largest to smallest value above which the axis becomes logarithmic.
 const WIDE: f64 = 200.0;

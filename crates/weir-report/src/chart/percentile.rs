@@ -1,4 +1,4 @@
-//! The percentile plot that HdrHistogram users know: x counts nines, y is latency.
+//! Percentile plots as used with HdrHistogram: x is the number of nines, y is latency.
 
 use std::collections::BTreeSet;
 
@@ -8,25 +8,25 @@ use weir_stats::run::{Run, STAGE_RESPONSE};
 use super::axis::Scale;
 use super::levels::time_plot;
 use super::plot::LegendSymbol;
-use super::{slot, stage_slot};
+use super::style::{slot, stage_slot};
 use crate::run_dir::RunData;
 use crate::view::{Level, SubjectRow};
 
-/// Points per nine: fine enough that a curve looks smooth at print size.
+/// Points per nine; enough for a smooth curve in print.
 const STEPS_PER_NINE: f64 = 20.0;
-/// Beyond this no run has samples.
+/// Largest number of nines drawn; no run has enough samples for more.
 const NINES_MAX: f64 = 7.0;
 
-/// One distribution, all repetitions that count merged.
+/// One distribution, merged over all valid repetitions.
 pub(crate) struct Curve {
-    /// The stage.
+    /// Name of the stage.
     pub(crate) name: String,
-    /// Nines, in steps of a twentieth from 0, and latency in microseconds.
+    /// Number of nines, in steps of 1/20 from 0, and latency in microseconds.
     pub(crate) points: Vec<(f64, f64)>,
 }
 
 impl Curve {
-    /// One curve for each stage that has values.
+    /// Returns one curve for each stage that has values.
     pub(crate) fn of_row(data: &RunData, row: &SubjectRow<'_>) -> Vec<Self> {
         let stages: BTreeSet<&String> = row
             .cells
@@ -53,7 +53,7 @@ fn merged(data: &RunData, row: &SubjectRow<'_>, stage: &str) -> Option<Histogram
     (!merged.is_empty()).then_some(merged)
 }
 
-/// Response latency of every subject at one level; `None` without raw histograms.
+/// Draws the response time of every subject at one level; returns `None` without raw histograms.
 pub(crate) fn percentiles(data: &RunData, level: &Level<'_>) -> Option<String> {
     let run: &Run = &data.run;
     let lines: Vec<PercentileSeries<'_>> = level
@@ -66,10 +66,10 @@ pub(crate) fn percentiles(data: &RunData, level: &Level<'_>) -> Option<String> {
             })
         })
         .collect();
-    draw("Response latency by percentile", &lines)
+    draw("Response time by percentile", &lines)
 }
 
-/// All stages of one subject; `None` if there is nothing to compare the response with.
+/// Draws all stages of one subject; returns `None` if only the response time is known.
 pub(crate) fn stages(data: &RunData, row: &SubjectRow<'_>) -> Option<String> {
     let curves = Curve::of_row(data, row);
     let names: Vec<String> = curves
@@ -103,14 +103,14 @@ fn draw(label: &str, lines: &[PercentileSeries<'_>]) -> Option<String> {
     plot.legend(LegendSymbol::Line, &entries);
     let x = Scale::between(0.0, nines);
     for (percentile, at) in TICKS.iter().filter(|(_, at)| *at <= nines + 1e-9) {
-        plot.x_tick(x.place(*at), percentile, true);
+        plot.x_tick(x.fraction(*at), percentile, true);
     }
-    plot.x_title("percentile; each line is ten times rarer than the last");
+    plot.x_title("percentile (each grid line: ten times fewer records above it)");
     for line in lines {
         let places: Vec<_> = line
             .points
             .iter()
-            .map(|(at, us)| (plot.x(x.place(*at)), plot.y(*us)))
+            .map(|(at, us)| (plot.x(x.fraction(*at)), plot.y(*us)))
             .collect();
         plot.svg.path(&places, &format!("line {}", line.slot));
     }
@@ -128,7 +128,8 @@ const TICKS: [(&str, f64); 8] = [
     ("99.9999", 6.0),
 ];
 
-/// Nines and latency in microseconds, up to the last percentile that has enough samples.
+/// Returns number of nines and latency in microseconds, up to the last percentile with enough
+/// samples.
 fn points(histogram: &Histogram) -> Vec<(f64, f64)> {
     let steps = (NINES_MAX * STEPS_PER_NINE) as u32;
     (0..=steps)
@@ -146,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_curve_ends_where_samples_are_too_few() {
+    fn curve_ends_at_last_supported_percentile() {
         let mut histogram = Histogram::new();
         histogram.record_n(1_000_000, 299);
         let nines = points(&histogram).last().unwrap().0;

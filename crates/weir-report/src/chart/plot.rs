@@ -1,4 +1,4 @@
-//! The frame that all charts share: legend, axes, grid, plot area.
+//! The frame shared by all charts: legend, axes, grid and plot area.
 
 use super::axis::Scale;
 use super::svg::{Anchor, Svg};
@@ -10,7 +10,7 @@ const RIGHT: f64 = WIDTH - 10.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = HEIGHT - 38.0;
 
-/// What stands for a series in the legend: the mark that the chart draws.
+/// The mark of a series in the legend.
 #[derive(Clone, Copy)]
 pub(crate) enum LegendSymbol {
     Line,
@@ -18,19 +18,19 @@ pub(crate) enum LegendSymbol {
     Bar,
 }
 
-/// A chart with a numeric y axis; x is a place from 0 to 1.
+/// A chart with a numeric y axis; x is a position from 0 to 1.
 pub(crate) struct Plot {
     pub(crate) svg: Svg,
     y: Scale,
 }
 
 impl Plot {
-    /// Frame with horizontal grid lines; `y_title` names quantity and unit.
+    /// Creates a frame with horizontal grid lines; `y_title` contains quantity and unit.
     pub(crate) fn new(label: &str, y: Scale, y_title: &str, show: impl Fn(f64) -> String) -> Self {
         let mut svg = Svg::new(WIDTH, HEIGHT, label);
         svg.text((0.0, TOP - 13.0), Anchor::Start, "axis", y_title);
         for tick in y.ticks() {
-            let level = BOTTOM - y.place(tick) * (BOTTOM - TOP);
+            let level = BOTTOM - y.fraction(tick) * (BOTTOM - TOP);
             svg.line((LEFT, level), (RIGHT, level), "grid");
             svg.text((LEFT - 7.0, level + 3.6), Anchor::End, "tick", &show(tick));
         }
@@ -38,9 +38,9 @@ impl Plot {
         Self { svg, y }
     }
 
-    /// Names of the series, on one line above the plot.
+    /// Draws the names of the series on one line above the plot.
     pub(crate) fn legend(&mut self, key: LegendSymbol, entries: &[(&str, &'static str)]) {
-        // Many entries begin at the edge and stand closer.
+        // A long legend starts at the edge with smaller gaps.
         let (mut x, gap) = match entries.len() {
             0..=4 => (LEFT, 19.0),
             _ => (0.0, 12.0),
@@ -70,19 +70,19 @@ impl Plot {
         }
     }
 
-    /// Title of the x axis.
+    /// Draws the title of the x axis.
     pub(crate) fn x_title(&mut self, text: &str) {
         let at = (f64::midpoint(LEFT, RIGHT), HEIGHT - 4.0);
         self.svg.text(at, Anchor::Middle, "axis", text);
     }
 
-    /// Tick label of the x axis, with a grid line where `grid`.
+    /// Draws a tick label of the x axis, with a grid line if `grid` is set.
     pub(crate) fn x_tick(&mut self, place: f64, text: &str, grid: bool) {
         let x = self.x(place);
         if grid {
             self.svg.line((x, TOP), (x, BOTTOM), "grid");
         }
-        // The last label would reach beyond the drawing.
+        // The last label would extend beyond the drawing.
         let half_width = 3.2 * text.chars().count() as f64;
         let (x, anchor) = match x + half_width > WIDTH {
             true => (WIDTH, Anchor::End),
@@ -91,23 +91,23 @@ impl Plot {
         self.svg.text((x, BOTTOM + 15.0), anchor, "tick", text);
     }
 
-    /// Horizontal position of a place.
+    /// Returns the horizontal coordinate of a position from 0 to 1.
     pub(crate) fn x(&self, place: f64) -> f64 {
         LEFT + place * (RIGHT - LEFT)
     }
 
-    /// Vertical position of a value.
+    /// Returns the vertical coordinate of a value.
     pub(crate) fn y(&self, value: f64) -> f64 {
-        BOTTOM - self.y.place(value) * (BOTTOM - TOP)
+        BOTTOM - self.y.fraction(value) * (BOTTOM - TOP)
     }
 
-    /// The finished drawing.
+    /// Returns the finished drawing.
     pub(crate) fn finish(self) -> String {
         self.svg.finish()
     }
 }
 
-/// Tick text without needless decimals: `0.5`, `20`, `1,500`.
+/// Formats a tick without needless decimals: `0.5`, `20`, `1,500`.
 pub(crate) fn tick(value: f64) -> String {
     if value.abs() >= 1e5 && value % 1000.0 == 0.0 {
         return format!(
@@ -118,7 +118,7 @@ pub(crate) fn tick(value: f64) -> String {
     trimmed(&crate::format::number(Some(value)))
 }
 
-/// Without zeros that say nothing: `0.5`, not `0.50`.
+/// Removes trailing zeros: `0.5`, not `0.50`.
 pub(crate) fn trimmed(text: &str) -> String {
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),

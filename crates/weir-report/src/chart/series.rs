@@ -5,27 +5,27 @@ use weir_stats::run::{Cell, Run, SeriesPoint};
 use super::axis::Scale;
 use super::levels::time_plot;
 use super::plot::{LegendSymbol, Plot, tick, trimmed};
-use super::slot;
+use super::style::slot;
 use crate::format;
 use crate::view::Level;
 
-/// What is drawn over time.
+/// A quantity drawn over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SeriesQuantity {
-    /// 99th percentile of the response in each second.
+    /// 99th percentile of the response time in each second.
     ResponseP99,
     /// Deliveries per second.
     Delivered,
-    /// Cores busy in the delivering part.
+    /// Cores used by the delivering process.
     DeliveringCpu,
-    /// 99th percentile of the generator's lateness.
+    /// 99th percentile of the schedule lag in each second.
     ScheduleLag,
 }
 
-/// Longer series are thinned to this many points by keeping the largest of each group.
+/// Maximum number of points; longer series keep the largest value of each group.
 const POINTS_MAX: usize = 300;
 
-/// One quantity over time at one level; `None` when nobody recorded it.
+/// Draws one quantity over time at one level; returns `None` if it was not recorded.
 pub(crate) fn over_time(run: &Run, level: &Level<'_>, quantity: SeriesQuantity) -> Option<String> {
     let lines: Vec<(&str, Vec<(f64, f64)>)> = level
         .valid()
@@ -44,13 +44,13 @@ pub(crate) fn over_time(run: &Run, level: &Level<'_>, quantity: SeriesQuantity) 
     plot.legend(LegendSymbol::Line, &entries);
     let x = Scale::between(first_s, last_s);
     for t_s in x.ticks() {
-        plot.x_tick(x.place(t_s), &tick(t_s), false);
+        plot.x_tick(x.fraction(t_s), &tick(t_s), false);
     }
-    plot.x_title("seconds of the measured window");
+    plot.x_title("seconds since start of the measured window");
     for (name, points) in &lines {
         let places: Vec<_> = points
             .iter()
-            .map(|(t_s, value)| (plot.x(x.place(*t_s)), plot.y(*value)))
+            .map(|(t_s, value)| (plot.x(x.fraction(*t_s)), plot.y(*value)))
             .collect();
         plot.svg.path(&places, &format!("line {}", slot(run, name)));
     }
@@ -60,7 +60,7 @@ pub(crate) fn over_time(run: &Run, level: &Level<'_>, quantity: SeriesQuantity) 
 fn frame(quantity: SeriesQuantity, values: &[f64]) -> Plot {
     let from_zero = || Scale::from_zero(values.iter().copied());
     match quantity {
-        SeriesQuantity::ResponseP99 => time_plot("p99 of each second", "p99", values).0,
+        SeriesQuantity::ResponseP99 => time_plot("p99 per second", "p99", values).0,
         SeriesQuantity::Delivered => Plot::new(
             "Deliveries per second",
             from_zero(),
@@ -68,17 +68,17 @@ fn frame(quantity: SeriesQuantity, values: &[f64]) -> Plot {
             tick,
         ),
         SeriesQuantity::DeliveringCpu => Plot::new(
-            "Cores busy in the delivering part",
+            "CPU usage of the delivering process",
             from_zero(),
-            "CPU of the delivering part, cores",
+            "CPU, cores",
             tick,
         ),
         SeriesQuantity::ScheduleLag => {
             let unit = format::TimeUnit::for_values_us(
                 from_zero().ticks().into_iter().filter(|us| *us > 0.0),
             );
-            let title = format!("Generator lateness p99, {}", unit.name());
-            Plot::new("Lateness of the generator", from_zero(), &title, |us| {
+            let title = format!("Schedule lag p99, {}", unit.name());
+            Plot::new("Schedule lag", from_zero(), &title, |us| {
                 trimmed(&unit.show(Some(us)))
             })
         }

@@ -1,10 +1,11 @@
-//! A small writer of SVG elements; all text is escaped here.
+//! A small SVG writer that escapes all text.
 
 use std::fmt::Write as _;
 
+use super::style::CSS;
 use crate::escape::Markup;
 
-/// Which point of a text stands at its position.
+/// The point of a text that is placed at its position.
 #[derive(Clone, Copy)]
 pub(crate) enum Anchor {
     Start,
@@ -22,7 +23,7 @@ pub(crate) struct Svg {
 }
 
 impl Svg {
-    /// An empty drawing; `label` is read to those who cannot see it.
+    /// Creates an empty drawing; `label` is its text for screen readers.
     pub(crate) fn new(width: f64, height: f64, label: &str) -> Self {
         Self {
             width,
@@ -50,7 +51,7 @@ impl Svg {
         );
     }
 
-    /// An open line through points; nothing for fewer than two.
+    /// Draws an open line through points; draws nothing for fewer than two.
     pub(crate) fn path(&mut self, points: &[(f64, f64)], class: &str) {
         if points.len() < 2 {
             return;
@@ -63,14 +64,14 @@ impl Svg {
         let _ = write!(self.body, r#"<path d="{data}" class="{}"/>"#, Markup(class));
     }
 
-    /// A closed shape from ready path data; nothing if there is none.
+    /// Draws a closed shape from path data; draws nothing for empty data.
     pub(crate) fn shape(&mut self, data: &str, class: &str) {
         if !data.is_empty() {
             let _ = write!(self.body, r#"<path d="{data}" class="{}"/>"#, Markup(class));
         }
     }
 
-    /// A closed or open shape from ready path data, with a tooltip.
+    /// Draws a shape from path data, with a tooltip.
     pub(crate) fn glyph(&mut self, data: &str, class: &str, tip: &str) {
         let _ = write!(
             self.body,
@@ -80,7 +81,7 @@ impl Svg {
         );
     }
 
-    /// A rectangle from its top left corner, with a tooltip if there is one.
+    /// Draws a rectangle at its top left corner, with a tooltip unless `tip` is empty.
     pub(crate) fn rect(&mut self, at: (f64, f64), size: (f64, f64), class: &str, tip: &str) {
         let _ = write!(
             self.body,
@@ -121,7 +122,7 @@ impl Svg {
         );
     }
 
-    /// The finished element.
+    /// Returns the finished element.
     pub(crate) fn finish(self) -> String {
         format!(
             concat!(
@@ -137,15 +138,12 @@ impl Svg {
     }
 }
 
-/// Adds the style rules and a margin, so that a drawing of this size stands on its own.
+/// Adds the style rules and a margin, for a drawing of this size in its own file.
 pub(crate) fn standalone(svg: &str, width: f64, height: f64) -> String {
-    let style = format!(
-        "<style>{}.chart{{background:var(--bg)}}</style>",
-        super::CSS
-    );
-    let tight = format!("viewBox=\"0 0 {width} {height}\"");
-    let airy = format!("viewBox=\"-14 -12 {} {}\"", width + 28.0, height + 24.0);
-    let svg = svg.replacen(&tight, &airy, 1);
+    let style = format!("<style>{}.chart{{background:var(--bg)}}</style>", CSS);
+    let narrow = format!("viewBox=\"0 0 {width} {height}\"");
+    let with_margin = format!("viewBox=\"-14 -12 {} {}\"", width + 28.0, height + 24.0);
+    let svg = svg.replacen(&narrow, &with_margin, 1);
     match svg.split_once('>') {
         Some((open, rest)) => format!("{open}>{style}{rest}\n"),
         None => svg,

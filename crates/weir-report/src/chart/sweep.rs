@@ -1,4 +1,4 @@
-//! Figures over a parameter: one chart per figure, one line per value of the other parameter.
+//! Metrics by parameter: one chart per metric, one line per value of a second parameter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,19 +8,19 @@ use weir_stats::run::{Cell, Run};
 use super::lines::{ChartPoint, Series, XAxis, draw, frame};
 use crate::format;
 
-/// Colours of lines in order; a sweep has no subject beside itself.
+/// Line colours in order; a sweep chart has one subject.
 const SLOTS: [&str; 7] = ["a1", "a2", "a4", "a3", "a5", "a6", "a0"];
 
 /// One chart of a sweep.
 pub(crate) struct SweepChart {
-    /// Name of the figure in words.
+    /// Name of the metric in words.
     pub(crate) title: String,
     pub(crate) svg: String,
-    /// Whether dotted lines show what Kafka's own tool measured.
+    /// `true` if dotted lines show results of Kafka's own tool.
     pub(crate) has_tool: bool,
 }
 
-/// All charts of one subject's cells; none if no parameter has two values.
+/// Returns all charts of one subject's cells; none if no parameter has two values.
 pub(crate) fn sweeps(cells: &[&Cell]) -> Vec<SweepChart> {
     let Some((x_name, series_name)) = axes(cells) else {
         return Vec::new();
@@ -32,7 +32,7 @@ pub(crate) fn sweeps(cells: &[&Cell]) -> Vec<SweepChart> {
         .collect()
 }
 
-/// The parameter with most values, and the other one with more than one.
+/// Returns the parameter with most values, and another one with more than one value.
 fn axes<'a>(cells: &[&'a Cell]) -> Option<(&'a str, Option<&'a str>)> {
     let mut values: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
     for (name, value) in cells.iter().flat_map(|cell| &cell.parameters) {
@@ -43,7 +43,7 @@ fn axes<'a>(cells: &[&'a Cell]) -> Option<(&'a str, Option<&'a str>)> {
         .map(|(name, values)| (name, values.len()))
         .filter(|(_, count)| *count > 1)
         .collect();
-    // A rate is what is swept, even where there are as many sizes.
+    // A rate is always the x axis, even if there are as many sizes.
     by_count.sort_by_key(|(name, count)| (!name.ends_with("_per_s"), usize::MAX - count));
     let mut names = by_count.into_iter().map(|(name, _)| name);
     Some((names.next()?, names.next()))
@@ -57,7 +57,7 @@ fn sweep(cells: &[&Cell], figure: &str, x_name: &str, series: Option<&str>) -> O
             continue;
         };
         let line = series.and_then(at).unwrap_or(0.0);
-        // The bits of numbers that are not negative sort as the numbers do.
+        // The bits of non-negative floats sort like the floats.
         let line = by_line.entry((line.to_bits(), is_tool(cell))).or_default();
         line.entry(x.to_bits()).or_default().push(*y);
     }
@@ -68,7 +68,7 @@ fn sweep(cells: &[&Cell], figure: &str, x_name: &str, series: Option<&str>) -> O
             let index = values.iter().position(|it| *it == value).unwrap_or(0);
             let value = f64::from_bits(value);
             let name = series.map_or_else(String::new, |name| value_text(name, value));
-            let told = match is_tool {
+            let label = match is_tool {
                 true => format!("Kafka's tool {name}"),
                 false => name.clone(),
             };
@@ -77,7 +77,7 @@ fn sweep(cells: &[&Cell], figure: &str, x_name: &str, series: Option<&str>) -> O
                 is_secondary: is_tool,
                 points: points
                     .into_iter()
-                    .filter_map(|(x, values)| point(&told, f64::from_bits(x), &values, x_name))
+                    .filter_map(|(x, values)| point(&label, f64::from_bits(x), &values, x_name))
                     .collect(),
                 name,
             }
@@ -101,7 +101,7 @@ fn sweep(cells: &[&Cell], figure: &str, x_name: &str, series: Option<&str>) -> O
     })
 }
 
-/// The mean of the repetitions.
+/// Returns the mean of the repetitions.
 fn point(line: &str, x: f64, values: &[f64], x_name: &str) -> Option<ChartPoint> {
     let y = interval::repetition_mean(values)?;
     let tip = format!(
@@ -124,7 +124,7 @@ fn value_text(name: &str, value: f64) -> String {
     }
 }
 
-/// `rate_mib_per_s` as `rate, MiB/s`.
+/// Returns a metric name in words: `rate_mib_per_s` as `rate, MiB/s`.
 pub(crate) fn words(name: &str) -> String {
     let units = [
         ("_mib_per_s", "MiB/s"),
@@ -138,7 +138,7 @@ pub(crate) fn words(name: &str) -> String {
         .into_iter()
         .find_map(|(suffix, unit)| Some((name.strip_suffix(suffix)?, unit)));
     match found {
-        // What is left of `mib_per_s` is a unit already.
+        // The rest of `mib_per_s` is a unit itself.
         Some(("mib", "per second")) => "speed, MiB/s".to_owned(),
         Some((rest, "bytes")) => rest.replace('_', " "),
         Some((rest, unit)) => format!("{}, {unit}", rest.replace('_', " ")),
@@ -146,14 +146,15 @@ pub(crate) fn words(name: &str) -> String {
     }
 }
 
-/// Whether Apache Kafka's own tool measured it; its lines are dotted and have the colour of ours.
+/// Returns `true` for results of Apache Kafka's own tools. Their lines are dotted, in the colour of
+/// Weir's line.
 fn is_tool(cell: &Cell) -> bool {
     cell.architecture.starts_with(TOOL)
 }
 
 const TOOL: &str = "kafka_";
 
-/// Cells by subject, for those that have parameters; what Kafka's tools measured is with ours.
+/// Groups cells with parameters by subject; results of Kafka's tools go with Weir's.
 pub(crate) fn by_subject(run: &Run) -> Vec<(String, Vec<&Cell>)> {
     let mut all: Vec<(String, Vec<&Cell>)> = Vec::new();
     for cell in run.cells.iter().filter(|cell| !cell.parameters.is_empty()) {
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_swept_and_sizes_are_lines() {
+    fn rate_is_x_axis_and_sizes_are_lines() {
         let cells = [
             cell(100.0, 1e3, 1.0),
             cell(100.0, 1e4, 9.0),
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kafkas_tools_measured_stands_beside_ours() {
+    fn kafka_tool_results_share_the_chart() {
         let mut run = crate::sweep_table::tests::run(vec![
             cell(100.0, 1e3, 1.0),
             cell(100.0, 1e4, 9.0),
@@ -223,13 +224,13 @@ mod tests {
         );
         assert!(
             !charts[0].svg.contains("class=\"key\""),
-            "one series needs no legend"
+            "a single series has no legend"
         );
         assert!(!sweeps(&subjects[0].1[..2])[0].has_tool);
     }
 
     #[test]
-    fn names_read_as_words_with_their_unit() {
+    fn metric_names_become_words_with_unit() {
         assert_eq!(words("rate_mib_per_s"), "rate, MiB/s");
         assert_eq!(words("rebalance_ms"), "rebalance, ms");
         assert_eq!(words("messages"), "messages");

@@ -1,6 +1,7 @@
-//! What the page's script draws: percentile curves and seconds of every cell, as one block of JSON.
+//! JSON block for the page's script: percentile curves and values per second of every cell.
 //!
-//! Only figures, and names that a browser shows as text. Everything in it is in the static part of the page too.
+//! It contains only numbers and names that the script inserts as text. The static part of the page
+//! shows the same data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,35 +15,35 @@ use crate::run_dir::RunData;
 use crate::timeline::{BINS_PER_DECADE, Timeline, TimelineSecond};
 use crate::view::{self, Level};
 
-/// More points than a screen has columns show nothing more.
+/// Maximum number of points per chart; a screen has no more columns.
 const SECONDS_MAX: usize = 900;
 
 #[derive(Serialize)]
 struct PageData {
-    /// Each with the class that gives it its colour.
+    /// Subject names, each with its colour class.
     subjects: Vec<(String, &'static str)>,
     stages: Vec<(String, &'static str)>,
     roles: Vec<(String, &'static str)>,
     bins_per_decade: f64,
     levels: Vec<LevelData>,
-    offers: Vec<OfferData>,
-    /// Index of the level to begin with.
+    options: Vec<OptionData>,
+    /// Index of the level shown first.
     level: usize,
 }
 
-/// What one subject takes at every level.
+/// Resource usage of one subject at every level.
 #[derive(Serialize)]
-struct OfferData {
+struct OptionData {
     name: String,
     slot: &'static str,
     floor: bool,
-    points: Vec<OfferPoint>,
+    points: Vec<OptionPoint>,
 }
 
 #[derive(Serialize)]
-struct OfferPoint {
+struct OptionPoint {
     clients: u64,
-    trouble: Option<String>,
+    reason: Option<String>,
     p99_us: Option<f64>,
     cores: Option<f64>,
     memory_bytes: Option<f64>,
@@ -59,7 +60,7 @@ struct LevelData {
 struct RowData {
     /// Index into the subjects.
     subject: usize,
-    /// By stage: latency in microseconds at each twentieth of a nine.
+    /// By stage: latency in microseconds at steps of 1/20 nine.
     curves: BTreeMap<String, Vec<f64>>,
     cells: Vec<CellData>,
 }
@@ -84,17 +85,17 @@ struct CellData {
 
 type DataColumn = Vec<Option<f64>>;
 
-/// Values by second and range of latency.
+/// Value counts by second and latency range.
 #[derive(Serialize)]
 struct Heat {
     low_bin: u16,
     t_s: Vec<u32>,
-    /// By second: counts of the ranges from `low_bin` on.
+    /// By second: counts of the ranges from `low_bin`.
     counts: Vec<Vec<u64>>,
 }
 
-/// The JSON, safe inside a script element.
-pub(crate) fn block(data: &RunData, levels: &[Level<'_>], telling: Option<&Level<'_>>) -> String {
+/// Returns the JSON, escaped for a script element.
+pub(crate) fn block(data: &RunData, levels: &[Level<'_>], initial: Option<&Level<'_>>) -> String {
     let names = view::subjects(&data.run);
     let cells = || data.run.cells.iter();
     let stages: BTreeSet<&String> = cells().flat_map(|cell| cell.latency.keys()).collect();
@@ -119,7 +120,7 @@ pub(crate) fn block(data: &RunData, levels: &[Level<'_>], telling: Option<&Level
             .collect(),
         level: levels
             .iter()
-            .position(|level| telling.is_some_and(|telling| std::ptr::eq(level, telling)))
+            .position(|level| initial.is_some_and(|initial| std::ptr::eq(level, initial)))
             .unwrap_or(0),
         stages: stages
             .into_iter()
@@ -131,31 +132,31 @@ pub(crate) fn block(data: &RunData, levels: &[Level<'_>], telling: Option<&Level
             .collect(),
         bins_per_decade: BINS_PER_DECADE,
         levels: levels_data,
-        offers: offers(data, &names),
+        options: cost_options(data, &names),
     };
-    // Invariant: all map keys are strings, the only thing serde_json can refuse.
+    // Invariant: all map keys are strings, so serde_json cannot fail.
     let json = serde_json::to_string(&page).expect("page data is always valid JSON");
     escape::json_in_html(&json)
 }
 
-fn offers(data: &RunData, names: &[String]) -> Vec<OfferData> {
+fn cost_options(data: &RunData, names: &[String]) -> Vec<OptionData> {
     let choices = cost::choices(&data.run);
     if choices.is_empty() {
         return Vec::new();
     }
-    let offer = |name: &String| {
-        let offers = choices.iter().flat_map(|choice| &choice.offers);
-        let points = offers
-            .filter(|offer| offer.name == *name)
-            .map(|offer| OfferPoint {
-                clients: offer.clients,
-                trouble: offer.trouble.as_deref().map(escape::terminal),
-                p99_us: offer.p99_us.map(short),
-                cores: offer.cores.map(short),
-                memory_bytes: offer.memory_bytes.map(short),
-                mbit_per_s: offer.mbit_per_s.map(short),
+    let option = |name: &String| {
+        let options = choices.iter().flat_map(|choice| &choice.options);
+        let points = options
+            .filter(|option| option.name == *name)
+            .map(|option| OptionPoint {
+                clients: option.clients,
+                reason: option.reason.as_deref().map(escape::terminal),
+                p99_us: option.p99_us.map(short),
+                cores: option.cores.map(short),
+                memory_bytes: option.memory_bytes.map(short),
+                mbit_per_s: option.mbit_per_s.map(short),
             });
-        OfferData {
+        OptionData {
             name: escape::terminal(name),
             slot: slot(&data.run, name),
             floor: data
@@ -166,7 +167,7 @@ fn offers(data: &RunData, names: &[String]) -> Vec<OfferData> {
             points: points.collect(),
         }
     };
-    names.iter().map(offer).collect()
+    names.iter().map(option).collect()
 }
 
 fn row_data(data: &RunData, names: &[String], row: &view::SubjectRow<'_>) -> RowData {
@@ -222,7 +223,7 @@ fn cell_data(data: &RunData, cell: &Cell) -> CellData {
     }
 }
 
-/// Points, several of a long run as one step.
+/// The points of a series; several points of a long run are one step.
 struct StepSeries<'a> {
     points: Vec<&'a SeriesPoint>,
     group: usize,
@@ -284,7 +285,7 @@ fn heat(timeline: &Timeline) -> Option<Heat> {
     })
 }
 
-/// Four significant digits: more than a chart shows, and a third of the bytes.
+/// Rounds to four significant digits: enough for a chart, in a third of the bytes.
 fn short(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }
@@ -294,7 +295,7 @@ mod tests {
     use super::short;
 
     #[test]
-    fn figures_keep_four_digits() {
+    fn numbers_have_four_digits() {
         assert_eq!(short(123_456.0), 123_500.0);
         assert_eq!(short(0.000_123_456), 0.000_123_5);
         assert_eq!((short(0.0), short(-2.5)), (0.0, -2.5));

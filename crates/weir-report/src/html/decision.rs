@@ -1,4 +1,4 @@
-//! Which architecture at how many clients, and what it costs: a table for every level, and a reckoner on screens.
+//! Table of the cheapest architecture per level, and a cost calculator in browsers with scripts.
 
 use std::fmt::Write as _;
 
@@ -7,14 +7,14 @@ use weir_stats::run::Run;
 use super::element::HtmlTable;
 use crate::cost;
 
-/// The section; nothing if the run leaves no choice.
+/// Writes the section, unless the run has no architectures to choose from.
 pub(crate) fn section(out: &mut String, run: &Run) {
     let choices = cost::choices(run);
     if choices.is_empty() {
         return;
     }
     out.push_str(
-        "<section id=\"decision\">\n<h2>Which architecture, and what it costs</h2>\n<div class=\"live\"></div>\n",
+        "<section id=\"decision\">\n<h2>Cost by architecture</h2>\n<div class=\"live\"></div>\n",
     );
     let mut table = HtmlTable::new(3, &cost::HEADINGS);
     for choice in &choices {

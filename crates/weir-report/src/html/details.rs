@@ -1,4 +1,4 @@
-//! The end of the page: cost of every part, configuration, raw values.
+//! The last sections of the page: resource usage by process role, configuration, raw values.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -10,15 +10,15 @@ use crate::escape::Markup;
 use crate::format::{self, TimeUnit};
 use crate::view;
 
-/// Usage of every role in every cell, the instrument's included.
+/// Writes the resource usage of every process role in every cell, including clients and generator.
 pub(crate) fn parts(out: &mut String, run: &Run) {
     if run.cells.iter().all(|cell| cell.roles.is_empty()) {
         return;
     }
-    out.push_str("<section id=\"parts\">\n<h2>Cost of every part</h2>\n");
+    out.push_str("<section id=\"parts\">\n<h2>Resource usage by process role</h2>\n");
     let headings = [
         "Cell",
-        "part",
+        "role",
         "cores",
         "CPU µs/msg",
         "start MB",
@@ -35,14 +35,14 @@ pub(crate) fn parts(out: &mut String, run: &Run) {
     for cell in view::cells(run) {
         for (index, usage) in cell.roles.iter().enumerate() {
             let limiting = cell.saturated_role.as_ref() == Some(&usage.role);
-            // The cell's name stands once, so that its parts read as a block.
+            // Only the first row of a cell has its name, so that its roles form a block.
             let (name, block) = if index == 0 {
                 (cell.id(), "")
             } else {
                 (String::new(), "cont")
             };
             let class = if limiting {
-                format!("{block} trouble")
+                format!("{block} marked")
             } else {
                 block.to_owned()
             };
@@ -53,9 +53,9 @@ pub(crate) fn parts(out: &mut String, run: &Run) {
     let _ = writeln!(
         out,
         concat!(
-            "<p class=\"caption\">Sampled during the measured window; generator and clients are the ",
-            "instrument and listed too. <b>Waits</b> and <b>preemptions</b> are context switches. A ",
-            "marked row is the part that limited its cell.{}</p>\n</section>"
+            "<p class=\"caption\">Sampled during the measured window, including load ",
+            "generator and clients. <b>Waits</b> and <b>preemptions</b> are context switches. A ",
+            "marked row is the process role that limited its cell.{}</p>\n</section>"
         ),
         Markup(&network_sources(run))
     );
@@ -83,7 +83,7 @@ fn part(name: String, usage: &RoleUsage) -> [String; 13] {
     ]
 }
 
-/// The thread that worked most, and the share of a core it had.
+/// Returns the busiest thread and its share of a core.
 fn busiest(usage: &RoleUsage) -> String {
     match (&usage.busiest_thread, usage.busiest_thread_cores) {
         (Some(name), Some(cores)) => format!("{name} {:.0} %", cores * 100.0),
@@ -91,7 +91,7 @@ fn busiest(usage: &RoleUsage) -> String {
     }
 }
 
-/// How network bytes were measured: once if all parts agree, else by part.
+/// Returns how network bytes were measured: once if it is the same for all roles, else by role.
 fn network_sources(run: &Run) -> String {
     let mut roles_by_source: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for usage in run.cells.iter().flat_map(|cell| &cell.roles) {
@@ -121,7 +121,7 @@ fn network_sources(run: &Run) -> String {
     }
 }
 
-/// Everything needed to repeat the run.
+/// Writes everything needed to repeat the run.
 pub(crate) fn configuration(out: &mut String, run: &Run) {
     out.push_str("<section id=\"configuration\">\n<h2>Configuration</h2>\n");
     let _ = writeln!(out, "<pre><code>{}</code></pre>", Markup(&command(run)));
@@ -168,7 +168,7 @@ pub(crate) fn configuration(out: &mut String, run: &Run) {
         .iter()
         .map(|file| (file.path.clone(), file.description.clone()))
         .collect();
-    list(out, "files of the run folder", &files);
+    list(out, "files of the run directory", &files);
     out.push_str("</div>\n</section>\n");
 }
 
@@ -196,9 +196,9 @@ fn list(out: &mut String, name: &str, pairs: &[(String, String)]) {
     out.push_str("</dl></div>\n");
 }
 
-/// Every repetition as it was measured, all stages.
+/// Writes the values of every repetition, all stages.
 pub(crate) fn raw(out: &mut String, run: &Run) {
-    out.push_str("<section id=\"raw\">\n<h2>Values of every repetition</h2>\n");
+    out.push_str("<section id=\"raw\">\n<h2>Latency by repetition</h2>\n");
     let all = || run.cells.iter().flat_map(|cell| cell.latency.values());
     let unit = TimeUnit::for_values_us(all().filter_map(|summary| summary.p50_us));
     let headings = [
@@ -228,10 +228,10 @@ pub(crate) fn raw(out: &mut String, run: &Run) {
     let _ = writeln!(
         out,
         concat!(
-            "<p class=\"caption\">Latencies in {}. <b>response</b>: from the due instant to receipt. ",
-            "<b>service</b>: from the actual send. <b>schedule_lag</b>: how late the send was. ",
-            "<b>publish_ack</b>: from the send to the broker’s acknowledgement. A percentile needs enough ",
-            "samples: 299 for p99, 2,995 for p99.9, 29,956 for p99.99.{}</p>"
+            "<p class=\"caption\">Latencies in {}. <b>response</b>: due time to receipt. ",
+            "<b>service</b>: send to receipt. <b>schedule_lag</b>: due time to send. ",
+            "<b>publish_ack</b>: send to the broker’s acknowledgement. A percentile needs ",
+            "enough samples: 299 for p99, 2,995 for p99.9, 29,956 for p99.99.{}</p>"
         ),
         unit.name(),
         resolution(run)
@@ -269,7 +269,10 @@ fn resolution(run: &Run) -> String {
     if coarsest_us < 1.0 {
         return String::new();
     }
-    format!(" Stamps resolve {}.", format::duration_us(coarsest_us))
+    format!(
+        " Timestamp resolution: {}.",
+        format::duration_us(coarsest_us)
+    )
 }
 
 fn remarks(out: &mut String, run: &Run) {

@@ -1,36 +1,41 @@
-//! Pieces of HTML that several sections use.
+//! HTML elements shared by several sections.
 
 use std::fmt::Write as _;
 
 use crate::escape::Markup;
 
-/// A figure with the sentence that says how to read it.
+/// Writes a chart with its caption.
 pub(crate) fn figure(out: &mut String, svg: &str, class: &str, caption: &str) {
     let _ = writeln!(
         out,
-        "<figure class=\"{class}\"><div class=\"scroll\">{svg}</div><figcaption>{}</figcaption></figure>",
+        "<figure class=\"{class}\"><div class=\"scroll\">{svg}</div>\
+         <figcaption>{}</figcaption></figure>",
         Markup(caption)
     );
 }
 
-/// A table whose first `left` columns are text, the rest numbers.
+/// A table with text in the first `left` columns and numbers in the others.
 pub(crate) struct HtmlTable {
     left: usize,
     text: String,
 }
 
 impl HtmlTable {
-    pub(crate) fn new(left: usize, headings: &[&str]) -> Self {
+    pub(crate) fn new(left: usize, headings: &[impl AsRef<str>]) -> Self {
         let mut text = String::from("<div class=\"scroll\"><table>\n<thead><tr>");
         for (index, heading) in headings.iter().enumerate() {
             let class = if index < left { "" } else { " class=\"n\"" };
-            let _ = write!(text, "<th scope=\"col\"{class}>{}</th>", Markup(heading));
+            let _ = write!(
+                text,
+                "<th scope=\"col\"{class}>{}</th>",
+                Markup(heading.as_ref())
+            );
         }
         text.push_str("</tr></thead>\n<tbody>\n");
         Self { left, text }
     }
 
-    /// A row; its fields are escaped here. `class` is one of ours.
+    /// Writes a row and escapes its fields. `class` must be a class of the style sheet.
     pub(crate) fn row(&mut self, class: &str, fields: &[String]) {
         let _ = write!(self.text, "<tr class=\"{class}\">");
         for (index, field) in fields.iter().enumerate() {

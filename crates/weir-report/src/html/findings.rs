@@ -1,4 +1,5 @@
-//! Answers that no single cell gives: comparisons of two sides, searches for a highest load, derived figures.
+//! Results from several cells: comparisons of two runs, searches for a maximum load, derived
+//! results.
 
 use std::fmt::Write as _;
 
@@ -10,7 +11,7 @@ use super::element::HtmlTable;
 use crate::escape::Markup;
 use crate::format;
 
-/// All of them.
+/// Writes all sections.
 pub(crate) fn sections(out: &mut String, run: &Run) {
     for comparison in &run.comparisons {
         compared(out, comparison);
@@ -21,13 +22,13 @@ pub(crate) fn sections(out: &mut String, run: &Run) {
     derived(out, run);
 }
 
-/// Answers that follow from several cells.
+/// Writes the derived results.
 fn derived(out: &mut String, run: &Run) {
     if run.derived.is_empty() {
         return;
     }
-    out.push_str("<section id=\"answers\">\n<h2>What follows</h2>\n");
-    let mut table = HtmlTable::new(5, &["What", "of", "figure", "known how", "from"]);
+    out.push_str("<section id=\"derived\">\n<h2>Derived results</h2>\n");
+    let mut table = HtmlTable::new(5, &["result", "of", "value", "derivation", "from"]);
     for answer in &run.derived {
         let basis = match answer.basis {
             DerivedFrom::Measured => "measured",
@@ -35,7 +36,7 @@ fn derived(out: &mut String, run: &Run) {
         };
         let value = match answer.value {
             Some(value) => format!("{} {}", format::figure(Some(value)), answer.unit),
-            None => "not told by this run".to_owned(),
+            None => "not available in this run".to_owned(),
         };
         table.row(
             "",
@@ -57,7 +58,7 @@ fn compared(out: &mut String, comparison: &Comparison) {
     if let Some(text) = crate::compare::single_repetition_note(comparison) {
         let _ = writeln!(
             out,
-            "<section class=\"comparison\">\n<h2>{} against {}</h2>\n<p>{}</p>\n</section>",
+            "<section class=\"comparison\">\n<h2>{} compared with {}</h2>\n<p>{}</p>\n</section>",
             Markup(other),
             Markup(base),
             Markup(&text)
@@ -66,15 +67,17 @@ fn compared(out: &mut String, comparison: &Comparison) {
     }
     let _ = writeln!(
         out,
-        "<section class=\"comparison\">\n<h2>{} against {}</h2>\n<p class=\"lead\">{}</p>",
+        "<section class=\"comparison\">\n<h2>{} compared with {}</h2>\n<p class=\"lead\">{}</p>",
         Markup(other),
         Markup(base),
         Markup(&comparison.summary)
     );
     out.push_str(
-        "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">What</th><th scope=\"col\">metric</th>\
+        "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">subject</th><th \
+         scope=\"col\">metric</th>\
          <th scope=\"col\">verdict</th><th scope=\"col\" class=\"n\">change</th>\
-         <th scope=\"col\">95 % interval</th><th scope=\"col\" class=\"n\">runs</th><th scope=\"col\">why</th>\
+         <th scope=\"col\">95 % interval</th><th scope=\"col\" class=\"n\">runs</th><th \
+         scope=\"col\">reason</th>\
          </tr></thead>\n<tbody>\n",
     );
     let reach = reach(comparison);
@@ -90,17 +93,20 @@ fn compared(out: &mut String, comparison: &Comparison) {
     let _ = writeln!(
         out,
         concat!(
-            "</tbody></table></div>\n<p class=\"caption\">Change of {} against {}, by the repetitions of each ",
-            "side. <b>Equivalent</b>: the whole interval lies within ±{} %, the pale band. <b>Inconclusive</b> ",
-            "is not “the same”: more repetitions are needed.{}</p>"
+            "</tbody></table></div>\n<p class=\"caption\">Change of {} relative to {}, from the \
+             repetitions of ",
+            "both. <b>Equivalent</b>: the whole interval is within ±{} %, the pale band. \
+             <b>Inconclusive</b> ",
+            "does not mean equal: more repetitions are needed.{}</p>"
         ),
         Markup(other),
         Markup(base),
         format::figure(Some(comparison.margin_share * 100.0)),
         match comparison.interleaved {
-            true => " Both sides took turns, so that what drifts drifts for both.",
+            true => " The repetitions were interleaved, so drift affects both runs equally.",
             false =>
-                " The sides ran one after the other: what drifted in between is in the change.",
+                " The runs were made one after the other, so the change includes drift between \
+                 them.",
         }
     );
     for warning in &comparison.warnings {
@@ -113,7 +119,7 @@ fn compared(out: &mut String, comparison: &Comparison) {
     out.push_str("</section>\n");
 }
 
-/// How far the axis of intervals goes, as the logarithm of a ratio.
+/// Returns the half width of the interval axis, as the logarithm of a ratio.
 fn reach(comparison: &Comparison) -> f64 {
     let metrics = comparison.subjects.iter().flat_map(|one| &one.metrics);
     let bounds = metrics.flat_map(|metric| [metric.ratio_low, metric.ratio_high]);
@@ -122,7 +128,7 @@ fn reach(comparison: &Comparison) -> f64 {
         .filter(|ratio| *ratio > 0.0 && ratio.is_finite())
         .map(|ratio| ratio.ln().abs())
         .fold(0.0, f64::max);
-    // A wide margin must be seen whole.
+    // A wide margin must be visible in full.
     let least = (1.0 + 2.0 * comparison.margin_share.max(0.005)).ln();
     far.clamp(least, least.max(2_f64.ln()))
 }
@@ -141,8 +147,10 @@ fn line(out: &mut String, name: &str, metric: &MetricComparison, scale: (f64, f6
     let _ = writeln!(
         out,
         concat!(
-            "<tr class=\"{}\"><th scope=\"row\">{}</th><td>{}</td><td><span class=\"badge {}\">{}</span></td>",
-            "<td class=\"n\">{}</td><td>{} <small>{} to {}</small></td><td class=\"n\">{} + {}</td>",
+            "<tr class=\"{}\"><th scope=\"row\">{}</th><td>{}</td><td><span class=\"badge \
+             {}\">{}</span></td>",
+            "<td class=\"n\">{}</td><td>{} <small>{} to {}</small></td><td class=\"n\">{} + \
+             {}</td>",
             "<td class=\"reason\">{}</td></tr>"
         ),
         if name.is_empty() { "cont" } else { "" },
@@ -160,7 +168,7 @@ fn line(out: &mut String, name: &str, metric: &MetricComparison, scale: (f64, f6
     );
 }
 
-/// The interval on a line with no change in the middle.
+/// Returns the interval on a line whose centre means no change.
 fn interval(metric: &MetricComparison, (reach, margin_share): (f64, f64)) -> String {
     const WIDTH: f64 = 150.0;
     let (Some(ratio), Some(low), Some(high)) = (metric.ratio, metric.ratio_low, metric.ratio_high)
@@ -173,7 +181,8 @@ fn interval(metric: &MetricComparison, (reach, margin_share): (f64, f64)) -> Str
     };
     format!(
         concat!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"interval\" width=\"{0}\" height=\"14\" ",
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"interval\" width=\"{0}\" \
+             height=\"14\" ",
             "viewBox=\"0 0 {0} 14\" role=\"img\" aria-label=\"interval\">",
             "<rect x=\"{5:.1}\" y=\"0\" width=\"{6:.1}\" height=\"14\" class=\"band\"/>",
             "<line x1=\"{1:.1}\" y1=\"0\" x2=\"{1:.1}\" y2=\"14\" class=\"base\"/>",
@@ -193,31 +202,31 @@ fn interval(metric: &MetricComparison, (reach, margin_share): (f64, f64)) -> Str
 fn found(out: &mut String, search: &FindMax) {
     let _ = writeln!(
         out,
-        "<section id=\"search\">\n<h2>The highest load held</h2>\n<p class=\"lead\">{}</p>",
+        "<section id=\"search\">\n<h2>Maximum sustained load</h2>\n<p class=\"lead\">{}</p>",
         Markup(&search.summary)
     );
     let variable = crate::chart::sweep::words(&search.variable);
     let headings = [
         variable.as_str(),
-        "tried to",
-        "held",
+        "phase",
+        "sustained",
         "cell",
         "saturated",
-        "why not",
+        "reason",
     ];
     let mut table = HtmlTable::new(6, &headings);
     for step in &search.steps {
         let class = match step.held {
             Some(true) => "",
-            Some(false) => "trouble",
+            Some(false) => "marked",
             None => "invalid",
         };
         table.row(class, &fields(step));
     }
     table.finish(out);
     out.push_str(
-        "<p class=\"caption\">Every load that was tried, in order. The answer was held once more, for longer, and \
-         the load just above it was tried again.</p>\n</section>\n",
+        "<p class=\"caption\">All tested loads, in order. The result was confirmed in a longer \
+         run, and the next higher load was tested again.</p>\n</section>\n",
     );
 }
 
@@ -226,9 +235,9 @@ fn fields(step: &FindMaxStep) -> [String; 6] {
         FindMaxPhase::Bracket => "bracket",
         FindMaxPhase::Bisect => "bisect",
         FindMaxPhase::Confirm => "confirm",
-        FindMaxPhase::ConfirmAbove => "confirm that more is not held",
+        FindMaxPhase::ConfirmAbove => "confirm that the next load is not sustained",
     };
-    let held = match step.held {
+    let result = match step.held {
         Some(true) => "✓ yes",
         Some(false) => "✗ no",
         None => "not measured",
@@ -236,7 +245,7 @@ fn fields(step: &FindMaxStep) -> [String; 6] {
     [
         format::figure(Some(step.value)),
         phase.to_owned(),
-        held.to_owned(),
+        result.to_owned(),
         step.cell.clone(),
         step.saturated_role.clone().unwrap_or_default(),
         step.why.clone().unwrap_or_default(),

@@ -1,4 +1,5 @@
-//! Runs with more coordinates than the number of clients: grids of clients and rates, and sweeps of parameters.
+//! Runs with more coordinates than the number of clients: grids of clients and rates, and parameter
+//! sweeps.
 
 use std::fmt::Write as _;
 
@@ -11,7 +12,7 @@ use crate::format;
 use crate::grid::{GridPoint, rate_grid};
 use crate::view::Level;
 
-/// Grids, the curve, and one chart per figure that was swept.
+/// Writes grids, the latency curve, and one chart per metric of a sweep.
 pub(crate) fn section(out: &mut String, run: &Run, levels: &[Level<'_>]) {
     let mut body = String::new();
     for name in crate::view::subjects(run) {
@@ -23,7 +24,7 @@ pub(crate) fn section(out: &mut String, run: &Run, levels: &[Level<'_>]) {
             &mut charts,
             &svg,
             "",
-            "Each point is one load. The ring marks the last one that was held before one that was not.",
+            "Each point is one load. The ring marks the last sustained load.",
         );
     }
     if !charts.is_empty() {
@@ -35,12 +36,13 @@ pub(crate) fn section(out: &mut String, run: &Run, levels: &[Level<'_>]) {
     if !body.is_empty() {
         let _ = write!(
             out,
-            "<section id=\"charts\">\n<h2>Over the grid</h2>\n{body}</section>\n"
+            "<section id=\"charts\">\n<h2>Results by clients and rate</h2>\n{body}</section>\n"
         );
     }
 }
 
-/// Clients down, rates across: mean and deviation, and whether the point was held.
+/// Writes a grid with a row per number of clients and a column per rate: mean, standard deviation
+/// and whether the point was sustained.
 fn grid(out: &mut String, name: &str, levels: &[Level<'_>]) {
     let Some(grid) = rate_grid(name, levels) else {
         return;
@@ -74,9 +76,9 @@ fn grid(out: &mut String, name: &str, levels: &[Level<'_>]) {
         out.push_str("</tr>\n");
     }
     out.push_str(
-        "</tbody></table></div>\n<p class=\"caption\">Green: held. Red: not held; the reasons stand below the \
-         comparison. Grey: not run, because a smaller load was not held already or the machine does not reach \
-         it.</p>\n",
+        "</tbody></table></div>\n<p class=\"caption\">Green: sustained. Red: not sustained; the \
+         reasons are below the comparison. Grey: not run, because a smaller load was not sustained \
+         or exceeds the machine’s capacity.</p>\n",
     );
 }
 
@@ -85,14 +87,14 @@ fn point(out: &mut String, point: Option<&GridPoint>) {
         out.push_str("<td class=\"n none\"></td>");
         return;
     };
-    let (class, mark) = match point.held {
+    let (class, mark) = match point.is_sustained {
         Some(true) => ("pass", "<b class=\"mark\">✓</b> "),
         Some(false) => ("fail", "<b class=\"mark\">✗</b> "),
         None => ("none", ""),
     };
-    let title = match point.why.is_empty() {
+    let title = match point.reason.is_empty() {
         true => String::new(),
-        false => format!(" title=\"{}\"", Markup(&point.why)),
+        false => format!(" title=\"{}\"", Markup(&point.reason)),
     };
     let _ = write!(
         out,
@@ -109,7 +111,7 @@ fn sweeps(out: &mut String, name: &str, cells: &[&Cell]) {
     let _ = writeln!(out, "<h3>{}</h3>\n<div class=\"grid2\">", Markup(name));
     for chart in charts {
         let dotted = match chart.has_tool {
-            true => " Dotted: Apache Kafka’s own tool on the same cells.",
+            true => " Dotted: Apache Kafka’s own tool in the same cells.",
             false => "",
         };
         let caption = format!("{name}: {}.{dotted}", chart.title);

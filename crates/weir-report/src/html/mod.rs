@@ -1,7 +1,8 @@
-//! `report.html`: one file that needs nothing but itself, for screen, phone and paper.
+//! `report.html`: one self-contained file for screen, phone and paper.
 //!
-//! Everything is there as plain HTML tables and inline SVG; on a screen with scripts some of the charts are redrawn
-//! so that they answer to the reader. Nothing is loaded, and the content policy names the scripts by their hashes.
+//! All data is in HTML tables and inline SVG. In browsers with scripts, some charts are replaced by
+//! interactive ones. The page loads nothing, and its content policy allows its scripts by their
+//! hashes.
 
 mod data;
 mod decision;
@@ -32,11 +33,11 @@ use script::Inline;
 
 const CSS: &str = include_str!("style.css");
 
-/// The whole page.
+/// Returns the whole page.
 pub(crate) fn page(data: &RunData) -> String {
     let run = &data.run;
     let levels = view::levels(run);
-    let telling = most_informative_level(&levels);
+    let initial = most_informative_level(&levels);
     let inline = Inline::new(&[chart::CSS, CSS]);
     let mut out = String::with_capacity(256 << 10);
     head(&mut out, run, &inline);
@@ -45,7 +46,7 @@ pub(crate) fn page(data: &RunData) -> String {
     out.push_str("<main>\n");
     findings::sections(&mut out, run);
     libraries::sections(&mut out, run);
-    // A run of libraries alone has no cells of this kind, and nothing that a script would draw.
+    // A library run has no such cells and nothing for scripts to draw.
     let has_cells = run.libraries.is_none() || !run.cells.is_empty();
     let is_grid = view::is_grid(run);
     if has_cells {
@@ -56,8 +57,8 @@ pub(crate) fn page(data: &RunData) -> String {
         results::section(&mut out, run, &levels);
         reference::section(&mut out, run, &levels);
         decision::section(&mut out, run);
-        percentiles::section(&mut out, data, &levels, telling);
-        time::section(&mut out, data, telling);
+        percentiles::section(&mut out, data, &levels, initial);
+        time::section(&mut out, data, initial);
         if !is_grid {
             sections::cost_charts(&mut out, run);
         }
@@ -73,7 +74,7 @@ pub(crate) fn page(data: &RunData) -> String {
     footer(&mut out, run);
     out.push_str("</div>\n");
     if has_cells {
-        scripts(&mut out, data, &levels, telling, &inline);
+        scripts(&mut out, data, &levels, initial, &inline);
     }
     out.push_str("</body>\n</html>\n");
     out
@@ -98,12 +99,12 @@ fn head(out: &mut String, run: &Run, inline: &Inline) {
     );
 }
 
-/// The data is no script, and no string in it can end its element.
+/// Writes the JSON data, which is not a script and cannot end its element, and the scripts.
 fn scripts(
     out: &mut String,
     data: &RunData,
     levels: &[Level<'_>],
-    telling: Option<&Level<'_>>,
+    initial: Option<&Level<'_>>,
     inline: &Inline,
 ) {
     let _ = write!(
@@ -112,7 +113,7 @@ fn scripts(
             "<script type=\"application/json\" id=\"run-data\">{}</script>\n",
             "<script>{}</script>\n<script>{}</script>\n"
         ),
-        data::block(data, levels, telling),
+        data::block(data, levels, initial),
         inline.library,
         inline.page
     );
@@ -121,14 +122,15 @@ fn scripts(
 fn footer(out: &mut String, run: &Run) {
     let _ = writeln!(
         out,
-        "<footer><p>weir {} · {} to {} · rebuilt from run.json and the interval logs beside it</p></footer>",
+        "<footer><p>weir {} · {} to {} · generated from run.json and its interval \
+         logs</p></footer>",
         Markup(&run.weir_version),
         Markup(&run.started_utc),
         Markup(&run.finished_utc)
     );
 }
 
-/// The level that shows most: the highest at which two architectures have figures, else the highest with any.
+/// Returns the highest level at which two architectures have results, else the highest with any.
 fn most_informative_level<'a>(levels: &'a [Level<'a>]) -> Option<&'a Level<'a>> {
     let with = |count: usize| {
         levels

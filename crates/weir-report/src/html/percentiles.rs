@@ -1,4 +1,4 @@
-//! Latency by percentile: subjects beside each other, and the stages that one subject's latency is made of.
+//! Latency by percentile: all subjects of a level, and the stages of one subject.
 
 use std::fmt::Write as _;
 
@@ -9,12 +9,12 @@ use crate::format::TimeUnit;
 use crate::run_dir::RunData;
 use crate::view::Level;
 
-/// Curves for every level; those of stages for the telling one.
+/// Writes subject curves for every level, and stage curves for the level shown first.
 pub(crate) fn section(
     out: &mut String,
     data: &RunData,
     levels: &[Level<'_>],
-    telling: Option<&Level<'_>>,
+    initial: Option<&Level<'_>>,
 ) {
     let plots: Vec<(String, String)> = levels
         .iter()
@@ -24,15 +24,16 @@ pub(crate) fn section(
         return;
     }
     out.push_str(
-        "<section id=\"percentiles\">\n<h2>Latency by percentile</h2>\n<div class=\"live\"></div>\n\
+        "<section id=\"percentiles\">\n<h2>Latency by percentile</h2>\n<div \
+         class=\"live\"></div>\n\
          <div class=\"still grid2\">\n",
     );
     for (label, svg) in plots {
         figure(out, &svg, "", &format!("Response, {label}."));
     }
-    for row in telling.iter().flat_map(|level| level.valid()) {
+    for row in initial.iter().flat_map(|level| level.valid()) {
         if let Some(svg) = chart::stages(data, row) {
-            let label = telling.map(Level::label).unwrap_or_default();
+            let label = initial.map(Level::label).unwrap_or_default();
             figure(
                 out,
                 &svg,
@@ -42,19 +43,19 @@ pub(crate) fn section(
         }
     }
     out.push_str(
-        "</div>\n<p class=\"caption\">Read a point as “this share was at least this fast”; each step to the right \
-         is ten times rarer. A curve ends where samples are too few for the next percentile. <b>Response</b> runs \
-         from the instant a record was due, <b>service</b> from its actual send; what lies between them is the \
-         generator’s own lateness.</p>\n",
+        "</div>\n<p class=\"caption\">A point is the share of records that were at least this \
+         fast; each step to the right has ten times fewer records above it. A curve ends where \
+         samples are too few for the next percentile. <b>Response</b> starts at the due time of a \
+         record, <b>service</b> at its send; the difference is schedule lag.</p>\n",
     );
-    if let Some(level) = telling {
+    if let Some(level) = initial {
         super::stages::table(out, level);
     }
     no_script(out, levels);
     out.push_str("</section>\n");
 }
 
-/// The same as figures, for browsers without scripts.
+/// Writes the values as a table, for browsers without scripts.
 fn no_script(out: &mut String, levels: &[Level<'_>]) {
     let cells = || {
         levels
@@ -85,7 +86,7 @@ fn no_script(out: &mut String, levels: &[Level<'_>]) {
     }
     let _ = writeln!(
         out,
-        "<noscript>\n<p class=\"caption\">Response in {}:</p>",
+        "<noscript>\n<p class=\"caption\">Response time in {}:</p>",
         Markup(unit.name())
     );
     table.finish(out);

@@ -1,4 +1,5 @@
-//! Published figures beside ours: one line per number of clients, one block per published series.
+//! Published results next to those of this run: one row per number of clients, one block per
+//! series.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,7 +11,7 @@ use crate::escape::Markup;
 use crate::format::{self, NONE};
 use crate::view::{self, Level};
 
-/// Never without saying that they are not ours.
+/// Writes the section; the heading says that the published results are from other hardware.
 pub(crate) fn section(out: &mut String, run: &Run, levels: &[Level<'_>]) {
     let Some(reference) = &run.reference else {
         return;
@@ -18,7 +19,7 @@ pub(crate) fn section(out: &mut String, run: &Run, levels: &[Level<'_>]) {
     let _ = writeln!(
         out,
         concat!(
-            "<section id=\"reference\">\n<h2>Published figures beside these <span class=\"badge warn\">",
+            "<section id=\"reference\">\n<h2>Published results <span class=\"badge warn\">",
             "other hardware</span></h2>\n<p>{}. Measured on {}. {}</p>"
         ),
         Markup(&reference.source),
@@ -39,12 +40,13 @@ pub(crate) fn section(out: &mut String, run: &Run, levels: &[Level<'_>]) {
     }
     out.push_str("</tbody></table></div>\n");
     out.push_str(
-        "<p class=\"caption\">Mean response in ms with its standard deviation, and Mbit/s to all clients. \
-         <b>Here</b>: the same number of clients served in the same way in this run.</p>\n</section>\n",
+        "<p class=\"caption\">Mean response time in ms with its standard deviation, and total \
+         Mbit/s received by clients. <b>Here</b>: this run, same number of clients and \
+         architecture.</p>\n</section>\n",
     );
 }
 
-/// Published series in their order, each with the architecture that it stands beside.
+/// Returns the published series in their order, each with the corresponding architecture.
 fn series(reference: &ReferenceFigures) -> Vec<(&str, Option<&str>)> {
     let mut series: Vec<(&str, Option<&str>)> = Vec::new();
     for row in &reference.rows {
@@ -57,7 +59,8 @@ fn series(reference: &ReferenceFigures) -> Vec<(&str, Option<&str>)> {
 
 fn head(out: &mut String, series: &[(&str, Option<&str>)]) {
     out.push_str(
-        "<div class=\"scroll\"><table class=\"published\">\n<thead>\n<tr><th rowspan=\"2\" scope=\"col\">Clients</th>",
+        "<div class=\"scroll\"><table class=\"published\">\n<thead>\n<tr>\
+         <th rowspan=\"2\" scope=\"col\">Clients</th>",
     );
     for (name, own) in series {
         let columns = if own.is_some() { 4 } else { 2 };
@@ -70,12 +73,14 @@ fn head(out: &mut String, series: &[(&str, Option<&str>)]) {
     out.push_str("</tr>\n<tr>");
     for (_, own) in series {
         out.push_str(
-            "<th class=\"n first\" scope=\"col\">published</th><th class=\"n\" scope=\"col\">Mbit/s</th>",
+            "<th class=\"n first\" scope=\"col\">published</th><th class=\"n\" \
+             scope=\"col\">Mbit/s</th>",
         );
         if let Some(own) = own {
             let _ = write!(
                 out,
-                "<th class=\"n own\" scope=\"col\">here: {}</th><th class=\"n own\" scope=\"col\">Mbit/s</th>",
+                "<th class=\"n own\" scope=\"col\">here: {}</th><th class=\"n own\" \
+                 scope=\"col\">Mbit/s</th>",
                 Markup(own)
             );
         }
@@ -127,7 +132,7 @@ fn line(
 
 fn theirs(row: &ReferenceRow) -> String {
     if !row.sustained {
-        return "not held".to_owned();
+        return "not sustained".to_owned();
     }
     let ms = |ms: Option<u64>| ms.map_or_else(|| NONE.to_owned(), format::count);
     format!(

@@ -1,4 +1,4 @@
-//! Published figures of a grid beside ours: one line per point and subject.
+//! Published results of a grid next to those of this run: one row per point and subject.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use crate::escape::Markup;
 use crate::published::{self, CAPTION};
 use crate::view::Level;
 
-/// The table with its caption and the end of the section.
+/// Writes the table, its caption and the end of the section.
 pub(crate) fn points(
     out: &mut String,
     run: &Run,
@@ -42,7 +42,8 @@ pub(crate) fn points(
 
 fn head(out: &mut String, headings: &[&str]) {
     out.push_str(
-        "<div class=\"scroll\"><table class=\"published\">\n<thead>\n<tr><th rowspan=\"2\" scope=\"col\">At</th>\
+        "<div class=\"scroll\"><table class=\"published\">\n<thead>\n<tr><th rowspan=\"2\" \
+         scope=\"col\">At</th>\
          <th rowspan=\"2\" scope=\"col\">served by</th>",
     );
     for heading in headings {
@@ -54,7 +55,8 @@ fn head(out: &mut String, headings: &[&str]) {
     out.push_str("</tr>\n<tr>");
     for _ in headings {
         out.push_str(
-            "<th class=\"n first\" scope=\"col\">published</th><th class=\"n own\" scope=\"col\">here</th>",
+            "<th class=\"n first\" scope=\"col\">published</th><th class=\"n own\" \
+             scope=\"col\">here</th>",
         );
     }
     out.push_str("</tr>\n</thead>\n<tbody>\n");

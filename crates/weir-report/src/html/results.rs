@@ -10,19 +10,19 @@ use crate::format::{self, TimeUnit};
 use crate::sweep_table::{self, SweepTable};
 use crate::view::{Level, RowFigures, RowStatus, SubjectRow};
 
-/// Columns after the row's name.
+/// Number of columns after the name of the row.
 const COLUMNS: usize = 17;
-/// Column that compares CPU with the floor.
+/// Index of the column that compares CPU time with the floor.
 const CPU_RATIO: usize = 10;
 
-/// The section with the table.
+/// Writes the section with the table.
 pub(crate) fn section(out: &mut String, run: &Run, levels: &[Level<'_>]) {
     let p50s_us = levels
         .iter()
         .flat_map(Level::valid)
         .filter_map(|row| row.figures.p50_us);
     let unit = TimeUnit::for_values_us(p50s_us);
-    out.push_str("<section id=\"results\">\n<h2>Comparison</h2>\n");
+    out.push_str("<section id=\"results\">\n<h2>Results</h2>\n");
     let swept = sweep_table::tables(run);
     if !swept.is_empty() {
         for table in &swept {
@@ -39,16 +39,16 @@ pub(crate) fn section(out: &mut String, run: &Run, levels: &[Level<'_>]) {
     out.push_str("</table></div>\n");
     limits(out, levels);
     out.push_str(
-        "<p class=\"caption\">Latency runs from the instant a record was due, so a late sender hides \
-         nothing. <b>CPU</b> is that of the delivering part (gateway or floor; the broker where clients \
-         read from it directly) for each delivery that its client wanted, <b>with broker</b> adds the broker’s share. <b>× floor</b> compares with \
-         the plainest possible fan-out in the same run, with a 95 % interval where there are repetitions. \
-         Over repetitions the geometric mean stands; losses are summed. – means too few samples or not \
-         measured.</p>\n</section>\n",
+        "<p class=\"caption\">Latency starts at the due time of a record, so a late sender hides \
+         nothing. <b>CPU</b>: CPU time of the delivering process (gateway or floor; the broker if \
+         clients read from it directly) per wanted delivery. <b>With broker</b>: including the \
+         broker. <b>× floor</b>: relative to the baseline server in the same run, with a 95 % \
+         interval if there are repetitions. Values are geometric means over repetitions; losses \
+         are summed. – means too few samples or not measured.</p>\n</section>\n",
     );
 }
 
-/// What a sweep measured, which has no clients and no deliveries.
+/// Writes the results of a sweep, which has no clients and no deliveries.
 fn sweep(out: &mut String, table: &SweepTable) {
     let _ = write!(
         out,
@@ -79,7 +79,7 @@ fn sweep(out: &mut String, table: &SweepTable) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// Where a side no longer kept up, and which part had nothing left.
+/// Writes the reasons for levels that were not sustained, with the saturated role.
 fn limits(out: &mut String, levels: &[Level<'_>]) {
     let rows = levels
         .iter()
@@ -111,7 +111,7 @@ fn limits(out: &mut String, levels: &[Level<'_>]) {
     for (label, row, limit) in limits {
         let _ = write!(
             out,
-            "<li><b>{}</b> did not hold {}: {}</li>",
+            "<li><b>{}</b> did not sustain {}: {}</li>",
             Markup(&row.name),
             Markup(&label),
             Markup(&limit)
@@ -127,7 +127,8 @@ fn head(out: &mut String, unit: TimeUnit) {
             "<thead>\n<tr><td></td><th colspan=\"7\" class=\"g\">Latency, {}</th>",
             "<th colspan=\"2\" class=\"g\">Throughput</th>",
             "<th colspan=\"3\" class=\"g\">CPU, µs per message</th>",
-            "<th class=\"g\">Memory</th><th colspan=\"4\" class=\"g\">Delivery check</th></tr>\n<tr>"
+            "<th class=\"g\">Memory</th><th colspan=\"4\" class=\"g\">Delivery \
+             check</th></tr>\n<tr>"
         ),
         unit.name()
     );
@@ -161,7 +162,7 @@ fn head(out: &mut String, unit: TimeUnit) {
     out.push_str("</tr>\n</thead>\n");
 }
 
-/// First column of each group gets some air.
+/// Returns the class of a column; the first column of each group has a margin.
 fn class_of(index: usize) -> &'static str {
     if matches!(index, 0 | 7 | 9 | 12 | 13) {
         "n first"
@@ -171,13 +172,14 @@ fn class_of(index: usize) -> &'static str {
 }
 
 fn body(out: &mut String, run: &Run, level: &Level<'_>, unit: TimeUnit) {
-    // A point of a grid that one subject has to itself is one line.
+    // A grid point with a single subject takes one row.
     let is_alone = level.rows.len() == 1 && !level.parameters.is_empty();
     out.push_str("<tbody>\n");
     if !is_alone {
         let _ = writeln!(
             out,
-            "<tr class=\"level\"><th scope=\"rowgroup\">{}</th><td colspan=\"{COLUMNS}\"></td></tr>",
+            "<tr class=\"level\"><th scope=\"rowgroup\">{}</th><td \
+             colspan=\"{COLUMNS}\"></td></tr>",
             Markup(&level.label())
         );
     }
@@ -185,7 +187,7 @@ fn body(out: &mut String, run: &Run, level: &Level<'_>, unit: TimeUnit) {
         let slot = slot(run, &row.name);
         let (class, badge) = match row.state {
             RowStatus::Valid if row.limit().is_some() => {
-                ("", " <span class=\"badge warn\">not held</span>")
+                ("", " <span class=\"badge warn\">not sustained</span>")
             }
             RowStatus::Valid => ("", ""),
             RowStatus::Invalid(_) => ("invalid", " <span class=\"badge bad\">invalid</span>"),
@@ -255,7 +257,7 @@ fn figures(out: &mut String, row: &SubjectRow<'_>, unit: TimeUnit) {
     losses(out, figures, shown.len());
 }
 
-/// The interval on a second line, so that the figures above each other stay comparable.
+/// Returns the interval for a second line, so that the values stay aligned.
 fn cpu_interval(row: &SubjectRow<'_>) -> String {
     match row.cpu_ratio.and_then(|ratio| ratio.bounds) {
         Some((low, high)) if !row.is_floor() => {
@@ -273,7 +275,7 @@ fn losses(out: &mut String, figures: &RowFigures, from: usize) {
         figures.conflated,
     ];
     for (index, value) in counts.into_iter().enumerate() {
-        // What is conflated was left out on purpose.
+        // Conflated records are not a loss.
         let bad = match value {
             Some(value) if value > 0 && index < 3 => " bad",
             _ => "",

@@ -1,6 +1,6 @@
-//! The scripts of the page, and the policy that lets exactly those run.
+//! The scripts of the page and the content policy that allows only them.
 //!
-//! Scripts and styles are allowed by their hash, so that nothing that came with a run could ever run.
+//! The policy allows scripts and styles by hash, so nothing in the data of a run can execute.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,7 +17,7 @@ const PAGE: [&str; 5] = [
     include_str!("script/start.js"),
 ];
 
-/// What stands in the page's script elements and in its style element.
+/// Contents of the page's script elements and style element.
 pub(crate) struct Inline {
     pub(crate) library: String,
     pub(crate) page: String,
@@ -25,7 +25,7 @@ pub(crate) struct Inline {
 }
 
 impl Inline {
-    /// `style`: the page's own rules.
+    /// Creates the contents; `style` has the page's own rules.
     pub(crate) fn new(style: &[&str]) -> Self {
         Self {
             library: format!(
@@ -38,7 +38,7 @@ impl Inline {
         }
     }
 
-    /// The content policy: these three, inline; nothing else, from nowhere.
+    /// Returns the content policy: these inline elements and nothing else.
     pub(crate) fn policy(&self) -> String {
         format!(
             concat!(
@@ -52,7 +52,7 @@ impl Inline {
     }
 }
 
-/// The hash of an inline element as a source of a policy.
+/// Returns the hash of an inline element as a policy source.
 fn source(text: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)))
 }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uplot_is_that_of_the_package() {
+    fn uplot_matches_npm_package() {
         let sums = [
             (
                 UPLOT,
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_them_ends_its_element() {
+    fn scripts_do_not_end_their_elements() {
         let inline = Inline::new(&["p{margin:0}"]);
         for text in [&inline.library, &inline.page] {
             let text = text.to_lowercase();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_makes_no_markup_and_asks_nobody() {
+    fn page_script_creates_no_markup_or_requests() {
         let banned = [
             "innerHTML",
             "outerHTML",

@@ -10,37 +10,41 @@ use crate::escape::Markup;
 use crate::format::{self, TimeUnit};
 use crate::view::{self, Level};
 
-/// Latency, CPU and memory over client levels.
+/// Writes latency, CPU and memory by level.
 pub(crate) fn cost_charts(out: &mut String, run: &Run) {
-    out.push_str("<section id=\"charts\">\n<h2>Latency and cost by number of clients</h2>\n<div class=\"grid2\">\n");
+    out.push_str(
+        "<section id=\"charts\">\n<h2>Latency and cost by number of clients</h2>\n\
+         <div class=\"grid2\">\n",
+    );
     over_clients(out, run);
     figure(
         out,
         &chart::latency(run),
         "",
-        "Dot: p50. Crossbar: p99. Thin line: up to the maximum. Lower is better; each grid step is a \
-         factor, not a difference.",
+        "Dot: p50. Crossbar: p99. Thin line: up to the maximum. Lower is better. Logarithmic \
+         scale: each grid step is a factor.",
     );
     figure(
         out,
         &chart::cpu(run),
         "",
-        "Processor time per message delivered to one client. Solid, with its value: the delivering part. \
-         Pale: the broker’s share on top.",
+        "CPU time per record delivered to one client. Solid, with value: the delivering process. \
+         Pale: the broker in addition.",
     );
     figure(
         out,
         &chart::throughput(run),
         "",
-        "Deliveries to all clients together. The line across marks what was due; a gap below it is loss.",
+        "Total deliveries to all clients. The cross line marks the expected rate; a gap below it \
+         is loss.",
     );
     if let Some(svg) = chart::memory(run) {
         figure(
             out,
             &svg,
             "",
-            "Growth of the delivering part’s resident memory per connected client. Kernel socket buffers \
-             are not in it.",
+            "Growth of the delivering process’s resident memory per connected client, without \
+             kernel socket buffers.",
         );
     }
     if let Some(svg) = chart::curve(run, &view::levels(run)) {
@@ -48,19 +52,19 @@ pub(crate) fn cost_charts(out: &mut String, run: &Run) {
             out,
             &svg,
             "",
-            "What more load costs. Each point is one number of clients; the ring marks the last one that was \
-             held before one that was not.",
+            "Latency as throughput grows. Each point is one number of clients; the ring marks the \
+             last sustained one.",
         );
     }
     out.push_str("</div>\n</section>\n");
 }
 
-/// The charts of the published test, ours and theirs in one.
+/// Writes the charts of the published test with results of this run.
 fn over_clients(out: &mut String, run: &Run) {
     let published = |has: fn(&ReferenceRow) -> bool| {
         let rows = run.reference.iter().flat_map(|reference| &reference.rows);
         match rows.clone().any(has) {
-            true => " Pale with rings: what was published, measured on other hardware.",
+            true => " Pale with rings: published results from other hardware.",
             false => "",
         }
     };
@@ -72,7 +76,7 @@ fn over_clients(out: &mut String, run: &Run) {
         ),
         (
             chart::clients::bandwidth(run),
-            "What all clients together read, in bits.",
+            "Data received by all clients, in bits.",
             published(|row| row.throughput_bit_per_s.is_some()),
         ),
     ];
@@ -83,20 +87,21 @@ fn over_clients(out: &mut String, run: &Run) {
     }
 }
 
-/// How alike the clients fared.
+/// Writes the differences between clients.
 pub(crate) fn fairness(out: &mut String, run: &Run, levels: &[Level<'_>]) {
     let Some(svg) = chart::fairness(run) else {
         return;
     };
     out.push_str(
-        "<section id=\"fairness\">\n<h2>Fairness between clients</h2>\n<div class=\"grid2 pair\">\n",
+        "<section id=\"fairness\">\n<h2>Fairness between clients</h2>\n<div class=\"grid2 \
+         pair\">\n",
     );
     figure(
         out,
         &svg,
         "",
-        "Each client has a p99 of its own. Dot: the median client. Thick line: up to the client at the \
-         90th percentile. Thin line: best to worst client.",
+        "Distribution of the p99 of single clients. Dot: median client. Thick line: up to the 90th \
+         percentile. Thin line: best to worst client.",
     );
     let all = || {
         levels
@@ -139,7 +144,7 @@ pub(crate) fn fairness(out: &mut String, run: &Run, levels: &[Level<'_>]) {
     out.push_str("</div>\n</section>\n");
 }
 
-/// Every delivery accounted for, errors by text, and the SDK probe.
+/// Writes delivery totals, client errors and the SDK probes.
 pub(crate) fn losses(out: &mut String, run: &Run) {
     out.push_str("<section id=\"losses\">\n<h2>Delivery check</h2>\n");
     let headings = [
@@ -161,19 +166,20 @@ pub(crate) fn losses(out: &mut String, run: &Run) {
         let fields: Vec<String> = std::iter::once(cell.id())
             .chain(view::delivery_counts(delivery).map(format::count))
             .collect();
-        let trouble = delivery.lost + delivery.duplicated + delivery.reordered > 0;
-        let class = match (cell.is_valid(), trouble) {
+        let is_faulty = delivery.lost + delivery.duplicated + delivery.reordered > 0;
+        let class = match (cell.is_valid(), is_faulty) {
             (false, _) => "invalid",
-            (true, true) => "trouble",
+            (true, true) => "marked",
             (true, false) => "",
         };
         table.row(class, &fields);
     }
     table.finish(out);
     out.push_str(
-        "<p class=\"caption\">Every record due in the window carries a number per key and producer; every \
-         client checks that it got each one once and in order. <b>Conflated</b> records were left out on \
-         purpose because a newer state replaced them.</p>\n",
+        "<p class=\"caption\">Every record due in the window carries a sequence number per key and \
+         producer; every client checks that it receives each record once and in order. \
+         <b>Conflated</b> records were replaced by a newer record before delivery, as the mode \
+         allows.</p>\n",
     );
     errors(out, run);
     probes(out, run);
@@ -190,7 +196,7 @@ fn errors(out: &mut String, run: &Run) {
     if found().next().is_none() {
         return;
     }
-    out.push_str("<h3>Errors told by clients</h3>\n");
+    out.push_str("<h3>Client errors</h3>\n");
     let mut table = HtmlTable::new(2, &["Cell", "error", "count"]);
     for (cell, (text, count)) in found() {
         table.row("", &[cell.id(), text.clone(), format::count(*count)]);
@@ -206,19 +212,20 @@ fn probes(out: &mut String, run: &Run) {
     if found.is_empty() {
         return;
     }
-    out.push_str("<h3>Unmodified SDK client beside the simulated ones</h3>\n");
+    out.push_str("<h3>SDK client</h3>\n");
     for (cell, probe) in found {
         let (class, word) = if probe.ok {
-            ("ok", "fine")
+            ("ok", "passed")
         } else {
-            ("bad", "not fine")
+            ("bad", "failed")
         };
         let late = lateness(probe);
         let states = probe.status_changes.join(" → ");
         let _ = writeln!(
             out,
             concat!(
-                "<p class=\"probe\"><span class=\"badge {}\">{}</span> <b>{}</b> {} {}: {} updates, ",
+                "<p class=\"probe\"><span class=\"badge {}\">{}</span> <b>{}</b> {} {}: {} \
+                 updates, ",
                 "{} lost, {} duplicated{}. <span class=\"quiet\">{}</span></p>"
             ),
             class,
@@ -235,7 +242,7 @@ fn probes(out: &mut String, run: &Run) {
     }
 }
 
-/// The best-founded high figure of the probe, which alone receives few updates.
+/// Returns the highest percentile that the few updates of the probe support.
 fn lateness(probe: &SdkProbe) -> String {
     let Some(latency) = &probe.latency else {
         return String::new();

@@ -1,4 +1,4 @@
-//! What the mean response is made of: stages that add up, one bar per subject.
+//! Stages of the mean response time, one bar per subject.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::view::Level;
 
 const WIDTH: f64 = 420.0;
 
-/// Bars of one level; nothing if no cell tells its stages.
+/// Writes the bars of one level, unless no cell has stages.
 pub(crate) fn table(out: &mut String, level: &Level<'_>) {
     let rows: Vec<(&str, &[StageMean])> = level
         .valid()
@@ -28,7 +28,8 @@ pub(crate) fn table(out: &mut String, level: &Level<'_>) {
     let _ = writeln!(
         out,
         concat!(
-            "<h3>What the mean response is made of, {}</h3>\n<div class=\"scroll\"><table class=\"stages\">\n",
+            "<h3>Stages of the mean response time, {}</h3>\n\
+             <div class=\"scroll\"><table class=\"stages\">\n",
             "<tbody>"
         ),
         Markup(&level.label())
@@ -58,8 +59,8 @@ pub(crate) fn table(out: &mut String, level: &Level<'_>) {
 
 fn bar(stages: &[StageMean], most_us: f64) -> String {
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"interval\" width=\"{WIDTH}\" height=\"16\" \
-         viewBox=\"0 0 {WIDTH} 16\" role=\"img\" aria-label=\"stages\">"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"interval\" width=\"{WIDTH}\" \
+         height=\"16\" viewBox=\"0 0 {WIDTH} 16\" role=\"img\" aria-label=\"stages\">"
     );
     let mut left = 0.0;
     for stage in stages {

@@ -1,4 +1,4 @@
-//! What happened second by second: a static view of the telling level, a live one of all of them.
+//! Results by second: static charts of one level, interactive charts of all levels.
 
 use std::fmt::Write as _;
 
@@ -11,9 +11,9 @@ use crate::format;
 use crate::run_dir::RunData;
 use crate::view::{self, Level};
 
-/// The section; nothing if nothing was recorded over time.
-pub(crate) fn section(out: &mut String, data: &RunData, telling: Option<&Level<'_>>) {
-    let Some(level) = telling else { return };
+/// Writes the section, unless nothing was recorded over time.
+pub(crate) fn section(out: &mut String, data: &RunData, initial: Option<&Level<'_>>) {
+    let Some(level) = initial else { return };
     let mut stills = String::new();
     for (quantity, caption) in QUANTITIES {
         if let Some(svg) = chart::over_time(&data.run, level, quantity) {
@@ -29,24 +29,24 @@ pub(crate) fn section(out: &mut String, data: &RunData, telling: Option<&Level<'
         let svg = timeline.and_then(|timeline| chart::heat_map(&row.name, slot, timeline));
         if let Some(svg) = svg {
             let caption =
-                "Each column is a second; the darker, the more deliveries had that latency.";
+                "Each column is one second; darker means more deliveries with that latency.";
             figure(&mut stills, &svg, "", caption);
         }
     }
     let _ = write!(
         out,
         concat!(
-            "<section id=\"time\">\n<h2>Over time</h2>\n<div class=\"live\"></div>\n",
+            "<section id=\"time\">\n<h2>Results over time</h2>\n<div class=\"live\"></div>\n",
             "<div class=\"still\">\n<h3>{}</h3>\n<div class=\"grid2\">\n{}</div>\n</div>\n"
         ),
         Markup(&level.label()),
         stills
     );
     out.push_str(
-        "<p class=\"caption\">Steps or a slope mean that the system was not in balance; a dip followed by a peak is a \
-         stall that was made up for. The generator’s own lateness must stay far below the latencies. \
-         <span class=\"on-screen\">All charts share their cursor; drag to look closer, double-click to go back; \
-         shaded: before the measured window.</span></p>\n",
+        "<p class=\"caption\">Steps or a slope mean that the system was not in a steady state; a \
+         dip followed by a peak is a stall. The schedule lag must be far below the latencies. \
+         <span class=\"on-screen\">All charts share their cursor. Drag to zoom, double-click to \
+         reset. Shaded: before the measured window.</span></p>\n",
     );
     noisy(out, data);
     no_script(out, data);
@@ -56,23 +56,23 @@ pub(crate) fn section(out: &mut String, data: &RunData, telling: Option<&Level<'
 const QUANTITIES: [(SeriesQuantity, &str); 4] = [
     (
         SeriesQuantity::ResponseP99,
-        "99th percentile of the deliveries of each second.",
+        "99th percentile of the deliveries in each second.",
     ),
     (
         SeriesQuantity::Delivered,
-        "Deliveries to all clients in each second.",
+        "Deliveries to all clients per second.",
     ),
     (
         SeriesQuantity::DeliveringCpu,
-        "Cores busy in the gateway or floor, or in the broker where clients read from it directly.",
+        "Cores used by the gateway or floor, or by the broker if clients read from it directly.",
     ),
     (
         SeriesQuantity::ScheduleLag,
-        "How late the generator itself was, p99 of each second.",
+        "Send time minus due time, p99 per second.",
     ),
 ];
 
-/// What disturbed a window.
+/// Writes the disturbed windows.
 fn noisy(out: &mut String, data: &RunData) {
     let mut items = String::new();
     for cell in view::cells(&data.run) {
@@ -95,14 +95,14 @@ fn noisy(out: &mut String, data: &RunData) {
     }
 }
 
-/// Least, middle and most of what the charts show, for browsers without scripts.
+/// Writes minimum, median and maximum of each chart, for browsers without scripts.
 fn no_script(out: &mut String, data: &RunData) {
     let headings = [
         "Cell",
         "deliveries/s",
         "p99",
-        "lateness p99",
-        "CPU of the delivering part, cores",
+        "schedule lag p99",
+        "CPU of the delivering process, cores",
     ];
     let mut table = HtmlTable::new(1, &headings);
     for cell in view::cells(&data.run) {
@@ -120,8 +120,8 @@ fn no_script(out: &mut String, data: &RunData) {
         }
     }
     out.push_str(
-        "<noscript>\n<p class=\"caption\">Lowest, median and highest second of every cell; every second is in \
-         series.csv.</p>\n",
+        "<noscript>\n<p class=\"caption\">Lowest, median and highest second of every cell; every \
+         second is in series.csv.</p>\n",
     );
     table.finish(out);
     out.push_str("</noscript>\n");

@@ -1,4 +1,4 @@
-//! The beginning of the page: the answer, its limits, what may spoil it, and what was measured where.
+//! The top of the page: verdict, limits, warnings and setup.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::escape::Markup;
 use crate::format;
 use crate::view;
 
-/// The answer.
+/// Writes the verdict.
 pub(crate) fn verdict(out: &mut String, run: &Run) {
     let (class, word) = match run.outcome {
         RunOutcome::Passed => ("ok", "Passed"),
@@ -45,9 +45,9 @@ fn thresholds(out: &mut String, run: &Run) {
     out.push_str("<ul class=\"thresholds\">\n");
     for threshold in &run.thresholds {
         let (class, mark, word) = if threshold.passed {
-            ("ok", "✓", "held")
+            ("ok", "✓", "passed")
         } else {
-            ("bad", "✗", "not held")
+            ("bad", "✗", "failed")
         };
         let _ = writeln!(
             out,
@@ -78,15 +78,15 @@ fn remarks(out: &mut String, class: &str, texts: &[String]) {
     out.push_str("</ul>\n");
 }
 
-/// The parts, where they ran, and what is the same in all cells.
+/// Writes the processes, their hosts, and settings that are equal in all cells.
 pub(crate) fn measured(out: &mut String, run: &Run) {
-    out.push_str("<section id=\"measured\">\n<h2>What was measured</h2>\n");
+    out.push_str("<section id=\"measured\">\n<h2>Test setup</h2>\n");
     element::figure(
         out,
         &chart::diagram(run),
         "wide",
-        "Records run from left to right, one lane per architecture, each measured on its own with a \
-         fresh topic. The line below shows the span of the headline latency.",
+        "Data flows from left to right, one lane per architecture. Each architecture is measured \
+         separately with a fresh topic. The line below shows the span of the response time.",
     );
     out.push_str("<dl class=\"facts\">");
     for (label, text) in view::facts(run) {

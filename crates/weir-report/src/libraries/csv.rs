@@ -1,17 +1,21 @@
-//! `libraries.csv`: one row for each cell, driver and quantity.
+//! `libraries.csv`: one row per cell, driver and quantity.
 
 use weir_stats::libraries::{CellView, DriverView, QUANTITIES, Quantity};
 
 use super::LibraryReport;
 use crate::escape;
 
-const HEADINGS: &str = "cell,work,mode,value_bytes,records,rate_per_s,driver,library,library_version,binding,quantity,\
-    count,invalid,noisy,max,min,avg,sd,cv_percent,filtered_avg,filtered_sd,filtered_cv_percent,median,mad,p95,\
-    compared_with,ratio_max_percent,ratio_min_percent,ratio_avg_percent,ratio_sd_percent,ratio_cv_percent,pairs,\
-    pair_ratio_percent,pair_ratio_low_percent,pair_ratio_high_percent,bootstrap_low_percent,bootstrap_high_percent,shown,\
-    quiet_pairs,quiet_pair_ratio_percent,quiet_pair_ratio_low_percent,quiet_pair_ratio_high_percent";
+const HEADINGS: &str = concat!(
+    "cell,work,mode,value_bytes,records,rate_per_s,driver,library,library_version,binding,",
+    "quantity,count,invalid,noisy,max,min,avg,sd,cv_percent,filtered_avg,filtered_sd,",
+    "filtered_cv_percent,median,mad,p95,compared_with,ratio_max_percent,ratio_min_percent,",
+    "ratio_avg_percent,ratio_sd_percent,ratio_cv_percent,pairs,pair_ratio_percent,",
+    "pair_ratio_low_percent,pair_ratio_high_percent,bootstrap_low_percent,",
+    "bootstrap_high_percent,shown,quiet_pairs,quiet_pair_ratio_percent,",
+    "quiet_pair_ratio_low_percent,quiet_pair_ratio_high_percent",
+);
 
-/// Ratios are those of the first library to the one of the row.
+/// Returns the CSV text. Ratios are of the first library to the library of the row.
 pub(super) fn table(compared: &LibraryReport<'_>) -> String {
     let mut out = format!("{HEADINGS}\n");
     for view in compared.groups.iter().flat_map(|group| &group.cells) {
@@ -59,7 +63,7 @@ fn row(out: &mut String, view: &CellView<'_>, driver: &DriverView<'_>, quantity:
     out.push('\n');
 }
 
-/// Seventeen fields, empty for the first library itself.
+/// Returns seventeen fields, which are empty for the first library itself.
 fn ratios(view: &CellView<'_>, name: &str, quantity: &Quantity) -> Vec<String> {
     let first = view.first().map(|first| first.driver.name.as_str());
     let found = view.compare(quantity, name);

@@ -1,4 +1,5 @@
-//! Cells of one kind of work, as tables with payloads across and bursts or rates down.
+//! Groups of cells with the same operation, as tables with value sizes as columns and burst sizes
+//! or rates as rows.
 
 use weir_stats::libraries::{
     CellView, LibraryComparison, PairRatio, Quantity, RatioVerdict, cells,
@@ -7,48 +8,49 @@ use weir_stats::run::{Libraries, LibraryCell};
 
 use crate::format::{self, TimeUnit};
 
-/// One kind of work in one mode.
+/// The cells of one operation in one mode.
 pub(crate) struct Group<'a> {
     pub(crate) work: &'a str,
     pub(crate) mode: &'a str,
     pub(crate) cells: Vec<CellView<'a>>,
-    /// Bytes of the values, ascending.
+    /// Value sizes in bytes, ascending.
     pub(crate) payloads: Vec<u64>,
-    /// Bursts or rates, ascending.
+    /// Burst sizes or rates, ascending.
     pub(crate) places: Vec<RowKey>,
 }
 
-/// What stands at the left of a row.
+/// The load of a row.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub(crate) enum RowKey {
-    /// So many records at once.
+    /// Number of records sent at once.
     Burst(u64),
-    /// So many records each second.
+    /// Records per second.
     Rate(f64),
 }
 
-/// A table: payloads across, one block of rows for each library beside the first.
+/// A table with value sizes as columns and a block of rows for each library compared with the
+/// first.
 pub(crate) struct Grid {
     pub(crate) title: String,
     pub(crate) columns: Vec<String>,
     pub(crate) blocks: Vec<LibraryRows>,
 }
 
-/// Rows of one pair of libraries.
+/// The rows of one pair of libraries.
 pub(crate) struct LibraryRows {
     pub(crate) title: String,
     pub(crate) rows: Vec<(String, Vec<Option<TableCell>>)>,
 }
 
-/// What stands in one cell of a table.
+/// The content of a table cell.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TableCell {
     pub(crate) text: String,
-    /// Smaller, below or behind it.
+    /// Additional text in a smaller font.
     pub(crate) more: Vec<String>,
-    /// Shown in bold.
+    /// `true` to print in bold: the first library is better.
     pub(crate) first_better: bool,
-    /// Shown paler.
+    /// `true` to print paler: no difference is shown.
     pub(crate) is_open: bool,
 }
 
@@ -68,7 +70,7 @@ impl RowKey {
     }
 }
 
-/// In the order in which they ran.
+/// Returns the groups in the order in which they ran.
 pub(super) fn groups(libraries: &Libraries) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for view in cells(libraries) {
@@ -99,29 +101,29 @@ pub(super) fn groups(libraries: &Libraries) -> Vec<Group<'_>> {
 }
 
 impl<'a> Group<'a> {
-    /// `Produce, warm`.
+    /// Returns the title, such as `Produce, warm`.
     pub(crate) fn title(&self) -> String {
         let mut work = self.work.chars();
         let first = work.next().map(|c| c.to_uppercase().to_string());
         let mode = match self.mode {
-            "metadata" => "metadata known",
-            "group" => "in a group",
-            "assign" => "by direct assignment",
-            "burst" => "as a burst",
+            "metadata" => "cached metadata",
+            "group" => "consumer group",
+            "assign" => "direct assignment",
+            "burst" => "burst",
             "open" => "open loop",
-            "legacy" => "as the published program starts",
+            "legacy" => "started like the published program",
             other => other,
         };
         format!("{}{}, {mode}", first.unwrap_or_default(), work.as_str())
     }
 
-    /// The quantity that it is about.
+    /// Returns the main quantity of the group.
     pub(crate) fn headline(&self) -> &'static Quantity {
         let first = self.cells.first();
         first.map_or(&weir_stats::libraries::QUANTITIES[0], CellView::headline)
     }
 
-    /// Further quantities that its samples have, processor time left out.
+    /// Returns the other quantities in its samples, except CPU time.
     pub(crate) fn further(&self) -> Vec<&'static Quantity> {
         let headline = self.headline().name;
         let has = |quantity: &&Quantity| {
@@ -141,16 +143,16 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// The cell at a place, if there is one.
+    /// Returns the cell at a position, if there is one.
     pub(crate) fn at(&self, place: RowKey, payload: u64) -> Option<&CellView<'a>> {
         let mut cells = self.cells.iter();
         cells.find(|view| view.cell.value_bytes == payload && RowKey::of(view.cell) == place)
     }
 
-    /// Average ratio with that of the standard deviations, as the published tables have it.
+    /// Returns the average ratio and the ratio of standard deviations, as in the published tables.
     pub(crate) fn averages(&self, quantity: &Quantity) -> Grid {
         let title = format!("Average ratio, % (ratio of SD): {}", quantity.title);
-        self.against_others(title, quantity, |compared| {
+        self.ratios_to_others(title, quantity, |compared| {
             let percent = compared.ratio.mean?;
             let sd = format::number(compared.ratio.sd);
             Some(TableCell {
@@ -161,19 +163,19 @@ impl<'a> Group<'a> {
         })
     }
 
-    /// Median of the pair ratios with its interval.
+    /// Returns the median of the pair ratios with its interval.
     pub(crate) fn medians(&self, quantity: &Quantity) -> Grid {
         let title = format!("Median ratio of repetitions, %: {}", quantity.title);
-        self.against_others(title, quantity, |compared| {
+        self.ratios_to_others(title, quantity, |compared| {
             Some(median_entry(&compared.pairs?))
         })
     }
 
-    /// Processor time per record of both, with the ratio.
-    pub(crate) fn processor(&self) -> Option<Grid> {
+    /// Returns the CPU time per record of both libraries, with the ratio.
+    pub(crate) fn cpu_time(&self) -> Option<Grid> {
         let quantity = Quantity::named("cpu_us_per_record")?;
-        let title = "Processor time per record, median ratio, %".to_owned();
-        Some(self.against_others(title, quantity, |compared| {
+        let title = "CPU time per record, median ratio, %".to_owned();
+        Some(self.ratios_to_others(title, quantity, |compared| {
             let mut entry = median_entry(&compared.pairs?);
             let us = |value: f64| format::number(Some(value));
             let (first, other) = (us(compared.first.median), us(compared.other.median));
@@ -182,7 +184,7 @@ impl<'a> Group<'a> {
         }))
     }
 
-    /// Medians with their standard deviations, a block for each library.
+    /// Returns medians with their standard deviations, a block per library.
     pub(crate) fn times(&self, quantity: &Quantity) -> Grid {
         let drivers = || {
             let first = self.cells.first();
@@ -223,7 +225,7 @@ impl<'a> Group<'a> {
             .collect()
     }
 
-    fn against_others(
+    fn ratios_to_others(
         &self,
         title: String,
         quantity: &Quantity,

@@ -1,7 +1,8 @@
-//! The CSV files of the published program, one for each library beside the first, so that each has the columns that
-//! readers of those files expect: semicolons, whole microseconds, one line per repetition.
+//! CSV files in the format of the published program, one per library compared with the first:
+//! semicolons, whole microseconds, one line per repetition.
 //!
-//! Unlike there, the figures of a roundtrip are those of its own repetition and not of all since the program began.
+//! Unlike in the published program, the values of a round trip cover only its own repetition, not
+//! all since the program started.
 
 use std::fmt::Write as _;
 
@@ -10,7 +11,7 @@ use weir_stats::run::LibrarySample;
 
 use super::{Group, LibraryReport};
 
-/// File name and content; none without cells of the kind.
+/// Returns file names and contents; none without cells of the supported kinds.
 pub(super) fn files(compared: &LibraryReport<'_>) -> Vec<(String, String)> {
     let first = compared.first_name();
     let of = |work: &str| -> Vec<&Group<'_>> {
@@ -103,7 +104,7 @@ fn round_trips(names: [&str; 2], group: &Group<'_>) -> String {
             let values: Vec<Option<f64>> = names.iter().flat_map(figures).collect();
             if values.iter().any(Option::is_some) {
                 let values: Vec<String> = values.into_iter().map(whole).collect();
-                // The published program ends these lines, and not their heading, with a semicolon.
+                // The published program ends these lines with a semicolon, but not their heading.
                 let _ = writeln!(out, "{records};{bytes};{};", values.join(";"));
             }
         }
@@ -111,7 +112,7 @@ fn round_trips(names: [&str; 2], group: &Group<'_>) -> String {
     out
 }
 
-/// Number of records and bytes of the values, in the order of the published program.
+/// Returns number of records and value sizes, in the order of the published program.
 fn places(groups: &[Option<&Group<'_>>]) -> Vec<(u64, u64)> {
     let cells = groups.iter().flatten().flat_map(|group| &group.cells);
     let mut places: Vec<(u64, u64)> = cells
@@ -126,7 +127,7 @@ fn is_at(view: &CellView<'_>, records: u64, bytes: u64) -> bool {
     (view.cell.records, view.cell.value_bytes) == (records, bytes)
 }
 
-/// One more than the last that any driver has there.
+/// Returns one more than the last repetition of any driver.
 fn repetitions(groups: &[Option<&Group<'_>>], records: u64, bytes: u64) -> u32 {
     let views = groups.iter().flatten().flat_map(|group| &group.cells);
     let drivers = views
@@ -137,7 +138,7 @@ fn repetitions(groups: &[Option<&Group<'_>>], records: u64, bytes: u64) -> u32 {
     last.map_or(0, |last| last.saturating_add(1).min(REPETITIONS_MAX))
 }
 
-/// A run file may come from anyone; no run has more.
+/// Upper bound for repetitions in a run file, which is untrusted.
 const REPETITIONS_MAX: u32 = 100_000;
 
 fn sample<'a>(driver: &DriverView<'a>, repetition: u32) -> Option<&'a LibrarySample> {
@@ -149,7 +150,7 @@ fn whole(us: Option<f64>) -> String {
     us.map_or_else(String::new, |us| format!("{us:.0}"))
 }
 
-/// A name between semicolons: nothing that ends the field or begins a formula.
+/// Returns a name without characters that end a field or start a formula.
 fn field(name: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
     let text: String = name.chars().filter(|c| plain(*c)).collect();

@@ -1,4 +1,4 @@
-//! Libraries in `report.md`.
+//! Library comparison in `report.md`.
 
 use std::fmt::Write as _;
 
@@ -9,9 +9,9 @@ use super::{
 use crate::escape::markdown as esc;
 use crate::format;
 
-/// Everything between the verdict and the configuration.
+/// Writes everything between the verdict and the configuration.
 pub(crate) fn sections(out: &mut String, compared: &LibraryReport<'_>) {
-    what_ran(out, compared);
+    overview(out, compared);
     for group in &compared.groups {
         section(out, compared, group);
     }
@@ -20,22 +20,22 @@ pub(crate) fn sections(out: &mut String, compared: &LibraryReport<'_>) {
     data_quality(out, compared);
 }
 
-fn what_ran(out: &mut String, compared: &LibraryReport<'_>) {
+fn overview(out: &mut String, compared: &LibraryReport<'_>) {
     let libraries = compared.libraries;
     let _ = writeln!(
         out,
         "\n## Client libraries\n\nProfile {}\n",
         esc(super::profile(&libraries.profile))
     );
-    if let Some(text) = super::null_test(compared) {
+    if let Some(text) = super::aa_test(compared) {
         let _ = writeln!(out, "{}\n", esc(&text));
     }
     out.push_str("| driver | library | version | binding | runtime | warm-up rounds | |\n");
     out.push_str("|---|---|---|---|---|--:|---|\n");
     for driver in &libraries.drivers {
         let state = match (&driver.failed, driver.is_warm_as_asked()) {
-            (Some(why), _) => format!("given up: {}", esc(why)),
-            (None, false) => "did not settle in its warm-up".to_owned(),
+            (Some(why), _) => format!("abandoned: {}", esc(why)),
+            (None, false) => "warm-up reached no steady state".to_owned(),
             (None, true) => String::new(),
         };
         let texts = [
@@ -54,9 +54,10 @@ fn what_ran(out: &mut String, compared: &LibraryReport<'_>) {
     }
     let _ = writeln!(
         out,
-        "\nRatios are of {} to the library beside it, in %: below 100 it needs less, and **bold** says so. The median is \
-         that of the ratios of single repetitions, with an interval of 95 % from {} pairs on; where it contains 100 no \
-         difference is shown. No .NET ran: calls through JNI could not be counted.",
+        "\nRatios are {} divided by the library next to it, in %. Below 100 it needs less, printed \
+         in **bold**. The median is over pairs of repetitions, with a 95 % interval from {} pairs; \
+         if it contains 100, no difference is shown. No .NET was involved: calls through JNI could \
+         not be counted.",
         esc(compared.first_name()),
         weir_stats::libraries::PAIRS_MIN
     );
@@ -65,7 +66,7 @@ fn what_ran(out: &mut String, compared: &LibraryReport<'_>) {
         let headings: Vec<String> = headings.iter().map(|text| esc(text)).collect();
         let _ = writeln!(
             out,
-            "\nEach beside {}:\n\n| {} |\n|{}",
+            "\nComparison with {}:\n\n| {} |\n|{}",
             esc(compared.first_name()),
             headings.join(" | "),
             "---|".repeat(headings.len())
@@ -87,8 +88,8 @@ fn section(out: &mut String, compared: &LibraryReport<'_>, group: &Group<'_>) {
         let _ = writeln!(out, "\n{}. {}", esc(PUBLISHED_SOURCE), esc(PUBLISHED_NOTE));
     }
     grid(out, group, &group.medians(quantity));
-    if let Some(processor) = group.processor() {
-        grid(out, group, &processor);
+    if let Some(cpu_time) = group.cpu_time() {
+        grid(out, group, &cpu_time);
     }
     grid(out, group, &group.times(quantity));
     for view in &group.cells {
@@ -151,7 +152,7 @@ fn resources(out: &mut String, compared: &LibraryReport<'_>) {
 
 fn settings(out: &mut String, compared: &LibraryReport<'_>) {
     let unequal = weir_stats::libraries::unequal_settings(compared.libraries);
-    out.push_str("\n### Settings that could not be made equal\n\n");
+    out.push_str("\n### Unequal settings\n\n");
     if unequal.is_empty() {
         out.push_str("None.\n");
         return;
@@ -172,7 +173,7 @@ fn settings(out: &mut String, compared: &LibraryReport<'_>) {
 
 fn data_quality(out: &mut String, compared: &LibraryReport<'_>) {
     out.push_str("\n### Invalid and noisy repetitions\n\n");
-    let (rows, more) = super::doubtful(compared, DOUBTS_MAX);
+    let (rows, more) = super::questionable_repetitions(compared, REPETITIONS_LISTED_MAX);
     let noisy = super::without_noisy(compared);
     if rows.is_empty() && noisy.is_empty() {
         out.push_str("None.\n");
@@ -187,14 +188,15 @@ fn data_quality(out: &mut String, compared: &LibraryReport<'_>) {
     }
     if !noisy.is_empty() {
         out.push_str(
-            "\nNoisy: other processes had more than 10 % of the machine. The main ratio with these repetitions and \
-             without:\n\n| cell | other | noisy pairs | with | without |\n|---|---|--:|--:|--:|\n",
+            "\nNoisy: other processes used more than 10 % of the machine. Main ratio with and \
+             without these repetitions:\n\n| cell | other | noisy pairs | with | without \
+             |\n|---|---|--:|--:|--:|\n",
         );
         table(out, noisy);
     }
 }
 
-const DOUBTS_MAX: usize = 40;
+const REPETITIONS_LISTED_MAX: usize = 40;
 
 fn table(out: &mut String, rows: impl IntoIterator<Item = Vec<String>>) {
     for fields in rows {

@@ -1,17 +1,19 @@
-//! The tables that the published comparison prints, to stand beside a run's own.
+//! The tables of the published comparison, to show next to those of a run.
 
 use super::group::{Grid, Group, LibraryRows, TableCell};
 
-/// Where they are from.
+/// Source of the tables.
 pub(crate) const SOURCE: &str = "Published by the KNet project (JNet 1.5.2, JCOBridge 2.5.3)";
-/// Never shown without it.
-pub(crate) const NOTE: &str = "Measured by others on other hardware, the official Java client through KNet and librdkafka through \
-     Confluent.Kafka: both called from .NET. Only the legacy profile, with java first and librdkafka beside it, measures \
-     the same thing, and that without .NET.";
+/// Note on comparability, shown with every table.
+pub(crate) const NOTE: &str = "Measured by others on other hardware: the official Java client \
+                               through KNet and librdkafka through Confluent.Kafka, both called \
+                               from .NET. Only the legacy profile with java compared with \
+                               librdkafka measures the same operations, and it does so without \
+                               .NET.";
 
 const TABLE: &str = include_str!("../../../../plans/published/client-libraries.csv");
 
-/// The published table of a group's kind of work, at the group's places; `None` if none was published.
+/// Returns the published table for the operation and loads of a group, or `None` if there is none.
 pub(crate) fn published(group: &Group<'_>) -> Option<Grid> {
     let row = |place: &super::group::RowKey| {
         let entries = group.payloads.iter();
@@ -49,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_cells_are_as_printed() {
+    fn published_cells_match_source() {
         let text = |work, records, payload| {
             entry(work, RowKey::Burst(records), payload)
                 .map(|entry| (entry.text, entry.first_better))

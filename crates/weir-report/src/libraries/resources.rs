@@ -1,4 +1,4 @@
-//! Memory and threads of the drivers' processes.
+//! Memory and threads of the driver processes.
 
 use weir_stats::libraries::SampleStatistics;
 use weir_stats::run::LibrarySample;
@@ -6,7 +6,7 @@ use weir_stats::run::LibrarySample;
 use super::LibraryReport;
 use crate::format;
 
-/// What [`resources`] lists.
+/// Column headings of [`resources`].
 pub(crate) const RESOURCE_HEADINGS: [&str; 6] = [
     "Library",
     "resident, MB: median",
@@ -16,7 +16,7 @@ pub(crate) const RESOURCE_HEADINGS: [&str; 6] = [
     "most",
 ];
 
-/// One row for each driver that measured anything.
+/// Returns one row for each driver with samples.
 pub(crate) fn resources(compared: &LibraryReport<'_>) -> Vec<Vec<String>> {
     let rows = compared.libraries.drivers.iter().filter_map(|driver| {
         let of = |pick: &dyn Fn(&LibrarySample) -> Option<u64>| {

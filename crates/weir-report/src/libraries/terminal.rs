@@ -1,4 +1,4 @@
-//! Libraries on a terminal: a block for each kind of work, a line for each cell.
+//! Library comparison on a terminal: a block per operation, a line per cell.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::{Group, LibraryReport};
 use crate::escape::terminal;
 use crate::format::{self, TimeUnit};
 
-/// Appends all blocks; `width` columns at most where that can be.
+/// Appends all blocks, at most `width` columns wide if possible.
 pub(crate) fn blocks(out: &mut String, compared: &LibraryReport<'_>, width: usize, color: bool) {
     let first = compared.first_name();
     for group in &compared.groups {
@@ -19,8 +19,9 @@ pub(crate) fn blocks(out: &mut String, compared: &LibraryReport<'_>, width: usiz
     if !compared.others.is_empty() {
         let _ = writeln!(
             out,
-            "\n%: {} over the other, median of the repetitions with an interval of 95 %; below 100 {0} needs less. \
-         ~ no difference shown; ? too few repetitions for an interval. CPU: µs per record.",
+            "\n%: {} divided by the other library, median over repetitions with a 95 % interval; \
+             below 100 {0} needs less. ~ no difference shown; ? too few repetitions for an \
+             interval. CPU: µs per record.",
             terminal(first)
         );
     }
@@ -29,7 +30,7 @@ pub(crate) fn blocks(out: &mut String, compared: &LibraryReport<'_>, width: usiz
             let _ = writeln!(
                 out,
                 "{} {}: {}",
-                paint("given up:", "31", color),
+                paint("abandoned:", "31", color),
                 terminal(&driver.name),
                 terminal(why)
             );
@@ -37,7 +38,7 @@ pub(crate) fn blocks(out: &mut String, compared: &LibraryReport<'_>, width: usiz
     }
 }
 
-/// One field; `code` colours it.
+/// One field; `code` is its ANSI colour.
 struct TerminalField {
     text: String,
     code: Option<&'static str>,
@@ -50,7 +51,7 @@ fn plain(text: impl Into<String>) -> TerminalField {
     }
 }
 
-/// The heading, then a row for each cell.
+/// Returns the heading and a row for each cell.
 fn rows(compared: &LibraryReport<'_>, group: &Group<'_>) -> Vec<Vec<TerminalField>> {
     let quantity = group.headline();
     let medians = |view: &CellView<'_>| -> Vec<f64> {
@@ -132,11 +133,11 @@ fn row(compared: &LibraryReport<'_>, view: &CellView<'_>, unit: TimeUnit) -> Vec
     fields
 }
 
-/// Columns that align; what does not fit goes to further tables with the same first column.
+/// Writes aligned columns; columns that do not fit go to further tables with the same first column.
 fn table(out: &mut String, rows: &[Vec<TerminalField>], width: usize, color: bool) {
     let columns = rows.first().map_or(0, Vec::len);
     let size = |column: usize| {
-        // A reason for skipping may reach over all columns.
+        // The reason for a skipped cell may span all columns.
         let whole = rows.iter().filter(|row| row.len() == columns);
         let sizes = whole.filter_map(|row| Some(row.get(column)?.text.chars().count()));
         sizes.max().unwrap_or(0)
@@ -151,7 +152,7 @@ fn table(out: &mut String, rows: &[Vec<TerminalField>], width: usize, color: boo
     while from < columns {
         let mut until = from;
         let mut used = sizes[0];
-        // A library's two columns stay together.
+        // The two columns of a library stay together.
         while until < columns && (until < from + 2 || used + pair(&sizes, until) <= width) {
             used += pair(&sizes, until);
             until += 2;

@@ -1,4 +1,4 @@
-//! What has to be said in words.
+//! Sentences and text tables shared by all formats.
 
 use weir_stats::libraries::{self as stats, LegacyFetchWait, UnequalSetting};
 use weir_stats::run::{LibraryCell, LibraryDriver};
@@ -6,24 +6,26 @@ use weir_stats::run::{LibraryCell, LibraryDriver};
 use super::LibraryReport;
 use crate::format;
 
-/// What the profile means.
+/// Returns the description of a profile.
 pub(crate) fn profile(name: &str) -> &'static str {
     match name {
         "legacy" => {
-            "legacy: the settings and the procedure of the published comparison. New clients for every repetition, their \
-             start-up inside the clock, fetch.min.bytes 100,000, linger 100 ms."
+            "legacy: settings and procedure of the published comparison. Each repetition starts \
+             new clients, and their start-up time counts; fetch.min.bytes 100,000, linger 100 ms."
         }
         "fair" => {
-            "fair: the same settings in all libraries, warmed up; start-up, throughput and latency are cells of their own."
+            "fair: equal settings in all libraries, after a warm-up; start-up, throughput and \
+             latency have separate cells."
         }
         "default-settings" => {
-            "default-settings: each library as it is shipped, only brokers and acks set. It compares defaults, not speed."
+            "default-settings: only brokers and acks are set. It compares defaults, not speed."
         }
-        _ => "a profile that this version does not know.",
+        _ => "unknown to this version.",
     }
 }
 
-/// Headings and rows: for each kind of work in how many cells each library is faster or slower than the first.
+/// Returns headings and rows: for each operation, the number of cells in which each library is
+/// faster or slower than the first.
 pub(crate) fn at_a_glance(compared: &LibraryReport<'_>) -> (Vec<String>, Vec<Vec<String>>) {
     let others = compared.others.iter().map(|driver| driver.name.clone());
     let headings = ["Cells in which".to_owned()].into_iter().chain(others);
@@ -31,12 +33,12 @@ pub(crate) fn at_a_glance(compared: &LibraryReport<'_>) -> (Vec<String>, Vec<Vec
         let own = |cell: &LibraryCell| {
             (cell.work.as_str(), cell.mode.as_str()) == (group.work, group.mode)
         };
-        let told = compared.others.iter().map(|driver| {
+        let verdicts = compared.others.iter().map(|driver| {
             let tally = stats::tally(compared.libraries, &driver.name, own);
             let parts = [
                 (tally.faster, "faster"),
                 (tally.slower, "slower"),
-                (tally.no_difference, "not shown to differ"),
+                (tally.no_difference, "no difference shown"),
                 (tally.too_few, "no interval"),
             ];
             let parts: Vec<String> = parts
@@ -50,7 +52,7 @@ pub(crate) fn at_a_glance(compared: &LibraryReport<'_>) -> (Vec<String>, Vec<Vec
             }
         });
         let title = format!("{}: {}", group.title(), group.headline().title);
-        [title].into_iter().chain(told).collect()
+        [title].into_iter().chain(verdicts).collect()
     };
     (
         headings.collect(),
@@ -58,7 +60,8 @@ pub(crate) fn at_a_glance(compared: &LibraryReport<'_>) -> (Vec<String>, Vec<Vec
     )
 }
 
-/// Why the legacy profile comes out as it does, by this run's figures: a paragraph for each other library.
+/// Explains the results of the legacy profile from this run's values: a paragraph for each other
+/// library.
 pub(crate) fn explained(compared: &LibraryReport<'_>) -> Vec<String> {
     let explain = |other: &&LibraryDriver| {
         let shape = stats::legacy_shape(compared.libraries, &other.name)?;
@@ -71,8 +74,9 @@ fn explanation(first: &str, other: &LibraryDriver, shape: &LegacyFetchWait) -> S
     let name = &other.name;
     let bytes = format::count(shape.fetch_min_bytes);
     let mut text = format!(
-        "{first} / {name}: the broker holds a fetch until {bytes} bytes are there or {FETCH_WAIT_MS} ms have passed. In \
-         the {} consume cells below that, {first} took {} and {name} {} from assignment to the end (medians).",
+        "{first} / {name}: the broker delays a fetch response until {bytes} bytes are available or \
+         {FETCH_WAIT_MS} ms have passed. In the {} consume cells below that size, {first} took {} \
+         and {name} {} from assignment to completion (medians).",
         shape.below,
         format::duration_us(shape.below_first_us),
         format::duration_us(shape.below_other_us),
@@ -81,13 +85,13 @@ fn explanation(first: &str, other: &LibraryDriver, shape: &LegacyFetchWait) -> S
         (shape.above_first_us, shape.above_other_us, shape.waits_us())
     else {
         text.push_str(
-            " No cell just above was measured, so how much of it is that wait cannot be told from this run.",
+            " No cell just above that size was measured, so the share of this wait is unknown.",
         );
         return text;
     };
     text.push_str(&format!(
-        " In the {} cells just above they took {} and {}. The {} and {} between are the broker’s wait, which is none of \
-         the libraries’ work.",
+        " In the {} cells just above, they took {} and {}. The differences of {} and {} are the \
+         broker’s wait, not the libraries’ work.",
         shape.above,
         format::duration_us(above_first),
         format::duration_us(above_other),
@@ -99,14 +103,14 @@ fn explanation(first: &str, other: &LibraryDriver, shape: &LegacyFetchWait) -> S
         .any(|text| text.contains("librdkafka"));
     if is_librdkafka {
         text.push_str(
-            " librdkafka lets a fixed 100 ms pass before it asks where a new group without offsets begins; that is most of \
-             what it takes without the wait.",
+            " librdkafka waits a fixed 100 ms before it requests the start offsets of a new group; \
+             this is most of its remaining time.",
         );
     }
     if let Some(expected) = shape.expected_percent(FETCH_WAIT_MS * 1e3) {
         text.push_str(&format!(
-            " Wait and start alone give ({FETCH_WAIT_MS} + {}) / ({FETCH_WAIT_MS} + {}) = {} %; measured: {} %. The \
-             ratio of these cells says nothing of how fast either consumes.",
+            " Wait and start-up alone give ({FETCH_WAIT_MS} + {}) / ({FETCH_WAIT_MS} + {}) = {} %; \
+             measured: {} %. These cells do not show how fast either library consumes.",
             format::number(Some(above_first / 1e3)),
             format::number(Some(above_other / 1e3)),
             format::number(Some(expected)),
@@ -116,16 +120,16 @@ fn explanation(first: &str, other: &LibraryDriver, shape: &LegacyFetchWait) -> S
     text
 }
 
-/// How long the broker waits for a fetch to fill, in the published settings and ours.
+/// Maximum wait of the broker for a fetch, in the published settings and in Weir's.
 const FETCH_WAIT_MS: f64 = 500.0;
 
-/// What a null test found.
-pub(crate) fn null_test(compared: &LibraryReport<'_>) -> Option<String> {
+/// Returns the result of an A/A test.
+pub(crate) fn aa_test(compared: &LibraryReport<'_>) -> Option<String> {
     if !compared.libraries.null_test {
         return None;
     }
     let test = stats::null_test(compared.libraries);
-    let told = |coverage: stats::Coverage| match coverage.share() {
+    let text_of = |coverage: stats::Coverage| match coverage.share() {
         Some(share) => format!(
             "{} of {} intervals ({} %)",
             coverage.containing,
@@ -135,10 +139,10 @@ pub(crate) fn null_test(compared: &LibraryReport<'_>) -> Option<String> {
         None => "no interval".to_owned(),
     };
     let mut text = format!(
-        "Null test: one library as two drivers, so that no difference is the right answer. 100 % lies in {} of the main \
-         figure and in {} of processor time; an interval of 95 % misses one in twenty.",
-        told(test.headline),
-        told(test.cpu)
+        "A/A test: one library as two drivers, so no difference is expected. 100 % lies in {} of \
+         the main metric and in {} of CPU time; a 95 % interval misses one in twenty.",
+        text_of(test.headline),
+        text_of(test.cpu)
     );
     for outside in test.outside.iter().take(OUTSIDE_MAX) {
         text.push_str(&format!(
@@ -152,18 +156,18 @@ pub(crate) fn null_test(compared: &LibraryReport<'_>) -> Option<String> {
 
 const OUTSIDE_MAX: usize = 8;
 
-/// Columns of the table of unequal settings.
+/// Returns the headings of the table of unequal settings.
 pub(crate) fn setting_headings(compared: &LibraryReport<'_>) -> Vec<String> {
     let drivers = compared.libraries.drivers.iter();
     let drivers = drivers.filter(|driver| !driver.settings.is_empty());
-    ["Setting", "asked for"]
+    ["Setting", "requested"]
         .map(str::to_owned)
         .into_iter()
         .chain(drivers.map(|driver| driver.name.clone()))
         .collect()
 }
 
-/// A row of it.
+/// Returns a row of the table of unequal settings.
 pub(crate) fn setting_fields(
     compared: &LibraryReport<'_>,
     setting: &UnequalSetting<'_>,
@@ -173,7 +177,7 @@ pub(crate) fn setting_fields(
         setting.name.to_owned(),
         setting
             .asked
-            .map_or_else(|| "its default".to_owned(), str::to_owned),
+            .map_or_else(|| "default".to_owned(), str::to_owned),
     ];
     let drivers = compared.libraries.drivers.iter();
     for driver in drivers.filter(|driver| !driver.settings.is_empty()) {
@@ -190,29 +194,33 @@ pub(crate) fn setting_fields(
             Some((_, it)) => it
                 .effective
                 .clone()
-                .unwrap_or_else(|| "not told".to_owned()),
+                .unwrap_or_else(|| "not reported".to_owned()),
         });
     }
     fields
 }
 
-/// Repetitions that do not count or are marked: cell, library, repetition, what is wrong. At most `limit`, and how many
-/// more there are.
-pub(crate) fn doubtful(compared: &LibraryReport<'_>, limit: usize) -> (Vec<[String; 4]>, usize) {
+/// Returns up to `limit` invalid or marked repetitions (cell, library, repetition, reason) and the
+/// number of further ones.
+pub(crate) fn questionable_repetitions(
+    compared: &LibraryReport<'_>,
+    limit: usize,
+) -> (Vec<[String; 4]>, usize) {
     let samples = compared.libraries.samples.iter();
-    let doubtful = samples.filter(|sample| !sample.invalid.is_empty() || !sample.marks.is_empty());
-    let mut rows: Vec<[String; 4]> = doubtful
+    let questionable_repetitions =
+        samples.filter(|sample| !sample.invalid.is_empty() || !sample.marks.is_empty());
+    let mut rows: Vec<[String; 4]> = questionable_repetitions
         .map(|sample| {
-            let mut why: Vec<String> = Vec::new();
+            let mut reasons: Vec<String> = Vec::new();
             if !sample.invalid.is_empty() {
-                why.push(format!("invalid: {}", sample.invalid.join("; ")));
+                reasons.push(format!("invalid: {}", sample.invalid.join("; ")));
             }
-            why.extend(sample.marks.iter().cloned());
+            reasons.extend(sample.marks.iter().cloned());
             [
                 sample.cell.clone(),
                 sample.driver.clone(),
                 (u64::from(sample.repetition) + 1).to_string(),
-                why.join("; "),
+                reasons.join("; "),
             ]
         })
         .collect();
@@ -221,7 +229,7 @@ pub(crate) fn doubtful(compared: &LibraryReport<'_>, limit: usize) -> (Vec<[Stri
     (rows, more)
 }
 
-/// Cells with noisy repetitions: the main ratio with them and without.
+/// Returns cells with noisy repetitions: the main ratio with and without them.
 pub(crate) fn without_noisy(compared: &LibraryReport<'_>) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for view in compared.groups.iter().flat_map(|group| &group.cells) {
@@ -235,15 +243,15 @@ pub(crate) fn without_noisy(compared: &LibraryReport<'_>) -> Vec<Vec<String>> {
             if left == pairs.count {
                 continue;
             }
-            let told = |ratio: Option<stats::PairRatio>| {
+            let text_of = |ratio: Option<stats::PairRatio>| {
                 ratio.map_or_else(|| format::NONE.to_owned(), |it| ratio_text(&it))
             };
             rows.push(vec![
                 view.cell.name.clone(),
                 other.driver.name.clone(),
                 format!("{} of {}", pairs.count - left, pairs.count),
-                told(Some(pairs)),
-                told(quiet),
+                text_of(Some(pairs)),
+                text_of(quiet),
             ]);
         }
     }

@@ -1,5 +1,5 @@
-//! What follows from several cells: two sides beside each other, a search, derived figures, the choice of an
-//! architecture, grids and curves.
+//! Results from several cells: comparisons, searches, derived results, choice of an architecture,
+//! grids and curves.
 
 use std::fmt::Write as _;
 
@@ -11,11 +11,11 @@ use crate::format;
 use crate::view::Level;
 use crate::{compare, cost, grid, sweep_table, view};
 
-/// Comparisons, the highest load and derived figures, as far as the run has them.
+/// Writes comparisons, the maximum sustained load and derived results, if the run has them.
 pub(super) fn answers(out: &mut String, run: &Run) {
     for comparison in &run.comparisons {
         let (base, other) = (&comparison.base.label, &comparison.other.label);
-        let _ = writeln!(out, "\n## {} against {}\n", esc(other), esc(base));
+        let _ = writeln!(out, "\n## {} compared with {}\n", esc(other), esc(base));
         match compare::single_repetition_note(comparison) {
             Some(text) => {
                 let _ = writeln!(out, "{}", esc(&text));
@@ -26,12 +26,12 @@ pub(super) fn answers(out: &mut String, run: &Run) {
     if let Some(search) = &run.find_max {
         let _ = writeln!(
             out,
-            "\n## The highest load held\n\n{}\n",
+            "\n## Maximum sustained load\n\n{}\n",
             esc(&search.summary)
         );
         let _ = writeln!(
             out,
-            "| {} | held | saturated | why not |\n|--:|---|---|---|",
+            "| {} | sustained | saturated | reason |\n|--:|---|---|---|",
             esc(&crate::chart::sweep::words(&search.variable))
         );
         for step in &search.steps {
@@ -57,7 +57,8 @@ fn derived(out: &mut String, run: &Run) {
         return;
     }
     out.push_str(
-        "\n## What follows\n\n| what | of | figure | known how | from |\n|---|---|--:|---|---|\n",
+        "\n## Derived results\n\n| result | of | value | derivation | from \
+         |\n|---|---|--:|---|---|\n",
     );
     for answer in &run.derived {
         let basis = match answer.basis {
@@ -66,7 +67,7 @@ fn derived(out: &mut String, run: &Run) {
         };
         let value = match answer.value {
             Some(value) => format!("{} {}", format::figure(Some(value)), esc(&answer.unit)),
-            None => "not told by this run".to_owned(),
+            None => "not available in this run".to_owned(),
         };
         let _ = writeln!(
             out,
@@ -78,7 +79,7 @@ fn derived(out: &mut String, run: &Run) {
     }
 }
 
-/// Which architecture at how many clients, and what it costs.
+/// Writes the cheapest architecture per number of clients.
 pub(super) fn decision(out: &mut String, run: &Run) {
     let choices = cost::choices(run);
     if choices.is_empty() {
@@ -87,7 +88,7 @@ pub(super) fn decision(out: &mut String, run: &Run) {
     let headings = cost::HEADINGS;
     let _ = writeln!(
         out,
-        "\n## Which architecture, and what it costs\n\n| {} |\n|--:|---|---|{}",
+        "\n## Cost by architecture\n\n| {} |\n|--:|---|---|{}",
         headings.join(" | "),
         "--:|".repeat(headings.len() - 3)
     );
@@ -98,7 +99,7 @@ pub(super) fn decision(out: &mut String, run: &Run) {
     let _ = writeln!(out, "\n{}", cost::CAPTION);
 }
 
-/// Clients by rate, one table for each subject.
+/// Writes clients by rate, one table per subject.
 pub(super) fn grids(out: &mut String, run: &Run, levels: &[Level<'_>]) {
     for name in view::subjects(run) {
         let Some(grid) = grid::rate_grid(&name, levels) else {
@@ -111,7 +112,8 @@ pub(super) fn grids(out: &mut String, run: &Run, levels: &[Level<'_>]) {
             .collect();
         let _ = writeln!(
             out,
-            "\n## {}: clients by rate\n\nMean response in {} (standard deviation); ✓ held, ✗ not held.\n\n\
+            "\n## {}: clients by rate\n\nMean response time in {} (standard deviation); ✓ \
+             sustained, ✗ not sustained.\n\n\
              | clients \\\\ records/s | {} |\n|--:|{}",
             esc(&name),
             grid.unit.name(),
@@ -121,7 +123,7 @@ pub(super) fn grids(out: &mut String, run: &Run, levels: &[Level<'_>]) {
         for (clients, points) in &grid.rows {
             let fields = points.iter().map(|point| match point {
                 None => String::new(),
-                Some(point) => match point.held {
+                Some(point) => match point.is_sustained {
                     Some(true) => format!("✓ {}", point.text),
                     Some(false) => format!("✗ {}", point.text),
                     None => point.text.clone(),
@@ -138,7 +140,7 @@ pub(super) fn grids(out: &mut String, run: &Run, levels: &[Level<'_>]) {
     }
 }
 
-/// What a sweep measured; whether there was one.
+/// Writes the tables of a sweep; returns `true` if there are any.
 pub(super) fn sweeps(out: &mut String, run: &Run) -> bool {
     let tables = sweep_table::tables(run);
     for table in &tables {
@@ -164,9 +166,9 @@ pub(super) fn sweeps(out: &mut String, run: &Run) -> bool {
     !tables.is_empty()
 }
 
-/// The charts that lie beside the report.
-pub(super) fn pictures(out: &mut String, pictures: &[ChartFile]) {
-    for picture in pictures {
-        let _ = writeln!(out, "\n![{}]({})", esc(&picture.title), picture.file);
+/// Writes links to the chart files next to the report.
+pub(super) fn charts(out: &mut String, charts: &[ChartFile]) {
+    for chart in charts {
+        let _ = writeln!(out, "\n![{}]({})", esc(&chart.title), chart.file);
     }
 }

@@ -13,7 +13,7 @@ use crate::libraries::{self, LibraryReport};
 use crate::published::{self, CAPTION};
 use crate::view::{self, Level, RowStatus, SubjectRow};
 
-/// The whole document.
+/// Returns the whole document.
 pub(crate) fn report(run: &Run) -> String {
     let mut out = String::new();
     head(&mut out, run);
@@ -26,11 +26,11 @@ pub(crate) fn report(run: &Run) -> String {
         return out;
     }
     findings::answers(&mut out, run);
-    let (levels, pictures) = (view::levels(run), chart::pictures(run));
+    let (levels, charts) = (view::levels(run), chart::chart_files(run));
     let is_grid = view::is_grid(run);
     if is_grid {
         findings::grids(&mut out, run, &levels);
-        findings::pictures(&mut out, &pictures);
+        findings::charts(&mut out, &charts);
     }
     out.push_str("\n## Results\n\n");
     if !findings::sweeps(&mut out, run) {
@@ -38,9 +38,9 @@ pub(crate) fn report(run: &Run) -> String {
     }
     findings::decision(&mut out, run);
     if !is_grid {
-        findings::pictures(&mut out, &pictures);
+        findings::charts(&mut out, &charts);
     }
-    out.push_str("\n## What was measured\n\n");
+    out.push_str("\n## Test setup\n\n");
     for (label, text) in view::facts(run) {
         let _ = writeln!(out, "- {label}: {}", esc(&text));
     }
@@ -64,9 +64,9 @@ fn head(out: &mut String, run: &Run) {
     let _ = writeln!(out, "{}\n", esc(&run.question));
     for threshold in &run.thresholds {
         let mark = if threshold.passed {
-            "held"
+            "passed"
         } else {
-            "**did not hold**"
+            "**failed**"
         };
         let _ = writeln!(
             out,
@@ -94,8 +94,8 @@ fn results(out: &mut String, run: &Run) {
     let unit = TimeUnit::for_values_us(p50s_us);
     let _ = writeln!(
         out,
-        "Latency runs from the instant a record was due, in {}; CPU is that of the delivering part \
-         (gateway or floor, else the broker) per delivered message.\n",
+        "Latency starts at the due time of a record, in {}. CPU is that of the delivering process \
+         (gateway or floor, else the broker) per delivered record.\n",
         unit.name()
     );
     let headings = [
@@ -133,7 +133,7 @@ fn results(out: &mut String, run: &Run) {
         .filter_map(|(level, row)| Some((level, row, row.unwanted()?)))
         .peekable();
     if unwanted.peek().is_some() {
-        out.push_str("\nNot wanted:\n\n");
+        out.push_str("\nUnwanted records:\n\n");
     }
     for (level, row, text) in unwanted {
         let (name, label) = (esc(&row.name), esc(&level.label()));
@@ -143,7 +143,7 @@ fn results(out: &mut String, run: &Run) {
         .filter_map(|(level, row)| Some((level, row, row.limit()?)))
         .peekable();
     if limits.peek().is_some() {
-        out.push_str("\nNot held:\n\n");
+        out.push_str("\nNot sustained:\n\n");
     }
     for (level, row, limit) in limits {
         let (name, label) = (esc(&row.name), esc(&level.label()));
@@ -229,8 +229,8 @@ fn placement(out: &mut String, run: &Run) {
 }
 
 fn costs(out: &mut String, run: &Run) {
-    out.push_str("\n## Cost of every part\n\n");
-    out.push_str("| cell | part | cores | CPU µs/msg | max MB | kB/client | threads |\n");
+    out.push_str("\n## Resource usage by process role\n\n");
+    out.push_str("| cell | role | cores | CPU µs/msg | max MB | kB/client | threads |\n");
     out.push_str("|---|---|--:|--:|--:|--:|--:|\n");
     for cell in view::cells(run) {
         for usage in &cell.roles {
@@ -252,7 +252,8 @@ fn costs(out: &mut String, run: &Run) {
 fn delivery(out: &mut String, run: &Run) {
     out.push_str("\n## Delivery check\n\n");
     out.push_str(
-        "| cell | expected | delivered | lost | dup | reord | conflated | unchecked | disconnects |\n",
+        "| cell | expected | delivered | lost | dup | reord | conflated | unchecked | disconnects \
+         |\n",
     );
     out.push_str("|---|--:|--:|--:|--:|--:|--:|--:|--:|\n");
     for cell in view::cells(run) {
@@ -273,10 +274,10 @@ fn delivery(out: &mut String, run: &Run) {
             let _ = writeln!(out, "\n- {}: {count} × {}", esc(&cell.id()), esc(text));
         }
         if let Some(probe) = &cell.probe {
-            let verdict = if probe.ok { "fine" } else { "**not fine**" };
+            let verdict = if probe.ok { "passed" } else { "**failed**" };
             let _ = writeln!(
                 out,
-                "\n- {}: unmodified {} {}: {} updates, {} lost, {} duplicated: {verdict}",
+                "\n- {}: SDK client {} {}: {} updates, {} lost, {} duplicated: {verdict}",
                 esc(&cell.id()),
                 esc(&probe.sdk),
                 esc(&probe.version),
@@ -292,7 +293,7 @@ fn reference(out: &mut String, run: &Run) {
     let Some(reference) = &run.reference else {
         return;
     };
-    let _ = writeln!(out, "\n## Published figures (other hardware)\n");
+    let _ = writeln!(out, "\n## Published results (other hardware)\n");
     let _ = writeln!(
         out,
         "{}. Measured on {}. {}\n",
@@ -310,7 +311,7 @@ fn reference(out: &mut String, run: &Run) {
     }
 }
 
-/// Of a grid: rates and processor time were published too.
+/// Writes the published results of a grid, which include rates and CPU time.
 fn reference_points(out: &mut String, run: &Run, reference: &ReferenceFigures) {
     let points = published::points(run, reference, &view::levels(run));
     let headings = points.headings.iter();

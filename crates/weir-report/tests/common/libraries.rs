@@ -1,4 +1,4 @@
-//! Made-up comparisons of client libraries.
+//! Synthetic comparisons of client libraries.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::{Dice, NASTY, sample};
 const PAYLOADS: [u64; 5] = [10, 100, 1_000, 10_000, 100_000];
 const BURSTS: [u64; 4] = [10, 100, 1_000, 10_000];
 
-/// Java and librdkafka as the published program compares them, with its waits.
+/// Returns Java and librdkafka as the published program compares them, with its waits.
 pub fn legacy() -> Run {
     let mut drivers = vec![
         driver("java", "Apache Kafka Java client", ""),
@@ -41,7 +41,7 @@ pub fn legacy() -> Run {
     run("legacy", drivers, cells)
 }
 
-/// Three libraries warmed up, one that could not be built, an open loop; hostile texts wherever texts are.
+/// Returns three warmed-up libraries, one failed build and an open loop, with hostile texts.
 pub fn fair() -> Run {
     let mut drivers = vec![
         driver("java", "Apache Kafka Java client", ""),
@@ -77,7 +77,7 @@ pub fn fair() -> Run {
     run("fair", drivers, cells)
 }
 
-/// One library as two drivers.
+/// Returns one library as two drivers.
 pub fn null_test() -> Run {
     let drivers = vec![
         driver("librdkafka", "librdkafka", "rdkafka 0.39"),

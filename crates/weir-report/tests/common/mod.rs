@@ -1,4 +1,4 @@
-//! A made-up run that has everything a real one can have, for the tests of all formats.
+//! A synthetic run with every kind of content, for the tests of all formats.
 
 #![allow(dead_code, unreachable_pub, reason = "shared by several test programs")]
 
@@ -17,21 +17,21 @@ use weir_stats::run::{
 };
 use weir_stats::{Histogram, NegativeCount, hlog};
 
-/// A topic name that tries to leave every format.
+/// A topic name with markup and escape sequences of every format.
 pub const NASTY: &str = "<script>alert('x')</script>|`$(rm)`\"&\u{1b}[31m\nhttp://evil.example/";
 
 const HOLD_S: u64 = 12;
 const BASE_UNIX_NS: u64 = 1_795_268_320_000_000_000;
 const LEVELS: [u64; 3] = [1_000, 4_000, 10_000];
 
-/// The run, with its raw histograms by cell id.
+/// The run and its raw histograms by cell id.
 #[derive(Clone)]
 pub struct Sample {
     pub run: Run,
     logs: BTreeMap<String, Vec<(String, Vec<Histogram>)>>,
 }
 
-/// Pseudo-random numbers from a fixed seed, 0 to 1.
+/// A pseudo-random number generator with a fixed seed; values from 0 to 1.
 struct Dice(u64);
 
 impl Dice {
@@ -42,7 +42,7 @@ impl Dice {
         (self.0 >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A long-tailed latency around `typical_us`.
+    /// Returns a long-tailed latency around `typical_us`.
     fn latency_ns(&mut self, typical_us: f64) -> u64 {
         let normal: f64 = (0..6).map(|_| self.roll()).sum::<f64>() - 3.0;
         let tail = if self.roll() < 0.01 {
@@ -54,9 +54,10 @@ impl Dice {
     }
 }
 
-/// Three architectures, three levels, two repetitions; one invalid and one skipped cell, and hostile names.
+/// Returns three architectures at three levels in two repetitions, with one invalid and one skipped
+/// cell and hostile names.
 pub fn sample() -> Sample {
-    // Made once: thousands of records into unoptimised histograms take a while.
+    // Created once: thousands of records in unoptimised histograms take time.
     static SAMPLE: OnceLock<Sample> = OnceLock::new();
     SAMPLE.get_or_init(make).clone()
 }
@@ -85,7 +86,7 @@ fn make() -> Sample {
 }
 
 impl Sample {
-    /// Writes `run.json` and the interval logs as the bench runner does.
+    /// Writes `run.json` and the interval logs like the benchmark runner.
     pub fn write(&self, dir: &Path) {
         fs::create_dir_all(dir).unwrap();
         for (id, stages) in &self.logs {
@@ -300,10 +301,10 @@ fn run(cells: Vec<Cell>) -> Run {
     Run {
         schema: SCHEMA.into(),
         plan: "keyed".into(),
-        title: "40 keys to many clients: gateway beside plain consumers".into(),
+        title: "40 keys to many clients: gateway and plain consumers".into(),
         question:
             "How many clients can follow 40 keys at 100 records/s on this machine, how late are \
-                   they, and what does each way of serving them cost?"
+                   they, and what does each architecture cost?"
                 .into(),
         started_utc: weir_stats::utc::rfc3339(BASE_UNIX_NS / 1_000_000_000),
         finished_utc: weir_stats::utc::rfc3339(BASE_UNIX_NS / 1_000_000_000 + 900),

@@ -18,7 +18,7 @@ impl TestEnv {
         let rules = RowTableConfig {
             mode: mapping.command_mode(),
             fields: mapping.command_fields(),
-            keys_max: GatewayLimits::default().command_keys,
+            keys_max: GatewayLimits::default().command_rows,
         };
         for item in 0..ITEMS {
             let interest = Interest::Subscribe {

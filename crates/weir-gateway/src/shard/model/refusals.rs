@@ -41,7 +41,7 @@ fn frame_classes_per_item_are_limited() {
     }
     let refused = subscribe(&mut env, 4, "item-[key=1]%20item-[key=0]");
     assert!(refused.starts_with("REQERR,1,68,"), "{refused}");
-    assert_eq!(env.shard.shared.guard.met(AdmissionLimit::FrameClasses), 1);
+    assert_eq!(env.shard.shared.guard.hits(AdmissionLimit::FrameClasses), 1);
     assert_eq!(
         env.shard.items.len(),
         1,

@@ -1,4 +1,4 @@
-//! Box plots of the repetitions, and the distributions of roundtrips.
+//! Box plots of the repetitions, and distributions of round-trip times.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::chart::{BoxOf, DistributionLine, boxes, distribution};
 use crate::format;
 use crate::libraries::{Group, LibraryReport};
 
-/// One chart for each payload, a box for each library and burst.
+/// Writes one chart per value size, with a box for each library and burst size.
 pub(super) fn spread(out: &mut String, compared: &LibraryReport<'_>, group: &Group<'_>) {
     let quantity = group.headline();
     let series: Vec<(&str, &'static str)> = compared
@@ -63,14 +63,14 @@ pub(super) fn spread(out: &mut String, compared: &LibraryReport<'_>, group: &Gro
     if !charts.is_empty() {
         let _ = writeln!(
             out,
-            "<h4>Spread of the repetitions</h4>\n<div class=\"grid2 many\">\n{charts}</div>\n<p class=\"caption\">Box: the \
-             middle half of the repetitions, line: median, whiskers: smallest to largest. Noisy repetitions are in it, \
-             invalid ones are not.</p>"
+            "<h4>Spread of the repetitions</h4>\n<div class=\"grid2 many\">\n{charts}</div>\n\
+             <p class=\"caption\">Box: middle half of the repetitions. Line: median. Whiskers: \
+             minimum and maximum. Noisy repetitions are included, invalid ones are not.</p>"
         );
     }
 }
 
-/// Latency and pacing of all records of each cell, repetitions merged.
+/// Writes latency and schedule lag of all records of each cell, merged over the repetitions.
 pub(super) fn latencies(out: &mut String, compared: &LibraryReport<'_>, group: &Group<'_>) {
     if group.work != "roundtrip" {
         return;
@@ -100,12 +100,12 @@ pub(super) fn latencies(out: &mut String, compared: &LibraryReport<'_>, group: &
                 &format!("Latency, {name}: {}", tail(compared, view)),
             );
         }
-        if let Some(svg) = distribution("Distribution of pacing", "lateness of the send", &pacing) {
+        if let Some(svg) = distribution("Distribution of schedule lag", "schedule lag", &pacing) {
             figure(
                 &mut charts,
                 &svg,
                 "",
-                &format!("Pacing, {name}: how late records were sent."),
+                &format!("Schedule lag, {name}: send time minus due time."),
             );
         }
     }
@@ -136,13 +136,13 @@ fn lines<'a>(
         .collect()
 }
 
-/// Enough for a smooth line at the size of the charts.
+/// Number of points; enough for a smooth line at chart size.
 const POINTS: usize = 50;
 
-/// `java p50 1.2 ms, p99 4 ms; ...`
+/// Returns percentiles of all libraries: `java p50 1.2 ms, p99 4 ms; ...`.
 fn tail(compared: &LibraryReport<'_>, view: &CellView<'_>) -> String {
     let drivers = compared.first.iter().chain(&compared.others);
-    let told: Vec<String> = drivers
+    let texts: Vec<String> = drivers
         .filter_map(|driver| {
             let samples = &view.driver(&driver.name)?.samples;
             let all = samples.iter().filter_map(|it| it.latency.as_ref());
@@ -155,5 +155,5 @@ fn tail(compared: &LibraryReport<'_>, view: &CellView<'_>) -> String {
             Some(text)
         })
         .collect();
-    format!("{}.", told.join("; "))
+    format!("{}.", texts.join("; "))
 }

@@ -1,4 +1,4 @@
-//! Client libraries beside each other: what ran, ratios, spread, latencies, resources, and what is unequal or doubtful.
+//! Comparison of client libraries: setup, ratios, spread, latencies, resources and data quality.
 
 mod charts;
 mod data_quality;
@@ -13,12 +13,12 @@ use crate::escape::Markup;
 use crate::format;
 use crate::libraries::{Group, LibraryReport, PUBLISHED_NOTE, PUBLISHED_SOURCE};
 
-/// All sections; nothing if the run compares no libraries.
+/// Writes all sections, unless the run compares no libraries.
 pub(crate) fn sections(out: &mut String, run: &Run) {
     let Some(compared) = LibraryReport::of(run) else {
         return;
     };
-    what_ran(out, run, &compared);
+    overview(out, run, &compared);
     let mut works: Vec<&str> = Vec::new();
     for group in &compared.groups {
         if !works.contains(&group.work) {
@@ -33,14 +33,14 @@ pub(crate) fn sections(out: &mut String, run: &Run) {
     data_quality::repetitions(out, &compared);
 }
 
-fn what_ran(out: &mut String, run: &Run, compared: &LibraryReport<'_>) {
+fn overview(out: &mut String, run: &Run, compared: &LibraryReport<'_>) {
     let libraries = compared.libraries;
     let _ = writeln!(
         out,
         "<section id=\"libraries\">\n<h2>Client libraries</h2>\n<p>Profile {}</p>",
         Markup(crate::libraries::profile(&libraries.profile))
     );
-    if let Some(text) = crate::libraries::null_test(compared) {
+    if let Some(text) = crate::libraries::aa_test(compared) {
         let _ = writeln!(out, "<p class=\"lead\">{}</p>", Markup(&text));
     }
     drivers(out, compared);
@@ -78,10 +78,10 @@ fn what_ran(out: &mut String, run: &Run, compared: &LibraryReport<'_>) {
         let (headings, rows) = crate::libraries::at_a_glance(compared);
         let _ = writeln!(
             out,
-            "<h3>Each beside {}</h3>",
+            "<h3>Comparison with {}</h3>",
             Markup(compared.first_name())
         );
-        let mut table = table_of(headings.len(), &headings);
+        let mut table = HtmlTable::new(headings.len(), &headings);
         for row in rows {
             table.row("", &row);
         }
@@ -90,18 +90,22 @@ fn what_ran(out: &mut String, run: &Run, compared: &LibraryReport<'_>) {
     let _ = writeln!(
         out,
         concat!(
-            "<p class=\"caption\">Ratios are of <b>{0}</b> to the library beside it, in percent: below 100 {0} needs ",
-            "less, and bold says so. The <b>median ratio</b> is that of the ratios of single repetitions, in which ",
-            "both ran one after the other; its interval holds the true one in at least 95 of 100 cases, whatever the ",
-            "distribution, and exists from {1} repetitions on. Where it contains 100 no difference is shown. No .NET ",
-            "took part: calls through JNI could not be counted.</p>"
+            "<p class=\"caption\">Ratios are <b>{0}</b> divided by the library next to it, in \
+             percent. Below 100, {0} ",
+            "needs less, printed in bold. The <b>median ratio</b> is the median over pairs of \
+             repetitions that ",
+            "ran one after the other. Its interval contains the true median in at least 95 of 100 \
+             cases, ",
+            "for any distribution; it needs at least {1} repetitions. If it contains 100, no \
+             difference is shown. ",
+            "No .NET was involved: calls through JNI could not be counted.</p>"
         ),
         Markup(compared.first_name()),
         weir_stats::libraries::PAIRS_MIN
     );
     let explained = crate::libraries::explained(compared);
     if !explained.is_empty() {
-        out.push_str("<h3>Why small bursts come out as they do</h3>\n");
+        out.push_str("<h3>Fetch wait in small bursts</h3>\n");
     }
     for text in explained {
         let _ = writeln!(out, "<p class=\"explained\">{}</p>", Markup(&text));
@@ -111,20 +115,25 @@ fn what_ran(out: &mut String, run: &Run, compared: &LibraryReport<'_>) {
 
 fn drivers(out: &mut String, compared: &LibraryReport<'_>) {
     out.push_str(
-        "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">Driver</th><th scope=\"col\">library</th>\
-         <th scope=\"col\">binding</th><th scope=\"col\">runtime</th><th scope=\"col\" class=\"n\">warm-up rounds</th>\
+        "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">Driver</th><th \
+         scope=\"col\">library</th>\
+         <th scope=\"col\">binding</th><th scope=\"col\">runtime</th><th scope=\"col\" \
+         class=\"n\">warm-up rounds</th>\
          <th scope=\"col\"></th></tr></thead>\n<tbody>\n",
     );
     for driver in &compared.libraries.drivers {
         let state = match (&driver.failed, driver.is_warm_as_asked()) {
-            (Some(why), _) => format!("<span class=\"badge bad\">given up</span> {}", Markup(why)),
-            (None, false) => "<span class=\"badge warn\">warm-up did not settle</span>".to_owned(),
+            (Some(why), _) => format!("<span class=\"badge bad\">abandoned</span> {}", Markup(why)),
+            (None, false) => {
+                "<span class=\"badge warn\">warm-up reached no steady state</span>".to_owned()
+            }
             (None, true) => String::new(),
         };
         let _ = writeln!(
             out,
             concat!(
-                "<tr><th scope=\"row\"><i class=\"swatch {}\"></i>{}</th><td>{} {}</td><td>{}</td><td>{}</td>",
+                "<tr><th scope=\"row\"><i class=\"swatch {}\"></i>{}</th><td>{} \
+                 {}</td><td>{}</td><td>{}</td>",
                 "<td class=\"n\">{}</td><td class=\"reason\">{}</td></tr>"
             ),
             compared.slot(&driver.name),
@@ -150,7 +159,7 @@ fn work_section(out: &mut String, compared: &LibraryReport<'_>, work: &str) {
         "produce" => ("produce", "Produce"),
         "consume" => ("consume", "Consume"),
         "roundtrip" => ("roundtrip", "Roundtrip"),
-        _ => ("work", "Further work"),
+        _ => ("work", "Other operations"),
     };
     let _ = writeln!(out, "<section id=\"{id}\">\n<h2>{title}</h2>");
     legend(out, compared);
@@ -168,8 +177,8 @@ fn work_section(out: &mut String, compared: &LibraryReport<'_>, work: &str) {
             published(out, group);
         }
         tables::grid(out, group, &group.medians(quantity));
-        if let Some(processor) = group.processor() {
-            tables::grid(out, group, &processor);
+        if let Some(cpu_time) = group.cpu_time() {
+            tables::grid(out, group, &cpu_time);
         }
         if compared.others.is_empty() {
             tables::grid(out, group, &group.times(quantity));
@@ -187,7 +196,7 @@ fn work_section(out: &mut String, compared: &LibraryReport<'_>, work: &str) {
     out.push_str("</section>\n");
 }
 
-/// Which colour is which library, for all charts of a section.
+/// Writes the colour of each library, for all charts of a section.
 fn legend(out: &mut String, compared: &LibraryReport<'_>) {
     out.push_str("<p class=\"legend\">");
     for driver in compared.first.iter().chain(&compared.others) {
@@ -204,18 +213,21 @@ fn legend(out: &mut String, compared: &LibraryReport<'_>) {
 fn caption(out: &mut String, group: &Group<'_>) {
     let text = match (group.work, group.headline().name) {
         ("consume", "drain_us") => {
-            "Speed is the time from the first record to the last. Bursts of less than about 16 MB are in memory before the \
-             first record is handed over: look at the large ones. Start-up is among the further figures."
+            "Time from the first record to the last. Bursts below about 16 MB are in memory before \
+             the first record is handed over, so compare large bursts. Start-up time is among the \
+             further results."
         }
         ("consume", _) => {
-            "From the assignment until all is read and committed, start-up and waiting included."
+            "From the assignment until all records are read and committed, including start-up and \
+             waiting."
         }
         ("roundtrip", _) if group.mode == "burst" => {
-            "All records are sent at once: the mean latency is about half the time that the burst takes, a figure of \
-             throughput."
+            "All records are sent at once. The mean latency is about half the duration of the \
+             burst, so it measures throughput."
         }
         ("roundtrip", _) => {
-            "Latency from the instant a record was due; a sender that is late hides nothing. Pacing is how late it was."
+            "Latency from the due time of each record, so a late sender hides nothing. Pacing is \
+             the schedule lag."
         }
         _ => "Until the last delivery report, not until a flush returned.",
     };
@@ -239,11 +251,11 @@ fn skipped(out: &mut String, group: &Group<'_>) {
     }
 }
 
-/// Absolute times, and ratios of what is not the main figure.
+/// Writes absolute times, and ratios of the other metrics.
 fn further(out: &mut String, group: &Group<'_>) {
     let _ = write!(
         out,
-        "<details><summary>{}: times and further figures</summary>\n<div class=\"grid2 tables\">\n",
+        "<details><summary>{}: times and further results</summary>\n<div class=\"grid2 tables\">\n",
         Markup(&group.title())
     );
     tables::grid(out, group, &group.times(group.headline()));
@@ -259,27 +271,22 @@ fn published(out: &mut String, group: &Group<'_>) {
         tables::grid(out, group, &grid);
         let _ = writeln!(
             out,
-            "<p class=\"caption\"><span class=\"badge warn\">other hardware, through .NET</span> {}. {}</p></div>",
+            "<p class=\"caption\"><span class=\"badge warn\">other hardware, through .NET</span> \
+             {}. {}</p></div>",
             Markup(PUBLISHED_SOURCE),
             Markup(PUBLISHED_NOTE)
         );
     }
 }
 
-/// Where the profile measures something else the published tables stand apart.
+/// Writes the published tables separately if the profile measures something else.
 fn published_apart(out: &mut String, groups: &[&Group<'_>]) {
     let has = |group: &&&Group<'_>| crate::libraries::published(group).is_some();
     if let Some(group) = groups.iter().find(has) {
         out.push_str(
-            "<details><summary>Published figures, which this profile does not measure</summary>\n",
+            "<details><summary>Published results (not measured by this profile)</summary>\n",
         );
         published(out, group);
         out.push_str("</details>\n");
     }
-}
-
-/// A table with headings of any texts.
-fn table_of(left: usize, headings: &[String]) -> HtmlTable {
-    let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
-    HtmlTable::new(left, &headings)
 }

@@ -1,4 +1,4 @@
-//! Tables with payloads across and bursts down.
+//! Tables with value sizes as columns and burst sizes as rows.
 
 use std::fmt::Write as _;
 
@@ -6,14 +6,15 @@ use crate::escape::Markup;
 use crate::format::NONE;
 use crate::libraries::{Grid, Group, TableCell};
 
-/// One table with its title; nothing without figures.
+/// Writes one table with its title, unless it is empty.
 pub(super) fn grid(out: &mut String, group: &Group<'_>, grid: &Grid) {
     if grid.blocks.is_empty() {
         return;
     }
     let _ = write!(
         out,
-        "<div><h4>{}</h4>\n<div class=\"scroll\"><table class=\"results ratios\">\n<thead><tr><th scope=\"col\">{}</th>",
+        "<div><h4>{}</h4>\n<div class=\"scroll\"><table class=\"results ratios\">\n\
+         <thead><tr><th scope=\"col\">{}</th>",
         Markup(&grid.title),
         Markup(group.corner())
     );
@@ -24,7 +25,8 @@ pub(super) fn grid(out: &mut String, group: &Group<'_>, grid: &Grid) {
     for block in &grid.blocks {
         let _ = writeln!(
             out,
-            "<tbody>\n<tr class=\"level\"><th scope=\"rowgroup\">{}</th><td colspan=\"{}\"></td></tr>",
+            "<tbody>\n<tr class=\"level\"><th scope=\"rowgroup\">{}</th><td \
+             colspan=\"{}\"></td></tr>",
             Markup(&block.title),
             grid.columns.len()
         );

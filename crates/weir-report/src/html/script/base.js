@@ -1,8 +1,8 @@
-// What all charts need: the data, colours from the style sheet, numbers for people, small controls.
+// Shared by all charts: data, colours from the style sheet, number formats, small controls.
 
 const data = JSON.parse(document.getElementById("run-data").textContent);
 
-// One place for what is shown; every section follows it.
+// The current selection, shared by all sections.
 const state = { level: data.level, subject: -1, stage: "response", cell: 0 };
 
 function element(tag, cls, text) {
@@ -12,7 +12,7 @@ function element(tag, cls, text) {
   return made;
 }
 
-// The page's own colours, read again whenever the colour scheme changes.
+// Reads the colour of a class; the value depends on the colour scheme.
 const probes = new Map();
 function color(slot) {
   if (!probes.has(slot)) {
@@ -56,14 +56,14 @@ function time(us) {
   return trimmed(us) + " µs";
 }
 
-// The value with three digits, for a legend that changes under the cursor.
+// Formats a value with three digits, for a legend that changes with the cursor.
 function timeFull(us) {
   if (us === null || us === undefined) return "–";
   const [size, unit] = us >= 1e6 ? [1e6, " s"] : us >= 1e3 ? [1e3, " ms"] : [1, " µs"];
   return Number((us / size).toPrecision(3)) + unit;
 }
 
-// Buttons of which one is pressed; a list where there are many.
+// Creates a group of buttons, or a list for more than seven names.
 function choice(label, names, chosen, pick) {
   const group = element("div", "choice");
   const id = "choice-" + label.replace(/\W/g, "") + "-" + choice.count++;

@@ -1,8 +1,8 @@
-// One way to make a chart; what differs is its lines and how its values read.
+// Creates charts from a description of their lines and number formats.
 
 const shown = [];
 
-// Lines stay apart without colours, as in the static charts.
+// Dash patterns distinguish lines without colours, as in the static charts.
 const DASHES = { a0: [5, 3.5], a3: [8, 3, 2, 3], r1: [6, 3], r2: [2, 2.5], r3: [9, 3, 2, 3] };
 const dashOf = (slot) => (slot || "").split(" ").reverse().map((part) => DASHES[part]).find(Boolean);
 
@@ -50,7 +50,7 @@ function axis(over) {
   }, over);
 }
 
-// chart({title, note, x, lines, log, show, ...}) into `into`; lines are {label, slot, values, dash, width}.
+// Appends a chart to `into`. A line is {label, slot, values, dash, width}.
 function chart(into, spec) {
   const box = element("div", "plot");
   box.append(element("p", "axis-title", spec.title));
@@ -82,7 +82,6 @@ function chart(into, spec) {
       axis({
         size: 54, values: (u, ticks) => ticks.map(spec.tick),
         splits: spec.log ? logTicks : undefined, filter: (u, t) => t, space: 32,
-        // The lowest label of a linear axis would touch the one beside it.
         side: 3,
       }),
     ],
@@ -102,7 +101,7 @@ function chart(into, spec) {
   return plot;
 }
 
-// Takes away the charts in `into`, so that others can come.
+// Removes the charts in `into`.
 function clear(into) {
   for (let at = shown.length - 1; at >= 0; at--) {
     if (into.contains(shown[at].box)) {

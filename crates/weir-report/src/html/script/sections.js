@@ -1,4 +1,4 @@
-// The two sections that change under the reader's hand: percentiles, and what happened over time.
+// The interactive sections: percentiles, and results over time.
 
 const level = () => data.levels[state.level];
 const named = (subject) => data.subjects[subject][0];
@@ -7,13 +7,13 @@ const slotIn = (list, name) => (list.find((entry) => entry[0] === name) || ["", 
 
 function levelChoice(draw) {
   const names = data.levels.map((one) => one.label);
-  return choice("At", names, state.level, (index) => {
+  return choice("Level", names, state.level, (index) => {
     state.level = index;
     draw();
   });
 }
 
-// Percentiles: x counts nines, so that each step to the right is ten times rarer.
+// Percentiles: x is the number of nines, so each step has ten times fewer records above it.
 const NINES = [["0", 0], ["50", Math.log10(2)], ["90", 1], ["99", 2], ["99.9", 3], ["99.99", 4],
   ["99.999", 5], ["99.9999", 6]];
 
@@ -100,9 +100,9 @@ function drawTime(into) {
   const bar = element("div", "choices");
   bar.append(levelChoice(drawAll));
   into.append(bar);
-  if (!rows.length) return into.append(element("p", "caption", "Nothing was recorded second by second at this level."));
+  if (!rows.length) return into.append(element("p", "caption", "No values per second were recorded at this level."));
   const at = rows.findIndex((row) => row.subject === state.subject);
-  bar.append(choice("Show", ["all side by side", ...rows.map((row) => named(row.subject))], at + 1, (index) => {
+  bar.append(choice("Show", ["all", ...rows.map((row) => named(row.subject))], at + 1, (index) => {
     state.subject = index === 0 ? -1 : rows[index - 1].subject;
     drawAll();
   }));
@@ -129,21 +129,21 @@ function sideBySide(grid, rows) {
     return { label: named(row.subject), slot: slotOf(row.subject), t_s: cell.t_s, values: pick(cell) || cell.t_s.map(() => null) };
   });
   const latency = { log: true, tick: time, full: timeFull };
-  timeChart(grid, "Response p99 of each second, log scale", lines((cell) => cell.p99_us), latency);
+  timeChart(grid, "Response time p99 per second, log scale", lines((cell) => cell.p99_us), latency);
   timeChart(grid, "Deliveries per second", lines((cell) => cell.delivered));
   timeChart(grid, "Backlog: acknowledged, not yet delivered", lines((cell) => cell.backlog));
-  timeChart(grid, "CPU of the delivering part, cores", lines((cell) => cell.cpu[cell.delivering]));
+  timeChart(grid, "CPU of the delivering process, cores", lines((cell) => cell.cpu[cell.delivering]));
   const offered = lines((cell) => cell.offered).slice(0, 1)
     .map((line) => Object.assign(line, { label: "target", slot: "", dash: [4, 4], width: 1.2 }));
   timeChart(grid, "Records per second, target and acknowledged", offered.concat(lines((cell) => cell.achieved)));
-  timeChart(grid, "Lateness of the generator, p99", lines((cell) => cell.lag_us), { tick: time, full: timeFull });
+  timeChart(grid, "Schedule lag, p99", lines((cell) => cell.lag_us), { tick: time, full: timeFull });
 }
 
 function oneAlone(grid, row) {
   const cell = chosen(row);
   const slot = slotOf(row.subject);
   const line = (label, values, over) => Object.assign({ label, slot, t_s: cell.t_s, values }, over);
-  timeChart(grid, "Response of each second, log scale", [
+  timeChart(grid, "Response time per second, log scale", [
     line("p50", cell.p50_us, { dash: [2, 3] }),
     line("p99", cell.p99_us, { width: 2.2 }),
     line("p99.9", cell.p999_us, { dash: [7, 3], width: 1.3 }),
@@ -156,13 +156,13 @@ function oneAlone(grid, row) {
   ]);
   timeChart(grid, "Deliveries per second", [line("delivered", cell.delivered)]);
   timeChart(grid, "Backlog: acknowledged, not yet delivered", [line("backlog", cell.backlog)]);
-  timeChart(grid, "CPU by part, cores", Object.keys(cell.cpu).map((role) =>
+  timeChart(grid, "CPU by process role, cores", Object.keys(cell.cpu).map((role) =>
     line(role, cell.cpu[role], { slot: slotIn(data.roles, role) })));
-  timeChart(grid, "Lateness of the generator, p99", [line("lateness", cell.lag_us, { slot: "a0" })],
+  timeChart(grid, "Schedule lag, p99", [line("schedule lag", cell.lag_us, { slot: "a0" })],
     { tick: time, full: timeFull });
 }
 
-// Where the deliveries of each second lie: the darker, the more.
+// Draws deliveries by second and latency range; darker means more.
 function heatMap(into, cell, slot) {
   const heat = cell.heat;
   const border = (bin) => Math.pow(10, (heat.low_bin + bin) / data.bins_per_decade);
@@ -194,7 +194,7 @@ function heatMap(into, cell, slot) {
     if (bin < 0 || bin >= bins) return "";
     return time(border(bin)) + " to " + time(border(bin + 1)) + ": " + number(counts[bin]);
   };
-  timeChart(into, "Where the deliveries of each second lie, log scale", [{
+  timeChart(into, "Deliveries by latency per second, log scale", [{
     label: "deliveries", slot, t_s: heat.t_s, values: heat.t_s.map(() => border(0)), value: read, paths: () => null,
   }], {
     log: true, tick: time, full: timeFull, yRange: () => [border(0), border(bins)],

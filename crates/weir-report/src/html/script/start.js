@@ -1,4 +1,4 @@
-// Takes the place of the static charts; if anything fails, those stay.
+// Replaces the static charts with interactive ones; on an error, the static charts stay.
 
 const parts = [["percentiles", drawPercentiles], ["time", drawTime]];
 

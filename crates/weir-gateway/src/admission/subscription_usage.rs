@@ -1,21 +1,20 @@
-//! What subscriptions hold, over all event loops: their number, their items, and an estimate of
-//! their memory.
+//! Resources of all subscriptions over all event loops: number, items and estimated memory.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::limit::AdmissionLimit;
 use crate::config::GatewayLimits;
 
-/// What some subscriptions hold.
+/// Resources of a set of subscriptions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct HeldCounts {
     pub(crate) subscriptions: usize,
     pub(crate) items: usize,
-    /// Estimate of their memory.
+    /// Estimated memory in bytes.
     pub(crate) bytes: usize,
 }
 
-/// What all subscriptions hold, and how much they may; a limit of 0 is none.
+/// Resources of all subscriptions and their limits; a limit of 0 means none.
 #[derive(Debug)]
 pub(crate) struct HeldInAll {
     max: HeldCounts,
@@ -42,8 +41,8 @@ impl HeldInAll {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Replaces what one event loop holds. Between [`Self::may_add`] and this the others may add as
-    /// well, so a limit can be exceeded by one subscription per event loop.
+    /// Replaces the counts of one event loop. Other event loops may add between [`Self::may_add`]
+    /// and this call, so a limit can be exceeded by one subscription per event loop.
     pub(crate) fn replace(&self, before: HeldCounts, after: HeldCounts) {
         for (total, before, after) in [
             (

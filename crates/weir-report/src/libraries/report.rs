@@ -1,0 +1,52 @@
+//! The library comparison of a run: the libraries and their groups of cells.
+
+use weir_stats::libraries as stats;
+use weir_stats::run::{Libraries, LibraryDriver, Run};
+
+use super::group::{self, Group};
+
+/// The library comparison of a run.
+pub(crate) struct LibraryReport<'a> {
+    pub(crate) libraries: &'a Libraries,
+    /// The library that ratios refer to.
+    pub(crate) first: Option<&'a LibraryDriver>,
+    /// The other libraries with samples.
+    pub(crate) others: Vec<&'a LibraryDriver>,
+    pub(crate) groups: Vec<Group<'a>>,
+}
+
+impl<'a> LibraryReport<'a> {
+    /// Returns `None` if the run compares no libraries.
+    pub(crate) fn of(run: &'a Run) -> Option<Self> {
+        let libraries = run.libraries.as_ref()?;
+        let first = stats::reference(libraries);
+        let has_samples = |driver: &&LibraryDriver| {
+            let mut samples = libraries.samples.iter();
+            samples.any(|sample| sample.driver == driver.name)
+        };
+        let others = libraries
+            .drivers
+            .iter()
+            .filter(|driver| first.is_none_or(|first| first.name != driver.name))
+            .filter(has_samples)
+            .collect();
+        Some(Self {
+            libraries,
+            first,
+            others,
+            groups: group::groups(libraries),
+        })
+    }
+
+    /// Returns the class with the colour of a driver.
+    pub(crate) fn slot(&self, name: &str) -> &'static str {
+        const SLOTS: [&str; 7] = ["a1", "a2", "a4", "a3", "a5", "a6", "a0"];
+        let drivers = &self.libraries.drivers;
+        let place = drivers.iter().position(|driver| driver.name == name);
+        SLOTS[place.unwrap_or(0) % SLOTS.len()]
+    }
+
+    pub(crate) fn first_name(&self) -> &'a str {
+        self.first.map_or("", |driver| driver.name.as_str())
+    }
+}
