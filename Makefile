@@ -19,8 +19,9 @@ help: ## this list
 bootstrap: ## install what is missing on this machine (scripts/bootstrap --check only reports)
 	@scripts/bootstrap
 
-build: bootstrap ## the release binary, target/release/weir
+build: bootstrap ## the release binary, target/release/weir, with its symbols in weir.debug
 	@. scripts/env; cargo build --release --locked -p weir
+	@scripts/split-symbols $(WEIR)
 
 demo: build ## a broker, the gateway and thousands of clients on this machine; ends with a comparison and a report
 	@$(WEIR) demo $(DEMO)
@@ -28,7 +29,7 @@ demo: build ## a broker, the gateway and thousands of clients on this machine; e
 test: ## unit and property tests, end to end on a real broker, unmodified client SDKs, README commands
 	@scripts/test
 
-attack: build ## hostile peers next to honest clients, at full scale, against the release binary
+attack: build ## hostile peers next to well-behaved clients, at full scale, against the release binary
 	@. scripts/env; WEIR_ATTACK=full WEIR_ATTACK_BINARY=$(abspath $(WEIR)) \
 	  cargo test --locked -p weir --test attack -- --nocapture
 

@@ -9,14 +9,14 @@ from aiokafka.errors import KafkaError
 
 from weir_driver import PRIMER, PRIMER_VALUE, Mark, Refused, make_key, reason
 
-# A sender that is behind lets others run after so many sends.
+# Number of sends after which a late sender yields to other tasks.
 YIELD_EVERY = 100
 
 
-async def give_up(client, patience):
-    """Stops a client, which would wait for what it cannot deliver."""
+async def give_up(client, timeout):
+    """Stops a client, which might wait for undeliverable records."""
     try:
-        await asyncio.wait_for(client.stop(), patience)
+        await asyncio.wait_for(client.stop(), timeout)
     except Exception as error:
         print(f"a client did not stop: {reason(error)}", file=sys.stderr)
 
@@ -40,7 +40,7 @@ async def send_burst(producer, burst):
         count_report(delivery, future)
 
     for key in burst.keys:
-        # The library is given no object for a record: making one is part of sending it.
+        # The library gets no object for a record: creating it is part of sending.
         begin = monotonic_ns() if burst.per_record else 0
         try:
             future = await producer.send(topic, value, key, 0)
@@ -55,14 +55,14 @@ async def send_burst(producer, burst):
 
 
 async def finish(producer, delivery):
-    """Flushes; the reports come in callbacks that the event loop calls a little later."""
+    """Flushes; the event loop calls the report callbacks shortly afterwards."""
     await producer.flush()
     while delivery.missing:
         await asyncio.sleep(0)
 
 
 async def pace(begin, rate, count, pacing, call):
-    """Calls at absolute instants: a late call is made at once, and no call is left out."""
+    """Calls at absolute times: a late call is made at once, and no call is skipped."""
     late = []
     for i in range(count):
         due = begin + int(i * 1e9 / rate)
@@ -79,7 +79,7 @@ async def pace(begin, rate, count, pacing, call):
 
 
 class Assigned(ConsumerRebalanceListener):
-    """Tells a reading when partitions were assigned."""
+    """Stores the time of the assignment."""
 
     def __init__(self, reading):
         self.reading = reading
@@ -93,7 +93,7 @@ class Assigned(ConsumerRebalanceListener):
 
 
 async def start_direct(consumer, topic, assigned):
-    """Reads partition 0 from its first offset."""
+    """Reads partition 0 from its start."""
     partition = TopicPartition(topic, 0)
     consumer.assign([partition])
     assigned()

@@ -1,13 +1,13 @@
-"""Drives aiokafka: obeys one JSON command per line of standard input and answers with one per line of standard output. The
-protocol is in docs/drivers.md.
+"""Driver of aiokafka.
 
-The event loop runs while a command does: between two commands nothing happens."""
+It executes one JSON command per line of standard input and writes one response per line to standard
+output. The protocol is in docs/drivers.md. The event loop runs only during commands."""
 
 import asyncio
 import os
 import sys
 
-# The module that the Python drivers share lies beside this file or in the folder `python`.
+# The shared module of the Python drivers is next to this file or in the directory `python`.
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "python"))
 
 import aiokafka
@@ -24,19 +24,19 @@ class Driver:
     def __init__(self):
         self.settings = None
         self.kept = None
-        # The topic that the kept producer has delivered a primer to.
+        # The topic to which the reused producer has delivered a primer.
         self.primed = None
 
     async def configure(self, command):
         await self.close()
         self.settings = Settings(command.text("bootstrap"), command.get("settings"))
-        # What the library would refuse, it refuses here.
+        # Creating a client validates the settings.
         await AIOKafkaProducer(**self.settings.producer).stop()
         await AIOKafkaConsumer(**self.settings.group()).stop()
         return self.settings.echo()
 
     async def close(self):
-        """The kept producer goes, with all that it still holds."""
+        """Discards the reused producer with its queued records."""
         if self.kept is not None:
             await give_up(self.kept, 1)
         self.kept = None
@@ -80,8 +80,10 @@ class Driver:
         await send_burst(producer, burst)
 
     async def warm(self, topic):
-        """The kept producer, after it has delivered a primer to the topic. It forgets the topics before, which it would ask for
-        with every look-up, also after they have been deleted."""
+        """Returns the reused producer, which has delivered a primer to the topic.
+
+        It drops previous topics, whose metadata it would otherwise request repeatedly, even after
+        their deletion."""
         if self.kept is None:
             self.kept = AIOKafkaProducer(**self.configured().producer)
             await self.kept.start()
@@ -121,7 +123,7 @@ class Driver:
 
 
 def in_loop(loop, driver, operation):
-    """The operation as a plain function that ends in time."""
+    """Runs the operation in the event loop until the deadline."""
 
     def run(command):
         async def bounded():
@@ -131,7 +133,7 @@ def in_loop(loop, driver, operation):
                 await driver.close()
                 raise Refused("it was not done in time") from None
             except Exception:
-                # What a failed command left in the kept producer must not come later.
+                # Records that a failed command left in the reused producer must not be sent later.
                 await driver.close()
                 raise
 

@@ -10,7 +10,7 @@ from weir_driver import PRIMER, START, Delivery, Distribution, Mark, instants, k
 
 
 class Roundtrip:
-    """The consumer is a task of its own."""
+    """The consumer is a separate task."""
 
     def __init__(self, command):
         self.topic = command.text("topic")

@@ -1,8 +1,8 @@
-"""Settings of the protocol as aiokafka calls them."""
+"""Maps the protocol's settings to aiokafka's."""
 
 import uuid
 
-# Name here: its name there.
+# Protocol name: library name.
 PRODUCER = {
     "acks": "acks",
     "linger_ms": "linger_ms",
@@ -21,25 +21,25 @@ GROUP = {
     "auto_commit": "enable_auto_commit",
     "auto_commit_ms": "auto_commit_interval_ms",
 }
-# What it does where it has no such setting.
+# Behaviour of the library without such a setting.
 INSTEAD = {
-    # No number of records closes a batch: what 0 asks for.
+    # No number of records closes a batch, as 0 requests.
     "batch_records": 0,
-    # A broker gets the next request when it has answered the one before.
+    # A broker gets the next request after its response to the previous one.
     "max_in_flight": 1,
-    # It tries again until the request's time is over.
+    # The library retries until the request timeout.
     "retries": None,
-    # A partition has one open batch; who finds it full waits.
+    # A partition has one open batch; a sender waits if it is full.
     "queue_bytes": None,
     "queue_records": None,
-    # Sockets are as the operating system makes them.
+    # Sockets have the operating system's defaults.
     "send_buffer_bytes": 0,
     "receive_buffer_bytes": 0,
 }
 
 
 class Settings:
-    """What clients are made with, and what is said of it: the library does not tell its settings."""
+    """Configuration of clients and its report: the library cannot report its settings."""
 
     def __init__(self, bootstrap, asked):
         self.asked = asked
@@ -53,7 +53,7 @@ class Settings:
         return {theirs: self.asked[name] for name, theirs in names.items() if name in self.asked}
 
     def direct(self, commits=False):
-        """A consumer that is told where to read; only a group's name lets it commit, by command."""
+        """Creates a consumer with an assigned partition; to commit it needs a group id."""
         group = f"weir-{uuid.uuid4()}" if commits else None
         return {**self.consumer, "enable_auto_commit": False, "group_id": group}
 

@@ -6,9 +6,9 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from weir_driver import PRIMER, PRIMER_VALUE, Delivery, Mark, Refused, make_key
 
-# Reports are served after so many sends, so that they do not all wait for the end.
+# Number of sends after which reports are served, so that not all are served at the end.
 SERVE_EVERY = 256
-# Messages taken at once, when they are there.
+# Maximum number of available messages taken at once.
 TAKE = 10_000
 
 
@@ -27,7 +27,7 @@ def prime(producer, topic, command):
 
 
 def send(producer, command, topic, value, key, report):
-    """One record; waits while the queue is full."""
+    """Sends one record; waits while the queue is full."""
     while True:
         try:
             producer.produce(topic, value, key, 0, on_delivery=report)
@@ -46,7 +46,7 @@ def send_burst(producer, burst, command):
 
     for ordinal, key in enumerate(burst.keys):
         if burst.per_record:
-            # The library is given no object for a record: making one is part of sending it.
+            # The library gets no object for a record: creating it is part of sending.
             begin = monotonic_ns()
             send(producer, command, topic, value, key, report)
             burst.send_ns += monotonic_ns() - begin
@@ -59,14 +59,14 @@ def send_burst(producer, burst, command):
 
 
 def finish(producer, delivery, command):
-    """Flushes; the reports come while it waits."""
+    """Flushes; reports are served during the wait."""
     while delivery.missing and not command.late():
         producer.flush(min(command.left(), 1))
     delivery.check()
 
 
 def pace(producer, command, begin, rate, count, pacing, call):
-    """Calls at absolute instants: a late call is made at once, and no call is left out."""
+    """Calls at absolute times: a late call is made at once, and no call is skipped."""
     late = []
     for i in range(count):
         due = begin + int(i * 1e9 / rate)
@@ -83,7 +83,7 @@ def pace(producer, command, begin, rate, count, pacing, call):
 
 
 def rest(producer, nanos):
-    """Waits no longer than this and serves reports; the library's own waiting has steps of 1 ms."""
+    """Waits at most this long and serves reports; the library's wait has steps of 1 ms."""
     if nanos > 2_000_000:
         producer.poll((nanos // 1_000_000 - 1) / 1e3)
     else:
@@ -91,9 +91,11 @@ def rest(producer, nanos):
         producer.poll(0)
 
 
-def take(consumer, patience):
-    """What is there, else the first message that comes. To wait for a number of messages takes the whole time always."""
-    first = consumer.poll(patience)
+def take(consumer, timeout):
+    """Returns available messages, or waits for the first one.
+
+    Waiting for a number of messages would take the whole timeout."""
+    first = consumer.poll(timeout)
     if first is None:
         return []
     messages = [first, *consumer.consume(TAKE, 0)]

@@ -1,10 +1,12 @@
-"""Drives confluent-kafka for Python, that is librdkafka: obeys one JSON command per line of standard input and answers with one
-per line of standard output. The protocol is in docs/drivers.md."""
+"""Driver of librdkafka through confluent-kafka for Python.
+
+It executes one JSON command per line of standard input and writes one response per line to standard
+output. The protocol is in docs/drivers.md."""
 
 import os
 import sys
 
-# The module that the Python drivers share lies beside this file or in the folder `python`.
+# The shared module of the Python drivers is next to this file or in the directory `python`.
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "python"))
 
 import confluent_kafka
@@ -21,20 +23,20 @@ class Driver:
     def __init__(self):
         self.settings = None
         self.kept = None
-        # Topics that the kept producer has delivered a primer to.
+        # Topics to which the reused producer has delivered a primer.
         self.primed = set()
 
     def configure(self, command):
         self.close()
         settings = Settings(command.text("bootstrap"), command.get("settings"))
-        # What the library would refuse, it refuses here.
+        # Creating a client validates the settings.
         Producer(settings.producer)
         Consumer(settings.group()).close()
         self.settings = settings
         return settings.echo()
 
     def close(self):
-        """The kept producer goes, with all that it still holds."""
+        """Discards the reused producer with its queued records."""
         if self.kept is not None:
             self.kept.purge()
         self.kept = None
@@ -76,7 +78,7 @@ class Driver:
             raise
 
     def warm(self, topic, command):
-        """The kept producer, after it has delivered a primer to the topic."""
+        """Returns the reused producer, which has delivered a primer to the topic."""
         if self.kept is None:
             self.kept = Producer(self.configured().producer)
         if topic not in self.primed:

@@ -10,7 +10,7 @@ from weir_driver import PRIMER, START, Delivery, Distribution, Mark, Refused, in
 
 
 class Roundtrip:
-    """The consumer has a thread of its own."""
+    """The consumer has its own thread."""
 
     def __init__(self, settings, command):
         self.settings = settings
@@ -25,7 +25,7 @@ class Roundtrip:
         self.primed = threading.Event()
         self.done = threading.Event()
         self.stopped = False
-        self.trouble = None
+        self.error = None
 
     def run(self):
         reader = threading.Thread(target=self.read)
@@ -73,8 +73,8 @@ class Roundtrip:
 
     def wait(self, event, late):
         came = event.wait(self.command.left())
-        if self.trouble is not None:
-            raise Refused(f"the consumer failed: {self.trouble}")
+        if self.error is not None:
+            raise Refused(f"the consumer failed: {self.error}")
         if not came:
             raise Refused(late)
 
@@ -91,7 +91,7 @@ class Roundtrip:
                         self.latency.append(monotonic_ns() - START - number)
             self.last = Mark.end()
         except Exception as error:
-            self.trouble = error
+            self.error = error
             self.primed.set()
         finally:
             self.done.set()

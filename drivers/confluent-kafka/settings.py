@@ -1,8 +1,8 @@
-"""Settings of the protocol as librdkafka calls them."""
+"""Maps the protocol's settings to librdkafka's."""
 
 import uuid
 
-# Name here: its name there.
+# Protocol name: library name.
 PRODUCER = {
     "acks": "acks",
     "linger_ms": "linger.ms",
@@ -30,12 +30,12 @@ GROUP = {
     "auto_commit": "enable.auto.commit",
     "auto_commit_ms": "auto.commit.interval.ms",
 }
-# What 0 stands for where the library has a largest number of its own.
+# Meaning of 0 for settings where the library has a maximum.
 BATCH_RECORDS_MAX = 1_000_000
 
 
 class Settings:
-    """What clients are made with, and what is said of it: the binding cannot read settings back."""
+    """Configuration of clients and its report: the binding cannot read effective settings."""
 
     def __init__(self, bootstrap, asked):
         self.asked = asked
@@ -54,7 +54,7 @@ class Settings:
                 config[theirs] = _given(name, self.asked[name])
 
     def direct(self):
-        """A consumer that is told where to read; the binding wants a group's name all the same."""
+        """Configuration of a consumer with an assigned partition; a group id is required."""
         return {**self.consumer, "group.id": f"weir-{uuid.uuid4()}", "enable.auto.commit": False}
 
     def group(self):

@@ -1,4 +1,4 @@
-"""A rate held for some seconds, or what comes in that time."""
+"""Produces at a constant rate, or consumes for some time."""
 
 from time import monotonic_ns, sleep
 

@@ -4,13 +4,13 @@ using System.Text.Json.Nodes;
 
 namespace Weir.Driver;
 
-/// <summary>A command that cannot be done, and why.</summary>
+/// <summary>A command that failed, with the reason.</summary>
 internal sealed class Refused : Exception
 {
     public Refused(string why) : base(why) { }
 }
 
-/// <summary>One command: its fields by name, and the instant until which it has to be done.</summary>
+/// <summary>A command: its fields by name, and its deadline.</summary>
 internal sealed class Command
 {
     private readonly JsonObject fields;
@@ -20,7 +20,7 @@ internal sealed class Command
     {
         this.fields = fields;
         double timeoutMs = fields["timeout_ms"]?.GetValue<double>() ?? 60_000;
-        // Four fifths of the time it has: an error is better than being killed.
+        // Four fifths of the timeout, because an error is better than being killed.
         deadline = Usage.Now() + (long)(timeoutMs * 800_000);
     }
 

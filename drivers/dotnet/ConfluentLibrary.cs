@@ -51,7 +51,7 @@ internal sealed class ConfluentLibrary : ILibrary
         direct = new(sorted.Consumer) { ["bootstrap.servers"] = bootstrap, ["enable.auto.commit"] = "false" };
         group = new(sorted.Consumer) { ["bootstrap.servers"] = bootstrap, ["auto.offset.reset"] = "earliest" };
         foreach ((string key, string value) in sorted.Group) group[key] = value;
-        // What the library would refuse, it refuses here.
+        // Creating a client validates the settings.
         NewSender(TimeSpan.Zero).Dispose();
         return sorted.Echo;
     }
@@ -63,14 +63,14 @@ internal sealed class ConfluentLibrary : ILibrary
         _ => Sorted.Plain(value),
     };
 
-    /// <summary>The binding cannot read settings back: what was given.</summary>
+    /// <summary>The given settings, because the binding cannot read the effective ones.</summary>
     private static JsonNode? Effective(string name, JsonNode value)
     {
         if (!Knobs.ContainsKey(name)) return null;
         return name == "queue_bytes" ? Math.Max(1, (value.GetValue<long>() + 1023) / 1024) * 1024 : value.DeepClone();
     }
 
-    public ISender NewSender(TimeSpan patience) => new Sender(new ProducerBuilder<byte[], byte[]>(producer).Build());
+    public ISender NewSender(TimeSpan timeout) => new Sender(new ProducerBuilder<byte[], byte[]>(producer).Build());
 
     public IReader NewReader(bool viaGroup, bool commits) => new Reader(new(viaGroup ? group : direct));
 
@@ -93,10 +93,10 @@ internal sealed class ConfluentLibrary : ILibrary
 
         public Action<string?>? Reported { get; set; }
 
-        public void AskMetadata(string topic, TimeSpan patience)
+        public void AskMetadata(string topic, TimeSpan timeout)
         {
             using IAdminClient admin = new DependentAdminClientBuilder(producer.Handle).Build();
-            TopicMetadata found = admin.GetMetadata(topic, patience).Topics[0];
+            TopicMetadata found = admin.GetMetadata(topic, timeout).Topics[0];
             if (found.Error.IsError) throw new Refused("no metadata: " + found.Error.Reason);
         }
 
@@ -119,7 +119,7 @@ internal sealed class ConfluentLibrary : ILibrary
             }
         }
 
-        public void Flush(TimeSpan patience) => producer.Flush(patience);
+        public void Flush(TimeSpan timeout) => producer.Flush(timeout);
 
         public void Discard() => producer.Dispose();
 
@@ -147,10 +147,10 @@ internal sealed class ConfluentLibrary : ILibrary
 
         public void Assign(string topic) => consumer.Assign(new TopicPartitionOffset(topic, 0, 0));
 
-        public void Poll(TimeSpan patience, Func<byte[]?, byte[]?, bool> take)
+        public void Poll(TimeSpan timeout, Func<byte[]?, byte[]?, bool> take)
         {
-            // Only the first record is waited for.
-            ConsumeResult<byte[], byte[]>? result = consumer.Consume(patience);
+            // Waits for the first record only.
+            ConsumeResult<byte[], byte[]>? result = consumer.Consume(timeout);
             while (result != null && take(result.Message.Key, result.Message.Value)) result = consumer.Consume(TimeSpan.Zero);
         }
 

@@ -3,7 +3,7 @@ using System.Text.Json.Nodes;
 
 namespace Weir.Driver;
 
-/// <summary>One reading of a topic from its beginning.</summary>
+/// <summary>A reading of a topic from its start.</summary>
 internal sealed class Consuming
 {
     private readonly ILibrary library;
@@ -12,7 +12,7 @@ internal sealed class Consuming
     private readonly bool commit;
     private readonly int length;
     private readonly int count;
-    /// <summary>What every value has to be, if it is compared.</summary>
+    /// <summary>The expected value, if values are compared.</summary>
     private readonly byte[]? value;
     private Mark s0;
     private long s1;

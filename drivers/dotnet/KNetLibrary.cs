@@ -14,7 +14,10 @@ internal sealed class Core : KNetCore<Core>
 {
 }
 
-/// <summary>The official Java client through KNet: its classes as they are, one call across the border for each of theirs.</summary>
+/// <summary>
+/// The official Java client through KNet: its classes unchanged, with one call into the VM for each
+/// method.
+/// </summary>
 internal sealed class KNetLibrary : ILibrary
 {
     private const string Serializer = "org.apache.kafka.common.serialization.ByteArraySerializer";
@@ -75,20 +78,20 @@ internal sealed class KNetLibrary : ILibrary
     private static string Given(string name, JsonNode value)
     {
         string text = Sorted.Plain(value);
-        // The library's word for what the operating system does is -1.
+        // The library's value for the default of the operating system is -1.
         return name.EndsWith("_buffer_bytes") && text == "0" ? "-1" : text;
     }
 
     private static JsonNode? Effective(string name, JsonNode value)
     {
         if (Knobs.ContainsKey(name)) return value.DeepClone();
-        // No number of records closes a batch: what 0 asks for. The queue is bounded by its bytes alone.
+        // No number of records closes a batch, as 0 requests. The queue is limited by bytes only.
         return name == "batch_records" ? JsonValue.Create(0) : null;
     }
 
-    public ISender NewSender(TimeSpan patience)
+    public ISender NewSender(TimeSpan timeout)
     {
-        long block = Math.Min(MaxBlockDefaultMs, Math.Max(1, (long)patience.TotalMilliseconds));
+        long block = Math.Min(MaxBlockDefaultMs, Math.Max(1, (long)timeout.TotalMilliseconds));
         var settings = new Dictionary<string, string>(producer) { ["max.block.ms"] = block.ToString() };
         return new Sender(new KafkaProducer<byte[], byte[]>(ToJava(settings)));
     }
@@ -138,24 +141,27 @@ internal sealed class KNetLibrary : ILibrary
 
         public Action<string?>? Reported { get; set; }
 
-        public void AskMetadata(string topic, TimeSpan patience) => producer.PartitionsFor(topic);
+        public void AskMetadata(string topic, TimeSpan timeout) => producer.PartitionsFor(topic);
 
-        /// <summary>Topics have one partition, so none is named: that would be one more object across the border.</summary>
+        /// <summary>
+        /// Topics have one partition, so none is named; a name would be one more object in each
+        /// call.
+        /// </summary>
         public void Send(string topic, byte[] key, byte[] value, Command command)
         {
             using var record = new ProducerRecord<byte[], byte[]>(topic, key, value);
             using var future = producer.Send(record, callback);
         }
 
-        public void Flush(TimeSpan patience) => producer.Flush();
+        public void Flush(TimeSpan timeout) => producer.Flush();
 
         public void Discard() => Close(TimeSpan.Zero);
 
         public void Dispose() => Close(TimeSpan.FromSeconds(5));
 
-        private void Close(TimeSpan patience)
+        private void Close(TimeSpan timeout)
         {
-            producer.Close((global::Java.Time.Duration)patience);
+            producer.Close((global::Java.Time.Duration)timeout);
             producer.Dispose();
             callback.Dispose();
         }
@@ -185,9 +191,9 @@ internal sealed class KNetLibrary : ILibrary
             consumer.Seek(partition, 0L);
         }
 
-        public void Poll(TimeSpan patience, Func<byte[]?, byte[]?, bool> take)
+        public void Poll(TimeSpan timeout, Func<byte[]?, byte[]?, bool> take)
         {
-            using global::Java.Time.Duration duration = patience;
+            using global::Java.Time.Duration duration = timeout;
             using var records = consumer.Poll(duration);
             foreach (var record in records)
             {

@@ -4,7 +4,7 @@ using System.Text.Json.Nodes;
 
 namespace Weir.Driver;
 
-/// <summary>One client library.</summary>
+/// <summary>A client library.</summary>
 internal interface ILibrary
 {
     string Name { get; }
@@ -12,13 +12,20 @@ internal interface ILibrary
     string Binding { get; }
     string Runtime { get; }
 
-    /// <summary>All clients made from here on have these settings. Returns `effective` and `unsupported`.</summary>
+    /// <summary>
+    /// Sets the settings of clients created from now on. Returns `effective` and `unsupported`.
+    /// </summary>
     JsonObject Configure(string bootstrap, JsonObject settings);
 
-    /// <summary>A producer that waits for metadata or room no longer than there is time for.</summary>
-    ISender NewSender(TimeSpan patience);
+    /// <summary>
+    /// Creates a producer that waits for metadata or queue space no longer than the timeout.
+    /// </summary>
+    ISender NewSender(TimeSpan timeout);
 
-    /// <summary>A consumer, in a new group or told where to read; `commits`: it commits by command.</summary>
+    /// <summary>
+    /// Creates a consumer, in a new group or with an assigned partition; `commits`: it commits by
+    /// command.
+    /// </summary>
     IReader NewReader(bool viaGroup, bool commits);
 
     void Collect();
@@ -27,17 +34,17 @@ internal interface ILibrary
 /// <summary>A producer.</summary>
 internal interface ISender : IDisposable
 {
-    /// <summary>Called for each record in the order they were sent, with null or what went wrong.</summary>
+    /// <summary>Called for each record in the order of sending, with null or the error.</summary>
     Action<string?>? Reported { get; set; }
 
-    void AskMetadata(string topic, TimeSpan patience);
+    void AskMetadata(string topic, TimeSpan timeout);
 
     /// <summary>Sends to partition 0; waits while the queue is full.</summary>
     void Send(string topic, byte[] key, byte[] value, Command command);
 
-    void Flush(TimeSpan patience);
+    void Flush(TimeSpan timeout);
 
-    /// <summary>Closes it with all that it still holds.</summary>
+    /// <summary>Closes it and discards queued records.</summary>
     void Discard();
 }
 
@@ -49,19 +56,19 @@ internal interface IReader : IDisposable
     /// <summary>Partition 0 from offset 0.</summary>
     void Assign(string topic);
 
-    /// <summary>Hands over what comes until `take` returns false.</summary>
-    void Poll(TimeSpan patience, Func<byte[]?, byte[]?, bool> take);
+    /// <summary>Passes received records to `take` until it returns false.</summary>
+    void Poll(TimeSpan timeout, Func<byte[]?, byte[]?, bool> take);
 
     void Commit();
 }
 
-/// <summary>How a setting of the protocol is called in a library.</summary>
+/// <summary>Name of a protocol setting in a library.</summary>
 internal sealed record Knob(string Key, Side Side);
 
 [Flags]
 internal enum Side { Producer = 1, Consumer = 2, Group = 4 }
 
-/// <summary>Settings sorted by who has them, as texts.</summary>
+/// <summary>Settings by client, as texts.</summary>
 internal sealed class Sorted
 {
     public readonly Dictionary<string, string> Producer = new();
@@ -69,7 +76,7 @@ internal sealed class Sorted
     public readonly Dictionary<string, string> Group = new();
     public readonly JsonObject Echo;
 
-    /// <summary>`given` turns a value into the library's; `effective` is what that means here.</summary>
+    /// <summary>`given` converts a value to the library's; `effective` converts it back.</summary>
     public Sorted(JsonObject asked, IReadOnlyDictionary<string, Knob> knobs, Func<string, JsonNode, string> given,
         Func<string, JsonNode, JsonNode?> effective)
     {
@@ -92,7 +99,7 @@ internal sealed class Sorted
         if (knob.Side.HasFlag(Side.Group)) Group[knob.Key] = value;
     }
 
-    /// <summary>A value as configuration files write it.</summary>
+    /// <summary>A value as in configuration files.</summary>
     public static string Plain(JsonNode value) => value.ToString() switch
     {
         "True" or "true" => "true",

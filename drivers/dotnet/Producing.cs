@@ -24,7 +24,7 @@ internal sealed class Delivery
 
     public long Failed => Interlocked.Read(ref failed);
 
-    /// <summary>May come from the sending thread as well as from the library's.</summary>
+    /// <summary>May be called in the sending thread or the library's.</summary>
     public void Report(string? error)
     {
         if (error != null)
@@ -49,7 +49,10 @@ internal sealed class Delivery
         if (!done.Wait(command.Left())) throw Unfinished();
     }
 
-    /// <summary>A send that fails may have waited as long as it could: the next would too.</summary>
+    /// <summary>
+    /// Stops after the deadline: a failed send may have blocked for its maximum time, and the next
+    /// would, too.
+    /// </summary>
     public void GiveUpInTime(Command command)
     {
         if (Failed > 0 && command.Late()) throw Unfinished();
@@ -77,11 +80,11 @@ internal sealed class Delivery
     }
 }
 
-/// <summary>Bursts of records, and the producer that is kept between them.</summary>
+/// <summary>Bursts of records, and the producer that is reused.</summary>
 internal sealed class Producing
 {
     private readonly ILibrary library;
-    /// <summary>Topics that the kept producer has delivered a primer to.</summary>
+    /// <summary>Topics to which the reused producer has delivered a primer.</summary>
     private readonly HashSet<string> primed = new();
     private ISender? kept;
 
@@ -150,7 +153,7 @@ internal sealed class Producing
         }
     }
 
-    /// <summary>The kept producer, after it has delivered a primer to the topic.</summary>
+    /// <summary>Returns the reused producer, which has delivered a primer to the topic.</summary>
     public ISender Warm(string topic, Command command)
     {
         kept ??= library.NewSender(command.Left());
@@ -171,7 +174,8 @@ internal sealed class Producing
     {
         var delivery = new Delivery(1);
         sender.Reported = delivery.Report;
-        // In another thread, which ends when the producer is closed: it may look for the topic longer than there is time.
+        // In another thread, which ends when the producer is closed: loading metadata may exceed
+        // the timeout.
         var thread = new Thread(() =>
         {
             try
@@ -190,7 +194,7 @@ internal sealed class Producing
         if (delivery.Failed > 0) throw new Refused("the primer was not delivered");
     }
 
-    /// <summary>Throws the kept producer away.</summary>
+    /// <summary>Discards the reused producer.</summary>
     public void Discard()
     {
         kept?.Discard();
@@ -199,7 +203,7 @@ internal sealed class Producing
     }
 }
 
-/// <summary>One burst: what is sent, and what was measured.</summary>
+/// <summary>A burst: its records and measurements.</summary>
 internal sealed class Burst
 {
     public readonly string Topic;
@@ -254,7 +258,7 @@ internal sealed class Burst
         Delivery.Echo(answer);
         if (perRecord)
         {
-            // Making a message is part of sending it here.
+            // Creating a message is part of sending it.
             answer["create_us"] = 0;
             answer["send_us"] = sending / 1000;
         }

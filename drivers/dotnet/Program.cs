@@ -8,8 +8,8 @@ using System.Threading;
 namespace Weir.Driver;
 
 /// <summary>
-/// Drives Confluent.Kafka or KNet: obeys one JSON command per line of standard input and answers with one per line of standard
-/// output. The protocol is in docs/drivers.md.
+/// Driver of Confluent.Kafka or KNet. It executes one JSON command per line of standard input and
+/// writes one response per line to standard output. The protocol is in docs/drivers.md.
 /// </summary>
 internal static class Program
 {
@@ -25,7 +25,7 @@ internal static class Program
 
     private static int Main(string[] args)
     {
-        // What libraries print goes to standard error.
+        // Output of libraries goes to standard error.
         Console.SetOut(Console.Error);
         switch (args.Length == 1 ? args[0] : "")
         {
@@ -52,7 +52,7 @@ internal static class Program
         return 0;
     }
 
-    /// <summary>At the end of the input the process has 1.5 s left, whatever it is doing.</summary>
+    /// <summary>After the end of the input the process exits within 1.5 s.</summary>
     private static void Read(BlockingCollection<string> lines, ManualResetEventSlim idle)
     {
         using var input = new StreamReader(Console.OpenStandardInput());
@@ -62,7 +62,7 @@ internal static class Program
         Environment.Exit(0);
     }
 
-    /// <summary>Answers one command; false after the last one.</summary>
+    /// <summary>Responds to one command. Returns false after the last one.</summary>
     private static bool Obey(string line)
     {
         if (string.IsNullOrWhiteSpace(line)) return true;
@@ -90,7 +90,9 @@ internal static class Program
         return op != "bye";
     }
 
-    /// <summary>One sentence for an exception; the driver's own speak for themselves.</summary>
+    /// <summary>
+    /// Returns one sentence for an exception; messages of the driver's own exceptions are complete.
+    /// </summary>
     public static string Reason(Exception e)
     {
         string text = e.Message.Split('\n')[0].Trim();

@@ -4,7 +4,9 @@ using System.Threading;
 
 namespace Weir.Driver;
 
-/// <summary>A producer and a consumer of the same topic in one process. The consumer has a thread of its own.</summary>
+/// <summary>
+/// A producer and a consumer of the same topic in one process. The consumer has its own thread.
+/// </summary>
 internal sealed class Roundtrip
 {
     private readonly ILibrary library;
@@ -19,7 +21,7 @@ internal sealed class Roundtrip
     private readonly ManualResetEventSlim primed = new();
     private readonly ManualResetEventSlim received = new();
     private volatile bool stopped;
-    private volatile Exception? trouble;
+    private volatile Exception? error;
     private int got;
     private Mark last;
 
@@ -100,7 +102,7 @@ internal sealed class Roundtrip
     private void Await(ManualResetEventSlim happened, string late)
     {
         bool came = happened.Wait(command.Left());
-        if (trouble != null) throw new Refused("the consumer failed: " + Program.Reason(trouble));
+        if (error != null) throw new Refused("the consumer failed: " + Program.Reason(error));
         if (!came) throw new Refused(late);
     }
 
@@ -115,7 +117,7 @@ internal sealed class Roundtrip
         }
         catch (Exception e)
         {
-            trouble = e;
+            error = e;
             primed.Set();
             received.Set();
         }
@@ -142,10 +144,10 @@ internal sealed class Roundtrip
     }
 }
 
-/// <summary>Calls at absolute instants: a late call is made at once, and no call is left out.</summary>
+/// <summary>Calls at absolute times: a late call is made at once, and no call is skipped.</summary>
 internal static class Pacer
 {
-    /// <summary>Sleeping has steps of 1 ms.</summary>
+    /// <summary>Sleeping has a resolution of 1 ms.</summary>
     public static void Run(long begin, double rate, long count, Distribution pacing, Action<long> call)
     {
         for (long i = 0; i < count; i++)

@@ -5,7 +5,9 @@ using System.Threading;
 
 namespace Weir.Driver;
 
-/// <summary>A rate held for some seconds, or what comes in that time; the figures of each second are told when it is over.</summary>
+/// <summary>
+/// Produces at a constant rate, or consumes for some time, and reports the results of each second.
+/// </summary>
 internal static class Steady
 {
     public static JsonObject Run(ILibrary library, Producing producing, Command command) => command.Text("role") switch
@@ -25,7 +27,7 @@ internal static class Steady
         var delivery = new Delivery(count);
         var latency = new Distribution();
         var pacing = new Distribution();
-        // Reports come in the order of the records.
+        // Reports arrive in the order of the records.
         var dues = new ConcurrentQueue<long>();
         ISender sender = producing.Warm(topic, command);
         sender.Reported = error =>
@@ -79,18 +81,18 @@ internal static class Steady
     }
 }
 
-/// <summary>The figures of the second that runs, and of all.</summary>
+/// <summary>Totals and the current second.</summary>
 internal sealed class Seconds
 {
     public readonly Mark Begin = Mark.Begin();
     private readonly Command command;
     private readonly int seconds;
-    private int told;
+    private int reported;
     private long records;
     private long bytes;
     private long allRecords;
     private long allBytes;
-    private long cpuTold;
+    private long reportedCpu;
 
     public Seconds(Command command)
     {
@@ -106,13 +108,15 @@ internal sealed class Seconds
 
     public TimeSpan Left() => TimeSpan.FromMilliseconds(Math.Max(0, (Begin.At + seconds * 1_000_000_000L - Usage.Now()) / 1e6));
 
-    /// <summary>Tells of all seconds that are over but the last, which ends with the command.</summary>
+    /// <summary>
+    /// Reports the completed seconds, except the last one, which ends with the command.
+    /// </summary>
     public void Tick()
     {
-        while (told < seconds - 1 && Usage.Now() - Begin.At >= (told + 1) * 1_000_000_000L) Tell();
+        while (reported < seconds - 1 && Usage.Now() - Begin.At >= (reported + 1) * 1_000_000_000L) Report();
     }
 
-    /// <summary>Does nothing until the time is over.</summary>
+    /// <summary>Waits until the time is over.</summary>
     public void Rest()
     {
         for (TimeSpan left = Left(); left > TimeSpan.Zero; left = Left())
@@ -124,19 +128,19 @@ internal sealed class Seconds
 
     public JsonObject Finish(long failed)
     {
-        while (told < seconds) Tell();
-        return new JsonObject { ["records"] = allRecords, ["bytes"] = allBytes, ["failed"] = failed, ["cpu_us"] = cpuTold };
+        while (reported < seconds) Report();
+        return new JsonObject { ["records"] = allRecords, ["bytes"] = allBytes, ["failed"] = failed, ["cpu_us"] = reportedCpu };
     }
 
-    private void Tell()
+    private void Report()
     {
         long used = (Usage.CpuNanos() - Begin.Cpu) / 1000;
         Program.Say(new JsonObject
         {
-            ["id"] = command.Id, ["event"] = "second", ["second"] = told++,
-            ["records"] = records, ["bytes"] = bytes, ["cpu_us"] = used - cpuTold,
+            ["id"] = command.Id, ["event"] = "second", ["second"] = reported++,
+            ["records"] = records, ["bytes"] = bytes, ["cpu_us"] = used - reportedCpu,
         });
-        cpuTold = used;
+        reportedCpu = used;
         allRecords += records;
         allBytes += bytes;
         records = 0;

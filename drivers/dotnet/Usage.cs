@@ -7,17 +7,17 @@ using System.Text.Json.Nodes;
 
 namespace Weir.Driver;
 
-/// <summary>An instant, and the processor time of the process by then, in nanoseconds.</summary>
+/// <summary>A time and the CPU time of the process, in nanoseconds.</summary>
 internal readonly record struct Mark(long At, long Cpu)
 {
-    /// <summary>Where measuring begins: the clock is read last.</summary>
+    /// <summary>Start mark: the clock is read last.</summary>
     public static Mark Begin()
     {
         long cpu = Usage.CpuNanos();
         return new Mark(Usage.Now(), cpu);
     }
 
-    /// <summary>Where measuring ends: the clock is read first.</summary>
+    /// <summary>End mark: the clock is read first.</summary>
     public static Mark End()
     {
         long at = Usage.Now();
@@ -27,7 +27,7 @@ internal readonly record struct Mark(long At, long Cpu)
     public long CpuMicrosSince(Mark begin) => Math.Max(0, (Cpu - begin.Cpu) / 1000);
 }
 
-/// <summary>What this process has used.</summary>
+/// <summary>Resource usage of this process.</summary>
 internal static class Usage
 {
     private const int ClockProcessCpuTime = 2;
@@ -43,10 +43,12 @@ internal static class Usage
     [DllImport("libc", EntryPoint = "clock_gettime")]
     private static extern int ClockGetTime(int clock, out TimeSpec time);
 
-    /// <summary>Nanoseconds since the program began.</summary>
+    /// <summary>Nanoseconds since the start of the program.</summary>
     public static long Now() => (long)((Stopwatch.GetTimestamp() - Start) * (1e9 / Stopwatch.Frequency));
 
-    /// <summary>Processor time of all threads; that of the framework has steps of 10 ms on Linux.</summary>
+    /// <summary>
+    /// CPU time of all threads; the framework's value has steps of 10 ms on Linux.
+    /// </summary>
     public static long CpuNanos()
     {
         if (OperatingSystem.IsLinux() && ClockGetTime(ClockProcessCpuTime, out TimeSpec time) == 0)

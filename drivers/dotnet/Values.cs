@@ -7,7 +7,7 @@ namespace Weir.Driver;
 /// <summary>Keys and values of records.</summary>
 internal static class Values
 {
-    /// <summary>The key of a record that only opens the way.</summary>
+    /// <summary>The key of a primer.</summary>
     public const long Primer = -1;
     public static readonly byte[] PrimerValue = { 0 };
 
@@ -33,11 +33,15 @@ internal static class Values
         return key;
     }
 
-    /// <summary>The number in a key; a key that holds none is like no other.</summary>
+    /// <summary>
+    /// Returns the number of a key; a key without a number gives a value that matches none.
+    /// </summary>
     public static long Number(byte[]? key) => key is { Length: 8 } ? BinaryPrimitives.ReadInt64BigEndian(key) : long.MinValue;
 }
 
-/// <summary>A distribution of microseconds: exact below 1,000, three significant decimal digits above.</summary>
+/// <summary>
+/// A distribution of microseconds: exact below 1,000, three significant decimal digits above.
+/// </summary>
 internal sealed class Distribution
 {
     private readonly long[] counts = new long[1000 + 900 * 13];

@@ -10,11 +10,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// One reading of a topic from its beginning.
+// A reading of a topic from its start.
 type reading struct {
 	*command
 	viaGroup bool
-	// What every value has to be, if it is compared.
+	// The expected value, if values are compared.
 	value  []byte
 	s0     mark
 	s1     atomic.Int64
@@ -33,7 +33,7 @@ func (d *driver) consume(cmd *command, answer answer) error {
 	if cmd.Verify {
 		r.value = makeValue(cmd.Len, cmd.Seed)
 	}
-	if err := r.run(d.settings, cmd.patience()); err != nil {
+	if err := r.run(d.settings, cmd.timeout()); err != nil {
 		return err
 	}
 	marks := map[string]int64{"s0": r.s0.at, "s1": r.s1.Load(), "s2": r.s2.at, "s3": r.s3.at}
@@ -46,12 +46,12 @@ func (d *driver) consume(cmd *command, answer answer) error {
 	return nil
 }
 
-func (r *reading) run(settings *settings, patience time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func (r *reading) run(settings *settings, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	var opts []kgo.Opt
 	if r.viaGroup {
-		// A member without topics joins when it gets the first.
+		// A member without topics joins when it gets its first topic.
 		opts = append(settings.groupOpts(), kgo.OnPartitionsAssigned(r.assigned))
 	}
 	client, err := settings.newConsumer(opts...)

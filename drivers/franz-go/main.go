@@ -1,5 +1,5 @@
-// Drives franz-go: obeys one JSON command per line of standard input and answers with one per line of standard output.
-// The protocol is in docs/drivers.md.
+// Driver of franz-go. It executes one JSON command per line of standard input and writes one
+// response per line to standard output. The protocol is in docs/drivers.md.
 package main
 
 import (
@@ -60,8 +60,8 @@ func (c *command) check() error {
 	return nil
 }
 
-// Four fifths of the time it has: an error is better than being killed.
-func (c *command) patience() time.Duration {
+// Four fifths of the timeout, because an error is better than being killed.
+func (c *command) timeout() time.Duration {
 	if c.TimeoutMs <= 0 {
 		return 48 * time.Second
 	}
@@ -81,7 +81,7 @@ var lines sync.Mutex
 func say(line answer) {
 	text, err := json.Marshal(line)
 	if err != nil {
-		panic(err) // every value is made of numbers and texts
+		panic(err) // all values are numbers and texts
 	}
 	lines.Lock()
 	defer lines.Unlock()
@@ -101,7 +101,7 @@ func main() {
 	close(idle)
 }
 
-// Hands every line on. At the end of the input the process has 1.5 s left, whatever it is doing.
+// Forwards every line. After the end of the input the process exits within 1.5 s.
 func read(commands chan<- []byte, idle <-chan struct{}) {
 	input := bufio.NewReader(os.Stdin)
 	for {
@@ -124,7 +124,7 @@ func read(commands chan<- []byte, idle <-chan struct{}) {
 	os.Exit(0)
 }
 
-// Answers one command; false after the last one.
+// Responds to one command. Returns false after the last one.
 func (d *driver) obey(line []byte) bool {
 	if strings.TrimSpace(string(line)) == "" {
 		return true
@@ -207,7 +207,7 @@ func gcPercent() string {
 	return "100"
 }
 
-// As the build of this program says.
+// From the build information of this program.
 func libraryVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, module := range info.Deps {

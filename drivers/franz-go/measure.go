@@ -10,38 +10,38 @@ import (
 	"time"
 )
 
-// The key of a record that only opens the way.
+// The key of a primer.
 const primer = -1
 
 var start = time.Now()
 
-// Nanoseconds since the program began, by the monotonic clock.
+// Nanoseconds since the start of the program, by the monotonic clock.
 func now() int64 {
 	return int64(time.Since(start))
 }
 
-// Processor time of the whole process in microseconds.
+// CPU time of the whole process in microseconds.
 func cpuMicros() int64 {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		panic(err) // it has no way to fail for this process
+		panic(err) // cannot fail for this process
 	}
 	return usage.Utime.Nano()/1000 + usage.Stime.Nano()/1000
 }
 
-// An instant, and what had been used by then.
+// A time and the CPU time by then.
 type mark struct {
 	at  int64
 	cpu int64
 }
 
-// A mark at which measuring begins: the clock is read last.
+// A start mark: the clock is read last.
 func begin() mark {
 	cpu := cpuMicros()
 	return mark{now(), cpu}
 }
 
-// A mark at which measuring ends: the clock is read first.
+// An end mark: the clock is read first.
 func end() mark {
 	at := now()
 	return mark{at, cpuMicros()}
@@ -60,7 +60,7 @@ func makeValue(length int, seed uint64) []byte {
 	return value[:length:length]
 }
 
-// The keys 0, 1, 2, ..., side by side.
+// The keys 0, 1, 2, ..., concatenated.
 func makeKeys(count int) []byte {
 	keys := make([]byte, 0, count*8)
 	for ordinal := range count {
@@ -73,7 +73,7 @@ func makeKey(number int64) []byte {
 	return binary.BigEndian.AppendUint64(nil, uint64(number))
 }
 
-// The number in a key; a key that holds none is like no other.
+// Returns the number of a key; a key without a number gives a value that matches none.
 func number(key []byte) int64 {
 	if len(key) != 8 {
 		return -1 << 63
@@ -135,8 +135,8 @@ func (d *distribution) json() answer {
 	return answer{"count": d.count, "sum_us": d.sum, "min_us": d.least, "max_us": d.most, "pairs": pairs}
 }
 
-// Calls at absolute instants: a late call is made at once, and no call is left out. Call i is due at begin + i / rate;
-// pacing gets how late each was made.
+// Calls at absolute times: a late call is made at once, and no call is skipped. Call i is due at
+// begin + i / rate; pacing records the delay of each.
 func pace(begin int64, rate float64, count int, pacing *distribution, call func(due int64) error) error {
 	for i := range count {
 		due := begin + int64(float64(i)*1e9/rate)
@@ -159,7 +159,7 @@ func stats(answer answer) error {
 	answer["rss_kb"], answer["threads"] = nil, nil
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
-		return nil // a system without it has no such figures
+		return nil // not available on this system
 	}
 	for name, word := range map[string]string{"rss_kb": "VmRSS:", "threads": "Threads:"} {
 		_, rest, found := strings.Cut(string(text), word)

@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// The producer that is kept between commands, and the topic that it has delivered a primer to.
+// The producer that is reused across commands, and the topic to which it has delivered a primer.
 type producer struct {
 	kept   *kgo.Client
 	primed string
@@ -25,7 +25,7 @@ func (p *producer) close() {
 	*p = producer{}
 }
 
-// Counts the delivery reports of one command; the library calls it from one goroutine at a time.
+// Counts the delivery reports of a command; the library calls it from one goroutine at a time.
 type delivery struct {
 	missing atomic.Int64
 	failed  atomic.Int64
@@ -76,7 +76,7 @@ func (d *delivery) echo(count int, answer answer) {
 	answer["acked"], answer["failed"], answer["errors"] = int64(count)-failed, failed, d.errors
 }
 
-// One burst: what is sent, and what was measured.
+// A burst: its records and measurements.
 type burst struct {
 	*command
 	value    []byte
@@ -124,7 +124,7 @@ func (b *burst) cpu() int64 {
 }
 
 func (d *driver) produce(cmd *command, answer answer) error {
-	ctx, cancel := context.WithTimeout(context.Background(), cmd.patience())
+	ctx, cancel := context.WithTimeout(context.Background(), cmd.timeout())
 	defer cancel()
 	b := newBurst(cmd)
 	var err error
@@ -179,8 +179,8 @@ func (b *burst) inKeptProducer(ctx context.Context, d *driver) error {
 	return nil
 }
 
-// A producer looks a topic up when it is given the first record for it. This record is for a partition that no topic
-// has, so the library refuses it once it knows the partitions.
+// The library requests a topic's metadata when it gets the first record for it. This record is for
+// a partition that does not exist, so the library rejects it once it has the metadata.
 func askMetadata(ctx context.Context, client *kgo.Client, topic string) error {
 	refused := make(chan error, 1)
 	client.Produce(ctx, &kgo.Record{Topic: topic, Partition: math.MaxInt32}, func(_ *kgo.Record, err error) {
@@ -197,8 +197,8 @@ func askMetadata(ctx context.Context, client *kgo.Client, topic string) error {
 	}
 }
 
-// The kept producer, after it has delivered a primer to the topic. It forgets the topic before, which it would ask for with
-// every look-up, also after that has been deleted.
+// Returns the reused producer, which has delivered a primer to the topic. It drops the previous
+// topic, whose metadata it would otherwise request repeatedly, even after its deletion.
 func (d *driver) warm(ctx context.Context, topic string) (*kgo.Client, error) {
 	if d.producer.kept == nil {
 		client, err := d.settings.newProducer()
@@ -225,7 +225,7 @@ func prime(ctx context.Context, client *kgo.Client, topic string) error {
 	record := &kgo.Record{Topic: topic, Key: makeKey(primer), Value: []byte{0}}
 	delivered := make(chan error, 1)
 	client.Produce(ctx, record, func(_ *kgo.Record, err error) { delivered <- err })
-	// It need not wait for company.
+	// No linger.
 	flushed := client.Flush(ctx)
 	select {
 	case err := <-delivered:
@@ -240,7 +240,7 @@ func prime(ctx context.Context, client *kgo.Client, topic string) error {
 
 func (d *driver) warmup(cmd *command, answer answer) error {
 	begin := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), cmd.patience())
+	ctx, cancel := context.WithTimeout(context.Background(), cmd.timeout())
 	defer cancel()
 	b := newBurst(cmd)
 	if err := b.inKeptProducer(ctx, d); err != nil {
@@ -250,7 +250,7 @@ func (d *driver) warmup(cmd *command, answer answer) error {
 		return fmt.Errorf("%d records of the warm-up failed: %s", failed, b.delivery.errors[0])
 	}
 	r := reading{command: cmd}
-	if err := r.run(d.settings, cmd.patience()-time.Since(begin)); err != nil {
+	if err := r.run(d.settings, cmd.timeout()-time.Since(begin)); err != nil {
 		return err
 	}
 	records := float64(max(1, cmd.Count))

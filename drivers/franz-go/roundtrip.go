@@ -15,7 +15,7 @@ type roundtrip struct {
 	delivery *delivery
 	pacing   distribution
 	primed   chan struct{}
-	// What the reader found; the others look when it is done.
+	// Results of the reader; others read them when it is done.
 	latency distribution
 	got     int
 	last    mark
@@ -23,7 +23,7 @@ type roundtrip struct {
 }
 
 func (d *driver) roundtrip(cmd *command, answer answer) error {
-	ctx, cancel := context.WithTimeout(context.Background(), cmd.patience())
+	ctx, cancel := context.WithTimeout(context.Background(), cmd.timeout())
 	defer cancel()
 	r := &roundtrip{
 		command: cmd, value: makeValue(cmd.Len, cmd.Seed), delivery: expect(cmd.Count),

@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// The settings that all clients have from now on.
+// The settings of all clients created from now on.
 type settings struct {
 	all         []kgo.Opt
 	ofProducers []kgo.Opt
@@ -19,10 +19,10 @@ type settings struct {
 	unsupported []string
 }
 
-// How a setting of the protocol is given to the library and read back from it.
+// Conversion of a protocol setting to the library's, and back.
 type knob struct {
 	take func(*settings, json.RawMessage) error
-	// What the library has now; nil: what was asked for.
+	// The effective value; nil: the requested one.
 	read func(*kgo.Client) any
 }
 
@@ -112,11 +112,11 @@ var knobs = map[string]knob{
 	},
 }
 
-// Settings that the library does not have, and what it does instead.
+// Settings that the library does not have, and its behaviour instead.
 var missing = map[string]any{
-	// No number of records closes a batch: what 0 asks for.
+	// No number of records closes a batch, as 0 requests.
 	"batch_records": 0,
-	// Sockets are as the operating system makes them, unless the program brings its own dialer.
+	// Sockets have the operating system's defaults, unless the program has its own dialer.
 	"send_buffer_bytes":    0,
 	"receive_buffer_bytes": 0,
 }
@@ -140,7 +140,7 @@ func newSettings(bootstrap string, asked map[string]json.RawMessage) (*settings,
 	if err != nil {
 		return nil, err
 	}
-	// It is never used: no connection is made.
+	// Never used: no connection is opened.
 	client, err := kgo.NewClient(append(append(s.all[:1:1], s.ofProducers...), s.ofConsumers...)...)
 	if err != nil {
 		return nil, err
@@ -160,8 +160,8 @@ func newSettings(bootstrap string, asked map[string]json.RawMessage) (*settings,
 	return s, nil
 }
 
-// The library is idempotent unless told otherwise, and refuses to be so with other acks than all, or with a number of
-// requests in flight, which it then chooses itself.
+// The library is idempotent by default. Idempotence requires acks all and excludes a number of
+// in-flight requests, which the library then chooses itself.
 func (s *settings) takeIdempotence(asked map[string]json.RawMessage) (bool, error) {
 	idempotent, acks, inFlight := true, -1, 0
 	for name, into := range map[string]any{"idempotence": &idempotent, "acks": &acks, "max_in_flight": &inFlight} {
@@ -210,12 +210,12 @@ func (s *settings) newProducer() (*kgo.Client, error) {
 	return s.client(s.ofProducers...)
 }
 
-// A consumer that has nothing to read yet.
+// A consumer without an assignment.
 func (s *settings) newConsumer(more ...kgo.Opt) (*kgo.Client, error) {
 	return s.client(append(s.ofConsumers[:len(s.ofConsumers):len(s.ofConsumers)], more...)...)
 }
 
-// What makes a consumer a member of a new group.
+// Options that make a consumer a member of a new group.
 func (s *settings) groupOpts() []kgo.Opt {
 	group := kgo.ConsumerGroup("weir-" + rand.Text())
 	return append(s.ofGroups[:len(s.ofGroups):len(s.ofGroups)], group)

@@ -11,19 +11,19 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// The figures of the second that runs, and of all; a goroutine tells of each second when it is over.
+// Totals and the current second; a goroutine reports each second when it ends.
 type seconds struct {
-	id      json.RawMessage
-	count   int
-	start   mark
-	mutex   sync.Mutex
-	told    int
-	cpu     int64
-	records int64
-	bytes   int64
-	all     struct{ records, bytes int64 }
-	stop    chan struct{}
-	stopped chan struct{}
+	id       json.RawMessage
+	count    int
+	start    mark
+	mutex    sync.Mutex
+	reported int
+	cpu      int64
+	records  int64
+	bytes    int64
+	all      struct{ records, bytes int64 }
+	stop     chan struct{}
+	stopped  chan struct{}
 }
 
 func startSeconds(cmd *command) *seconds {
@@ -33,13 +33,13 @@ func startSeconds(cmd *command) *seconds {
 	return s
 }
 
-// Tells of all seconds but the last, which ends with the command.
+// Reports all seconds except the last one, which ends with the command.
 func (s *seconds) watch() {
 	defer close(s.stopped)
 	for second := 1; second < s.count; second++ {
 		select {
 		case <-time.After(time.Duration(s.start.at + int64(second)*int64(time.Second) - now())):
-			s.tell()
+			s.report()
 		case <-s.stop:
 			return
 		}
@@ -53,24 +53,24 @@ func (s *seconds) add(records, bytes int) {
 	s.mutex.Unlock()
 }
 
-func (s *seconds) tell() {
+func (s *seconds) report() {
 	cpu := cpuMicros()
 	s.mutex.Lock()
-	line := answer{"event": "second", "second": s.told, "records": s.records, "bytes": s.bytes, "cpu_us": cpu - s.cpu, "id": s.id}
+	line := answer{"event": "second", "second": s.reported, "records": s.records, "bytes": s.bytes, "cpu_us": cpu - s.cpu, "id": s.id}
 	s.all.records += s.records
 	s.all.bytes += s.bytes
 	s.cpu, s.records, s.bytes = cpu, 0, 0
-	s.told++
+	s.reported++
 	s.mutex.Unlock()
 	say(line)
 }
 
-// When the time is over.
+// The end of the time.
 func (s *seconds) end() time.Duration {
 	return time.Duration(s.start.at + int64(s.count)*int64(time.Second) - now())
 }
 
-// Ends the watch without the last word.
+// Stops the reporting without the last second.
 func (s *seconds) abandon() {
 	close(s.stop)
 	<-s.stopped
@@ -78,8 +78,8 @@ func (s *seconds) abandon() {
 
 func (s *seconds) finish(answer answer) {
 	<-s.stopped
-	for s.told < s.count {
-		s.tell()
+	for s.reported < s.count {
+		s.report()
 	}
 	answer["records"], answer["bytes"], answer["cpu_us"] = s.all.records, s.all.bytes, s.cpu-s.start.cpu
 }
@@ -98,7 +98,7 @@ func (d *driver) steadyProduce(cmd *command, answer answer) error {
 	if cmd.Rate <= 0 {
 		return errors.New(`"rate" is not above 0`)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), cmd.patience())
+	ctx, cancel := context.WithTimeout(context.Background(), cmd.timeout())
 	defer cancel()
 	value, count := makeValue(cmd.Len, cmd.Seed), int(cmd.Rate*float64(cmd.Seconds))
 	delivery, latency, pacing := expect(count), new(distribution), new(distribution)

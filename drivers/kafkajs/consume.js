@@ -1,10 +1,10 @@
-// Readings of a topic from its beginning, always in a group of their own.
+// Readings of a topic from its start, always in a new group.
 'use strict';
 
 const { PRIMER, begin, end, keyNumber, makeValue, now, refuse } = require('./measure');
 const { giveUp } = require('./produce');
 
-// A consumer that reads the topic from its beginning and hands every batch over.
+// A consumer that reads the topic from its start and forwards every batch.
 class Reader {
   constructor(settings, topic) {
     this.settings = settings;
@@ -13,11 +13,11 @@ class Reader {
     this.crashed = new Promise((_, reject) => {
       this.consumer.on(this.consumer.events.CRASH, ({ payload }) => reject(payload.error));
     });
-    // Whoever waits for it learns of it; nobody has to.
+    // Waiting for it is optional.
     this.crashed.catch(() => {});
   }
 
-  // Returns when the group has given it the partition.
+  // Returns after the assignment of the partition.
   async start(take, options = { autoCommit: false }) {
     const { consumer, topic } = this;
     const joined = new Promise((resolve) => {

@@ -1,5 +1,6 @@
-// Drives kafkajs: obeys one JSON command per line of standard input and answers with one per line of standard output. The
-// protocol is in docs/drivers.md.
+// Driver of kafkajs. It executes one JSON command per line of standard input and writes one
+// response
+// per line to standard output. The protocol is in docs/drivers.md.
 'use strict';
 
 const readline = require('node:readline');
@@ -14,7 +15,7 @@ const { roundtrip } = require('./roundtrip');
 const { Settings } = require('./settings');
 const { steady } = require('./steady');
 
-// It reads in groups only.
+// The library reads in groups only.
 const CAPABILITIES = [
   'produce.cold', 'produce.metadata', 'produce.warm', 'consume.group',
   'roundtrip.burst', 'roundtrip.open', 'steady.produce', 'steady.consume',
@@ -79,7 +80,7 @@ const operations = {
   bye() {},
 };
 
-// Answers one command; false after the last one.
+// Responds to one command. Returns false after the last one.
 async function obey(line) {
   let id = null;
   let op = null;
@@ -108,7 +109,7 @@ function parsed(line) {
   return fields;
 }
 
-// A promise of the library that nobody waits for any more, for example of a consumer that was given up.
+// A promise of the library that is no longer awaited, for example of an abandoned consumer.
 process.on('unhandledRejection', (error) => console.error('given up:', error));
 
 const input = readline.createInterface({ input: process.stdin, crlfDelay: Infinity });
@@ -118,7 +119,7 @@ input.on('line', (line) => {
   last = last.then((more) => (more ? obey(line) : false));
   last.then((more) => more || process.exit(0));
 });
-// At the end of the input the process has 1.5 s left, whatever it is doing.
+// After the end of the input the process exits within 1.5 s.
 input.on('close', () => {
   setTimeout(() => process.exit(0), 1500);
   last.then(() => process.exit(0));

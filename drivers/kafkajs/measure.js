@@ -1,4 +1,4 @@
-// The protocol's lines; values, keys and figures.
+// Protocol lines, values, keys and measurements.
 'use strict';
 
 const fs = require('node:fs');
@@ -12,12 +12,12 @@ function refuse(why) {
   throw new Refused(why);
 }
 
-// One command: its fields by name, and the instant until which it has to be done.
+// A command: its fields by name, and its deadline.
 class Command {
   constructor(fields) {
     this.fields = fields;
     const timeout = typeof fields.timeout_ms === 'number' ? fields.timeout_ms : 60_000;
-    // Four fifths of the time it has: an error is better than being killed.
+    // Four fifths of the timeout, because an error is better than being killed.
     this.deadline = performance.now() + timeout * 0.8;
   }
 
@@ -56,7 +56,7 @@ class Command {
     return this.left() === 0;
   }
 
-  // What the promise gives, or an error at the deadline.
+  // Returns the result of the promise, or an error at the deadline.
   async within(promise, why) {
     let timer;
     const late = new Promise((_, reject) => {
@@ -74,24 +74,24 @@ function say(line) {
   process.stdout.write(JSON.stringify(line) + '\n');
 }
 
-// Whole nanoseconds since the process began.
+// Whole nanoseconds since the start of the process.
 function now() {
   return Math.round(performance.now() * 1e6);
 }
 
-// Processor time of the whole process in microseconds.
+// CPU time of the whole process in microseconds.
 function cpu() {
   const { user, system } = process.cpuUsage();
   return user + system;
 }
 
-// Where measuring begins: the clock is read last.
+// Start mark: the clock is read last.
 function begin() {
   const used = cpu();
   return { at: now(), cpu: used };
 }
 
-// Where measuring ends: the clock is read first.
+// End mark: the clock is read first.
 function end() {
   const at = now();
   return { at, cpu: cpu() };
@@ -133,7 +133,7 @@ function makeKeys(count) {
   });
 }
 
-// The number in a key; a key that holds none is like no other.
+// Returns the number of a key; a key without a number gives a value that matches none.
 function keyNumber(key) {
   return key && key.length === 8 ? key.readInt32BE(0) * 2 ** 32 + key.readUInt32BE(4) : NaN;
 }
@@ -178,7 +178,7 @@ function stats() {
     const found = /^Threads:\s*(\d+)/m.exec(fs.readFileSync('/proc/self/status', 'utf8'));
     if (found) threads = Number(found[1]);
   } catch {
-    // A system without it has no such figure.
+    // Not available on this system.
   }
   return { rss_kb: Math.round(rss / 1024), threads, heap_kb: Math.round(heapUsed / 1024) };
 }

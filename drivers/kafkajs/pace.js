@@ -1,12 +1,14 @@
-// Calls at absolute instants.
+// Calls at absolute times.
 'use strict';
 
 const { setTimeout: sleep } = require('node:timers/promises');
 
 const { now, refuse } = require('./measure');
 
-// Record i is due at `begin` + i / `rate`. When some are due, `call` gets the instants of all of them, `size` at most: none is
-// left out, and a late one is sent at once. `pacing` gets how late each was. Timers of Node.js have steps of 1 ms.
+// Record i is due at `begin` + i / `rate`. `call` gets the due times of up to `size` due records:
+// none
+// is skipped, and a late one is sent at once. `pacing` records the delay of each. Timers of Node.js
+// have a resolution of 1 ms.
 async function pace({ begin, rate, count, pacing, size, command, ready }, call) {
   const dueOf = (i) => begin + Math.floor((i * 1e9) / rate);
   for (let next = 0; next < count; ) {

@@ -1,12 +1,13 @@
-// Bursts of records, and the producer that is kept between them.
+// Bursts of records, and their producers.
 'use strict';
 
 const { PRIMER, PRIMER_VALUE, begin, end, makeKey, makeKeys, makeValue, now, refuse } = require('./measure');
 
-// What a record takes in a batch beside its key and value, at most.
+// Maximum overhead of a record in a batch, in addition to its key and value.
 const RECORD_BYTES = 30;
 
-// Counts the delivery reports of one command. A report is what became of a call, so it is one for all records of the call.
+// Counts the delivery reports of one command. A report is the result of a call, so it covers all
+// records of the call.
 class Delivery {
   constructor(expected) {
     this.expected = expected;
@@ -36,8 +37,8 @@ class Delivery {
   }
 }
 
-// Gives records to a producer, so many to a call, and one call at a time: when several are under way, large ones are overtaken
-// by those after them, and the records change places.
+// Sends records in batches, with one call at a time: with concurrent calls, later ones can overtake
+// large ones, and the records change order.
 class Sender {
   constructor(settings, producer, topic, command, delivery) {
     this.settings = settings;
@@ -48,17 +49,17 @@ class Sender {
     this.call = null;
   }
 
-  // How many records of this size make a batch.
+  // Number of records of this size per batch.
   batch(length) {
     return Math.max(1, Math.floor(this.settings.batchBytes / (length + 8 + RECORD_BYTES)));
   }
 
-  // Waits until the last call has come back.
+  // Waits until the last call has returned.
   async back() {
     while (this.call) await this.command.within(this.call, () => this.delivery.unfinished());
   }
 
-  // One call; `delivered` is told when it has come back well.
+  // One call; `delivered` is called when it has succeeded.
   send(messages, delivered) {
     const call = this.producer.send({ topic: this.topic, messages, ...this.settings.ofCalls }).then(
       () => {
@@ -73,7 +74,7 @@ class Sender {
   }
 }
 
-// One burst: what is sent, and what was measured.
+// A burst: its records and measurements.
 class Burst {
   constructor(settings, command) {
     this.settings = settings;
@@ -140,8 +141,11 @@ async function sendBurst(settings, burst, command, state) {
   });
 }
 
-// Lends a producer that is connected. None is kept between commands, be they warm ones: a connected client of this library wakes
-// hundreds of times a second for nothing, and one that has known a topic which is gone finds no other any more.
+// Calls `work` with a connected producer. No producer is reused across commands, not even a warm
+// one:
+// a connected client of this library wakes hundreds of times a second when idle, and one that knew
+// a
+// deleted topic cannot use a new one.
 async function withProducer(settings, command, work) {
   const producer = settings.producer();
   try {
@@ -152,7 +156,7 @@ async function withProducer(settings, command, work) {
   }
 }
 
-// What a producer of the state `warm` has behind it. A topic gets one primer only, as from a producer that is kept.
+// Prepares a producer of the state `warm`. A topic gets one primer only, as from a reused producer.
 async function warm(settings, producer, topic, command) {
   if (settings.primed.has(topic)) {
     await askMetadata(settings, producer, topic, command);
@@ -162,7 +166,7 @@ async function warm(settings, producer, topic, command) {
   }
 }
 
-// A call looks its topic up, also one without records.
+// A call loads its topic's metadata, even without records.
 async function askMetadata(settings, producer, topic, command) {
   const asked = producer.send({ topic, messages: [], ...settings.ofCalls });
   await command.within(asked, () => 'no metadata in time');
@@ -174,11 +178,11 @@ async function prime(settings, producer, topic, command) {
   await command.within(sent, () => 'the primer was not delivered in time');
 }
 
-// Disconnects a client, which may wait for what does not come.
-async function giveUp(client, patienceMs) {
+// Disconnects a client, which may wait without end.
+async function giveUp(client, timeoutMs) {
   let timer;
   const late = new Promise((resolve) => {
-    timer = setTimeout(resolve, patienceMs);
+    timer = setTimeout(resolve, timeoutMs);
   });
   await Promise.race([client.disconnect(), late]).catch((error) => console.error(`a client did not stop: ${error}`));
   clearTimeout(timer);

@@ -1,4 +1,4 @@
-// The settings that all clients have from now on.
+// The settings of all clients created from now on.
 'use strict';
 
 const { randomUUID } = require('node:crypto');
@@ -6,25 +6,25 @@ const { randomUUID } = require('node:crypto');
 const { CompressionTypes, Kafka, Partitioners } = require('kafkajs');
 const { refuse } = require('./measure');
 
-// What it does where it has no such setting.
+// Behaviour of the library without such a setting.
 const INSTEAD = {
   // A call sends its records at once, in one batch for a partition: this program makes the batches.
   linger_ms: 0,
-  // No number of records closes a batch: what 0 asks for.
+  // No number of records closes a batch, as 0 requests.
   batch_records: 0,
-  // It has a limit, but records stay in order only if this program has one call under way at a time.
+  // The library has a limit, but records stay in order only with one call at a time.
   max_in_flight: 1,
-  // Nothing waits in the library.
+  // The library has no queue.
   queue_bytes: null,
   queue_records: null,
   max_request_bytes: null,
-  // Sockets are as the operating system makes them.
+  // Sockets have the operating system's defaults.
   send_buffer_bytes: 0,
   receive_buffer_bytes: 0,
-  // It reads the checksum and does not compare it.
+  // The library reads the checksum and does not compare it.
   check_crcs: false,
 };
-// What it has a setting for.
+// Settings that the library has.
 const KNOWN = [
   'acks', 'retries', 'idempotence', 'compression', 'fetch_min_bytes', 'fetch_wait_ms',
   'fetch_partition_bytes', 'auto_commit', 'auto_commit_ms',
@@ -34,13 +34,13 @@ const BATCH_BYTES = 1_000_000;
 class Settings {
   constructor(bootstrap, asked) {
     this.asked = asked;
-    // Topics that have been sent a primer by a producer of these settings.
+    // Topics to which a producer with these settings has sent a primer.
     this.primed = new Set();
     this.batchBytes = asked.batch_bytes || BATCH_BYTES;
     this.kafka = new Kafka({
       clientId: 'weir',
       brokers: bootstrap.split(','),
-      // Its own way of logging would use standard output.
+      // Its default logger would use standard output.
       logCreator: () => ({ namespace, log }) => process.stderr.write(`${namespace}: ${log.message} ${log.error || ''}\n`),
       logLevel: 1,
     });
@@ -60,7 +60,7 @@ class Settings {
     });
   }
 
-  // A consumer in a group of its own: there are no others.
+  // A consumer in a new group; the library has no others.
   consumer() {
     return this.kafka.consumer({
       groupId: `weir-${randomUUID()}`,
@@ -73,7 +73,7 @@ class Settings {
     });
   }
 
-  // How a consumer in a group commits.
+  // Commit settings of a consumer in a group.
   get ofRuns() {
     return given({ autoCommit: this.asked.auto_commit, autoCommitInterval: this.asked.auto_commit_ms });
   }
@@ -92,14 +92,14 @@ class Settings {
   }
 }
 
-// The library brings two; others are packages of their own.
+// The library has two codecs; others are separate packages.
 function codec(name) {
   const codecs = { none: CompressionTypes.None, gzip: CompressionTypes.GZIP };
   if (name !== undefined && !(name in codecs)) refuse(`no codec "${name}" in this library`);
   return codecs[name];
 }
 
-// The fields that have a value.
+// Returns the fields that have a value.
 function given(fields) {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }

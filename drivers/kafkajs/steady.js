@@ -1,4 +1,4 @@
-// A rate held for some seconds, or what comes in that time; the figures of each second are told when it is over.
+// Produces at a constant rate, or consumes for some time, and reports the results of each second.
 'use strict';
 
 const { setTimeout: sleep } = require('node:timers/promises');
@@ -8,26 +8,26 @@ const { Distribution, PRIMER, begin, cpu, keyNumber, makeKey, makeValue, now, re
 const { pace } = require('./pace');
 const { Delivery, Sender, warm, withProducer } = require('./produce');
 
-// The figures of the second that runs, and of all.
+// Totals and the current second.
 class Seconds {
   constructor(command) {
     this.id = command.fields.id;
     this.seconds = command.number('seconds');
-    this.told = 0;
+    this.reported = 0;
     this.records = 0;
     this.bytes = 0;
     this.all = { records: 0, bytes: 0 };
     this.begin = begin();
-    this.cpuTold = this.begin.cpu;
+    this.reportedCpu = this.begin.cpu;
     this.schedule();
   }
 
-  // All seconds but the last, which ends with the command.
+  // Reports all seconds except the last one, which ends with the command.
   schedule() {
-    if (this.told >= this.seconds - 1) return;
-    const due = this.begin.at + (this.told + 1) * 1e9;
+    if (this.reported >= this.seconds - 1) return;
+    const due = this.begin.at + (this.reported + 1) * 1e9;
     this.timer = setTimeout(() => {
-      this.tell();
+      this.report();
       this.schedule();
     }, Math.max(0, Math.ceil((due - now()) / 1e6)));
   }
@@ -37,19 +37,19 @@ class Seconds {
     this.bytes += bytes;
   }
 
-  tell() {
+  report() {
     const used = cpu();
     const { records, bytes } = this;
-    say({ id: this.id, event: 'second', second: this.told, records, bytes, cpu_us: used - this.cpuTold });
+    say({ id: this.id, event: 'second', second: this.reported, records, bytes, cpu_us: used - this.reportedCpu });
     this.all.records += records;
     this.all.bytes += bytes;
-    this.cpuTold = used;
+    this.reportedCpu = used;
     this.records = 0;
     this.bytes = 0;
-    this.told += 1;
+    this.reported += 1;
   }
 
-  // Until the time is over.
+  // Waits until the time is over.
   async rest() {
     const left = this.begin.at + this.seconds * 1e9 - now();
     if (left > 0) await sleep(Math.ceil(left / 1e6));
@@ -61,8 +61,8 @@ class Seconds {
 
   finish(failed) {
     this.abandon();
-    while (this.told < this.seconds) this.tell();
-    return { ...this.all, failed, cpu_us: this.cpuTold - this.begin.cpu };
+    while (this.reported < this.seconds) this.report();
+    return { ...this.all, failed, cpu_us: this.reportedCpu - this.begin.cpu };
   }
 }
 
@@ -106,7 +106,7 @@ async function hold(settings, command, producer, topic, value, seconds) {
 async function consume(settings, command) {
   const reader = new Reader(settings, command.text('topic'));
   let seconds = null;
-  // What came before the clock began belongs to the first second.
+  // Records received before the start belong to the first second.
   let [early, earlyBytes] = [0, 0];
   try {
     const started = reader.start((messages) => {

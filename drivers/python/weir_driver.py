@@ -1,4 +1,6 @@
-"""What the drivers written in Python share: the protocol's lines (docs/drivers.md), values, figures. It knows no library."""
+"""Shared code of the Python drivers: protocol lines (docs/drivers.md), values and measurements.
+
+It does not depend on a client library."""
 
 import gc
 import json
@@ -16,7 +18,7 @@ PRIMER = -1
 PRIMER_VALUE = b"\0"
 _MASK = (1 << 64) - 1
 
-# Libraries may print; standard output is for the protocol's lines only.
+# Libraries may print; standard output is for protocol lines only.
 _output = os.fdopen(os.dup(1), "w", encoding="utf-8")
 os.dup2(2, 1)
 _output_lock = threading.Lock()
@@ -31,18 +33,18 @@ def say(line):
 
 
 class Refused(Exception):
-    """A command that cannot be done, and why."""
+    """A command that failed, with the reason."""
 
 
 class Command:
-    """One command: its fields by name, and the instant until which it has to be done."""
+    """A command: its fields by name, and its deadline."""
 
     def __init__(self, fields):
         self.fields = fields
         timeout_ms = fields.get("timeout_ms")
         if not isinstance(timeout_ms, (int, float)):
             timeout_ms = 60_000
-        # Four fifths of the time it has: an error is better than being killed.
+        # Four fifths of the timeout, because an error is better than being killed.
         self.deadline = monotonic_ns() + int(timeout_ms * 800_000)
 
     def get(self, name, kind=None):
@@ -93,7 +95,7 @@ def serve(hello, operations):
 
 
 def _read(lines, idle):
-    """Puts every line into the queue. At the end of the input the process has 1.5 s left, whatever it is doing."""
+    """Queues every line. After the end of the input the process exits within 1.5 s."""
     for line in sys.stdin.buffer:
         lines.put(line)
     try:
@@ -104,7 +106,7 @@ def _read(lines, idle):
 
 
 def _obey(line, operations):
-    """Answers one command; False after the last one."""
+    """Responds to one command. Returns False after the last one."""
     if not line.strip():
         return True
     number, op = None, None
@@ -133,7 +135,7 @@ def _parsed(line):
 
 
 def reason(error):
-    """One sentence for an exception."""
+    """Returns one sentence for an exception."""
     text = str(error).split("\n", 1)[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
@@ -157,7 +159,7 @@ def _stats(_command):
         figures["rss_kb"] = int(fields["VmRSS"].split()[0])
         figures["threads"] = int(fields["Threads"])
     except (OSError, KeyError, ValueError):
-        pass  # a system without it has no such figures
+        pass  # not available on this system
     return figures
 
 
@@ -177,12 +179,12 @@ _read_key = struct.Struct(">q").unpack
 
 
 def key_number(key):
-    """The number in a key; a key that holds none is like no other."""
+    """Returns the number of a key; a key without a number gives a value that matches none."""
     return _read_key(key)[0] if key is not None and len(key) == 8 else None
 
 
 class Mark:
-    """An instant, and the processor time of the process by then, in nanoseconds."""
+    """A time and the CPU time of the process, in nanoseconds."""
 
     __slots__ = ("at", "cpu")
 
@@ -191,13 +193,13 @@ class Mark:
 
     @classmethod
     def begin(cls):
-        """Where measuring begins: the clock is read last."""
+        """Start mark: the clock is read last."""
         cpu = process_time_ns()
         return cls(monotonic_ns(), cpu)
 
     @classmethod
     def end(cls):
-        """Where measuring ends: the clock is read first."""
+        """End mark: the clock is read first."""
         at = monotonic_ns()
         return cls(at, process_time_ns())
 
@@ -206,7 +208,7 @@ class Mark:
 
 
 def instants(**marks):
-    """Marks as they are answered: nanoseconds since the program began."""
+    """Returns marks for the response: nanoseconds since the start of the program."""
     return {name: at - START for name, at in marks.items()}
 
 
@@ -221,7 +223,7 @@ class Distribution:
         self.most = 0
 
     def add(self, nanos):
-        """Takes a list of nanoseconds."""
+        """Records a list of nanoseconds."""
         for value, count in Counter(max(0, nano) // 1000 for nano in nanos).items():
             self.counts[_rounded(value)] += count
             self.sum_us += value * count
@@ -273,7 +275,7 @@ class Delivery:
 
 
 class Burst:
-    """One burst: what is sent, and what was measured."""
+    """A burst: its records and measurements."""
 
     def __init__(self, command):
         self.topic = command.text("topic")
@@ -299,7 +301,7 @@ class Burst:
 
 
 class Reading:
-    """One reading of a topic from its beginning: what was read, and when."""
+    """A reading of a topic from its start: totals and marks."""
 
     def __init__(self, command, verify=False, commit=False):
         self.count = command.number("count")
@@ -314,7 +316,7 @@ class Reading:
             self.s1 = monotonic_ns()
 
     def take(self, key, value):
-        """One record that was handed over; True for the last."""
+        """Counts a received record. Returns True for the last one."""
         number = key_number(key)
         if number == PRIMER:
             return False
@@ -337,7 +339,7 @@ class Reading:
         return self.s3.cpu_us(self.s0) / max(1, self.count)
 
     def json(self):
-        if self.s3 is None:  # a reading of nothing
+        if self.s3 is None:  # without records
             self.s2 = self.s3 = Mark.end()
         marks = {"s0": self.s0.at, "s1": self.s1 or self.s2.at, "s2": self.s2.at, "s3": self.s3.at}
         if self.with_commit:
@@ -353,7 +355,7 @@ class Reading:
 
 
 class Seconds:
-    """The figures of the second that runs, and of all; tells of each second when it is over."""
+    """Totals and the current second; reports each second when it ends."""
 
     def __init__(self, command):
         self.number = command.get("id")
@@ -361,32 +363,32 @@ class Seconds:
         self.begin = Mark.begin()
         self.end = self.begin.at + self.seconds * 1_000_000_000
         self.next = self.begin.at + 1_000_000_000
-        self.told = self.records = self.bytes = self.cpu_us = 0
+        self.reported = self.records = self.bytes = self.cpu_us = 0
         self.all_records = self.all_bytes = 0
 
     def take(self, key, value):
-        """One record that was handed over."""
+        """Counts a received record."""
         if key_number(key) != PRIMER:
             self.records += 1
             self.bytes += len(key or b"") + len(value or b"")
 
     def tick(self, now):
-        """Tells of all seconds that are over but the last, which ends with the command."""
-        while now >= self.next and self.told < self.seconds - 1:
-            self._tell()
+        """Reports the completed seconds, except the last one, which ends with the command."""
+        while now >= self.next and self.reported < self.seconds - 1:
+            self._report()
 
-    def _tell(self):
+    def _report(self):
         used = (process_time_ns() - self.begin.cpu) // 1000
         figures = {"records": self.records, "bytes": self.bytes, "cpu_us": used - self.cpu_us}
-        say({"id": self.number, "event": "second", "second": self.told, **figures})
+        say({"id": self.number, "event": "second", "second": self.reported, **figures})
         self.all_records += self.records
         self.all_bytes += self.bytes
         self.records = self.bytes = 0
         self.cpu_us = used
-        self.told += 1
+        self.reported += 1
         self.next += 1_000_000_000
 
     def json(self, failed):
-        while self.told < self.seconds:
-            self._tell()
+        while self.reported < self.seconds:
+            self._report()
         return {"records": self.all_records, "bytes": self.all_bytes, "failed": failed, "cpu_us": self.cpu_us}

@@ -1,4 +1,4 @@
-//! What drivers of client libraries say: no panic, short texts, and nothing impossible is believed.
+//! Output of drivers: never panics, error texts are short, impossible results are rejected.
 
 #![no_main]
 

@@ -1,3 +1,5 @@
+//! A stream of Kafka frames in chunks, read as requests and responses: never panics.
+
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_kafka::fuzz::frame(data));

@@ -1,3 +1,5 @@
+//! The records of a Kafka fetch response: never panics.
+
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_kafka::fuzz::records(data));

@@ -1,4 +1,4 @@
-//! Any text as adapters.xml; what is accepted runs on any record.
+//! A text as `adapters.xml`: accepted configurations can map any record.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any text as an expression and as an item template.
+//! A text as an expression and as an item template: never panics.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any text as an item name: the canonical form is stable.
+//! A text as an item name: the canonical form is stable.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes as a JSON value: no panic, and both ways of reading agree on what is well-formed.
+//! Bytes as a JSON value: never panics, and both readers accept the same values.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Compressed WebSocket messages: agreeing on it, and what goes in comes out.
+//! Compressed WebSocket messages: negotiation never panics, and messages round-trip.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! HTTP requests: no panic, and the same requests however the stream is cut.
+//! HTTP requests: never panics, and chunks of any size yield the same requests.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The WebSocket frame reader, both roles: no panic, and the same events however the stream is cut.
+//! WebSocket frames in both roles: never panics, and chunks of any size yield the same events.
 
 #![no_main]
 

@@ -1,3 +1,5 @@
+//! A Kafka fetch response through the proxy's filters: filtered again, it loses no partition.
+
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_proxy::filter::fuzz::fetch(data));

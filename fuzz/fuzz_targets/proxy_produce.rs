@@ -1,3 +1,5 @@
+//! A Kafka produce request through the proxy's filters: the response to it can be completed.
+
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_proxy::filter::fuzz::produce(data));

@@ -1,4 +1,4 @@
-//! Any two texts: a diff between them leads from one to the other, and nothing upsets its reader.
+//! Two texts: a diff from the first produces the second, and invalid diffs never panic.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any two documents: a patch between them leads from one to the other, and nothing upsets its reader.
+//! Two documents: a patch from the first produces the second, and invalid patches never panic.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes as the lines of a server: no panic, and a refused update changes nothing.
+//! Bytes as lines of a server: never panics, and an invalid update changes nothing.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes as a request, over WebSocket and HTTP: no panic, and one answer line per refusal.
+//! Bytes as a request over WebSocket and HTTP: never panics, and each error is one line.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any series of value lists: what is encoded decodes to the same values.
+//! A series of value lists: encoding and decoding preserve the values.
 
 #![no_main]
 

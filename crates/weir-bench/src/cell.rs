@@ -1,4 +1,4 @@
-//! One cell: start the parts, load, drain, settle, end the parts.
+//! Runs one cell: starts the processes, applies the load, drains, settles and ends the processes.
 
 mod load;
 
@@ -15,43 +15,44 @@ use weir_stats::run::{Cell, CellStatus};
 use super::BenchError;
 use super::child::{ChildEvent, MESSAGES_QUEUED_MAX, ProcessRole, RoleProcess};
 use super::collect::Collected;
+use super::figure_names::RATE;
 use super::gateway::{GatewayFiles, GatewayReady};
 use super::observer::Observer;
 use super::probe::{ProbeProcess, Sdk};
 use super::result::MeasuredWindow;
 use super::usage::CellUsage;
-use super::workers::{Workers, receiving_part};
+use super::workers::{Workers, receiving_role};
 use crate::plan::{Architecture, Plan};
 use weir_load::clock::Clock;
 
-/// What all cells of a run share.
+/// State shared by all cells of a run.
 #[derive(Clone)]
 pub(super) struct CellContext<'a> {
     pub(super) plan: &'a Plan,
-    /// This program: all parts are commands of it.
+    /// Path of this program; every process is a command of it.
     pub(super) exe: PathBuf,
-    /// The run folder.
+    /// Run directory.
     pub(super) dir: PathBuf,
     pub(super) bootstrap: String,
-    /// Empty if the broker is not ours.
+    /// Process ids of the broker; empty if it was not started for the run.
     pub(super) broker_pids: Vec<u32>,
     pub(super) admin: &'a Admin,
-    /// The SDK to probe gateway cells with, or why there is none.
+    /// SDK to probe gateway cells with, or the reason for its absence.
     pub(super) sdk: &'a Result<Sdk, String>,
     pub(super) stop: &'a AtomicBool,
-    /// Becomes false if the producers of a cell could not be preferred.
+    /// Set to false if the priority of a cell's producers could not be raised.
     pub(super) producers_preferred: &'a AtomicBool,
     pub(super) clock: Clock,
     pub(super) started_unix_ns: u64,
 }
 
 impl<'a> CellContext<'a> {
-    /// An instant, from the start of the run.
+    /// Returns a point in time as seconds since the start of the run.
     pub(super) fn seconds_at(&self, unix_ns: u64) -> f64 {
         unix_ns.saturating_sub(self.started_unix_ns) as f64 / 1e9
     }
 
-    /// The same for another plan.
+    /// Returns a copy for another plan.
     pub(super) fn with_plan(&self, plan: &'a Plan) -> Self {
         Self {
             plan,
@@ -59,14 +60,15 @@ impl<'a> CellContext<'a> {
         }
     }
 
-    /// Whether a broker that was started for the run has ended; one of others is not looked at.
-    pub(super) fn broker_is_gone(&self) -> bool {
-        self.broker_pids.iter().any(|pid| is_gone(*pid))
+    /// Returns `true` if a broker that was started for the run has exited; always `false` for
+    /// others.
+    pub(super) fn broker_has_exited(&self) -> bool {
+        self.broker_pids.iter().any(|pid| has_exited(*pid))
     }
 }
 
-/// Whether a process has ended, waited for or not.
-fn is_gone(pid: u32) -> bool {
+/// Returns `true` if a process has exited, even if nothing has waited for it yet.
+fn has_exited(pid: u32) -> bool {
     let process = i32::try_from(pid)
         .ok()
         .and_then(|pid| Process::new(pid).ok());
@@ -74,19 +76,19 @@ fn is_gone(pid: u32) -> bool {
     matches!(state, None | Some(ProcState::Zombie | ProcState::Dead))
 }
 
-/// Which cell.
+/// Subject, load and repetition of a cell.
 #[derive(Debug, Clone)]
 pub(super) struct CellSpec {
     pub(super) architecture: Architecture,
-    /// How the gateway is set up, in a plan with variants.
+    /// Gateway variant, in a plan with variants.
     pub(super) variant: Option<String>,
     pub(super) clients: u64,
-    /// From 1.
+    /// Repetition, from 1.
     pub(super) repetition: u64,
 }
 
 impl CellSpec {
-    /// A cell of `plan`, which has the cell's rate, with nothing measured.
+    /// Returns a cell of `plan` without results. The plan's rate must be that of the cell.
     pub(super) fn empty_cell(&self, plan: &Plan) -> Cell {
         let rate = plan.workload.rate_per_s;
         let parameters = plan.is_grid().then(|| (RATE.to_owned(), rate));
@@ -104,11 +106,11 @@ impl CellSpec {
     }
 }
 
-/// Why a cell has no figures.
+/// Reason for a cell without results.
 enum CellAbort {
-    /// The user stopped the run before the window began.
+    /// The user stopped the run before the measured window began.
     Interrupted,
-    /// A part failed.
+    /// A process failed.
     Failed(String),
 }
 
@@ -118,7 +120,7 @@ impl From<BenchError> for CellAbort {
     }
 }
 
-/// Runs one cell to its end, whatever happens.
+/// Runs one cell and always ends its processes.
 pub(super) fn run(context: &CellContext<'_>, spec: CellSpec, observer: &mut dyn Observer) -> Cell {
     let mut cell = spec.empty_cell(context.plan);
     let (messages, receiver) = mpsc::sync_channel(MESSAGES_QUEUED_MAX);
@@ -143,14 +145,14 @@ pub(super) fn run(context: &CellContext<'_>, spec: CellSpec, observer: &mut dyn 
         }
         Err(CellAbort::Failed(reason)) => {
             let mut reasons = vec![reason];
-            reasons.append(&mut running.collected.faults);
+            reasons.append(&mut running.collected.errors);
             cell.status = CellStatus::Invalid { reasons };
             cell
         }
     }
 }
 
-/// A cell under way.
+/// Cell that is being measured.
 struct RunningCell<'a> {
     context: &'a CellContext<'a>,
     spec: CellSpec,
@@ -161,7 +163,7 @@ struct RunningCell<'a> {
     receiver: Receiver<ChildEvent>,
     collected: Collected,
     usage: CellUsage,
-    parts: Vec<RoleProcess>,
+    processes: Vec<RoleProcess>,
     gateway: Option<GatewayReady>,
     probe: Option<ProbeProcess>,
     notes: Vec<String>,
@@ -187,8 +189,8 @@ impl<'a> RunningCell<'a> {
             usage.watch(ProcessRole::Broker, &context.broker_pids);
             usage.ready(ProcessRole::Broker, now_unix_ns);
         }
-        // The instant keeps topics of one existing broker apart from run to run.
-        let own = || {
+        // The time makes topic names unique across runs on the same broker.
+        let unique = || {
             format!(
                 "weir-{}-{id}-{}",
                 context.plan.name,
@@ -198,21 +200,21 @@ impl<'a> RunningCell<'a> {
         Ok(Self {
             context,
             spec,
-            topic: context.plan.topic.clone().unwrap_or_else(own),
+            topic: context.plan.topic.clone().unwrap_or_else(unique),
             dir,
             hlog_name,
             messages,
             receiver,
             collected,
             usage,
-            parts: Vec::new(),
+            processes: Vec::new(),
             gateway: None,
             probe: None,
             notes: Vec::new(),
         })
     }
 
-    /// From the fresh topic to the settled deliveries.
+    /// Runs the cell from the creation of its topic until all deliveries have settled.
     fn measure(&mut self, observer: &mut dyn Observer) -> Result<MeasuredWindow, CellAbort> {
         self.prepare_topic()?;
         let server = self.start_server(observer)?;
@@ -225,7 +227,7 @@ impl<'a> RunningCell<'a> {
         Ok(window)
     }
 
-    /// A new topic, unless the plan names one that is there.
+    /// Creates the topic, or checks that the topic named in the plan exists.
     fn prepare_topic(&self) -> Result<(), CellAbort> {
         let admin = self.context.admin;
         let workload = &self.context.plan.workload;
@@ -238,7 +240,7 @@ impl<'a> RunningCell<'a> {
         match admin.topic_exists(&self.topic).map_err(BenchError::from)? {
             true => Ok(()),
             false => Err(CellAbort::Failed(format!(
-                "topic \"{}\" does not exist: create it, or leave --topic out",
+                "topic \"{}\" does not exist: create it or omit --topic",
                 self.topic
             ))),
         }
@@ -250,22 +252,23 @@ impl<'a> RunningCell<'a> {
         if self.context.plan.workload.marked_per_s > 0.0 {
             let marked = self.workers().produce_marked();
             self.start_worker(ProcessRole::ProduceMarked, &marked)?;
-            self.wait_ready(ProcessRole::ProduceMarked, PART_READY_WITHIN, observer)?;
+            self.wait_ready(ProcessRole::ProduceMarked, READY_TIMEOUT, observer)?;
         }
-        self.wait_ready(ProcessRole::Produce, PART_READY_WITHIN, observer)
+        self.wait_ready(ProcessRole::Produce, READY_TIMEOUT, observer)
     }
 
-    /// The part between the broker and the clients; its address, if the architecture has one.
+    /// Starts the server between broker and clients and returns its address, if the architecture
+    /// has one.
     fn start_server(&mut self, observer: &mut dyn Observer) -> Result<Option<String>, CellAbort> {
         match self.spec.architecture {
             Architecture::Groups | Architecture::Standalone => Ok(None),
             Architecture::Floor => {
                 let floor = self.workers().floor();
                 self.start_worker(ProcessRole::Floor, &floor)?;
-                self.wait_ready(ProcessRole::Floor, PART_READY_WITHIN, observer)?;
+                self.wait_ready(ProcessRole::Floor, READY_TIMEOUT, observer)?;
                 let port = self.collected.port;
                 let port =
-                    port.ok_or_else(|| CellAbort::Failed("floor told no port".to_owned()))?;
+                    port.ok_or_else(|| CellAbort::Failed("floor reported no port".to_owned()))?;
                 Ok(Some(format!("127.0.0.1:{port}")))
             }
             Architecture::Gateway => self.start_gateway(observer).map(Some),
@@ -287,18 +290,16 @@ impl<'a> RunningCell<'a> {
             &self.dir,
         )?;
         let pid = gateway.pid();
-        self.parts.push(gateway);
+        self.processes.push(gateway);
         let what = "the gateway to be ready";
-        self.wait(what, PART_READY_WITHIN, observer, |_| {
-            files.ready().is_some()
-        })?;
+        self.wait(what, READY_TIMEOUT, observer, |_| files.ready().is_some())?;
         self.usage.watch(ProcessRole::Gateway, &[pid]);
         self.usage
             .ready(ProcessRole::Gateway, self.context.clock.now_unix_ns());
         self.gateway = files.ready();
         let ready = self
             .gateway
-            .ok_or_else(|| CellAbort::Failed("gateway told no port".to_owned()))?;
+            .ok_or_else(|| CellAbort::Failed("gateway reported no port".to_owned()))?;
         Ok(ready.listen.to_string())
     }
 
@@ -308,30 +309,31 @@ impl<'a> RunningCell<'a> {
         observer: &mut dyn Observer,
     ) -> Result<(), CellAbort> {
         let architecture = self.spec.architecture;
-        let part = receiving_part(architecture);
+        let role = receiving_role(architecture);
         let args = match server {
             Some(server) => self.workers().clients(architecture, server),
             None => self.workers().consume(architecture),
         };
-        self.start_worker(part, &args)?;
+        self.start_worker(role, &args)?;
         let ramp =
             Duration::try_from_secs_f64(self.spec.clients as f64 / self.context.plan.ramp_per_s);
-        let within = ramp
+        let timeout = ramp
             .unwrap_or(Duration::MAX)
-            .saturating_add(RECEIVERS_READY_WITHIN);
-        self.wait_ready(part, within, observer)?;
-        let connected = self.collected.ready.get(&part).copied().unwrap_or(0);
+            .saturating_add(RECEIVERS_READY_TIMEOUT);
+        self.wait_ready(role, timeout, observer)?;
+        let connected = self.collected.ready.get(&role).copied().unwrap_or(0);
         if connected < self.spec.clients {
             let missing = self.spec.clients - connected;
             self.notes.push(format!(
-                "{missing} of {} clients did not come up",
+                "{missing} of {} clients did not connect",
                 self.spec.clients
             ));
         }
         Ok(())
     }
 
-    /// Beside the simulated clients of a gateway; its absence is a note, not a fault.
+    /// Starts an SDK client in addition to the simulated clients of a gateway. If that fails, the
+    /// cell gets a note and stays valid.
     fn start_probe(&mut self, server: Option<&str>, observer: &mut dyn Observer) {
         let (Architecture::Gateway, Some(server)) = (self.spec.architecture, server) else {
             return;
@@ -346,35 +348,33 @@ impl<'a> RunningCell<'a> {
         match started {
             Ok(probe) => self.probe = Some(probe),
             Err(reason) => {
-                return self
-                    .notes
-                    .push(format!("no SDK client beside ours: {reason}"));
+                return self.notes.push(format!("no SDK client: {reason}"));
             }
         }
         observer.note("waiting for the SDK client to subscribe");
         let probe = self.probe.take();
         let subscribed = || probe.as_ref().is_some_and(ProbeProcess::is_subscribed);
-        let waited = self.wait("the SDK client", PROBE_READY_WITHIN, observer, |_| {
+        let waited = self.wait("the SDK client", PROBE_READY_TIMEOUT, observer, |_| {
             subscribed()
         });
         if waited.is_err() {
-            // What it did say stands in its result.
+            // Its result contains what it reported.
             self.notes
                 .push("the SDK client did not subscribe in time".to_owned());
         }
         self.probe = probe;
     }
 
-    fn start_worker(&mut self, part: ProcessRole, args: &[String]) -> Result<(), CellAbort> {
+    fn start_worker(&mut self, role: ProcessRole, args: &[String]) -> Result<(), CellAbort> {
         let messages = self.messages.clone();
-        let worker = RoleProcess::worker(&self.context.exe, args, part, &self.dir, messages)?;
-        // The schedule must hold even when the system under test takes all there is.
-        if part.produces() && !worker.prefer() {
+        let worker = RoleProcess::worker(&self.context.exe, args, role, &self.dir, messages)?;
+        // The producers must keep their schedule even if the system under test uses all CPU time.
+        if role.produces() && !worker.raise_priority() {
             let preferred = self.context.producers_preferred;
             preferred.store(false, Ordering::Relaxed);
         }
-        self.usage.watch(part, &[worker.pid()]);
-        self.parts.push(worker);
+        self.usage.watch(role, &[worker.pid()]);
+        self.processes.push(worker);
         Ok(())
     }
 
@@ -389,27 +389,27 @@ impl<'a> RunningCell<'a> {
 
     fn wait_ready(
         &mut self,
-        part: ProcessRole,
-        within: Duration,
+        role: ProcessRole,
+        timeout: Duration,
         observer: &mut dyn Observer,
     ) -> Result<(), CellAbort> {
-        let what = format!("{} to be ready", part.name());
-        self.wait(&what, within, observer, |seen| {
-            seen.ready.contains_key(&part)
+        let what = format!("{} to be ready", role.name());
+        self.wait(&what, timeout, observer, |events| {
+            events.ready.contains_key(&role)
         })?;
-        self.usage.ready(part, self.context.clock.now_unix_ns());
+        self.usage.ready(role, self.context.clock.now_unix_ns());
         Ok(())
     }
 
-    /// Takes messages until `done`, at most for `within`.
+    /// Processes events until `done` returns `true`, at most for `timeout`.
     fn wait(
         &mut self,
         what: &str,
-        within: Duration,
+        timeout: Duration,
         observer: &mut dyn Observer,
         done: impl Fn(&Collected) -> bool,
     ) -> Result<(), CellAbort> {
-        let deadline = Instant::now().checked_add(within);
+        let deadline = Instant::now().checked_add(timeout);
         let mut next_live = Instant::now();
         loop {
             if done(&self.collected) {
@@ -419,13 +419,13 @@ impl<'a> RunningCell<'a> {
                 return Err(CellAbort::Interrupted);
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                let seconds = within.as_secs_f64();
+                let seconds = timeout.as_secs_f64();
                 return Err(CellAbort::Failed(format!(
-                    "waited {seconds:.0} s in vain for {what}"
+                    "timed out after {seconds:.0} s waiting for {what}"
                 )));
             }
             self.check_alive()?;
-            self.receive(LOOK);
+            self.receive(POLL_INTERVAL);
             if Instant::now() >= next_live {
                 next_live = Instant::now() + Duration::from_secs(1);
                 observer.live(&self.live("connect", 0.0));
@@ -433,11 +433,11 @@ impl<'a> RunningCell<'a> {
         }
     }
 
-    /// Takes the messages of the next `within`.
-    fn receive(&mut self, within: Duration) {
-        match self.receiver.recv_timeout(within) {
+    /// Processes events for `timeout`.
+    fn receive(&mut self, timeout: Duration) {
+        match self.receiver.recv_timeout(timeout) {
             Ok(message) => self.collected.take(message),
-            // Disconnected can not be: this struct holds a sender.
+            // Disconnection is impossible: this struct owns a sender.
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
         while let Ok(message) = self.receiver.try_recv() {
@@ -445,29 +445,30 @@ impl<'a> RunningCell<'a> {
         }
     }
 
-    /// A part that has ended before it was asked to.
+    /// Returns an error if a process has exited before the end of the cell.
     fn check_alive(&mut self) -> Result<(), CellAbort> {
-        if self.context.broker_is_gone() {
-            return Err(CellAbort::Failed(BROKER_GONE.to_owned()));
+        if self.context.broker_has_exited() {
+            return Err(CellAbort::Failed(BROKER_EXITED.to_owned()));
         }
-        for process in &mut self.parts {
-            let part = process.part;
-            let is_final = match part {
-                part if part.produces() => self.collected.produced.contains_key(&part),
+        for process in &mut self.processes {
+            let role = process.role;
+            let is_final = match role {
+                role if role.produces() => self.collected.produced.contains_key(&role),
                 ProcessRole::Clients | ProcessRole::Consume => self.collected.delivery.is_some(),
                 _ => false,
             };
-            let has_ended = match part {
-                // Its output is read to the end first: the reason may be in there.
+            let has_ended = match role {
+                // Workers only count once their output is read completely: it may contain the
+                // reason.
                 ProcessRole::Broker | ProcessRole::Gateway | ProcessRole::Proxy => {
-                    process.ended().is_some()
+                    process.exit_status().is_some()
                 }
-                _ => self.collected.closed.contains(&part),
+                _ => self.collected.closed.contains(&role),
             };
             if has_ended && !is_final {
-                let (name, words) = (part.name(), process.last_words());
+                let (name, log_tail) = (role.name(), process.log_tail());
                 return Err(CellAbort::Failed(format!(
-                    "{name} ended by itself: {words}"
+                    "{name} exited unexpectedly: {log_tail}"
                 )));
             }
         }
@@ -475,39 +476,37 @@ impl<'a> RunningCell<'a> {
     }
 }
 
-/// The parameter of a grid's cells.
-pub(super) const RATE: &str = "rate_per_s";
-/// Why no further cell can be measured.
-pub(super) const BROKER_GONE: &str = "the broker started for this run has ended";
+/// Reason for skipping all further cells.
+pub(super) const BROKER_EXITED: &str = "the broker of this run has exited";
 const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-const LOOK: Duration = Duration::from_millis(50);
-const PART_READY_WITHIN: Duration = Duration::from_secs(60);
-const RECEIVERS_READY_WITHIN: Duration = Duration::from_secs(90);
-const PROBE_READY_WITHIN: Duration = Duration::from_secs(20);
-/// How long a part may take to end in order.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
+const RECEIVERS_READY_TIMEOUT: Duration = Duration::from_secs(90);
+const PROBE_READY_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time for a process to exit before it is killed.
 const END_GRACE: Duration = Duration::from_secs(15);
 
 #[cfg(test)]
 mod tests {
-    use super::is_gone;
+    use super::has_exited;
 
     #[test]
-    fn a_process_is_gone_before_it_is_waited_for() {
+    fn killed_process_has_exited_before_wait() {
         let mut child = std::process::Command::new("cat")
             .stdin(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        assert!(!is_gone(child.id()));
+        assert!(!has_exited(child.id()));
         child.kill().unwrap();
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-        while !is_gone(child.id()) {
+        while !has_exited(child.id()) {
             assert!(
                 std::time::Instant::now() < deadline,
-                "killed but still there"
+                "killed process is still running"
             );
             std::thread::yield_now();
         }
         child.wait().unwrap();
-        assert!(is_gone(child.id()) && is_gone(u32::MAX));
+        assert!(has_exited(child.id()) && has_exited(u32::MAX));
     }
 }

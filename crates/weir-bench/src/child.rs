@@ -1,7 +1,8 @@
-//! A part of a run as a child process: a worker that speaks the protocol, or the gateway.
+//! Child processes of a run: workers, which speak the worker protocol, and plain processes such as
+//! the gateway.
 //!
-//! Children get a process group of their own, so that Ctrl-C on the terminal reaches only the
-//! runner, which ends them in order.
+//! Each child has its own process group. Ctrl-C on the terminal therefore reaches only this
+//! process, which shuts the children down.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -17,18 +18,18 @@ use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 use super::BenchError;
 use weir_load::worker::protocol::{WorkerCommand, WorkerEvent};
 
-/// What a child says, with the part it plays.
+/// Output of a worker, with its role.
 #[derive(Debug)]
 pub(super) enum ChildEvent {
-    /// An event of a worker.
+    /// Event of a worker.
     Event(ProcessRole, WorkerEvent),
-    /// A line that is no event.
-    Garbled(ProcessRole, String),
-    /// The end of a worker's output.
+    /// Line that is not a valid event.
+    InvalidLine(ProcessRole, String),
+    /// End of a worker's output.
     Closed(ProcessRole),
 }
 
-/// The part a process plays in a cell; also its name in the results.
+/// Role of a process in a cell; also its name in the results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum ProcessRole {
     Broker,
@@ -38,12 +39,12 @@ pub(super) enum ProcessRole {
     Clients,
     Consume,
     Produce,
-    /// The producer of the timed records beside one of background.
+    /// Producer of the timed records when there is background load.
     ProduceMarked,
 }
 
 impl ProcessRole {
-    /// All parts, in the order results list them.
+    /// All roles of a cell, in the order of the results.
     pub(super) const ALL: [Self; 7] = [
         Self::Broker,
         Self::Gateway,
@@ -53,7 +54,7 @@ impl ProcessRole {
         Self::Produce,
         Self::ProduceMarked,
     ];
-    /// Those that count their own bytes.
+    /// Roles that count their own bytes.
     pub(super) const COUNTING: [Self; 6] = [
         Self::Gateway,
         Self::Floor,
@@ -63,7 +64,7 @@ impl ProcessRole {
         Self::ProduceMarked,
     ];
 
-    /// Whether it writes records.
+    /// Returns `true` if the process writes records.
     pub(super) fn produces(self) -> bool {
         matches!(self, Self::Produce | Self::ProduceMarked)
     }
@@ -82,23 +83,23 @@ impl ProcessRole {
     }
 }
 
-/// A running child; killed when dropped.
+/// Running child process; killed when dropped.
 #[derive(Debug)]
 pub(super) struct RoleProcess {
-    pub(super) part: ProcessRole,
+    pub(super) role: ProcessRole,
     child: Child,
     stdin: Option<ChildStdin>,
     log: PathBuf,
-    guard: Option<ParentWatchdog>,
+    watchdog: Option<ParentWatchdog>,
 }
 
-/// Ends a process that would not notice the end of this one: a shell that waits for its input to
-/// close, which happens however this process ends.
+/// Shell process that ends a child that would not notice the end of this process. It waits until
+/// its input closes, which happens however this process ends.
 #[derive(Debug)]
 struct ParentWatchdog(Child);
 
 impl ParentWatchdog {
-    fn over(pid: u32) -> io::Result<Self> {
+    fn start(pid: u32) -> io::Result<Self> {
         Process::new("sh")
             .args(["-c", "cat >/dev/null; kill -TERM \"$0\"", &pid.to_string()])
             .stdin(Stdio::piped())
@@ -111,44 +112,46 @@ impl ParentWatchdog {
 }
 
 impl Drop for ParentWatchdog {
-    /// Before its input closes, so that it never sees that.
+    /// Kills the shell before its input closes, so that it does not end the child.
     fn drop(&mut self) {
-        // Both fail only for a process that is gone.
+        // Both calls fail only if the process has exited.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
 impl RoleProcess {
-    /// Starts a worker: its events go to `messages` and, as they come, to `<part>.jsonl` in `dir`;
-    /// its log to `<part>.log`.
+    /// Starts a worker. Its events go to `messages` and are written to `<role>.jsonl` in `dir` as
+    /// they arrive; its log is `<role>.log`.
     pub(super) fn worker(
         exe: &Path,
         args: &[String],
-        part: ProcessRole,
+        role: ProcessRole,
         dir: &Path,
         messages: SyncSender<ChildEvent>,
     ) -> Result<Self, BenchError> {
-        let mut started = Self::spawn(exe, args, part, dir, true)?;
-        // Invariant: the pipe was asked for.
+        let mut started = Self::spawn(exe, args, role, dir, true)?;
+        // Invariant: `spawn` requested the pipe.
         let stdout = started.child.stdout.take().ok_or(BenchError::NoPipe)?;
-        let raw_path = dir.join(format!("{}.jsonl", part.name()));
+        let raw_path = dir.join(format!("{}.jsonl", role.name()));
         let raw = File::create(&raw_path).map_err(|error| BenchError::file(&raw_path, error))?;
-        thread::spawn(move || read_events(part, stdout, raw, &messages));
+        thread::spawn(move || read_events(role, stdout, raw, &messages));
         Ok(started)
     }
 
-    /// Starts a process that speaks no protocol.
+    /// Starts a process that does not speak the worker protocol.
     pub(super) fn plain(
         exe: &Path,
         args: &[String],
-        part: ProcessRole,
+        role: ProcessRole,
         dir: &Path,
     ) -> Result<Self, BenchError> {
-        let mut started = Self::spawn(exe, args, part, dir, false)?;
-        match ParentWatchdog::over(started.pid()) {
-            Ok(guard) => started.guard = Some(guard),
-            Err(error) => tracing::warn!(%error, "{} is not guarded", part.name()),
+        let mut started = Self::spawn(exe, args, role, dir, false)?;
+        match ParentWatchdog::start(started.pid()) {
+            Ok(watchdog) => started.watchdog = Some(watchdog),
+            Err(error) => {
+                tracing::warn!(role = role.name(), %error, "starting the watchdog failed");
+            }
         }
         Ok(started)
     }
@@ -156,11 +159,11 @@ impl RoleProcess {
     fn spawn(
         exe: &Path,
         args: &[String],
-        part: ProcessRole,
+        role: ProcessRole,
         dir: &Path,
         piped: bool,
     ) -> Result<Self, BenchError> {
-        let log = dir.join(format!("{}.log", part.name()));
+        let log = dir.join(format!("{}.log", role.name()));
         let log_file = File::create(&log).map_err(|error| BenchError::file(&log, error))?;
         let pipe = || if piped { Stdio::piped() } else { Stdio::null() };
         let mut child = Process::new(exe)
@@ -171,56 +174,56 @@ impl RoleProcess {
             .process_group(0)
             .spawn()
             .map_err(|source| BenchError::Spawn {
-                part: part.name(),
+                role: role.name(),
                 source,
             })?;
         let stdin = child.stdin.take();
         Ok(Self {
-            part,
+            role,
             child,
             stdin,
             log,
-            guard: None,
+            watchdog: None,
         })
     }
 
-    /// Lets it run before all others where that is allowed; whether it was. Threads it starts later
-    /// do the same, so this comes before its work does.
-    pub(super) fn prefer(&self) -> bool {
+    /// Raises the scheduling priority of the process. Returns `true` if that was permitted. Threads
+    /// inherit the priority, so call this before the process starts its work.
+    pub(super) fn raise_priority(&self) -> bool {
         let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
         pid.is_some_and(|pid| setpriority_process(Some(pid), PREFERRED_NICE).is_ok())
     }
 
-    /// Process id, for sampling.
+    /// Returns the process id.
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends a command; a worker that is gone is noticed by the end of its output.
+    /// Sends a command. If the worker has exited, the end of its output reports that.
     pub(super) fn send(&mut self, command: &WorkerCommand) {
         let Some(stdin) = &mut self.stdin else { return };
-        // Invariant: commands hold nothing that JSON can not express.
+        // Invariant: every command can be serialized as JSON.
         let mut line = serde_json::to_vec(command).unwrap_or_default();
         line.push(b'\n');
         if let Err(error) = stdin.write_all(&line).and_then(|()| stdin.flush()) {
-            tracing::debug!(part = self.part.name(), %error, "command not sent");
+            tracing::debug!(role = self.role.name(), %error, "sending a command failed");
         }
     }
 
-    /// How it ended, if it has.
-    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
+    /// Returns the exit status if the process has exited.
+    pub(super) fn exit_status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Why it may have ended: its last line of log.
-    pub(super) fn last_words(&self) -> String {
+    /// Returns the last line of its log, which usually contains the reason for its exit.
+    pub(super) fn log_tail(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let last = text.lines().rev().find(|line| !line.trim().is_empty());
         last.unwrap_or("its log is empty").to_owned()
     }
 
-    /// Ends it in order: a worker by the end of its commands, any other by SIGTERM. Killed if it
-    /// takes longer than `grace`.
+    /// Shuts the process down: a worker by closing its commands, any other by SIGTERM. Kills it
+    /// after `grace`.
     pub(super) fn end(mut self, grace: Duration) {
         match self.stdin.take() {
             Some(stdin) => drop(stdin),
@@ -228,18 +231,21 @@ impl RoleProcess {
         }
         let deadline = Instant::now() + grace;
         while Instant::now() < deadline {
-            if self.ended().is_some() {
+            if self.exit_status().is_some() {
                 return;
             }
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
         }
-        tracing::warn!(part = self.part.name(), "did not end in time and is killed");
+        tracing::warn!(
+            role = self.role.name(),
+            "process did not exit in time, killed"
+        );
     }
 
     fn terminate(&self) {
         let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid {
-            // It may have ended meanwhile, which the wait that follows notices.
+            // The process may already have exited; the following wait notices that.
             let _ = kill_process(pid, Signal::TERM);
         }
     }
@@ -247,17 +253,17 @@ impl RoleProcess {
 
 impl Drop for RoleProcess {
     fn drop(&mut self) {
-        if self.ended().is_none() {
-            // Both fail only for a process that is gone.
+        if self.exit_status().is_none() {
+            // Both calls fail only if the process has exited.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
     }
 }
 
-/// Hands events on until the output ends; each line is on disk before it is looked at.
+/// Forwards events until the output ends. Writes each line to disk before parsing it.
 fn read_events(
-    part: ProcessRole,
+    role: ProcessRole,
     stdout: impl io::Read,
     mut raw: File,
     messages: &SyncSender<ChildEvent>,
@@ -266,44 +272,45 @@ fn read_events(
         let Ok(mut line) = line else { break };
         line.push(b'\n');
         if let Err(error) = raw.write_all(&line) {
-            tracing::warn!(part = part.name(), %error, "raw event not written");
+            tracing::warn!(role = role.name(), %error, "writing a raw event failed");
         }
         let message = match serde_json::from_slice(&line) {
-            Ok(event) => ChildEvent::Event(part, event),
-            Err(error) => ChildEvent::Garbled(part, error.to_string()),
+            Ok(event) => ChildEvent::Event(role, event),
+            Err(error) => ChildEvent::InvalidLine(role, error.to_string()),
         };
         if messages.send(message).is_err() {
             return;
         }
     }
-    // A runner that is gone needs no word.
-    let _ = messages.send(ChildEvent::Closed(part));
+    // Fails only if the receiver has been dropped.
+    let _ = messages.send(ChildEvent::Closed(role));
 }
 
-/// Of events that nobody has looked at yet. A full queue makes a worker wait; each says some lines a second.
+/// Maximum number of queued events. A full queue blocks the workers, which send a few lines per
+/// second.
 pub(super) const MESSAGES_QUEUED_MAX: usize = 4096;
-/// Of the producers, where permitted.
+/// Nice value of the producers, where permitted.
 pub(super) const PREFERRED_NICE: i32 = -10;
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_guarded_ends_with_the_guards_input() {
-        let mut guarded = Process::new("sleep").arg("600").spawn().unwrap();
-        let mut guard = ParentWatchdog::over(guarded.id()).unwrap();
-        // As if this process had ended.
-        drop(guard.0.stdin.take());
-        assert!(!guarded.wait().unwrap().success());
-        assert!(guard.0.wait().unwrap().success());
+    fn closed_input_ends_watched_process() {
+        let mut watched = Process::new("sleep").arg("600").spawn().unwrap();
+        let mut watchdog = ParentWatchdog::start(watched.id()).unwrap();
+        // Simulates the end of this process.
+        drop(watchdog.0.stdin.take());
+        assert!(!watched.wait().unwrap().success());
+        assert!(watchdog.0.wait().unwrap().success());
     }
 
     #[test]
-    fn a_guard_that_is_dropped_does_nothing() {
+    fn dropped_watchdog_leaves_process_running() {
         let mut other = Process::new("sleep").arg("600").spawn().unwrap();
-        drop(ParentWatchdog::over(other.id()).unwrap());
+        drop(ParentWatchdog::start(other.id()).unwrap());
         assert!(other.try_wait().unwrap().is_none());
         other.kill().unwrap();
         other.wait().unwrap();

@@ -1,4 +1,4 @@
-//! What the parts of one cell have said so far.
+//! Collects the events of one cell's processes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,14 +14,14 @@ use weir_load::worker::protocol::{
     LatencyTag, LedgerEntry, ProduceSummary, ScanSummary, Summary, WorkerEvent, WorkerProgress,
 };
 
-/// Intervals of one stage, in order.
+/// Latency intervals of one stage, in order.
 #[derive(Debug)]
 pub(super) struct StageIntervals {
     pub(super) tag: LatencyTag,
     pub(super) intervals: Vec<LatencySpan>,
 }
 
-/// Latencies from one instant to another.
+/// Latencies of one time span.
 #[derive(Debug)]
 pub(super) struct LatencySpan {
     pub(super) from_unix_ns: u64,
@@ -29,30 +29,30 @@ pub(super) struct LatencySpan {
     pub(super) histogram: Histogram,
 }
 
-/// Everything of one cell that came by events; interval histograms go to disk as they come.
+/// All events of one cell. Interval histograms are written to disk as they arrive.
 #[derive(Debug)]
 pub(super) struct Collected {
     log: hlog::IntervalLogWriter<BufWriter<File>>,
-    /// Intervals that begin before it are the warm-up: left out.
+    /// Start of the measured window; earlier intervals belong to the warm-up and are ignored.
     pub(super) count_from_unix_ns: u64,
-    /// Merged over the window, by stage.
+    /// Histograms of the window, by stage.
     pub(super) stages: BTreeMap<LatencyTag, Histogram>,
     pub(super) progress: BTreeMap<ProcessRole, Vec<WorkerProgress>>,
     pub(super) ready: BTreeMap<ProcessRole, u64>,
     pub(super) port: Option<u16>,
-    /// Accounts of the producers.
+    /// Summaries of the producers.
     pub(super) produced: BTreeMap<ProcessRole, ProduceSummary>,
-    /// The producer whose records are background: its times are no latencies of the cell.
+    /// Producer of background records; its times are not latencies of the cell.
     pub(super) background: Option<ProcessRole>,
     pub(super) delivery: Option<DeliverySummary>,
-    /// Of a consumer that reads from the begin.
+    /// Summary of a consumer that reads from the beginning.
     pub(super) scan: Option<ScanSummary>,
-    /// The intervals of one stage, where they are asked for.
-    pub(super) kept: Option<StageIntervals>,
-    /// Parts whose output has ended.
+    /// Intervals of one stage, if requested.
+    pub(super) stage_intervals: Option<StageIntervals>,
+    /// Roles whose output has ended.
     pub(super) closed: Vec<ProcessRole>,
-    /// What went wrong with the instrument.
-    pub(super) faults: Vec<String>,
+    /// Errors of the benchmarking tool.
+    pub(super) errors: Vec<String>,
 }
 
 impl Collected {
@@ -73,47 +73,45 @@ impl Collected {
             background: None,
             delivery: None,
             scan: None,
-            kept: None,
+            stage_intervals: None,
             closed: Vec::new(),
-            faults: Vec::new(),
+            errors: Vec::new(),
         })
     }
 
-    /// Takes one message.
+    /// Processes one child event.
     pub(super) fn take(&mut self, message: ChildEvent) {
         match message {
-            ChildEvent::Event(part, event) => self.event(part, event),
-            ChildEvent::Garbled(part, error) => {
-                self.faults.push(format!(
-                    "{} sent a line that is no event: {error}",
-                    part.name()
-                ));
+            ChildEvent::Event(role, event) => self.event(role, event),
+            ChildEvent::InvalidLine(role, error) => {
+                self.errors
+                    .push(format!("{} sent an invalid event: {error}", role.name()));
             }
-            ChildEvent::Closed(part) => self.closed.push(part),
+            ChildEvent::Closed(role) => self.closed.push(role),
         }
     }
 
-    fn event(&mut self, part: ProcessRole, event: WorkerEvent) {
+    fn event(&mut self, role: ProcessRole, event: WorkerEvent) {
         match event {
             WorkerEvent::Hello { .. } | WorkerEvent::Report { .. } => {}
             WorkerEvent::Ready { connections, port } => {
-                self.ready.insert(part, connections);
+                self.ready.insert(role, connections);
                 self.port = self.port.or(port);
             }
             WorkerEvent::Progress(progress) => {
-                self.progress.entry(part).or_default().push(progress)
+                self.progress.entry(role).or_default().push(progress)
             }
             WorkerEvent::Interval(interval) => {
                 let (from, until) = (interval.from_unix_ns, interval.until_unix_ns);
                 match Histogram::from_base64(&interval.histogram) {
-                    Ok(histogram) => self.interval((part, interval.tag), from, until, &histogram),
-                    Err(error) => self.faults.push(format!("{}: {error}", part.name())),
+                    Ok(histogram) => self.interval((role, interval.tag), from, until, &histogram),
+                    Err(error) => self.errors.push(format!("{}: {error}", role.name())),
                 }
             }
             WorkerEvent::Final {
                 summary: Summary::Produce(summary),
             } => {
-                self.produced.insert(part, summary);
+                self.produced.insert(role, summary);
             }
             WorkerEvent::Final {
                 summary: Summary::Delivery(summary),
@@ -125,35 +123,36 @@ impl Collected {
                 summary: Summary::Floor(_),
             } => {}
             WorkerEvent::Error { message } => {
-                self.faults
-                    .push(format!("{} failed: {message}", part.name()));
+                self.errors
+                    .push(format!("{} failed: {message}", role.name()));
             }
         }
     }
 
     fn interval(
         &mut self,
-        (part, tag): (ProcessRole, LatencyTag),
+        (role, tag): (ProcessRole, LatencyTag),
         from: u64,
         until: u64,
         histogram: &Histogram,
     ) {
-        // The warm-up is no part of the log either, from which a report may be made again.
+        // The interval log excludes the warm-up as well, because reports can be generated from it.
         if from < self.count_from_unix_ns {
             return;
         }
-        let is_background = self.background == Some(part);
+        let is_background = self.background == Some(role);
         let name = match is_background {
             true => format!("background_{}", tag.name()),
             false => tag.name().to_owned(),
         };
-        // On disk before it counts.
+        // Write to disk before counting.
         if let Err(error) = self.log.write(&name, from, until, histogram) {
-            self.faults
-                .push(format!("interval log not written: {error}"));
+            self.errors
+                .push(format!("writing the interval log failed: {error}"));
         }
-        if let Some(kept) = self.kept.as_mut().filter(|kept| kept.tag == tag) {
-            kept.intervals.push(LatencySpan {
+        let stage = self.stage_intervals.as_mut();
+        if let Some(stage) = stage.filter(|stage| stage.tag == tag) {
+            stage.intervals.push(LatencySpan {
                 from_unix_ns: from,
                 until_unix_ns: until,
                 histogram: histogram.clone(),
@@ -164,23 +163,24 @@ impl Collected {
         }
     }
 
-    /// What all producers together account for.
+    /// Returns the ledger entries of all producers.
     pub(super) fn ledger(&self) -> Vec<LedgerEntry> {
         let entries = self.produced.values().flat_map(|summary| &summary.ledger);
         entries.cloned().collect()
     }
 
-    /// Makes sure the interval log is complete on disk.
+    /// Flushes the interval log to disk.
     pub(super) fn flush(&mut self) {
         if let Err(error) = self.log.flush() {
-            self.faults
-                .push(format!("interval log not written: {error}"));
+            self.errors
+                .push(format!("writing the interval log failed: {error}"));
         }
     }
 
-    /// A counter of `part` at `unix_ns`, between its two nearest reports; `None` without any.
-    pub(super) fn counter_at(&self, part: ProcessRole, name: &str, unix_ns: u64) -> Option<f64> {
-        let reports = self.progress.get(&part)?;
+    /// Returns a counter of `role` at `unix_ns`, interpolated between reports; `None` without
+    /// reports.
+    pub(super) fn counter_at(&self, role: ProcessRole, name: &str, unix_ns: u64) -> Option<f64> {
+        let reports = self.progress.get(&role)?;
         let value = |report: &WorkerProgress| report.counters.get(name).map(|value| *value as f64);
         let after = reports.iter().position(|report| report.unix_ns >= unix_ns);
         let Some(after) = after else {
@@ -196,23 +196,23 @@ impl Collected {
         Some(low + (high - low) * share)
     }
 
-    /// Records that brokers had acknowledged at an instant, of all producers.
+    /// Returns the number of records of all producers acknowledged by the brokers at `unix_ns`.
     pub(super) fn acked_at(&self, unix_ns: u64) -> Option<f64> {
-        let of = |part| self.counter_at(part, "acked", unix_ns);
+        let of = |role| self.counter_at(role, "acked", unix_ns);
         Some(of(ProcessRole::Produce)? + of(ProcessRole::ProduceMarked).unwrap_or(0.0))
     }
 
-    /// Mean of a counter that is a gauge, over the reports inside a span of time.
+    /// Returns the mean of a gauge over the reports inside a time span.
     pub(super) fn gauge_mean(
         &self,
-        part: ProcessRole,
+        role: ProcessRole,
         name: &str,
         span_unix_ns: (u64, u64),
     ) -> Option<f64> {
         let inside = |report: &&WorkerProgress| {
             report.unix_ns > span_unix_ns.0 && report.unix_ns <= span_unix_ns.1
         };
-        let reports = self.progress.get(&part)?.iter().filter(inside);
+        let reports = self.progress.get(&role)?.iter().filter(inside);
         let values: Vec<f64> = reports
             .filter_map(|report| report.counters.get(name))
             .map(|v| *v as f64)
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_read_between_reports() {
+    fn counters_are_interpolated_between_reports() {
         let path = std::env::temp_dir().join(format!("weir-collect-{}.hlog", std::process::id()));
         let mut collected = Collected::new(&path, "test", 0).unwrap();
         let at = |collected: &Collected, unix_ns| {
@@ -257,13 +257,13 @@ mod tests {
             collected.gauge_mean(ProcessRole::Clients, "updates", (100, 200)),
             Some(30.0)
         );
-        collected.take(ChildEvent::Garbled(ProcessRole::Floor, "x".to_owned()));
-        assert_eq!(collected.faults, ["floor sent a line that is no event: x"]);
+        collected.take(ChildEvent::InvalidLine(ProcessRole::Floor, "x".to_owned()));
+        assert_eq!(collected.errors, ["floor sent an invalid event: x"]);
         std::fs::remove_file(path).unwrap();
     }
 
     #[test]
-    fn a_warm_up_is_neither_logged_nor_counted() {
+    fn warm_up_intervals_are_ignored() {
         let path = std::env::temp_dir().join(format!("weir-warm-up-{}.hlog", std::process::id()));
         let mut collected = Collected::new(&path, "test", 0).unwrap();
         collected.count_from_unix_ns = 100;

@@ -1,16 +1,12 @@
-//! What follows from the cells of a grid: how far each subject came, and where one thread ends.
+//! Derives results from the cells of a grid: the highest rate of each subject and the capacity of
+//! one thread.
 
 use weir_stats::run::{Cell, Derived, DerivedFrom, Repetitions};
 
-use super::cell::RATE;
+use super::figure_names::{MAPPING_SHARE, MAPPING_US_PER_RECORD, RATE};
 use crate::plan::Plan;
 
-/// Share of a core that the busiest of the gateway's mapping threads had.
-pub(super) const MAPPING_SHARE: &str = "mapping_thread_busy_share";
-/// Processor time of all mapping threads for each record of the topic.
-pub(super) const MAPPING_US_PER_RECORD: &str = "mapping_cpu_us_per_record";
-
-/// The answers of a grid; a ladder's are in its verdict.
+/// Returns the derived results of a grid; a ladder has its results in the verdict.
 pub(super) fn of(plan: &Plan, cells: &[Cell]) -> Vec<Derived> {
     if !plan.is_grid() {
         return Vec::new();
@@ -37,7 +33,7 @@ pub(super) fn of(plan: &Plan, cells: &[Cell]) -> Vec<Derived> {
         .collect()
 }
 
-/// Rate and number of clients of a load point.
+/// Returns rate and number of clients of a load point.
 fn load(point: &Repetitions<'_>) -> (f64, u64) {
     point.cells.first().map_or((0.0, 0), |cell| {
         let given = cell.parameters.get(RATE).copied();
@@ -50,19 +46,19 @@ fn rate(point: &Repetitions<'_>) -> f64 {
 }
 
 fn highest_rate(subject: &str, points: &[Repetitions<'_>]) -> Option<Derived> {
-    let held = points.iter().filter(|point| point.is_held());
-    let best = held.max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+    let sustained = points.iter().filter(|point| point.is_held());
+    let best = sustained.max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
     let beyond = points
         .iter()
         .filter(|point| point.not_held().is_some())
         .map(rate)
         .fold(f64::INFINITY, f64::min);
     let how = match beyond.is_finite() {
-        true => format!("the highest rate of a cell that held; one of {beyond} records/s did not"),
-        false => "the highest rate of a cell that held; none that ran did not".to_owned(),
+        true => format!("highest sustained rate; {beyond} records/s was not sustained"),
+        false => "highest sustained rate; every measured rate was sustained".to_owned(),
     };
     Some(Derived {
-        name: "highest rate held".to_owned(),
+        name: "highest sustained rate".to_owned(),
         of: subject.to_owned(),
         value: Some(rate(best)),
         unit: RECORDS_PER_S.to_owned(),
@@ -72,14 +68,14 @@ fn highest_rate(subject: &str, points: &[Repetitions<'_>]) -> Option<Derived> {
 }
 
 fn most_deliveries(subject: &str, points: &[Repetitions<'_>]) -> Option<Derived> {
-    let held = points.iter().filter(|point| point.is_held());
-    let delivered = held.filter_map(|point| {
+    let sustained = points.iter().filter(|point| point.is_held());
+    let delivered = sustained.filter_map(|point| {
         let per_s = point.mean(|cell| cell.delivery.as_ref()?.delivered_per_s)?;
         Some((per_s, load(point)))
     });
     let (per_s, (rate, clients)) = delivered.max_by(|a, b| a.0.total_cmp(&b.0))?;
     Some(Derived {
-        name: "most deliveries held".to_owned(),
+        name: "maximum sustained deliveries".to_owned(),
         of: subject.to_owned(),
         value: Some(per_s),
         unit: "deliveries/s".to_owned(),
@@ -88,11 +84,11 @@ fn most_deliveries(subject: &str, points: &[Repetitions<'_>]) -> Option<Derived>
     })
 }
 
-/// Where the busiest mapping thread would have no time left, by its share at the highest rate that was
-/// held: what it does grows with the records.
+/// Returns the rate at which the busiest mapping thread would use a whole core, extrapolated from
+/// its share at the highest sustained rate: its CPU time is proportional to the records.
 fn one_thread(subject: &str, points: &[Repetitions<'_>]) -> Option<Derived> {
-    let held = points.iter().filter(|point| point.is_held());
-    let shares = held.filter_map(|point| {
+    let sustained = points.iter().filter(|point| point.is_held());
+    let shares = sustained.filter_map(|point| {
         let share = point.mean(|cell| cell.figures.get(MAPPING_SHARE).copied())?;
         let achieved = point.mean(|cell| cell.achieved_records_per_s)?;
         (share >= SHARE_MIN).then_some((achieved, share, point))
@@ -101,21 +97,21 @@ fn one_thread(subject: &str, points: &[Repetitions<'_>]) -> Option<Derived> {
     let us = point.mean(|cell| cell.figures.get(MAPPING_US_PER_RECORD).copied());
     let us = us.unwrap_or(0.0);
     Some(Derived {
-        name: "rate at which the busiest mapping thread is full".to_owned(),
+        name: "rate that saturates the busiest mapping thread".to_owned(),
         of: subject.to_owned(),
         value: Some(achieved / share),
         unit: RECORDS_PER_S.to_owned(),
         basis: DerivedFrom::Computed,
         how: format!(
-            "computed from CPU per record: at {achieved:.0} records/s that thread had {:.1} % of a core \
-             (all mapping threads {us:.1} us per record)",
+            "computed from CPU time per record: at {achieved:.0} records/s this thread used \
+             {:.1} % of a core (all mapping threads {us:.1} us per record)",
             share * 100.0
         ),
     })
 }
 
 const RECORDS_PER_S: &str = "records/s";
-/// Processor time is counted in hundredths of a second: below this a share says too little.
+/// Minimum share. CPU time is counted in hundredths of a second, so smaller shares are too inexact.
 const SHARE_MIN: f64 = 0.02;
 
 #[cfg(test)]
@@ -144,22 +140,27 @@ mod tests {
     }
 
     #[test]
-    fn one_threads_end_is_reckoned_from_the_highest_rate_that_held() {
+    fn thread_capacity_is_computed_from_highest_sustained_rate() {
         let grid = Plan::built_in("filter-deep-key").unwrap().unwrap();
         let cells = [
             cell("1-thread", 2000.0, 0.3, None),
             cell("1-thread", 4000.0, 0.5, None),
-            cell("1-thread", 6000.0, 1.0, Some("too late")),
+            cell(
+                "1-thread",
+                6000.0,
+                1.0,
+                Some("mean response 1500 ms, limit 1000 ms"),
+            ),
             cell("4-threads", 6000.0, 0.001, None),
         ];
         let found = of(&grid, &cells);
-        let told: Vec<_> = found
+        let values: Vec<_> = found
             .iter()
             .map(|it| (it.of.as_str(), it.value.unwrap(), it.basis))
             .collect();
         let (one, four) = ("gateway 1-thread", "gateway 4-threads");
         assert_eq!(
-            told,
+            values,
             [
                 (one, 4000.0, DerivedFrom::Measured),
                 (one, 100.0, DerivedFrom::Measured),
@@ -168,8 +169,12 @@ mod tests {
                 (four, 150.0, DerivedFrom::Measured),
             ]
         );
-        assert!(found[0].how.ends_with("one of 6000 records/s did not"));
-        assert!(found[2].how.starts_with("computed from CPU per record"));
+        assert!(found[0].how.ends_with("6000 records/s was not sustained"));
+        assert!(
+            found[2]
+                .how
+                .starts_with("computed from CPU time per record")
+        );
         let ladder = Plan::built_in("keyed").unwrap().unwrap();
         assert!(of(&ladder, &cells).is_empty());
     }

@@ -1,4 +1,4 @@
-//! Where and with what a run took place.
+//! Facts about the machine and the configuration of a run.
 
 mod system;
 
@@ -8,7 +8,7 @@ use weir_stats::run::{ClockInfo, ClockMode, Machine, Placement, SettingGroup};
 
 use crate::plan::{Architecture, Plan};
 
-/// The machine this process runs on.
+/// Returns the machine that this process runs on.
 pub(super) fn machine() -> Machine {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let os = read("/etc/os-release");
@@ -25,18 +25,18 @@ pub(super) fn machine() -> Machine {
     }
 }
 
-/// Of the last minute.
+/// Returns the load average of the last minute.
 pub(super) fn load_average() -> Option<f64> {
     let text = fs::read_to_string("/proc/loadavg").ok()?;
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// Logical processors this process may use.
+/// Returns the number of logical processors that this process may use.
 pub(super) fn cores() -> u64 {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64
 }
 
-/// Local ports that connections to one address can have.
+/// Returns the number of local ports available for connections to one address.
 pub(super) fn local_ports() -> u64 {
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let mut ends = range
@@ -48,7 +48,7 @@ pub(super) fn local_ports() -> u64 {
     }
 }
 
-/// Main memory, or what the control group allows if that is less.
+/// Returns the size of main memory, or the limit of the control group if that is lower.
 fn memory_bytes() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let kib = field(&text, "MemTotal");
@@ -64,7 +64,7 @@ fn memory_bytes() -> u64 {
         .map_or(total, |allowed: u64| allowed.min(total))
 }
 
-/// The value of the first `name : value` line.
+/// Returns the value of the first `name : value` line.
 fn field(text: &str, name: &str) -> String {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|line| line.split_once(':')).map_or_else(
@@ -73,7 +73,8 @@ fn field(text: &str, name: &str) -> String {
     )
 }
 
-/// All parts read one machine's clock; each takes the wall clock once, microseconds apart at most.
+/// Returns the clock quality. All processes read the same clock; each takes the wall clock once, so
+/// they differ by microseconds at most.
 pub(super) fn clock() -> ClockInfo {
     ClockInfo {
         mode: ClockMode::SameHost,
@@ -81,7 +82,7 @@ pub(super) fn clock() -> ClockInfo {
     }
 }
 
-/// Which parts ran; all here.
+/// Returns the process roles of a plan; all run on this machine.
 pub(super) fn placement(plan: &Plan) -> Vec<Placement> {
     let role = |role: &str, description: &str| Placement {
         role: role.to_owned(),
@@ -97,14 +98,14 @@ pub(super) fn placement(plan: &Plan) -> Vec<Placement> {
     if plan.workload.marked_per_s > 0.0 {
         roles.push(role(
             "produce_marked",
-            "producer of the timed records; those of the others are background",
+            "producer of the timed records; all other records are background load",
         ));
     }
     if has(Architecture::Gateway) {
         roles.push(role("gateway", "weir gateway run"));
     }
     if has(Architecture::Floor) {
-        roles.push(role("floor", "ready-made frames by plain writes"));
+        roles.push(role("floor", "pre-encoded frames, plain socket writes"));
     }
     if has(Architecture::Gateway) || has(Architecture::Floor) {
         roles.push(role("clients", "simulated clients, one event loop"));
@@ -118,7 +119,7 @@ pub(super) fn placement(plan: &Plan) -> Vec<Placement> {
     roles
 }
 
-/// The plan as it ran.
+/// Returns the plan's values as recorded in `run.json`.
 pub(super) fn settings(plan: &Plan, bootstrap: &str) -> Vec<SettingGroup> {
     let workload = &plan.workload;
     let levels: Vec<String> = plan.levels.iter().map(u64::to_string).collect();
@@ -129,7 +130,7 @@ pub(super) fn settings(plan: &Plan, bootstrap: &str) -> Vec<SettingGroup> {
         .with("variants", variants.join(" "))
         .with("repetitions", plan.repetitions)
         .with("ramp_per_s", plan.ramp_per_s)
-        .with("preheat_s", plan.preheat.as_secs_f64())
+        .with("broker_warm_up_s", plan.broker_warm_up.as_secs_f64())
         .with("warm_up_s", plan.warm_up.as_secs_f64())
         .with("hold_s", plan.hold.as_secs_f64())
         .with("drain_s", plan.drain.as_secs_f64());
@@ -150,14 +151,17 @@ pub(super) fn settings(plan: &Plan, bootstrap: &str) -> Vec<SettingGroup> {
         .with("mode", plan.clients.mode.as_str())
         .with(
             "key",
-            plan.clients.key.as_deref().unwrap_or("spread over all"),
+            plan.clients
+                .key
+                .as_deref()
+                .unwrap_or("distributed over the pool"),
         )
         .with("fields", plan.clients.fields.join(" "));
     let topic = SettingGroup::new("topic")
         .with("bootstrap.servers", bootstrap)
         .with(
             "name",
-            plan.topic.as_deref().unwrap_or("a new one for each cell"),
+            plan.topic.as_deref().unwrap_or("new topic per cell"),
         )
         .with("partitions", workload.partitions)
         .with(
@@ -179,10 +183,10 @@ pub(super) fn settings(plan: &Plan, bootstrap: &str) -> Vec<SettingGroup> {
             groups.push(
                 SettingGroup::new("sweep")
                     .with("record_sizes_bytes", list(&sweep.record_sizes_bytes))
-                    .with("targets_per_s", list(&sweep.targets_per_s))
+                    .with("target_rates_per_s", list(&sweep.target_rates_per_s))
                     .with("fetch_sizes_bytes", list(&sweep.fetch_sizes_bytes))
-                    .with("messages", sweep.messages)
-                    .with("message_size_bytes", sweep.message_size_bytes),
+                    .with("consumer_records", sweep.consumer_records)
+                    .with("consumer_record_bytes", sweep.consumer_record_bytes),
             );
         }
     }
@@ -195,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_machine_is_known() {
+    fn machine_facts_are_read() {
         let machine = machine();
         assert!(machine.cpu_cores > 0 && machine.memory_bytes > 1 << 20);
         assert!(!machine.kernel.is_empty() && !machine.os.is_empty());

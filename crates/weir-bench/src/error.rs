@@ -1,4 +1,4 @@
-//! Why a run could not go on, by whose fault.
+//! Errors of benchmark runs and their exit class.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,70 +10,75 @@ use weir_lab::LabError;
 use crate::plan::PlanError;
 use weir_load::error::ErrorClass;
 
-/// Why a run ended before it had a result to write.
+/// Error that ends a run before it has a result.
 #[derive(Debug, Error)]
 pub enum BenchError {
-    /// The plan makes no sense.
+    /// Invalid plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// No broker could be started.
-    #[error("no broker for the run: {0}")]
+    /// Broker could not be started.
+    #[error("cannot start a broker for the run: {0}")]
     Lab(#[from] LabError),
-    /// The broker does not answer or refuses.
+    /// Admin request that failed.
     #[error(transparent)]
     Admin(#[from] AdminError),
-    /// A file of the run folder.
+    /// File that could not be written.
     #[error("cannot write {}: {source}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The operating system's reason.
+        /// Operating system error.
         source: io::Error,
     },
-    /// A file that was to be read.
+    /// File that could not be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The operating system's reason.
+        /// Operating system error.
         source: io::Error,
     },
-    /// Nothing of what was to be read has a known form.
+    /// Files without any recognized line.
     #[error(
-        "no line of kafka-producer-perf-test and no row of kafka-consumer-perf-test in {files}: give files with what they printed"
+        "no output line of kafka-producer-perf-test or kafka-consumer-perf-test in {files}; \
+         pass files with the output of these tools"
     )]
     NothingToImport {
-        /// The files.
+        /// Paths of the files.
         files: String,
     },
-    /// A part could not be started.
-    #[error("cannot start {part}: {source}")]
+    /// Child process that could not be started.
+    #[error("cannot start {role}: {source}")]
     Spawn {
-        /// The part.
-        part: &'static str,
-        /// The operating system's reason.
+        /// Process role.
+        role: &'static str,
+        /// Operating system error.
         source: io::Error,
     },
-    /// A part that was to stay has gone.
-    #[error("{part} ended by itself: {reason}")]
-    Ended {
-        /// The part.
-        part: &'static str,
-        /// Its last words.
+    /// Child process that exited during the run.
+    #[error("{role} exited unexpectedly: {reason}")]
+    Exited {
+        /// Process role.
+        role: &'static str,
+        /// Last line of its log.
         reason: String,
     },
-    /// A comparison of client libraries that cannot be begun.
+    /// Client library comparison that cannot start.
     #[error("{0}")]
     Libraries(String),
-    /// A run that would go on as another one.
-    #[error("--resume {}: not the same run: {differences}; give the same options, or begin a new run", dir.display())]
+    /// Attempt to resume a run with different options.
+    #[error(
+        "--resume {}: options differ from those of the run: {differences}; \
+         use the same options or start a new run",
+        dir.display()
+    )]
     Resume {
-        /// The run folder.
+        /// Run directory.
         dir: PathBuf,
-        /// What was and what is.
+        /// Recorded and current values.
         differences: String,
     },
-    /// A child without the pipe it was given.
+    /// Child process without an output pipe.
     #[error("child process has no output pipe")]
     NoPipe,
 }
@@ -93,7 +98,7 @@ impl BenchError {
         }
     }
 
-    /// Whose fault it is.
+    /// Returns the error class, which determines the exit code.
     pub fn fault(&self) -> ErrorClass {
         match self {
             Self::Plan(_)
@@ -109,7 +114,7 @@ impl BenchError {
                 }
             },
             Self::Admin(_) => ErrorClass::Target,
-            Self::Spawn { .. } | Self::NoPipe | Self::Ended { .. } => ErrorClass::Instrument,
+            Self::Spawn { .. } | Self::NoPipe | Self::Exited { .. } => ErrorClass::Instrument,
         }
     }
 }

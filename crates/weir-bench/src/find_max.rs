@@ -1,5 +1,5 @@
-//! Finds the highest load that an architecture holds: runs the steps that the search asks for, judges each by its
-//! own cell, and names what had nothing left where it ended.
+//! Finds the maximum load that an architecture sustains: runs the loads that the search selects,
+//! evaluates each by its own cell, and names the saturated role at the limit.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,13 +11,14 @@ use weir_stats::run::{
 use weir_stats::{steady_state, trend};
 
 use super::cell::{self, CellContext, CellSpec};
+use super::figure_names::QUEUE_FULL;
 use super::ladder::{self, HostLimits, Ladder};
 use super::observer::Observer;
 use super::search::{NextStep, Range, Search, SearchOutcome, Trial};
 use super::verdict;
 use crate::plan::{self, Architecture, Plan, PlanEstimate, StopRules, Subject};
 
-/// What is raised.
+/// Parameter that the search increases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variable {
     /// Records per second, all producers together.
@@ -27,7 +28,7 @@ pub enum Variable {
 }
 
 impl Variable {
-    /// The name in results, with the unit.
+    /// Returns the name in results, including the unit.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rate => "rate_per_s",
@@ -43,26 +44,26 @@ impl Variable {
     }
 }
 
-/// What to search for.
+/// Options of a search for the maximum sustained load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FindMaxOptions {
-    /// Who is loaded.
+    /// Architecture under load.
     pub architecture: Architecture,
-    /// What is raised.
+    /// Parameter that the search increases.
     pub variable: Variable,
-    /// Clients, where the rate is raised.
+    /// Number of clients when the rate is increased.
     pub clients: u64,
-    /// The first load; `None`: what the plan has.
+    /// First load; `None`: the load of the plan.
     pub start: Option<f64>,
-    /// Nothing above it is tried.
+    /// Upper limit of the search.
     pub highest: f64,
-    /// The answer is known to this share.
+    /// Resolution of the result as a share of the load.
     pub resolution_share: f64,
-    /// 99th percentile of the response up to which a load counts as held, in milliseconds.
+    /// Maximum p99 response time of a sustained load, in milliseconds.
     pub p99_ms: Option<f64>,
 }
 
-/// The search, step by step.
+/// Runs the search.
 pub(super) fn run(
     context: &CellContext<'_>,
     limits: &HostLimits,
@@ -74,25 +75,25 @@ pub(super) fn run(
         limits,
         options,
         cells: Vec::new(),
-        told: Vec::new(),
+        steps: Vec::new(),
     };
     let mut search = Search::new(range(context.plan, options));
-    let answer = loop {
+    let outcome = loop {
         let (value, phase) = match search.next().clone() {
-            NextStep::Done(answer) => break answer,
+            NextStep::Done(outcome) => break outcome,
             NextStep::Try { value, phase } => (value, phase),
         };
         if context.stop.load(Ordering::Relaxed) {
-            let why = "interrupted".to_owned();
-            break SearchOutcome::Inconclusive { why };
+            let reason = "interrupted".to_owned();
+            break SearchOutcome::Inconclusive { reason };
         }
-        if context.broker_is_gone() {
-            let why = cell::BROKER_GONE.to_owned();
-            break SearchOutcome::Inconclusive { why };
+        if context.broker_has_exited() {
+            let reason = cell::BROKER_EXITED.to_owned();
+            break SearchOutcome::Inconclusive { reason };
         }
-        search.learn(steps.attempt(value, phase, observer));
+        search.record_result(steps.attempt(value, phase, observer));
     };
-    steps.finish(answer)
+    steps.finish(outcome)
 }
 
 fn range(plan: &Plan, options: &FindMaxOptions) -> Range {
@@ -108,27 +109,27 @@ fn range(plan: &Plan, options: &FindMaxOptions) -> Range {
     }
 }
 
-/// The loads that were tried.
+/// State of a search: the cells and steps so far.
 struct SearchSteps<'a> {
     context: &'a CellContext<'a>,
     limits: &'a HostLimits,
     options: &'a FindMaxOptions,
     cells: Vec<Cell>,
-    told: Vec<FindMaxStep>,
+    steps: Vec<FindMaxStep>,
 }
 
 impl SearchSteps<'_> {
-    /// Runs one load and judges it.
+    /// Runs one load and evaluates its cell.
     fn attempt(&mut self, value: f64, phase: ClientPhase, observer: &mut dyn Observer) -> Trial {
         let mut plan = self.context.plan.clone();
         let mut clients = self.options.clients;
         match self.options.variable {
             Variable::Rate => {
                 plan.workload.rate_per_s = value;
-                // Makes it a coordinate of the cell.
+                // Adds the rate to the parameters of the cell.
                 plan.grid_rates_per_s = vec![value];
             }
-            // Whole by the search's range.
+            // The range of the search has whole numbers only.
             Variable::Clients => clients = value as u64,
         }
         if phase == ClientPhase::Confirm {
@@ -156,17 +157,17 @@ impl SearchSteps<'_> {
             },
             None => cell::run(&self.context.with_plan(&plan), spec, observer),
         };
-        let tried = judge(&cell, &plan.stop, self.options.p99_ms);
-        if let Trial::NotHeld(why) = &tried {
-            cell.not_sustained = Some(why.clone());
+        let trial = judge(&cell, &plan.stop, self.options.p99_ms);
+        if let Trial::NotSustained(reason) = &trial {
+            cell.not_sustained = Some(reason.clone());
         }
         observer.note(&verdict::cell(&cell));
-        self.told.push(step(value, phase, &cell, &tried));
+        self.steps.push(step(value, phase, &cell, &trial));
         self.cells.push(cell);
-        tried
+        trial
     }
 
-    /// Why the machine does not allow so many clients.
+    /// Returns the reason why this machine does not allow `clients` clients.
     fn skip(&self, clients: u64, plan: &Plan) -> Option<String> {
         let subject = Subject {
             architecture: self.options.architecture,
@@ -179,44 +180,49 @@ impl SearchSteps<'_> {
         Ladder::new(false).skip(&subject, point, &plan.stop, self.limits)
     }
 
-    fn finish(self, answer: SearchOutcome) -> (Vec<Cell>, FindMax) {
+    fn finish(self, outcome: SearchOutcome) -> (Vec<Cell>, FindMax) {
         let unit = self.options.variable.unit();
         let name = self.options.architecture.name();
-        let (outcome, summary) = match answer {
-            SearchOutcome::Found { value, not_held } => {
+        let (outcome, summary) = match outcome {
+            SearchOutcome::Found {
+                value,
+                first_not_sustained,
+            } => {
                 let last = self.cells.last();
                 let role = last.and_then(|cell| cell.saturated_role.clone());
-                let why = last.and_then(|cell| cell.saturated_why.clone());
+                let reason = last.and_then(|cell| cell.saturated_why.clone());
                 let limit = last.and_then(|cell| cell.not_sustained.clone());
-                let saturated = match (&role, &why) {
-                    (Some(role), Some(why)) => format!("; {role} saturated: {why}"),
-                    _ => "; no part saturated".to_owned(),
+                let saturated = match (&role, &reason) {
+                    (Some(role), Some(reason)) => format!("; {role} saturated: {reason}"),
+                    _ => "; no role saturated".to_owned(),
                 };
                 let summary = format!(
-                    "{name} holds {value} {unit} (confirmed), not {not_held}: {}{saturated}.",
+                    "{name} sustains {value} {unit} (confirmed), not {first_not_sustained}: \
+                     {}{saturated}.",
                     limit.unwrap_or_default()
                 );
                 let outcome = FindMaxOutcome::Found {
                     value,
-                    not_held,
+                    not_held: first_not_sustained,
                     saturated_role: role,
-                    saturated_why: why,
+                    saturated_why: reason,
                 };
                 (outcome, summary)
             }
-            SearchOutcome::AtLeast { value, why } => {
-                let summary = format!("{name} holds at least {value} {unit} (confirmed): {why}.");
-                (FindMaxOutcome::AtLeast { value, why }, summary)
+            SearchOutcome::AtLeast { value, reason } => {
+                let summary =
+                    format!("{name} sustains at least {value} {unit} (confirmed): {reason}.");
+                (FindMaxOutcome::AtLeast { value, why: reason }, summary)
             }
-            SearchOutcome::Inconclusive { why } => {
-                let summary = format!("No highest load of {name} was found: {why}.");
-                (FindMaxOutcome::Inconclusive { why }, summary)
+            SearchOutcome::Inconclusive { reason } => {
+                let summary = format!("No maximum load of {name} was found: {reason}.");
+                (FindMaxOutcome::Inconclusive { why: reason }, summary)
             }
         };
         let find_max = FindMax {
             variable: self.options.variable.name().to_owned(),
             architecture: name.to_owned(),
-            steps: self.told,
+            steps: self.steps,
             outcome,
             summary,
         };
@@ -224,11 +230,11 @@ impl SearchSteps<'_> {
     }
 }
 
-fn step(value: f64, phase: ClientPhase, cell: &Cell, tried: &Trial) -> FindMaxStep {
-    let (held, why) = match tried {
-        Trial::Held => (Some(true), None),
-        Trial::NotHeld(why) => (Some(false), Some(why.clone())),
-        Trial::Unmeasured(why) => (None, Some(why.clone())),
+fn step(value: f64, phase: ClientPhase, cell: &Cell, trial: &Trial) -> FindMaxStep {
+    let (held, why) = match trial {
+        Trial::Sustained => (Some(true), None),
+        Trial::NotSustained(reason) => (Some(false), Some(reason.clone())),
+        Trial::Unmeasured(reason) => (None, Some(reason.clone())),
     };
     FindMaxStep {
         value,
@@ -240,19 +246,21 @@ fn step(value: f64, phase: ClientPhase, cell: &Cell, tried: &Trial) -> FindMaxSt
     }
 }
 
-/// What a cell says about its load.
+/// Evaluates the load of a cell.
 fn judge(cell: &Cell, rules: &StopRules, p99_ms: Option<f64>) -> Trial {
     match &cell.status {
         CellStatus::Skipped { reason } => Trial::Unmeasured(reason.clone()),
-        // Records that found the producer's queue full are late because the broker took no more.
-        CellStatus::Invalid { .. } if queue_full(cell) > 0.0 => Trial::NotHeld(format!(
-            "the broker did not take them in time: {:.0} records found the producer's queue full",
+        // A record that finds the producer's queue full is late because the broker accepts no more
+        // records.
+        CellStatus::Invalid { .. } if queue_full(cell) > 0.0 => Trial::NotSustained(format!(
+            "the broker did not accept the records in time: {:.0} records found the producer's \
+             queue full",
             queue_full(cell)
         )),
         CellStatus::Invalid { reasons } => Trial::Unmeasured(reasons.join("; ")),
-        CellStatus::Valid => match too_much(cell, rules, p99_ms) {
-            Some(why) => Trial::NotHeld(why),
-            None => Trial::Held,
+        CellStatus::Valid => match overload_reason(cell, rules, p99_ms) {
+            Some(reason) => Trial::NotSustained(reason),
+            None => Trial::Sustained,
         },
     }
 }
@@ -261,16 +269,16 @@ fn queue_full(cell: &Cell) -> f64 {
     cell.figures.get(QUEUE_FULL).copied().unwrap_or(0.0)
 }
 
-/// Why a load is not held.
-fn too_much(cell: &Cell, rules: &StopRules, p99_ms: Option<f64>) -> Option<String> {
-    if let Some(reason) = ladder::can_not_hold(cell, rules) {
+/// Returns the reason why a load is not sustained, if it is not.
+fn overload_reason(cell: &Cell, rules: &StopRules, p99_ms: Option<f64>) -> Option<String> {
+    if let Some(reason) = ladder::not_sustained_reason(cell, rules) {
         return Some(reason);
     }
     let (achieved, offered) = (cell.achieved_records_per_s?, cell.offered_records_per_s);
-    // One record at the edge of the window may fall on either side of it.
+    // A record at the edge of the window may fall on either side of it.
     if achieved * cell.hold_s + 1.0 < offered * cell.hold_s * ACHIEVED_SHARE_MIN {
         return Some(format!(
-            "the broker took {achieved:.1} of {offered} records a second"
+            "the broker accepted {achieved:.1} of {offered} records/s"
         ));
     }
     let p99 = cell.response().and_then(|response| response.p99_us);
@@ -280,18 +288,19 @@ fn too_much(cell: &Cell, rules: &StopRules, p99_ms: Option<f64>) -> Option<Strin
             return Some(format!("p99 response {ms:.1} ms, limit {limit} ms"));
         }
     }
-    let lost = cell
+    let disconnects = cell
         .delivery
         .as_ref()
         .map_or(0, |delivery| delivery.disconnects);
-    if lost > 0 {
-        return Some(format!("{lost} clients were disconnected"));
+    if disconnects > 0 {
+        return Some(format!("{disconnects} clients were disconnected"));
     }
-    rising(&cell.series, cell.hold_s)
+    rise_reason(&cell.series, cell.hold_s)
 }
 
-/// A median response that rises through the window: what waits becomes more.
-fn rising(series: &[SeriesPoint], hold_s: f64) -> Option<String> {
+/// Returns the reason if the median response time rises throughout the window, which means that the
+/// backlog grows.
+fn rise_reason(series: &[SeriesPoint], hold_s: f64) -> Option<String> {
     let window = series.iter().filter(|p| p.t_s > 0.0 && p.t_s <= hold_s);
     let medians: Vec<(f64, f64)> = window
         .filter_map(|point| Some((point.t_s, point.p50_us? / 1e3)))
@@ -301,22 +310,23 @@ fn rising(series: &[SeriesPoint], hold_s: f64) -> Option<String> {
     }
     let ms_per_s = trend::theil_sen(&medians)?;
     let share = trend::drift_share(&medians.iter().map(|(_, ms)| *ms).collect::<Vec<_>>())?;
-    (ms_per_s * hold_s > RISE_MS_MIN && share > RISE_SHARE_MIN)
-        .then(|| format!("ever later: the median response rises by {ms_per_s:.1} ms each second"))
+    (ms_per_s * hold_s > RISE_MS_MIN && share > RISE_SHARE_MIN).then(|| {
+        format!("response time keeps rising: the median grows by {ms_per_s:.1} ms per second")
+    })
 }
 
 fn phase_name(phase: ClientPhase) -> &'static str {
     match phase {
-        ClientPhase::Bracket => "trying",
-        ClientPhase::Bisect => "trying, between,",
+        ClientPhase::Bracket => "testing",
+        ClientPhase::Bisect => "narrowing down:",
         ClientPhase::Confirm => "confirming",
-        ClientPhase::ConfirmAbove => "trying again, just above,",
+        ClientPhase::ConfirmAbove => "confirming the limit:",
     }
 }
 
 impl FindMaxOptions {
-    /// Returns the time that the search takes if the architecture holds [`ASSUMED_MAX`] times the
-    /// first load. The step count grows with the logarithm of the real ratio.
+    /// Returns the duration of the search if the architecture sustains [`ASSUMED_MAX`] times the
+    /// first load. The number of steps grows with the logarithm of the real ratio.
     pub fn estimated_time(&self, plan: &Plan) -> Duration {
         let range = range(plan, self);
         let capacity = (range.start * ASSUMED_MAX).min(range.highest);
@@ -325,32 +335,30 @@ impl FindMaxOptions {
         while let NextStep::Try { value, phase } = *search.next() {
             let clients = match self.variable {
                 Variable::Rate => self.clients,
-                // Whole by the search's range.
+                // The range of the search has whole numbers only.
                 Variable::Clients => value as u64,
             };
             time += PlanEstimate::cell_time(plan, self.architecture, clients);
             if matches!(phase, ClientPhase::Confirm) {
                 time += plan.hold.saturating_mul(CONFIRM_HOLDS - 1);
             }
-            search.learn(match value <= capacity {
-                true => Trial::Held,
-                false => Trial::NotHeld(String::new()),
+            search.record_result(match value <= capacity {
+                true => Trial::Sustained,
+                false => Trial::NotSustained(String::new()),
             });
         }
         time
     }
 
-    /// Window of a step that confirms, for a plan's hold.
+    /// Returns the measured window of a confirmation step for a plan's `hold`.
     pub fn confirm_hold(hold: Duration) -> Duration {
         hold.saturating_mul(CONFIRM_HOLDS)
     }
 }
 
-/// A figure of each cell: records of the window that had to wait for room in the producer's queue.
-pub(super) const QUEUE_FULL: &str = "producer_queue_full_records";
-/// The highest load that an estimate assumes, as a multiple of the first load.
+/// Maximum load that an estimate assumes, as a multiple of the first load.
 const ASSUMED_MAX: f64 = 8.0;
-/// The window that confirms, in windows of a step.
+/// Length of a confirmation window as a multiple of a step's window.
 const CONFIRM_HOLDS: u32 = 2;
 const ACHIEVED_SHARE_MIN: f64 = 0.995;
 const RISE_MS_MIN: f64 = 10.0;
@@ -382,11 +390,11 @@ mod tests {
         cell
     }
 
-    fn told(cell: &Cell, p99_ms: Option<f64>) -> String {
+    fn outcome(cell: &Cell, p99_ms: Option<f64>) -> String {
         match judge(cell, &StopRules::default(), p99_ms) {
-            Trial::Held => "held".to_owned(),
-            Trial::NotHeld(why) => why,
-            Trial::Unmeasured(why) => format!("unmeasured: {why}"),
+            Trial::Sustained => "sustained".to_owned(),
+            Trial::NotSustained(reason) => reason,
+            Trial::Unmeasured(reason) => format!("unmeasured: {reason}"),
         }
     }
 
@@ -400,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn estimate_counts_the_steps_of_a_search_up_to_eight_times_the_start() {
+    fn estimate_assumes_eight_times_the_first_load() {
         let plan = Plan::built_in("broadcast").unwrap().unwrap();
         let options = FindMaxOptions {
             architecture: Architecture::Floor,
@@ -413,7 +421,8 @@ mod tests {
         };
         let cell = PlanEstimate::cell_time(&plan, Architecture::Floor, 10);
         let time = options.estimated_time(&plan);
-        // 100, 200, 400, 800, 1600; four between 800 and 1600; 800 for longer; the load above it.
+        // Loads 100, 200, 400, 800, 1600; four between 800 and 1600; 800 for longer; the load above
+        // it.
         assert!(time > cell * 10 && time < cell * 14, "{time:?} {cell:?}");
         let bounded = FindMaxOptions {
             highest: 100.0,
@@ -423,42 +432,48 @@ mod tests {
     }
 
     #[test]
-    fn a_load_is_held_by_its_own_window() {
-        assert_eq!(told(&cell(|_| {}), Some(50.0)), "held");
+    fn load_is_evaluated_by_its_window() {
+        assert_eq!(outcome(&cell(|_| {}), Some(50.0)), "sustained");
         assert_eq!(
-            told(&cell(|_| {}), Some(10.0)),
+            outcome(&cell(|_| {}), Some(10.0)),
             "p99 response 20.0 ms, limit 10 ms"
         );
         let slow = cell(|cell| cell.achieved_records_per_s = Some(992.0));
         assert_eq!(
-            told(&slow, None),
-            "the broker took 992.0 of 1000 records a second"
+            outcome(&slow, None),
+            "the broker accepted 992.0 of 1000 records/s"
         );
-        let gone = cell(|cell| cell.delivery.as_mut().unwrap().disconnects = 3);
-        assert_eq!(told(&gone, None), "3 clients were disconnected");
+        let disconnected = cell(|cell| cell.delivery.as_mut().unwrap().disconnects = 3);
+        assert_eq!(outcome(&disconnected, None), "3 clients were disconnected");
         let growing = cell(|cell| cell.series = medians(|second| 3.0 * f64::from(second)));
+        let text = outcome(&growing, None);
         assert!(
-            told(&growing, None).starts_with("ever later: the median response rises by 3.0 ms")
+            text.starts_with("response time keeps rising: the median grows by 3.0 ms per"),
+            "{text}"
         );
         let flat = cell(|cell| cell.series = medians(|second| 5.0 + f64::from(second % 3)));
-        assert_eq!(told(&flat, None), "held");
+        assert_eq!(outcome(&flat, None), "sustained");
     }
 
     #[test]
-    fn an_instrument_that_fails_says_nothing_about_the_load() {
+    fn invalid_cells_do_not_evaluate_the_load() {
         let late = |cell: &mut Cell| {
             cell.status = CellStatus::Invalid {
                 reasons: vec!["generator late: p99 90.0 ms, limit 20 ms".to_owned()],
             };
         };
         assert_eq!(
-            told(&cell(late), None),
+            outcome(&cell(late), None),
             "unmeasured: generator late: p99 90.0 ms, limit 20 ms"
         );
-        let refused = cell(|cell| {
+        let rejected = cell(|cell| {
             late(cell);
             cell.figures.insert(QUEUE_FULL.to_owned(), 500.0);
         });
-        assert!(told(&refused, None).contains("500 records found the producer's queue full"));
+        let text = outcome(&rejected, None);
+        assert!(
+            text.contains("500 records found the producer's queue full"),
+            "{text}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The gateway as a rival among others: its own configuration file, a process, two sockets.
+//! The gateway under test: its configuration files, its ready file and its metrics.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,14 +12,14 @@ use serde::Deserialize;
 use super::BenchError;
 use crate::plan::Plan;
 
-/// What the gateway writes when it serves.
+/// Addresses of a running gateway, from its ready file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(super) struct GatewayReady {
     pub(super) listen: SocketAddr,
     pub(super) admin: SocketAddr,
 }
 
-/// The files of one gateway.
+/// Files of one gateway process.
 #[derive(Debug)]
 pub(super) struct GatewayFiles {
     adapters: PathBuf,
@@ -56,7 +56,7 @@ impl GatewayFiles {
         })
     }
 
-    /// The arguments that start it at `listen`, with its admin page at `admin`.
+    /// Returns the arguments that start the gateway at `listen`, with its admin server at `admin`.
     pub(super) fn args(&self, listen: SocketAddr, admin: SocketAddr) -> Vec<String> {
         let (listen, admin) = (listen.to_string(), admin.to_string());
         let adapters = self.adapters.display().to_string();
@@ -79,29 +79,33 @@ impl GatewayFiles {
         .collect()
     }
 
-    /// Its addresses, once it serves.
+    /// Returns the addresses of the gateway once it serves.
     pub(super) fn ready(&self) -> Option<GatewayReady> {
         serde_json::from_str(&fs::read_to_string(&self.ready).ok()?).ok()
     }
 }
 
-/// What the gateway counted, as it tells it itself.
+/// Returns the metrics page of a gateway.
 pub(super) fn metrics(admin: SocketAddr) -> io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&admin, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     let request = format!("GET /metrics HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
-    let mut answer = String::new();
-    stream.take(METRICS_BYTES_MAX).read_to_string(&mut answer)?;
-    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    let mut response = String::new();
+    stream
+        .take(METRICS_BYTES_MAX)
+        .read_to_string(&mut response)?;
+    let body = response.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     Ok(body.to_owned())
 }
 
-/// Age of records, by their time stamps, when updates left the gateway: sum in microseconds, and number.
+/// Age of updates in microseconds when they left the gateway, by record timestamp: sum.
 pub(super) const AGE_SUM_US: &str = "age_sum_us";
+/// Number of updates in [`AGE_SUM_US`].
 pub(super) const AGE_COUNT: &str = "age_count";
 
-/// Counters among the metrics: bytes under the names that workers use, and the age of what left.
+/// Returns the counters of a metrics page: bytes, under the names that workers use, and update
+/// ages.
 pub(super) fn counters(metrics: &str) -> BTreeMap<String, u64> {
     let bytes = [
         ("bytes_received", "weir_gateway_received_bytes_total "),
@@ -144,9 +148,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_found_among_the_metrics() {
+    fn counters_are_parsed_from_metrics() {
         let text = "# TYPE weir_gateway_sent_bytes counter\nweir_gateway_sent_bytes_total 12\n\
-                    weir_gateway_delivery_latency_seconds_sum 0.25\nweir_gateway_delivery_latency_seconds_count 50\n";
+                    weir_gateway_delivery_latency_seconds_sum 0.25\n\
+                    weir_gateway_delivery_latency_seconds_count 50\n";
         let counters = counters(text);
         assert_eq!(counters.get(AGE_SUM_US), Some(&250_000));
         assert_eq!(counters.get(AGE_COUNT), Some(&50));
@@ -155,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn built_in_configurations_have_what_the_clients_ask_for() {
+    fn built_in_configurations_match_the_clients() {
         for built_in in BUILT_IN {
             let plan = Plan::built_in(built_in.name).unwrap().unwrap();
             if plan.sweep.is_some() {

@@ -1,4 +1,5 @@
-//! Results of Apache Kafka's performance tools as a run: the same reports for them.
+//! Imports the output of Apache Kafka's performance tools as a run, so that it gets the same
+//! reports.
 
 use std::path::{Path, PathBuf};
 
@@ -8,12 +9,13 @@ use weir_stats::utc;
 use super::{BenchError, Finished, SECOND_NS, run_dir, sweep, write_run};
 use weir_load::clock::Clock as WallClock;
 
-/// Makes a run folder below `out` from what `kafka-producer-perf-test` and `kafka-consumer-perf-test` printed.
-/// Record size, rate and fetch size come from names such as `test-producer-1000-5000.txt` and
-/// `test-consumer-30000.txt`.
+/// Creates a run directory below `out` from the output of `kafka-producer-perf-test` and
+/// `kafka-consumer-perf-test`. Record size, rate and fetch size come from file names such as
+/// `test-producer-1000-5000.txt` and `test-consumer-30000.txt`.
 ///
 /// # Errors
-/// [`BenchError`] if a file cannot be read, none has a line of the tools, or there is no place to write.
+/// [`BenchError`] if a file cannot be read, no file has output of the tools, or the run directory
+/// cannot be written.
 pub fn import(
     files: &[PathBuf],
     out: &Path,
@@ -23,7 +25,7 @@ pub fn import(
     let dir = run_dir(out, now_s, "import")?;
     let cells = sweep::import(files, &dir)?;
     if cells.is_empty() {
-        // Not even copies of the files are in it.
+        // The directory is empty.
         let _ = std::fs::remove_dir(&dir);
         let files: Vec<String> = files
             .iter()
@@ -38,7 +40,8 @@ pub fn import(
         schema: SCHEMA.to_owned(),
         plan: "import".to_owned(),
         title: "Results of Apache Kafka's performance tools".to_owned(),
-        question: "What did kafka-producer-perf-test and kafka-consumer-perf-test find?".to_owned(),
+        question: "What did kafka-producer-perf-test and kafka-consumer-perf-test measure?"
+            .to_owned(),
         started_utc: utc::rfc3339(now_s),
         finished_utc: utc::rfc3339(now_s),
         command_line: command_line.to_vec(),
@@ -61,15 +64,15 @@ pub fn import(
         libraries: None,
         reference: None,
         notes: vec![
-            "imported: the tools time from the actual send, not from the due instant, and where they ran \
-             is not known"
+            "imported: the tools measure from the actual send, not from the due time, and the \
+             machine they ran on is not known"
                 .to_owned(),
         ],
         warnings: Vec::new(),
         files: names
             .map(|name| RunFile {
                 path: name.to_string_lossy().into_owned(),
-                description: "as it was given".to_owned(),
+                description: "as imported".to_owned(),
             })
             .collect(),
     };

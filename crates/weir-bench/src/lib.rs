@@ -1,4 +1,4 @@
-//! The runner: takes a plan through its cells, one process per part, and writes the run folder.
+//! Runs plans: starts one process per role for each cell, measures, and writes the run directory.
 
 mod cell;
 mod child;
@@ -6,6 +6,7 @@ mod collect;
 mod derived;
 mod environment;
 mod error;
+mod figure_names;
 mod find_max;
 mod gateway;
 mod import;
@@ -56,43 +57,45 @@ pub use observer::{Live, Observer};
 pub use serve::{LiveEndpoints, stay};
 pub use sweep::consumer_row;
 
-/// How to run a plan.
+/// Options of a run.
 #[derive(Debug, Clone)]
 pub struct BenchOptions {
-    /// Parent of the run folder.
+    /// Parent directory of the run directory.
     pub out: PathBuf,
-    /// `host:port` list of a running cluster; `None`: a broker of its own, gone afterwards.
+    /// Bootstrap servers of a running cluster; `None`: start a broker for the run and stop it
+    /// afterwards.
     pub bootstrap: Option<String>,
-    /// This program.
+    /// Path of this program.
     pub exe: PathBuf,
-    /// The command as typed.
+    /// Command line as typed.
     pub command_line: Vec<String>,
 }
 
-/// A finished run: its folder, and what is in `run.json` there.
+/// Completed run: its directory and the content of `run.json`.
 #[derive(Debug)]
 pub struct Finished {
-    /// The run folder.
+    /// Run directory.
     pub dir: PathBuf,
-    /// The content of `run.json`.
+    /// Content of `run.json`.
     pub run: Run,
 }
 
 impl Finished {
-    /// Writes `run.json` again, after something was added to it.
+    /// Writes `run.json` again after additions to `run`.
     ///
     /// # Errors
-    /// [`BenchError`] if it cannot be written.
+    /// [`BenchError`] if the file cannot be written.
     pub fn write(&self) -> Result<(), BenchError> {
         write_run(&self.dir, &self.run)
     }
 }
 
-/// Runs `plan`. When `stop` becomes true, the cell that runs is cut, all parts end in order, and
-/// what was measured is written.
+/// Runs `plan`. When `stop` becomes true, the current cell is cut short, all processes shut down
+/// cleanly and the results so far are written.
 ///
 /// # Errors
-/// [`BenchError`] if there is no broker or no place to write; nothing is left running.
+/// [`BenchError`] if there is no broker or the run directory cannot be written; no process keeps
+/// running.
 pub fn run(
     plan: &Plan,
     options: &BenchOptions,
@@ -111,10 +114,11 @@ pub fn run(
     )
 }
 
-/// Searches for the highest load of `plan` that is held. An interruption ends it without an answer.
+/// Searches for the maximum sustained load of `plan`. An interrupted search has no result.
 ///
 /// # Errors
-/// [`BenchError`] if there is no broker or no place to write; nothing is left running.
+/// [`BenchError`] if there is no broker or the run directory cannot be written; no process keeps
+/// running.
 pub fn find_max(
     plan: &Plan,
     search: &FindMaxOptions,
@@ -134,7 +138,7 @@ pub fn find_max(
     )
 }
 
-/// What is done between starting the broker and writing the run file.
+/// Results of the part of a run between starting the broker and writing the run file.
 type CellRunner = (Vec<Cell>, Option<FindMax>);
 
 fn measure(
@@ -165,7 +169,7 @@ fn measure(
         started_unix_ns: started_s * SECOND_NS,
     };
     if broker.lab.is_some() && sweep::of(plan).is_none() {
-        preheat(&context, observer);
+        warm_up_broker(&context, observer);
     }
     let (cells, find_max) = work(&context, &broker.limits, observer);
     let mut run = describe(plan, options, cells, &broker);
@@ -182,8 +186,8 @@ fn measure(
     let nice = match producers_preferred.into_inner() {
         true => child::PREFERRED_NICE,
         false => {
-            let text = "the producers ran without priority over the parts they load: raising it was \
-                        not permitted (CAP_SYS_NICE)";
+            let text = "the producers ran without priority over the processes they load: raising \
+                        it was not permitted (CAP_SYS_NICE)";
             run.notes.push(text.to_owned());
             0
         }
@@ -195,26 +199,26 @@ fn measure(
     conclude(&mut run, plan, stop.load(Ordering::Relaxed));
     if let Err(error) = broker.down() {
         run.warnings
-            .push(format!("the broker did not stop in order: {error}"));
+            .push(format!("the broker did not shut down cleanly: {error}"));
     }
     write_run(&dir, &run)?;
     Ok(Finished { dir, run })
 }
 
-/// Has a new broker compile its hot paths before anything is measured on it. What comes of it is
-/// kept as repetition 0 and not looked at.
-fn preheat(context: &CellContext<'_>, observer: &mut dyn Observer) {
-    let length = context.plan.preheat;
+/// Puts load on a new broker so that the JVM compiles its hot paths before the first cell. The
+/// result is written as repetition 0 and not used.
+fn warm_up_broker(context: &CellContext<'_>, observer: &mut dyn Observer) {
+    let length = context.plan.broker_warm_up;
     if length.is_zero() || context.stop.load(Ordering::Relaxed) {
         return;
     }
     observer.note(&format!(
-        "warming the broker up for {} s",
+        "warming up the broker for {} s",
         length.as_secs_f64()
     ));
     let mut plan = context.plan.clone();
     (plan.warm_up, plan.hold) = (Duration::ZERO, length);
-    // Groups are plain consumers and more: what coordinates them has its first time as well.
+    // Groups exercise everything that plain consumers do, and the group coordinator.
     let groups = plan.architectures.contains(&Architecture::Groups);
     let spec = CellSpec {
         architecture: match groups {
@@ -225,13 +229,14 @@ fn preheat(context: &CellContext<'_>, observer: &mut dyn Observer) {
         clients: plan
             .levels
             .first()
-            .map_or(1, |level| (*level).min(PREHEAT_CLIENTS_MAX)),
+            .map_or(1, |level| (*level).min(WARM_UP_CLIENTS_MAX)),
         repetition: 0,
     };
     cell::run(&context.with_plan(&plan), spec, observer);
 }
 
-/// Point by point, the subjects in turn and each first once: what drifts, drifts for all of them.
+/// Runs the cells point by point. The subjects alternate and each comes first once, so that a drift
+/// affects all of them equally.
 fn run_cells(
     context: &CellContext<'_>,
     limits: &HostLimits,
@@ -247,7 +252,7 @@ fn run_cells(
         plan.workload.rate_per_s = point.rate_per_s;
         let context = &context.with_plan(&plan);
         for repetition in 1..=u64::from(plan.repetitions) {
-            for subject in rotation::round(&subjects, repetition as usize - 1) {
+            for subject in rotation::order(&subjects, repetition as usize - 1) {
                 let spec = CellSpec {
                     architecture: subject.architecture,
                     variant: subject.variant.map(|variant| variant.name.clone()),
@@ -259,7 +264,7 @@ fn run_cells(
                 observer.cell(cells.len() + 1, count, &cell.id());
                 let reason = match context.stop.load(Ordering::Relaxed) {
                     true => Some("interrupted".to_owned()),
-                    false if context.broker_is_gone() => Some(cell::BROKER_GONE.to_owned()),
+                    false if context.broker_has_exited() => Some(cell::BROKER_EXITED.to_owned()),
                     false => ladder.skip(&subject, point, &plan.stop, limits),
                 };
                 match reason {
@@ -270,7 +275,7 @@ fn run_cells(
                     None => {
                         cell = cell::run(context, spec, observer);
                         cell.started_s = Some(context.seconds_at(started_unix_ns));
-                        ladder.learn(&subject, point, &mut cell, &plan.stop);
+                        ladder.record_result(&subject, point, &mut cell, &plan.stop);
                         observer.note(&verdict::cell(&cell));
                     }
                 }
@@ -281,7 +286,7 @@ fn run_cells(
     cells
 }
 
-/// The broker of a run.
+/// Broker of a run: started for it, or existing.
 struct RunBroker {
     lab: Option<Lab>,
     bootstrap: String,
@@ -327,7 +332,7 @@ impl RunBroker {
     }
 }
 
-/// What this machine allows, with a broker that can hold so many connections.
+/// Returns the limits of this host for a broker that accepts `broker_connections` connections.
 fn limits(broker_connections: u64) -> HostLimits {
     HostLimits {
         descriptors: descriptors_allowed(),
@@ -383,8 +388,10 @@ fn describe(plan: &Plan, options: &BenchOptions, cells: Vec<Cell>, broker: &RunB
             run.versions.insert("java".to_owned(), java);
         }
     } else {
-        run.notes
-            .push("the broker is not ours: what it uses is not known".to_owned());
+        run.notes.push(
+            "the broker was not started by this run: its resource usage was not measured"
+                .to_owned(),
+        );
     }
     run
 }
@@ -393,21 +400,21 @@ fn files(cells: &[Cell]) -> Vec<RunFile> {
     let logs = cells.iter().filter_map(|cell| {
         let path = cell.hlog_file.clone()?;
         let description = format!(
-            "latencies of {}, one histogram a second and stage",
+            "latencies of {}, one histogram per second and stage",
             cell.id()
         );
         Some([
             RunFile { path, description },
             RunFile {
                 path: format!("{}/", cell.id()),
-                description: "events, logs and configuration of each part".to_owned(),
+                description: "events, logs and configuration of each process".to_owned(),
             },
         ])
     });
     logs.flatten().collect()
 }
 
-/// Thresholds, outcome and the sentence in front; of a search, its answer.
+/// Sets thresholds, outcome and verdict of a run; those of a search come from its result.
 fn conclude(run: &mut Run, plan: &Plan, interrupted: bool) {
     if run.find_max.is_none() {
         run.thresholds = plan::evaluate(&plan.thresholds, &run.cells);
@@ -442,7 +449,7 @@ fn conclude(run: &mut Run, plan: &Plan, interrupted: bool) {
     };
 }
 
-/// Writes `run.json` beside itself and renames, so that a reader never sees half of it.
+/// Writes `run.json` to a temporary file and renames it, so that readers never see a partial file.
 fn write_run(dir: &Path, run: &Run) -> Result<(), BenchError> {
     let (path, partial) = (dir.join(FILE_NAME), dir.join(".run.json.partial"));
     fs::write(&partial, run.to_json())
@@ -451,5 +458,5 @@ fn write_run(dir: &Path, run: &Run) -> Result<(), BenchError> {
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
-const PREHEAT_CLIENTS_MAX: u64 = 100;
+const WARM_UP_CLIENTS_MAX: u64 = 100;
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(20);

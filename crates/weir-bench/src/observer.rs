@@ -1,46 +1,47 @@
-//! What a person may want to see while a run goes on.
+//! Progress of a run, for display.
 
 use std::collections::BTreeMap;
 
-/// Hears of a run's course. All calls come from the thread that runs it.
+/// Receiver of progress information. All calls come from the thread that runs the plan.
 pub trait Observer {
-    /// Something that takes time begins, or something worth knowing happened.
+    /// Reports the start of a longer operation or a notable event.
     fn note(&mut self, text: &str);
 
-    /// Cell number `number` of `cells` begins; `id` names it.
+    /// Reports the start of cell `number` of `cells`, named `id`.
     fn cell(&mut self, number: usize, cells: usize, id: &str);
 
-    /// About once a second while a cell runs.
+    /// Reports the state of the current cell, about once per second.
     fn live(&mut self, live: &Live);
 }
 
-/// The state of the cell that runs.
+/// State of the current cell.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Live {
-    /// `connect`, `warm-up`, `hold` or `drain`.
+    /// Current phase: `connect`, `warm-up`, `hold` or `drain`.
     pub phase: &'static str,
-    /// Seconds into the cell's load; 0 before.
+    /// Seconds since the start of the load; 0 before.
     pub elapsed_s: f64,
-    /// Seconds of load planned: warm-up and hold.
+    /// Planned seconds of load: warm-up and measured window.
     pub total_s: f64,
-    /// Clients that are connected.
+    /// Connected clients.
     pub connected: u64,
     /// Clients of this level.
     pub clients: u64,
-    /// Records per second: target.
+    /// Target rate in records per second.
     pub offered_per_s: f64,
-    /// Records per second: acknowledged by the broker.
+    /// Records acknowledged by the broker per second.
     pub achieved_per_s: Option<f64>,
     /// Deliveries per second.
     pub delivered_per_s: Option<f64>,
-    /// Median response of the last second.
+    /// Median response time of the last second.
     pub p50_us: Option<f64>,
-    /// 99th percentile of the response of the last second.
+    /// 99th percentile of the response time in the last second.
     pub p99_us: Option<f64>,
-    /// 99th percentile of the generator's lateness in the last second.
+    /// 99th percentile of the schedule lag in the last second.
     pub lag_p99_us: Option<f64>,
-    /// Deliveries that are due, their records acknowledged, and not yet made; about, as counters come once a second.
+    /// Outstanding deliveries of acknowledged records. Approximate, because counters arrive once
+    /// per second.
     pub backlog: Option<u64>,
-    /// Cores busy, by part.
+    /// Cores in use, by role.
     pub cpu_cores: BTreeMap<String, f64>,
 }

@@ -1,4 +1,4 @@
-//! One unmodified SDK client beside the simulated ones: what both see of a gateway must agree.
+//! Runs one unmodified SDK client alongside the simulated clients, to confirm their results.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -20,21 +20,21 @@ use crate::plan::{Architecture, Plan};
 use weir_load::stamp::Stamp;
 use weir_load::worker::protocol::LedgerEntry;
 
-/// Where the SDK is.
+/// Installed SDK.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sdk {
-    /// The interpreter.
+    /// Path of the Node.js interpreter.
     pub(super) node: PathBuf,
-    /// The `node_modules` it loads from.
+    /// Path of the `node_modules` directory.
     pub(super) modules: PathBuf,
-    /// Package name.
+    /// Name of the package.
     pub(super) package: String,
-    /// Its version.
+    /// Version of the package.
     pub(super) version: String,
 }
 
 impl Sdk {
-    /// The installed SDK, if the plan has a use for one; the text says why there is none.
+    /// Returns the installed SDK, or the reason why the plan has none.
     pub(super) fn find(
         plan: &Plan,
         observer: &mut dyn Observer,
@@ -54,7 +54,7 @@ impl Sdk {
     }
 }
 
-/// What the driver prints (docs/conformance.md), as far as it matters here.
+/// Output line of the SDK driver (docs/conformance.md), with the fields used here.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 enum SdkEvent {
@@ -77,20 +77,20 @@ enum SdkEvent {
     },
 }
 
-/// The running SDK client; killed when dropped.
+/// Running SDK client; killed when dropped.
 #[derive(Debug)]
 pub(super) struct ProbeProcess {
     child: Child,
     lines: Arc<Mutex<Vec<SdkEvent>>>,
-    /// Of its item; none if its item gets every record.
+    /// Key of its item; `None` if the item receives every record.
     key: Option<String>,
     sdk: Sdk,
 }
 
 impl ProbeProcess {
-    /// Starts it for one item, chosen by the plan's seed. What it prints is kept in `dir`.
+    /// Starts the client with one item, chosen by the plan's seed. Its output is stored in `dir`.
     pub(super) fn start(sdk: &Sdk, server: &str, plan: &Plan, dir: &Path) -> Result<Self, String> {
-        Self::spawn(sdk, server, plan, dir).map_err(|error| format!("it did not start: {error}"))
+        Self::spawn(sdk, server, plan, dir).map_err(|error| format!("cannot start it: {error}"))
     }
 
     fn spawn(sdk: &Sdk, server: &str, plan: &Plan, dir: &Path) -> io::Result<Self> {
@@ -131,14 +131,14 @@ impl ProbeProcess {
         })
     }
 
-    /// Whether its subscription is active.
+    /// Returns `true` if the subscription is active.
     pub(super) fn is_subscribed(&self) -> bool {
         self.lines()
             .iter()
             .any(|line| matches!(line, SdkEvent::Subscribed))
     }
 
-    /// Ends it and checks what it received against the producers' account.
+    /// Ends the client and checks the received updates against the producers' ledger.
     pub(super) fn finish(self, window: &MeasuredWindow, ledger: &[LedgerEntry]) -> SdkProbe {
         let lines = self.lines();
         let mut probe = summarize(&lines, self.key.as_deref(), window, ledger);
@@ -154,7 +154,7 @@ impl ProbeProcess {
 
 impl Drop for ProbeProcess {
     fn drop(&mut self) {
-        // Both fail only for a process that is gone.
+        // Both calls fail only if the process has exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -164,19 +164,19 @@ fn read_lines(stdout: impl io::Read, mut raw: File, sink: &Mutex<Vec<SdkEvent>>)
     for line in BufReader::new(stdout).lines() {
         let Ok(line) = line else { return };
         if let Err(error) = writeln!(raw, "{line}") {
-            tracing::warn!(%error, "line of the SDK client not written");
+            tracing::warn!(%error, "writing a line of the SDK client failed");
         }
         match serde_json::from_str(&line) {
             Ok(line) => sink
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .push(line),
-            Err(error) => tracing::warn!(%error, "line of the SDK client not understood"),
+            Err(error) => tracing::warn!(%error, "SDK client sent an invalid line"),
         }
     }
 }
 
-/// Counts, order of connection states, latency.
+/// Computes counts, order of updates, connection states and latency.
 fn summarize(
     lines: &[SdkEvent],
     key: Option<&str>,
@@ -187,7 +187,7 @@ fn summarize(
     let mut histogram = Histogram::new();
     let mut negative = NegativeCount::default();
     let mut seen = HashSet::new();
-    let (mut in_order, mut last_due_unix_ns, mut faults) = (true, 0, 0);
+    let (mut in_order, mut last_due_unix_ns, mut errors) = (true, 0, 0);
     for line in lines {
         match line {
             SdkEvent::Status { status } => probe.status_changes.push(status.clone()),
@@ -196,13 +196,13 @@ fn summarize(
                 let text = format!("error {code}: {message}");
                 probe.status_changes.push(text);
             }
-            SdkEvent::Lost { n } => faults += n,
+            SdkEvent::Lost { n } => errors += n,
             SdkEvent::Update { at_us, values } => {
                 let field = |name: &str| values.get(name).and_then(Option::as_deref);
                 let (seen_key, stamp) = (field("key"), field("weir"));
                 let stamp = stamp.and_then(|text| Stamp::parse_text(text.as_bytes()));
                 let Some(stamp) = stamp.filter(|_| key.is_none() || seen_key == key) else {
-                    faults += 1;
+                    errors += 1;
                     continue;
                 };
                 if !window.contains(stamp.due_unix_ns) {
@@ -223,26 +223,26 @@ fn summarize(
     probe.lost = ledger
         .iter()
         .filter(|entry| key.is_none_or(|key| entry.key == key))
-        .map(|e| absent(e, &seen))
+        .map(|e| missing(e, &seen))
         .sum();
     probe.latency = Some(LatencySummary::of(&histogram, negative, 1.0));
     let streams = probe
         .status_changes
         .iter()
         .any(|status| status == "CONNECTED:WS-STREAMING");
-    probe.ok = streams && in_order && faults == 0 && probe.lost == 0 && probe.updates > 0;
+    probe.ok = streams && in_order && errors == 0 && probe.lost == 0 && probe.updates > 0;
     probe
 }
 
-/// Acknowledged records of the entry that were not seen.
-fn absent(entry: &LedgerEntry, seen: &HashSet<(u32, u64)>) -> u64 {
+/// Returns the number of acknowledged records of the entry that were not received.
+fn missing(entry: &LedgerEntry, seen: &HashSet<(u32, u64)>) -> u64 {
     let numbers = entry.first_seq..=entry.last_seq;
     let due = numbers.filter(|seq| !entry.missing.contains(seq));
     due.filter(|seq| !seen.contains(&(entry.producer, *seq)))
         .count() as u64
 }
 
-/// The driver of the conformance suite, which holds the SDK to the protocol.
+/// Driver program of the conformance suite.
 const SCRIPT: &str = include_str!("../../../conformance/node/driver.js");
 
 #[cfg(test)]
@@ -281,7 +281,7 @@ mod tests {
 {"event":"update","at_us":3500,"values":{"key":"Fig","weir":"3000000.0.3.3000000"}}"#;
 
     #[test]
-    fn a_good_run_is_ok() {
+    fn complete_ordered_updates_are_ok() {
         let probe = summarize(&lines(GOOD), Some("Fig"), &WINDOW, &ledger(3));
         assert_eq!((probe.updates, probe.lost, probe.duplicated), (2, 0, 0));
         assert!(probe.ok);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_foreign_keys_and_disorder_are_not() {
+    fn loss_other_keys_and_disorder_fail() {
         let lost = summarize(&lines(GOOD), Some("Fig"), &WINDOW, &ledger(4));
         assert!(lost.lost == 1 && !lost.ok);
         let foreign = summarize(&lines(GOOD), Some("Pear"), &WINDOW, &ledger(3));

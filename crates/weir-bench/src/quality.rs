@@ -1,5 +1,5 @@
-//! How far the figures of a cell can be trusted: the machine, the generator's own cost, what disturbed the
-//! window, and whether the load had settled.
+//! Quality of a cell's results: machine load, cost of the generator, disturbed seconds, and whether
+//! the load was in a steady state.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,13 @@ use weir_stats::{steady_state, trend};
 
 use super::child::ProcessRole;
 use super::environment;
-use super::find_max;
+use super::figure_names::QUEUE_FULL;
 use super::result::{Measured, MeasuredWindow};
 use super::saturation::MachineLoad;
 
 impl Measured<'_> {
-    /// Fills in what tells the quality of the figures; the machine's load, for finding what was saturated.
+    /// Sets the quality fields of `cell`. Returns the machine load, which is needed to find the
+    /// saturated role.
     pub(super) fn quality(&self, cell: &mut Cell, window: &MeasuredWindow) -> Option<MachineLoad> {
         let span = (window.from_unix_ns, window.until_unix_ns);
         let cores = environment::cores();
@@ -38,16 +39,16 @@ impl Measured<'_> {
             .map(|it| it.queue_full)
             .sum();
         if waited > 0 {
-            cell.figures
-                .insert(find_max::QUEUE_FULL.to_owned(), waited as f64);
+            cell.figures.insert(QUEUE_FULL.to_owned(), waited as f64);
         }
         cell.noisy = merge(self.disturbed_seconds(cell, window, cores));
         cell.steadiness = steadiness(&cell.series, cell.hold_s);
-        cell.notes.extend(remarks(cell, cores));
+        cell.notes.extend(quality_notes(cell, cores));
         load
     }
 
-    /// Seconds of the window that something outside the system under test disturbed, and why.
+    /// Returns the seconds of the window that were disturbed from outside the system under test,
+    /// with the reason.
     fn disturbed_seconds(
         &self,
         cell: &Cell,
@@ -56,7 +57,7 @@ impl Measured<'_> {
     ) -> Vec<NoisySpan> {
         let limit_us = self.plan.validity.schedule_lag_p99_ms * 1e3;
         let points: Vec<&SeriesPoint> = inside(&cell.series, cell.hold_s).collect();
-        // A second without deliveries has none, which says nothing against the others.
+        // Seconds without deliveries have no p99 and do not count as outliers.
         let timed: Vec<(usize, f64)> = points
             .iter()
             .enumerate()
@@ -71,18 +72,21 @@ impl Measured<'_> {
         for (index, point) in points.iter().enumerate() {
             let until_unix_ns = window.from_unix_ns + (point.t_s * 1e9) as u64;
             let second = (until_unix_ns.saturating_sub(SECOND_NS), until_unix_ns);
-            let mut why = self.machine_noise(point, second, cores);
+            let mut reasons = self.machine_noise(point, second, cores);
             if let Some(lag_us) = point.lag_p99_us.filter(|lag_us| *lag_us > limit_us) {
-                why.push(format!("generator late: p99 {:.1} ms", lag_us / 1e3));
+                reasons.push(format!(
+                    "generator behind schedule: p99 {:.1} ms",
+                    lag_us / 1e3
+                ));
             }
             if let Some(p99_us) = outliers.get(&index) {
-                why.push(format!("p99 of {:.1} ms stands out", p99_us / 1e3));
+                reasons.push(format!("p99 {:.1} ms is an outlier", p99_us / 1e3));
             }
-            if !why.is_empty() {
+            if !reasons.is_empty() {
                 found.push(NoisySpan {
                     from_s: (point.t_s - 1.0).max(0.0),
                     until_s: point.t_s,
-                    why: why.join(", "),
+                    why: reasons.join(", "),
                 });
             }
         }
@@ -93,33 +97,35 @@ impl Measured<'_> {
         let Some(machine) = self.usage.machine(second) else {
             return Vec::new();
         };
-        let mut why = Vec::new();
+        let mut reasons = Vec::new();
         if machine.steal_share > STEAL_SHARE_NOISY {
             let percent = machine.steal_share * 100.0;
-            why.push(format!("another guest took {percent:.0} % of the time"));
-        }
-        let parts: f64 = point.cpu_cores.values().sum();
-        let others = machine.busy_share * cores as f64 - parts;
-        if others > cores as f64 * OTHERS_SHARE_NOISY {
-            why.push(format!(
-                "processes outside the run took {others:.1} of {cores} cores"
+            reasons.push(format!(
+                "another guest of the host took {percent:.0} % of the time"
             ));
         }
-        why
+        let cores_in_run: f64 = point.cpu_cores.values().sum();
+        let others = machine.busy_share * cores as f64 - cores_in_run;
+        if others > cores as f64 * OTHERS_SHARE_NOISY {
+            reasons.push(format!(
+                "processes outside the run used {others:.1} of {cores} cores"
+            ));
+        }
+        reasons
     }
 }
 
-/// What producers and receivers cost.
+/// Returns the cost of producers and receivers.
 fn generator(cell: &Cell, cores: u64) -> GeneratorCost {
-    let instrument = [
+    let generator_roles = [
         ProcessRole::Produce,
         ProcessRole::ProduceMarked,
         ProcessRole::Clients,
         ProcessRole::Consume,
     ]
     .map(ProcessRole::name);
-    let is_instrument = |role: &&RoleUsage| instrument.contains(&role.role.as_str());
-    let roles: Vec<&RoleUsage> = cell.roles.iter().filter(is_instrument).collect();
+    let is_generator = |role: &&RoleUsage| generator_roles.contains(&role.role.as_str());
+    let roles: Vec<&RoleUsage> = cell.roles.iter().filter(is_generator).collect();
     let busy: f64 = roles.iter().filter_map(|role| role.cpu_cores_mean).sum();
     let records = cell.achieved_records_per_s.unwrap_or(0.0) * cell.hold_s;
     let (producing, receiving) = roles
@@ -142,12 +148,13 @@ fn generator(cell: &Cell, cores: u64) -> GeneratorCost {
     }
 }
 
-/// Processor time is counted in hundredths of a second: below ten of them a share says nothing.
+/// Returns the CPU time per unit; `None` below 0.1 s of CPU time, which is counted in hundredths of
+/// a second.
 fn per(cpu_us: u64, count: f64) -> Option<f64> {
     (cpu_us >= 100_000 && count >= 1.0).then(|| cpu_us as f64 / count)
 }
 
-/// Neighbouring seconds with the same reason become one span.
+/// Merges adjacent seconds with the same reason into one span.
 fn merge(seconds: Vec<NoisySpan>) -> Vec<NoisySpan> {
     let mut spans: Vec<NoisySpan> = Vec::new();
     for second in seconds {
@@ -161,50 +168,50 @@ fn merge(seconds: Vec<NoisySpan>) -> Vec<NoisySpan> {
     spans
 }
 
-/// From the first second of load to the end of the window.
+/// Returns the steadiness from the first second of load to the end of the window.
 pub(super) fn steadiness(series: &[SeriesPoint], hold_s: f64) -> Option<Steadiness> {
     let seconds: Vec<(f64, f64)> = series
         .iter()
         .filter(|point| point.t_s <= hold_s)
         .filter_map(|point| Some((point.t_s, point.p50_us?)))
         .collect();
-    let begin_s = seconds.first()?.0 - 1.0;
+    let start_s = seconds.first()?.0 - 1.0;
     let medians: Vec<f64> = seconds.iter().map(|(_, us)| *us).collect();
     if medians.len() < steady_state::VALUES_MIN {
         return None;
     }
     let window = seconds.iter().filter(|(t_s, _)| *t_s > 0.0);
     let drift_share = trend::drift_share(&window.map(|(_, us)| *us).collect::<Vec<_>>());
-    let settled = steady_state::warm_up_len(&medians);
-    let settled_s = settled.map(|skipped| skipped as f64 + begin_s);
-    let in_time = settled_s.is_some_and(|at_s| at_s <= hold_s * LATE_SHARE);
+    let skipped = steady_state::warm_up_len(&medians);
+    let steady_s = skipped.map(|skipped| skipped as f64 + start_s);
+    let in_time = steady_s.is_some_and(|at_s| at_s <= hold_s * STEADY_BY_SHARE);
     Some(Steadiness {
-        warm_up_s: settled.unwrap_or(medians.len()) as f64,
+        warm_up_s: skipped.unwrap_or(medians.len()) as f64,
         is_steady: in_time && drift_share.is_none_or(|share| share.abs() <= DRIFT_SHARE_MAX),
         drift_share,
         method: METHOD.to_owned(),
     })
 }
 
-/// The seconds of the window.
+/// Returns the seconds inside the window.
 fn inside(series: &[SeriesPoint], hold_s: f64) -> impl Iterator<Item = &SeriesPoint> {
     let in_window = move |point: &&SeriesPoint| point.t_s > 0.0 && point.t_s <= hold_s;
     series.iter().filter(in_window)
 }
 
-/// One line for each thing that a reader has to know.
-fn remarks(cell: &Cell, cores: u64) -> Vec<String> {
-    let mut remarks = Vec::new();
+/// Returns one note for each problem that affects the results.
+fn quality_notes(cell: &Cell, cores: u64) -> Vec<String> {
+    let mut notes = Vec::new();
     if let Some(machine) = &cell.machine {
         if machine.steal_share > STEAL_WARN_SHARE {
             let percent = machine.steal_share * 100.0;
-            remarks.push(format!(
+            notes.push(format!(
                 "another guest of the host took {percent:.1} % of the time"
             ));
         }
         if machine.others_cores > cores as f64 * OTHER_PROCESSES_WARN_SHARE {
-            remarks.push(format!(
-                "processes outside the run took {:.2} of {cores} cores",
+            notes.push(format!(
+                "processes outside the run used {:.2} of {cores} cores",
                 machine.others_cores
             ));
         }
@@ -215,31 +222,31 @@ fn remarks(cell: &Cell, cores: u64) -> Vec<String> {
         .map(|span| span.until_s - span.from_s)
         .sum();
     if noisy_s > cell.hold_s * NOISY_WARN_SHARE {
-        remarks.push(format!(
-            "{noisy_s:.0} of {:.0} seconds were noisy",
+        notes.push(format!(
+            "{noisy_s:.0} of {:.0} seconds were disturbed",
             cell.hold_s
         ));
     }
     if let Some(steadiness) = cell.steadiness.as_ref().filter(|it| !it.is_steady) {
         let drift = steadiness.drift_share.unwrap_or(0.0) * 100.0;
-        remarks.push(format!(
-            "the median response had not settled: {drift:+.0} % over the window"
+        notes.push(format!(
+            "the median response time was not steady: {drift:+.0} % over the window"
         ));
     }
-    remarks
+    notes
 }
 
 const METHOD: &str = "mser of the median response of each second";
 const SECOND_NS: u64 = 1_000_000_000;
-/// A window that settles in its first quarter shows what it is to show.
-const LATE_SHARE: f64 = 0.25;
+/// Share of the window by whose end the load must be steady.
+const STEADY_BY_SHARE: f64 = 0.25;
 const DRIFT_SHARE_MAX: f64 = 0.5;
-/// Of the whole window.
+/// Limit over the whole window.
 const STEAL_WARN_SHARE: f64 = 0.01;
-/// The runner and the SDK client are among the others.
+/// Limit over the whole window; this process and the SDK client count as other processes.
 const OTHER_PROCESSES_WARN_SHARE: f64 = 0.15;
 const NOISY_WARN_SHARE: f64 = 0.1;
-/// Of one second, which is counted in hundredths.
+/// Limit in one second; CPU time is counted in hundredths of a second.
 const STEAL_SHARE_NOISY: f64 = 0.05;
 const OTHERS_SHARE_NOISY: f64 = 0.3;
 
@@ -258,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warm_up_that_was_long_enough_is_told() {
+    fn sufficient_warm_up_is_steady() {
         let medians = [
             9000.0, 4000.0, 2000.0, 1010.0, 1000.0, 990.0, 1000.0, 1020.0, 1000.0, 990.0, 1010.0,
             1000.0,
@@ -267,7 +274,10 @@ mod tests {
         assert!(enough.is_steady, "{enough:?}");
         assert_eq!(enough.warm_up_s, 3.0);
         let short = steadiness(&series(&medians, 0.0), 12.0).unwrap();
-        assert!(short.is_steady, "settled in the first quarter: {short:?}");
+        assert!(
+            short.is_steady,
+            "steady within the first quarter: {short:?}"
+        );
         let growing: Vec<f64> = (1..=12).map(|second| 500.0 * f64::from(second)).collect();
         let growing = steadiness(&series(&growing, 4.0), 8.0).unwrap();
         assert!(
@@ -278,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbouring_seconds_with_one_reason_are_one_span() {
+    fn adjacent_seconds_with_same_reason_merge() {
         let span = |from_s: f64, until_s: f64, why: &str| NoisySpan {
             from_s,
             until_s,
@@ -301,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn the_instruments_own_cost_leaves_the_system_out() {
+    fn generator_cost_excludes_the_system_under_test() {
         let role = |name: &str, cpu_us_total| RoleUsage {
             role: name.to_owned(),
             cpu_us_total,

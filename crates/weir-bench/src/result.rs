@@ -1,4 +1,4 @@
-//! From what the parts said to one cell of the run file, and whether it counts.
+//! Computes a cell's results from the events of its processes, and its validity.
 
 use weir_stats::run::{
     Cell, CellStatus, DeliveryTotals, Fairness, LatencySummary, RoleUsage, STAGE_PUBLISH_ACK,
@@ -8,7 +8,7 @@ use weir_stats::{Histogram, NegativeCount};
 
 use super::child::ProcessRole;
 use super::collect::Collected;
-use super::derived;
+use super::figure_names::{MAPPING_SHARE, MAPPING_US_PER_RECORD};
 use super::gateway::{AGE_COUNT, AGE_SUM_US};
 use super::saturation;
 use super::stages;
@@ -20,13 +20,13 @@ use weir_load::worker::protocol::{LatencyTag, ProduceSummary};
 /// The measured window of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MeasuredWindow {
-    /// First due instant of all.
+    /// First due time of the load, including the warm-up.
     pub(super) start_unix_ns: u64,
-    /// First due instant that counts.
+    /// First due time inside the window.
     pub(super) from_unix_ns: u64,
-    /// First due instant that no longer counts.
+    /// First due time after the window.
     pub(super) until_unix_ns: u64,
-    /// Whether the user ended it early.
+    /// `true` if the user ended the window early.
     pub(super) interrupted: bool,
 }
 
@@ -35,17 +35,18 @@ impl MeasuredWindow {
         (self.from_unix_ns..self.until_unix_ns).contains(&due_unix_ns)
     }
 
-    /// Length in seconds.
+    /// Returns the length in seconds.
     pub(super) fn hold_s(&self) -> f64 {
         self.until_unix_ns.saturating_sub(self.from_unix_ns) as f64 / 1e9
     }
 
-    /// Seconds of load up to its end.
+    /// Returns the seconds from the start of the load to the end of the window.
     pub(super) fn load_s(&self) -> f64 {
         self.until_unix_ns.saturating_sub(self.start_unix_ns) as f64 / 1e9
     }
 
-    /// Whether a sample taken now, at its due time or just after it, is the window's first or last.
+    /// Returns `true` if a sample taken at `now`, at its due time or just after it, is the first or
+    /// last of the window.
     pub(super) fn is_edge(&self, now_unix_ns: u64) -> bool {
         let edges = [self.from_unix_ns, self.until_unix_ns];
         edges
@@ -53,7 +54,8 @@ impl MeasuredWindow {
             .any(|edge| (*edge..*edge + SECOND_NS / 2).contains(&now_unix_ns))
     }
 
-    /// The next instant to sample after `now`: whole seconds from the window's begin, and its end.
+    /// Returns the next time to sample after `now`: whole seconds from the start of the window, and
+    /// its end.
     pub(super) fn next_sample(&self, now_unix_ns: u64) -> u64 {
         let phase = self.from_unix_ns % SECOND_NS;
         let whole = (now_unix_ns.saturating_sub(phase) / SECOND_NS + 1) * SECOND_NS + phase;
@@ -65,7 +67,7 @@ impl MeasuredWindow {
     }
 }
 
-/// Where the figures of a cell come from.
+/// Sources of a cell's results.
 #[derive(Clone, Copy)]
 pub(super) struct Measured<'a> {
     pub(super) plan: &'a Plan,
@@ -74,7 +76,7 @@ pub(super) struct Measured<'a> {
     pub(super) usage: &'a CellUsage,
 }
 
-/// Fills the cell with what was measured.
+/// Sets the results of the cell.
 pub(super) fn build(mut cell: Cell, window: &MeasuredWindow, measured: Measured<'_>) -> Cell {
     cell.hold_s = window.hold_s();
     cell.warm_up_s = window.load_s() - cell.hold_s;
@@ -103,9 +105,9 @@ pub(super) fn build(mut cell: Cell, window: &MeasuredWindow, measured: Measured<
     let receiver = measured.busy_share(span);
     let receiver = receiver.map(|share| (measured.receiving.name(), share));
     if let Some(found) = saturation::find(&cell.roles, load, receiver) {
-        (cell.saturated_role, cell.saturated_why) = (Some(found.role), Some(found.why));
+        (cell.saturated_role, cell.saturated_why) = (Some(found.role), Some(found.reason));
     }
-    let reasons = measured.faults(span);
+    let reasons = measured.invalid_reasons(span);
     if !reasons.is_empty() {
         cell.status = CellStatus::Invalid { reasons };
     }
@@ -113,7 +115,7 @@ pub(super) fn build(mut cell: Cell, window: &MeasuredWindow, measured: Measured<
 }
 
 impl Measured<'_> {
-    /// What the producers wrote, all together.
+    /// Sets the results of all producers together.
     fn produced(&self, cell: &mut Cell) {
         let produced = &self.collected.produced;
         if produced.is_empty() {
@@ -125,10 +127,10 @@ impl Measured<'_> {
         if sent > 0.0 {
             cell.record_bytes_mean = Some(sum(|it| it.bytes_sent) / sent);
         }
-        for (part, summary) in produced {
+        for (role, summary) in produced {
             for (text, count) in &summary.errors {
                 cell.notes
-                    .push(format!("{}: {count} x {text}", part.name()));
+                    .push(format!("{}: {count} x {text}", role.name()));
             }
         }
     }
@@ -198,8 +200,8 @@ impl Measured<'_> {
         }
     }
 
-    /// Of what plain consumers received, the deliveries of the key that a client of this number has;
-    /// losses hit wanted and unwanted ones alike.
+    /// Returns the deliveries to plain consumers that have the key of the client with the same
+    /// number. Losses are assumed to affect wanted and unwanted deliveries equally.
     fn wanted(&self, delivered: u64, lost: u64, clients: u64) -> Option<u64> {
         if self.receiving != ProcessRole::Consume {
             return None;
@@ -210,12 +212,13 @@ impl Measured<'_> {
         Some((due as f64 * share).round() as u64)
     }
 
-    fn counter_in(&self, part: ProcessRole, name: &str, (from, until): (u64, u64)) -> Option<f64> {
-        let at = |unix_ns| self.collected.counter_at(part, name, unix_ns);
+    fn counter_in(&self, role: ProcessRole, name: &str, (from, until): (u64, u64)) -> Option<f64> {
+        let at = |unix_ns| self.collected.counter_at(role, name, unix_ns);
         Some(at(until)? - at(from)?)
     }
 
-    /// The parts of the way, where the broker has stamped the records: not on a topic of somebody else.
+    /// Sets the latency stages if the broker has stamped the records; the configuration of an
+    /// existing topic is not known.
     fn stages(&self, cell: &mut Cell, span: (u64, u64)) {
         let is_known =
             self.plan.workload.timestamps == TimestampMode::Broker && self.plan.topic.is_none();
@@ -226,49 +229,47 @@ impl Measured<'_> {
         }
     }
 
-    /// What it costs the gateway to read and map records, wanted or not.
+    /// Sets the cost of reading and mapping records in the gateway, delivered or not.
     fn mapping(&self, cell: &mut Cell, span: (u64, u64)) {
         let Some((busiest, all)) = self.usage.mapping_threads(span) else {
             return;
         };
-        cell.figures
-            .insert(derived::MAPPING_SHARE.to_owned(), busiest);
+        cell.figures.insert(MAPPING_SHARE.to_owned(), busiest);
         if let Some(records) = cell.achieved_records_per_s.filter(|rate| *rate > 0.0) {
             let us = all * 1e6 / records;
-            cell.figures
-                .insert(derived::MAPPING_US_PER_RECORD.to_owned(), us);
+            cell.figures.insert(MAPPING_US_PER_RECORD.to_owned(), us);
         }
     }
 
-    /// What the parts counted themselves: `/proc` counts no bytes per process.
+    /// Sets network bytes as counted by the processes themselves: `/proc` has no bytes per process.
     fn network(&self, roles: &mut [RoleUsage], span: (u64, u64)) {
-        for role in roles {
-            let part = ProcessRole::COUNTING
+        for usage in roles {
+            let role = ProcessRole::COUNTING
                 .into_iter()
-                .find(|part| part.name() == role.role);
+                .find(|role| role.name() == usage.role);
             let counted = |name| {
-                let bytes = self.counter_in(part?, name, span)?;
+                let bytes = self.counter_in(role?, name, span)?;
                 Some(bytes as u64)
             };
-            role.network_rx_bytes = counted("bytes_received");
-            role.network_tx_bytes = counted("bytes_sent");
-            if role.network_rx_bytes.or(role.network_tx_bytes).is_some() {
-                role.network_source = "counted by the process".to_owned();
-            } else if role.role == "broker" {
-                let counted = |part, name| self.counter_in(part, name, span).map(|b| b as u64);
-                role.network_rx_bytes = counted(ProcessRole::Produce, "bytes_sent");
+            usage.network_rx_bytes = counted("bytes_received");
+            usage.network_tx_bytes = counted("bytes_sent");
+            if usage.network_rx_bytes.or(usage.network_tx_bytes).is_some() {
+                usage.network_source = "counted by the process".to_owned();
+            } else if usage.role == "broker" {
+                let counted = |role, name| self.counter_in(role, name, span).map(|b| b as u64);
+                usage.network_rx_bytes = counted(ProcessRole::Produce, "bytes_sent");
                 let reads_all = self.receiving == ProcessRole::Consume;
-                role.network_tx_bytes =
+                usage.network_tx_bytes =
                     counted(self.receiving, "bytes_received").filter(|_| reads_all);
-                role.network_source =
-                    "counted by its clients: keys and values of what producers sent, all \
+                usage.network_source =
+                    "counted by its clients: keys and values that producers sent, all bytes \
                                        that consumers received"
                         .to_owned();
             }
         }
     }
 
-    /// One point a second, from the first reports to the end of the window.
+    /// Returns one point per second, from the first reports to the end of the window.
     fn series(&self, window: &MeasuredWindow, fan_out: Option<f64>) -> Vec<SeriesPoint> {
         let offset = |unix_ns: u64| (unix_ns as i128 - window.from_unix_ns as i128) as f64 / 1e9;
         let mut ends = Vec::new();
@@ -277,9 +278,9 @@ impl Measured<'_> {
             ends.push(at);
             at = window.next_sample(at);
         }
-        let rate = |part, name, (from, until): (u64, u64)| {
+        let rate = |role, name, (from, until): (u64, u64)| {
             let span_s = (until - from) as f64 / 1e9;
-            self.counter_in(part, name, (from, until))
+            self.counter_in(role, name, (from, until))
                 .map(|count| count / span_s)
         };
         ends.into_iter()
@@ -304,24 +305,25 @@ impl Measured<'_> {
             .collect()
     }
 
-    /// Deliveries of acknowledged records that were not yet made at an instant.
+    /// Returns the outstanding deliveries of acknowledged records at `unix_ns`.
     fn backlog_at(&self, unix_ns: u64, fan_out: Option<f64>) -> Option<u64> {
         let fan_out = fan_out?;
-        let at = |part, name| self.collected.counter_at(part, name, unix_ns);
+        let at = |role, name| self.collected.counter_at(role, name, unix_ns);
         let late = self.collected.acked_at(unix_ns)? * fan_out - at(self.receiving, "updates")?;
-        // Counters come once a second and are read between their reports: less than one record is nothing.
+        // Counters arrive once per second and are interpolated: less than one record counts as
+        // none.
         Some(if late < fan_out { 0 } else { late as u64 })
     }
 
-    /// Median and 99th percentile that a part reported inside a span.
-    fn report_in(&self, part: ProcessRole, (from, until): (u64, u64)) -> Option<(f64, f64)> {
-        let reports = self.collected.progress.get(&part)?;
+    /// Returns median and 99th percentile that a role reported inside a time span.
+    fn report_in(&self, role: ProcessRole, (from, until): (u64, u64)) -> Option<(f64, f64)> {
+        let reports = self.collected.progress.get(&role)?;
         let inside = |at: u64| at > from && at <= until;
         let report = reports.iter().rev().find(|report| inside(report.unix_ns))?;
         Some((report.p50_us? as f64, report.p99_us? as f64))
     }
 
-    /// Share of the window that the receivers' event loop was busy.
+    /// Returns the share of the window in which the receivers' event loop was busy.
     fn busy_share(&self, span: (u64, u64)) -> Option<f64> {
         let permille = self
             .collected
@@ -329,16 +331,16 @@ impl Measured<'_> {
         permille.map(|permille| permille / 1e3)
     }
 
-    /// Why the figures do not show the system under test.
-    fn faults(&self, span: (u64, u64)) -> Vec<String> {
+    /// Returns the reasons why the cell does not measure the system under test.
+    fn invalid_reasons(&self, span: (u64, u64)) -> Vec<String> {
         let validity = &self.plan.validity;
-        let mut reasons = self.collected.faults.clone();
+        let mut reasons = self.collected.errors.clone();
         let lag = self.collected.stages.get(&LatencyTag::ScheduleLag);
         if let Some((percentile, ns)) = lag.and_then(highest_supported) {
             let (ms, limit) = (ns as f64 / 1e6, validity.schedule_lag_p99_ms);
             if ms > limit {
                 reasons.push(format!(
-                    "generator late: p{percentile} {ms:.1} ms, limit {limit} ms"
+                    "generator behind schedule: p{percentile} {ms:.1} ms, limit {limit} ms"
                 ));
             }
         }
@@ -350,7 +352,7 @@ impl Measured<'_> {
             ));
         }
         match &self.collected.delivery {
-            None => reasons.push("no account of the deliveries".to_owned()),
+            None => reasons.push("the receivers reported no result".to_owned()),
             Some(summary) if !summary.settled => {
                 reasons.push("deliveries could not be checked against the ledger".to_owned());
             }
@@ -358,27 +360,27 @@ impl Measured<'_> {
         }
         let produced = &self.collected.produced;
         if produced.is_empty() {
-            reasons.push("no account of what was produced".to_owned());
+            reasons.push("the producers reported no result".to_owned());
         } else if produced.values().any(|it| it.acked_in_window == 0) {
-            reasons.push("nothing was produced in the window".to_owned());
+            reasons.push("no records were acknowledged in the window".to_owned());
         }
         let background = self
             .collected
             .background
-            .and_then(|part| produced.get(&part));
+            .and_then(|role| produced.get(&role));
         let late_ms = background.map_or(0.0, |it| it.schedule_lag.p99_ns as f64 / 1e6);
         let limit = validity.schedule_lag_p99_ms;
         if late_ms > limit {
             reasons.push(format!(
-                "background late: p99 {late_ms:.1} ms, limit {limit} ms"
+                "background producer behind schedule: p99 {late_ms:.1} ms, limit {limit} ms"
             ));
         }
         reasons
     }
 }
 
-/// The 99th percentile, or the highest below it that so few values support: with four records a second the
-/// worst of some would decide alone.
+/// Returns the 99th percentile, or the highest lower one that the number of values supports: with
+/// four records per second, a single value would determine the 99th.
 fn highest_supported(histogram: &Histogram) -> Option<(u32, u64)> {
     [99, 95, 90, 50].into_iter().find_map(|percentile| {
         let value_ns = histogram.supported_percentile_ns(f64::from(percentile))?;
@@ -386,7 +388,7 @@ fn highest_supported(histogram: &Histogram) -> Option<(u32, u64)> {
     })
 }
 
-/// Deliveries due for one record, on average.
+/// Returns the average number of expected deliveries per record.
 fn fan_out(measured: &Measured<'_>, cell: &Cell) -> Option<f64> {
     let produced = measured.collected.produced.values();
     let acked: u64 = produced.map(|summary| summary.acked_in_window).sum();
@@ -416,7 +418,7 @@ const STAGES: [(LatencyTag, &str); 5] = [
     (LatencyTag::StoredToClient, STAGE_STORED_TO_CLIENT),
 ];
 const SECOND_NS: u64 = 1_000_000_000;
-/// The reading for a whole second is taken just after it.
+/// The sample of a whole second is taken just after it.
 const EDGE_NS: u64 = 100_000_000;
 
 #[cfg(test)]
@@ -435,7 +437,7 @@ mod tests {
     };
 
     #[test]
-    fn samples_are_taken_at_whole_seconds_and_at_the_end() {
+    fn samples_fall_on_whole_seconds_and_end() {
         let mut at = WINDOW.start_unix_ns;
         let mut seconds = Vec::new();
         while at < 6_000_000_000 {
@@ -448,7 +450,7 @@ mod tests {
         assert_eq!((WINDOW.hold_s(), WINDOW.load_s()), (2.5, 4.5));
     }
 
-    fn progress(part: ProcessRole, at_s: f64, counters: &[(&str, u64)]) -> ChildEvent {
+    fn progress(role: ProcessRole, at_s: f64, counters: &[(&str, u64)]) -> ChildEvent {
         let counters = counters
             .iter()
             .map(|(name, value)| ((*name).to_owned(), *value));
@@ -458,10 +460,10 @@ mod tests {
             p50_us: Some(700),
             p99_us: Some(900),
         };
-        ChildEvent::Event(part, WorkerEvent::Progress(progress))
+        ChildEvent::Event(role, WorkerEvent::Progress(progress))
     }
 
-    /// A cell of two clients whose parts said what `change` leaves of a good run.
+    /// Returns a cell of two clients from the events of a good run, after `change`.
     fn cell(change: impl FnOnce(&mut Collected)) -> Cell {
         let path = std::env::temp_dir().join(format!(
             "weir-result-{}-{:?}.hlog",
@@ -500,11 +502,11 @@ mod tests {
             latency_resolution_ns: 1,
             ..DeliverySummary::default()
         };
-        for (part, summary) in [
+        for (role, summary) in [
             (ProcessRole::Produce, Summary::Produce(produce)),
             (ProcessRole::Clients, Summary::Delivery(delivery)),
         ] {
-            collected.take(ChildEvent::Event(part, WorkerEvent::Final { summary }));
+            collected.take(ChildEvent::Event(role, WorkerEvent::Final { summary }));
         }
         change(&mut collected);
         let plan = Plan::built_in("keyed").unwrap().unwrap();
@@ -525,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_those_of_the_window() {
+    fn results_cover_the_measured_window() {
         let cell = cell(|_| {});
         assert!(cell.is_valid(), "{:?}", cell.status);
         assert_eq!(cell.achieved_records_per_s, Some(100.0));
@@ -545,20 +547,23 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_instrument_makes_a_cell_invalid() {
+    fn benchmark_failures_invalidate_the_cell() {
         let mut late = Histogram::new();
         late.record_n(50_000_000, 300);
-        let lag = reasons(|seen| drop(seen.stages.insert(LatencyTag::ScheduleLag, late)));
-        assert!(lag[0].starts_with("generator late: p99 50."), "{lag:?}");
+        let lag = reasons(|events| drop(events.stages.insert(LatencyTag::ScheduleLag, late)));
+        assert!(
+            lag[0].starts_with("generator behind schedule: p99 50."),
+            "{lag:?}"
+        );
         let mut once = Histogram::new();
         once.record_n(1_000_000, 29);
         once.record_n(90_000_000, 1);
-        let one_of_few = cell(|seen| drop(seen.stages.insert(LatencyTag::ScheduleLag, once)));
+        let one_of_few = cell(|events| drop(events.stages.insert(LatencyTag::ScheduleLag, once)));
         assert!(one_of_few.is_valid(), "{:?}", one_of_few.status);
-        let busy = reasons(|seen| {
+        let busy = reasons(|events| {
             for second in 3..6 {
                 let at_s = f64::from(second) + 0.4;
-                seen.take(progress(
+                events.take(progress(
                     ProcessRole::Clients,
                     at_s,
                     &[("busy_permille", 5000)],
@@ -569,27 +574,27 @@ mod tests {
             busy[0].starts_with("clients saturated: busy share"),
             "{busy:?}"
         );
-        let unchecked = reasons(|seen| {
-            seen.delivery.as_mut().unwrap().settled = false;
-            seen.faults.push("floor ended".to_owned());
+        let unchecked = reasons(|events| {
+            events.delivery.as_mut().unwrap().settled = false;
+            events.errors.push("floor exited".to_owned());
         });
         assert_eq!(
             unchecked,
             [
-                "floor ended",
+                "floor exited",
                 "deliveries could not be checked against the ledger"
             ]
         );
-        let nothing = reasons(|seen| {
-            seen.produced.clear();
-            seen.delivery = None;
-            seen.stages = BTreeMap::new();
+        let nothing = reasons(|events| {
+            events.produced.clear();
+            events.delivery = None;
+            events.stages = BTreeMap::new();
         });
         assert_eq!(
             nothing,
             [
-                "no account of the deliveries",
-                "no account of what was produced"
+                "the receivers reported no result",
+                "the producers reported no result"
             ]
         );
     }

@@ -1,17 +1,18 @@
-//! In which order the subjects of a level take their turns.
+//! Order in which the subjects of a level run.
 
-/// Round `round` (from 0) of `subjects`: each begins in turn, and every other round runs backwards, so that over
-/// the rounds none is always first, or always after the same one. Two take turns as A B, B A, A B, ...
-pub(super) fn round<T: Clone>(subjects: &[T], round: usize) -> Vec<T> {
+/// Returns the order of `subjects` in repetition `index` (from 0). Each comes first in turn and
+/// every other repetition is reversed, so that none is always first or always after the same one.
+/// Two subjects alternate as A B, B A, B A, A B.
+pub(super) fn order<T: Clone>(subjects: &[T], index: usize) -> Vec<T> {
     let mut order = subjects.to_vec();
     if order.is_empty() {
         return order;
     }
-    if round % 2 == 1 {
+    if index % 2 == 1 {
         order.reverse();
     }
-    // Of two, turning back and reversing would undo each other.
-    let turn = (round / 2) % order.len();
+    // Half the index: with two subjects, rotating in every repetition would cancel the reversal.
+    let turn = (index / 2) % order.len();
     order.rotate_left(turn);
     order
 }
@@ -21,27 +22,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_take_turns() {
-        let rounds: Vec<String> = (0..6)
-            .map(|index| round(&["A", "B"], index).concat())
+    fn two_subjects_alternate() {
+        let orders: Vec<String> = (0..6)
+            .map(|index| order(&["A", "B"], index).concat())
             .collect();
-        assert_eq!(rounds, ["AB", "BA", "BA", "AB", "AB", "BA"]);
-        assert!(round::<u8>(&[], 3).is_empty());
+        assert_eq!(orders, ["AB", "BA", "BA", "AB", "AB", "BA"]);
+        assert!(order::<u8>(&[], 3).is_empty());
     }
 
     #[test]
-    fn over_the_rounds_each_has_every_place_equally_often() {
+    fn every_subject_gets_every_position_equally_often() {
         for count in 1..=5_usize {
             let subjects: Vec<usize> = (0..count).collect();
-            let mut places = vec![vec![0; count]; count];
+            let mut positions = vec![vec![0; count]; count];
             for index in 0..2 * count {
-                for (place, subject) in round(&subjects, index).into_iter().enumerate() {
-                    places[subject][place] += 1;
+                for (position, subject) in order(&subjects, index).into_iter().enumerate() {
+                    positions[subject][position] += 1;
                 }
             }
             assert!(
-                places.iter().flatten().all(|times| *times == 2),
-                "{places:?}"
+                positions.iter().flatten().all(|times| *times == 2),
+                "{positions:?}"
             );
         }
     }

@@ -1,34 +1,34 @@
-//! Which part limited a cell, and what shows it.
+//! Finds the role that limited a cell.
 
 use weir_stats::run::RoleUsage;
 
-/// The verdict.
+/// Saturated role and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Saturation {
     pub(super) role: String,
-    /// The figure that shows it.
-    pub(super) why: String,
+    /// Measurement that shows it.
+    pub(super) reason: String,
 }
 
-/// The machine inside the window.
+/// Machine load inside the window.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MachineLoad {
-    /// Share of its cores that was busy, whoever used them.
+    /// Share of all cores that was busy, including processes outside the run.
     pub(super) busy_share: f64,
     pub(super) cores: u64,
 }
 
 impl MachineLoad {
-    /// Cores that were busy for none of the parts.
+    /// Returns the busy cores that no role of the run used.
     pub(super) fn used_by_others(&self, roles: &[RoleUsage]) -> f64 {
-        let parts: f64 = roles.iter().filter_map(|role| role.cpu_cores_mean).sum();
-        (self.busy_share * self.cores as f64 - parts).max(0.0)
+        let in_run: f64 = roles.iter().filter_map(|role| role.cpu_cores_mean).sum();
+        (self.busy_share * self.cores as f64 - in_run).max(0.0)
     }
 }
 
-/// Finds the part that had nothing left. A receiver whose event loop is always busy comes first: what
-/// waits there is the instrument's. Then a thread that has a core to itself, then a full machine, which
-/// the part that takes most of it has filled.
+/// Returns the saturated role. A receiver with a busy event loop comes first, because it is part of
+/// the benchmarking tool. A thread that uses a whole core follows, then a fully used machine, which
+/// is attributed to the role that uses most of it.
 pub(super) fn find(
     roles: &[RoleUsage],
     machine: Option<MachineLoad>,
@@ -43,8 +43,8 @@ pub(super) fn find(
 fn event_loop(role: &str, busy_share: f64) -> Option<Saturation> {
     (busy_share > LOOP_SHARE).then(|| Saturation {
         role: role.to_owned(),
-        why: format!(
-            "its event loop was busy {:.0} % of the time",
+        reason: format!(
+            "event loop was busy {:.0} % of the time",
             busy_share * 100.0
         ),
     })
@@ -58,7 +58,7 @@ fn thread(roles: &[RoleUsage]) -> Option<Saturation> {
     let (role, name, cores) = threads.max_by(|a, b| a.2.total_cmp(&b.2))?;
     (cores > THREAD_CORES).then(|| Saturation {
         role: role.role.clone(),
-        why: format!("thread {name} had {:.0} % of a core", cores * 100.0),
+        reason: format!("thread {name} used {:.0} % of a core", cores * 100.0),
     })
 }
 
@@ -72,16 +72,16 @@ fn full_machine(roles: &[RoleUsage], machine: MachineLoad) -> Option<Saturation>
     if others > used(largest) {
         return Some(Saturation {
             role: OTHERS.to_owned(),
-            why: format!(
-                "processes outside the run took {others:.2} of {} cores",
+            reason: format!(
+                "processes outside the run used {others:.2} of {} cores",
                 machine.cores
             ),
         });
     }
     Some(Saturation {
         role: largest.role.clone(),
-        why: format!(
-            "it took {:.2} of {} cores, all parts together {:.0} % of the machine",
+        reason: format!(
+            "used {:.2} of {} cores; the machine was {:.0} % busy",
             used(largest),
             machine.cores,
             machine.busy_share * 100.0
@@ -89,7 +89,7 @@ fn full_machine(roles: &[RoleUsage], machine: MachineLoad) -> Option<Saturation>
     })
 }
 
-/// Stands for a part where the machine was full of something else.
+/// Role name for processes outside the run.
 const OTHERS: &str = "others";
 const LOOP_SHARE: f64 = 0.9;
 const THREAD_CORES: f64 = 0.9;
@@ -116,13 +116,13 @@ mod tests {
         })
     }
 
-    fn told(found: Option<Saturation>) -> (String, String) {
+    fn role_and_reason(found: Option<Saturation>) -> (String, String) {
         let found = found.expect("something was saturated");
-        (found.role, found.why)
+        (found.role, found.reason)
     }
 
     #[test]
-    fn nothing_is_named_while_all_have_room() {
+    fn spare_capacity_means_no_saturation() {
         let roles = [role("broker", 1.2, "network-0", 0.6)];
         assert_eq!(find(&roles, load(0.7), Some(("consume", 0.5))), None);
         assert_eq!(find(&roles, None, None), None);
@@ -130,47 +130,44 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_without_room_names_its_part_on_an_idle_machine() {
+    fn busy_thread_saturates_its_role() {
         let roles = [
             role("broker", 1.5, "network-0", 0.97),
             role("gateway", 0.9, "shard-0", 0.88),
         ];
-        let (name, why) = told(find(&roles, load(0.5), Some(("consume", 0.3))));
+        let (name, reason) = role_and_reason(find(&roles, load(0.5), Some(("consume", 0.3))));
         assert_eq!(name, "broker");
-        assert_eq!(why, "thread network-0 had 97 % of a core");
+        assert_eq!(reason, "thread network-0 used 97 % of a core");
     }
 
     #[test]
-    fn a_full_machine_names_who_takes_most() {
+    fn full_machine_names_its_largest_role() {
         let roles = [
             role("broker", 2.9, "network-0", 0.7),
             role("consume", 0.8, "main", 0.8),
         ];
-        let (name, why) = told(find(&roles, load(0.98), Some(("consume", 0.8))));
+        let (name, reason) = role_and_reason(find(&roles, load(0.98), Some(("consume", 0.8))));
         assert_eq!(name, "broker");
-        assert_eq!(
-            why,
-            "it took 2.90 of 4 cores, all parts together 98 % of the machine"
-        );
+        assert_eq!(reason, "used 2.90 of 4 cores; the machine was 98 % busy");
     }
 
     #[test]
-    fn a_machine_that_others_fill_is_not_blamed_on_a_part() {
+    fn machine_filled_by_others_names_no_role() {
         let roles = [role("broker", 0.3, "network-0", 0.1)];
-        let (name, why) = told(find(&roles, load(1.0), None));
+        let (name, reason) = role_and_reason(find(&roles, load(1.0), None));
         assert_eq!(
-            (name.as_str(), why.as_str()),
-            ("others", "processes outside the run took 3.70 of 4 cores")
+            (name.as_str(), reason.as_str()),
+            ("others", "processes outside the run used 3.70 of 4 cores")
         );
     }
 
     #[test]
-    fn a_receiver_at_its_end_is_the_instrument() {
+    fn busy_receiver_comes_first() {
         let roles = [role("broker", 2.0, "network-0", 0.99)];
-        let (name, why) = told(find(&roles, load(0.99), Some(("consume", 0.97))));
+        let (name, reason) = role_and_reason(find(&roles, load(0.99), Some(("consume", 0.97))));
         assert_eq!(
-            (name.as_str(), why.as_str()),
-            ("consume", "its event loop was busy 97 % of the time")
+            (name.as_str(), reason.as_str()),
+            ("consume", "event loop was busy 97 % of the time")
         );
     }
 }

@@ -1,4 +1,4 @@
-//! A plan's broker, gateway and producers, up until they are no longer wanted: something live to connect to.
+//! Runs a plan's broker, gateway and producers until interrupted, as a live system for clients.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -18,32 +18,32 @@ use crate::plan::Plan;
 use weir_load::clock::{Clock, nanos};
 use weir_load::worker::protocol::{Schedule, WorkerCommand, WorkerEvent};
 
-/// What there is to connect to.
+/// Addresses and names that clients need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveEndpoints {
-    /// Brokers, `host:port`.
+    /// Bootstrap servers, `host:port`.
     pub bootstrap: String,
-    /// The topic the producers write.
+    /// Topic that the producers write to.
     pub topic: String,
-    /// Where the gateway's clients connect.
+    /// Address for the gateway's clients.
     pub listen: SocketAddr,
-    /// Where it tells metrics and health.
+    /// Address of the gateway's admin server: metrics and health.
     pub admin: SocketAddr,
-    /// Adapter set of a session.
+    /// Adapter set of the sessions.
     pub adapter_set: String,
-    /// Data adapter of a subscription.
+    /// Data adapter of the subscriptions.
     pub data_adapter: String,
-    /// One item of many.
+    /// Example of an item.
     pub item: String,
-    /// Fields that are mapped.
+    /// Mapped fields.
     pub fields: Vec<String>,
 }
 
-/// Starts everything below `options.out`, the gateway at `listen` with its admin page at `admin`,
-/// tells `up` where it is, and stays until `stop` is true.
+/// Starts broker, gateway and producers below `options.out`, the gateway at `listen` with its admin
+/// server at `admin`. Calls `up` with the endpoints and runs until `stop` is true.
 ///
 /// # Errors
-/// [`BenchError`] if a part could not be started or ended by itself; nothing is left running.
+/// [`BenchError`] if a process cannot be started or exits; no process keeps running.
 pub fn stay(
     plan: &Plan,
     options: &BenchOptions,
@@ -74,18 +74,18 @@ fn serve(
     let [listen, admin] = addresses;
     let args = files.args(listen, admin);
     let mut gateway = RoleProcess::plain(&options.exe, &args, ProcessRole::Gateway, dir)?;
-    let deadline = Instant::now() + READY_WITHIN;
+    let deadline = Instant::now() + READY_TIMEOUT;
     let ready = loop {
         if let Some(ready) = files.ready() {
             break ready;
         }
-        if gateway.ended().is_some() || Instant::now() > deadline {
-            return Err(ended(&gateway));
+        if gateway.exit_status().is_some() || Instant::now() > deadline {
+            return Err(exited(&gateway));
         }
         if stop.load(Ordering::Relaxed) {
             return Ok(());
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     };
     let workers = Workers {
         plan,
@@ -97,11 +97,11 @@ fn serve(
     let args = workers.produce();
     let mut producer =
         RoleProcess::worker(&options.exe, &args, ProcessRole::Produce, dir, messages)?;
-    let start_unix_ns = Clock::start().now_unix_ns() + nanos(LOOK);
+    let start_unix_ns = Clock::start().now_unix_ns() + nanos(POLL_INTERVAL);
     producer.send(&WorkerCommand::Start(Schedule {
         start_unix_ns,
         measure_from_unix_ns: start_unix_ns,
-        // Nobody asks for an account of it.
+        // The measured window is empty: its result is not used.
         measure_until_unix_ns: start_unix_ns,
         stop_unix_ns: u64::MAX,
     }));
@@ -117,40 +117,40 @@ fn serve(
         fields: plan.clients.fields.clone(),
     });
     while !stop.load(Ordering::Relaxed) {
-        if gateway.ended().is_some() {
-            return Err(ended(&gateway));
+        if gateway.exit_status().is_some() {
+            return Err(exited(&gateway));
         }
-        if let Some(reason) = has_failed(&receiver) {
-            return Err(BenchError::Ended {
-                part: producer.part.name(),
+        if let Some(reason) = producer_error(&receiver) {
+            return Err(BenchError::Exited {
+                role: producer.role.name(),
                 reason,
             });
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
     producer.end(END_GRACE);
     gateway.end(END_GRACE);
     Ok(())
 }
 
-/// Why the producers go on no longer, if so; their progress is of no interest.
-fn has_failed(receiver: &Receiver<ChildEvent>) -> Option<String> {
+/// Returns the reason if the producers have stopped; ignores their progress.
+fn producer_error(receiver: &Receiver<ChildEvent>) -> Option<String> {
     receiver.try_iter().find_map(|message| match message {
         ChildEvent::Event(_, WorkerEvent::Error { message }) => Some(message),
-        ChildEvent::Closed(_) => Some("its output ended".to_owned()),
-        ChildEvent::Event(..) | ChildEvent::Garbled(..) => None,
+        ChildEvent::Closed(_) => Some("it closed its output".to_owned()),
+        ChildEvent::Event(..) | ChildEvent::InvalidLine(..) => None,
     })
 }
 
-fn ended(process: &RoleProcess) -> BenchError {
-    BenchError::Ended {
-        part: process.part.name(),
-        reason: process.last_words(),
+fn exited(process: &RoleProcess) -> BenchError {
+    BenchError::Exited {
+        role: process.role.name(),
+        reason: process.log_tail(),
     }
 }
 
-/// The topic of the published load test.
+/// Name of the topic in the published load test.
 const TOPIC: &str = "LTest";
-const LOOK: Duration = Duration::from_millis(50);
-const READY_WITHIN: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
 const END_GRACE: Duration = Duration::from_secs(10);

@@ -1,13 +1,13 @@
-//! The parts of a record's way, as means that add up to the mean response.
+//! Splits the mean response time into the stages of a record's path.
 
 use weir_stats::run::{Cell, STAGE_SERVICE, STAGE_STORED_TO_CLIENT, StageMean};
 
 use super::child::ProcessRole;
 
-/// Sum in microseconds and number of what the gateway says about the age of updates that leave it, inside the window.
+/// Sum in microseconds, and number, of the update ages that the gateway reports for the window.
 pub(super) type GatewayAges = Option<(f64, f64)>;
 
-/// The stages of a cell whose records carry the broker's time; empty if something is not known.
+/// Returns the stages of a cell with broker timestamps; empty if a value is missing.
 pub(super) fn of(cell: &Cell, receiving: ProcessRole, gateway: GatewayAges) -> Vec<StageMean> {
     stages(cell, receiving, gateway).unwrap_or_default()
 }
@@ -15,30 +15,30 @@ pub(super) fn of(cell: &Cell, receiving: ProcessRole, gateway: GatewayAges) -> V
 fn stages(cell: &Cell, receiving: ProcessRole, gateway: GatewayAges) -> Option<Vec<StageMean>> {
     let (response, service) = (cell.response()?, cell.latency.get(STAGE_SERVICE)?);
     let stored = cell.latency.get(STAGE_STORED_TO_CLIENT)?;
-    // Of the same deliveries, or the differences mean nothing.
+    // The means can only be subtracted if they cover the same deliveries.
     if stored.count != response.count || service.count != response.count {
         return None;
     }
     let (response_us, service_us, stored_us) =
         (response.mean_us?, service.mean_us?, stored.mean_us?);
-    let stage = |name: &str, mean_us: f64, how: &str| StageMean {
+    let stage = |name: &str, mean_us: f64, derivation: &str| StageMean {
         name: name.to_owned(),
         mean_us,
-        how: how.to_owned(),
+        how: derivation.to_owned(),
     };
     let mut stages = vec![
         stage(
             "schedule",
             response_us - service_us,
-            "due instant to actual send: response without service",
+            "due time to actual send: response time minus service time",
         ),
         stage(
             "publish",
             service_us - stored_us,
-            "actual send to the broker's time stamp: service without what comes after it",
+            "actual send to the broker's timestamp: service time minus the following stages",
         ),
     ];
-    // The gateway takes the broker's time stamp as it is; ours is the middle of its millisecond.
+    // The gateway uses the start of the timestamp's millisecond, the other stages use its middle.
     let age_us = gateway
         .filter(|(_, count)| *count > 0.0)
         .map(|(sum_us, count)| (sum_us / count - HALF_MS_US).max(0.0));
@@ -46,27 +46,27 @@ fn stages(cell: &Cell, receiving: ProcessRole, gateway: GatewayAges) -> Option<V
         (ProcessRole::Consume, _) => stages.push(stage(
             "broker_to_consumer",
             stored_us,
-            "the broker's time stamp, in the middle of its millisecond, to the consumer's read",
+            "broker timestamp, middle of its millisecond, to the consumer's read",
         )),
         (_, Some(age_us)) if age_us <= stored_us => {
             stages.push(stage(
                 "broker_to_gateway",
                 age_us,
-                "age of updates when they left the gateway, as it counted them itself, for all its clients; from the \
-                 middle of the time stamp's millisecond",
+                "age of updates when they left the gateway, counted by the gateway for all its \
+                 clients; from the middle of the timestamp's millisecond",
             ));
             stages.push(stage(
                 "gateway_to_client",
                 stored_us - age_us,
-                "the rest of the way from the broker's time stamp to the client's read",
+                "remaining time from the broker timestamp to the client's read",
             ));
         }
-        // Without the gateway's count; or with one that, being of all updates and not only of those that are timed,
-        // leaves less than nothing for the rest of the way.
+        // The gateway's age is missing, or exceeds the whole time, which is possible because it
+        // covers all updates and not only timed ones.
         (_, _) => stages.push(stage(
             "broker_to_client",
             stored_us,
-            "the broker's time stamp, in the middle of its millisecond, to the client's read",
+            "broker timestamp, middle of its millisecond, to the client's read",
         )),
     }
     Some(stages)
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_brokers_time_of_every_delivery_there_are_none() {
+    fn missing_broker_timestamps_mean_no_stages() {
         assert!(of(&cell(99), ProcessRole::Consume, None).is_empty());
         assert!(of(&Cell::default(), ProcessRole::Consume, None).is_empty());
     }

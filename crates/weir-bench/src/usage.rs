@@ -1,4 +1,4 @@
-//! What each part of a cell uses: the sampler's figures under the parts' names.
+//! Resource usage of a cell's processes, by role.
 
 use std::collections::BTreeMap;
 
@@ -7,38 +7,38 @@ use weir_stats::run::{MachineUsage, RoleUsage};
 use super::child::ProcessRole;
 use weir_load::sampler::Sampler;
 
-/// The samples of one cell.
+/// Samples of one cell.
 #[derive(Debug, Default)]
 pub(super) struct CellUsage {
     sampler: Sampler,
-    /// When each part was ready, before clients came: memory from there on is what they cost.
+    /// Time at which each role was ready. Memory growth from then on is the cost of the clients.
     ready_unix_ns: BTreeMap<ProcessRole, u64>,
 }
 
 impl CellUsage {
-    /// Adds the processes of a part.
-    pub(super) fn watch(&mut self, part: ProcessRole, pids: &[u32]) {
+    /// Adds the processes of a role.
+    pub(super) fn watch(&mut self, role: ProcessRole, pids: &[u32]) {
         for pid in pids {
-            if let Err(error) = self.sampler.watch(part.name(), *pid) {
-                // Its end is noticed elsewhere, with the reason.
-                tracing::debug!(%error, "not sampled");
+            if let Err(error) = self.sampler.watch(role.name(), *pid) {
+                // The run detects and reports the exit of the process.
+                tracing::debug!(%error, "process exited before it was sampled");
             }
         }
     }
 
-    /// Notes the memory of a part that is ready.
-    pub(super) fn ready(&mut self, part: ProcessRole, unix_ns: u64) {
+    /// Records that a role is ready and its memory at that time.
+    pub(super) fn ready(&mut self, role: ProcessRole, unix_ns: u64) {
         self.sampler.sample(unix_ns);
-        self.ready_unix_ns.insert(part, unix_ns);
+        self.ready_unix_ns.insert(role, unix_ns);
     }
 
-    /// Reads all parts and the machine.
+    /// Samples all roles and the machine.
     pub(super) fn read(&mut self, unix_ns: u64) {
-        // Who has died is noticed elsewhere, with the reason.
+        // The run detects and reports processes that have exited.
         self.sampler.sample(unix_ns);
     }
 
-    /// Cores busy by part over the last second or so before `unix_ns`.
+    /// Returns the cores used by each role over about the last second before `unix_ns`.
     pub(super) fn cores_at(&self, unix_ns: u64) -> BTreeMap<String, f64> {
         let from_unix_ns = unix_ns.saturating_sub(RECENT_NS);
         let cores = self.sampler.roles().filter_map(|role| {
@@ -48,7 +48,7 @@ impl CellUsage {
         cores.collect()
     }
 
-    /// The machine inside a window, so far as its own counters tell.
+    /// Returns the machine's usage inside a window, as far as the kernel counts it.
     pub(super) fn machine(&self, (from, until): (u64, u64)) -> Option<MachineUsage> {
         let system = self.sampler.system(from, until + EDGE_NS)?;
         let all = (system.busy_us + system.idle_us + system.steal_us).max(1) as f64;
@@ -62,8 +62,8 @@ impl CellUsage {
         })
     }
 
-    /// Of the gateway's threads that read and map records: the share of a core that the busiest had,
-    /// and that all had together.
+    /// Returns the shares of a core used by the gateway's ingest and mapping threads: of the
+    /// busiest thread, and of all together.
     pub(super) fn mapping_threads(&self, (from, until): (u64, u64)) -> Option<(f64, f64)> {
         let name = ProcessRole::Gateway.name();
         let shares = self.sampler.thread_shares(name, from, until + EDGE_NS);
@@ -79,27 +79,27 @@ impl CellUsage {
         busiest.map(|busiest| (busiest, all))
     }
 
-    /// What each part used inside the window; costs are per wanted delivery.
+    /// Returns the usage of each role inside the window; costs are per wanted delivery.
     pub(super) fn roles(&self, window: (u64, u64), clients: u64, wanted: u64) -> Vec<RoleUsage> {
-        let role = |part: ProcessRole| self.role(part, window, clients, wanted);
+        let role = |role: ProcessRole| self.role(role, window, clients, wanted);
         ProcessRole::ALL.into_iter().filter_map(role).collect()
     }
 
     fn role(
         &self,
-        part: ProcessRole,
+        role: ProcessRole,
         (from, until): (u64, u64),
         clients: u64,
         wanted: u64,
     ) -> Option<RoleUsage> {
-        let (name, until) = (part.name(), until + EDGE_NS);
+        let (name, until) = (role.name(), until + EDGE_NS);
         let usage = self.sampler.usage(name, from, until)?;
         let busiest = self.sampler.busiest_thread(name, from, until);
-        let ready = self.ready_unix_ns.get(&part);
+        let ready = self.ready_unix_ns.get(&role);
         let whole = ready.and_then(|ready| self.sampler.usage(name, *ready, until));
         let rss_start = whole.map(|whole| whole.rss_first_bytes);
         let growth = rss_start.map(|start| usage.rss_max_bytes.saturating_sub(start) as f64);
-        let serves = matches!(part, ProcessRole::Gateway | ProcessRole::Floor);
+        let serves = matches!(role, ProcessRole::Gateway | ProcessRole::Floor);
         Some(RoleUsage {
             role: name.to_owned(),
             processes: self.sampler.processes(name) as u64,
@@ -126,13 +126,13 @@ impl CellUsage {
     }
 }
 
-/// What the gateway calls its threads that read and map records.
+/// Name prefixes of the gateway's ingest and mapping threads.
 const MAPPING_THREADS: [&str; 2] = ["ingest-", "map-"];
-/// Processor time is counted in hundredths of a second: below ten of them a share says nothing.
+/// Minimum CPU time. It is counted in hundredths of a second, so smaller values are too inexact.
 const CPU_US_MIN: u64 = 100_000;
 /// The sample at the end of the window is taken just after it.
 const EDGE_NS: u64 = 100_000_000;
-/// Reaches the sample before the last one, one second earlier.
+/// Covers the sample before the last one, one second earlier.
 const RECENT_NS: u64 = 1_500_000_000;
 
 #[cfg(test)]
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_is_told_from_the_others() {
+    fn usage_is_recorded_per_role() {
         let mut usage = CellUsage::default();
         usage.watch(ProcessRole::Gateway, &[std::process::id()]);
         usage.watch(ProcessRole::Floor, &[u32::MAX]);

@@ -1,5 +1,6 @@
-//! The instrument against scripted targets, whose times are known: everything from the schedule over the workers'
-//! lines to the cell of the run file, with instants from a script in place of a clock.
+//! Tests of the measurements with scripted servers of known timing. They cover everything from the
+//! schedule and the workers' events to the cell in `run.json`, with scripted times instead of a
+//! clock.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -33,7 +34,7 @@ const RATE_PER_S: u64 = 1000;
 const WINDOW_S: u64 = 60;
 const SERVICE: u64 = MS / 2;
 
-/// A server that takes one record after the other, each for the same time, and does not begin one while it stalls.
+/// Server that processes one record at a time, each in the same time, and none while it stalls.
 struct ScriptedServer {
     free_at: u64,
     stall: (u64, u64),
@@ -48,16 +49,16 @@ impl ScriptedServer {
     }
 
     fn done_at(&mut self, arrived: u64) -> u64 {
-        let mut begin = arrived.max(self.free_at);
-        if (self.stall.0..self.stall.1).contains(&begin) {
-            begin = self.stall.1;
+        let mut start = arrived.max(self.free_at);
+        if (self.stall.0..self.stall.1).contains(&start) {
+            start = self.stall.1;
         }
-        self.free_at = begin + SERVICE;
+        self.free_at = start + SERVICE;
         self.free_at
     }
 }
 
-/// A record on its way: when it was due, when it left, when it reached a client.
+/// Record with its due time, send time and time of arrival at a client.
 #[derive(Debug, Clone, Copy)]
 struct TestArrival {
     client: usize,
@@ -65,7 +66,7 @@ struct TestArrival {
     stamp: Stamp,
 }
 
-/// All records of the window, each sent when `sent` says.
+/// Returns all records of the window; `sent` maps due time to send time.
 fn records(sent: impl Fn(u64) -> u64) -> Vec<Stamp> {
     let pacer = Pacer::new(Rate::per_second(RATE_PER_S as f64).unwrap());
     let stamp = |index: u64| {
@@ -80,7 +81,7 @@ fn records(sent: impl Fn(u64) -> u64) -> Vec<Stamp> {
     (0..RATE_PER_S * WINDOW_S).map(stamp).collect()
 }
 
-/// One client that gets every record from `target`.
+/// Returns the arrivals at one client that receives every record from `target`.
 fn served(stamps: &[Stamp], target: &mut ScriptedServer) -> Vec<TestArrival> {
     let arrival = |stamp: &Stamp| TestArrival {
         client: 0,
@@ -90,7 +91,7 @@ fn served(stamps: &[Stamp], target: &mut ScriptedServer) -> Vec<TestArrival> {
     stamps.iter().map(arrival).collect()
 }
 
-/// Lines of a worker, kept.
+/// Captured output of a worker.
 #[derive(Clone, Default)]
 struct ScriptedLines(Arc<Mutex<Vec<u8>>>);
 
@@ -105,7 +106,7 @@ impl Write for ScriptedLines {
     }
 }
 
-/// A process with some of the clients: what it says while `arrivals` come, and its account in the end.
+/// Returns the events and the summary of a worker that simulates `clients`.
 fn worker(
     arrivals: &[TestArrival],
     clients: &[usize],
@@ -153,15 +154,15 @@ fn worker(
         let p99_us = latency.percentile_us(99.0);
         summary.add_client(&counts, p99_us.map(|us| us * 1000));
     }
-    let said = lines.0.lock().unwrap();
-    let events = said
+    let output = lines.0.lock().unwrap();
+    let events = output
         .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty());
     let events = events.map(|line| serde_json::from_slice(line).unwrap());
     (events.collect(), summary)
 }
 
-/// The cell that the runner makes of it, with the clients shared out over `workers` processes; and its log.
+/// Returns the cell with the clients distributed over `workers` processes, and its interval log.
 fn measured(stamps: &[Stamp], arrivals: &[TestArrival], workers: usize) -> (Cell, String) {
     let ledger = [LedgerEntry {
         key: String::new(),
@@ -173,11 +174,11 @@ fn measured(stamps: &[Stamp], arrivals: &[TestArrival], workers: usize) -> (Cell
     }];
     let clients = arrivals.iter().map(|arrival| arrival.client).max().unwrap() + 1;
     let path = std::env::temp_dir().join(format!(
-        "weir-proof-{}-{:?}-{workers}.hlog",
+        "weir-validation-{}-{:?}-{workers}.hlog",
         std::process::id(),
         std::thread::current().id()
     ));
-    let mut collected = Collected::new(&path, "proof", START).unwrap();
+    let mut collected = Collected::new(&path, "validation", START).unwrap();
     let mut merged: Option<DeliverySummary> = None;
     for number in 0..workers {
         let share: Vec<usize> = (number..clients).step_by(workers).collect();
@@ -207,7 +208,7 @@ fn measured(stamps: &[Stamp], arrivals: &[TestArrival], workers: usize) -> (Cell
         histogram: lag.to_base64(),
     });
     let last = |summary| WorkerEvent::Final { summary };
-    for (part, event) in [
+    for (role, event) in [
         (ProcessRole::Produce, lag),
         (ProcessRole::Produce, last(Summary::Produce(produce))),
         (
@@ -215,7 +216,7 @@ fn measured(stamps: &[Stamp], arrivals: &[TestArrival], workers: usize) -> (Cell
             last(Summary::Delivery(merged.unwrap())),
         ),
     ] {
-        collected.take(ChildEvent::Event(part, event));
+        collected.take(ChildEvent::Event(role, event));
     }
     collected.flush();
     let window = MeasuredWindow {
@@ -242,16 +243,17 @@ fn measured(stamps: &[Stamp], arrivals: &[TestArrival], workers: usize) -> (Cell
     (cell, log)
 }
 
-/// To the histogram's three digits.
-fn is(value_us: Option<f64>, expected_ms: f64) {
+/// Compares values within the histogram's resolution of three digits.
+fn assert_close(value_us: Option<f64>, expected_ms: f64) {
     let value_ms = value_us.expect("there are enough values") / 1e3;
     let error = (value_ms / expected_ms - 1.0).abs();
     assert!(error < 1.1e-3, "{value_ms} ms, expected {expected_ms}");
 }
 
-/// The percentiles of one server with a stall of 2 s. Record `k` of those that come while it lasts, and while the
-/// queue behind it is worked off, is done `2000.5 - k / 2` ms after it was due; all others after half a millisecond.
-fn is_analytic(summary: &LatencySummary) {
+/// Checks the percentiles of one server with a stall of 2 s. Record `k` of those that arrive during
+/// the stall, or while its queue is worked off, completes `2000.5 - k / 2` ms after its due time;
+/// all others after half a millisecond.
+fn assert_analytic(summary: &LatencySummary) {
     assert_eq!(summary.count, RATE_PER_S * WINDOW_S);
     let late = |rank: f64| 2000.5 - rank / 2.0;
     // Of 60,000 records, the slowest 5 % are 3,000, and so on.
@@ -262,16 +264,16 @@ fn is_analytic(summary: &LatencySummary) {
         (summary.p9999_us, 6.0),
         (summary.max_us, 0.0),
     ] {
-        is(value_us, late(slower));
+        assert_close(value_us, late(slower));
     }
-    is(summary.p50_us, 0.5);
-    is(summary.p90_us, 0.5);
+    assert_close(summary.p50_us, 0.5);
+    assert_close(summary.p90_us, 0.5);
     let mean = (4000.0 * (late(0.0) + late(3999.0)) / 2.0 + 56_000.0 * 0.5) / 60_000.0;
-    is(summary.mean_us, mean);
+    assert_close(summary.mean_us, mean);
 }
 
 #[test]
-fn percentiles_through_a_stall_are_the_analytic_ones() {
+fn stall_percentiles_match_analytic_values() {
     let stamps = records(|due| due);
     let arrivals = served(
         &stamps,
@@ -279,27 +281,27 @@ fn percentiles_through_a_stall_are_the_analytic_ones() {
     );
     let (cell, log) = measured(&stamps, &arrivals, 1);
     assert!(cell.is_valid(), "{:?}", cell.status);
-    is_analytic(&cell.latency[STAGE_RESPONSE]);
-    is_analytic(&cell.latency[STAGE_SERVICE]);
+    assert_analytic(&cell.latency[STAGE_RESPONSE]);
+    assert_analytic(&cell.latency[STAGE_SERVICE]);
     assert_eq!(cell.delivery.as_ref().unwrap().lost, 0);
     assert!(
         cell.noisy
             .iter()
-            .any(|span| span.why.contains("stands out")),
+            .any(|span| span.why.contains("is an outlier")),
         "{:?}",
         cell.noisy
     );
-    // What is on disk says the same.
+    // The interval log contains the same values.
     let (stages, errors) = hlog::merged_by_tag(&log);
     assert!(errors.is_empty(), "{errors:?}");
     let read = LatencySummary::of(&stages["response"], Default::default(), 1e-3);
     assert_eq!(read, cell.latency[STAGE_RESPONSE]);
 }
 
-/// The same stall in the generator: the response shows it all the same, the service time does not, and the cell
-/// does not count.
+/// The generator stalls: the response time includes the stall, the service time does not, and the
+/// cell is invalid.
 #[test]
-fn a_generator_that_stalls_is_caught() {
+fn generator_stall_invalidates_the_cell() {
     let (from, until) = (START + 10 * SECOND, START + 12 * SECOND);
     let stamps = records(|due| match (from..until).contains(&due) {
         true => until,
@@ -311,14 +313,14 @@ fn a_generator_that_stalls_is_caught() {
         panic!("{:?}", cell.status);
     };
     assert!(
-        reasons[0].starts_with("generator late: p99 1400.")
-            || reasons[0].starts_with("generator late: p99 1399."),
+        reasons[0].starts_with("generator behind schedule: p99 1400.")
+            || reasons[0].starts_with("generator behind schedule: p99 1399."),
         "{reasons:?}"
     );
-    is(cell.latency[STAGE_SCHEDULE_LAG].p99_us, 1400.0);
-    is_analytic(&cell.latency[STAGE_RESPONSE]);
+    assert_close(cell.latency[STAGE_SCHEDULE_LAG].p99_us, 1400.0);
+    assert_analytic(&cell.latency[STAGE_RESPONSE]);
     let service = &cell.latency[STAGE_SERVICE];
-    is(service.p50_us, 0.5);
+    assert_close(service.p50_us, 0.5);
     assert!(service.max_us < Some(1_001_000.0), "{:?}", service.max_us);
     let plan = Plan {
         architectures: vec![crate::plan::Architecture::Gateway],
@@ -327,17 +329,14 @@ fn a_generator_that_stalls_is_caught() {
     };
     let mut run = run_of(vec![cell]);
     super::conclude(&mut run, &plan, false);
-    assert_eq!(
-        run.outcome,
-        RunOutcome::Invalid,
-        "which ends the command with 4"
-    );
+    assert_eq!(run.outcome, RunOutcome::Invalid, "exit code 4");
 }
 
 fn run_of(cells: Vec<Cell>) -> Run {
     let empty = serde_json::json!({
-        "schema": weir_stats::run::SCHEMA, "plan": "", "title": "", "question": "", "started_utc": "",
-        "finished_utc": "", "command_line": [], "weir_version": "", "outcome": "passed", "verdict": "",
+        "schema": weir_stats::run::SCHEMA, "plan": "", "title": "", "question": "",
+        "started_utc": "", "finished_utc": "", "command_line": [], "weir_version": "",
+        "outcome": "passed", "verdict": "",
         "machine": {"cpu_model": "", "cpu_cores": 1, "memory_bytes": 0, "kernel": "", "os": ""},
         "clock": {"mode": "same_host", "bound_ns": 0},
     });
@@ -347,14 +346,14 @@ fn run_of(cells: Vec<Cell>) -> Run {
     }
 }
 
-/// Five clients; each fault is done to one of them.
+/// Returns records and arrivals of five clients, with a different fault in each of four.
 fn faulty() -> (Vec<Stamp>, Vec<TestArrival>) {
     let stamps = records(|due| due);
     let mut arrivals = Vec::new();
     for client in 0..5 {
         let arrival = |stamp: &Stamp| TestArrival {
             client,
-            // Each client has a time of its own, so that workers differ.
+            // A different delay per client, so that the workers differ.
             at: stamp.due_unix_ns + (client as u64 + 1) * MS,
             stamp: *stamp,
         };
@@ -362,10 +361,10 @@ fn faulty() -> (Vec<Stamp>, Vec<TestArrival>) {
         match client {
             1 => own.retain(|arrival| ![7, 8, 30_000].contains(&arrival.stamp.seq)),
             2 => {
-                let twice = [own[100], own[200]];
+                let repeated = [own[100], own[200]];
                 own.splice(
                     300..300,
-                    twice.map(|arrival| TestArrival {
+                    repeated.map(|arrival| TestArrival {
                         at: own[299].at,
                         ..arrival
                     }),
@@ -375,24 +374,24 @@ fn faulty() -> (Vec<Stamp>, Vec<TestArrival>) {
                 let (first, second) = (own[500].stamp, own[501].stamp);
                 (own[500].stamp, own[501].stamp) = (second, first);
             }
-            // The last one is missing: nothing that came after tells.
+            // The last record is missing: no later record reveals the gap.
             4 => drop(own.pop()),
             _ => {}
         }
         arrivals.extend(own);
     }
-    // Stable: what one client gets keeps its order.
+    // Stable sort: each client's arrivals keep their order.
     arrivals.sort_by_key(|arrival| arrival.at);
     (stamps, arrivals)
 }
 
 #[test]
-fn dropped_duplicated_and_reordered_records_are_each_found() {
+fn lost_duplicated_and_reordered_records_are_counted() {
     let (stamps, arrivals) = faulty();
     let (cell, _) = measured(&stamps, &arrivals, 1);
     assert!(
         cell.is_valid(),
-        "faults of the system are results: {:?}",
+        "faults of the system under test are results: {:?}",
         cell.status
     );
     let delivery = cell.delivery.unwrap();
@@ -406,7 +405,7 @@ fn dropped_duplicated_and_reordered_records_are_each_found() {
 }
 
 #[test]
-fn many_workers_merge_to_what_one_says() {
+fn merged_workers_equal_a_single_worker() {
     let (stamps, arrivals) = faulty();
     let (one, _) = measured(&stamps, &arrivals, 1);
     for workers in [2, 3, 5] {

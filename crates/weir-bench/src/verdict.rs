@@ -1,11 +1,11 @@
-//! The answer in a sentence: of one cell while the run goes on, and of the whole run.
+//! One-line results: of a cell during the run, and of the whole run.
 
 use weir_stats::metric::Metric;
 use weir_stats::run::{Cell, CellStatus, Repetitions, Run};
 
-use super::cell::RATE;
+use super::figure_names::RATE;
 
-/// One line about a cell that has ended.
+/// Returns one line about a completed cell.
 pub(super) fn cell(cell: &Cell) -> String {
     match &cell.status {
         CellStatus::Valid => match &cell.not_sustained {
@@ -17,10 +17,10 @@ pub(super) fn cell(cell: &Cell) -> String {
     }
 }
 
-/// The same about a cell of a sweep.
+/// Returns one line about a completed cell of a sweep.
 pub(super) fn sweep_cell(measured: &Cell) -> String {
     let figure = |name: &str| measured.figures.get(name).copied();
-    let told = match (figure("records_per_s"), figure("fetch_rate_mib_per_s")) {
+    let line = match (figure("records_per_s"), figure("fetch_rate_mib_per_s")) {
         _ if !measured.is_valid() => return cell(measured),
         (Some(per_s), _) => format!(
             "{per_s:.0} records/s, {:.2} MB/s, mean {:.1} ms, max {:.1} ms",
@@ -29,15 +29,15 @@ pub(super) fn sweep_cell(measured: &Cell) -> String {
             figure("latency_max_ms").unwrap_or(0.0),
         ),
         (None, Some(rate)) => format!(
-            "{rate:.1} MB/s, {:.0} messages/s, partitions after {:.0} ms",
+            "{rate:.1} MB/s, {:.0} records/s, partitions after {:.0} ms",
             figure("fetch_messages_per_s").unwrap_or(0.0),
             figure("rebalance_ms").unwrap_or(0.0),
         ),
-        (None, None) => "no figures".to_owned(),
+        (None, None) => "no results".to_owned(),
     };
     match &measured.not_sustained {
-        Some(reason) => format!("{told}; not sustained: {reason}"),
-        None => told,
+        Some(reason) => format!("{line}; not sustained: {reason}"),
+        None => line,
     }
 }
 
@@ -55,7 +55,7 @@ fn figures(cell: &Cell) -> String {
     let cpu = cpu.map_or_else(|| "-".to_owned(), |us| format!("{us:.1}"));
     let probe = match &cell.probe {
         Some(probe) if probe.ok => ", SDK client agrees",
-        Some(_) => ", SDK client does NOT agree",
+        Some(_) => ", SDK client DISAGREES",
         None => "",
     };
     format!(
@@ -67,7 +67,7 @@ fn figures(cell: &Cell) -> String {
     )
 }
 
-/// The sentence in front of every report: each subject at the most that it held.
+/// Returns the verdict of a run: each subject at its maximum sustained load.
 pub(super) fn run(run: &Run) -> String {
     let mut subjects: Vec<String> = Vec::new();
     for cell in &run.cells {
@@ -80,62 +80,64 @@ pub(super) fn run(run: &Run) -> String {
         .map(|name| sentence(&run.cells, name))
         .collect();
     if sentences.is_empty() {
-        return "Nothing was measured.".to_owned();
+        return "No cell was measured.".to_owned();
     }
     format!("{}.", sentences.join("; "))
 }
 
-/// The most a subject held, and the least that it did not, over all repetitions.
+/// Returns a subject's highest sustained load and its lowest load that was not, over all
+/// repetitions.
 fn sentence(cells: &[Cell], name: &str) -> String {
     let points = Repetitions::group(cells.iter().filter(|cell| cell.name() == name));
     let load = |point: &Repetitions<'_>| point.cells.first().map_or(0.0, |cell| load(cell));
-    let held = points.iter().filter(|point| point.is_held());
-    let held = held.max_by(|a, b| load(a).total_cmp(&load(b)));
+    let sustained = points.iter().filter(|point| point.is_held());
+    let sustained = sustained.max_by(|a, b| load(a).total_cmp(&load(b)));
     let beyond = points.iter().filter_map(Repetitions::not_held);
     let beyond = beyond.min_by(|a, b| self::load(a).total_cmp(&self::load(b)));
     let beyond = beyond.map_or_else(String::new, |cell| format!(", {}", limit(cell)));
-    let Some((point, cell)) = held.and_then(|point| Some((point, *point.cells.first()?))) else {
+    let best = sustained.and_then(|point| Some((point, *point.cells.first()?)));
+    let Some((point, cell)) = best else {
         return match beyond.is_empty() {
             true => format!("{name}: no valid level"),
-            false => format!("{name}: held no level{beyond}"),
+            false => format!("{name}: sustained no level{beyond}"),
         };
     };
-    let late = match (
+    let latency = match (
         point.mean(|cell| Metric::named("response_mean_ms")?.of(cell)),
         point.mean(|cell| Metric::named("response_p99_ms")?.of(cell)),
     ) {
         (Some(mean), Some(p99)) => format!("mean {mean:.1} ms, p99 {p99:.1} ms"),
-        (Some(mean), None) => format!("mean {mean:.1} ms, too few for p99"),
+        (Some(mean), None) => format!("mean {mean:.1} ms, too few values for p99"),
         (None, _) => "unknown latency".to_owned(),
     };
     let cpu = point.mean(|cell| cell.delivering_role()?.cpu_us_per_delivered);
     let cpu = cpu.map_or_else(String::new, |us| format!(", {us:.1} us CPU per delivery"));
-    format!("{name}: {} with {late}{cpu}{beyond}", load_of(cell))
+    format!("{name}: {} with {latency}{cpu}{beyond}", load_of(cell))
 }
 
-/// Records due to clients per second.
+/// Returns the deliveries due per second.
 fn load(cell: &Cell) -> f64 {
     cell.clients as f64 * cell.offered_records_per_s.max(1.0)
 }
 
-/// Clients, and the rate where cells differ in it.
+/// Returns the clients, and the rate if cells differ in it.
 fn load_of(cell: &Cell) -> String {
-    let what = if cell.clients == 1 {
+    let noun = if cell.clients == 1 {
         "client"
     } else {
         "clients"
     };
     match cell.parameters.get(RATE) {
-        Some(rate) => format!("{} {what} at {rate} records/s", cell.clients),
-        None => format!("{} {what}", cell.clients),
+        Some(rate) => format!("{} {noun} at {rate} records/s", cell.clients),
+        None => format!("{} {noun}", cell.clients),
     }
 }
 
-/// The first level that was too much, and what had no room left.
+/// Returns the first load that was not sustained, with the reason and the saturated role.
 fn limit(cell: &Cell) -> String {
     let reason = cell.not_sustained.as_deref().unwrap_or_default();
     let saturated = match (&cell.saturated_role, &cell.saturated_why) {
-        (Some(role), Some(why)) => format!(" ({role} saturated: {why})"),
+        (Some(role), Some(reason)) => format!(" ({role} saturated: {reason})"),
         _ => String::new(),
     };
     let load = match cell.parameters.is_empty() {
@@ -155,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cell_is_told_in_one_line() {
+    fn cell_results_fit_on_one_line() {
         let latency = LatencySummary {
             p50_us: Some(1500.0),
             p99_us: Some(9000.0),
@@ -199,7 +201,7 @@ mod tests {
         }
     }
 
-    /// Two subjects at two levels, some of their repetitions not sustained.
+    /// Returns cells of two subjects at two levels, some of which are not sustained.
     fn repeated() -> impl Strategy<Value = Vec<Cell>> {
         let one = (0.5..2000.0_f64, 0.5..90.0_f64, prop::bool::weighted(0.1));
         prop::collection::vec(one, 4..24).prop_map(|values| {
@@ -223,28 +225,32 @@ mod tests {
     }
 
     proptest! {
-        /// The oracle is what tables show: [`Repetitions`].
+        /// Compares with [`Repetitions`], which the tables use.
         #[test]
         fn verdict_and_thresholds_agree_with_the_table(cells in repeated(), turn in 0_usize..24) {
             let points = Repetitions::group(&cells);
             for name in ["gateway", "floor"] {
                 let sentence = sentence(&cells, name);
-                let held = points.iter().filter(|it| it.cells[0].architecture == name && it.is_held());
-                let Some(best) = held.max_by_key(|it| it.cells[0].clients) else {
-                    let expected = format!("{name}: held no level");
+                let own = points.iter().filter(|it| it.cells[0].architecture == name);
+                let sustained = own.filter(|it| it.is_held());
+                let Some(best) = sustained.max_by_key(|it| it.cells[0].clients) else {
+                    let expected = format!("{name}: sustained no level");
                     prop_assert!(sentence.starts_with(&expected), "{}", sentence);
                     continue;
                 };
                 let mean = best.mean(|cell| Some(cell.response()?.mean_us? / 1e3)).unwrap();
                 let cpu = best.mean(|cell| cell.delivering_role()?.cpu_us_per_delivered).unwrap();
                 let expected = format!(
-                    "{name}: {} clients with mean {mean:.1} ms, too few for p99, {cpu:.1} us CPU",
+                    "{name}: {} clients with mean {mean:.1} ms, too few values for p99, \
+                     {cpu:.1} us CPU",
                     best.cells[0].clients
                 );
                 prop_assert!(sentence.starts_with(&expected), "{} | {}", expected, sentence);
             }
             let results = crate::plan::evaluate(&[ratio_of_cpu()], &cells);
-            let cpu = |index: usize| points[index].mean(|cell| cell.delivering_role()?.cpu_us_per_delivered);
+            let cpu = |index: usize| {
+                points[index].mean(|cell| cell.delivering_role()?.cpu_us_per_delivered)
+            };
             let quotient = cpu(0).unwrap() / cpu(1).unwrap();
             let actual = results[0].actual.unwrap();
             prop_assert!((actual / quotient - 1.0).abs() < 1e-9);
@@ -265,14 +271,14 @@ mod tests {
     }
 
     #[test]
-    fn last_repetition_does_not_decide() {
+    fn verdict_uses_mean_of_repetitions() {
         let cells = [2.0, 2.0, 40.0].map(|mean_ms| level(100, mean_ms, None));
-        let expected = "standalone: 100 clients with mean 5.4 ms, too few for p99";
+        let expected = "standalone: 100 clients with mean 5.4 ms, too few values for p99";
         assert_eq!(sentence(&cells, "standalone"), expected);
     }
 
     #[test]
-    fn the_run_tells_what_was_held_and_what_was_not() {
+    fn verdict_names_sustained_and_failed_levels() {
         let mut cells = vec![
             level(100, 2.0, None),
             level(200, 5.0, None),
@@ -280,15 +286,15 @@ mod tests {
         ];
         assert_eq!(
             sentence(&cells, "standalone"),
-            "standalone: 200 clients with mean 5.0 ms, too few for p99, not 400: mean response 1500 ms, \
-             limit 1000 ms"
+            "standalone: 200 clients with mean 5.0 ms, too few values for p99, not 400: mean \
+             response 1500 ms, limit 1000 ms"
         );
         cells[2].saturated_role = Some("broker".to_owned());
-        cells[2].saturated_why = Some("thread io-0 had 98 % of a core".to_owned());
+        cells[2].saturated_why = Some("thread io-0 used 98 % of a core".to_owned());
         assert_eq!(
             sentence(&cells[2..], "standalone"),
-            "standalone: held no level, not 400: mean response 1500 ms, limit 1000 ms (broker saturated: \
-             thread io-0 had 98 % of a core)"
+            "standalone: sustained no level, not 400: mean response 1500 ms, limit 1000 ms \
+             (broker saturated: thread io-0 used 98 % of a core)"
         );
         assert_eq!(sentence(&[], "standalone"), "standalone: no valid level");
     }

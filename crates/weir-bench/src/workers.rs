@@ -1,11 +1,11 @@
-//! The command lines of the parts that are workers.
+//! Command lines of the worker processes.
 
 use super::child::ProcessRole;
 use crate::plan::{Architecture, Plan};
 use weir_load::clients::Mode;
 use weir_load::clients::scenario::KeyPool;
 
-/// What the arguments of a cell's workers depend on.
+/// Values that the arguments of a cell's workers depend on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Workers<'a> {
     pub(super) plan: &'a Plan,
@@ -15,7 +15,7 @@ pub(super) struct Workers<'a> {
 }
 
 impl Workers<'_> {
-    /// The producer of all records, or of those that are background.
+    /// Returns the arguments of the producer of all records, or of the background records.
     pub(super) fn produce(&self) -> Vec<String> {
         let workload = &self.plan.workload;
         let mut args = self.produce_at(workload.rate_per_s - workload.marked_per_s, workload.seed);
@@ -23,7 +23,7 @@ impl Workers<'_> {
         args
     }
 
-    /// The producer of the records that are timed, beside one of background.
+    /// Returns the arguments of the producer of timed records when there is background load.
     pub(super) fn produce_marked(&self) -> Vec<String> {
         let workload = &self.plan.workload;
         let mut args = self.produce_at(workload.marked_per_s, workload.seed.wrapping_add(1));
@@ -33,12 +33,13 @@ impl Workers<'_> {
         args
     }
 
-    /// With the stamp that gateway clients read.
+    /// Returns the arguments common to both producers, with the text stamp that gateway clients
+    /// read.
     fn produce_at(&self, rate_per_s: f64, seed: u64) -> Vec<String> {
         let workload = &self.plan.workload;
         let mut args = self.topic_args("produce");
-        // The broker is the run's own and healthy; a thread that polls without pause would take a
-        // core from what is measured.
+        // No idempotence: the run has its own healthy broker, and the thread that polls without
+        // pause would take a core from the system under test.
         args.push("--no-idempotence".to_owned());
         args.push("--text-stamp".to_owned());
         push(&mut args, "--kind", workload.kind);
@@ -66,7 +67,8 @@ impl Workers<'_> {
         args
     }
 
-    /// Plain consumers of the whole topic, each on its own or in a group of its own.
+    /// Returns the arguments of plain consumers of the whole topic, without a group or each in its
+    /// own group.
     pub(super) fn consume(&self, architecture: Architecture) -> Vec<String> {
         let mut args = self.topic_args("consume");
         push(&mut args, "--architecture", architecture.name());
@@ -75,7 +77,7 @@ impl Workers<'_> {
         args
     }
 
-    /// The floor server.
+    /// Returns the arguments of the baseline server.
     pub(super) fn floor(&self) -> Vec<String> {
         let mut args = self.topic_args("floor");
         push(&mut args, "--listen", "127.0.0.1:0");
@@ -88,7 +90,7 @@ impl Workers<'_> {
         args
     }
 
-    /// Clients of the gateway or the floor at `server`.
+    /// Returns the arguments of clients of the gateway or the baseline server at `server`.
     pub(super) fn clients(&self, architecture: Architecture, server: &str) -> Vec<String> {
         let clients = &self.plan.clients;
         let mut args: Vec<String> = ["load", "clients", "--worker"].map(str::to_owned).into();
@@ -122,7 +124,7 @@ impl Workers<'_> {
         args
     }
 
-    /// Fractions of a client make no difference.
+    /// Returns the ramp in whole clients per second.
     fn ramp(&self) -> u64 {
         self.plan.ramp_per_s.ceil() as u64
     }
@@ -135,8 +137,8 @@ impl Workers<'_> {
     }
 }
 
-/// The part that receives in an architecture.
-pub(super) fn receiving_part(architecture: Architecture) -> ProcessRole {
+/// Returns the role that receives updates in an architecture.
+pub(super) fn receiving_role(architecture: Architecture) -> ProcessRole {
     match architecture {
         Architecture::Groups | Architecture::Standalone => ProcessRole::Consume,
         Architecture::Gateway | Architecture::Floor => ProcessRole::Clients,

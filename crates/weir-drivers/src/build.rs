@@ -1,5 +1,5 @@
-//! Known drivers made ready to run: written into the per-user cache and built there, each with the
-//! package tool of its language. What their entries hold is told by a hash in their names.
+//! Builds known drivers: writes their sources into the per-user cache and builds them there with
+//! the package tool of their language. The name of a cache entry has a hash of its contents.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use super::program::{BuiltInDriver, DriverProgram};
+use super::error::DriverError;
+use super::known::{BuildSystem, BuiltInDriver, known, unknown};
+use super::program::DriverProgram;
 use super::sources::{SourceFile, hash};
 use weir_lab::cache;
 use weir_lab::error::LabError;
@@ -16,29 +18,25 @@ use weir_lab::maven;
 use weir_lab::sdk::npm::{self, Packages};
 use weir_lab::sdk::python::VenvSpec;
 
-/// How a driver is built and run.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum BuildSystem {
-    /// `target/driver.jar` with what it needs in `target/libs`.
-    Maven,
-    /// One program.
-    Go,
-    /// `driver.py` in a virtual environment with what `requirements.txt` names.
-    Python,
-    /// `driver.js` with what `package-lock.json` names.
-    Node {
-        /// The package that the others are there for.
-        package: &'static str,
-    },
-    /// `out/driver.dll`, which drives either of two libraries.
-    DotNet {
-        /// Which one.
-        argument: &'static str,
-    },
+impl DriverProgram {
+    /// Returns a known driver, which is built into the per-user cache if needed.
+    ///
+    /// # Errors
+    /// The name is unknown, a toolchain is missing, there is no network, or `stop` was set.
+    pub fn known(
+        name: &str,
+        progress: &mut dyn FnMut(&str),
+        stop: &AtomicBool,
+    ) -> Result<Self, DriverError> {
+        let driver = known(name).ok_or_else(|| unknown(name));
+        driver
+            .and_then(|known| build(known, progress, stop))
+            .map_err(|error| DriverError::not_built(name, error))
+    }
 }
 
-/// Has a driver at hand.
-pub(super) fn build(
+/// Builds a driver, or finds it in the cache.
+fn build(
     known: &'static BuiltInDriver,
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
@@ -48,7 +46,7 @@ pub(super) fn build(
         progress,
         stop,
     };
-    match known.recipe {
+    match known.build_system {
         BuildSystem::Maven => site.maven(),
         BuildSystem::Go => site.go(),
         BuildSystem::Python => site.python(),
@@ -57,7 +55,7 @@ pub(super) fn build(
     }
 }
 
-/// One driver that is being made ready.
+/// Build of one driver.
 struct DriverBuild<'a> {
     known: &'static BuiltInDriver,
     progress: &'a mut dyn FnMut(&str),
@@ -71,8 +69,8 @@ impl DriverBuild<'_> {
             let maven = site.tool("mvn", "install Maven (Debian, Ubuntu: apt install maven)")?;
             let mut command = Command::new(maven);
             command.args(["-q", "-B", "-Dstyle.color=never", "package"]);
-            site.run(command, dir, "target/driver.jar", |said| {
-                maven::relevant_line(said).to_owned()
+            site.run(command, dir, "target/driver.jar", |output| {
+                maven::relevant_line(output).to_owned()
             })
         })?;
         let class_path = format!("{0}/driver.jar:{0}/libs/*", dir.join("target").display());
@@ -95,12 +93,12 @@ impl DriverBuild<'_> {
 
     fn python(&mut self) -> Result<DriverProgram, LabError> {
         let requirements = self.source("requirements.txt");
-        let wanted = VenvSpec {
+        let venv = VenvSpec {
             name: format!("venv-{}-{}", self.known.name, hash(&[requirements])),
             what: format!("{} (driver {})", self.known.library, self.known.name),
             requirements: requirements.text,
         };
-        let (_, python) = wanted.find(self.progress, self.stop)?;
+        let (_, python) = venv.find(self.progress, self.stop)?;
         let dir = self.entry(|_, _| Ok(()))?;
         let argv = [python.into(), dir.join("driver.py").into()];
         Ok(DriverProgram::new(self.known.name, argv))
@@ -142,7 +140,7 @@ impl DriverBuild<'_> {
         Ok(DriverProgram::new(self.known.name, argv))
     }
 
-    /// The entry with the sources, and with what `build` makes of them.
+    /// Returns the cache entry with the sources and the output of `build`.
     fn entry(
         &mut self,
         build: impl FnOnce(&mut DriverBuild<'_>, &Path) -> Result<(), LabError>,
@@ -161,23 +159,23 @@ impl DriverBuild<'_> {
         })
     }
 
-    /// Builds in `dir`, after which `product` has to be there.
+    /// Runs a build command in `dir`, which must create `product`.
     fn run(
         &mut self,
         mut command: Command,
         dir: &Path,
         product: &str,
-        trouble: impl Fn(&str) -> String,
+        error_line: impl Fn(&str) -> String,
     ) -> Result<(), LabError> {
         (self.progress)(&format!("building driver {} (once)", self.known.name));
         command.current_dir(dir);
-        let (status, said) = host_tools::run(&mut command, "building a driver", self.stop)?;
+        let (status, output) = host_tools::run(&mut command, "building a driver", self.stop)?;
         if status.success() && dir.join(product).is_file() {
             return Ok(());
         }
         Err(LabError::Build {
             what: format!("driver {}", self.known.name),
-            detail: trouble(&said),
+            detail: error_line(&output),
         })
     }
 
@@ -194,10 +192,10 @@ impl DriverBuild<'_> {
         format!("for driver {} ({})", self.known.name, self.known.library)
     }
 
-    /// A file that the recipe needs.
+    /// Returns a source file that the build system needs.
     fn source(&self, path: &str) -> &'static SourceFile {
         let found = self.known.sources.iter().find(|source| source.path == path);
-        // Invariant: a test looks for each of these.
+        // Invariant: a test checks all of these paths.
         found.unwrap_or(&SourceFile { path: "", text: "" })
     }
 }
@@ -209,38 +207,37 @@ fn write(dir: &Path, source: &SourceFile) -> Result<(), LabError> {
         .map_err(|error| LabError::file(&path, error))
 }
 
-/// What the Go tool says beside headings and progress.
-fn go_error_line(said: &str) -> String {
-    let lines = said.lines().map(str::trim);
+/// Returns the first line of the Go tool's output that is neither a heading nor progress.
+fn go_error_line(output: &str) -> String {
+    let lines = output.lines().map(str::trim);
     let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
     let line = lines.find(|line| !line.starts_with("go: downloading"));
-    line.unwrap_or("the Go tool ended without a word")
-        .to_owned()
+    line.unwrap_or("no output of the Go tool").to_owned()
 }
 
-/// The first error, without the project it is in.
-fn dotnet_error_line(said: &str) -> String {
-    let error = said.lines().find(|line| line.contains("error"));
-    let line = error.or_else(|| said.lines().find(|line| !line.trim().is_empty()));
-    let line = line.unwrap_or("dotnet ended without a word").trim();
+/// Returns the first error line, without the project name at its end.
+fn dotnet_error_line(output: &str) -> String {
+    let error = output.lines().find(|line| line.contains("error"));
+    let line = error.or_else(|| output.lines().find(|line| !line.trim().is_empty()));
+    let line = line.unwrap_or("no output of dotnet").trim();
     line.split(" [").next().unwrap_or(line).to_owned()
 }
 
 const JAVA_MAIN: &str = "weir.driver.Main";
-/// A heap of a fixed size, as in the comparison that this one follows; it is touched only as needed.
+/// Fixed heap size, as in the comparison that Weir's follows; memory is used only when touched.
 const JAVA_FLAGS: [&str; 3] = ["-Xms4g", "-Xmx4g", "-XX:-UsePerfData"];
-/// Room for a driver and what it needs.
+/// Disk space for a driver and its dependencies.
 const BUILD_BYTES: u64 = 200 << 20;
 
 #[cfg(test)]
 mod tests {
-    use super::super::program::KNOWN;
+    use super::super::known::KNOWN;
     use super::*;
 
     #[test]
-    fn recipes_find_the_files_they_need() {
+    fn build_systems_have_their_source_files() {
         for known in KNOWN {
-            let needed: &[&str] = match known.recipe {
+            let needed: &[&str] = match known.build_system {
                 BuildSystem::Maven => &["pom.xml"],
                 BuildSystem::Go => &["go.mod", "go.sum", "main.go"],
                 BuildSystem::Python => &["requirements.txt", "driver.py", "weir_driver.py"],
@@ -255,10 +252,10 @@ mod tests {
     }
 
     #[test]
-    fn trouble_is_one_line() {
-        let said = "go: downloading x v1\n# weir/driver\n./main.go:3:1: undefined: y\n";
-        assert_eq!(go_error_line(said), "./main.go:3:1: undefined: y");
-        let said = "  Determining projects\n/x/A.cs(3,1): error CS1: no [/x/driver.csproj]\n";
-        assert_eq!(dotnet_error_line(said), "/x/A.cs(3,1): error CS1: no");
+    fn build_errors_are_a_single_line() {
+        let output = "go: downloading x v1\n# weir/driver\n./main.go:3:1: undefined: y\n";
+        assert_eq!(go_error_line(output), "./main.go:3:1: undefined: y");
+        let output = "  Determining projects\n/x/A.cs(3,1): error CS1: no [/x/driver.csproj]\n";
+        assert_eq!(dotnet_error_line(output), "/x/A.cs(3,1): error CS1: no");
     }
 }

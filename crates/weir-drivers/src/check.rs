@@ -1,4 +1,4 @@
-//! Whether an answer can be true: by itself, and against what was seen of the process meanwhile.
+//! Checks responses of drivers for plausibility, and against observations of the process.
 
 use std::time::Duration;
 
@@ -7,23 +7,23 @@ use super::protocol::{
     RoundTrip, RoundTripped, Steady, SteadyDone, SteadySecond, TopicEnd, WarmUp, WarmedUp,
 };
 
-/// What was seen of a driver while it did a command.
+/// Observations of a driver during a command.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct CommandObservation {
-    /// From writing the command to reading the answer.
+    /// Time from writing the command to reading the response.
     pub(super) wall: Duration,
-    /// Processor time of all its threads, where the system tells.
+    /// CPU time of all its threads; `None` if the system does not report it.
     pub(super) cpu_us: Option<f64>,
-    /// Processors of the machine.
+    /// Number of the machine's cores.
     pub(super) cores: f64,
 }
 
 type CheckResult = Result<(), String>;
 
-/// Fails with a text.
-macro_rules! hold {
+/// Returns an error with the given text unless the condition holds.
+macro_rules! ensure {
     ($condition:expr, $($text:tt)+) => {
-        // Written so that what is not a number fails too.
+        // A match, so that comparisons with NaN fail.
         match $condition {
             true => {}
             false => return Err(format!($($text)+)),
@@ -31,239 +31,244 @@ macro_rules! hold {
     };
 }
 
-pub(super) fn hello(answer: &DriverHello) -> CheckResult {
-    hold!(
-        answer.protocol == PROTOCOL,
-        "it speaks protocol {}, this program speaks {PROTOCOL}",
-        answer.protocol
+pub(super) fn hello(response: &DriverHello) -> CheckResult {
+    ensure!(
+        response.protocol == PROTOCOL,
+        "driver has protocol {}, expected {PROTOCOL}",
+        response.protocol
     );
-    hold!(!answer.library.is_empty(), "library is empty");
-    hold!(
-        !answer.library_version.is_empty(),
+    ensure!(!response.library.is_empty(), "library is empty");
+    ensure!(
+        !response.library_version.is_empty(),
         "library_version is empty"
     );
     Ok(())
 }
 
 pub(super) fn warmed_up(
-    asked: &WarmUp,
-    answer: &WarmedUp,
-    seen: &CommandObservation,
+    requested: &WarmUp,
+    response: &WarmedUp,
+    observation: &CommandObservation,
 ) -> CheckResult {
-    let per_record = answer.produce_cpu_us_per_record + answer.consume_cpu_us_per_record;
+    let per_record = response.produce_cpu_us_per_record + response.consume_cpu_us_per_record;
     positive(
         "produce_cpu_us_per_record",
-        answer.produce_cpu_us_per_record,
+        response.produce_cpu_us_per_record,
     )?;
     positive(
         "consume_cpu_us_per_record",
-        answer.consume_cpu_us_per_record,
+        response.consume_cpu_us_per_record,
     )?;
-    seen.not_above(per_record * asked.count as f64)
+    observation.not_above(per_record * requested.count as f64)
 }
 
 pub(super) fn produced(
-    asked: &ProduceCommand,
-    answer: &Produced,
-    seen: &CommandObservation,
+    requested: &ProduceCommand,
+    response: &Produced,
+    observation: &CommandObservation,
 ) -> CheckResult {
-    let marks = &answer.marks;
+    let marks = &response.marks;
     ascending(&[("t0", marks.t0), ("t1", marks.t1)])?;
     ascending(&[("t0", marks.t0), ("t2", marks.t2)])?;
-    all_reported(asked.count, answer.acked, answer.failed)?;
+    all_reported(requested.count, response.acked, response.failed)?;
     let end = marks.t1.max(marks.t2);
-    seen.allows(marks.t0, end, answer.cpu_us)?;
-    if !asked.per_record {
+    observation.allows(marks.t0, end, response.cpu_us)?;
+    if !requested.per_record {
         return Ok(());
     }
-    let (Some(create), Some(send)) = (answer.create_us, answer.send_us) else {
-        return Err("create_us and send_us are missing, though per_record was asked".to_owned());
+    let (Some(create), Some(send)) = (response.create_us, response.send_us) else {
+        return Err("create_us and send_us are missing, but per_record was requested".to_owned());
     };
     positive("create_us", create)?;
     positive("send_us", send)?;
     let sending = micros(marks.t1 - marks.t0);
-    hold!(
+    ensure!(
         create + send <= sending * (1.0 + WALL_SHARE) + WALL_SLACK_US,
-        "create_us + send_us is {:.0}, from t0 to t1 there are {sending:.0}",
+        "create_us + send_us is {:.0}, but t0 to t1 is {sending:.0}",
         create + send
     );
     Ok(())
 }
 
 pub(super) fn consumed(
-    asked: &Consume,
-    answer: &Consumed,
-    seen: &CommandObservation,
+    requested: &Consume,
+    response: &Consumed,
+    observation: &CommandObservation,
 ) -> CheckResult {
-    let marks = &answer.marks;
+    let marks = &response.marks;
     let mut order = vec![
         ("s0", marks.s0),
         ("s1", marks.s1),
         ("s2", marks.s2),
         ("s3", marks.s3),
     ];
-    hold!(
-        marks.s4.is_some() == asked.commit,
-        "s4 is {}, commit was {}",
+    ensure!(
+        marks.s4.is_some() == requested.commit,
+        "s4 is {}, but commit was {}",
         if marks.s4.is_some() {
-            "there"
+            "present"
         } else {
             "missing"
         },
-        asked.commit
+        requested.commit
     );
     order.extend(marks.s4.map(|s4| ("s4", s4)));
     ascending(&order)?;
-    hold!(
-        answer.got == asked.count,
-        "got is {}, asked were {} records",
-        answer.got,
-        asked.count
+    ensure!(
+        response.got == requested.count,
+        "got is {}, but {} records were requested",
+        response.got,
+        requested.count
     );
-    hold!(
-        answer.bad <= answer.got,
-        "bad is {}, got only {}",
-        answer.bad,
-        answer.got
+    ensure!(
+        response.bad <= response.got,
+        "bad is {}, but got is {}",
+        response.bad,
+        response.got
     );
-    let right = answer
+    let right = response
         .got
-        .saturating_mul(asked.len.saturating_add(KEY_BYTES));
-    hold!(
-        answer.bad > 0 || answer.bytes == right,
-        "bytes is {}, {} records of {} and a key have {right}",
-        answer.bytes,
-        answer.got,
-        asked.len
+        .saturating_mul(requested.len.saturating_add(KEY_BYTES));
+    ensure!(
+        response.bad > 0 || response.bytes == right,
+        "bytes is {}, but {} records of {} bytes and a key have {right}",
+        response.bytes,
+        response.got,
+        requested.len
     );
-    positive("drain_cpu_us", answer.drain_cpu_us)?;
-    hold!(
-        answer.drain_cpu_us <= answer.cpu_us + ROUNDING_US,
-        "drain_cpu_us is {:.0}, cpu_us only {:.0}",
-        answer.drain_cpu_us,
-        answer.cpu_us
+    positive("drain_cpu_us", response.drain_cpu_us)?;
+    ensure!(
+        response.drain_cpu_us <= response.cpu_us + ROUNDING_US,
+        "drain_cpu_us is {:.0}, but cpu_us is {:.0}",
+        response.drain_cpu_us,
+        response.cpu_us
     );
     if let Some(s4) = marks.s4 {
-        seen.has_time_for(marks.s0, s4)?;
+        observation.has_time_for(marks.s0, s4)?;
     }
-    seen.allows(marks.s0, marks.s3, answer.cpu_us)
+    observation.allows(marks.s0, marks.s3, response.cpu_us)
 }
 
 pub(super) fn round_tripped(
-    asked: &RoundTrip,
-    answer: &RoundTripped,
-    seen: &CommandObservation,
+    requested: &RoundTrip,
+    response: &RoundTripped,
+    observation: &CommandObservation,
 ) -> CheckResult {
-    let marks = &answer.marks;
+    let marks = &response.marks;
     for (name, mark) in [("t1", marks.t1), ("t2", marks.t2), ("r1", marks.r1)] {
         ascending(&[("t0", marks.t0), (name, mark)])?;
     }
-    all_reported(asked.count, answer.acked, answer.failed)?;
-    hold!(
-        answer.got == answer.acked || (answer.failed > 0 && answer.got <= asked.count),
-        "got is {}, acked {}",
-        answer.got,
-        answer.acked
+    all_reported(requested.count, response.acked, response.failed)?;
+    ensure!(
+        response.got == response.acked || (response.failed > 0 && response.got <= requested.count),
+        "got is {}, but acked is {}",
+        response.got,
+        response.acked
     );
-    let paced = if asked.rate > 0.0 { asked.count } else { 0 };
-    seen.spread("latency", &answer.latency, answer.got)?;
-    seen.spread("pacing", &answer.pacing, paced)?;
+    let paced = if requested.rate > 0.0 {
+        requested.count
+    } else {
+        0
+    };
+    observation.spread("latency", &response.latency, response.got)?;
+    observation.spread("pacing", &response.pacing, paced)?;
     let end = marks.t1.max(marks.t2).max(marks.r1);
-    seen.allows(marks.t0, end, answer.cpu_us)
+    observation.allows(marks.t0, end, response.cpu_us)
 }
 
-/// `told` are the seconds that came before the answer.
+/// Checks the response of `steady`; `reported` are the seconds before it.
 pub(super) fn steady(
-    asked: &Steady,
-    answer: &SteadyDone,
-    told: &[SteadySecond],
-    seen: &CommandObservation,
+    requested: &Steady,
+    response: &SteadyDone,
+    reported: &[SteadySecond],
+    observation: &CommandObservation,
 ) -> CheckResult {
-    hold!(
-        told.len() as u64 == asked.seconds,
-        "it told {} seconds, asked were {}",
-        told.len(),
-        asked.seconds
+    ensure!(
+        reported.len() as u64 == requested.seconds,
+        "{} seconds were reported, but {} requested",
+        reported.len(),
+        requested.seconds
     );
-    for (place, second) in told.iter().enumerate() {
-        hold!(
-            second.second == place as u64,
-            "second {} came where {place} should",
+    for (expected, second) in reported.iter().enumerate() {
+        ensure!(
+            second.second == expected as u64,
+            "second {} was reported, expected {expected}",
             second.second
         );
         positive("cpu_us", second.cpu_us)?;
     }
-    let sum = |part: fn(&SteadySecond) -> u64| told.iter().map(part).fold(0, u64::saturating_add);
+    let sum =
+        |part: fn(&SteadySecond) -> u64| reported.iter().map(part).fold(0, u64::saturating_add);
     for (name, all, parts) in [
-        ("records", answer.records, sum(|second| second.records)),
-        ("bytes", answer.bytes, sum(|second| second.bytes)),
+        ("records", response.records, sum(|second| second.records)),
+        ("bytes", response.bytes, sum(|second| second.bytes)),
     ] {
-        hold!(
+        ensure!(
             all == parts,
-            "{name} is {all}, its seconds add up to {parts}"
+            "{name} is {all}, but its seconds add up to {parts}"
         );
     }
-    positive("cpu_us", answer.cpu_us)?;
-    seen.not_above(answer.cpu_us)?;
-    seen.not_above(told.iter().map(|second| second.cpu_us).sum())?;
-    if asked.role == TopicEnd::Consume {
+    positive("cpu_us", response.cpu_us)?;
+    observation.not_above(response.cpu_us)?;
+    observation.not_above(reported.iter().map(|second| second.cpu_us).sum())?;
+    if requested.role == TopicEnd::Consume {
         return Ok(());
     }
-    let due = (asked.rate * asked.seconds as f64).ceil() + 1.0;
-    hold!(
-        answer.records as f64 <= due,
-        "records is {}, only {due:.0} were due",
-        answer.records
+    let due = (requested.rate * requested.seconds as f64).ceil() + 1.0;
+    ensure!(
+        response.records as f64 <= due,
+        "records is {}, but only {due:.0} were due",
+        response.records
     );
-    hold!(
-        answer.failed <= answer.records,
-        "failed is {}, records {}",
-        answer.failed,
-        answer.records
+    ensure!(
+        response.failed <= response.records,
+        "failed is {}, but records is {}",
+        response.failed,
+        response.records
     );
-    let (Some(latency), Some(pacing)) = (&answer.latency, &answer.pacing) else {
+    let (Some(latency), Some(pacing)) = (&response.latency, &response.pacing) else {
         return Err("latency and pacing are missing".to_owned());
     };
-    seen.spread("latency", latency, answer.records - answer.failed)?;
-    seen.spread("pacing", pacing, answer.records)
+    observation.spread("latency", latency, response.records - response.failed)?;
+    observation.spread("pacing", pacing, response.records)
 }
 
-/// Whether a distribution agrees with itself and has `count` values.
+/// Checks that a distribution is consistent and has `count` values.
 fn distribution(name: &str, found: &ReportedDistribution, count: u64) -> CheckResult {
-    hold!(
+    ensure!(
         found.count == count,
-        "{name} has {} values, there should be {count}",
+        "{name} has {} values, expected {count}",
         found.count
     );
     let counted = found.pairs.iter().map(|(_, times)| *times);
     let counted = counted.fold(0, u64::saturating_add);
-    hold!(
+    ensure!(
         counted == count,
-        "the pairs of {name} count {counted}, it says {count}"
+        "the pairs of {name} have {counted} values, but count is {count}"
     );
     let ascending = found.pairs.windows(2).all(|two| two[0].0 < two[1].0);
-    hold!(ascending, "the pairs of {name} do not ascend");
+    ensure!(ascending, "the pairs of {name} are not ascending");
     for (value, _) in &found.pairs {
-        hold!(
+        ensure!(
             is_rounded(*value),
-            "{name} has {value}, which has more than three digits"
+            "{name} has {value}, with more than three significant digits"
         );
     }
     let (Some((first, _)), Some((last, _))) = (found.pairs.first(), found.pairs.last()) else {
         return Ok(());
     };
-    hold!(
+    ensure!(
         near(found.min_us, *first) && near(found.max_us, *last),
-        "{name} is from {} to {}, its pairs from {first} to {last}",
+        "{name} is from {} to {}, but its pairs are from {first} to {last}",
         found.min_us,
         found.max_us
     );
     let (least, most) = (found.min_us as f64, found.max_us as f64);
     let (sum, count) = (found.sum_us as f64, count as f64);
-    hold!(
-        // Values may have been cut to whole microseconds before or after they were added.
+    ensure!(
+        // The driver may truncate values to whole microseconds before or after adding them.
         sum >= least * count * 0.99 - count && sum <= most * count * 1.01 + count,
-        "the sum of {name} is {sum}, {count} values from {least} to {most} can not have it"
+        "the sum of {name} is {sum}, impossible for {count} values from {least} to {most}"
     );
     Ok(())
 }
@@ -279,13 +284,13 @@ fn is_rounded(value: u64) -> bool {
     true
 }
 
-/// Whether `rounded` may be what `exact` was rounded to.
+/// Returns `true` if `exact` may have been rounded to `rounded`.
 fn near(exact: u64, rounded: u64) -> bool {
     exact.abs_diff(rounded) as f64 <= exact as f64 * 0.01 + 1.0
 }
 
 impl CommandObservation {
-    /// Whether so much time between two marks, and so much processor time, can be.
+    /// Checks the time between two marks, and the CPU time between them.
     fn allows(&self, first: u64, last: u64, cpu_us: f64) -> CheckResult {
         positive("cpu_us", cpu_us)?;
         self.has_time_for(first, last)?;
@@ -295,20 +300,20 @@ impl CommandObservation {
         };
         let outside = (self.wall_us() - micros(last - first)).max(0.0) * self.cores;
         let least = process * (1.0 - CPU_SHARE) - outside - CPU_SLACK_US;
-        hold!(
+        ensure!(
             cpu_us >= least,
-            "cpu_us is {cpu_us:.0}, the system counts {process:.0} in the whole command"
+            "cpu_us is {cpu_us:.0}, but the system reports {process:.0} for the whole command"
         );
         Ok(())
     }
 
-    /// Whether these can be times of records within the command.
+    /// Checks a distribution of times of records within the command.
     fn spread(&self, name: &str, found: &ReportedDistribution, count: u64) -> CheckResult {
         distribution(name, found, count)?;
         let wall = self.wall_us();
-        hold!(
+        ensure!(
             found.max_us as f64 <= wall * (1.0 + WALL_SHARE) + WALL_SLACK_US,
-            "{name} goes up to {} us, the whole command took {wall:.0}",
+            "{name} goes up to {} us, but the whole command took {wall:.0}",
             found.max_us
         );
         Ok(())
@@ -316,23 +321,23 @@ impl CommandObservation {
 
     fn has_time_for(&self, first: u64, last: u64) -> CheckResult {
         let (span, wall) = (micros(last - first), self.wall_us());
-        hold!(
+        ensure!(
             span <= wall * (1.0 + WALL_SHARE) + WALL_SLACK_US,
-            "its marks are {span:.0} us apart, the whole command took {wall:.0}"
+            "the marks are {span:.0} us apart, but the whole command took {wall:.0}"
         );
         Ok(())
     }
 
     fn not_above(&self, cpu_us: f64) -> CheckResult {
         let possible = self.wall_us() * self.cores;
-        hold!(
+        ensure!(
             cpu_us <= possible + CPU_SLACK_US,
-            "cpu_us is {cpu_us:.0}, all processors together had {possible:.0}"
+            "cpu_us is {cpu_us:.0}, but all cores together had {possible:.0}"
         );
         if let Some(process) = self.cpu_us {
-            hold!(
+            ensure!(
                 cpu_us <= process * (1.0 + CPU_SHARE) + CPU_SLACK_US,
-                "cpu_us is {cpu_us:.0}, the system counts {process:.0} in the whole command"
+                "cpu_us is {cpu_us:.0}, but the system reports {process:.0} for the whole command"
             );
         }
         Ok(())
@@ -344,9 +349,9 @@ impl CommandObservation {
 }
 
 fn all_reported(count: u64, acked: u64, failed: u64) -> CheckResult {
-    hold!(
+    ensure!(
         acked.checked_add(failed) == Some(count),
-        "acked {acked} and failed {failed} are not the {count} that were asked"
+        "acked {acked} and failed {failed} do not add up to {count}"
     );
     Ok(())
 }
@@ -354,7 +359,7 @@ fn all_reported(count: u64, acked: u64, failed: u64) -> CheckResult {
 fn ascending(marks: &[(&str, u64)]) -> CheckResult {
     for two in marks.windows(2) {
         let ((before, first), (after, second)) = (two[0], two[1]);
-        hold!(
+        ensure!(
             first <= second,
             "mark {after} ({second}) is before {before} ({first})"
         );
@@ -363,7 +368,7 @@ fn ascending(marks: &[(&str, u64)]) -> CheckResult {
 }
 
 fn positive(name: &str, value: f64) -> CheckResult {
-    hold!(value >= 0.0, "{name} is {value}");
+    ensure!(value >= 0.0, "{name} is {value}");
     Ok(())
 }
 
@@ -372,13 +377,13 @@ fn micros(ns: u64) -> f64 {
 }
 
 const KEY_BYTES: u64 = 8;
-/// What reading a pipe and a busy machine may add, and how far two clocks may drift.
+/// Tolerance for reading a pipe on a busy machine and for the drift of two clocks.
 const WALL_SLACK_US: f64 = 5_000.0;
 const WALL_SHARE: f64 = 0.01;
-/// The system counts two kinds of processor time in steps of 10 ms.
+/// The system counts user and system time in steps of 10 ms each.
 const CPU_SLACK_US: f64 = 20_000.0;
 const CPU_SHARE: f64 = 0.15;
-/// Two readings of one clock, rounded.
+/// Rounding of two readings of one clock.
 const ROUNDING_US: f64 = 2.0;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Every check passes an honest answer, and catches the one thing that is wrong with another.
+//! Every check accepts a correct response and rejects a response with a single error.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use super::super::protocol::{
 };
 use super::*;
 
-const SEEN: CommandObservation = CommandObservation {
+const OBSERVATION: CommandObservation = CommandObservation {
     wall: Duration::from_millis(100),
     cpu_us: Some(50_000.0),
     cores: 2.0,
 };
 
-fn caught(verdict: CheckResult, expected: &str) {
-    let said = verdict.expect_err(expected);
-    assert!(said.contains(expected), "{said}");
+fn assert_error(result: CheckResult, expected: &str) {
+    let error = result.expect_err(expected);
+    assert!(error.contains(expected), "{error}");
 }
 
 fn produce() -> (ProduceCommand, Produced) {
-    let asked = ProduceCommand {
+    let requested = ProduceCommand {
         topic: "t".to_owned(),
         len: 100,
         count: 10,
@@ -27,7 +27,7 @@ fn produce() -> (ProduceCommand, Produced) {
         state: ProducerState::Warm,
         per_record: true,
     };
-    let answer = Produced {
+    let response = Produced {
         marks: ProduceMarks {
             t0: 1_000_000,
             t1: 81_000_000,
@@ -40,27 +40,30 @@ fn produce() -> (ProduceCommand, Produced) {
         create_us: Some(10_000.0),
         send_us: Some(60_000.0),
     };
-    (asked, answer)
+    (requested, response)
 }
 
 #[test]
-fn produce_is_checked() {
-    let (asked, honest) = produce();
-    produced(&asked, &honest, &SEEN).unwrap();
+fn produce_response_is_checked() {
+    let (requested, correct) = produce();
+    produced(&requested, &correct, &OBSERVATION).unwrap();
     type Change = fn(&mut Produced);
-    let lies: [(Change, &str); 10] = [
+    let cases: [(Change, &str); 10] = [
         (|it| it.marks.t1 = 0, "mark t1 (0) is before t0"),
         (|it| it.marks.t2 = 999_999, "mark t2 (999999) is before t0"),
         (
             |it| it.marks.t2 = 108_000_000,
-            "its marks are 107000 us apart",
+            "the marks are 107000 us apart",
         ),
-        (|it| it.acked = 10, "acked 10 and failed 1 are not the 10"),
-        (|it| it.failed = u64::MAX, "are not the 10"),
-        (|it| it.cpu_us = 78_000.0, "the system counts 50000"),
+        (
+            |it| it.acked = 10,
+            "acked 10 and failed 1 do not add up to 10",
+        ),
+        (|it| it.failed = u64::MAX, "do not add up to 10"),
+        (|it| it.cpu_us = 78_000.0, "the system reports 50000"),
         (
             |it| it.cpu_us = 1_000.0,
-            "cpu_us is 1000, the system counts 50000",
+            "cpu_us is 1000, but the system reports 50000",
         ),
         (|it| it.cpu_us = -1.0, "cpu_us is -1"),
         (
@@ -72,31 +75,31 @@ fn produce_is_checked() {
             "create_us + send_us is 90000",
         ),
     ];
-    for (lie, expected) in lies {
-        let mut answer = honest.clone();
-        lie(&mut answer);
-        caught(produced(&asked, &answer, &SEEN), expected);
+    for (change, expected) in cases {
+        let mut response = correct.clone();
+        change(&mut response);
+        assert_error(produced(&requested, &response, &OBSERVATION), expected);
     }
-    let blind = CommandObservation {
+    let without_cpu = CommandObservation {
         cpu_us: None,
-        ..SEEN
+        ..OBSERVATION
     };
-    let mut answer = honest.clone();
-    answer.cpu_us = 221_000.0;
-    let verdict = produced(&asked, &answer, &blind);
-    caught(verdict, "all processors together had 200000");
-    let unasked = ProduceCommand {
+    let mut response = correct.clone();
+    response.cpu_us = 221_000.0;
+    let result = produced(&requested, &response, &without_cpu);
+    assert_error(result, "all cores together had 200000");
+    let without_times = ProduceCommand {
         per_record: false,
-        ..asked
+        ..requested
     };
-    answer = honest;
-    answer.send_us = None;
-    produced(&unasked, &answer, &SEEN).unwrap();
+    response = correct;
+    response.send_us = None;
+    produced(&without_times, &response, &OBSERVATION).unwrap();
 }
 
 #[test]
-fn consume_is_checked() {
-    let asked = Consume {
+fn consume_response_is_checked() {
+    let requested = Consume {
         topic: "t".to_owned(),
         len: 100,
         count: 10,
@@ -105,7 +108,7 @@ fn consume_is_checked() {
         verify: false,
         commit: true,
     };
-    let honest = Consumed {
+    let correct = Consumed {
         marks: ConsumeMarks {
             s0: 1,
             s1: 2,
@@ -119,31 +122,34 @@ fn consume_is_checked() {
         bytes: 1080,
         bad: 0,
     };
-    consumed(&asked, &honest, &SEEN).unwrap();
+    consumed(&requested, &correct, &OBSERVATION).unwrap();
     type Change = fn(&mut Consumed);
-    let lies: [(Change, &str); 9] = [
+    let cases: [(Change, &str); 9] = [
         (|it| it.marks.s2 = 1, "mark s2 (1) is before s1 (2)"),
-        (|it| it.marks.s4 = None, "s4 is missing, commit was true"),
+        (
+            |it| it.marks.s4 = None,
+            "s4 is missing, but commit was true",
+        ),
         (|it| it.marks.s4 = Some(79_999_999), "mark s4"),
         (
             |it| it.marks.s4 = Some(200_000_000),
-            "its marks are 200000 us apart",
+            "the marks are 200000 us apart",
         ),
-        (|it| it.got = 9, "got is 9, asked were 10"),
+        (|it| it.got = 9, "got is 9, but 10 records"),
         (|it| it.bytes = 1000, "bytes is 1000"),
-        (|it| it.bad = 11, "bad is 11, got only 10"),
+        (|it| it.bad = 11, "bad is 11, but got is 10"),
         (|it| it.drain_cpu_us = 41_000.0, "drain_cpu_us is 41000"),
         (|it| it.drain_cpu_us = -1.0, "drain_cpu_us is -1"),
     ];
-    for (lie, expected) in lies {
-        let mut answer = honest.clone();
-        lie(&mut answer);
-        caught(consumed(&asked, &answer, &SEEN), expected);
+    for (change, expected) in cases {
+        let mut response = correct.clone();
+        change(&mut response);
+        assert_error(consumed(&requested, &response, &OBSERVATION), expected);
     }
-    // What is not as it should be is a finding, no lie.
-    let mut odd = honest;
+    // Bad records are a result, not an invalid response.
+    let mut odd = correct;
     (odd.bad, odd.bytes) = (1, 990);
-    consumed(&asked, &odd, &SEEN).unwrap();
+    consumed(&requested, &odd, &OBSERVATION).unwrap();
 }
 
 fn three() -> ReportedDistribution {
@@ -157,15 +163,15 @@ fn three() -> ReportedDistribution {
 }
 
 #[test]
-fn a_roundtrip_is_checked() {
-    let asked = RoundTrip {
+fn roundtrip_response_is_checked() {
+    let requested = RoundTrip {
         topic: "t".to_owned(),
         len: 100,
         count: 3,
         rate: 100.0,
         seed: 1,
     };
-    let honest = RoundTripped {
+    let correct = RoundTripped {
         marks: RoundTripMarks {
             t0: 5,
             t1: 60_000_000,
@@ -180,9 +186,9 @@ fn a_roundtrip_is_checked() {
         latency: three(),
         pacing: three(),
     };
-    round_tripped(&asked, &honest, &SEEN).unwrap();
+    round_tripped(&requested, &correct, &OBSERVATION).unwrap();
     type Change = fn(&mut RoundTripped);
-    let lies: [(Change, &str); 7] = [
+    let cases: [(Change, &str); 7] = [
         (
             |it| {
                 it.pacing.pairs[2].0 = 120_000;
@@ -193,51 +199,60 @@ fn a_roundtrip_is_checked() {
         (|it| it.marks.r1 = 4, "mark r1 (4) is before t0 (5)"),
         (|it| it.marks.r1 = 200_000_000, "us apart"),
         (|it| it.acked = 2, "acked 2 and failed 0"),
-        (|it| it.got = 2, "got is 2, acked 3"),
+        (|it| it.got = 2, "got is 2, but acked is 3"),
         (
             |it| it.pacing = ReportedDistribution::default(),
             "pacing has 0 values",
         ),
         (
             |it| it.latency.pairs[0].1 = 2,
-            "the pairs of latency count 4",
+            "the pairs of latency have 4",
         ),
     ];
-    for (lie, expected) in lies {
-        let mut answer = honest.clone();
-        lie(&mut answer);
-        caught(round_tripped(&asked, &answer, &SEEN), expected);
+    for (change, expected) in cases {
+        let mut response = correct.clone();
+        change(&mut response);
+        assert_error(round_tripped(&requested, &response, &OBSERVATION), expected);
     }
-    let burst = RoundTrip { rate: 0.0, ..asked };
-    let mut answer = honest.clone();
-    answer.pacing = ReportedDistribution::default();
-    round_tripped(&burst, &answer, &SEEN).unwrap();
-    caught(round_tripped(&burst, &honest, &SEEN), "pacing has 3 values");
+    let burst = RoundTrip {
+        rate: 0.0,
+        ..requested
+    };
+    let mut response = correct.clone();
+    response.pacing = ReportedDistribution::default();
+    round_tripped(&burst, &response, &OBSERVATION).unwrap();
+    assert_error(
+        round_tripped(&burst, &correct, &OBSERVATION),
+        "pacing has 3 values",
+    );
 }
 
 #[test]
-fn a_distribution_agrees_with_itself() {
+fn inconsistent_distribution_is_rejected() {
     distribution("d", &three(), 3).unwrap();
     distribution("d", &ReportedDistribution::default(), 0).unwrap();
     type Change = fn(&mut ReportedDistribution);
-    let lies: [(Change, &str); 6] = [
-        (|it| it.pairs.swap(0, 1), "do not ascend"),
-        (|it| it.pairs[2].0 = 12_345, "more than three digits"),
-        (|it| it.max_us = 99_999, "its pairs from 3 to 12300"),
-        (|it| it.min_us = 0, "its pairs from 3 to 12300"),
+    let cases: [(Change, &str); 6] = [
+        (|it| it.pairs.swap(0, 1), "are not ascending"),
+        (
+            |it| it.pairs[2].0 = 12_345,
+            "more than three significant digits",
+        ),
+        (|it| it.max_us = 99_999, "its pairs are from 3 to 12300"),
+        (|it| it.min_us = 0, "its pairs are from 3 to 12300"),
         (|it| it.sum_us = 50_000, "the sum of d"),
-        (|it| it.pairs[0].1 = u64::MAX, "the pairs of d count"),
+        (|it| it.pairs[0].1 = u64::MAX, "the pairs of d have"),
     ];
-    for (lie, expected) in lies {
+    for (change, expected) in cases {
         let mut found = three();
-        lie(&mut found);
-        caught(distribution("d", &found, 3), expected);
+        change(&mut found);
+        assert_error(distribution("d", &found, 3), expected);
     }
 }
 
 #[test]
-fn seconds_add_up() {
-    let asked = Steady {
+fn seconds_must_add_up() {
+    let requested = Steady {
         topic: "t".to_owned(),
         len: 10,
         seed: 1,
@@ -258,7 +273,7 @@ fn seconds_add_up() {
         max_us: 10,
         pairs: vec![(10, 4)],
     };
-    let honest = SteadyDone {
+    let correct = SteadyDone {
         records: 4,
         bytes: 72,
         failed: 0,
@@ -266,50 +281,68 @@ fn seconds_add_up() {
         latency: Some(four.clone()),
         pacing: Some(four),
     };
-    let told = [second(0), second(1)];
-    steady(&asked, &honest, &told, &SEEN).unwrap();
-    caught(
-        steady(&asked, &honest, &told[..1], &SEEN),
-        "it told 1 seconds",
+    let reported = [second(0), second(1)];
+    steady(&requested, &correct, &reported, &OBSERVATION).unwrap();
+    assert_error(
+        steady(&requested, &correct, &reported[..1], &OBSERVATION),
+        "1 seconds were reported",
     );
     let twice = [second(0), second(0)];
-    caught(
-        steady(&asked, &honest, &twice, &SEEN),
-        "second 0 came where 1 should",
+    assert_error(
+        steady(&requested, &correct, &twice, &OBSERVATION),
+        "second 0 was reported, expected 1",
     );
     type Change = fn(&mut SteadyDone);
-    let lies: [(Change, &str); 5] = [
-        (|it| it.records = 5, "records is 5, its seconds add up to 4"),
-        (|it| it.bytes = 0, "bytes is 0, its seconds add up to 72"),
+    let cases: [(Change, &str); 5] = [
+        (
+            |it| it.records = 5,
+            "records is 5, but its seconds add up to 4",
+        ),
+        (
+            |it| it.bytes = 0,
+            "bytes is 0, but its seconds add up to 72",
+        ),
         (|it| it.failed = 1, "latency has 4 values"),
         (|it| it.pacing = None, "latency and pacing are missing"),
-        (|it| it.cpu_us = 1e9, "all processors together"),
+        (|it| it.cpu_us = 1e9, "all cores together"),
     ];
-    for (lie, expected) in lies {
-        let mut answer = honest.clone();
-        lie(&mut answer);
-        caught(steady(&asked, &answer, &told, &SEEN), expected);
+    for (change, expected) in cases {
+        let mut response = correct.clone();
+        change(&mut response);
+        assert_error(
+            steady(&requested, &response, &reported, &OBSERVATION),
+            expected,
+        );
     }
-    let slow = Steady { rate: 0.5, ..asked };
-    caught(steady(&slow, &honest, &told, &SEEN), "only 2 were due");
+    let slow = Steady {
+        rate: 0.5,
+        ..requested
+    };
+    assert_error(
+        steady(&slow, &correct, &reported, &OBSERVATION),
+        "but only 2 were due",
+    );
 }
 
 #[test]
-fn others_are_checked_too() {
-    let asked = WarmUp {
+fn warm_up_and_hello_are_checked() {
+    let requested = WarmUp {
         topic: "t".to_owned(),
         len: 10,
         count: 1000,
         seed: 1,
     };
-    let mut answer = WarmedUp {
+    let mut response = WarmedUp {
         produce_cpu_us_per_record: 20.0,
         consume_cpu_us_per_record: 30.0,
     };
-    warmed_up(&asked, &answer, &SEEN).unwrap();
-    answer.consume_cpu_us_per_record = 90.0;
-    caught(warmed_up(&asked, &answer, &SEEN), "the system counts 50000");
-    let mut said = DriverHello {
+    warmed_up(&requested, &response, &OBSERVATION).unwrap();
+    response.consume_cpu_us_per_record = 90.0;
+    assert_error(
+        warmed_up(&requested, &response, &OBSERVATION),
+        "the system reports 50000",
+    );
+    let mut description = DriverHello {
         protocol: 1,
         library: "l".to_owned(),
         library_version: "1".to_owned(),
@@ -317,7 +350,7 @@ fn others_are_checked_too() {
         runtime: String::new(),
         capabilities: Vec::new(),
     };
-    hello(&said).unwrap();
-    said.protocol = 2;
-    caught(hello(&said), "it speaks protocol 2");
+    hello(&description).unwrap();
+    description.protocol = 2;
+    assert_error(hello(&description), "driver has protocol 2");
 }

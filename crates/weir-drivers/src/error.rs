@@ -1,84 +1,84 @@
-//! What can be wrong with a driver: which one, at what, and why.
+//! Errors of drivers: the driver, the command and the cause.
 
 use std::time::Duration;
 
 use weir_lab::error::LabError;
 
-/// A driver that did not do what it should.
+/// Failure of a driver.
 #[derive(Debug, thiserror::Error)]
 #[error("driver {driver}, {during}: {reason}")]
 pub struct DriverError {
-    /// Its name.
+    /// Name of the driver.
     pub driver: String,
-    /// At which command, or `start`.
+    /// Name of the command, or `start`.
     pub during: String,
-    /// What happened.
+    /// Cause.
     pub reason: DriverFailure,
 }
 
-/// What happened to a driver.
+/// Cause of a driver failure.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverFailure {
-    /// It is not there: a missing toolchain, no network, code that does not compile.
+    /// Not available: a missing toolchain, no network, or a compile error.
     #[error("not built: {0}")]
     NotBuilt(#[source] Box<LabError>),
-    /// Its program cannot be run.
+    /// The program cannot be run.
     #[error("not started: {0}")]
     NotStarted(String),
-    /// It has ended, or closed its output.
-    #[error("crashed ({status}); it said: {said}")]
+    /// The process has ended or closed its output.
+    #[error("crashed ({status}); last output: {stderr_tail}")]
     Crashed {
-        /// How it ended.
+        /// Exit status.
         status: String,
-        /// The end of its standard error.
-        said: String,
+        /// Last lines of its standard error.
+        stderr_tail: String,
     },
-    /// It did not answer and was killed.
-    #[error("hung: no answer within {within:?}, killed; it said: {said}")]
-    Hung {
-        /// The time it had.
+    /// The driver did not respond in time and was killed.
+    #[error("timed out after {within:?} and was killed; last output: {stderr_tail}")]
+    TimedOut {
+        /// Timeout.
         within: Duration,
-        /// The end of its standard error.
-        said: String,
+        /// Last lines of its standard error.
+        stderr_tail: String,
     },
-    /// It says what is no answer, and was killed.
-    #[error("does not speak the protocol, killed: {detail}")]
-    Garbled {
-        /// What is wrong.
+    /// The driver sent an invalid line and was killed.
+    #[error("sent an invalid line and was killed: {detail}")]
+    InvalidLine {
+        /// Description of the problem.
         detail: String,
     },
-    /// Its answer cannot be true, and it was killed.
-    #[error("lied, killed: {detail}")]
-    Lied {
-        /// What cannot be.
+    /// The driver returned an impossible result and was killed.
+    #[error("returned an impossible result and was killed: {detail}")]
+    ImpossibleResult {
+        /// Description of the contradiction.
         detail: String,
     },
-    /// It could not do what it was asked for; it goes on.
-    #[error("refused: {0}")]
+    /// The driver responded with an error. It accepts further commands.
+    #[error("command failed: {0}")]
     Refused(String),
-    /// The caller asked to stop; it was killed.
-    #[error("interrupted, killed")]
+    /// The user interrupted the run, and the driver was killed.
+    #[error("interrupted and killed")]
     Interrupted,
 }
 
 impl DriverError {
-    /// Whether the driver is gone; otherwise it takes further commands.
+    /// Returns `true` unless the driver accepts further commands.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         !matches!(self.reason, DriverFailure::Refused(_))
     }
 
-    /// One word for what happened.
+    /// Returns a short name of the cause.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self.reason {
             DriverFailure::NotBuilt(_) => "not built",
             DriverFailure::NotStarted(_) => "not started",
             DriverFailure::Crashed { .. } => "crashed",
-            DriverFailure::Hung { .. } => "hung",
-            DriverFailure::Garbled { .. } => "garbled",
-            DriverFailure::Lied { .. } => "lied",
-            DriverFailure::Refused(_) => "refused",
+            DriverFailure::TimedOut { .. } => "timed out",
+            DriverFailure::InvalidLine { .. } => "invalid line",
+            DriverFailure::ImpossibleResult { .. } => "impossible result",
+            DriverFailure::Refused(_) => "command failed",
             DriverFailure::Interrupted => "interrupted",
         }
     }

@@ -1,5 +1,5 @@
-//! The fuzz body of what drivers say: whatever it is, never a panic, never a long text for people,
-//! and no figure is believed that contradicts itself or what was asked.
+//! Fuzz target for the output of drivers. Any output must neither panic nor give long error texts,
+//! and no accepted result may contradict itself or the command.
 
 use std::time::Duration;
 
@@ -9,31 +9,31 @@ use super::check::{self, CommandObservation};
 use super::protocol::{
     AssignmentMode, Configured, Consume, Consumed, DriverLine, ProduceCommand, Produced,
     ProducerState, ReportedDistribution, RoundTrip, RoundTripped, Stats, Steady, SteadyDone,
-    SteadySecond, TopicEnd, WarmUp, WarmedUp, parse_line, read_answer,
+    SteadySecond, TopicEnd, WarmUp, WarmedUp, parse_line, parse_response,
 };
 
-/// Reads the lines of a driver up to its answer. The first byte says to which command.
+/// Parses the lines of a driver up to its response. The first byte selects the command.
 pub fn answer(data: &[u8]) {
-    let [command, said @ ..] = data else {
+    let [command, output @ ..] = data else {
         return;
     };
-    let mut told = Vec::new();
-    for line in said.split(|byte| *byte == b'\n') {
+    let mut seconds = Vec::new();
+    for line in output.split(|byte| *byte == b'\n') {
         match parse_line(line, ID) {
-            Err(text) | Ok(DriverLine::Answer(Err(text))) => return assert_short(&text),
-            Ok(DriverLine::Second(second)) => told.push(second),
-            Ok(DriverLine::Answer(Ok(answer))) => return check(*command, answer, &told),
+            Err(text) | Ok(DriverLine::Response(Err(text))) => return assert_short(&text),
+            Ok(DriverLine::Second(second)) => seconds.push(second),
+            Ok(DriverLine::Response(Ok(response))) => return check(*command, response, &seconds),
         }
     }
 }
 
-fn check(command: u8, answer: serde_json::Value, told: &[SteadySecond]) {
+fn check(command: u8, response: serde_json::Value, seconds: &[SteadySecond]) {
     match command % 7 {
         0 => {
-            let asked = produce();
-            believed(
-                answer,
-                |it: &Produced| check::produced(&asked, it, &SEEN),
+            let requested = produce();
+            check_accepted(
+                response,
+                |it: &Produced| check::produced(&requested, it, &OBSERVATION),
                 |it| {
                     assert!(it.marks.t0 <= it.marks.t1 && it.marks.t0 <= it.marks.t2);
                     assert_eq!(it.acked + it.failed, RECORDS);
@@ -41,10 +41,10 @@ fn check(command: u8, answer: serde_json::Value, told: &[SteadySecond]) {
             );
         }
         1 => {
-            let asked = consume();
-            believed(
-                answer,
-                |it: &Consumed| check::consumed(&asked, it, &SEEN),
+            let requested = consume();
+            check_accepted(
+                response,
+                |it: &Consumed| check::consumed(&requested, it, &OBSERVATION),
                 |it| {
                     assert!(it.marks.s0 <= it.marks.s3);
                     assert_eq!(it.got, RECORDS);
@@ -52,46 +52,46 @@ fn check(command: u8, answer: serde_json::Value, told: &[SteadySecond]) {
             );
         }
         2 => {
-            let asked = round_trip();
-            let verdict = |it: &RoundTripped| check::round_tripped(&asked, it, &SEEN);
-            believed(answer, verdict, |it| {
+            let requested = round_trip();
+            let check = |it: &RoundTripped| check::round_tripped(&requested, it, &OBSERVATION);
+            check_accepted(response, check, |it| {
                 assert!(it.got <= RECORDS);
                 assert_within(&it.latency);
                 assert_within(&it.pacing);
             });
         }
         3 => {
-            let asked = steady();
-            let verdict = |it: &SteadyDone| check::steady(&asked, it, told, &SEEN);
-            believed(answer, verdict, |it| {
-                assert_eq!(told.len() as u64, asked.seconds);
+            let requested = steady();
+            let check = |it: &SteadyDone| check::steady(&requested, it, seconds, &OBSERVATION);
+            check_accepted(response, check, |it| {
+                assert_eq!(seconds.len() as u64, requested.seconds);
                 it.latency.iter().chain(&it.pacing).for_each(assert_within);
             });
         }
         4 => {
-            let asked = warm_up();
-            believed(
-                answer,
-                |it: &WarmedUp| check::warmed_up(&asked, it, &SEEN),
+            let requested = warm_up();
+            check_accepted(
+                response,
+                |it: &WarmedUp| check::warmed_up(&requested, it, &OBSERVATION),
                 |_| (),
             );
         }
-        5 => believed(answer, |_: &Configured| Ok(()), |_| ()),
-        _ => believed(answer, |_: &Stats| Ok(()), |_| ()),
+        5 => check_accepted(response, |_: &Configured| Ok(()), |_| ()),
+        _ => check_accepted(response, |_: &Stats| Ok(()), |_| ()),
     }
 }
 
-/// What `holds` of an answer that has passed its check.
-fn believed<T: DeserializeOwned>(
-    answer: serde_json::Value,
-    verdict: impl FnOnce(&T) -> Result<(), String>,
+/// Asserts `holds` for a response that has passed its check.
+fn check_accepted<T: DeserializeOwned>(
+    response: serde_json::Value,
+    check: impl FnOnce(&T) -> Result<(), String>,
     holds: impl FnOnce(&T),
 ) {
-    match read_answer::<T>(answer) {
+    match parse_response::<T>(response) {
         Err(text) => assert_short(&text),
-        Ok(answer) => match verdict(&answer) {
+        Ok(response) => match check(&response) {
             Err(text) => assert_short(&text),
-            Ok(()) => holds(&answer),
+            Ok(()) => holds(&response),
         },
     }
 }
@@ -100,10 +100,13 @@ fn assert_short(text: &str) {
     assert!(text.chars().count() <= 1000, "{text}");
 }
 
-/// No latency is longer than its command, or is counted that never was.
+/// Asserts that no latency exceeds its command and that no value is counted in excess.
 fn assert_within(found: &ReportedDistribution) {
     assert!(found.count <= RECORDS);
-    assert!(found.max_us < 2 * SEEN.wall.as_micros() as u64, "{found:?}");
+    assert!(
+        found.max_us < 2 * OBSERVATION.wall.as_micros() as u64,
+        "{found:?}"
+    );
 }
 
 fn produce() -> ProduceCommand {
@@ -162,7 +165,7 @@ fn warm_up() -> WarmUp {
 const ID: u64 = 7;
 const BYTES: u64 = 10;
 const RECORDS: u64 = 3;
-const SEEN: CommandObservation = CommandObservation {
+const OBSERVATION: CommandObservation = CommandObservation {
     wall: Duration::from_millis(100),
     cpu_us: Some(50_000.0),
     cores: 2.0,
@@ -172,7 +175,7 @@ const SEEN: CommandObservation = CommandObservation {
 mod tests {
     use proptest::prelude::*;
 
-    /// The seeds of the fuzz target, which have to reach what comes behind reading.
+    /// Seeds of the fuzz target, which must get past parsing.
     const SEEDS: [&[u8]; 3] = [
         include_bytes!("../../../fuzz/seeds/driver_output/produced"),
         include_bytes!("../../../fuzz/seeds/driver_output/roundtripped"),
@@ -181,18 +184,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_a_driver_says_is_too_odd(
+        fn arbitrary_driver_output_never_panics(
             seed in 0..SEEDS.len(),
-            place in any::<prop::sample::Index>(),
-            put in "[0-9\"{}\\[\\],:.e-]{0,12}",
-            gone in 0..12_usize,
+            position in any::<prop::sample::Index>(),
+            inserted in "[0-9\"{}\\[\\],:.e-]{0,12}",
+            removed in 0..12_usize,
         ) {
-            let mut said = SEEDS[seed].to_vec();
-            super::answer(&said);
-            let at = place.index(said.len());
-            let end = (at + gone).min(said.len());
-            said.splice(at..end, put.into_bytes());
-            super::answer(&said);
+            let mut output = SEEDS[seed].to_vec();
+            super::answer(&output);
+            let at = position.index(output.len());
+            let end = (at + removed).min(output.len());
+            output.splice(at..end, inserted.into_bytes());
+            super::answer(&output);
         }
     }
 }

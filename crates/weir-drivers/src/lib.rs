@@ -1,13 +1,14 @@
-//! Drivers of client libraries: programs that speak the protocol of `docs/drivers.md`.
+//! Drivers of client libraries: programs that implement the protocol of `docs/drivers.md`.
 //!
-//! [`DriverProgram`] is one that can be run, built first if need be; [`Driver`] is a running one. What
-//! a driver answers is checked here as far as it can be: marks, counts and processor time against
-//! what was seen of the process. What the figures mean is for the caller.
+//! [`DriverProgram`] is a program that can be started and is built first if needed; [`Driver`] is a
+//! running one. Responses are checked for consistency: marks, counts and CPU time against
+//! observations of the process. The caller interprets the results.
 
 mod build;
 mod check;
 mod error;
 pub mod fuzz;
+mod known;
 pub mod librdkafka;
 mod process;
 mod program;
@@ -23,27 +24,29 @@ use serde::de::DeserializeOwned;
 
 use check::CommandObservation;
 use process::{DriverProcess, ReadEnd};
-use protocol::{DriverLine, parse_line, read_answer};
+use protocol::{DriverLine, parse_line, parse_response};
 
 pub use error::{DriverError, DriverFailure};
-pub use program::{BuiltInDriver, DriverProgram, KNOWN, known};
+pub use known::{BuiltInDriver, KNOWN, known};
+pub use program::DriverProgram;
 pub use protocol::{
     AssignmentMode, CAPABILITIES, ClientSettings, Configure, Configured, Consume, ConsumeMarks,
-    Consumed, DriverCommand, DriverHello, DriverRequestLine, Nothing, PROTOCOL, ProduceCommand,
-    ProduceMarks, Produced, ProducerState, ReportedDistribution, RoundTrip, RoundTripMarks,
-    RoundTripped, Stats, Steady, SteadyDone, SteadySecond, TopicEnd, WarmUp, WarmedUp,
+    Consumed, DriverCommand, DriverHello, DriverRequestLine, EmptyResponse, PROTOCOL,
+    ProduceCommand, ProduceMarks, Produced, ProducerState, ReportedDistribution, RoundTrip,
+    RoundTripMarks, RoundTripped, Stats, Steady, SteadyDone, SteadySecond, TopicEnd, WarmUp,
+    WarmedUp,
 };
 
-/// How long a command may take, and what ends it early.
+/// Timeout and stop flag of a command.
 #[derive(Debug, Clone, Copy)]
 pub struct CommandLimit<'a> {
-    /// The driver is killed when it has not answered after this.
+    /// Time without a response after which the driver is killed.
     pub within: Duration,
-    /// The driver is killed when this is set meanwhile.
+    /// Flag that kills the driver when set.
     pub stop: &'a AtomicBool,
 }
 
-/// A running driver. It is killed when dropped; [`bye`](Self::bye) lets it end by itself.
+/// Running driver. It is killed on drop; [`bye`](Self::bye) shuts it down cleanly.
 #[derive(Debug)]
 pub struct Driver {
     name: String,
@@ -55,17 +58,17 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Starts a driver and asks what it is. Its standard error goes to `<name>.log` in `folder`, what is
-    /// said both ways to `<name>.jsonl`.
+    /// Starts a driver and requests its description. Writes its standard error to `<name>.log` in
+    /// `dir`, and the lines in both directions to `<name>.jsonl`.
     ///
     /// # Errors
-    /// It cannot be started, or does not say what it is.
+    /// The driver does not start or does not describe itself.
     pub fn start(
         program: &DriverProgram,
-        folder: &Path,
+        dir: &Path,
         limit: CommandLimit<'_>,
     ) -> Result<Self, DriverError> {
-        let process = DriverProcess::start(program, folder).map_err(|reason| DriverError {
+        let process = DriverProcess::start(program, dir).map_err(|reason| DriverError {
             driver: program.name.clone(),
             during: "start".to_owned(),
             reason,
@@ -86,172 +89,182 @@ impl Driver {
             cores: usage::cores(),
         };
         let command = DriverCommand::Hello { protocol: PROTOCOL };
-        let asked =
-            |answer: &DriverHello, _: &CommandObservation, _: &[SteadySecond]| check::hello(answer);
-        driver.hello = driver.ask(command, limit, &mut |_| (), asked)?;
+        let check_hello =
+            |hello: &DriverHello, _: &CommandObservation, _: &[SteadySecond]| check::hello(hello);
+        driver.hello = driver.execute(command, limit, &mut |_| (), check_hello)?;
         Ok(driver)
     }
 
-    /// Its name in this run.
+    /// Returns the name in this run.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its process.
+    /// Returns the process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.process.pid()
     }
 
-    /// What it said of itself.
+    /// Returns the description that the driver sent.
     #[must_use]
     pub fn hello(&self) -> &DriverHello {
         &self.hello
     }
 
-    /// Whether it said that it can do this, one of [`CAPABILITIES`].
+    /// Returns `true` if the driver has the capability, one of [`CAPABILITIES`].
     #[must_use]
     pub fn can(&self, capability: &str) -> bool {
-        self.hello.capabilities.iter().any(|can| can == capability)
+        self.hello.capabilities.iter().any(|it| it == capability)
     }
 
-    /// Whether it takes further commands.
+    /// Returns `true` if the driver accepts further commands.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.is_alive
     }
 
-    /// Sets what clients made from now on are like.
+    /// Sets the settings of clients created from now on.
     ///
     /// # Errors
     /// See [`DriverFailure`].
     pub fn configure(
         &mut self,
-        asked: &Configure,
+        requested: &Configure,
         limit: CommandLimit<'_>,
     ) -> Result<Configured, DriverError> {
-        let command = DriverCommand::Configure(asked.clone());
-        self.ask(command, limit, &mut |_| (), |answer: &Configured, _, _| {
-            let silent = asked.settings.keys();
-            let mut silent = silent.filter(|name| !answer.effective.contains_key(*name));
-            match silent.next() {
-                None => Ok(()),
-                Some(name) => Err(format!("effective does not tell what {name} is")),
-            }
-        })
+        let command = DriverCommand::Configure(requested.clone());
+        self.execute(
+            command,
+            limit,
+            &mut |_| (),
+            |response: &Configured, _, _| {
+                let requested = requested.settings.keys();
+                let mut missing = requested.filter(|name| !response.effective.contains_key(*name));
+                match missing.next() {
+                    None => Ok(()),
+                    Some(name) => Err(format!("effective has no value of {name}")),
+                }
+            },
+        )
     }
 
-    /// Produces and consumes; only the cost is told.
+    /// Produces and consumes records. Only the CPU time is returned.
     ///
     /// # Errors
     /// See [`DriverFailure`].
     pub fn warm_up(
         &mut self,
-        asked: &WarmUp,
+        requested: &WarmUp,
         limit: CommandLimit<'_>,
     ) -> Result<WarmedUp, DriverError> {
-        let command = DriverCommand::WarmUp(asked.clone());
-        self.ask(command, limit, &mut |_| (), |answer, seen, _| {
-            check::warmed_up(asked, answer, seen)
+        let command = DriverCommand::WarmUp(requested.clone());
+        self.execute(command, limit, &mut |_| (), |response, observation, _| {
+            check::warmed_up(requested, response, observation)
         })
     }
 
-    /// Produces a burst. Records that were not acknowledged are no error here.
+    /// Produces a burst. Records that were not acknowledged are not an error.
     ///
     /// # Errors
     /// See [`DriverFailure`].
     pub fn produce(
         &mut self,
-        asked: &ProduceCommand,
+        requested: &ProduceCommand,
         limit: CommandLimit<'_>,
     ) -> Result<Produced, DriverError> {
-        let command = DriverCommand::Produce(asked.clone());
-        self.ask(command, limit, &mut |_| (), |answer, seen, _| {
-            check::produced(asked, answer, seen)
+        let command = DriverCommand::Produce(requested.clone());
+        self.execute(command, limit, &mut |_| (), |response, observation, _| {
+            check::produced(requested, response, observation)
         })
     }
 
-    /// Consumes a burst. Records that are not as they should be are no error here.
+    /// Consumes a burst. Records with wrong contents are not an error.
     ///
     /// # Errors
     /// See [`DriverFailure`].
     pub fn consume(
         &mut self,
-        asked: &Consume,
+        requested: &Consume,
         limit: CommandLimit<'_>,
     ) -> Result<Consumed, DriverError> {
-        let command = DriverCommand::Consume(asked.clone());
-        self.ask(command, limit, &mut |_| (), |answer, seen, _| {
-            check::consumed(asked, answer, seen)
+        let command = DriverCommand::Consume(requested.clone());
+        self.execute(command, limit, &mut |_| (), |response, observation, _| {
+            check::consumed(requested, response, observation)
         })
     }
 
-    /// Produces and consumes at once. Records that were not acknowledged are no error here.
+    /// Produces and consumes at the same time. Records that were not acknowledged are not an error.
     ///
     /// # Errors
     /// See [`DriverFailure`].
     pub fn roundtrip(
         &mut self,
-        asked: &RoundTrip,
+        requested: &RoundTrip,
         limit: CommandLimit<'_>,
     ) -> Result<RoundTripped, DriverError> {
-        let command = DriverCommand::RoundTrip(asked.clone());
-        self.ask(command, limit, &mut |_| (), |answer, seen, _| {
-            check::round_tripped(asked, answer, seen)
+        let command = DriverCommand::RoundTrip(requested.clone());
+        self.execute(command, limit, &mut |_| (), |response, observation, _| {
+            check::round_tripped(requested, response, observation)
         })
     }
 
-    /// Produces or consumes for a time; `on_second` hears of each second as it ends.
+    /// Produces or consumes for some time; calls `on_second` after each second.
     ///
     /// # Errors
     /// See [`DriverFailure`].
     pub fn steady(
         &mut self,
-        asked: &Steady,
+        requested: &Steady,
         limit: CommandLimit<'_>,
         on_second: &mut dyn FnMut(&SteadySecond),
     ) -> Result<SteadyDone, DriverError> {
-        let command = DriverCommand::Steady(asked.clone());
-        self.ask(command, limit, on_second, |answer, seen, seconds| {
-            check::steady(asked, answer, seconds, seen)
-        })
+        let command = DriverCommand::Steady(requested.clone());
+        self.execute(
+            command,
+            limit,
+            on_second,
+            |response, observation, seconds| {
+                check::steady(requested, response, seconds, observation)
+            },
+        )
     }
 
-    /// Collects garbage, if there is such a thing.
+    /// Collects garbage, if the runtime has a collector.
     ///
     /// # Errors
     /// See [`DriverFailure`].
     pub fn gc(&mut self, limit: CommandLimit<'_>) -> Result<(), DriverError> {
-        let fine = |_: &Nothing, _: &CommandObservation, _: &[SteadySecond]| Ok(());
-        self.ask(DriverCommand::Gc, limit, &mut |_| (), fine)
+        let no_check = |_: &EmptyResponse, _: &CommandObservation, _: &[SteadySecond]| Ok(());
+        self.execute(DriverCommand::Gc, limit, &mut |_| (), no_check)
             .map(|_| ())
     }
 
-    /// Tells memory and threads.
+    /// Returns memory and threads.
     ///
     /// # Errors
     /// See [`DriverFailure`].
     pub fn stats(&mut self, limit: CommandLimit<'_>) -> Result<Stats, DriverError> {
-        self.ask(DriverCommand::Stats, limit, &mut |_| (), |_, _, _| Ok(()))
+        self.execute(DriverCommand::Stats, limit, &mut |_| (), |_, _, _| Ok(()))
     }
 
-    /// Ends it; killed when it takes longer than the protocol allows.
+    /// Shuts the driver down; kills it if it takes longer than the protocol allows.
     ///
     /// # Errors
-    /// It did not end by itself, or not well.
+    /// The driver did not exit in time, or not successfully.
     pub fn bye(mut self) -> Result<(), DriverError> {
         let never = AtomicBool::new(false);
         let limit = CommandLimit {
-            within: BYE_WITHIN,
+            within: BYE_TIMEOUT,
             stop: &never,
         };
-        let fine = |_: &Nothing, _: &CommandObservation, _: &[SteadySecond]| Ok(());
-        self.ask(DriverCommand::Bye, limit, &mut |_| (), fine)?;
-        if !self.process.close(END_WITHIN) {
-            return Err(self.give_up("bye", |said| DriverFailure::Hung {
-                within: END_WITHIN,
-                said,
+        let no_check = |_: &EmptyResponse, _: &CommandObservation, _: &[SteadySecond]| Ok(());
+        self.execute(DriverCommand::Bye, limit, &mut |_| (), no_check)?;
+        if !self.process.close(EXIT_TIMEOUT) {
+            return Err(self.give_up("bye", |stderr_tail| DriverFailure::TimedOut {
+                within: EXIT_TIMEOUT,
+                stderr_tail,
             }));
         }
         match self.process.wait(Duration::ZERO) {
@@ -260,8 +273,9 @@ impl Driver {
         }
     }
 
-    /// Sends a command, waits for its answer and checks it. Only a refusal leaves the driver alive.
-    fn ask<T: DeserializeOwned>(
+    /// Sends a command, waits for its response and checks it. After any failure except an error
+    /// response the driver is killed.
+    fn execute<T: DeserializeOwned>(
         &mut self,
         command: DriverCommand,
         limit: CommandLimit<'_>,
@@ -272,7 +286,7 @@ impl Driver {
         if !self.is_alive {
             return Err(self.error(
                 during,
-                DriverFailure::NotStarted("it was given up".to_owned()),
+                DriverFailure::NotStarted("driver was stopped after an earlier failure".to_owned()),
             ));
         }
         let mut seconds = Vec::new();
@@ -283,51 +297,55 @@ impl Driver {
         let cpu_before = self.process.cpu_us();
         let started = Instant::now();
         let id = self.send(command, limit.within)?;
-        let answer = loop {
+        let response = loop {
             let line = match self.process.line(started + limit.within, limit.stop) {
                 Ok(line) => line,
-                Err(silence) => return Err(self.silent(during, silence, limit.within)),
+                Err(end) => return Err(self.read_failure(during, end, limit.within)),
             };
             match parse_line(&line, id) {
-                Ok(DriverLine::Answer(answer)) => break answer,
+                Ok(DriverLine::Response(response)) => break response,
                 Ok(DriverLine::Second(second)) if (seconds.len() as u64) < seconds_max => {
                     on_second(&second);
                     seconds.push(second);
                 }
                 Ok(DriverLine::Second(_)) => {
-                    let detail = "an event that nobody asked for".to_owned();
-                    return Err(self.give_up(during, |_| DriverFailure::Garbled { detail }));
+                    let detail = "an unexpected event".to_owned();
+                    return Err(self.give_up(during, |_| DriverFailure::InvalidLine { detail }));
                 }
                 Err(detail) => {
-                    return Err(self.give_up(during, |_| DriverFailure::Garbled { detail }));
+                    return Err(self.give_up(during, |_| DriverFailure::InvalidLine { detail }));
                 }
             }
         };
-        let seen = CommandObservation {
+        let observation = CommandObservation {
             wall: started.elapsed(),
             cpu_us: self.cpu_since(cpu_before),
             cores: self.cores,
         };
-        let answer = match answer {
-            Ok(answer) => answer,
+        let response = match response {
+            Ok(response) => response,
             Err(text) => return Err(self.error(during, DriverFailure::Refused(text))),
         };
-        let answer: T = match read_answer(answer) {
-            Ok(answer) => answer,
-            Err(detail) => return Err(self.give_up(during, |_| DriverFailure::Garbled { detail })),
+        let response: T = match parse_response(response) {
+            Ok(response) => response,
+            Err(detail) => {
+                return Err(self.give_up(during, |_| DriverFailure::InvalidLine { detail }));
+            }
         };
-        match check(&answer, &seen, &seconds) {
-            Ok(()) => Ok(answer),
-            Err(detail) => Err(self.give_up(during, |_| DriverFailure::Lied { detail })),
+        match check(&response, &observation, &seconds) {
+            Ok(()) => Ok(response),
+            Err(detail) => {
+                Err(self.give_up(during, |_| DriverFailure::ImpossibleResult { detail }))
+            }
         }
     }
 
-    /// Sends a command; its id. What came before it was asked for is no answer to it.
+    /// Sends a command and returns its id. Lines before the command are an error.
     fn send(&mut self, command: DriverCommand, within: Duration) -> Result<u64, DriverError> {
         let during = command.name();
-        if let Some(line) = self.process.unasked() {
-            let detail = format!("it said without being asked: {}", protocol::cut(&line));
-            return Err(self.give_up(during, |_| DriverFailure::Garbled { detail }));
+        if let Some(line) = self.process.unexpected_line() {
+            let detail = format!("a line without a command: {}", protocol::cut(&line));
+            return Err(self.give_up(during, |_| DriverFailure::InvalidLine { detail }));
         }
         self.commands += 1;
         let request = DriverRequestLine {
@@ -338,7 +356,7 @@ impl Driver {
         match serde_json::to_vec(&request) {
             Ok(line) => self.process.send(line),
             Err(error) => {
-                let detail = format!("the command can not be written: {error}");
+                let detail = format!("cannot serialize the command: {error}");
                 return Err(self.error(during, DriverFailure::NotStarted(detail)));
             }
         }
@@ -349,23 +367,29 @@ impl Driver {
         Some(self.process.cpu_us()? - before?)
     }
 
-    fn silent(&mut self, during: &str, silence: ReadEnd, within: Duration) -> DriverError {
-        match silence {
+    fn read_failure(&mut self, during: &str, end: ReadEnd, within: Duration) -> DriverError {
+        match end {
             ReadEnd::Closed => self.crashed(during),
-            ReadEnd::Endless => self.give_up(during, |_| DriverFailure::Garbled {
-                detail: "a line without an end".to_owned(),
+            ReadEnd::LineTooLong => self.give_up(during, |_| DriverFailure::InvalidLine {
+                detail: "a line that is too long".to_owned(),
             }),
-            ReadEnd::Timeout => self.give_up(during, |said| DriverFailure::Hung { within, said }),
+            ReadEnd::Timeout => self.give_up(during, |stderr_tail| DriverFailure::TimedOut {
+                within,
+                stderr_tail,
+            }),
             ReadEnd::Stopped => self.give_up(during, |_| DriverFailure::Interrupted),
         }
     }
 
     fn crashed(&mut self, during: &str) -> DriverError {
-        let status = process::ending(self.process.wait(CRASH_WITHIN));
-        self.give_up(during, |said| DriverFailure::Crashed { status, said })
+        let status = process::describe_exit(self.process.wait(CRASH_TIMEOUT));
+        self.give_up(during, |stderr_tail| DriverFailure::Crashed {
+            status,
+            stderr_tail,
+        })
     }
 
-    /// Kills it; `reason` gets its last words.
+    /// Kills the driver; `reason` gets the last lines of its standard error.
     fn give_up(
         &mut self,
         during: &str,
@@ -373,7 +397,7 @@ impl Driver {
     ) -> DriverError {
         self.is_alive = false;
         self.process.kill();
-        let reason = reason(self.process.last_words());
+        let reason = reason(self.process.stderr_tail());
         self.error(during, reason)
     }
 
@@ -386,8 +410,8 @@ impl Driver {
     }
 }
 
-const BYE_WITHIN: Duration = Duration::from_secs(10);
-/// After its answer to `bye`.
-const END_WITHIN: Duration = Duration::from_secs(2);
-/// Between the end of its output and its own.
-const CRASH_WITHIN: Duration = Duration::from_secs(1);
+const BYE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum time from the response to `bye` to the exit.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum time from the end of its output to the exit.
+const CRASH_TIMEOUT: Duration = Duration::from_secs(1);

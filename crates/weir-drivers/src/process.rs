@@ -1,7 +1,7 @@
-//! A running driver: commands go to its standard input, lines come from its standard output.
+//! Process of a driver: commands go to its standard input, lines come from its standard output.
 //!
-//! It has a process group of its own, so that Ctrl-C on the terminal reaches only this program, and
-//! so that whatever it has started is gone when it is killed.
+//! It has its own process group, so that Ctrl-C on the terminal reaches only this program, and so
+//! that a kill includes the processes it has started.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read, Write as _};
@@ -20,37 +20,38 @@ use super::error::DriverFailure;
 use super::program::DriverProgram;
 use super::usage;
 
-/// How a wait for a driver ends without a line of its.
+/// Reason why a read ended without a line.
 #[derive(Debug)]
 pub(super) enum ReadEnd {
-    /// Its output has ended.
+    /// The output has ended.
     Closed,
-    /// The line is longer than any answer.
-    Endless,
-    /// The time is over.
+    /// The line exceeds the maximum length.
+    LineTooLong,
+    /// The timeout expired.
     Timeout,
-    /// The caller asked to stop.
+    /// The caller set the stop flag.
     Stopped,
 }
 
-/// The process behind a driver; killed with its group when dropped.
+/// Process of a driver; killed on drop with its process group.
 #[derive(Debug)]
 pub(super) struct DriverProcess {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<io::Result<Vec<u8>>>,
-    said: Arc<Mutex<Vec<u8>>>,
-    listener: Option<JoinHandle<()>>,
+    stderr_tail: Arc<Mutex<Vec<u8>>>,
+    log_thread: Option<JoinHandle<()>>,
     transcript: File,
     ended: Option<ExitStatus>,
 }
 
 impl DriverProcess {
-    /// Starts it; its standard error goes to `<name>.log`, what is said both ways to `<name>.jsonl`.
-    pub(super) fn start(program: &DriverProgram, folder: &Path) -> Result<Self, DriverFailure> {
+    /// Starts it. Writes its standard error to `<name>.log`, and the lines in both directions to
+    /// `<name>.jsonl`.
+    pub(super) fn start(program: &DriverProgram, dir: &Path) -> Result<Self, DriverFailure> {
         let failed = |error: io::Error| DriverFailure::NotStarted(error.to_string());
         let file = |ending: &str| {
-            let path = folder.join(format!("{}.{ending}", program.name));
+            let path = dir.join(format!("{}.{ending}", program.name));
             let opened = File::options().create(true).append(true).open(&path);
             opened
                 .map_err(|error| DriverFailure::NotStarted(format!("{}: {error}", path.display())))
@@ -74,20 +75,20 @@ impl DriverProcess {
                 .spawn(move || read_lines(stdout, &sender))
                 .map_err(failed)?;
         }
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let mut listener = None;
+        let stderr_tail = Arc::new(Mutex::new(Vec::new()));
+        let mut log_thread = None;
         if let Some(stderr) = child.stderr.take() {
-            let tail = Arc::clone(&said);
+            let tail = Arc::clone(&stderr_tail);
             let reader = thread::Builder::new().name("driver-log".to_owned());
-            let reader = reader.spawn(move || keep_log(stderr, log, &tail));
-            listener = Some(reader.map_err(failed)?);
+            let reader = reader.spawn(move || copy_log(stderr, log, &tail));
+            log_thread = Some(reader.map_err(failed)?);
         }
         Ok(Self {
             child,
             stdin,
             lines,
-            said,
-            listener,
+            stderr_tail,
+            log_thread,
             transcript,
             ended: None,
         })
@@ -97,18 +98,18 @@ impl DriverProcess {
         self.child.id()
     }
 
-    /// Processor time of all its threads so far.
+    /// Returns the CPU time of all its threads so far.
     pub(super) fn cpu_us(&self) -> Option<f64> {
         usage::cpu_us(self.pid())
     }
 
-    /// Writes a line; a driver that is gone is noticed when its answer is waited for.
+    /// Writes a line. If the driver has exited, the next read reports it.
     pub(super) fn send(&mut self, mut line: Vec<u8>) {
-        self.note(b"> ", &line);
+        self.log_line(b"> ", &line);
         line.push(b'\n');
         let Some(stdin) = &mut self.stdin else { return };
         if let Err(error) = stdin.write_all(&line).and_then(|()| stdin.flush()) {
-            tracing::debug!(%error, "command not sent to driver");
+            tracing::debug!(%error, "failed to send command to driver");
         }
     }
 
@@ -123,12 +124,12 @@ impl DriverProcess {
                 return Err(ReadEnd::Stopped);
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            match self.lines.recv_timeout(left.min(STOP_LOOK)) {
+            match self.lines.recv_timeout(left.min(STOP_POLL_INTERVAL)) {
                 Ok(Ok(line)) => {
-                    self.note(b"< ", &line);
+                    self.log_line(b"< ", &line);
                     return Ok(line);
                 }
-                Ok(Err(_)) => return Err(ReadEnd::Endless),
+                Ok(Err(_)) => return Err(ReadEnd::LineTooLong),
                 Err(RecvTimeoutError::Disconnected) => return Err(ReadEnd::Closed),
                 Err(RecvTimeoutError::Timeout) if left.is_zero() => return Err(ReadEnd::Timeout),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -136,18 +137,18 @@ impl DriverProcess {
         }
     }
 
-    /// Lines that came and were not asked for.
-    pub(super) fn unasked(&mut self) -> Option<Vec<u8>> {
+    /// Returns a queued line that no command requested.
+    pub(super) fn unexpected_line(&mut self) -> Option<Vec<u8>> {
         self.lines.try_recv().ok()?.ok()
     }
 
-    /// Closes its input and waits for its end; whether it came in time.
+    /// Closes its input and waits up to `grace` for its exit. Returns `true` if it has exited.
     pub(super) fn close(&mut self, grace: Duration) -> bool {
         drop(self.stdin.take());
         self.wait(grace).is_some()
     }
 
-    /// How it ended, once it has, waiting at most so long.
+    /// Returns its exit status; waits for it up to `timeout`.
     pub(super) fn wait(&mut self, timeout: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -160,11 +161,11 @@ impl DriverProcess {
             if self.ended.is_some() || Instant::now() >= deadline {
                 return self.ended;
             }
-            thread::sleep(LOOK);
+            thread::sleep(EXIT_POLL_INTERVAL);
         }
     }
 
-    /// Ends it and all that it has started.
+    /// Kills it and all processes it has started.
     pub(super) fn kill(&mut self) {
         drop(self.stdin.take());
         if self.ended.is_none() {
@@ -173,50 +174,51 @@ impl DriverProcess {
         }
     }
 
-    /// Called once, when the leader of the group is not reaped or was just now.
+    /// Called once, while the group leader is not reaped or directly afterwards.
     fn kill_group(&self) {
         let group = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
         if let Some(group) = group {
-            // Fails only when nobody of the group is left.
+            // Fails only if the group has no processes.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
 
-    /// The end of what it wrote to standard error, in one line.
-    pub(super) fn last_words(&mut self) -> String {
+    /// Returns the last lines of its standard error, joined to one line.
+    pub(super) fn stderr_tail(&mut self) -> String {
         if self.ended.is_some() {
-            if let Some(listener) = self.listener.take_if(|listener| {
-                let deadline = Instant::now() + LAST_WORDS_WITHIN;
-                while !listener.is_finished() && Instant::now() < deadline {
-                    thread::sleep(LOOK);
+            if let Some(thread) = self.log_thread.take_if(|thread| {
+                let deadline = Instant::now() + LOG_TIMEOUT;
+                while !thread.is_finished() && Instant::now() < deadline {
+                    thread::sleep(EXIT_POLL_INTERVAL);
                 }
-                listener.is_finished()
+                thread.is_finished()
             }) {
-                // It has no way to panic that matters here.
-                let _ = listener.join();
+                // The panic hook has reported a panic of the thread.
+                let _ = thread.join();
             }
         }
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = String::from_utf8_lossy(&said);
+        let tail = self.stderr_tail.lock();
+        let tail = tail.unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&tail);
         let lines: Vec<&str> = text
             .lines()
             .map(str::trim)
             .filter(|line| !line.is_empty())
             .collect();
         let last = lines.len().saturating_sub(LAST_LINES);
-        let words = lines[last..].join(" | ");
-        match words.char_indices().rev().nth(LAST_CHARS) {
-            None if words.is_empty() => "nothing".to_owned(),
-            None => words,
-            Some((at, _)) => format!("…{}", &words[at..]),
+        let last_lines = lines[last..].join(" | ");
+        match last_lines.char_indices().rev().nth(LAST_CHARS) {
+            None if last_lines.is_empty() => "none".to_owned(),
+            None => last_lines,
+            Some((at, _)) => format!("…{}", &last_lines[at..]),
         }
     }
 
-    fn note(&mut self, direction: &[u8], line: &[u8]) {
+    fn log_line(&mut self, direction: &[u8], line: &[u8]) {
         let line = &line[..line.len().min(TRANSCRIPT_LINE_BYTES)];
         let whole = [direction, line, b"\n"].concat();
         if let Err(error) = self.transcript.write_all(&whole) {
-            tracing::debug!(%error, "transcript of a driver not written");
+            tracing::debug!(%error, "failed to write transcript of a driver");
         }
     }
 }
@@ -229,10 +231,10 @@ impl Drop for DriverProcess {
     }
 }
 
-/// How a process ended, for people.
-pub(super) fn ending(status: Option<ExitStatus>) -> String {
+/// Describes an exit status.
+pub(super) fn describe_exit(status: Option<ExitStatus>) -> String {
     match status {
-        None => "it closed its output and goes on".to_owned(),
+        None => "it closed its output and still runs".to_owned(),
         Some(status) => match (status.code(), status.signal()) {
             (Some(code), _) => format!("exit code {code}"),
             (None, Some(signal)) => format!("signal {signal}"),
@@ -241,7 +243,7 @@ pub(super) fn ending(status: Option<ExitStatus>) -> String {
     }
 }
 
-/// Hands lines on until the output ends, or a line has no end.
+/// Forwards lines until the output ends or a line is too long.
 fn read_lines(stdout: impl Read, lines: &SyncSender<io::Result<Vec<u8>>>) {
     let mut stdout = BufReader::new(stdout);
     loop {
@@ -257,19 +259,19 @@ fn read_lines(stdout: impl Read, lines: &SyncSender<io::Result<Vec<u8>>>) {
             _ if line.len() as u64 + 1 >= LINE_BYTES_MAX => {
                 Err(io::Error::from(io::ErrorKind::InvalidData))
             }
-            // Cut off by the end.
+            // An incomplete last line.
             _ => return,
         };
-        let over = next.is_err();
-        if lines.send(next).is_err() || over {
+        let is_last = next.is_err();
+        if lines.send(next).is_err() || is_last {
             return;
         }
     }
 }
 
-/// Keeps the beginning in a file and the end in memory.
-fn keep_log(mut stderr: impl Read, mut log: File, tail: &Mutex<Vec<u8>>) {
-    let mut room = LOG_BYTES_MAX;
+/// Copies the start of the log to a file, and its end to memory.
+fn copy_log(mut stderr: impl Read, mut log: File, tail: &Mutex<Vec<u8>>) {
+    let mut file_space = LOG_BYTES_MAX;
     let mut piece = [0; 4096];
     loop {
         let read = match stderr.read(&mut piece) {
@@ -278,30 +280,30 @@ fn keep_log(mut stderr: impl Read, mut log: File, tail: &Mutex<Vec<u8>>) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(_) => return,
         };
-        let kept = read.min(room);
-        room -= kept;
-        // Without room on the disk the tail is still there.
-        let _ = log.write_all(&piece[..kept]);
+        let copied = read.min(file_space);
+        file_space -= copied;
+        // If writing to the disk fails, the tail is still available.
+        let _ = log.write_all(&piece[..copied]);
         let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
         tail.extend_from_slice(&piece[..read]);
-        let over = tail.len().saturating_sub(TAIL_BYTES);
-        tail.drain(..over);
+        let excess = tail.len().saturating_sub(TAIL_BYTES);
+        tail.drain(..excess);
     }
 }
 
-/// An answer has at most two distributions of some ten thousand values.
+/// Maximum length of a line. A response has at most two distributions of some ten thousand values.
 const LINE_BYTES_MAX: u64 = 4 << 20;
-/// A driver says a line per command or second; more have to wait.
+/// Size of the line queue; a driver sends one line per command or second.
 const LINES_QUEUED_MAX: usize = 64;
-/// Of a line, in the transcript.
+/// Maximum length of a line in the transcript.
 const TRANSCRIPT_LINE_BYTES: usize = 64 << 10;
-/// Of a driver's standard error on disk; what follows is only in the tail.
+/// Maximum size of a driver's log file; later output is only in the tail.
 const LOG_BYTES_MAX: usize = 4 << 20;
 const TAIL_BYTES: usize = 8 << 10;
-/// Of the tail, in errors.
+/// Maximum part of the tail in error messages.
 const LAST_LINES: usize = 3;
 const LAST_CHARS: usize = 400;
-const LAST_WORDS_WITHIN: Duration = Duration::from_millis(500);
-/// How long Ctrl-C may go unnoticed.
-const STOP_LOOK: Duration = Duration::from_millis(100);
-const LOOK: Duration = Duration::from_millis(5);
+const LOG_TIMEOUT: Duration = Duration::from_millis(500);
+/// Interval at which the stop flag is checked.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);

@@ -1,4 +1,4 @@
-//! What is said between this program and a driver: `docs/drivers.md` as types, both directions.
+//! Messages between this program and a driver: `docs/drivers.md` as types, for both sides.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 /// Version of the protocol.
 pub const PROTOCOL: u32 = 1;
 
-/// Everything that a driver may be able to do.
+/// All capabilities of drivers.
 pub const CAPABILITIES: [&str; 9] = [
     "produce.cold",
     "produce.metadata",
@@ -22,58 +22,58 @@ pub const CAPABILITIES: [&str; 9] = [
     "steady.consume",
 ];
 
-/// Names of settings with their values.
+/// Settings by name.
 pub type ClientSettings = BTreeMap<String, Value>;
 
-/// One line to a driver.
+/// Line to a driver.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DriverRequestLine {
-    /// Comes back with the answer.
+    /// Number that pairs command and response.
     pub id: u64,
-    /// When the driver is killed unless it has answered.
+    /// Time without a response after which the driver is killed, in milliseconds.
     #[serde(default = "timeout_ms")]
     pub timeout_ms: u64,
-    /// What is to be done.
+    /// Command.
     #[serde(flatten)]
     pub command: DriverCommand,
 }
 
-/// For those who try a driver by hand.
+/// Returns the default timeout, for manual tests of a driver.
 fn timeout_ms() -> u64 {
     60_000
 }
 
-/// What a driver is to do.
+/// Command to a driver.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub enum DriverCommand {
-    /// Say what it is.
+    /// Describe the driver.
     Hello {
         /// [`PROTOCOL`].
         protocol: u32,
     },
-    /// Clients made from now on have these settings.
+    /// Set the settings of clients created from now on.
     Configure(Configure),
-    /// Produce and consume, and tell only the cost.
+    /// Produce and consume; return only the CPU time.
     WarmUp(WarmUp),
     /// Produce a burst.
     Produce(ProduceCommand),
     /// Consume a burst.
     Consume(Consume),
-    /// Produce and consume at once, and tell latencies.
+    /// Produce and consume at the same time; return latencies.
     RoundTrip(RoundTrip),
-    /// Produce or consume for a time.
+    /// Produce or consume for some time.
     Steady(Steady),
     /// Collect garbage.
     Gc,
-    /// Tell memory and threads.
+    /// Return memory and threads.
     Stats,
-    /// Close the clients and end.
+    /// Close the clients and exit.
     Bye,
 }
 
 impl DriverCommand {
-    /// Its name in the protocol.
+    /// Returns the name in the protocol.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -96,364 +96,364 @@ impl DriverCommand {
 pub struct Configure {
     /// Comma-separated `host:port` list.
     pub bootstrap: String,
-    /// A name, for the driver's log.
+    /// Name for the driver's log.
     pub profile: String,
-    /// Those that are not to stay at the library's default.
+    /// Settings that differ from the library's default.
     pub settings: ClientSettings,
 }
 
 /// Fields of `warmup`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WarmUp {
-    /// Where to.
+    /// Topic to write to and read from.
     pub topic: String,
     /// Bytes of each value.
     pub len: u64,
     /// Number of records.
     pub count: u64,
-    /// Of the value.
+    /// Seed of the value.
     pub seed: u64,
 }
 
 /// Fields of `produce`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProduceCommand {
-    /// Where to.
+    /// Topic to write to.
     pub topic: String,
     /// Bytes of each value.
     pub len: u64,
     /// Number of records.
     pub count: u64,
-    /// Of the value.
+    /// Seed of the value.
     pub seed: u64,
-    /// What the producer has done before.
+    /// Required state of the producer.
     pub state: ProducerState,
-    /// Whether the time spent making and sending each record is told.
+    /// Also return the times spent creating and sending records.
     pub per_record: bool,
 }
 
-/// What a producer has done when the clock starts.
+/// State of a producer at the start of the measured time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProducerState {
-    /// Nothing: it is not made.
+    /// Not created.
     Cold,
-    /// It knows the topic.
+    /// Created; has the topic's metadata.
     Metadata,
-    /// It has delivered a record to the topic.
+    /// Has delivered a record to the topic.
     Warm,
 }
 
 /// Fields of `consume`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Consume {
-    /// Where from.
+    /// Topic to read.
     pub topic: String,
-    /// Bytes that each value should have.
+    /// Expected bytes of each value.
     pub len: u64,
     /// Number of records.
     pub count: u64,
-    /// Of the value.
+    /// Seed of the value.
     pub seed: u64,
-    /// How it gets its partition.
+    /// Way to get the partition.
     pub via: AssignmentMode,
-    /// Whether values are compared.
+    /// Compare values.
     pub verify: bool,
-    /// Whether the position is stored afterwards.
+    /// Commit the position at the end.
     pub commit: bool,
 }
 
-/// How a consumer gets its partition.
+/// Way in which a consumer gets its partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AssignmentMode {
-    /// As the only member of a new group.
+    /// As the only member of a new consumer group.
     Group,
-    /// By itself, from offset 0.
+    /// By direct assignment, from offset 0.
     Assign,
 }
 
 /// Fields of `roundtrip`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoundTrip {
-    /// An empty one.
+    /// Empty topic.
     pub topic: String,
     /// Bytes of each value.
     pub len: u64,
     /// Number of records.
     pub count: u64,
-    /// Records per second; 0: as fast as they can be sent.
+    /// Records per second; 0: as fast as possible.
     pub rate: f64,
-    /// Of the value.
+    /// Seed of the value.
     pub seed: u64,
 }
 
 /// Fields of `steady`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Steady {
-    /// Where to or from.
+    /// Topic to write to or read.
     pub topic: String,
     /// Bytes of each value.
     pub len: u64,
-    /// Of the value.
+    /// Seed of the value.
     pub seed: u64,
-    /// Which end.
+    /// Producer or consumer.
     pub role: TopicEnd,
-    /// Records per second, of a producer.
+    /// Records per second, for a producer.
     pub rate: f64,
-    /// How long.
+    /// Duration in seconds.
     pub seconds: u64,
 }
 
-/// An end of a topic.
+/// End of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TopicEnd {
-    /// Writes.
+    /// Producer.
     Produce,
-    /// Reads.
+    /// Consumer.
     Consume,
 }
 
-/// What a driver says of itself.
+/// Description that a driver returns of itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DriverHello {
     /// [`PROTOCOL`].
     pub protocol: u32,
     /// Name of the library.
     pub library: String,
-    /// Its version.
+    /// Version of the library.
     pub library_version: String,
-    /// What stands between the library and the driver, or nothing.
+    /// Layer between the library and the driver, or empty.
     #[serde(default)]
     pub binding: String,
-    /// What runs it.
+    /// Runtime of the driver.
     pub runtime: String,
-    /// Out of [`CAPABILITIES`].
+    /// Capabilities, out of [`CAPABILITIES`].
     pub capabilities: Vec<String>,
 }
 
-/// Answer to `configure`.
+/// Response to `configure`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Configured {
-    /// What settings are now: all that were asked for, and others that the library can tell.
+    /// Effective settings: all requested ones, and others that the library can report.
     pub effective: ClientSettings,
-    /// Those asked for that the library does not have.
+    /// Requested settings that the library does not have.
     #[serde(default)]
     pub unsupported: Vec<String>,
 }
 
-/// Answer to `warmup`.
+/// Response to `warmup`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WarmedUp {
-    /// Microseconds of processor time.
+    /// CPU time of producing, in microseconds per record.
     pub produce_cpu_us_per_record: f64,
-    /// Microseconds of processor time.
+    /// CPU time of consuming, in microseconds per record.
     pub consume_cpu_us_per_record: f64,
 }
 
-/// Answer to `produce`.
+/// Response to `produce`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Produced {
-    /// Nanoseconds of the driver's clock.
+    /// Times in nanoseconds of the driver's clock.
     pub marks: ProduceMarks,
-    /// Microseconds of processor time, first mark to last delivery report.
+    /// CPU time from the first mark to the last delivery report, in microseconds.
     pub cpu_us: f64,
-    /// Records that the broker has.
+    /// Number of acknowledged records.
     pub acked: u64,
-    /// Records that were given up.
+    /// Number of failed records.
     pub failed: u64,
-    /// Why, some of them.
+    /// Some of the errors.
     #[serde(default)]
     pub errors: Vec<String>,
-    /// Microseconds spent making messages.
+    /// Time spent creating records, in microseconds.
     #[serde(default)]
     pub create_us: Option<f64>,
-    /// Microseconds spent in send calls.
+    /// Time spent in send calls, in microseconds.
     #[serde(default)]
     pub send_us: Option<f64>,
 }
 
-/// Instants of a burst.
+/// Times of a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProduceMarks {
-    /// Before the first send, or before the producer was made.
+    /// Before the first send, or before the producer is created.
     pub t0: u64,
     /// After the last send.
     pub t1: u64,
-    /// Last delivery report.
+    /// At the last delivery report.
     pub t2: u64,
 }
 
-/// Answer to `consume`.
+/// Response to `consume`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Consumed {
-    /// Nanoseconds of the driver's clock.
+    /// Times in nanoseconds of the driver's clock.
     pub marks: ConsumeMarks,
-    /// Microseconds of processor time, s0 to s3.
+    /// CPU time from s0 to s3, in microseconds.
     pub cpu_us: f64,
-    /// Microseconds of processor time, s2 to s3.
+    /// CPU time from s2 to s3, in microseconds.
     pub drain_cpu_us: f64,
-    /// Records handed over, primers left out.
+    /// Number of received records, without primers.
     pub got: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
-    /// Those that were not as they should be.
+    /// Number of records with wrong contents.
     pub bad: u64,
 }
 
-/// Instants of reading a burst.
+/// Times of reading a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConsumeMarks {
-    /// Before it subscribed.
+    /// Before subscribing or assigning.
     pub s0: u64,
-    /// When it had its partition.
+    /// At the assignment.
     pub s1: u64,
-    /// First record.
+    /// At the first record.
     pub s2: u64,
-    /// Last record.
+    /// At the last record.
     pub s3: u64,
     /// After the commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub s4: Option<u64>,
 }
 
-/// Answer to `roundtrip`.
+/// Response to `roundtrip`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoundTripped {
-    /// Nanoseconds of the driver's clock.
+    /// Times in nanoseconds of the driver's clock.
     pub marks: RoundTripMarks,
-    /// Microseconds of processor time, first to last mark.
+    /// CPU time from the first to the last mark, in microseconds.
     pub cpu_us: f64,
-    /// Records that the broker has.
+    /// Number of acknowledged records.
     pub acked: u64,
-    /// Records that were given up.
+    /// Number of failed records.
     pub failed: u64,
-    /// Why, some of them.
+    /// Some of the errors.
     #[serde(default)]
     pub errors: Vec<String>,
-    /// Records handed over, primers left out.
+    /// Number of received records, without primers.
     pub got: u64,
-    /// Receipt minus due instant.
+    /// Receipt minus due time.
     pub latency: ReportedDistribution,
-    /// Call of send minus due instant.
+    /// Call of send minus due time.
     pub pacing: ReportedDistribution,
 }
 
-/// Instants of a roundtrip.
+/// Times of a roundtrip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoundTripMarks {
-    /// When the primer had arrived.
+    /// At the receipt of the primer.
     pub t0: u64,
     /// After the last send.
     pub t1: u64,
-    /// Last delivery report.
+    /// At the last delivery report.
     pub t2: u64,
-    /// Last record received.
+    /// At the last received record.
     pub r1: u64,
 }
 
-/// One second of `steady`, told as it ends.
+/// One second of `steady`, reported when it ends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SteadySecond {
-    /// From 0.
+    /// Number of the second, from 0.
     pub second: u64,
-    /// Records in this second.
+    /// Number of records in this second.
     pub records: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
-    /// Microseconds of processor time in this second.
+    /// CPU time in this second, in microseconds.
     pub cpu_us: f64,
 }
 
-/// Answer to `steady`.
+/// Response to `steady`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SteadyDone {
-    /// All records.
+    /// Number of records.
     pub records: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
-    /// Records that were given up.
+    /// Number of failed records.
     #[serde(default)]
     pub failed: u64,
-    /// Microseconds of processor time.
+    /// CPU time in microseconds.
     pub cpu_us: f64,
-    /// Delivery report minus due instant; of a producer.
+    /// Delivery report minus due time; for a producer.
     #[serde(default)]
     pub latency: Option<ReportedDistribution>,
-    /// Call of send minus due instant; of a producer.
+    /// Call of send minus due time; for a producer.
     #[serde(default)]
     pub pacing: Option<ReportedDistribution>,
 }
 
-/// Answer to `stats`.
+/// Response to `stats`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stats {
-    /// Resident memory.
+    /// Resident memory in KiB.
     pub rss_kb: u64,
-    /// Threads.
+    /// Number of threads.
     pub threads: u64,
-    /// The managed heap, where there is one.
+    /// Size of the managed heap in KiB, if there is one.
     #[serde(default)]
     pub heap_kb: Option<u64>,
 }
 
-/// An answer without content.
+/// Response without fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Nothing {}
+pub struct EmptyResponse {}
 
-/// Durations in whole microseconds; from 1,000 on with three significant digits.
+/// Distribution of durations in whole microseconds; from 1,000 on with three significant digits.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportedDistribution {
-    /// How many.
+    /// Number of values.
     pub count: u64,
-    /// Their sum.
+    /// Sum of the values.
     pub sum_us: u64,
-    /// The smallest, 0 if there is none.
+    /// Minimum, 0 without values.
     pub min_us: u64,
-    /// The largest, 0 if there is none.
+    /// Maximum, 0 without values.
     pub max_us: u64,
-    /// Value and how often, ascending.
+    /// Pairs of value and count, ascending.
     pub pairs: Vec<(u64, u64)>,
 }
 
-/// What a line of a driver is.
+/// Parsed line of a driver.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum DriverLine {
     /// A second of `steady`.
     Second(SteadySecond),
-    /// The end of a command, with all its fields or what went wrong.
-    Answer(Result<Value, String>),
+    /// Response with its fields, or with an error.
+    Response(Result<Value, String>),
 }
 
-/// Reads a line of a driver that is at command `id`; an error says what is wrong with the line.
+/// Parses a line of a driver that executes command `id`. The error describes an invalid line.
 pub(super) fn parse_line(line: &[u8], id: u64) -> Result<DriverLine, String> {
     let value: Value = serde_json::from_slice(line)
-        .map_err(|error| format!("no JSON ({}): {}", shown(&error), cut(line)))?;
+        .map_err(|error| format!("not JSON ({}): {}", shown(&error), cut(line)))?;
     let Some(object) = value.as_object() else {
-        return Err(format!("no JSON object: {}", cut(line)));
+        return Err(format!("not a JSON object: {}", cut(line)));
     };
     match object.get("id") {
         Some(found) if found.as_u64() == Some(id) => {}
         Some(found) => {
             return Err(format!(
-                "an answer to {}, asked was {id}: {}",
+                "a response to {}, expected {id}: {}",
                 shown(found),
                 cut(line)
             ));
         }
-        None => return Err(format!("without an id: {}", cut(line))),
+        None => return Err(format!("a line without an id: {}", cut(line))),
     }
     if let Some(event) = object.get("event") {
         if event.as_str() != Some("second") {
-            return Err(format!("an event that is not known: {}", cut(line)));
+            return Err(format!("an unknown event: {}", cut(line)));
         }
         return serde_json::from_value(value)
             .map(DriverLine::Second)
-            .map_err(|error| format!("an event with {}: {}", shown(&error), cut(line)));
+            .map_err(|error| format!("an invalid event ({}): {}", shown(&error), cut(line)));
     }
     match object.get("ok").and_then(Value::as_bool) {
-        Some(true) => Ok(DriverLine::Answer(Ok(value))),
+        Some(true) => Ok(DriverLine::Response(Ok(value))),
         Some(false) => {
             let text = object.get("error").and_then(Value::as_str);
             let text: String = text
@@ -461,23 +461,23 @@ pub(super) fn parse_line(line: &[u8], id: u64) -> Result<DriverLine, String> {
                 .chars()
                 .take(SHOWN_MAX)
                 .collect();
-            Ok(DriverLine::Answer(Err(text)))
+            Ok(DriverLine::Response(Err(text)))
         }
-        None => Err(format!("neither an answer nor an event: {}", cut(line))),
+        None => Err(format!("neither a response nor an event: {}", cut(line))),
     }
 }
 
-/// The fields of an answer; an error says what is wrong with them.
-pub(super) fn read_answer<T: DeserializeOwned>(answer: Value) -> Result<T, String> {
-    serde_json::from_value(answer).map_err(|error| format!("its answer has {}", shown(&error)))
+/// Parses the fields of a response. The error describes invalid fields.
+pub(super) fn parse_response<T: DeserializeOwned>(response: Value) -> Result<T, String> {
+    serde_json::from_value(response).map_err(|error| format!("invalid response: {}", shown(&error)))
 }
 
-/// The beginning of a text that may quote what a driver said.
+/// Returns the start of a text that may quote a driver's output.
 fn shown(text: &impl ToString) -> String {
     cut(text.to_string().as_bytes())
 }
 
-/// The beginning of a line, for people.
+/// Returns the start of a line, for messages.
 pub(super) fn cut(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(&line[..line.len().min(4 * SHOWN_MAX)]);
     let mut shown: String = text.chars().take(SHOWN_MAX).collect();
@@ -487,7 +487,7 @@ pub(super) fn cut(line: &[u8]) -> String {
     shown
 }
 
-/// Characters of a foreign text that are shown.
+/// Maximum number of characters quoted from a driver's output.
 const SHOWN_MAX: usize = 160;
 
 #[cfg(test)]
@@ -497,7 +497,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn commands_are_as_the_document_has_them() {
+    fn commands_match_the_documentation() {
         let request = |command| DriverRequestLine {
             id: 7,
             timeout_ms: 1000,
@@ -536,29 +536,32 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_no_answer_say_why() {
+    fn invalid_lines_have_a_reason() {
         for (line, expected) in [
-            ("hello", "no JSON"),
-            ("[1]", "no JSON object"),
-            (r#"{"ok":true}"#, "without an id"),
+            ("hello", "not JSON"),
+            ("[1]", "not a JSON object"),
+            (r#"{"ok":true}"#, "a line without an id"),
             (
                 r#"{"id":null,"ok":false,"error":"no JSON"}"#,
-                "an answer to null",
+                "a response to null",
             ),
-            (r#"{"id":6,"ok":true}"#, "an answer to 6, asked was 7"),
-            (r#"{"id":-7,"ok":true}"#, "an answer to -7"),
-            (r#"{"id":7}"#, "neither an answer nor an event"),
-            (r#"{"id":7,"event":"minute"}"#, "an event that is not known"),
+            (r#"{"id":6,"ok":true}"#, "a response to 6, expected 7"),
+            (r#"{"id":-7,"ok":true}"#, "a response to -7"),
+            (r#"{"id":7}"#, "neither a response nor an event"),
+            (r#"{"id":7,"event":"minute"}"#, "an unknown event"),
             (
                 r#"{"id":7,"event":"second"}"#,
-                "an event with missing field",
+                "an invalid event (missing field",
             ),
         ] {
             let error = parse_line(line.as_bytes(), 7).unwrap_err();
             assert!(error.starts_with(expected), "{line}: {error}");
         }
-        let refused = parse_line(br#"{"id":7,"ok":false,"error":"no such topic"}"#, 7).unwrap();
-        assert_eq!(refused, DriverLine::Answer(Err("no such topic".to_owned())));
+        let failed = parse_line(br#"{"id":7,"ok":false,"error":"no such topic"}"#, 7).unwrap();
+        assert_eq!(
+            failed,
+            DriverLine::Response(Err("no such topic".to_owned()))
+        );
         let long = format!("\"{}\"", "x".repeat(10_000));
         let error = parse_line(long.as_bytes(), 7).unwrap_err();
         assert!(error.chars().count() < 300, "{error}");
@@ -566,15 +569,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_line_is_too_odd(line in proptest::collection::vec(any::<u8>(), 0..300), id in any::<u64>()) {
+        fn arbitrary_lines_never_panic(
+            line in proptest::collection::vec(any::<u8>(), 0..300),
+            id in any::<u64>(),
+        ) {
             let _ = parse_line(&line, id);
         }
 
         #[test]
-        fn no_answer_is_too_odd(
-            line in "\\{\"id\":7,\"(ok|event|error)\":(true|false|\"second\"|1e999|-1),?(\"[a-z_]{1,8}\":[0-9.e-]{1,9})?\\}",
+        fn arbitrary_responses_never_panic(
+            line in "\\{\"id\":7,\"(ok|event|error)\":(true|false|\"second\"|1e999|-1),?\
+                      (\"[a-z_]{1,8}\":[0-9.e-]{1,9})?\\}",
         ) {
-            if let Ok(DriverLine::Answer(Ok(value))) = parse_line(line.as_bytes(), 7) {
+            if let Ok(DriverLine::Response(Ok(value))) = parse_line(line.as_bytes(), 7) {
                 let _ = serde_json::from_value::<Produced>(value.clone());
                 let _ = serde_json::from_value::<Consumed>(value.clone());
                 let _ = serde_json::from_value::<RoundTripped>(value.clone());
@@ -583,17 +590,20 @@ mod tests {
         }
 
         #[test]
-        fn events_survive_the_way_there_and_back(
-            second in 0..1_000_u64, records in any::<u32>(), bytes in any::<u32>(), cpu in 0..10_000_000_u32,
-        ) {
-            let told = SteadySecond {
+        fn events_survive_a_round_trip(
+                second in 0..1_000_u64,
+                records in any::<u32>(),
+                bytes in any::<u32>(),
+                cpu in 0..10_000_000_u32,
+            ) {
+            let sent = SteadySecond {
                 second, records: records.into(), bytes: bytes.into(), cpu_us: f64::from(cpu),
             };
-            let mut line = serde_json::to_value(&told).unwrap();
+            let mut line = serde_json::to_value(&sent).unwrap();
             line["id"] = json!(7);
             line["event"] = json!("second");
             let read = parse_line(line.to_string().as_bytes(), 7);
-            prop_assert_eq!(read, Ok(DriverLine::Second(told)));
+            prop_assert_eq!(read, Ok(DriverLine::Second(sent)));
         }
     }
 }

@@ -1,24 +1,25 @@
-//! The sources of known drivers, from `drivers/` of this project.
+//! Sources of known drivers, from `drivers/` of this repository.
 
-/// A file of a driver.
+/// Source file of a driver.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SourceFile {
-    /// Where it lies in the folder it is built in.
+    /// Path in the build directory.
     pub(super) path: &'static str,
     pub(super) text: &'static str,
 }
 
-/// Files of one folder of `drivers/`, and others that are put beside them.
+/// Lists files of one directory of `drivers/`, and files of other directories that are added to
+/// them.
 macro_rules! sources {
-    ($folder:literal: $($path:literal)*; $($other:literal: $beside:literal)*) => {
+    ($dir:literal: $($path:literal)*; $($other:literal: $added:literal)*) => {
         &[
             $(SourceFile {
                 path: $path,
-                text: include_str!(concat!("../../../drivers/", $folder, "/", $path)),
+                text: include_str!(concat!("../../../drivers/", $dir, "/", $path)),
             },)*
             $(SourceFile {
-                path: $beside,
-                text: include_str!(concat!("../../../drivers/", $other, "/", $beside)),
+                path: $added,
+                text: include_str!(concat!("../../../drivers/", $other, "/", $added)),
             },)*
         ]
     };
@@ -93,10 +94,10 @@ pub(super) const DOTNET: &[SourceFile] = sources!("dotnet":
     "driver.csproj"
 ;);
 
-/// Tells sources apart: the same content gives the same text.
+/// Returns a hash of the sources, for the name of their cache entry.
 pub(super) fn hash(sources: &[&SourceFile]) -> String {
     let fields = sources.iter().flat_map(|source| [source.path, source.text]);
-    // A separator that no text has, so that no two lists run together to the same bytes.
+    // Separator that no text contains, so that different lists give different bytes.
     let bytes = fields.flat_map(|field| field.bytes().chain([0xff]));
     let hash = bytes.fold(FNV_OFFSET, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME)
@@ -104,7 +105,7 @@ pub(super) fn hash(sources: &[&SourceFile]) -> String {
     format!("{hash:016x}")
 }
 
-/// FNV-1a, 64 bits: nobody attacks a cache of one's own.
+/// FNV-1a, 64 bits. The cache belongs to the user, so the hash need not resist attacks.
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_tell_lists_apart() {
+    fn hashes_distinguish_lists() {
         let source = |path, text| SourceFile { path, text };
         let (ab, a, b) = (source("ab", ""), source("a", "b"), source("a", "c"));
         let hashes: BTreeSet<String> = [vec![&ab], vec![&a], vec![&b], vec![&a, &b], vec![]]
@@ -128,15 +129,15 @@ mod tests {
         assert_eq!(hash(&[]), "cbf29ce484222325");
     }
 
-    /// What a driver is built of, by the endings of its files.
+    /// Extensions of the files that a driver is built from.
     const BUILT: [&str; 11] = [
         "java", "xml", "go", "mod", "sum", "py", "txt", "js", "json", "cs", "csproj",
     ];
 
     #[test]
-    fn no_file_is_forgotten() {
+    fn all_source_files_are_listed() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../drivers");
-        let folders = [
+        let dirs = [
             ("java", JAVA),
             ("franz-go", FRANZ_GO),
             ("confluent-kafka", CONFLUENT_KAFKA),
@@ -144,25 +145,25 @@ mod tests {
             ("kafkajs", KAFKAJS),
             ("dotnet", DOTNET),
         ];
-        for (folder, sources) in folders {
-            let folder = root.join(folder);
+        for (dir, sources) in dirs {
+            let dir = root.join(dir);
             let mut found = Vec::new();
-            files(&folder, &folder, &mut found);
+            files(&dir, &dir, &mut found);
             for path in &found {
                 let listed = sources.iter().any(|source| source.path == path);
-                assert!(listed, "{} lacks {path}", folder.display());
+                assert!(listed, "{} lacks {path}", dir.display());
             }
-            assert!(!found.is_empty(), "{}", folder.display());
+            assert!(!found.is_empty(), "{}", dir.display());
         }
     }
 
-    /// Files a driver is built of, without what a build in that folder has left.
-    fn files(root: &Path, folder: &Path, found: &mut Vec<String>) {
-        const LEFT: [&str; 5] = ["target", "node_modules", "bin", "obj", "__pycache__"];
-        for entry in fs::read_dir(folder).unwrap() {
+    /// Collects the files that a driver is built from, without build output.
+    fn files(root: &Path, dir: &Path, found: &mut Vec<String>) {
+        const OUTPUT_DIRS: [&str; 5] = ["target", "node_modules", "bin", "obj", "__pycache__"];
+        for entry in fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap();
-            if path.is_dir() && !LEFT.contains(&name) {
+            if path.is_dir() && !OUTPUT_DIRS.contains(&name) {
                 files(root, &path, found);
             } else if path
                 .extension()

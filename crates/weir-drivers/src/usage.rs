@@ -1,17 +1,18 @@
-//! Processor time of a process, as the system counts it, and how many processors there are.
+//! CPU time of a process, as the system counts it, and number of cores.
 
 use std::fs;
 
-/// Microseconds in user code and kernel, of all threads, also those that have ended; in steps of a tick each.
+/// Returns user and system time of all threads, including ended ones, in microseconds. The
+/// resolution is one tick.
 pub(super) fn cpu_us(pid: u32) -> Option<f64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let ticks = ticks(&stat)?;
     Some(ticks as f64 * TICK_US)
 }
 
-/// Columns 14 and 15 of the line, added.
+/// Adds columns 14 and 15 of the line.
 fn ticks(stat: &str) -> Option<u64> {
-    // The name in parentheses may itself have spaces and parentheses; the last one closes it.
+    // The name in parentheses may contain spaces and parentheses; the last one closes it.
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut columns = rest.split_ascii_whitespace();
     let user: u64 = columns.nth(11)?.parse().ok()?;
@@ -19,7 +20,7 @@ fn ticks(stat: &str) -> Option<u64> {
     user.checked_add(system)
 }
 
-/// Processors that are running.
+/// Returns the number of online cores.
 pub(super) fn cores() -> f64 {
     let online = fs::read_to_string("/sys/devices/system/cpu/online").ok();
     let count = online.and_then(|ranges| count(ranges.trim()));
@@ -27,7 +28,7 @@ pub(super) fn cores() -> f64 {
     count.unwrap_or_else(usable) as f64
 }
 
-/// Numbers in a list such as `0-3,8`.
+/// Counts the numbers of a list such as `0-3,8`.
 fn count(ranges: &str) -> Option<usize> {
     ranges.split(',').try_fold(0, |sum: usize, range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -36,7 +37,7 @@ fn count(ranges: &str) -> Option<usize> {
     })
 }
 
-/// Linux tells it in hundredths of a second on all machines there are today.
+/// Length of a tick; Linux uses hundredths of a second.
 const TICK_US: f64 = 10_000.0;
 
 #[cfg(test)]
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_the_system_are_read() {
+    fn system_files_are_parsed() {
         let stat = "42 (a) b) S 1 42 42 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 9 0 100 0 0";
         assert_eq!(ticks(stat), Some(300));
         assert_eq!(ticks("42 (a"), None);
@@ -56,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn own_time_grows() {
+    fn own_cpu_time_increases() {
         let own = std::process::id();
         let before = cpu_us(own).unwrap();
         let mut sum = 0_u64;

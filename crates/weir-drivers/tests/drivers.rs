@@ -1,4 +1,5 @@
-//! Drivers that crash, hang, babble and lie are caught, named and gone; and what cannot be built says why.
+//! Drivers that crash, time out, or return invalid or impossible results are detected and killed;
+//! build errors have a reason.
 
 use std::fs;
 use std::path::Path;
@@ -13,34 +14,36 @@ use weir_drivers::{
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// Long for an answer that comes.
+/// Timeout of commands that succeed.
 const TEST_TIMEOUT: CommandLimit<'static> = CommandLimit {
     within: Duration::from_secs(60),
     stop: &NEVER,
 };
 
-const HELLO: &str = r#"read -r line
-echo '{"id":1,"ok":true,"protocol":1,"library":"none","library_version":"1","binding":"","runtime":"sh","capabilities":["produce.cold"]}'
-read -r line
-"#;
+const HELLO: &str = concat!(
+    "read -r line\n",
+    "echo '{\"id\":1,\"ok\":true,\"protocol\":1,\"library\":\"none\",\"library_version\":\"1\",",
+    "\"binding\":\"\",\"runtime\":\"sh\",\"capabilities\":[\"produce.cold\"]}'\n",
+    "read -r line\n",
+);
 
-/// A driver that says hello, reads one command, and goes on as `rest` says.
-fn driver(folder: &Path, name: &str, rest: &str) -> Driver {
-    let started = scripted(folder, name, &format!("{HELLO}{rest}"), TEST_TIMEOUT);
+/// Starts a driver that sends hello, reads one command, and continues with `rest`.
+fn driver(dir: &Path, name: &str, rest: &str) -> Driver {
+    let started = scripted(dir, name, &format!("{HELLO}{rest}"), TEST_TIMEOUT);
     started.unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn scripted(
-    folder: &Path,
+    dir: &Path,
     name: &str,
     text: &str,
     limit: CommandLimit<'_>,
 ) -> Result<Driver, DriverError> {
-    let script = folder.join(format!("{name}.sh"));
+    let script = dir.join(format!("{name}.sh"));
     fs::write(&script, text).unwrap();
     let given = format!("{name}=sh {}", script.display());
     let program = DriverProgram::given(&given).unwrap();
-    Driver::start(&program, folder, limit)
+    Driver::start(&program, dir, limit)
 }
 
 fn configure() -> Configure {
@@ -62,17 +65,17 @@ fn produce() -> ProduceCommand {
     }
 }
 
-/// What a script that answers `produce` with these fields is caught with.
-fn produced(folder: &Path, name: &str, fields: &str) -> DriverError {
-    let answer = format!("echo '{{\"id\":2,\"ok\":true,{fields}}}'\nread -r line\n");
-    let mut driver = driver(folder, name, &answer);
+/// Returns the error of a script that responds to `produce` with these fields.
+fn produced(dir: &Path, name: &str, fields: &str) -> DriverError {
+    let response = format!("echo '{{\"id\":2,\"ok\":true,{fields}}}'\nread -r line\n");
+    let mut driver = driver(dir, name, &response);
     let error = driver.produce(&produce(), TEST_TIMEOUT).unwrap_err();
     assert!(!driver.is_alive());
     error
 }
 
-/// Waits until a process is gone, or only waits to be reaped.
-fn is_gone(pid: &str) {
+/// Waits until a process has exited or is a zombie.
+fn wait_exited(pid: &str) {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -80,48 +83,48 @@ fn is_gone(pid: &str) {
         if state.is_none_or(|state| state == "Z") {
             return;
         }
-        assert!(Instant::now() < deadline, "process {pid} is still there");
+        assert!(Instant::now() < deadline, "process {pid} still runs");
         std::thread::yield_now();
     }
 }
 
 #[test]
-fn one_that_behaves_goes_on_after_a_refusal() {
-    let folder = tempfile::tempdir().unwrap();
+fn driver_continues_after_an_error_response() {
+    let dir = tempfile::tempdir().unwrap();
     let text = r#"echo '{"id":2,"ok":false,"error":"no such broker"}'
 read -r line
 echo '{"id":3,"ok":true,"effective":{}}'
 read -r line
 echo '{"id":4,"ok":true}'
 "#;
-    let mut driver = driver(folder.path(), "tame", text);
+    let mut driver = driver(dir.path(), "tame", text);
     assert_eq!(driver.hello().runtime, "sh");
     assert!(driver.can("produce.cold") && !driver.can("produce.warm"));
     let error = driver.configure(&configure(), TEST_TIMEOUT).unwrap_err();
     assert!(!error.is_fatal() && driver.is_alive());
     assert_eq!(
         error.to_string(),
-        "driver tame, configure: refused: no such broker"
+        "driver tame, configure: command failed: no such broker"
     );
     driver.configure(&configure(), TEST_TIMEOUT).unwrap();
     driver.bye().unwrap();
-    let transcript = fs::read_to_string(folder.path().join("tame.jsonl")).unwrap();
+    let transcript = fs::read_to_string(dir.path().join("tame.jsonl")).unwrap();
     assert_eq!(transcript.lines().count(), 8, "{transcript}");
     assert!(transcript.starts_with("> {\"id\":1,"), "{transcript}");
 }
 
 #[test]
-fn a_crash_tells_how_and_the_last_words() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut driver = driver(folder.path(), "frail", "echo 'out of cheese' >&2\nexit 3\n");
+fn crash_error_has_status_and_last_output() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut driver = driver(dir.path(), "frail", "echo 'out of cheese' >&2\nexit 3\n");
     let error = driver.configure(&configure(), TEST_TIMEOUT).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "driver frail, configure: crashed (exit code 3); it said: out of cheese"
+        "driver frail, configure: crashed (exit code 3); last output: out of cheese"
     );
-    let log = fs::read_to_string(folder.path().join("frail.log")).unwrap();
+    let log = fs::read_to_string(dir.path().join("frail.log")).unwrap();
     assert_eq!(log, "out of cheese\n");
-    // It stays given up.
+    // The driver accepts no further commands.
     let again = driver.gc(TEST_TIMEOUT).unwrap_err();
     assert!(
         matches!(again.reason, DriverFailure::NotStarted(_)),
@@ -130,21 +133,21 @@ fn a_crash_tells_how_and_the_last_words() {
 }
 
 #[test]
-fn a_crash_by_a_signal_is_one_too() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut driver = driver(folder.path(), "shot", "kill -9 $$\n");
+fn signal_is_reported_as_a_crash() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut driver = driver(dir.path(), "shot", "kill -9 $$\n");
     let text = driver.gc(TEST_TIMEOUT).unwrap_err().to_string();
     assert_eq!(
         text,
-        "driver shot, gc: crashed (signal 9); it said: nothing"
+        "driver shot, gc: crashed (signal 9); last output: none"
     );
 }
 
 #[test]
-fn a_program_that_is_not_there_says_so() {
-    let folder = tempfile::tempdir().unwrap();
+fn missing_program_is_reported() {
+    let dir = tempfile::tempdir().unwrap();
     let program = DriverProgram::given("absent=/no/such/program").unwrap();
-    let error = Driver::start(&program, folder.path(), TEST_TIMEOUT).unwrap_err();
+    let error = Driver::start(&program, dir.path(), TEST_TIMEOUT).unwrap_err();
     let text = error.to_string();
     assert!(
         text.starts_with("driver absent, hello: crashed (exit code 127)"),
@@ -154,14 +157,14 @@ fn a_program_that_is_not_there_says_so() {
 }
 
 #[test]
-fn one_that_hangs_is_killed_with_all_it_has_started() {
-    let folder = tempfile::tempdir().unwrap();
-    let pid = folder.path().join("pid");
+fn timeout_kills_the_process_group() {
+    let dir = tempfile::tempdir().unwrap();
+    let pid = dir.path().join("pid");
     let text = format!(
         "sleep 600 &\necho $! >{}\necho waiting >&2\nwait\n",
         pid.display()
     );
-    let mut driver = driver(folder.path(), "lazy", &text);
+    let mut driver = driver(dir.path(), "lazy", &text);
     let limit = CommandLimit {
         within: Duration::from_secs(2),
         stop: &NEVER,
@@ -169,18 +172,18 @@ fn one_that_hangs_is_killed_with_all_it_has_started() {
     let error = driver.produce(&produce(), limit).unwrap_err();
     let text = error.to_string();
     assert!(
-        text.starts_with("driver lazy, produce: hung: no answer within 2s"),
+        text.starts_with("driver lazy, produce: timed out after 2s"),
         "{text}"
     );
-    assert!(text.ends_with("it said: waiting"), "{text}");
-    is_gone(fs::read_to_string(pid).unwrap().trim());
-    is_gone(&driver.pid().to_string());
+    assert!(text.ends_with("last output: waiting"), "{text}");
+    wait_exited(fs::read_to_string(pid).unwrap().trim());
+    wait_exited(&driver.pid().to_string());
 }
 
 #[test]
-fn one_that_is_interrupted_is_killed() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut driver = driver(folder.path(), "busy", "sleep 600\n");
+fn interrupted_driver_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut driver = driver(dir.path(), "busy", "sleep 600\n");
     let stop = AtomicBool::new(true);
     let limit = CommandLimit {
         within: Duration::from_secs(600),
@@ -191,60 +194,63 @@ fn one_that_is_interrupted_is_killed() {
         matches!(error.reason, DriverFailure::Interrupted),
         "{error}"
     );
-    is_gone(&driver.pid().to_string());
+    wait_exited(&driver.pid().to_string());
 }
 
 #[test]
-fn one_that_does_not_end_is_killed() {
-    let folder = tempfile::tempdir().unwrap();
+fn driver_that_ignores_bye_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
     let driver = driver(
-        folder.path(),
+        dir.path(),
         "clingy",
         "echo '{\"id\":2,\"ok\":true}'\nsleep 600\n",
     );
     let pid = driver.pid().to_string();
     let error = driver.bye().unwrap_err();
-    assert_eq!((error.kind(), error.during.as_str()), ("hung", "bye"));
-    is_gone(&pid);
+    assert_eq!((error.kind(), error.during.as_str()), ("timed out", "bye"));
+    wait_exited(&pid);
 }
 
 #[test]
-fn one_that_is_dropped_is_killed() {
-    let folder = tempfile::tempdir().unwrap();
-    let driver = driver(folder.path(), "dropped", "sleep 600\n");
+fn dropped_driver_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let driver = driver(dir.path(), "dropped", "sleep 600\n");
     let pid = driver.pid().to_string();
     drop(driver);
-    is_gone(&pid);
+    wait_exited(&pid);
 }
 
 #[test]
-fn what_is_no_answer_is_caught() {
-    let folder = tempfile::tempdir().unwrap();
+fn invalid_lines_are_errors() {
+    let dir = tempfile::tempdir().unwrap();
     for (name, text, expected) in [
-        ("chatty", "echo 'now I will work'\n", "no JSON"),
+        ("chatty", "echo 'now I will work'\n", "not JSON"),
         (
             "confused",
             "echo '{\"id\":1,\"ok\":true}'\n",
-            "an answer to 1, asked was 2",
+            "a response to 1, expected 2",
         ),
         (
             "vague",
             "echo '{\"id\":2,\"ok\":true}'\n",
-            "its answer has missing field",
+            "invalid response: missing field",
         ),
         (
             "early",
-            "echo '{\"id\":2,\"event\":\"second\",\"second\":0,\"records\":1,\"bytes\":1,\"cpu_us\":1}'\n",
-            "an event that nobody asked for",
+            concat!(
+                "echo '{\"id\":2,\"event\":\"second\",\"second\":0,\"records\":1,",
+                "\"bytes\":1,\"cpu_us\":1}'\n"
+            ),
+            "an unexpected event",
         ),
-        ("endless", "yes | tr -d '\\n'\n", "a line without an end"),
+        ("endless", "yes | tr -d '\\n'\n", "a line that is too long"),
         (
             "cut",
             "printf '{\"id\":2,\"ok\":true'\n",
             "crashed (exit code 0)",
         ),
     ] {
-        let mut driver = driver(folder.path(), name, text);
+        let mut driver = driver(dir.path(), name, text);
         let error = driver.produce(&produce(), TEST_TIMEOUT).unwrap_err();
         assert!(error.is_fatal() && !driver.is_alive());
         let text = error.to_string();
@@ -257,33 +263,34 @@ fn what_is_no_answer_is_caught() {
 }
 
 #[test]
-fn an_answer_too_many_is_caught() {
-    let folder = tempfile::tempdir().unwrap();
+fn surplus_response_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
     let text = r#"echo '{"id":2,"ok":true}'
 id=3
 echo '{"id":3,"ok":true}'
 while read -r line; do echo "{\"id\":$id,\"ok\":true}"; id=$((id + 1)); done
 "#;
-    let mut driver = driver(folder.path(), "eager", text);
+    let mut driver = driver(dir.path(), "eager", text);
     driver.gc(TEST_TIMEOUT).unwrap();
-    // It is found before the next command, or taken for its answer, and then the true one is too many.
+    // Detected before the next command, or taken for its response, so that the real response is
+    // surplus.
     let error = (0..2).find_map(|_| driver.gc(TEST_TIMEOUT).err());
-    assert_eq!(error.map(|error| error.kind()), Some("garbled"));
+    assert_eq!(error.map(|error| error.kind()), Some("invalid line"));
 }
 
 #[test]
-fn lies_are_caught() {
-    let folder = tempfile::tempdir().unwrap();
-    let honest = r#""marks":{"t0":5,"t1":6,"t2":7},"cpu_us":1,"acked":10,"failed":0,"errors":[]"#;
-    let answer = format!("echo '{{\"id\":2,\"ok\":true,{honest}}}'\n");
-    let mut good = driver(folder.path(), "honest", &answer);
+fn impossible_results_are_errors() {
+    let dir = tempfile::tempdir().unwrap();
+    let correct = r#""marks":{"t0":5,"t1":6,"t2":7},"cpu_us":1,"acked":10,"failed":0,"errors":[]"#;
+    let response = format!("echo '{{\"id\":2,\"ok\":true,{correct}}}'\n");
+    let mut good = driver(dir.path(), "correct", &response);
     good.produce(&produce(), TEST_TIMEOUT).unwrap();
     for (name, from, to, expected) in [
         (
             "miscounts",
             "\"acked\":10",
             "\"acked\":11",
-            "acked 11 and failed 0 are not the 10",
+            "acked 11 and failed 0 do not add up to 10",
         ),
         (
             "backwards",
@@ -295,7 +302,7 @@ fn lies_are_caught() {
             "stretches",
             "\"t2\":7",
             "\"t2\":900000000000",
-            "its marks are 900000000 us apart",
+            "the marks are 900000000 us apart",
         ),
         (
             "works",
@@ -304,10 +311,12 @@ fn lies_are_caught() {
             "cpu_us is 1000000000",
         ),
     ] {
-        let error = produced(folder.path(), name, &honest.replace(from, to));
+        let error = produced(dir.path(), name, &correct.replace(from, to));
         let text = error.to_string();
         assert!(
-            text.starts_with(&format!("driver {name}, produce: lied, killed: ")),
+            text.starts_with(&format!(
+                "driver {name}, produce: returned an impossible result and was killed: "
+            )),
             "{text}"
         );
         assert!(text.contains(expected), "{text}");
@@ -315,14 +324,14 @@ fn lies_are_caught() {
 }
 
 #[test]
-fn seconds_are_told_and_checked() {
-    let folder = tempfile::tempdir().unwrap();
+fn seconds_are_reported_and_checked() {
+    let dir = tempfile::tempdir().unwrap();
     let text = r#"echo '{"id":2,"event":"second","second":0,"records":3,"bytes":54,"cpu_us":10}'
 echo '{"id":2,"event":"second","second":1,"records":4,"bytes":72,"cpu_us":10}'
 echo '{"id":2,"ok":true,"records":7,"bytes":126,"failed":0,"cpu_us":20}'
 read -r line
 "#;
-    let asked = Steady {
+    let requested = Steady {
         topic: "t".to_owned(),
         len: 10,
         seed: 1,
@@ -330,54 +339,58 @@ read -r line
         rate: 0.0,
         seconds: 2,
     };
-    let mut told = Vec::new();
-    let mut on_second = |second: &weir_drivers::SteadySecond| told.push(second.records);
-    let mut steady = driver(folder.path(), "steady", text);
-    let done = steady.steady(&asked, TEST_TIMEOUT, &mut on_second).unwrap();
-    assert_eq!((done.records, told.as_slice()), (7, &[3, 4][..]));
-    let mut odd = driver(folder.path(), "odd", &text.replace(":7,", ":8,"));
-    let error = odd.steady(&asked, TEST_TIMEOUT, &mut |_| ()).unwrap_err();
+    let mut reported = Vec::new();
+    let mut on_second = |second: &weir_drivers::SteadySecond| reported.push(second.records);
+    let mut steady = driver(dir.path(), "steady", text);
+    let done = steady
+        .steady(&requested, TEST_TIMEOUT, &mut on_second)
+        .unwrap();
+    assert_eq!((done.records, reported.as_slice()), (7, &[3, 4][..]));
+    let mut odd = driver(dir.path(), "odd", &text.replace(":7,", ":8,"));
+    let error = odd
+        .steady(&requested, TEST_TIMEOUT, &mut |_| ())
+        .unwrap_err();
     let text = error.to_string();
     assert!(
-        text.contains("records is 8, its seconds add up to 7"),
+        text.contains("records is 8, but its seconds add up to 7"),
         "{text}"
     );
 }
 
 #[test]
-fn another_protocol_is_not_spoken() {
-    let folder = tempfile::tempdir().unwrap();
+fn other_protocol_version_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
     let text = HELLO.replace("\"protocol\":1", "\"protocol\":2");
-    let error = scripted(folder.path(), "newer", &text, TEST_TIMEOUT).unwrap_err();
+    let error = scripted(dir.path(), "newer", &text, TEST_TIMEOUT).unwrap_err();
     let text = error.to_string();
-    assert!(
-        text.contains("it speaks protocol 2, this program speaks 1"),
-        "{text}"
-    );
+    assert!(text.contains("driver has protocol 2, expected 1"), "{text}");
 }
 
-/// Run by the test below, in another environment.
+/// Helper of the next test, which runs it in another environment.
 #[test]
-fn a_driver_that_the_environment_names_is_built() {
+fn driver_of_the_environment_is_built() {
     let Ok(name) = std::env::var("WEIR_TEST_DRIVER") else {
         return;
     };
     let built = DriverProgram::known(&name, &mut |_| (), &NEVER);
-    let error = built.expect_err("there is nothing to build it with");
+    let error = built.expect_err("no toolchain");
     assert_eq!(error.kind(), "not built");
-    // For the one who reads the output.
-    std::io::Write::write_all(&mut std::io::stdout(), format!("SAID {error}\n").as_bytes())
-        .unwrap();
+    // For the output of the parent test.
+    std::io::Write::write_all(
+        &mut std::io::stdout(),
+        format!("ERROR {error}\n").as_bytes(),
+    )
+    .unwrap();
 }
 
 #[test]
-fn a_missing_toolchain_is_named_with_its_remedy() {
+fn missing_toolchain_error_has_a_remedy() {
     let empty = tempfile::tempdir().unwrap();
     for known in KNOWN {
         let output = Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
-                "a_driver_that_the_environment_names_is_built",
+                "driver_of_the_environment_is_built",
                 "--nocapture",
             ])
             .env_clear()
@@ -386,9 +399,9 @@ fn a_missing_toolchain_is_named_with_its_remedy() {
             .env("XDG_CACHE_HOME", empty.path())
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        let line = said.lines().find_map(|line| line.split_once("SAID "));
-        let (_, line) = line.unwrap_or_else(|| panic!("{said}"));
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let line = stdout.lines().find_map(|line| line.split_once("ERROR "));
+        let (_, line) = line.unwrap_or_else(|| panic!("{stdout}"));
         let start = format!("driver {}, start: not built: ", known.name);
         assert!(line.starts_with(&start), "{line}");
         assert!(line.contains(" not found in PATH: it is needed "), "{line}");

@@ -1,8 +1,9 @@
-//! librdkafka's flush with a time-out.
+//! librdkafka's flush with a timeout.
 //!
-//! librdkafka sends batches that wait for company (`linger.ms`) for as long as a call of its flush
-//! lasts. The binding calls it without a time-out and waits elsewhere, so its flush ends that wait by
-//! chance only. This is the only unsafe code of the project; what earned it is decision 0042.
+//! librdkafka sends lingering batches (`linger.ms`) only while its flush function runs. The binding
+//! calls this function without a timeout and waits elsewhere, so its flush does not reliably end
+//! the linger time. This crate contains the only unsafe code of the project; decision 0042 gives
+//! the reasons.
 
 use std::time::Duration;
 
@@ -11,21 +12,25 @@ use rdkafka::client::{Client, ClientContext};
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::types::RDKafkaRespErr;
 
-/// Sends what waits for company and waits until every record handed over has been reported, for at
-/// most `wait` (whole milliseconds count, and at most 24 days); whether all have been.
+/// Flushes lingering batches and waits until every queued record has a delivery report. Waits up to
+/// `timeout`, truncated to milliseconds, at most 24 days. Returns `true` if all records are
+/// reported.
 ///
-/// Does not serve the reports of the binding's producers: another thread has to poll meanwhile.
+/// Does not handle the delivery reports of the binding's producers: another thread must poll.
 ///
 /// # Errors
 ///
-/// [`KafkaError::Flush`] for a client that is not a producer.
-pub fn flush<C: ClientContext>(client: &Client<C>, wait: Duration) -> KafkaResult<bool> {
-    let wait = i32::try_from(wait.as_millis()).unwrap_or(i32::MAX);
-    // SAFETY: the handle is valid for as long as `client` is borrowed, librdkafka's calls may be made
-    // from any thread, and this one keeps nothing of what it is given.
-    #[expect(unsafe_code, reason = "the binding has no such call: decision 0042")]
-    let answer = unsafe { rd_kafka_flush(client.native_ptr(), wait) };
-    match answer {
+/// [`KafkaError::Flush`] if the client is not a producer.
+pub fn flush<C: ClientContext>(client: &Client<C>, timeout: Duration) -> KafkaResult<bool> {
+    let timeout_ms = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
+    // SAFETY: the handle is valid while `client` is borrowed, librdkafka functions may be called
+    // from any thread, and this one does not retain its arguments.
+    #[expect(
+        unsafe_code,
+        reason = "the binding has no such function: decision 0042"
+    )]
+    let code = unsafe { rd_kafka_flush(client.native_ptr(), timeout_ms) };
+    match code {
         RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR => Ok(true),
         RDKafkaRespErr::RD_KAFKA_RESP_ERR__TIMED_OUT => Ok(false),
         error => Err(KafkaError::Flush(error.into())),
@@ -40,27 +45,31 @@ mod tests {
 
     use super::*;
 
-    /// Of a broker that is not there: port 1 needs rights to listen on, and nothing does.
-    fn settings() -> ClientConfig {
-        let mut settings = ClientConfig::new();
-        settings.set("bootstrap.servers", "127.0.0.1:1");
-        settings
+    /// Returns the configuration of a broker that does not exist: nothing listens on port 1.
+    fn client_config() -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", "127.0.0.1:1");
+        config
     }
 
     #[test]
-    fn it_tells_whether_all_records_have_been_reported() {
-        let producer: BaseProducer = settings().create().expect("a producer");
-        let wait = Duration::from_millis(1);
-        assert_eq!(flush(producer.client(), wait), Ok(true), "nothing to send");
+    fn flush_returns_true_without_pending_records() {
+        let producer: BaseProducer = client_config().create().expect("a producer");
+        let timeout = Duration::from_millis(1);
+        assert_eq!(
+            flush(producer.client(), timeout),
+            Ok(true),
+            "nothing to send"
+        );
         let record = BaseRecord::<str, str>::to("topic").payload("value");
-        producer.send(record).expect("there is room in its queue");
-        assert_eq!(flush(producer.client(), wait), Ok(false));
+        producer.send(record).expect("queued");
+        assert_eq!(flush(producer.client(), timeout), Ok(false));
     }
 
     #[test]
-    fn a_consumer_is_refused() {
-        let consumer: BaseConsumer = settings().create().expect("a consumer");
-        let refused = flush(consumer.client(), Duration::ZERO).expect_err("not a producer");
-        assert!(matches!(refused, KafkaError::Flush(_)), "{refused}");
+    fn flush_of_consumer_is_an_error() {
+        let consumer: BaseConsumer = client_config().create().expect("a consumer");
+        let error = flush(consumer.client(), Duration::ZERO).expect_err("not a producer");
+        assert!(matches!(error, KafkaError::Flush(_)), "{error}");
     }
 }

@@ -78,6 +78,33 @@ fn http_stream_continues_over_several_responses() {
     gateway.shut_down();
 }
 
+/// The heartbeat is forwarded to the session's event loop; the bind after it moves the connection
+/// there, and the subscription after that must move along.
+#[test]
+fn pipelined_requests_are_handled_in_order_across_event_loops() {
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
+    for _ in 0..MANY {
+        let id = create_by_poll(gateway.listen_address());
+        let mut client = Client::connect(&gateway);
+        client.send_together(&[
+            "wsok",
+            &format!("heartbeat\r\nLS_session={id}"),
+            &format!("bind_session\r\nLS_session={id}&LS_send_sync=false"),
+            &format!("control\r\nLS_session={id}&{}", add(1, "RAW")),
+        ]);
+        assert_eq!(client.line(), "WSOK");
+        let conok = client.line();
+        assert!(conok.starts_with(&format!("CONOK,{id},")), "{conok}");
+        let mut lines = vec![client.line()];
+        while !lines.iter().any(|line| line.starts_with("SUBOK,1,1,1")) {
+            lines.push(client.line());
+        }
+        assert!(lines.contains(&"REQOK,1".to_owned()), "{lines:?}");
+    }
+    gateway.shut_down();
+}
+
 #[test]
 fn session_starts_with_http_stream_and_get() {
     let env = TestEnv::new();

@@ -1,11 +1,11 @@
-//! Bodies of the fuzz targets; the property tests run them too. Not for users.
+//! Bodies of the fuzz targets, also run by the property tests. Not a public API.
 
 use crate::records::{Batches, DecompressBuffer};
 use crate::wire::frame::{KafkaFrameReader, SIZE_BYTES};
 use crate::wire::header::RequestPeek;
 use crate::wire::{WireError, fetch, list_offsets, metadata};
 
-/// Feeds a stream in pieces: the first byte says how large, the rest is the stream.
+/// Reads a stream of frames in chunks; the first byte is the chunk size.
 pub fn frame(data: &[u8]) {
     let Some((piece, stream)) = data.split_first() else {
         return;
@@ -16,23 +16,23 @@ pub fn frame(data: &[u8]) {
         arrived += piece.len();
         let outcome = reader.feed::<WireError>(piece, |frame| {
             assert!(frame.len() <= FRAME_BYTES_MAX);
-            answers(frame);
+            responses(frame);
             Ok(())
         });
-        assert!(reader.held_bytes() <= 2 * arrived + SIZE_BYTES);
+        assert!(reader.buffered_bytes() <= 2 * arrived + SIZE_BYTES);
         if outcome.is_err() {
             return;
         }
     }
 }
 
-/// Reads bytes as the records of a fetch answer.
+/// Reads bytes as the records of a fetch response.
 pub fn records(data: &[u8]) {
-    let mut scratch = DecompressBuffer::new(1 << 20);
+    let mut buffer = DecompressBuffer::new(1 << 20);
     for batch in Batches::new(data).flatten() {
         let _ = batch.verify_crc();
         let _ = batch.next_offset();
-        let Ok(records) = batch.records(&mut scratch) else {
+        let Ok(records) = batch.records(&mut buffer) else {
             continue;
         };
         for record in records.flatten() {
@@ -41,7 +41,7 @@ pub fn records(data: &[u8]) {
     }
 }
 
-fn answers(frame: &[u8]) {
+fn responses(frame: &[u8]) {
     let _ = RequestPeek::read(frame);
     let _ = metadata::read(frame, "t");
     let _ = list_offsets::read(frame);
@@ -61,13 +61,13 @@ mod tests {
     const FRAMES: &[u8] = include_bytes!("../../../fuzz/seeds/kafka_frame/1");
 
     #[test]
-    fn seeds_are_what_fuzzing_should_start_from() {
-        let mut scratch = DecompressBuffer::default();
+    fn seeds_are_valid_inputs() {
+        let mut buffer = DecompressBuffer::default();
         let mut count = 0;
         for batch in Batches::new(RECORDS) {
             let batch = batch.expect("a batch");
             assert_eq!(batch.verify_crc(), Ok(()));
-            for record in batch.records(&mut scratch).expect("unpacks") {
+            for record in batch.records(&mut buffer).expect("decompresses") {
                 assert_eq!(record.expect("a record").header("h"), Some(&b"ab"[..]));
                 count += 1;
             }

@@ -1,9 +1,8 @@
-//! Kafka for Weir: `ingest` and `produce` over librdkafka behind narrow types, `admin` for topics,
-//! `peek` for a look at one record, `wire` and `records` as pure byte work, `lean` for thousands
-//! of consumers in one thread.
+//! Kafka clients and codecs. `ingest` and `produce` wrap librdkafka, `admin` manages topics, `peek`
+//! and `look_back` read single records, `lean` runs thousands of consumers in one thread, `wire`
+//! and `records` encode and decode bytes without I/O.
 //!
-//! This crate knows records, partitions and offsets; it knows nothing of items, filters or
-//! scenarios.
+//! This crate handles records, partitions and offsets, but no items, filters or scenarios.
 
 pub mod admin;
 #[doc(hidden)]
@@ -27,7 +26,7 @@ pub use produce::{Acks, DeliveryReport, Producer, ProducerConfig, ProducerError,
 pub use properties::PropertyError;
 pub use record::{HeaderList, Record};
 
-/// Version of the Kafka library that is linked in.
+/// Returns the version of the linked librdkafka.
 pub fn librdkafka_version() -> String {
     rdkafka::util::get_rdkafka_version().1
 }

@@ -1,4 +1,4 @@
-//! The newest record of a topic that fits, looked for from the end.
+//! Finds the latest matching record of a topic, searching backwards from the end.
 
 use std::time::{Duration, Instant};
 
@@ -6,32 +6,34 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::Message;
 
 use crate::peek::{
-    OwnedRecord, PeekError, RecordSelector, choose, left, owned, partitions, read, reader, remark,
+    OwnedRecord, PeekError, RecordSelector, owned, partitions, read, reader, select_partitions,
+    time_left, with_read_count,
 };
 
-/// Offsets that are read first; each further step reads ten times as many.
+/// Number of offsets in the first block; each further block is ten times as large.
 const FIRST_STEP: u64 = 100;
 
-/// What looking back came to.
+/// Result of a backward search.
 #[derive(Debug)]
 pub struct LookBack {
-    /// The newest record that fits, or the newest of all.
+    /// Latest matching record, or the latest record if none matches.
     pub record: OwnedRecord,
-    /// Whether it fits.
+    /// `record` matches.
     pub matches: bool,
     /// Records read.
     pub read: u64,
-    /// Whether no older records are there.
+    /// All records of the searched partitions were considered.
     pub is_whole: bool,
 }
 
-/// Looks for the newest record that `fits`, in at most `records_max` offsets counted back from the
-/// ends of all partitions of a topic, or of the one named; each partition has an equal share.
+/// Finds the latest record that `fits` among the last `records_max` offsets of a topic, or of one
+/// partition. All partitions get an equal number of offsets.
 ///
-/// The topic is named by bootstrap servers, name and partition. Joins no group and commits nothing.
+/// The tuple contains bootstrap servers, topic and partition. Joins no group and commits nothing.
 ///
 /// # Errors
-/// The topic or partition is not there or empty, or brokers do not answer within `timeout`.
+/// The topic or partition does not exist or is empty, or brokers do not respond within `timeout`.
+/// The topic or partition does not exist or is empty, or brokers do not respond within `timeout`.
 pub fn look_back(
     (servers, topic, partition): (&str, &str, Option<i32>),
     records_max: u64,
@@ -41,29 +43,29 @@ pub fn look_back(
     let deadline = Instant::now() + timeout;
     let consumer = reader(servers)?;
     let partitions = partitions(&consumer, servers, topic, deadline)?;
-    let chosen = choose(partitions, topic, partition, RecordSelector::Last)?;
-    let share = records_max.div_ceil(chosen.len() as u64).max(1);
-    let mut look = BackwardScan {
+    let chosen = select_partitions(partitions, topic, partition, RecordSelector::Last)?;
+    let offsets_max = records_max.div_ceil(chosen.len() as u64).max(1);
+    let mut scan = BackwardScan {
         consumer: &consumer,
         topic,
         deadline,
         fits,
-        fitting: None,
+        matching: None,
         newest: None,
         read: 0,
-        is_whole: true,
+        is_complete: true,
     };
     for partition in chosen {
-        look.partition(partition, share)
-            .map_err(|error| remark(error, look.read))?;
+        scan.search_partition(partition, offsets_max)
+            .map_err(|error| with_read_count(error, scan.read))?;
     }
-    let matches = look.fitting.is_some();
+    let matches = scan.matching.is_some();
     let nothing = || PeekError::Nothing(format!("topic \"{topic}\" is empty"));
     Ok(LookBack {
-        record: look.fitting.or(look.newest).ok_or_else(nothing)?,
+        record: scan.matching.or(scan.newest).ok_or_else(nothing)?,
         matches,
-        read: look.read,
-        is_whole: look.is_whole,
+        read: scan.read,
+        is_whole: scan.is_complete,
     })
 }
 
@@ -72,60 +74,61 @@ struct BackwardScan<'a> {
     topic: &'a str,
     deadline: Instant,
     fits: &'a mut dyn FnMut(&OwnedRecord) -> bool,
-    fitting: Option<OwnedRecord>,
+    matching: Option<OwnedRecord>,
     newest: Option<OwnedRecord>,
     read: u64,
-    is_whole: bool,
+    is_complete: bool,
 }
 
 impl BackwardScan<'_> {
-    /// Looks through a partition, block by block from its end.
-    fn partition(&mut self, partition: i32, share: u64) -> Result<(), PeekError> {
-        let left = left(self.deadline);
+    /// Searches a partition in blocks, backwards from its end.
+    fn search_partition(&mut self, partition: i32, offsets_max: u64) -> Result<(), PeekError> {
+        let timeout = time_left(self.deadline);
         let (low, high) = self
             .consumer
-            .fetch_watermarks(self.topic, partition, left)?;
-        let share = i64::try_from(share).unwrap_or(i64::MAX);
-        let oldest = high.saturating_sub(share).max(low);
+            .fetch_watermarks(self.topic, partition, timeout)?;
+        let offsets_max = i64::try_from(offsets_max).unwrap_or(i64::MAX);
+        let oldest = high.saturating_sub(offsets_max).max(low);
         let mut end = high;
         let mut step = FIRST_STEP as i64;
         let mut newest = None;
         while end > oldest {
             let start = end.saturating_sub(step).max(oldest);
-            let (last, fitting) = self.block(partition, start, end)?;
+            let (last, matching) = self.read_block(partition, start, end)?;
             newest = newest.or(last);
-            if fitting.is_some() {
-                newer(&mut self.fitting, fitting);
+            if matching.is_some() {
+                replace_if_later(&mut self.matching, matching);
                 break;
             }
             end = start;
             step = step.saturating_mul(10);
         }
-        newer(&mut self.newest, newest);
-        self.is_whole &= oldest == low;
+        replace_if_later(&mut self.newest, newest);
+        self.is_complete &= oldest == low;
         Ok(())
     }
 
-    /// Reads the records from `start` to before `end`; the last of all and the last that fits.
-    fn block(
+    /// Reads the records from `start` to before `end`. Returns the last record and the last
+    /// matching one.
+    fn read_block(
         &mut self,
         partition: i32,
         start: i64,
         end: i64,
     ) -> Result<(Option<OwnedRecord>, Option<OwnedRecord>), PeekError> {
-        let (mut last, mut fitting) = (None, None);
+        let (mut last, mut matching) = (None, None);
         let take = |record: &rdkafka::message::BorrowedMessage<'_>| {
             if record.offset() >= end {
                 return false;
             }
             self.read += 1;
-            let goes_on = record.offset() + 1 < end;
+            let has_more = record.offset() + 1 < end;
             let record = owned(record);
             if (self.fits)(&record) {
-                fitting = Some(record.clone());
+                matching = Some(record.clone());
             }
             last = Some(record);
-            goes_on
+            has_more
         };
         read(
             self.consumer,
@@ -135,14 +138,14 @@ impl BackwardScan<'_> {
             self.deadline,
             take,
         )?;
-        Ok((last, fitting))
+        Ok((last, matching))
     }
 }
 
-/// Keeps the newer one of two records, by time.
-fn newer(kept: &mut Option<OwnedRecord>, other: Option<OwnedRecord>) {
+/// Replaces `latest` by `other` if `other` has a later timestamp.
+fn replace_if_later(latest: &mut Option<OwnedRecord>, other: Option<OwnedRecord>) {
     let time = |record: &Option<OwnedRecord>| record.as_ref().map(|r| r.timestamp_ms);
-    if time(&other) > time(kept) {
-        *kept = other;
+    if time(&other) > time(latest) {
+        *latest = other;
     }
 }

@@ -1,4 +1,4 @@
-//! One record of a topic, for people who want to look at it.
+//! Reads single records of a topic, for inspection.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,11 @@ use thiserror::Error;
 use crate::ingest::borrow_headers;
 use crate::properties;
 
-/// How far before the end the newest record is looked for at first: behind it may be markers of
-/// transactions and gaps, which are no records.
+/// Initial distance before the end at which the latest record is searched. Transaction markers and
+/// gaps at the end are not records.
 const STEP_BACK: i64 = 10;
 
-/// A record with its own memory.
+/// A record that owns its memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnedRecord {
     /// Topic name.
@@ -24,7 +24,7 @@ pub struct OwnedRecord {
     pub partition: i32,
     /// Offset inside the partition.
     pub offset: i64,
-    /// Milliseconds since the epoch; -1 where the record carries none.
+    /// Milliseconds since the Unix epoch; -1 if the record has no timestamp.
     pub timestamp_ms: i64,
     /// Serialized key.
     pub key: Option<Vec<u8>>,
@@ -34,43 +34,44 @@ pub struct OwnedRecord {
     pub headers: Vec<(String, Option<Vec<u8>>)>,
 }
 
-/// Which record to look at.
+/// Selection of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordSelector {
-    /// The newest of the partition, or of all partitions by time.
+    /// The latest record of the partition; of several partitions, the one with the latest
+    /// timestamp.
     Last,
-    /// The first from this offset on.
+    /// The first record at or after this offset.
     Offset(i64),
 }
 
-/// Why there is no record to look at.
+/// Reason why no record was read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PeekError {
-    /// The cluster does not have the topic.
+    /// The topic does not exist.
     #[error("topic \"{0}\" does not exist on {1}")]
     NoTopic(String, String),
-    /// The topic does not have the partition.
+    /// The topic does not have this partition.
     #[error("topic \"{topic}\" has no partition {partition}; it has {count}")]
     NoPartition {
         /// Topic name.
         topic: String,
-        /// The partition asked for.
+        /// Requested partition.
         partition: i32,
-        /// How many there are.
+        /// Number of partitions.
         count: usize,
     },
-    /// An offset means something inside one partition only.
-    #[error("topic \"{topic}\" has {count} partitions: say which one the offset belongs to")]
+    /// An offset was given without a partition, but the topic has several.
+    #[error("topic \"{topic}\" has {count} partitions: specify the partition of the offset")]
     WhichPartition {
         /// Topic name.
         topic: String,
-        /// How many there are.
+        /// Number of partitions.
         count: usize,
     },
-    /// There is nothing to read.
-    #[error("no record there: {0}")]
+    /// There is no such record.
+    #[error("no record found: {0}")]
     Nothing(String),
-    /// The brokers did not answer, or refused.
+    /// A broker error, or no response.
     #[error("{0}")]
     Kafka(String),
 }
@@ -81,24 +82,24 @@ impl From<KafkaError> for PeekError {
     }
 }
 
-/// Reads one record; neither joins a group nor commits anything.
+/// Reads one record. Joins no group and commits nothing.
 ///
 /// # Errors
-/// The topic, partition or record is not there, or brokers do not answer within `timeout`.
+/// The topic, partition or record does not exist, or brokers do not respond within `timeout`.
 pub fn peek(
     bootstrap_servers: &str,
     topic: &str,
     partition: Option<i32>,
-    pick: RecordSelector,
+    selector: RecordSelector,
     timeout: Duration,
 ) -> Result<OwnedRecord, PeekError> {
     let deadline = Instant::now() + timeout;
     let consumer = reader(bootstrap_servers)?;
     let partitions = partitions(&consumer, bootstrap_servers, topic, deadline)?;
-    let chosen = choose(partitions, topic, partition, pick)?;
+    let chosen = select_partitions(partitions, topic, partition, selector)?;
     let mut found: Option<OwnedRecord> = None;
     for partition in chosen {
-        let record = match pick {
+        let record = match selector {
             RecordSelector::Last => last(&consumer, topic, partition, deadline)?,
             RecordSelector::Offset(offset) => from(&consumer, topic, partition, offset, deadline)?,
         };
@@ -109,23 +110,23 @@ pub fn peek(
             found = Some(record);
         }
     }
-    found.ok_or_else(|| match pick {
+    found.ok_or_else(|| match selector {
         RecordSelector::Last => PeekError::Nothing(format!("topic \"{topic}\" is empty")),
         RecordSelector::Offset(offset) => PeekError::Nothing(format!(
-            "topic \"{topic}\" has none from offset {offset} on"
+            "topic \"{topic}\" has no record at or after offset {offset}"
         )),
     })
 }
 
-/// The partitions to look into.
-pub(crate) fn choose(
+/// Returns the partitions to read.
+pub(crate) fn select_partitions(
     partitions: Vec<i32>,
     topic: &str,
     partition: Option<i32>,
-    pick: RecordSelector,
+    selector: RecordSelector,
 ) -> Result<Vec<i32>, PeekError> {
     let (topic, count) = (topic.to_owned(), partitions.len());
-    match (partition, pick) {
+    match (partition, selector) {
         (Some(partition), _) if partitions.contains(&partition) => Ok(vec![partition]),
         (Some(partition), _) => Err(PeekError::NoPartition {
             topic,
@@ -139,11 +140,11 @@ pub(crate) fn choose(
     }
 }
 
-/// Reads the oldest records of a topic, an equal share of each partition, `records` in all and keys and values
-/// of `bytes_max` at most; neither joins a group nor commits anything.
+/// Reads the oldest records of a topic: up to `records` in total, an equal number per partition,
+/// with at most `bytes_max` bytes of keys and values. Joins no group and commits nothing.
 ///
 /// # Errors
-/// The topic is not there, or brokers do not answer within `timeout`.
+/// The topic does not exist, or brokers do not respond within `timeout`.
 pub fn sample(
     bootstrap_servers: &str,
     topic: &str,
@@ -154,12 +155,12 @@ pub fn sample(
     let deadline = Instant::now() + timeout;
     let consumer = reader(bootstrap_servers)?;
     let partitions = partitions(&consumer, bootstrap_servers, topic, deadline)?;
-    let share = records.div_ceil(partitions.len());
+    let records_per_partition = records.div_ceil(partitions.len());
     let (mut found, mut bytes) = (Vec::new(), 0);
     for partition in partitions {
-        let (low, high) = consumer.fetch_watermarks(topic, partition, left(deadline))?;
+        let (low, high) = consumer.fetch_watermarks(topic, partition, time_left(deadline))?;
         let mut count = 0;
-        if low == high || share == 0 {
+        if low == high || records_per_partition == 0 {
             continue;
         }
         read(&consumer, topic, partition, low, deadline, |record| {
@@ -169,36 +170,38 @@ pub fn sample(
                 found.push(owned(record));
                 count += 1;
             }
-            count < share && bytes < bytes_max && record.offset() + 1 < high
+            count < records_per_partition && bytes < bytes_max && record.offset() + 1 < high
         })?;
     }
     found.truncate(records);
     Ok(found)
 }
 
-/// A consumer that looks and leaves no trace.
+/// Creates a consumer that joins no group, commits nothing and creates no topics.
 pub(crate) fn reader(bootstrap_servers: &str) -> Result<BaseConsumer, PeekError> {
-    let mut settings = properties::base(bootstrap_servers, "weir-peek");
-    settings
+    let mut client_config = properties::base(bootstrap_servers, "weir-peek");
+    client_config
         .set("group.id", "weir-peek")
         .set("enable.auto.commit", "false")
         .set("enable.partition.eof", "true")
         .set("allow.auto.create.topics", "false")
         .set("auto.offset.reset", "error");
-    Ok(settings.create()?)
+    Ok(client_config.create()?)
 }
 
-pub(crate) fn left(deadline: Instant) -> Duration {
+/// Returns the time until `deadline`, or zero after it.
+pub(crate) fn time_left(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
 }
 
+/// Returns the partitions of a topic.
 pub(crate) fn partitions(
     consumer: &BaseConsumer,
     servers: &str,
     topic: &str,
     deadline: Instant,
 ) -> Result<Vec<i32>, PeekError> {
-    let metadata = consumer.fetch_metadata(Some(topic), left(deadline))?;
+    let metadata = consumer.fetch_metadata(Some(topic), time_left(deadline))?;
     let found = metadata.topics().iter().find(|t| t.name() == topic);
     let partitions = found.map_or(&[][..], |t| t.partitions());
     if partitions.is_empty() {
@@ -207,14 +210,14 @@ pub(crate) fn partitions(
     Ok(partitions.iter().map(|partition| partition.id()).collect())
 }
 
-/// The newest record of a partition.
+/// Returns the latest record of a partition.
 fn last(
     consumer: &BaseConsumer,
     topic: &str,
     partition: i32,
     deadline: Instant,
 ) -> Result<Option<OwnedRecord>, PeekError> {
-    let (low, high) = consumer.fetch_watermarks(topic, partition, left(deadline))?;
+    let (low, high) = consumer.fetch_watermarks(topic, partition, time_left(deadline))?;
     let (mut start, mut step) = (high, STEP_BACK);
     while start > low {
         start = high.saturating_sub(step).max(low);
@@ -231,7 +234,7 @@ fn last(
     Ok(None)
 }
 
-/// The first record of a partition from an offset on.
+/// Returns the first record of a partition at or after an offset.
 fn from(
     consumer: &BaseConsumer,
     topic: &str,
@@ -239,16 +242,16 @@ fn from(
     offset: i64,
     deadline: Instant,
 ) -> Result<Option<OwnedRecord>, PeekError> {
-    let (low, high) = consumer.fetch_watermarks(topic, partition, left(deadline))?;
+    let (low, high) = consumer.fetch_watermarks(topic, partition, time_left(deadline))?;
     if !(low..high).contains(&offset) {
-        let kept = format!(
-            "partition {partition} of topic \"{topic}\" holds {low} to {}",
+        let available = format!(
+            "partition {partition} of topic \"{topic}\" has offsets {low} to {}",
             high - 1
         );
         return Err(PeekError::Nothing(if low == high {
             format!("partition {partition} of topic \"{topic}\" is empty")
         } else {
-            format!("offset {offset} is outside what {kept}")
+            format!("offset {offset} is out of range: {available}")
         }));
     }
     let mut found = None;
@@ -259,8 +262,7 @@ fn from(
     Ok(found)
 }
 
-/// Hands over records from an offset on until the end of the partition, or until `take` has
-/// enough.
+/// Passes the records from an offset on to `take`, until it returns `false` or the partition ends.
 pub(crate) fn read(
     consumer: &BaseConsumer,
     topic: &str,
@@ -273,16 +275,16 @@ pub(crate) fn read(
     assignment.add_partition_offset(topic, partition, Offset::Offset(offset))?;
     consumer.assign(&assignment)?;
     loop {
-        let patience = left(deadline);
-        match consumer.poll(patience) {
+        let timeout = time_left(deadline);
+        match consumer.poll(timeout) {
             Some(Ok(record)) if record.partition() != partition => {}
             Some(Ok(record)) if take(&record) => {}
             Some(Ok(_)) | Some(Err(KafkaError::PartitionEOF(_))) => return Ok(()),
-            // Connections come and go; the deadline decides.
-            Some(Err(error)) if is_passing(&error) && !patience.is_zero() => {}
+            // Connections may fail and be restored; the deadline decides.
+            Some(Err(error)) if is_transient(&error) && !timeout.is_zero() => {}
             Some(Err(error)) => return Err(error.into()),
-            None if patience.is_zero() => {
-                let text = "the brokers did not deliver a record in time".to_owned();
+            None if timeout.is_zero() => {
+                let text = "the brokers did not deliver a record before the timeout".to_owned();
                 return Err(PeekError::Kafka(text));
             }
             None => {}
@@ -290,15 +292,16 @@ pub(crate) fn read(
     }
 }
 
-/// Adds to a failure of the brokers how far reading came.
-pub(crate) fn remark(error: PeekError, records: u64) -> PeekError {
+/// Adds the number of records read to a broker error.
+pub(crate) fn with_read_count(error: PeekError, records: u64) -> PeekError {
     match error {
         PeekError::Kafka(text) => PeekError::Kafka(format!("{text}, after {records} records")),
         other => other,
     }
 }
 
-fn is_passing(error: &KafkaError) -> bool {
+/// Returns `true` for connection errors, after which librdkafka retries.
+fn is_transient(error: &KafkaError) -> bool {
     matches!(
         error.rdkafka_error_code(),
         Some(
@@ -309,6 +312,7 @@ fn is_passing(error: &KafkaError) -> bool {
     )
 }
 
+/// Copies a record.
 pub(crate) fn owned(record: &BorrowedMessage<'_>) -> OwnedRecord {
     let headers = borrow_headers(record, &mut 0);
     let headers = headers.iter();

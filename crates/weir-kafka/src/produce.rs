@@ -1,6 +1,6 @@
-//! One librdkafka producer with its own poll thread. Delivery reports carry the caller's token.
+//! A librdkafka producer with its own poll thread. Delivery reports carry the caller's token.
 //!
-//! The queue towards the broker is bounded; when it is full `send` says so and the caller decides.
+//! The send queue is bounded. If it is full, `send` returns an error and the caller decides.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,15 +18,15 @@ use thiserror::Error;
 
 use crate::properties::{self, PropertyError};
 
-/// Which acknowledgement a record waits for.
+/// Acknowledgement that a record requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Acks {
-    /// None: delivery means "handed to the socket" and carries no offset.
+    /// None: a record counts as delivered when it is written to the socket, and has no offset.
     None,
-    /// The partition leader has it.
+    /// From the partition leader.
     Leader,
-    /// All in-sync replicas have it. Also makes the producer idempotent, unless
-    /// [`ProducerConfig::idempotent`] says otherwise.
+    /// From all in-sync replicas. Also makes the producer idempotent, unless
+    /// [`ProducerConfig::idempotent`] is `false`.
     #[default]
     All,
 }
@@ -56,29 +56,29 @@ impl FromStr for Acks {
     }
 }
 
-/// Settings of a [`Producer`].
+/// Configuration of a [`Producer`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProducerConfig {
     /// Comma-separated `host:port` list.
     pub bootstrap_servers: String,
     /// Name shown in broker logs and quotas.
     pub client_id: String,
-    /// Default `all`, as in Kafka's own client.
+    /// Required acknowledgement. Default `all`, as in the Java client.
     pub acks: Acks,
-    /// With [`Acks::All`], that a retry can neither duplicate nor reorder; default yes. librdkafka then
-    /// has one batch of a partition under way, and while more wait for its answer, its thread polls
-    /// without pause: at thousands of records a second that can take a whole core.
+    /// With [`Acks::All`], prevents retries from duplicating or reordering records. Default `true`.
+    /// librdkafka then has one batch per partition in flight. While other batches wait, its thread
+    /// polls without pause, which can use a whole core at thousands of records per second.
     pub idempotent: bool,
-    /// How long a batch may wait for company, in milliseconds, fractions allowed. Default 0: a
-    /// load producer measures latency.
+    /// Time to wait for more records of a batch, in milliseconds, with fractions. Default 0,
+    /// because a load producer measures latency.
     pub linger_ms: f64,
-    /// Largest batch in bytes. Default 1,000,000.
+    /// Maximum batch size in bytes. Default 1,000,000.
     pub batch_bytes: usize,
-    /// `none`, `gzip`, `snappy`, `lz4` or `zstd`.
+    /// Compression codec: `none`, `gzip`, `snappy`, `lz4` or `zstd`.
     pub compression: String,
-    /// Records that may wait or be in flight before `send` reports a full queue. Default 100,000.
+    /// Queued and in-flight records above which `send` reports a full queue. Default 100,000.
     pub queue_max_messages: usize,
-    /// Further librdkafka properties; they override everything but `bootstrap.servers`.
+    /// Additional librdkafka properties; they override everything but `bootstrap.servers`.
     pub properties: Vec<(String, String)>,
 }
 
@@ -98,63 +98,64 @@ impl Default for ProducerConfig {
     }
 }
 
-/// What became of one record.
+/// Result of one record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryReport {
-    /// The token given to [`Producer::send`].
+    /// Token passed to [`Producer::send`].
     pub token: u64,
-    /// Partition and offset, or why it was not stored. With [`Acks::None`] the offset is negative.
+    /// Partition and offset, or the reason why the record was not stored. With [`Acks::None`] the
+    /// offset is negative.
     pub result: Result<(i32, i64), String>,
 }
 
-/// Why a producer could not be started or asked.
+/// Reason why a producer could not be started or metadata not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ProducerError {
-    /// `acks` is none of the known words.
+    /// Unknown value of `acks`.
     #[error("unknown acks \"{value}\": use 0, 1 or all")]
     UnknownAcks {
-        /// The text given.
+        /// Configured value.
         value: String,
     },
-    /// A property that this client decides.
+    /// A property that this client sets itself.
     #[error(transparent)]
     Property(#[from] PropertyError),
-    /// librdkafka refused the settings; its message names the property.
-    #[error("producer settings refused: {reason}")]
+    /// librdkafka rejected the configuration; its message names the property.
+    #[error("producer configuration rejected: {reason}")]
     Refused {
-        /// librdkafka's text.
+        /// Message of librdkafka.
         reason: String,
     },
     /// The poll thread could not be started.
     #[error("cannot start the producer's poll thread: {reason}")]
     Thread {
-        /// The operating system's text.
+        /// Message of the operating system.
         reason: String,
     },
-    /// The topic's metadata could not be had in time.
+    /// The topic's metadata could not be read before the timeout.
     #[error("no metadata for topic \"{topic}\" from \"{bootstrap_servers}\": {reason}")]
     Metadata {
-        /// Topic asked for.
+        /// Requested topic.
         topic: String,
-        /// Servers asked.
+        /// Configured bootstrap servers.
         bootstrap_servers: String,
-        /// librdkafka's text.
+        /// Message of librdkafka.
         reason: String,
     },
 }
 
-/// Why a record was not taken.
+/// Reason why a record was not queued.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SendError {
-    /// The local queue is full: wait for deliveries, or drop and count.
+    /// The queue is full. The caller can wait for delivery reports, or drop the record.
     #[error("the producer queue is full: wait for deliveries or raise queue_max_messages")]
     QueueFull,
-    /// This record can never be sent (too large, unknown topic or partition, ...).
-    #[error("record refused: {0}")]
+    /// The record can never be sent, because it is too large, its partition does not exist, ...
+    #[error("record rejected: {0}")]
     Fatal(String),
 }
 
-/// A running producer. Dropping it throws away what is still queued (each with a failed delivery).
+/// A running producer. Dropping it discards queued records; each gets a failed delivery report.
 pub struct Producer {
     client: Arc<BaseProducer<ProduceContext>>,
     pending: Arc<PendingRecords>,
@@ -165,8 +166,8 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// Starts librdkafka and the poll thread; does not wait for a broker. `on_delivery` runs on
-    /// the poll thread and must not block.
+    /// Starts librdkafka and the poll thread; does not wait for a broker. `on_delivery` runs on the
+    /// poll thread and must not block.
     pub fn start(
         config: &ProducerConfig,
         on_delivery: Box<dyn Fn(DeliveryReport) + Send + Sync>,
@@ -178,9 +179,9 @@ impl Producer {
             pending: Arc::clone(&pending),
             wire_bytes: Arc::clone(&wire_bytes),
         };
-        let settings = client_config(config)?;
+        let client_config = client_config(config)?;
         let client =
-            BaseProducer::from_config_and_context(&settings, context).map_err(|error| {
+            BaseProducer::from_config_and_context(&client_config, context).map_err(|error| {
                 ProducerError::Refused {
                     reason: error.to_string(),
                 }
@@ -198,8 +199,8 @@ impl Producer {
         })
     }
 
-    /// Waits until the topic's metadata is known and tells its number of partitions, so that the
-    /// first record does not pay for connecting.
+    /// Waits up to `timeout` for the topic's metadata and returns its number of partitions. Called
+    /// before the first record so that connecting does not delay it.
     pub fn partitions(&self, topic: &str, timeout: Duration) -> Result<usize, ProducerError> {
         let failed = |reason: String| ProducerError::Metadata {
             topic: topic.to_owned(),
@@ -212,7 +213,7 @@ impl Producer {
             .fetch_metadata(Some(topic), timeout)
             .map_err(|error| failed(error.to_string()))?;
         let Some(found) = metadata.topics().first() else {
-            return Err(failed("the answer names no topic".to_owned()));
+            return Err(failed("the response contains no topic".to_owned()));
         };
         match found.error() {
             Some(code) => Err(failed(RDKafkaErrorCode::from(code).to_string())),
@@ -220,8 +221,9 @@ impl Producer {
         }
     }
 
-    /// Queues one record; never blocks. `partition: None` lets the key's hash decide (a null key
-    /// spreads). `timestamp_ms: None` stamps it now. The `token` comes back with the [`Delivery`].
+    /// Queues one record without blocking. With `partition: None` the hash of the key selects the
+    /// partition, and records without a key are distributed. With `timestamp_ms: None` the current
+    /// time is used. The [`DeliveryReport`] returns the `token`.
     #[allow(clippy::too_many_arguments)] // a record has this many parts
     pub fn send(
         &self,
@@ -244,7 +246,7 @@ impl Producer {
         )
     }
 
-    /// Like [`send`](Self::send) with a null value, Kafka's mark of deletion.
+    /// Queues a record with a null value, a tombstone. Otherwise like [`send`](Self::send).
     pub fn send_tombstone(
         &self,
         topic: &str,
@@ -257,21 +259,23 @@ impl Producer {
         self.send_value(topic, partition, key, None, headers, timestamp_ms, token)
     }
 
-    /// Bytes written to brokers' sockets, as librdkafka told last: each second.
+    /// Returns the bytes written to sockets of brokers. librdkafka updates the value every second.
     #[must_use]
     pub fn wire_bytes(&self) -> u64 {
         self.wire_bytes.load(Ordering::Relaxed)
     }
 
-    /// Records taken by `send` and not reported yet.
+    /// Returns the number of queued records without a delivery report.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.pending.count.load(Ordering::Acquire)
     }
 
-    /// Waits until every record is reported or `timeout` is over; tells how many are left.
+    /// Waits up to `timeout` until every record has a delivery report. Returns the number of
+    /// records without one.
     ///
-    /// The crate's own flush steps in 100 ms, so this one waits for the count to reach zero.
+    /// The flush of `rdkafka` works in steps of 100 ms, so this function waits for the count
+    /// instead.
     pub fn flush(&self, timeout: Duration) -> usize {
         self.pending.wait_empty(Instant::now() + timeout)
     }
@@ -311,13 +315,13 @@ impl Drop for Producer {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
-            // A panic of the callback was reported where it happened; nothing is left to do here.
+            // A panic of the callback was already reported; there is nothing to handle.
             let _ = thread.join();
         }
     }
 }
 
-/// Counts records between `send` and their report.
+/// Number of records without a delivery report.
 #[derive(Default)]
 struct PendingRecords {
     count: AtomicUsize,
@@ -348,9 +352,9 @@ impl PendingRecords {
             if count == 0 || now >= deadline {
                 break count;
             }
-            // The slice covers a report between the count and the wait.
-            let slice = (deadline - now).min(FLUSH_SLICE);
-            guard = match self.empty.wait_timeout(guard, slice) {
+            // The bounded wait covers a report between the check and the wait.
+            let wait = (deadline - now).min(FLUSH_WAIT_MAX);
+            guard = match self.empty.wait_timeout(guard, wait) {
                 Ok((guard, _)) => guard,
                 Err(poisoned) => poisoned.into_inner().0,
             };
@@ -373,7 +377,7 @@ impl ClientContext for ProduceContext {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        tracing::warn!(target: "librdkafka", %error, "producer: {reason}");
+        tracing::warn!(target: "librdkafka", %error, reason, "producer error");
     }
 
     fn stats(&self, statistics: Statistics) {
@@ -401,23 +405,23 @@ impl ProducerContext for ProduceContext {
 
 fn client_config(config: &ProducerConfig) -> Result<ClientConfig, ProducerError> {
     let idempotent = config.acks == Acks::All && config.idempotent;
-    let mut settings = properties::base(&config.bootstrap_servers, &config.client_id);
-    settings
+    let mut client_config = properties::base(&config.bootstrap_servers, &config.client_id);
+    client_config
         .set("acks", config.acks.to_string())
         .set("enable.idempotence", idempotent.to_string())
-        // As many as an idempotent producer may have, and Kafka's own has.
+        // Maximum for an idempotent producer, and the default of the Java client.
         .set("max.in.flight.requests.per.connection", "5")
         .set("linger.ms", config.linger_ms.to_string())
         .set("batch.size", config.batch_bytes.to_string())
         .set("compression.type", &config.compression)
-        .set("statistics.interval.ms", STATISTICS_EVERY_MS)
+        .set("statistics.interval.ms", STATISTICS_INTERVAL_MS)
         .set(
             "queue.buffering.max.messages",
             config.queue_max_messages.to_string(),
         )
         .set("queue.buffering.max.kbytes", QUEUE_KBYTES_MAX);
-    properties::apply(&mut settings, &config.properties, &OWNED)?;
-    Ok(settings)
+    properties::apply(&mut client_config, &config.properties, &OWNED)?;
+    Ok(client_config)
 }
 
 fn spawn_poll_thread(
@@ -430,8 +434,8 @@ fn spawn_poll_thread(
         .name("kafka-produce".to_owned())
         .spawn(move || {
             while !stop.load(Ordering::Acquire) {
-                // Serves every report as it comes and returns when the slice is over.
-                client.poll(POLL_SLICE);
+                // Handles each report as it arrives and returns after the interval.
+                client.poll(POLL_TIMEOUT);
             }
         })
         .map_err(|error| ProducerError::Thread {
@@ -460,34 +464,34 @@ fn send_error(error: &KafkaError) -> SendError {
     }
 }
 
-/// A token travels through librdkafka as a pointer-sized number.
+/// librdkafka passes the token as a pointer-sized number.
 const _: () = assert!(usize::BITS >= u64::BITS);
 
 const OWNED: [&str; 1] = ["bootstrap.servers"];
-/// 256 MiB: a quarter of librdkafka's default, so a dead broker cannot eat the machine.
+/// 256 MiB, a quarter of librdkafka's default, to bound the memory while a broker is unavailable.
 const QUEUE_KBYTES_MAX: &str = "262144";
-/// How often librdkafka tells what it has written.
-const STATISTICS_EVERY_MS: &str = "1000";
-/// How long stopping may take; reports are served at once within a slice.
-const POLL_SLICE: Duration = Duration::from_millis(20);
-const FLUSH_SLICE: Duration = Duration::from_millis(1);
+/// Interval of librdkafka's statistics.
+const STATISTICS_INTERVAL_MS: &str = "1000";
+/// Maximum time to stop the poll thread. Reports are handled at once.
+const POLL_TIMEOUT: Duration = Duration::from_millis(20);
+const FLUSH_WAIT_MAX: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn acks_words_are_kafkas() {
+    fn acks_use_kafka_values() {
         for (text, acks) in [("0", Acks::None), ("1", Acks::Leader), ("all", Acks::All)] {
             assert_eq!(text.parse(), Ok(acks));
             assert_eq!(acks.to_string(), text);
         }
-        let error = "2".parse::<Acks>().expect_err("not a word");
+        let error = "2".parse::<Acks>().expect_err("unknown value");
         assert_eq!(error.to_string(), "unknown acks \"2\": use 0, 1 or all");
     }
 
     #[test]
-    fn a_refused_setting_names_the_property() {
+    fn invalid_config_error_names_property() {
         let config = ProducerConfig {
             compression: "brotli".to_owned(),
             ..ProducerConfig::default()
@@ -503,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_broker_records_wait_and_the_queue_is_bounded() {
+    fn queue_is_bounded_without_broker() {
         let config = ProducerConfig {
             bootstrap_servers: "127.0.0.1:1".to_owned(),
             queue_max_messages: 2,

@@ -1,30 +1,31 @@
-//! Builds librdkafka settings: ours first, then the user's properties, except those we own.
+//! Builds librdkafka configurations: Weir's defaults, overridden by the user's properties, except
+//! properties that Weir sets itself.
 
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 use thiserror::Error;
 
-/// A property that cannot be passed on to librdkafka.
+/// A property that the user cannot set.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PropertyError {
-    /// The key is decided by this crate because its guarantees depend on it.
-    #[error("property \"{key}\" = \"{value}\" cannot be set: this client decides it; remove it")]
+    /// The client sets the property itself, because its guarantees depend on it.
+    #[error("property \"{key}\" = \"{value}\" cannot be set: the client sets it itself; remove it")]
     Owned {
-        /// Property name as given.
+        /// Property name.
         key: String,
-        /// Value as given.
+        /// Configured value.
         value: String,
     },
 }
 
-/// Starts from what every client here shares.
+/// Returns the configuration that all clients share.
 pub(crate) fn base(bootstrap_servers: &str, client_id: &str) -> ClientConfig {
     let mut config = ClientConfig::new();
     config
         .set("bootstrap.servers", bootstrap_servers)
         .set("client.id", client_id)
         .set("socket.nagle.disable", "true")
-        // A restarted broker should be found within a second, not within the default ten.
+        // A restarted broker should be found within one second; the default is ten.
         .set("reconnect.backoff.ms", "50")
         .set("reconnect.backoff.max.ms", "1000")
         .set("socket.connection.setup.timeout.ms", "5000")
@@ -32,7 +33,7 @@ pub(crate) fn base(bootstrap_servers: &str, client_id: &str) -> ClientConfig {
     config
 }
 
-/// Adds the user's properties over `config`; refuses the keys in `owned`.
+/// Adds the user's properties to `config`; rejects the keys in `owned`.
 pub(crate) fn apply(
     config: &mut ClientConfig,
     properties: &[(String, String)],
@@ -50,8 +51,8 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// Hands one librdkafka log line to `tracing`. A lost broker is "degraded", not "operator must
-/// act", so librdkafka's error level becomes a warning.
+/// Logs a line of librdkafka. Its error level becomes a warning, because an unavailable broker does
+/// not require an operator.
 pub(crate) fn log_line(level: RDKafkaLogLevel, facility: &str, message: &str) {
     match level {
         RDKafkaLogLevel::Emerg | RDKafkaLogLevel::Alert | RDKafkaLogLevel::Critical => {
@@ -72,18 +73,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn user_properties_win_over_defaults_but_not_over_owned_keys() {
+    fn user_properties_override_defaults_but_not_owned_keys() {
         let mut config = base("localhost:9092", "t");
         let own = ["enable.auto.commit"];
         let user = [("reconnect.backoff.ms".to_owned(), "7".to_owned())];
         assert_eq!(apply(&mut config, &user, &own), Ok(()));
         assert_eq!(config.get("reconnect.backoff.ms"), Some("7"));
 
-        let refused = [("enable.auto.commit".to_owned(), "true".to_owned())];
-        let error = apply(&mut config, &refused, &own).expect_err("owned key");
+        let rejected = [("enable.auto.commit".to_owned(), "true".to_owned())];
+        let error = apply(&mut config, &rejected, &own).expect_err("owned key");
         assert_eq!(
             error.to_string(),
-            "property \"enable.auto.commit\" = \"true\" cannot be set: this client decides it; \
+            "property \"enable.auto.commit\" = \"true\" cannot be set: the client sets it itself; \
              remove it"
         );
     }

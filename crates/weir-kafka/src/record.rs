@@ -1,11 +1,11 @@
-//! A Kafka record as lent to its reader: nothing in it is copied.
+//! A record borrowed from the client.
 
 use smallvec::SmallVec;
 
-/// Header names and values in the order they were written; four fit without an allocation.
+/// Header names and values in record order. Up to four need no allocation.
 pub type HeaderList<'a> = SmallVec<[(&'a str, Option<&'a [u8]>); 4]>;
 
-/// One record, borrowed from the client's receive buffer for the length of a call.
+/// A record, borrowed from the client's receive buffer for the duration of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record<'a> {
     /// Topic the record was read from.
@@ -14,12 +14,12 @@ pub struct Record<'a> {
     pub partition: i32,
     /// Offset in that partition.
     pub offset: i64,
-    /// Milliseconds since the Unix epoch, -1 if the record carries no timestamp.
+    /// Milliseconds since the Unix epoch; -1 if the record has no timestamp.
     pub timestamp_ms: i64,
     /// Key bytes; `None` is a null key, which differs from an empty one.
     pub key: Option<&'a [u8]>,
     /// Value bytes; `None` is a tombstone.
     pub value: Option<&'a [u8]>,
-    /// Headers in order. A name that is not UTF-8 is left out.
+    /// Headers in record order. Headers whose names are not UTF-8 are skipped.
     pub headers: HeaderList<'a>,
 }

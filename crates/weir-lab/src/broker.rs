@@ -13,6 +13,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use crate::class_archive;
 use crate::diagnose::CONSOLE_LOG;
 use crate::error::LabError;
 use crate::host_tools;
@@ -24,6 +25,8 @@ use crate::state;
 pub(crate) struct Launch {
     pub(crate) java: PathBuf,
     pub(crate) libs: PathBuf,
+    /// Classes that the JVM need not load from the jars.
+    pub(crate) class_archive: Option<PathBuf>,
     pub(crate) heap_mb: u32,
     pub(crate) jvm_arguments: Vec<String>,
     pub(crate) dir: PathBuf,
@@ -47,6 +50,7 @@ impl Launch {
                 "-XX:TieredStopAtLevel=1",
                 "-XX:-UsePerfData",
             ])
+            .args(class_archive::argument(self.class_archive.as_deref()))
             .args(self.common_arguments(node_id))
             .args(["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c"])
             .arg(self.properties_file(node_id));
@@ -85,6 +89,7 @@ impl Launch {
             .arg(format!("-Xms{}m", self.heap_mb.min(256)))
             .arg(format!("-Xmx{}m", self.heap_mb))
             .args(JVM)
+            .args(class_archive::argument(self.class_archive.as_deref()))
             .args(&self.jvm_arguments)
             .arg(format!("-XX:ErrorFile={}/jvm-crash.log", logs.display()))
             .args(self.common_arguments(node_id))

@@ -9,6 +9,7 @@
 
 mod broker;
 pub mod cache;
+mod class_archive;
 mod config;
 mod diagnose;
 mod disk;

@@ -1,12 +1,13 @@
-//! What making and sending records costs: `cargo bench -p weir-load`.
+//! Benchmarks creating and sending records: `cargo bench -p weir-load`.
 //!
-//! First nanoseconds per record made, by kind, best of several rounds, one thread. Then, if
-//! `WEIR_E2E_BOOTSTRAP` names a broker, the whole producer at full speed beside librdkafka alone, which sends
-//! the same bytes again and again, both idempotent and not: records per second, CPU of the process per record,
-//! and how much of it is of the thread that sends. The rest is librdkafka's, most of all its waiting: an
-//! idempotent one polls without pause for the answer to a partition's batch, so that it costs by time.
+//! The first part prints nanoseconds per created record for each kind: best of several repetitions,
+//! one thread. If `WEIR_E2E_BOOTSTRAP` names a broker, the second part compares the whole producer
+//! at full speed with librdkafka alone, which sends the same bytes repeatedly, with and without
+//! idempotence. It prints records per second, CPU time of the process per record, and the share of
+//! the sending thread. The rest is librdkafka's, mostly its waiting: an idempotent producer polls
+//! continuously for the response to a partition's batch, so its cost depends on the time.
 
-// What measures needs a clock and a place to print.
+// A benchmark prints its results.
 #![allow(clippy::print_stdout)]
 
 use std::hint::black_box;
@@ -23,8 +24,8 @@ use weir_load::producer::{self, ProducerOptions};
 use weir_load::worker::protocol::{Schedule, WorkerCommand};
 use weir_load::worker::{CoordinatorChannel, EventSender};
 
-const ROUNDS: usize = 7;
-const RECORDS_PER_ROUND: u64 = 100_000;
+const REPETITIONS: usize = 7;
+const RECORDS_PER_REPETITION: u64 = 100_000;
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn main() {
@@ -33,7 +34,7 @@ fn main() {
         "kind", "key bytes", "value bytes", "ns per record"
     );
     for kind in PayloadKind::ALL {
-        making(kind);
+        bench_creation(kind);
     }
     let Ok(bootstrap) = std::env::var("WEIR_E2E_BOOTSTRAP") else {
         println!("\nsending: set WEIR_E2E_BOOTSTRAP to a broker");
@@ -50,7 +51,7 @@ fn main() {
         (PayloadKind::JsonKeyX, 30_000),
     ] {
         for idempotent in [true, false] {
-            sending(&bootstrap, kind, records, idempotent);
+            bench_sending(&bootstrap, kind, records, idempotent);
         }
     }
 }
@@ -74,19 +75,19 @@ fn payloads(kind: PayloadKind) -> PayloadGenerator {
     PayloadGenerator::new(&spec, LocalTime::system())
 }
 
-fn making(kind: PayloadKind) {
+fn bench_creation(kind: PayloadKind) {
     let mut payloads = payloads(kind);
     let names = payloads.names().len() as u64;
     let due = Clock::start().now_unix_ns();
     let mut best = f64::INFINITY;
-    for _ in 0..ROUNDS {
+    for _ in 0..REPETITIONS {
         let start = Instant::now();
-        for record in 0..RECORDS_PER_ROUND {
+        for record in 0..RECORDS_PER_REPETITION {
             let name = (record % names) as usize;
             payloads.make(name, due + record * 10_000, 0);
             black_box((payloads.key(name), payloads.value()));
         }
-        let ns = start.elapsed().as_nanos() as f64 / RECORDS_PER_ROUND as f64;
+        let ns = start.elapsed().as_nanos() as f64 / RECORDS_PER_REPETITION as f64;
         best = best.min(ns);
     }
     payloads.make(0, due, 0);
@@ -98,12 +99,14 @@ fn making(kind: PayloadKind) {
     );
 }
 
-fn sending(bootstrap: &str, kind: PayloadKind, records: u64, idempotent: bool) {
-    let admin = Admin::connect(bootstrap, TEST_TIMEOUT).expect("a broker that answers");
+fn bench_sending(bootstrap: &str, kind: PayloadKind, records: u64, idempotent: bool) {
+    let admin = Admin::connect(bootstrap, TEST_TIMEOUT).expect("broker connection");
     let topic = format!("bench-{kind}-{idempotent}-{}", std::process::id());
-    admin.create_topic(&topic, 4, 1, &[]).expect("a new topic");
+    admin
+        .create_topic(&topic, 4, 1, &[])
+        .expect("created topic");
     let (mut alone, mut ours) = (Vec::new(), Vec::new());
-    // In turn, so that both see the same machine.
+    // Alternating, so that both run under the same conditions.
     for _ in 0..3 {
         alone.push(measured(records, || {
             send_alone(bootstrap, &topic, kind, records, idempotent)
@@ -119,15 +122,15 @@ fn sending(bootstrap: &str, kind: PayloadKind, records: u64, idempotent: bool) {
         median(alone),
         median(ours)
     );
-    admin.delete_topic(&topic).expect("a topic to delete");
+    admin.delete_topic(&topic).expect("deleted topic");
 }
 
-/// One run.
+/// Result of one run.
 struct Sent {
     per_s: f64,
-    /// CPU microseconds of the process per record.
+    /// CPU time of the process per record, in microseconds.
     cpu_us: f64,
-    /// Of them those of this thread.
+    /// Part of it in this thread.
     own_us: f64,
 }
 
@@ -161,7 +164,7 @@ fn cpu(clock: ClockId) -> Duration {
     Duration::new(u64::try_from(time.tv_sec).expect("a positive time"), nanos)
 }
 
-/// The same record again and again, as fast as the library takes it.
+/// Sends the same record repeatedly, as fast as the library accepts it.
 fn send_alone(bootstrap: &str, topic: &str, kind: PayloadKind, records: u64, idempotent: bool) {
     let config = ProducerConfig {
         bootstrap_servers: bootstrap.to_owned(),
@@ -170,7 +173,7 @@ fn send_alone(bootstrap: &str, topic: &str, kind: PayloadKind, records: u64, ide
         properties: vec![("partitioner".to_owned(), "murmur2_random".to_owned())],
         ..ProducerConfig::default()
     };
-    let producer = Producer::start(&config, Box::new(|_| ())).expect("settings that work");
+    let producer = Producer::start(&config, Box::new(|_| ())).expect("started producer");
     let mut payloads = payloads(kind);
     payloads.make(0, Clock::start().now_unix_ns(), 0);
     for record in 0..records {
@@ -179,14 +182,14 @@ fn send_alone(bootstrap: &str, topic: &str, kind: PayloadKind, records: u64, ide
             match producer.send(topic, None, key, value, &[], None, record) {
                 Ok(()) => break,
                 Err(SendError::QueueFull) => std::thread::sleep(Duration::from_micros(500)),
-                Err(SendError::Fatal(reason)) => panic!("not sent: {reason}"),
+                Err(SendError::Fatal(reason)) => panic!("send failed: {reason}"),
             }
         }
     }
     assert_eq!(producer.flush(TEST_TIMEOUT), 0, "all acknowledged");
 }
 
-/// All of them due at once.
+/// Sends records that are all due at once.
 fn send_with_producer(
     bootstrap: &str,
     topic: &str,
@@ -216,7 +219,7 @@ fn send_with_producer(
         measure_until_unix_ns: u64::MAX,
         stop_unix_ns: u64::MAX,
     });
-    commands.send(start).expect("room for one");
-    let summary = producer::run(&options, &link).expect("a producer that works");
+    commands.send(start).expect("queued command");
+    let summary = producer::run(&options, &link).expect("summary");
     assert_eq!(summary.acked, records, "all acknowledged");
 }

@@ -1,11 +1,11 @@
-//! One clock for due instants, send instants and arrivals: wall clock at start, monotonic after.
+//! Clock for due times, send times and arrivals: wall clock at the start, monotonic afterwards.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Unix time that never steps: the wall clock is read once, the monotonic clock after that.
+/// Unix time without steps: the wall clock is read once, after that only the monotonic clock.
 ///
 /// Two processes on one machine agree as long as the wall clock is not stepped between their
-/// starts; slewing moves both.
+/// starts. Slewing affects both.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     anchor: Instant,
@@ -13,7 +13,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Takes the anchor now.
+    /// Starts the clock at the current time.
     pub fn start() -> Self {
         let anchor = Instant::now();
         let unix = SystemTime::now()
@@ -25,12 +25,12 @@ impl Clock {
         }
     }
 
-    /// The present instant in unix nanoseconds.
+    /// Returns the current time in Unix nanoseconds.
     pub fn now_unix_ns(&self) -> u64 {
         self.unix_ns(Instant::now())
     }
 
-    /// `instant` in unix nanoseconds.
+    /// Converts `instant` to Unix nanoseconds.
     pub fn unix_ns(&self, instant: Instant) -> u64 {
         match instant.checked_duration_since(self.anchor) {
             Some(after) => self.anchor_unix_ns.saturating_add(nanos(after)),
@@ -41,13 +41,13 @@ impl Clock {
         }
     }
 
-    /// The monotonic instant of `unix_ns`; instants before the anchor become the anchor.
+    /// Converts `unix_ns` to a monotonic instant, at the earliest the start of the clock.
     pub fn instant(&self, unix_ns: u64) -> Instant {
         self.anchor + Duration::from_nanos(unix_ns.saturating_sub(self.anchor_unix_ns))
     }
 }
 
-/// A duration as nanoseconds; more than 584 years becomes the largest value.
+/// Converts a duration to nanoseconds; more than 584 years becomes `u64::MAX`.
 pub fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -57,14 +57,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instants_survive_the_way_there_and_back() {
+    fn instants_survive_a_round_trip() {
         let clock = Clock::start();
         let later = Instant::now() + Duration::from_secs(3);
         assert_eq!(clock.instant(clock.unix_ns(later)), later);
     }
 
     #[test]
-    fn an_instant_before_the_anchor_is_smaller_not_an_error() {
+    fn instant_before_anchor_is_smaller() {
         let before = Instant::now();
         let clock = Clock::start();
         assert!(clock.unix_ns(before) <= clock.anchor_unix_ns);

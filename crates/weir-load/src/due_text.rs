@@ -1,4 +1,4 @@
-//! The seeds' timestamp where their payloads have it: in front of a text, or as a member of a JSON
+//! Parses the timestamp of the published payloads: at the start of a text, or as a member of a JSON
 //! object, with or without the mark of probe records.
 
 use memchr::memmem::Finder;
@@ -6,25 +6,25 @@ use memchr::memmem::Finder;
 use crate::local_time::{LocalTime, TEXT_LEN};
 use crate::payload::MARK;
 
-/// What a timestamp text tells.
+/// Parsed timestamp text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DueTimestamp {
-    /// The instant; `None` if the text does not begin with one.
+    /// Due time; `None` if the text does not start with a timestamp.
     pub(crate) unix_ns: Option<u64>,
-    /// Whether it carries [`MARK`].
+    /// `true` if the text carries [`MARK`].
     pub(crate) marked: bool,
 }
 
-/// Reads timestamps; keeps what speeds that up.
+/// Parser of timestamps with cached state.
 #[derive(Debug)]
 pub(crate) struct DueReader {
-    /// The quoted name of the member; `None` to take objects as text, too.
+    /// Quoted name of the member; `None`: objects are parsed as text, too.
     member: Option<Finder<'static>>,
     local: LocalTime,
 }
 
 impl DueReader {
-    /// Looks into objects for the member of this name.
+    /// Reads the timestamp of objects from the member `name`.
     pub(crate) fn with_member(name: &str, local: LocalTime) -> Self {
         let quoted = format!("\"{name}\"");
         Self {
@@ -33,7 +33,7 @@ impl DueReader {
         }
     }
 
-    /// Takes every value as text.
+    /// Parses every value as text.
     pub(crate) fn of_text(local: LocalTime) -> Self {
         Self {
             member: None,
@@ -54,13 +54,14 @@ impl DueReader {
         }
     }
 
-    /// What begins with the timestamp: the member of an object, else the value itself.
+    /// Returns the text that starts with the timestamp: the member of an object, else the value
+    /// itself.
     fn text<'a>(&self, value: &'a [u8]) -> Option<&'a [u8]> {
         let member = match &self.member {
             Some(member) if value.first() == Some(&b'{') => member,
             _ => return Some(value),
         };
-        // A text that happens to be the member's name is not followed by a colon.
+        // If a text value equals the member name, no colon follows it.
         member.find_iter(value).find_map(|at| {
             let rest = value[at + member.needle().len()..].trim_ascii_start();
             let rest = rest.strip_prefix(b":")?.trim_ascii_start();
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn every_published_place_is_read() {
+    fn timestamps_of_published_payloads_are_read() {
         for (text, marked) in [
             ("1970-01-01 01:00:00.007-pid-0-xyz", false),
             ("1970-01-01 01:00:00.007", false),

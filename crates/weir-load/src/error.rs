@@ -1,4 +1,4 @@
-//! Why producing, consuming or the floor could not go on, by whose fault.
+//! Errors of producers, consumers and the baseline server, by class.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -7,29 +7,29 @@ use weir_kafka::{AdminError, ProducerError, SourceError};
 
 use crate::payload::ReplayError;
 
-/// Whose fault an error is; commands turn it into their exit code.
+/// Class of an error; commands derive their exit code from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorClass {
-    /// The options make no sense.
+    /// The options are invalid.
     Usage,
-    /// The target does not answer or refuses.
+    /// The target does not respond, or rejects the request.
     Target,
     /// This program or its machine failed.
     Instrument,
 }
 
-/// Why a load worker could not go on.
+/// Error of a load worker.
 #[derive(Debug, Error)]
 pub enum LoadError {
-    /// An option that cannot be meant.
+    /// An option has an invalid value.
     #[error("{option} {value}: {reason}")]
     Option {
         /// Name of the option.
         option: &'static str,
-        /// The value given.
+        /// Given value.
         value: String,
-        /// What is wrong and the remedy.
+        /// Description of the problem and its remedy.
         reason: String,
     },
     /// The topic does not exist.
@@ -38,46 +38,46 @@ pub enum LoadError {
          `weir load produce --create-topic` do it"
     )]
     TopicMissing {
-        /// Topic asked for.
+        /// Requested topic.
         topic: String,
-        /// Servers asked.
+        /// Queried bootstrap servers.
         bootstrap_servers: String,
     },
-    /// Cluster not reachable, or it refused.
+    /// The cluster is not reachable, or rejected the request.
     #[error(transparent)]
     Admin(#[from] AdminError),
-    /// There are no records to send again.
+    /// The records to replay cannot be read.
     #[error(transparent)]
     Replay(#[from] ReplayError),
-    /// The producer could not be started.
+    /// The producer did not start.
     #[error(transparent)]
     Producer(#[from] ProducerError),
     /// The topic can no longer be read.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// The consumers could not begin.
+    /// The consumers did not start.
     #[error(transparent)]
     Consumer(#[from] LeanError),
-    /// The address cannot be listened on.
+    /// The program cannot listen on the address.
     #[error("cannot listen on {address}: {reason}; is another program using the port?")]
     Listen {
-        /// The address.
+        /// Listen address.
         address: String,
-        /// The operating system's reason.
+        /// Error of the operating system.
         reason: std::io::Error,
     },
-    /// The operating system refused something this program needs.
+    /// The operating system denied a resource.
     #[error("{what}: {reason}")]
     System {
-        /// What was tried.
+        /// Failed operation.
         what: &'static str,
-        /// The operating system's reason.
+        /// Error of the operating system.
         reason: std::io::Error,
     },
 }
 
 impl LoadError {
-    /// Whose fault it is.
+    /// Returns the class of the error.
     pub fn fault(&self) -> ErrorClass {
         match self {
             Self::Replay(ReplayError::Topic(_)) => ErrorClass::Target,

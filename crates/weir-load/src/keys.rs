@@ -1,8 +1,8 @@
-//! Record keys: the seeds' pool of names, and small numbers in place of key bytes.
+//! Record keys: names of the published tests, and small numbers that replace key bytes.
 
 use foldhash::HashMap;
 
-/// The 40 keys of the kinds `keyed` and `json`, in the order of the published generator.
+/// 40 keys of the kinds `keyed` and `json`, in the order of the published generator.
 pub const FRUITS: [&str; 40] = [
     "Apple",
     "Banana",
@@ -46,7 +46,7 @@ pub const FRUITS: [&str; 40] = [
     "Jackfruit",
 ];
 
-/// The 40 keys of the kinds `complex`, `verycomplex` and `jsonkeyx`, in the order of the published
+/// 40 keys of the kinds `complex`, `verycomplex` and `jsonkeyx`, in the order of the published
 /// generator.
 pub const FIRST_NAMES: [&str; 40] = [
     "James",
@@ -91,7 +91,7 @@ pub const FIRST_NAMES: [&str; 40] = [
     "Douglas",
 ];
 
-/// The hobbies of the kinds `complex`, `verycomplex` and `jsonkeyx`; any 40 short phrases serve.
+/// Hobbies of the kinds `complex`, `verycomplex` and `jsonkeyx`; any 40 short phrases serve.
 pub const HOBBIES: [&str; 40] = [
     "Playing video games",
     "Reading",
@@ -138,7 +138,7 @@ pub const HOBBIES: [&str; 40] = [
 /// Length of an extended key.
 pub const EXTENDED_KEY_CHARS: usize = 500;
 
-/// The long form of a key: its name repeated and cut to [`EXTENDED_KEY_CHARS`] characters.
+/// Returns the long form of a key: its name repeated and cut to [`EXTENDED_KEY_CHARS`] characters.
 pub fn extended_key(name: &str) -> String {
     name.chars().cycle().take(EXTENDED_KEY_CHARS).collect()
 }
@@ -148,23 +148,24 @@ pub fn extended_key(name: &str) -> String {
 pub struct KeyId(u32);
 
 impl KeyId {
-    /// Position in the table, counted from 0 in order of first appearance.
+    /// Returns the position in the table, counted from 0 in order of first appearance.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Most keys one table takes; more are refused, so that a peer cannot fill the memory.
+/// Maximum number of keys in a table. The table rejects more, so that a peer cannot fill the
+/// memory.
 pub const KEYS_MAX: usize = 65_536;
 
-/// Gives each key a small number. Absent keys are the empty key.
+/// Maps each key to a small number. A missing key counts as the empty key.
 #[derive(Debug, Clone, Default)]
 pub struct KeyTable {
     ids: HashMap<Box<[u8]>, KeyId>,
 }
 
 impl KeyTable {
-    /// The number of `key`, new or known; `None` if the table is full.
+    /// Returns the number of `key`, which is added if needed. `None` if the table is full.
     pub fn id(&mut self, key: &[u8]) -> Option<KeyId> {
         if let Some(&id) = self.ids.get(key) {
             return Some(id);
@@ -177,28 +178,29 @@ impl KeyTable {
         Some(id)
     }
 
-    /// The number of `key`, if it was seen before.
+    /// Returns the number of `key` if it is in the table.
     pub fn known(&self, key: &[u8]) -> Option<KeyId> {
         self.ids.get(key).copied()
     }
 
-    /// Number of keys.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// True if no key was seen.
+    /// Returns `true` if the table has no keys.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 }
 
-/// The first `count` fruits; beyond 40 the names get a number: `Apple-1`, `Banana-1`.
+/// Returns the first `count` fruits; beyond 40 the names get a number: `Apple-1`, `Banana-1`.
 pub fn key_names(count: usize) -> Vec<String> {
     names_of(&FRUITS, count)
 }
 
-/// The first `count` names of a pool; beyond its end the names get a number: `James-1`, `John-1`.
+/// Returns the first `count` names of a pool. Beyond its end the names get a number: `James-1`,
+/// `John-1`.
 pub fn names_of(pool: &[&str], count: usize) -> Vec<String> {
     (0..count)
         .map(|i| {
@@ -216,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pool_is_the_published_one() {
+    fn name_pools_match_the_published_ones() {
         assert_eq!(
             (FRUITS[0], FRUITS[19], FRUITS[39]),
             ("Apple", "Fig", "Jackfruit")
@@ -237,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_keeps_its_number() {
+    fn key_number_is_stable() {
         let mut table = KeyTable::default();
         let apple = table.id(b"Apple");
         assert_ne!(table.id(b""), apple);
@@ -248,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_refuses_new_keys_only() {
+    fn full_table_rejects_only_new_keys() {
         let mut table = KeyTable::default();
         for i in 0..KEYS_MAX {
             assert!(table.id(&i.to_le_bytes()).is_some());

@@ -1,7 +1,7 @@
-//! The seeds' timestamp text: `yyyy-MM-dd HH:mm:ss.SSS`, local time without a zone.
+//! The timestamp text of the published tests: `yyyy-MM-dd HH:mm:ss.SSS`, local time without a zone.
 //!
-//! The zone's offset is looked up once per minute of the timestamps; per record only the seconds
-//! are written or read.
+//! The offset of the time zone is computed once per minute of the timestamps; for each record only
+//! the seconds are written or parsed.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -10,12 +10,12 @@ use jiff::{SignedDuration, Timestamp};
 /// Length of the text.
 pub const TEXT_LEN: usize = 23;
 
-/// Length of the part that stays for a minute: `yyyy-MM-dd HH:mm:`.
+/// Length of the part that is constant for a minute: `yyyy-MM-dd HH:mm:`.
 const MINUTE_LEN: usize = 17;
 const NS_PER_MS: u64 = 1_000_000;
 const MS_PER_MINUTE: u64 = 60_000;
 
-/// Writes and reads local timestamps; keeps the last minute it met.
+/// Formatter and parser of local timestamps. It caches the last minute.
 #[derive(Debug, Clone)]
 pub struct LocalTime {
     zone: TimeZone,
@@ -24,17 +24,17 @@ pub struct LocalTime {
 
 #[derive(Debug, Clone, Copy)]
 struct Minute {
-    begin_unix_ms: u64,
+    start_unix_ms: u64,
     text: [u8; MINUTE_LEN],
 }
 
 impl LocalTime {
-    /// The zone of this machine: `TZ`, then `/etc/localtime`, then UTC.
+    /// Returns the time zone of this machine: `TZ`, then `/etc/localtime`, then UTC.
     pub fn system() -> Self {
         Self::new(TimeZone::system())
     }
 
-    /// Coordinated universal time.
+    /// Returns coordinated universal time.
     pub fn utc() -> Self {
         Self::new(TimeZone::UTC)
     }
@@ -43,12 +43,12 @@ impl LocalTime {
         Self { zone, minute: None }
     }
 
-    /// The text for an instant, cut to whole milliseconds.
+    /// Formats a time, truncated to milliseconds.
     pub fn format(&mut self, unix_ns: u64) -> [u8; TEXT_LEN] {
         let unix_ms = unix_ns / NS_PER_MS;
         let minute = self.minute_at(unix_ms);
         // Below 60,000 by construction of the minute.
-        let in_minute = (unix_ms - minute.begin_unix_ms) as u32;
+        let in_minute = (unix_ms - minute.start_unix_ms) as u32;
         let mut text = [b'.'; TEXT_LEN];
         text[..MINUTE_LEN].copy_from_slice(&minute.text);
         put_decimal(&mut text[17..19], in_minute / 1000);
@@ -56,8 +56,8 @@ impl LocalTime {
         text
     }
 
-    /// The instant of a text in unix nanoseconds; `None` if it is no such timestamp. An hour that
-    /// comes twice when summer time ends is taken as the first one.
+    /// Parses a text to Unix nanoseconds; `None` if it is malformed. An hour that occurs twice at
+    /// the end of summer time is taken as the first one.
     pub fn parse(&mut self, text: &[u8]) -> Option<u64> {
         let text: &[u8; TEXT_LEN] = text.try_into().ok()?;
         let (second, ms) = (parse_decimal(&text[17..19])?, parse_decimal(&text[20..])?);
@@ -69,13 +69,13 @@ impl LocalTime {
             Some(minute) => minute,
             None => self.read_minute(text)?,
         };
-        let unix_ms = minute.begin_unix_ms + u64::from(second * 1000 + ms);
+        let unix_ms = minute.start_unix_ms + u64::from(second * 1000 + ms);
         Some(unix_ms * NS_PER_MS)
     }
 
     fn minute_at(&mut self, unix_ms: u64) -> Minute {
         let fits = |minute: &Minute| {
-            (minute.begin_unix_ms..minute.begin_unix_ms + MS_PER_MINUTE).contains(&unix_ms)
+            (minute.start_unix_ms..minute.start_unix_ms + MS_PER_MINUTE).contains(&unix_ms)
         };
         if let Some(minute) = self.minute.filter(fits) {
             return minute;
@@ -95,12 +95,12 @@ impl LocalTime {
         put_decimal(&mut text[8..10], local.day().unsigned_abs().into());
         put_decimal(&mut text[11..13], local.hour().unsigned_abs().into());
         put_decimal(&mut text[14..16], local.minute().unsigned_abs().into());
-        // Offsets with seconds exist (before 1972), so the local second decides, not the unix one.
+        // Offsets with seconds exist (before 1972), so the local second decides, not the Unix one.
         let into_minute = SignedDuration::from_secs(local.second().into());
-        let begin = instant.checked_sub(into_minute).unwrap_or(instant);
-        let begin_ms = u64::try_from(begin.as_second()).unwrap_or(0) * 1000;
+        let start = instant.checked_sub(into_minute).unwrap_or(instant);
+        let start_ms = u64::try_from(start.as_second()).unwrap_or(0) * 1000;
         Minute {
-            begin_unix_ms: begin_ms,
+            start_unix_ms: start_ms,
             text,
         }
     }
@@ -121,12 +121,12 @@ impl LocalTime {
             0,
         )
         .ok()?;
-        let begin = self.zone.to_timestamp(local).ok()?;
-        let begin_unix_ms = u64::try_from(begin.as_millisecond()).ok()?;
+        let start = self.zone.to_timestamp(local).ok()?;
+        let start_unix_ms = u64::try_from(start.as_millisecond()).ok()?;
         let mut minute_text = [0; MINUTE_LEN];
         minute_text.copy_from_slice(&text[..MINUTE_LEN]);
         let minute = Minute {
-            begin_unix_ms,
+            start_unix_ms,
             text: minute_text,
         };
         self.minute = Some(minute);
@@ -134,7 +134,7 @@ impl LocalTime {
     }
 }
 
-/// Fills `out` with the last digits of `number`, zeros in front.
+/// Fills `out` with the last digits of `number`, with leading zeros.
 fn put_decimal(out: &mut [u8], mut number: u32) {
     for digit in out.iter_mut().rev() {
         // A remainder of ten fits a byte.
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_the_published_form() {
+    fn text_has_the_published_form() {
         let unix_ns = 1_709_294_400_007_999_999; // 2024-03-01 12:00:00.007 UTC
         assert_eq!(
             &LocalTime::utc().format(unix_ns),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_refused() {
+    fn malformed_texts_are_rejected() {
         let mut local = LocalTime::utc();
         for text in [
             "",
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn summer_time_begins_within_the_run() {
+    fn summer_time_starts_within_a_run() {
         let mut writer = rome();
         let before = 1_711_846_799_999_000_000; // 2024-03-31 01:59:59.999 local
         assert_eq!(&writer.format(before), b"2024-03-31 01:59:59.999");
@@ -199,7 +199,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trip_to_the_millisecond(ms in proptest::collection::vec(0..4_000_000_000_000_u64, 1..20)) {
+        fn round_trip_keeps_milliseconds(
+            ms in proptest::collection::vec(0..4_000_000_000_000_u64, 1..20)
+        ) {
             let mut writer = LocalTime::utc();
             let mut reader = LocalTime::utc();
             for ms in ms {

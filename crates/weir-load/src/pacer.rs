@@ -1,22 +1,22 @@
-//! The open-loop schedule as a pure function: record `i` is due at `i / rate` after the start.
+//! Open-loop schedule as a pure function: record `i` is due at `i / rate` after the start.
 //!
-//! Nothing here looks at a clock or at what was sent: a stalled sender finds more records due, and
-//! the schedule neither slips nor skips.
+//! The schedule depends neither on a clock nor on the records sent. A stalled sender finds more
+//! records due; the schedule does not shift.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Above this rate a sender wakes in slots instead of once per record.
+/// Rate above which a sender wakes once per slot instead of once per record.
 const SLOTS_ABOVE_MILLIS: u64 = 5_000 * 1000;
 /// Length of a slot.
 const SLOT_NS: u64 = 1_000_000;
 const NS_PER_S: u128 = 1_000_000_000;
 
-/// Records per second, kept in thousandths.
+/// Records per second, stored in thousandths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rate(u64);
 
-/// A rate that is no rate.
+/// Error for a rate out of range.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("rate {0} per second is out of range: give 0.001 to 100,000,000")]
 pub struct RateError(f64);
@@ -25,10 +25,10 @@ impl Rate {
     /// 100 per second, the published load of scenario 2.
     pub const HUNDRED: Self = Self(100_000);
 
-    /// A rate from 0.001 to 100,000,000 per second, rounded to thousandths.
+    /// Returns a rate of 0.001 to 100,000,000 per second, rounded to thousandths.
     ///
     /// # Errors
-    /// Outside that range.
+    /// The rate is out of that range.
     pub fn per_second(rate: f64) -> Result<Self, RateError> {
         let millis = (rate * 1000.0).round();
         if !(1.0..=1e11).contains(&millis) {
@@ -38,16 +38,16 @@ impl Rate {
         Ok(Self(millis as u64))
     }
 
-    /// The rate of `producers` that each pause this long between two records, as the published
-    /// generator states it: producers * 1000 / pause in ms.
+    /// Returns the rate of `producers` that each pause this long between two records. The published
+    /// generator defines it as producers * 1000 / pause in ms.
     ///
     /// # Errors
-    /// When the result is out of range, such as without a pause.
+    /// The result is out of range, for example without a pause.
     pub fn of_producers(producers: u32, pause: Duration) -> Result<Self, RateError> {
         Self::per_second(f64::from(producers) / pause.as_secs_f64())
     }
 
-    /// In thousandths of a record per second.
+    /// Returns the rate in thousandths of a record per second.
     pub fn millis(self) -> u64 {
         self.0
     }
@@ -59,32 +59,34 @@ impl fmt::Display for Rate {
     }
 }
 
-/// When each record is due, in nanoseconds after the start.
+/// Due times of records, in nanoseconds after the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pacer {
     rate: Rate,
 }
 
 impl Pacer {
-    /// The schedule of one rate.
+    /// Returns the schedule of one rate.
     pub fn new(rate: Rate) -> Self {
         Self { rate }
     }
 
-    /// When record `index` is due.
+    /// Returns the due time of record `index`.
     pub fn due_ns(&self, index: u64) -> u64 {
         let ns = u128::from(index) * NS_PER_S * 1000 / u128::from(self.rate.0);
         u64::try_from(ns).unwrap_or(u64::MAX)
     }
 
-    /// Number of records due before `elapsed_ns`; the index of the first one that is not.
+    /// Returns the number of records due before `elapsed_ns`: the index of the first one not yet
+    /// due.
     pub fn due_before(&self, elapsed_ns: u64) -> u64 {
-        // Least i with floor(i * 10^12 / rate) >= elapsed, that is i * 10^12 >= elapsed * rate.
+        // Smallest i with floor(i * 10^12 / rate) >= elapsed, that is i * 10^12 >= elapsed * rate.
         let count = (u128::from(elapsed_ns) * u128::from(self.rate.0)).div_ceil(NS_PER_S * 1000);
         u64::try_from(count).unwrap_or(u64::MAX)
     }
 
-    /// When to wake for record `index`: at its due time, or at high rates at the end of its slot.
+    /// Returns when to wake for record `index`: at its due time, or at high rates at the end of its
+    /// slot.
     pub fn wake_ns(&self, index: u64) -> u64 {
         let due = self.due_ns(index);
         if self.rate.0 <= SLOTS_ABOVE_MILLIS {
@@ -104,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn schedule() {
+    fn due_and_wake_times_follow_the_rate() {
         const S: u64 = 1_000_000_000;
         // rate, index, due, wake
         let rows = [
@@ -130,10 +132,10 @@ mod tests {
     }
 
     #[test]
-    fn rates() {
-        let seed = Rate::of_producers(10, Duration::from_millis(100)).expect("in range");
-        assert_eq!(seed.to_string(), "100");
-        assert_eq!(seed.millis(), 100_000);
+    fn rates_out_of_range_are_rejected() {
+        let published = Rate::of_producers(10, Duration::from_millis(100)).expect("in range");
+        assert_eq!(published.to_string(), "100");
+        assert_eq!(published.millis(), 100_000);
         for bad in [0.0, -1.0, 0.0001, 1e9, f64::NAN, f64::INFINITY] {
             let error = Rate::per_second(bad).expect_err("out of range").to_string();
             assert!(error.contains("out of range"), "{error}");
@@ -143,7 +145,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn counting_agrees_with_the_due_times(millis in 1..1_000_000_000_u64, elapsed in 0..100_000_000_000_000_u64) {
+        fn record_count_matches_due_times(
+            millis in 1..1_000_000_000_u64,
+            elapsed in 0..100_000_000_000_000_u64,
+        ) {
             let pacer = Pacer::new(Rate(millis));
             let count = pacer.due_before(elapsed);
             prop_assert!(pacer.due_ns(count) >= elapsed);
@@ -151,7 +156,10 @@ mod tests {
         }
 
         #[test]
-        fn a_wake_is_never_early_and_at_most_a_slot_late(millis in 1..1_000_000_000_u64, index in 0..1_000_000_u64) {
+        fn wake_is_within_one_slot_after_due(
+            millis in 1..1_000_000_000_u64,
+            index in 0..1_000_000_u64,
+        ) {
             let pacer = Pacer::new(Rate(millis));
             let late = pacer.wake_ns(index) - pacer.due_ns(index);
             prop_assert!(late < SLOT_NS);

@@ -1,4 +1,4 @@
-//! The floor for proxies: bytes copied between two sockets in one thread, not looked at.
+//! Baseline TCP proxy: copies bytes between two sockets in one thread, without decoding.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -12,14 +12,15 @@ use serde::{Deserialize, Serialize};
 use slab::Slab;
 
 const LISTENER: Token = Token(usize::MAX);
-/// Read at once; the same as the proxy's, so that the difference is what it does with them.
+/// Maximum size of a read; the same as the proxy's, so that a comparison shows the cost of its
+/// processing.
 const READ_BYTES: usize = 256 * 1024;
-/// Reads of one connection before others get their turn.
+/// Reads of one connection per iteration, before the other connections.
 const READS_PER_ITERATION: usize = 8;
-/// How often the stop flag is looked at.
-const LOOK: Duration = Duration::from_millis(100);
+/// Interval at which the stop flag is checked.
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What a relay counts.
+/// Counters of a relay.
 #[derive(Debug, Default)]
 pub struct RelayCounters {
     connections: AtomicU64,
@@ -27,10 +28,10 @@ pub struct RelayCounters {
     downstream_bytes: AtomicU64,
 }
 
-/// What a relay did.
+/// Totals of a relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelaySummary {
-    /// Connections accepted.
+    /// Number of accepted connections.
     pub connections: u64,
     /// Bytes from clients.
     pub upstream_bytes: u64,
@@ -39,7 +40,7 @@ pub struct RelaySummary {
 }
 
 impl RelayCounters {
-    /// The numbers as they are now.
+    /// Returns the current values.
     #[must_use]
     pub fn summary(&self) -> RelaySummary {
         RelaySummary {
@@ -50,7 +51,7 @@ impl RelayCounters {
     }
 }
 
-/// A listening relay.
+/// Listening relay.
 #[derive(Debug)]
 pub struct Relay {
     poll: Poll,
@@ -61,7 +62,7 @@ pub struct Relay {
     counters: Arc<RelayCounters>,
 }
 
-/// One socket, with what it has not taken yet.
+/// One socket and the bytes it has not accepted yet.
 #[derive(Debug)]
 struct RelaySocket {
     socket: TcpStream,
@@ -72,10 +73,10 @@ struct RelaySocket {
 }
 
 impl Relay {
-    /// Listens; nothing is relayed until [`Self::run`].
+    /// Opens the listener; relaying starts with [`Self::run`].
     ///
     /// # Errors
-    /// When the address cannot be listened on.
+    /// Listening on the address fails.
     pub fn open(listen: SocketAddr, upstream: SocketAddr) -> io::Result<Self> {
         let poll = Poll::new()?;
         let mut listener = TcpListener::bind(listen)?;
@@ -91,15 +92,15 @@ impl Relay {
         })
     }
 
-    /// Where it listens.
+    /// Returns the listen address.
     ///
     /// # Errors
-    /// When the socket does not know.
+    /// The socket has no local address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// What is counted while it runs.
+    /// Returns the counters, which are updated while the relay runs.
     #[must_use]
     pub fn counters(&self) -> Arc<RelayCounters> {
         Arc::clone(&self.counters)
@@ -108,13 +109,13 @@ impl Relay {
     /// Relays until `stop` is set.
     ///
     /// # Errors
-    /// When polling fails.
+    /// Polling, accepting or connecting to the upstream fails.
     pub fn run(mut self, stop: &AtomicBool) -> io::Result<()> {
         let mut events = Events::with_capacity(256);
         let mut again = Vec::new();
         while !stop.load(Ordering::Relaxed) {
             let timeout = if again.is_empty() {
-                LOOK
+                STOP_CHECK_INTERVAL
             } else {
                 Duration::ZERO
             };
@@ -131,14 +132,14 @@ impl Relay {
                 }
                 let index = token.0 / 2;
                 if let Some(pair) = self.pairs.get_mut(index) {
-                    let end = &mut pair[token.0 % 2];
-                    end.readable |= event.is_readable() || event.is_read_closed();
-                    end.hung_up |= event.is_read_closed();
+                    let side = &mut pair[token.0 % 2];
+                    side.readable |= event.is_readable() || event.is_read_closed();
+                    side.hung_up |= event.is_read_closed();
                     due.push(index);
                 }
             }
             for index in due {
-                match self.turn(index) {
+                match self.relay_pair(index) {
                     Some(Ok(false)) | None => {}
                     Some(Ok(true)) => again.push(index),
                     Some(Err(_)) => drop(self.pairs.try_remove(index)),
@@ -158,26 +159,27 @@ impl Relay {
             let broker = TcpStream::connect(self.upstream)?;
             let index = self.pairs.vacant_key();
             let registry = self.poll.registry();
-            let ends = [
+            let sides = [
                 RelaySocket::new(client, index * 2, registry)?,
                 RelaySocket::new(broker, index * 2 + 1, registry)?,
             ];
-            self.pairs.insert(ends);
+            self.pairs.insert(sides);
             self.counters.connections.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Copies what is there; whether there may be more. `None`: the pair is gone.
-    fn turn(&mut self, index: usize) -> Option<io::Result<bool>> {
+    /// Copies available bytes. Returns `true` if there may be more, `None` if the pair is closed.
+    fn relay_pair(&mut self, index: usize) -> Option<io::Result<bool>> {
         let [client, broker] = self.pairs.get_mut(index)?;
         let buffer = &mut self.buffer;
         let up = copy(client, broker, buffer, &self.counters.upstream_bytes);
         let down = up.and_then(|up| {
             copy(broker, client, buffer, &self.counters.downstream_bytes).map(|down| up || down)
         });
-        let over = |from: &RelaySocket, to: &RelaySocket| from.ended && to.waiting.is_empty();
+        let is_finished =
+            |from: &RelaySocket, to: &RelaySocket| from.ended && to.waiting.is_empty();
         Some(match down {
-            Ok(_) if over(client, broker) || over(broker, client) => {
+            Ok(_) if is_finished(client, broker) || is_finished(broker, client) => {
                 Err(io::ErrorKind::ConnectionAborted.into())
             }
             other => other,
@@ -187,7 +189,7 @@ impl Relay {
 
 impl RelaySocket {
     fn new(mut socket: TcpStream, token: usize, registry: &Registry) -> io::Result<Self> {
-        // A connection still being made may refuse; it is small writes that matter.
+        // May fail before the connection is established; only small writes need it.
         let _ = socket.set_nodelay(true);
         let interest = Interest::READABLE | Interest::WRITABLE;
         registry.register(&mut socket, Token(token), interest)?;
@@ -200,11 +202,11 @@ impl RelaySocket {
         })
     }
 
-    /// How much the socket takes.
+    /// Writes to the socket; returns the number of accepted bytes.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self.socket.write(bytes) {
             Ok(count) => Ok(count),
-            // A connection still being made is told by an event when it is there.
+            // An event follows when the connection is established.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -218,7 +220,7 @@ impl RelaySocket {
     }
 }
 
-/// Moves bytes in one direction; whether there may be more at once.
+/// Copies bytes in one direction. Returns `true` if more may be available.
 fn copy(
     from: &mut RelaySocket,
     to: &mut RelaySocket,
@@ -243,7 +245,7 @@ fn copy(
             Err(error) => return Err(error),
         };
         from.ended = read == 0;
-        // A short read has emptied the socket, unless the end is behind it.
+        // A short read has emptied the socket, unless the peer closed the connection.
         from.readable = read == buffer.len() || (from.hung_up && read > 0);
         count.fetch_add(read as u64, Ordering::Relaxed);
         let written = to.write(&buffer[..read])?;
@@ -258,7 +260,7 @@ mod tests {
     use std::net::TcpStream as Plain;
 
     #[test]
-    fn bytes_come_out_as_they_went_in_both_ways() {
+    fn bytes_are_relayed_unchanged_both_ways() {
         let broker = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
         let upstream = broker.local_addr().expect("an address");
         let relay = Relay::open("127.0.0.1:0".parse().expect("address"), upstream);
@@ -269,7 +271,7 @@ mod tests {
         let thread = std::thread::spawn(move || relay.run(&flag));
         let mut client = Plain::connect(address).expect("connects");
         let (mut server, _) = broker.accept().expect("accepts");
-        // More than the sockets hold, so that something waits in between.
+        // More than the sockets buffer, so that the relay has to store bytes.
         let sent: Vec<u8> = (0..16_000_000_u32).map(|i| (i % 251) as u8).collect();
         let copy = sent.clone();
         let writer = std::thread::spawn(move || client.write_all(&copy).map(|()| client));
@@ -285,10 +287,10 @@ mod tests {
         assert_eq!(
             client.read(&mut answer).expect("reads"),
             0,
-            "the end is passed on"
+            "the close is forwarded"
         );
         stop.store(true, Ordering::Relaxed);
-        thread.join().expect("relay").expect("ends");
+        thread.join().expect("relay").expect("sides");
         let summary = counters.summary();
         assert_eq!(summary.upstream_bytes, sent.len() as u64);
         assert_eq!((summary.connections, summary.downstream_bytes), (1, 6));

@@ -1,8 +1,8 @@
-//! What processes use, from `/proc`: processor time, memory, threads, context switches by role, and
-//! how busy the whole machine was.
+//! Resource usage of processes, from `/proc`: CPU time, memory, threads and context switches by
+//! role, and the load of the whole machine.
 //!
-//! A role is a named set of processes, such as `broker`. The caller says when to sample; usage is
-//! the difference of two samples, so its resolution is the sampling interval.
+//! A role is a named set of processes, such as `broker`. The caller decides when to sample. Usage
+//! is the difference of two samples, so its resolution is the sampling interval.
 
 mod threads;
 
@@ -13,17 +13,17 @@ use procfs::process::{ProcState, Process};
 use procfs::{CurrentSI, KernelStats, ProcError, ticks_per_second};
 use threads::ThreadTimes;
 
-/// One process of a role; a process id that comes to another process later is not mistaken for it.
+/// Process of a role. The start time excludes another process that gets the same process id later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct WatchedProcess {
     pid: i32,
     started_ticks: u64,
     dead: bool,
-    /// Its totals at the last sample.
+    /// Totals at the last sample.
     used: Sample,
 }
 
-/// Running totals and present values of one role, summed over its processes.
+/// Running totals and current values of one role, summed over its processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Sample {
     unix_ns: u64,
@@ -38,40 +38,40 @@ struct Sample {
     disk_written_bytes: u64,
 }
 
-/// What one role used between two samples.
+/// Usage of one role between two samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RoleUsageSpan {
-    /// From the first to the last sample taken into account, in nanoseconds.
+    /// Time between the first and the last of these samples, in nanoseconds.
     pub elapsed_ns: u64,
-    /// Processor time in user code, in microseconds.
+    /// CPU time in user mode, in microseconds.
     pub user_us: u64,
-    /// Processor time in the kernel for this role, in microseconds.
+    /// CPU time in the kernel, in microseconds.
     pub system_us: u64,
     /// Resident memory at the first sample.
     pub rss_first_bytes: u64,
-    /// Largest resident memory.
+    /// Maximum resident memory.
     pub rss_max_bytes: u64,
-    /// Largest resident memory that is no file: heap and stacks.
+    /// Maximum resident memory without files: heap and stacks.
     pub rss_anon_max_bytes: u64,
-    /// Most threads.
+    /// Maximum number of threads.
     pub threads_max: u64,
     /// Context switches because a thread waited.
     pub switches_voluntary: u64,
-    /// Context switches because another thread was due.
+    /// Context switches because the scheduler preempted a thread.
     pub switches_involuntary: u64,
-    /// Bytes that came from disks; 0 where the system does not tell.
+    /// Bytes read from disks; 0 if the system does not report them.
     pub disk_read_bytes: u64,
-    /// Bytes that were made to be written to disks.
+    /// Bytes to be written to disks.
     pub disk_written_bytes: u64,
 }
 
 impl RoleUsageSpan {
-    /// Processor time, user and system, in microseconds.
+    /// Returns the CPU time, user plus system, in microseconds.
     pub fn cpu_us(&self) -> u64 {
         self.user_us + self.system_us
     }
 
-    /// Cores busy on average.
+    /// Returns the average number of busy cores.
     pub fn cores(&self) -> f64 {
         if self.elapsed_ns == 0 {
             return 0.0;
@@ -80,26 +80,26 @@ impl RoleUsageSpan {
     }
 }
 
-/// How busy the machine was between two samples, over all its cores.
+/// Load of the machine between two samples, summed over all cores.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SystemUsage {
-    /// From the first to the last sample taken into account, in nanoseconds.
+    /// Time between the first and the last of these samples, in nanoseconds.
     pub elapsed_ns: u64,
-    /// Time the cores worked, in microseconds.
+    /// Busy time of the cores, in microseconds.
     pub busy_us: u64,
-    /// Time they had nothing to do, waiting for a disk included, in microseconds.
+    /// Idle time of the cores, including waits for disks, in microseconds.
     pub idle_us: u64,
-    /// Time another guest of the host had them, in microseconds: not ours to measure with.
+    /// Time that another virtual machine of the host used the cores (steal), in microseconds.
     pub steal_us: u64,
-    /// Context switches.
+    /// Number of context switches.
     pub switches: u64,
-    /// Bytes received on all interfaces, loopback included.
+    /// Bytes received on all interfaces, including loopback.
     pub received_bytes: u64,
     /// Bytes sent on all interfaces.
     pub sent_bytes: u64,
 }
 
-/// Why a process cannot be watched.
+/// Error for a process that cannot be watched.
 #[derive(Debug, thiserror::Error)]
 #[error("process {pid} of role \"{role}\" cannot be read: {source}")]
 pub struct WatchError {
@@ -108,12 +108,12 @@ pub struct WatchError {
     source: ProcError,
 }
 
-/// A process that ended while it was watched.
+/// Process that ended while it was watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Died {
-    /// Its role.
+    /// Role of the process.
     pub role: String,
-    /// Its process id.
+    /// Process id.
     pub pid: u32,
 }
 
@@ -143,11 +143,11 @@ struct SystemSample {
 }
 
 impl Sampler {
-    /// Adds a process to a role. Processes of a role should be added before its first sample,
-    /// because their earlier processor time comes with them.
+    /// Adds a process to a role. Add all processes of a role before its first sample, because their
+    /// earlier CPU time is included.
     ///
     /// # Errors
-    /// When there is no such process, or it may not be read.
+    /// The process does not exist, or its data may not be read.
     pub fn watch(&mut self, role: &str, pid: u32) -> Result<(), WatchError> {
         let failed = |source| WatchError {
             role: role.to_owned(),
@@ -171,7 +171,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// Takes one sample of everything; tells which processes have ended since the last one.
+    /// Samples all roles and the machine. Returns the processes that ended since the last sample.
     pub fn sample(&mut self, unix_ns: u64) -> Vec<Died> {
         let mut died = Vec::new();
         for (name, role) in &mut self.roles {
@@ -184,23 +184,23 @@ impl Sampler {
         }
         match SystemSample::take(unix_ns) {
             Ok(sample) => self.system.push(sample),
-            Err(error) => tracing::debug!(%error, "/proc/stat not read"),
+            Err(error) => tracing::debug!(%error, "failed to read /proc/stat"),
         }
         died
     }
 
-    /// Names of the roles.
+    /// Returns the names of the roles.
     pub fn roles(&self) -> impl Iterator<Item = &str> {
         self.roles.keys().map(String::as_str)
     }
 
-    /// Number of processes of a role, the dead included.
+    /// Returns the number of processes of a role, including ended ones.
     pub fn processes(&self, role: &str) -> usize {
         self.roles.get(role).map_or(0, |role| role.processes.len())
     }
 
-    /// What a role used between the first and the last sample with `from <= t <= until`; `None`
-    /// with fewer than two.
+    /// Returns the usage of a role between the first and the last sample with `from <= t <= until`;
+    /// `None` with fewer than two samples.
     pub fn usage(
         &self,
         role: &str,
@@ -216,8 +216,8 @@ impl Sampler {
         ))
     }
 
-    /// The thread of a role that worked most between the same samples: its name, and the share of a
-    /// core it had.
+    /// Returns the busiest thread of a role between the same samples: its name and its share of a
+    /// core.
     pub fn busiest_thread(
         &self,
         role: &str,
@@ -228,7 +228,7 @@ impl Sampler {
         threads.busiest(from_unix_ns, until_unix_ns)
     }
 
-    /// All threads of a role, each with the share of a core it had between the same samples.
+    /// Returns all threads of a role, each with its share of a core between the same samples.
     pub fn thread_shares(
         &self,
         role: &str,
@@ -241,7 +241,7 @@ impl Sampler {
             .flat_map(move |threads| threads.shares(from_unix_ns, until_unix_ns))
     }
 
-    /// How busy the machine was between the same samples.
+    /// Returns the load of the machine between the same samples.
     pub fn system(&self, from_unix_ns: u64, until_unix_ns: u64) -> Option<SystemUsage> {
         let samples = inside(
             &self.system,
@@ -265,8 +265,8 @@ impl Sampler {
 }
 
 impl SampledRole {
-    /// Appends a sample; the processes found dead. What a dead process had used stays in the sum: all of it while its
-    /// parent has not asked how it ended, else what the sample before its death saw.
+    /// Appends a sample. Returns the process ids that were found dead. The usage of a dead process
+    /// remains in the sum: its final totals while it is a zombie, else those of its last sample.
     fn sample(&mut self, unix_ns: u64) -> Vec<u32> {
         let mut sum = Sample {
             unix_ns,
@@ -284,7 +284,7 @@ impl SampledRole {
                     process.used = sample.totals();
                 }
                 Err(error) => {
-                    tracing::debug!(pid = process.pid, %error, "process gone");
+                    tracing::debug!(pid = process.pid, %error, "process ended");
                     process.dead = true;
                     sum.add(&process.used);
                     died.push(process.pid.unsigned_abs());
@@ -321,12 +321,12 @@ impl WatchedProcess {
             disk_read_bytes: 0,
             disk_written_bytes: 0,
         };
-        // Not every system lets these be read.
+        // Some systems deny access to these.
         if let Ok(io) = process.io() {
             sample.disk_read_bytes = io.read_bytes;
             sample.disk_written_bytes = io.write_bytes;
         }
-        // The process's own status counts the switches of its first thread only.
+        // The status of the process counts the switches of its first thread only.
         for task in process.tasks()?.flatten() {
             if let Ok(status) = task.status() {
                 sample.switches_voluntary += status.voluntary_ctxt_switches.unwrap_or(0);
@@ -342,7 +342,7 @@ impl WatchedProcess {
 }
 
 impl Sample {
-    /// What has been used up, without what is held.
+    /// Returns the running totals, without current values.
     fn totals(self) -> Self {
         Self {
             rss_bytes: 0,
@@ -371,7 +371,7 @@ impl SystemSample {
         let total = kernel.total;
         let busy = total.user + total.nice + total.system;
         let interrupts = total.irq.unwrap_or(0) + total.softirq.unwrap_or(0);
-        // Processor time is what matters; without the rest it still counts.
+        // The CPU time is essential; network counters are optional.
         let interfaces = procfs::net::dev_status().unwrap_or_default();
         Ok(Self {
             unix_ns,
@@ -385,11 +385,11 @@ impl SystemSample {
     }
 }
 
-/// The samples with `from <= t <= until`; they are in order of time.
+/// Returns the samples with `from <= t <= until`; `samples` is ordered by time.
 fn inside<T>(samples: &[T], at: impl Fn(&T) -> u64, from: u64, until: u64) -> &[T] {
-    let begin = samples.partition_point(|sample| at(sample) < from);
+    let start = samples.partition_point(|sample| at(sample) < from);
     let end = samples.partition_point(|sample| at(sample) <= until);
-    samples.get(begin..end).unwrap_or_default()
+    samples.get(start..end).unwrap_or_default()
 }
 
 fn usage(samples: &[Sample]) -> Option<RoleUsageSpan> {
@@ -399,7 +399,7 @@ fn usage(samples: &[Sample]) -> Option<RoleUsageSpan> {
     let max = |value: fn(&Sample) -> u64| samples.iter().map(value).max().unwrap_or(0);
     Some(RoleUsageSpan {
         elapsed_ns: last.unix_ns - first.unix_ns,
-        // Threads and processes that end take their switches along: never below zero.
+        // Switch counts shrink when threads or processes end, so a difference could be negative.
         user_us: last.user_us.saturating_sub(first.user_us),
         system_us: last.system_us.saturating_sub(first.system_us),
         rss_first_bytes: first.rss_bytes,
@@ -419,7 +419,7 @@ fn usage(samples: &[Sample]) -> Option<RoleUsageSpan> {
     })
 }
 
-/// Clock ticks, usually a hundredth of a second each, in microseconds.
+/// Converts clock ticks, usually 10 ms each, to microseconds.
 fn ticks_us(ticks: u64) -> u64 {
     ticks * 1_000_000 / ticks_per_second().max(1)
 }
@@ -429,7 +429,7 @@ mod tests {
     use super::*;
     use std::process::{Child, Command, Stdio};
 
-    /// A process that waits until it is killed or its input ends.
+    /// Starts a process that waits until it is killed or its input ends.
     fn child() -> Child {
         let mut command = Command::new("cat");
         command.stdin(Stdio::piped()).stdout(Stdio::null());
@@ -437,14 +437,14 @@ mod tests {
     }
 
     #[test]
-    fn this_process_and_the_machine_can_be_read() {
+    fn own_process_and_machine_are_sampled() {
         let mut sampler = Sampler::default();
         sampler.watch("test", std::process::id()).expect("we run");
         assert!(sampler.sample(1_000).is_empty());
         assert_eq!(
             sampler.usage("test", 0, 5_000),
             None,
-            "one sample is no difference"
+            "one sample gives no difference"
         );
         assert!(sampler.sample(2_000).is_empty());
         let usage = sampler.usage("test", 1_000, 2_000).expect("two samples");
@@ -464,13 +464,11 @@ mod tests {
     }
 
     #[test]
-    fn a_role_that_dies_is_told_once() {
+    fn role_exit_is_reported_once() {
         let mut child = child();
         let mut sampler = Sampler::default();
         sampler.watch("victim", child.id()).expect("it runs");
-        sampler
-            .watch("witness", std::process::id())
-            .expect("we run");
+        sampler.watch("other", std::process::id()).expect("we run");
         assert!(sampler.sample(1).is_empty());
         child.kill().expect("ours to kill");
         child.wait().expect("it ends");
@@ -483,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_process_used_stays_counted() {
+    fn usage_of_dead_process_remains_counted() {
         let mut command = Command::new("sh");
         let work = "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done";
         let mut child = command.args(["-c", work]).spawn().expect("a shell");
@@ -497,19 +495,22 @@ mod tests {
             if !sampler.sample(unix_ns).is_empty() {
                 break;
             }
-            assert!(std::time::Instant::now() < deadline, "it does not end");
+            assert!(
+                std::time::Instant::now() < deadline,
+                "the process does not end"
+            );
             std::thread::yield_now();
         }
         let used = |sampler: &Sampler| sampler.usage("worker", 0, u64::MAX).map(|it| it.cpu_us());
         let all = used(&sampler).expect("samples");
-        assert!(all > 0, "as much as it had at the end");
+        assert!(all > 0, "final CPU time is missing");
         child.wait().expect("it has ended");
         sampler.sample(unix_ns + 1);
         assert_eq!(used(&sampler), Some(all));
     }
 
     #[test]
-    fn a_process_that_is_not_there_is_named() {
+    fn missing_process_is_an_error() {
         let error = Sampler::default()
             .watch("broker", u32::MAX)
             .expect_err("no such process");
@@ -521,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_is_the_difference_inside_the_window() {
+    fn usage_is_the_difference_within_the_window() {
         let samples: Vec<Sample> = (0..10)
             .map(|second| Sample {
                 unix_ns: second * 1_000_000_000,
@@ -531,7 +532,7 @@ mod tests {
                 rss_anon_bytes: second,
                 threads: 3,
                 switches_voluntary: second * 10,
-                // A thread ended and took its switches along.
+                // A thread ended; its switches are no longer counted.
                 switches_involuntary: 100 - second,
                 disk_read_bytes: 0,
                 disk_written_bytes: second * 4096,

@@ -1,38 +1,38 @@
-//! The stamps a record carries: when it was due, who made it, which one it is, when it was sent.
+//! Stamps of records: due time, producer, sequence number and send time.
 //!
-//! Binary headers for plain consumers, one text header for gateway clients, and the seeds' 23
-//! character local timestamp in front of the value.
+//! Binary headers serve plain consumers, one text header serves gateway clients. The published
+//! tests use a local timestamp of 23 characters at the start of the value instead.
 
-/// Header with the due instant: unsigned 64-bit big-endian unix nanoseconds.
+/// Header with the due time: unsigned 64-bit big-endian Unix nanoseconds.
 pub const DUE_HEADER: &str = "weir-due-ns";
 /// Header with producer index (u32) and sequence number (u64), both big-endian.
 pub const SEQ_HEADER: &str = "weir-seq";
 /// Header with the whole stamp as text, because the extraction language reads headers as UTF-8.
 pub const TEXT_HEADER: &str = "weir";
 
-/// Longest text form: three 20-digit and one 10-digit number with three dots.
+/// Maximum length of the text form: three 20-digit and one 10-digit number with three dots.
 pub const TEXT_STAMP_LEN_MAX: usize = 20 + 1 + 10 + 1 + 20 + 1 + 20;
 
-/// What a producer says about one record.
+/// Stamp of one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Stamp {
-    /// The instant the record was due by its schedule, in unix nanoseconds.
+    /// Scheduled send time in Unix nanoseconds.
     pub due_unix_ns: u64,
     /// Index of the producer.
     pub producer: u32,
-    /// Number of the record, counted from 0 per key and producer.
+    /// Sequence number, counted from 0 per key and producer.
     pub seq: u64,
-    /// The instant it was handed to the Kafka library; not part of the binary headers.
+    /// Time at which the Kafka library accepted the record; not part of the binary headers.
     pub sent_unix_ns: Option<u64>,
 }
 
 impl Stamp {
-    /// Value of the header [`DUE_HEADER`].
+    /// Returns the value of the header [`DUE_HEADER`].
     pub fn due_header(&self) -> [u8; 8] {
         self.due_unix_ns.to_be_bytes()
     }
 
-    /// Value of the header [`SEQ_HEADER`].
+    /// Returns the value of the header [`SEQ_HEADER`].
     pub fn seq_header(&self) -> [u8; 12] {
         let mut bytes = [0; 12];
         bytes[..4].copy_from_slice(&self.producer.to_be_bytes());
@@ -41,7 +41,7 @@ impl Stamp {
     }
 
     /// Replaces `out` by the value of the header [`TEXT_HEADER`]: `<due>.<producer>.<seq>.<sent>`.
-    /// An unknown send instant is written as 0.
+    /// An unknown send time is written as 0.
     pub fn write_text(&self, out: &mut Vec<u8>) {
         out.clear();
         push_decimal(out, self.due_unix_ns);
@@ -53,7 +53,7 @@ impl Stamp {
         push_decimal(out, self.sent_unix_ns.unwrap_or(0));
     }
 
-    /// Reads the text form; `None` if it is anything else.
+    /// Parses the text form; `None` if it is malformed.
     pub fn parse_text(text: &[u8]) -> Option<Self> {
         let mut parts = text.split(|&byte| byte == b'.');
         let due_unix_ns = parse_decimal(parts.next()?)?;
@@ -71,7 +71,7 @@ impl Stamp {
         })
     }
 
-    /// Reads the two binary headers; `None` if one has another length.
+    /// Parses the two binary headers; `None` if one has the wrong length.
     pub fn parse_headers(due: &[u8], seq: &[u8]) -> Option<Self> {
         let seq: &[u8; 12] = seq.try_into().ok()?;
         let [p0, p1, p2, p3, number @ ..] = *seq;
@@ -83,8 +83,8 @@ impl Stamp {
         })
     }
 
-    /// Finds the stamp among record headers, in one pass: the text form if it is there (it knows
-    /// the send instant), else the binary pair.
+    /// Finds the stamp among record headers in one pass. Prefers the text form, which has the send
+    /// time, to the binary pair.
     pub fn from_headers<'a>(
         headers: impl IntoIterator<Item = (&'a str, &'a [u8])>,
     ) -> Option<Self> {
@@ -100,14 +100,14 @@ impl Stamp {
         Self::from_parts(due, seq, text)
     }
 
-    /// The stamp from the values of the three headers, as far as they are there.
+    /// Returns the stamp from the values of the three headers; each may be absent.
     pub fn from_parts(due: Option<&[u8]>, seq: Option<&[u8]>, text: Option<&[u8]>) -> Option<Self> {
         text.and_then(Self::parse_text)
             .or_else(|| Self::parse_headers(due?, seq?))
     }
 }
 
-/// Reads the header [`DUE_HEADER`].
+/// Parses the header [`DUE_HEADER`].
 pub fn parse_due(value: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(value.try_into().ok()?))
 }
@@ -127,7 +127,7 @@ fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Digits only, no sign, at least one, no overflow.
+/// Parses at least one digit, without a sign; `None` on overflow.
 fn parse_decimal(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
@@ -173,7 +173,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_a_stamp_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..90)) {
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..90)) {
             let _ = Stamp::parse_text(&bytes);
             let _ = Stamp::parse_headers(&bytes, &bytes);
         }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_texts_are_refused() {
+    fn malformed_texts_are_rejected() {
         for text in [
             "",
             "1.2.3",
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_header_wins_because_it_knows_the_send_instant() {
+    fn text_header_is_preferred() {
         let stamp = Stamp {
             due_unix_ns: 5,
             producer: 1,

@@ -1,4 +1,4 @@
-//! The topic of a load: looked up, or created, before anything begins.
+//! Finds or creates the topic of a load before it starts.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use weir_kafka::Admin;
 
 use crate::error::LoadError;
 
-/// Makes sure the topic exists; tells the number of brokers.
+/// Checks that the topic exists. Returns the number of brokers.
 pub(crate) fn require(bootstrap_servers: &str, topic: &str) -> Result<usize, LoadError> {
     ensure(bootstrap_servers, topic, None)
 }
 
-/// The same, but creates it with `create_partitions` if it does not exist.
+/// Like [`require`], but creates a missing topic with `create_partitions` partitions.
 pub(crate) fn ensure(
     bootstrap_servers: &str,
     topic: &str,

@@ -1,33 +1,33 @@
-//! Counts and durations as people type them: `10k`, `1.5m`; `30s`, `5m`, `250ms`.
+//! Parses counts, sizes and durations of the command line: `10k`, `1.5m`; `500MB`; `30s`, `250ms`.
 
 use std::time::Duration;
 
-/// Reads a count: digits, optionally a fraction, optionally `k` (thousand) or `m` (million).
+/// Parses a count: digits, optionally a fraction, optionally `k` (thousand) or `m` (million).
 ///
 /// # Errors
-/// A sentence that names the text and shows the form, when it is anything else or not whole.
+/// Returns a message with the text and an example if it is not a count or not a whole number.
 pub fn parse_count(text: &str) -> Result<u64, String> {
-    let refused = || format!("\"{text}\" is not a count, write for example 500, 10k or 1.5m");
+    let invalid = || format!("\"{text}\" is not a count, write for example 500, 10k or 1.5m");
     let (number, factor) = match text.char_indices().last() {
         Some((end, 'k' | 'K')) => (&text[..end], 1e3),
         Some((end, 'm' | 'M')) => (&text[..end], 1e6),
         _ => (text, 1.0),
     };
-    let value = parse_decimal(number).ok_or_else(refused)? * factor;
+    let value = parse_decimal(number).ok_or_else(invalid)? * factor;
     // The bound keeps the conversion exact.
     if value.fract() != 0.0 || value > 9e15 {
-        return Err(refused());
+        return Err(invalid());
     }
     Ok(value as u64)
 }
 
-/// Reads a number of bytes: digits, optionally a fraction, optionally `kB`, `MB` or `GB` (powers of ten; the `B` may
-/// be left out).
+/// Parses a number of bytes: digits, optionally a fraction, optionally `kB`, `MB` or `GB` (powers
+/// of ten). The `B` is optional.
 ///
 /// # Errors
-/// A sentence that names the text and shows the form, when it is anything else or not whole.
+/// Returns a message with the text and an example if it is not a size or not a whole number.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
-    let refused = || format!("\"{text}\" is not a size, write for example 500MB or 20GB");
+    let invalid = || format!("\"{text}\" is not a size, write for example 500MB or 20GB");
     let number = text.trim_end_matches(['b', 'B']);
     let (number, factor) = match number.char_indices().last() {
         Some((end, 'k' | 'K')) => (&number[..end], 1e3),
@@ -35,36 +35,36 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         Some((end, 'g' | 'G')) => (&number[..end], 1e9),
         _ => (number, 1.0),
     };
-    let value = parse_decimal(number).ok_or_else(refused)? * factor;
+    let value = parse_decimal(number).ok_or_else(invalid)? * factor;
     // The bound keeps the conversion exact.
     if value.fract() != 0.0 || value > 9e15 {
-        return Err(refused());
+        return Err(invalid());
     }
     Ok(value as u64)
 }
 
-/// Reads a duration: digits, optionally a fraction, and `ms`, `s`, `m` or `h`.
+/// Parses a duration: digits, optionally a fraction, and `ms`, `s`, `m`, `min` or `h`.
 ///
 /// # Errors
-/// A sentence that names the text and shows the form, when it is anything else.
+/// Returns a message with the text and an example if it is not a duration.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let refused = || format!("\"{text}\" is not a duration, write for example 250ms, 30s or 5m");
+    let invalid = || format!("\"{text}\" is not a duration, write for example 250ms, 30s or 5m");
     let unit_at = text
         .find(|c: char| c.is_ascii_alphabetic())
-        .ok_or_else(refused)?;
+        .ok_or_else(invalid)?;
     let (number, unit) = text.split_at(unit_at);
     let seconds = match unit {
         "ms" => 1e-3,
         "s" => 1.0,
         "m" | "min" => 60.0,
         "h" => 3600.0,
-        _ => return Err(refused()),
+        _ => return Err(invalid()),
     };
-    let value = parse_decimal(number).ok_or_else(refused)? * seconds;
-    Duration::try_from_secs_f64(value).map_err(|_| refused())
+    let value = parse_decimal(number).ok_or_else(invalid)? * seconds;
+    Duration::try_from_secs_f64(value).map_err(|_| invalid())
 }
 
-/// Digits with at most one point; no sign, no exponent, no blanks.
+/// Parses digits with at most one point: no sign, no exponent, no blanks.
 fn parse_decimal(text: &str) -> Option<f64> {
     let plain = text
         .bytes()
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes() {
+    fn sizes_are_parsed() {
         assert_eq!(parse_bytes("20GB"), Ok(20_000_000_000));
         assert_eq!(parse_bytes("1.5g"), Ok(1_500_000_000));
         assert_eq!(parse_bytes("500MB"), Ok(500_000_000));
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn counts() {
+    fn counts_are_parsed() {
         for (text, count) in [("0", 0), ("500", 500), ("10k", 10_000), ("1.5M", 1_500_000)] {
             assert_eq!(parse_count(text), Ok(count), "{text}");
         }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn durations() {
+    fn durations_are_parsed() {
         for (text, ms) in [
             ("250ms", 250),
             ("30s", 30_000),

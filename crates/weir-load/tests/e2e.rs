@@ -1,5 +1,5 @@
-//! Producer, consumers and floor against a real broker: `WEIR_E2E_BOOTSTRAP` names one, else one is
-//! started.
+//! Tests producer, consumers and baseline server with a real broker: that of `WEIR_E2E_BOOTSTRAP`,
+//! else one that the tests start.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -26,7 +26,7 @@ use weir_load::worker::protocol::{
 use weir_load::worker::{CoordinatorChannel, EventSender};
 use weir_stats::Histogram;
 
-/// Bounds every wait; only a failing test takes this long.
+/// Limit of every wait; only a failing test reaches it.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 const MS: u64 = 1_000_000;
 
@@ -46,19 +46,19 @@ fn bootstrap() -> &'static str {
     bootstrap
 }
 
-/// A topic no other test uses.
+/// Creates a topic for one test.
 fn topic(partitions: i32) -> String {
     static TOPICS: AtomicU32 = AtomicU32::new(0);
     let number = TOPICS.fetch_add(1, Ordering::Relaxed);
     let topic = format!("load-test-{}-{number}", std::process::id());
-    let admin = Admin::connect(bootstrap(), TEST_TIMEOUT).expect("a broker that answers");
+    let admin = Admin::connect(bootstrap(), TEST_TIMEOUT).expect("broker connection");
     admin
         .create_topic(&topic, partitions, 1, &[])
-        .expect("a new topic");
+        .expect("created topic");
     topic
 }
 
-/// A worker on a thread of this process.
+/// Worker in a thread of this process.
 struct TestWorker<T> {
     commands: SyncSender<WorkerCommand>,
     events: Receiver<WorkerEvent>,
@@ -81,33 +81,32 @@ impl<T: Send + 'static> TestWorker<T> {
     }
 
     fn command(&self, command: WorkerCommand) {
-        self.commands.send(command).expect("the worker listens");
+        self.commands.send(command).expect("sent command");
     }
 
-    /// The port and connections of `ready`.
+    /// Waits for `ready`; returns its connections and port.
     fn ready(&self) -> (u64, Option<u16>) {
         loop {
-            let event = self
-                .events
-                .recv_timeout(TEST_TIMEOUT)
-                .expect("ready in time");
+            let event = self.events.recv_timeout(TEST_TIMEOUT).expect("ready event");
             if let WorkerEvent::Ready { connections, port } = event {
                 return (connections, port);
             }
         }
     }
 
-    /// All events up to the end, then the result.
+    /// Returns all events up to the end, and the result.
     fn finish(self) -> (Vec<WorkerEvent>, T) {
         let mut events = Vec::new();
         loop {
             match self.events.recv_timeout(TEST_TIMEOUT) {
                 Ok(event) => events.push(event),
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
-                Err(mpsc::RecvTimeoutError::Timeout) => panic!("no end; last {:?}", events.last()),
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    panic!("worker did not end; last event {:?}", events.last())
+                }
             }
         }
-        (events, self.thread.join().expect("no panic"))
+        (events, self.thread.join().expect("joined thread"))
     }
 }
 
@@ -115,7 +114,7 @@ struct WorkerLines(mpsc::Sender<WorkerEvent>);
 
 impl Write for WorkerLines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        // A test that has seen enough no longer listens.
+        // The test may have dropped the receiver.
         let _ = self.0.send(serde_json::from_slice(line)?);
         Ok(line.len())
     }
@@ -137,7 +136,7 @@ fn options(topic: &str, rate: f64) -> ProducerOptions {
     }
 }
 
-/// Everything counts, until `count` of the options ends the run.
+/// Returns a schedule whose measured window starts now and has no end; `count` ends the run.
 fn at_once() -> Schedule {
     let now = Clock::start().now_unix_ns();
     Schedule {
@@ -153,12 +152,13 @@ fn produce(options: ProducerOptions, schedule: Schedule) -> (Vec<WorkerEvent>, P
     worker.ready();
     worker.command(WorkerCommand::Start(schedule));
     let (events, result) = worker.finish();
-    (events, result.expect("a producer that works"))
+    (events, result.expect("summary"))
 }
 
-/// Others' client code against ours: both get all that was acknowledged, once and in order.
+/// Compares the lean consumers with librdkafka: both receive all acknowledged records once, in
+/// order.
 #[test]
-fn librdkafka_consumers_count_what_the_lean_ones_count() {
+fn librdkafka_and_lean_consumers_agree() {
     let topic = topic(3);
     let both = [ConsumerClient::Lean, ConsumerClient::Librdkafka].map(|client| {
         let consumer_options = ConsumerOptions {
@@ -183,7 +183,7 @@ fn librdkafka_consumers_count_what_the_lean_ones_count() {
             entries: produced.ledger.clone(),
         });
         let (_, summary) = consumers.finish();
-        let summary = summary.expect("consumers that work");
+        let summary = summary.expect("summary");
         assert_eq!(summary.deliveries_in_window, 1_500);
         assert_eq!(
             (
@@ -198,7 +198,7 @@ fn librdkafka_consumers_count_what_the_lean_ones_count() {
     }
 }
 
-/// Values in all interval histograms of one kind.
+/// Returns the number of values in all interval histograms with the tag.
 fn interval_count(events: &[WorkerEvent], tag: LatencyTag) -> u64 {
     let intervals = events.iter().filter_map(|event| match event {
         WorkerEvent::Interval(interval) if interval.tag == tag => Some(interval),
@@ -210,7 +210,7 @@ fn interval_count(events: &[WorkerEvent], tag: LatencyTag) -> u64 {
 }
 
 #[test]
-fn fifty_consumers_get_all_that_was_acknowledged_in_the_window() {
+fn fifty_consumers_receive_all_acknowledged_records() {
     let topic = topic(3);
     let consumer_options = ConsumerOptions::new(bootstrap(), &topic, 50);
     let consumers = TestWorker::start(move |link| consumer::run(&consumer_options, link));
@@ -246,12 +246,12 @@ fn fifty_consumers_get_all_that_was_acknowledged_in_the_window() {
         200
     );
 
-    // They end by themselves, because all of the ledger has come.
+    // The consumers end on their own when all records of the ledger have arrived.
     consumers.command(WorkerCommand::Ledger {
         entries: produced.ledger.clone(),
     });
     let (events, summary) = consumers.finish();
-    let summary = summary.expect("consumers that work");
+    let summary = summary.expect("summary");
     assert!(summary.settled);
     assert_eq!((summary.clients, summary.disconnects), (50, 0));
     assert_eq!(
@@ -267,13 +267,16 @@ fn fifty_consumers_get_all_that_was_acknowledged_in_the_window() {
     assert_eq!(interval_count(&events, LatencyTag::Response), 50 * 200);
     let last = events.last();
     assert!(
-        matches!(last, Some(WorkerEvent::Final { summary: Summary::Delivery(told) }) if *told == summary),
+        matches!(
+            last,
+            Some(WorkerEvent::Final { summary: Summary::Delivery(sent) }) if *sent == summary
+        ),
         "{last:?}"
     );
 }
 
 #[test]
-fn every_group_gets_all_whatever_the_number_of_its_members() {
+fn every_group_receives_all_records() {
     for (clients, members) in [(40, 1), (6, 2)] {
         let topic = topic(3);
         let consumer_options = ConsumerOptions {
@@ -296,19 +299,22 @@ fn every_group_gets_all_whatever_the_number_of_its_members() {
             entries: produced.ledger,
         });
         let (events, summary) = consumers.finish();
-        let summary = summary.expect("consumers that work");
+        let summary = summary.expect("summary");
         let groups = (clients / members) as u64;
         assert_eq!((summary.clients, summary.lost), (groups, 0), "{summary:?}");
         assert!(summary.deliveries_in_window >= groups * 150, "{summary:?}");
         assert!(summary.group_assignments >= clients as u64, "{summary:?}");
-        // Each group says at its end where it was.
+        // Each group commits its offsets at the end.
         assert!(summary.group_commits >= groups, "{summary:?}");
-        let told = events.iter().find_map(|event| match event {
+        let report = events.iter().find_map(|event| match event {
             WorkerEvent::Report { text } => Some(text.as_str()),
             _ => None,
         });
         let samples = format!("Number of samples: {}\n", summary.updates_total);
-        assert!(told.is_some_and(|text| text.contains(&samples)), "{told:?}");
+        assert!(
+            report.is_some_and(|text| text.contains(&samples)),
+            "{report:?}"
+        );
     }
 }
 
@@ -344,7 +350,7 @@ fn marked_records_are_timed_among_background() {
     }
     consumers.command(WorkerCommand::Ledger { entries: ledger });
     let (events, summary) = consumers.finish();
-    let summary = summary.expect("consumers that work");
+    let summary = summary.expect("summary");
     assert_eq!(summary.deliveries_in_window, 3 * 120);
     assert_eq!(
         (summary.lost, summary.duplicated, summary.unchecked),
@@ -355,7 +361,7 @@ fn marked_records_are_timed_among_background() {
 }
 
 #[test]
-fn deliveries_under_keys_that_are_objects_are_checked_by_name() {
+fn deliveries_with_json_keys_are_checked_by_name() {
     let topic = topic(2);
     let consumer_options = ConsumerOptions::new(bootstrap(), &topic, 2);
     let consumers = TestWorker::start(move |link| consumer::run(&consumer_options, link));
@@ -374,8 +380,8 @@ fn deliveries_under_keys_that_are_objects_are_checked_by_name() {
         entries: produced.ledger,
     });
     let (_, summary) = consumers.finish();
-    let summary = summary.expect("consumers that work");
-    // The key is another one each time, so one name's records come from all partitions.
+    let summary = summary.expect("summary");
+    // The key differs for every record, but all records of a name are in one partition.
     assert_eq!(
         (summary.lost, summary.duplicated, summary.unchecked),
         (0, 0, 0)
@@ -384,7 +390,7 @@ fn deliveries_under_keys_that_are_objects_are_checked_by_name() {
 }
 
 #[test]
-fn a_consumer_that_never_came_up_lost_everything() {
+fn records_before_a_consumer_starts_are_lost() {
     let topic = topic(1);
     let (_, produced) = produce(
         ProducerOptions {
@@ -395,7 +401,7 @@ fn a_consumer_that_never_came_up_lost_everything() {
         at_once(),
     );
     assert_eq!(produced.acked, 10);
-    // Consumers read from the end on, so these records are not theirs any more.
+    // Consumers read from the end, so they do not receive these records.
     let consumer_options = ConsumerOptions::new(bootstrap(), &topic, 2);
     let consumers = TestWorker::start(move |link| consumer::run(&consumer_options, link));
     consumers.ready();
@@ -404,11 +410,11 @@ fn a_consumer_that_never_came_up_lost_everything() {
     });
     consumers.command(WorkerCommand::Stop);
     let (_, summary) = consumers.finish();
-    let summary = summary.expect("consumers that work");
+    let summary = summary.expect("summary");
     assert_eq!((summary.lost, summary.deliveries_in_window), (20, 0));
 }
 
-/// One client of the floor, as plain as can be, and the values it has.
+/// Minimal client of the baseline server, with its current values.
 struct FloorClient(TcpStream, [String; 6]);
 
 impl FloorClient {
@@ -421,13 +427,14 @@ impl FloorClient {
         socket
             .write_all(format!("{key}\n").as_bytes())
             .expect("written");
-        let mut answer = [0; 3];
-        socket.read_exact(&mut answer).expect("an answer");
-        assert_eq!(&answer, b"OK\n");
+        let mut response = [0; 3];
+        socket.read_exact(&mut response).expect("an response");
+        assert_eq!(&response, b"OK\n");
         Self(socket, Default::default())
     }
 
-    /// The next frame's text: FIN and text opcode, no mask, length of one or three bytes.
+    /// Returns the text of the next frame: FIN and text opcode, no mask, length in one or three
+    /// bytes.
     fn line(&mut self) -> String {
         let mut head = [0; 2];
         self.0.read_exact(&mut head).expect("a frame");
@@ -445,7 +452,7 @@ impl FloorClient {
         String::from_utf8(text).expect("UTF-8")
     }
 
-    /// Key and stamp of the next update.
+    /// Returns key and stamp of the next update.
     fn update(&mut self) -> (String, Stamp) {
         let line = self.line();
         let values = line
@@ -471,7 +478,7 @@ impl FloorClient {
 }
 
 #[test]
-fn the_floor_writes_each_record_to_the_sockets_of_its_key() {
+fn floor_writes_records_to_sockets_of_their_key() {
     let topic = topic(1);
     let floor_options = FloorOptions {
         listen: ([127, 0, 0, 1], 0).into(),
@@ -483,7 +490,7 @@ fn the_floor_writes_each_record_to_the_sockets_of_its_key() {
             .into(),
     };
     let floor = TestWorker::start(move |link| floor::run(&floor_options, link));
-    let port = floor.ready().1.expect("the floor tells its port");
+    let port = floor.ready().1.expect("a port");
     let mut apples = [(); 2].map(|()| FloorClient::connect(port, "Apple"));
     let mut all = FloorClient::connect(port, "*");
     let _nothing = FloorClient::connect(port, "Jackfruit");
@@ -519,19 +526,19 @@ fn the_floor_writes_each_record_to_the_sockets_of_its_key() {
 
     floor.command(WorkerCommand::Stop);
     let (_, summary) = floor.finish();
-    let summary = summary.expect("a floor that works");
+    let summary = summary.expect("summary");
     assert_eq!((summary.records_read, summary.accepted), (100, 4));
     assert_eq!(summary.frames_sent, 100 + 2 * records("Apple"));
     assert_eq!((summary.closed_would_block, summary.closed_other), (0, 0));
 }
 
 #[test]
-fn a_full_queue_makes_records_late_and_loses_none() {
+fn full_queue_delays_records_without_loss() {
     let topic = topic(1);
     let (_, produced) = produce(
         ProducerOptions {
             count: Some(60),
-            // Ten records wait for this long before the next ten find room.
+            // The queue of ten records is sent only after this delay.
             linger_ms: 50.0,
             properties: vec![("queue.buffering.max.messages".to_owned(), "10".to_owned())],
             ..options(&topic, 10_000.0)
@@ -552,7 +559,7 @@ fn a_full_queue_makes_records_late_and_loses_none() {
 }
 
 #[test]
-fn refused_records_are_counted_and_not_in_the_ledger() {
+fn rejected_records_are_not_in_the_ledger() {
     let topic = topic(1);
     let (_, produced) = produce(
         ProducerOptions {
@@ -568,7 +575,7 @@ fn refused_records_are_counted_and_not_in_the_ledger() {
 }
 
 #[test]
-fn a_missing_topic_is_named_with_the_remedy_and_can_be_created() {
+fn missing_topic_is_an_error_or_created() {
     let topic = format!("load-test-{}-absent", std::process::id());
     let absent = options(&topic, 10.0);
     let worker = TestWorker::start(move |link| producer::run(&absent, link));
@@ -585,13 +592,10 @@ fn a_missing_topic_is_named_with_the_remedy_and_can_be_created() {
     };
     let worker = TestWorker::start(move |link| producer::run(&creating, link));
     worker.ready();
-    let admin = Admin::connect(bootstrap(), TEST_TIMEOUT).expect("a broker that answers");
+    let admin = Admin::connect(bootstrap(), TEST_TIMEOUT).expect("broker connection");
     assert_eq!(admin.partitions(&topic), Ok(Some(2)));
-    // Told to stop before it began, it ends in order.
+    // Stopped before the start, the producer shuts down cleanly.
     worker.command(WorkerCommand::Stop);
     let (_, summary) = worker.finish();
-    assert_eq!(
-        summary.expect("a producer that works"),
-        ProduceSummary::default()
-    );
+    assert_eq!(summary.expect("summary"), ProduceSummary::default());
 }

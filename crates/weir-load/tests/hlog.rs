@@ -1,4 +1,4 @@
-//! Interval logs in the reader of those who defined them: HdrHistogram's own log processor, as it comes.
+//! Reads interval logs with HdrHistogram's own log processor, without changes.
 
 use std::sync::atomic::AtomicBool;
 
@@ -8,7 +8,7 @@ use weir_stats::{Histogram, hlog};
 const SECOND_NS: u64 = 1_000_000_000;
 const BASE_UNIX_NS: u64 = 1_700_000_000 * SECOND_NS;
 
-/// Ten seconds of two stages that have nothing in common; and each stage merged.
+/// Returns a log of ten seconds of two unrelated stages, and each stage merged.
 fn log() -> (String, [(&'static str, Histogram); 2]) {
     let mut writer =
         hlog::IntervalLogWriter::new(Vec::new(), BASE_UNIX_NS, &["a cell", "in nanoseconds"])
@@ -34,7 +34,7 @@ fn log() -> (String, [(&'static str, Histogram); 2]) {
     (String::from_utf8(writer.into_inner()).unwrap(), merged)
 }
 
-/// The rows of its percentile table: value in nanoseconds, and how many values are at most that.
+/// Returns the rows of the processor's percentile table: value in nanoseconds, cumulative count.
 fn processed(tools: &KafkaTools, path: &std::path::Path, tag: &str) -> Vec<(f64, u64)> {
     let mut command = tools.command("org.HdrHistogram.HistogramLogProcessor");
     command
@@ -42,21 +42,21 @@ fn processed(tools: &KafkaTools, path: &std::path::Path, tag: &str) -> Vec<(f64,
         .arg(path)
         .args(["-tag", tag, "-csv", "-outputValueUnitRatio", "1"]);
     let output = command.output().unwrap();
-    let (said, complained) = (
+    let (stdout, stderr) = (
         String::from_utf8_lossy(&output.stdout).into_owned(),
         String::from_utf8_lossy(&output.stderr).into_owned(),
     );
-    assert!(output.status.success(), "{said}{complained}");
+    assert!(output.status.success(), "{stdout}{stderr}");
     let row = |line: &str| {
         let mut cells = line.split(',');
         let value = cells.next()?.parse().ok()?;
         Some((value, cells.nth(1)?.parse().ok()?))
     };
-    said.lines().filter_map(row).collect()
+    stdout.lines().filter_map(row).collect()
 }
 
 #[test]
-fn an_interval_log_opens_in_the_upstream_reader() {
+fn upstream_reader_opens_interval_logs() {
     let stop = AtomicBool::new(false);
     let tools = KafkaTools::find(KAFKA_VERSION, &mut |_| {}, &stop).unwrap();
     let (text, merged) = log();

@@ -1,10 +1,10 @@
-//! What reading JSON costs: `cargo bench -p weir-mapping`.
+//! Cost of reading JSON: `cargo bench -p weir-mapping`.
 //!
-//! Each row is one record of the load tests, once through the mapping (names and fields, as the
-//! gateway asks for them) and once through `serde_json::Value` with pointers to the same places.
-//! Best of several rounds, in nanoseconds per record, one thread.
+//! Each row is one record of the load tests, read once by the mapping (item names and fields, as in
+//! the gateway) and once by `serde_json::Value` with pointers to the same values. Best of several
+//! rounds, in nanoseconds per record, on one thread.
 
-// The crate is pure; what measures it is not.
+// The crate has no side effects, but the benchmark reads the clock and prints.
 #![allow(clippy::print_stdout, clippy::disallowed_methods)]
 
 use std::hint::black_box;
@@ -126,7 +126,7 @@ fn row(
     let (mut names, mut values) = (ItemNames::new(), FieldValues::new());
     let routing = time(|| {
         lazy.item_names(black_box(&view), &mut names)
-            .expect("it is JSON");
+            .expect("valid JSON");
         black_box(&names);
     });
     let mut fields = |mapping: &Mapping| {
@@ -134,13 +134,13 @@ fn row(
         time(|| {
             mapping
                 .field_values(black_box(&view), &all, &mut values)
-                .expect("it is JSON");
+                .expect("valid JSON");
             black_box(&values);
         })
     };
     let (needed, whole) = (fields(&lazy), fields(&whole));
     let tree = time(|| {
-        let tree: Value = serde_json::from_str(black_box(document)).expect("it is JSON");
+        let tree: Value = serde_json::from_str(black_box(document)).expect("valid JSON");
         for pointer in pointers {
             black_box(tree.pointer(pointer));
         }
@@ -148,16 +148,16 @@ fn row(
     println!("{title:<44}{routing:>9.0}{needed:>9.0}{whole:>9.0}{tree:>13.0}");
 }
 
-/// The two ways find the same texts.
+/// Checks that both readers find the same texts.
 fn check(mapping: &Mapping, view: &RecordView<'_>, document: &str, pointers: &[&str]) {
     let mut values = FieldValues::new();
     let all: FieldSet = mapping.all_fields();
     mapping
         .field_values(view, &all, &mut values)
-        .expect("it is JSON");
-    let tree: Value = serde_json::from_str(document).expect("it is JSON");
+        .expect("valid JSON");
+    let tree: Value = serde_json::from_str(document).expect("valid JSON");
     for (i, pointer) in pointers.iter().enumerate() {
-        let expected = match tree.pointer(pointer).expect("it is there") {
+        let expected = match tree.pointer(pointer).expect("existing pointer") {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
@@ -175,7 +175,7 @@ fn mapping(root: &str, paths: &[&str], extent: &str) -> Mapping {
         value,
         line: None,
     };
-    // The last path is the one that routes.
+    // The last path is used for routing.
     let template = format!("ltest-#{{key={root}.{}}}", paths[paths.len() - 1]);
     let mut parameters = vec![
         parameter("bootstrap.servers".into(), "h:1".into()),
@@ -194,11 +194,11 @@ fn mapping(root: &str, paths: &[&str], extent: &str) -> Mapping {
         ));
     }
     ConnectionConfig::from_parameters("C", parameters, &source, None, &mut Vec::new())
-        .expect("the parameters are valid")
+        .expect("valid parameters")
         .mapping
 }
 
-/// Best time of one call in nanoseconds.
+/// Returns the best time of one call in nanoseconds.
 fn time(mut call: impl FnMut()) -> f64 {
     let mut best = f64::MAX;
     let mut calls = 16;
@@ -219,7 +219,7 @@ fn time(mut call: impl FnMut()) -> f64 {
     best
 }
 
-/// Text without escapes, the same in every run.
+/// Returns text without escapes, the same in every run.
 fn filler(length: usize, seed: u64) -> String {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -236,7 +236,10 @@ fn filler(length: usize, seed: u64) -> String {
 
 fn flat() -> String {
     format!(
-        r#"{{"timestamp":"2026-01-01 00:00:00.000","fstValue":"{}","sndValue":"{}","intNum":-123456789}}"#,
+        concat!(
+            r#"{{"timestamp":"2026-01-01 00:00:00.000","fstValue":"{}","sndValue":"{}","#,
+            r#""intNum":-123456789}}"#
+        ),
         filler(512, 1),
         filler(440, 2)
     )
@@ -245,7 +248,13 @@ fn flat() -> String {
 fn complex() -> String {
     let text = |seed| filler(256, seed);
     format!(
-        r#"{{"id":"James","firstText":"{}","secondText":"{}","thirdText":"{}","fourthText":"{}","firstnumber":123456,"secondNumber":-99887766,"thirdNumber":77,"fourthNumber":2000000000,"hobbies":["Playing video games","Chess","Hiking"],"timestamp":"2026-01-01 00:00:00.000"}}"#,
+        concat!(
+            r#"{{"id":"James","firstText":"{}","secondText":"{}","thirdText":"{}","#,
+            r#""fourthText":"{}","firstnumber":123456,"secondNumber":-99887766,"#,
+            r#""thirdNumber":77,"fourthNumber":2000000000,"#,
+            r#""hobbies":["Playing video games","Chess","Hiking"],"#,
+            r#""timestamp":"2026-01-01 00:00:00.000"}}"#
+        ),
         text(1),
         text(2),
         text(3),
@@ -268,7 +277,10 @@ fn array_key() -> String {
         .map(|i| format!("\"{}\"", pool[i * 7 % pool.len()]))
         .collect();
     format!(
-        r#"{{"timestamp":"2026-01-01 00:00:00.000","nameId":"James","sndValue":"{}","intNum":5,"names":[{}]}}"#,
+        concat!(
+            r#"{{"timestamp":"2026-01-01 00:00:00.000","nameId":"James","sndValue":"{}","#,
+            r#""intNum":5,"names":[{}]}}"#
+        ),
         filler(256, 3),
         names.join(",")
     )

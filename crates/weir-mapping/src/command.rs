@@ -1,55 +1,55 @@
-//! Mode COMMAND: what a record says about a key of an item.
+//! Mode COMMAND: the effect of a record on the rows of an item.
 
 /// Name of the field that identifies a row.
 pub const KEY_FIELD: &str = "key";
-/// Name of the field that says what happens to the row.
+/// Name of the field with the command for the row.
 pub const COMMAND_FIELD: &str = "command";
-/// Key of the records that are about the snapshot and not about a row.
+/// Key of records that concern the snapshot instead of a row.
 const SNAPSHOT_KEY: &str = "snapshot";
 
-/// What a connection's records say about rows.
+/// Source of row commands in a connection's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CommandMode {
-    /// Whatever is mapped to the fields `key` and `command`; every mode may be subscribed.
+    /// The fields `key` and `command` as mapped; all modes may be subscribed.
     #[default]
     AsMapped,
-    /// `fields.evaluate.as.command.enable`: as mapped, and records with key `snapshot` clear or end
-    /// the snapshot. Only mode COMMAND may be subscribed.
+    /// `fields.evaluate.as.command.enable`: as mapped; in addition, records with key `snapshot`
+    /// clear or end the snapshot. Only mode COMMAND may be subscribed.
     Evaluated,
-    /// `fields.auto.command.mode.enable`: records add rows, tombstones delete them. Only mode COMMAND
-    /// may be subscribed.
+    /// `fields.auto.command.mode.enable`: records add rows, tombstones delete them. Only mode
+    /// COMMAND may be subscribed.
     Auto,
 }
 
-/// What happens to a row.
+/// Command for a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowCommand {
-    /// It is new.
+    /// Add the row.
     Add,
-    /// It has new values.
+    /// Update the values of the row.
     Update,
-    /// It is gone.
+    /// Delete the row.
     Delete,
 }
 
-/// What a record means in mode COMMAND.
+/// Meaning of a record in mode COMMAND.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandEvent<'a> {
-    /// Something happens to the row with this key.
+    /// A command for one row.
     Row {
-        /// Never blank.
+        /// Key of the row; not blank.
         key: &'a str,
-        /// What happens.
+        /// Command for the row.
         command: RowCommand,
     },
-    /// All rows are gone, and what follows is a snapshot again.
+    /// Delete all rows; a new snapshot follows.
     ClearSnapshot,
-    /// The snapshot is complete.
+    /// End of the snapshot.
     EndOfSnapshot,
 }
 
 impl RowCommand {
-    /// The word on the wire.
+    /// Returns the word used in the protocol.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Add => "ADD",
@@ -65,17 +65,17 @@ impl RowCommand {
 }
 
 impl CommandMode {
-    /// Whether COMMAND is the only mode that may be subscribed.
+    /// Returns `true` if only mode COMMAND may be subscribed.
     pub fn is_enforced(self) -> bool {
         self != Self::AsMapped
     }
 
-    /// Whether an item's records are a snapshot until one says that it is complete.
+    /// Returns `true` if an item's records form a snapshot until a record ends it.
     pub fn begins_with_snapshot(self) -> bool {
         self == Self::Evaluated
     }
 
-    /// Reads the two fields of a record; `None` if it must be left out.
+    /// Evaluates the two fields of a record. Returns `None` if the record must be skipped.
     pub fn read<'a>(self, key: Option<&'a str>, command: Option<&str>) -> Option<CommandEvent<'a>> {
         let key = key.filter(|key| !crate::text::is_blank(key))?;
         let command = command?;
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_words_of_the_protocol_are_commands() {
+    fn only_protocol_words_are_commands() {
         let mode = CommandMode::AsMapped;
         let row = |key, command| Some(CommandEvent::Row { key, command });
         assert_eq!(mode.read(Some("k"), Some("ADD")), row("k", RowCommand::Add));
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn records_about_the_snapshot_are_read_where_they_are_asked_for() {
+    fn snapshot_records_need_evaluated_mode() {
         let key = Some("snapshot");
         let evaluated = CommandMode::Evaluated;
         assert_eq!(

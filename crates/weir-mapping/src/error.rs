@@ -1,5 +1,5 @@
-//! Every error of the crate: configuration errors are the operator's, item name errors the
-//! client's, extraction errors the record's.
+//! All errors of the crate: of configurations (operator), item names (client) and extraction
+//! (record).
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,26 +8,26 @@ use thiserror::Error;
 
 use crate::evaluator::Evaluator;
 use crate::json::JsonError;
-use crate::payload::RecordPart;
+use crate::record_part::RecordPart;
 
-/// A configuration that cannot be carried out: where it is and what is wrong with it.
+/// Configuration error with its location.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{at}: {problem}")]
 pub struct ConfigError {
     /// File, line and connection.
     pub at: Location,
-    /// What is wrong and how to mend it.
+    /// Cause and remedy.
     pub problem: Box<Problem>,
 }
 
-/// A place in a configuration file.
+/// Location in a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
-    /// File name as the caller gave it.
+    /// File name as given by the caller.
     pub file: String,
-    /// Line number from 1, where it is known.
+    /// Line number from 1, if known.
     pub line: Option<u32>,
-    /// Connection (data provider) name, where the place is inside one.
+    /// Name of the connection (data provider), if the location is inside one.
     pub connection: Option<String>,
 }
 
@@ -44,14 +44,14 @@ impl fmt::Display for Location {
     }
 }
 
-/// What is wrong in a configuration; each text names the parameter, its value and the remedy.
+/// Cause of a configuration error; each text names the parameter, its value and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Problem {
     /// The file is not well-formed XML.
     #[error("not well-formed XML: {0}")]
     Xml(String),
-    /// The file is the configuration of the connector's other flavour.
+    /// The file configures the connector's Kafka Connect variant.
     #[error(
         "this is a configuration of the Kafka Connect sink (it has [{key}]), not adapters.xml; \
          weir gateway does not run inside Kafka Connect: write an adapters.xml with \
@@ -59,29 +59,29 @@ pub enum Problem {
          record.mappings, and bootstrap.servers"
     )]
     KafkaConnect {
-        /// The key that tells.
+        /// Key that identifies the variant.
         key: String,
     },
-    /// The file is a configuration of Weir's own.
+    /// The file is a configuration of Weir.
     #[error("this is TOML, not adapters.xml; give it with --config")]
     Toml,
-    /// An element or attribute that must be there is not.
+    /// Missing element or attribute.
     #[error("missing {what}; {remedy}")]
     MissingPart {
         /// Element or attribute.
         what: String,
-        /// What to write.
+        /// Remedy.
         remedy: &'static str,
     },
-    /// An element the file format does not know; only in strict mode.
-    #[error("unknown element <{element}> inside <{parent}>; remove it or mend its spelling")]
+    /// Unknown element; only in strict mode.
+    #[error("unknown element <{element}> inside <{parent}>; remove it or correct its spelling")]
     UnknownElement {
         /// Element name.
         element: String,
-        /// Name of the element around it.
+        /// Name of the enclosing element.
         parent: String,
     },
-    /// An adapter class that is not the connector's; only in strict mode.
+    /// Adapter class other than the connector's; only in strict mode.
     #[error("adapter class \"{class}\" is not the Kafka connector's \"{expected}\"")]
     ForeignClass {
         /// Class in the file.
@@ -89,42 +89,42 @@ pub enum Problem {
         /// Class of the connector.
         expected: &'static str,
     },
-    /// Two connections share a name.
-    #[error("a second data_provider is named \"{0}\"; give each connection a name of its own")]
+    /// Two connections with the same name.
+    #[error("a second data_provider is named \"{0}\"; give each connection a unique name")]
     DuplicateConnection(String),
-    /// A mandatory parameter is absent.
+    /// Missing mandatory parameter.
     #[error("missing required parameter [{parameter}]; {remedy}")]
     MissingParameter {
         /// Parameter name.
         parameter: String,
-        /// What to write.
+        /// Remedy.
         remedy: &'static str,
     },
-    /// Records that evaluate commands would lose their order.
+    /// Several threads with evaluated commands, whose records would lose their order.
     #[error(
         "[fields.evaluate.as.command.enable] = \"true\" needs exactly one consumer thread; \
          remove [record.consume.with.num.threads] or write 1"
     )]
     ThreadsOfCommand,
-    /// A multi-valued parameter occurs nowhere.
+    /// No parameter with the given pattern.
     #[error("specify at least one parameter [{parameter}]; {remedy}")]
     MissingAny {
         /// Pattern of the parameter name.
         parameter: &'static str,
-        /// What to write.
+        /// Remedy.
         remedy: &'static str,
     },
-    /// A value outside the parameter's type.
+    /// Value that is not of the parameter's type.
     #[error("specify a valid value for parameter [{parameter}]: \"{value}\" is not {expected}")]
     BadValue {
         /// Parameter name.
         parameter: String,
         /// Value as written; secrets are masked.
         value: String,
-        /// What is accepted.
+        /// Expected form.
         expected: String,
     },
-    /// A multi-valued parameter whose variable part is missing.
+    /// Parameter of a pattern without its variable part.
     #[error("specify a valid parameter [{expected}] instead of [{parameter}]")]
     MalformedName {
         /// Parameter name as written.
@@ -132,27 +132,27 @@ pub enum Problem {
         /// Pattern of the parameter name.
         expected: &'static str,
     },
-    /// A topic maps to a template that is not defined.
+    /// Topic mapping that refers to an undefined template.
     #[error(
         "no item template [{template}] found, which parameter [{parameter}] refers to; \
          define [item-template.{template}]"
     )]
     UnknownTemplate {
-        /// Parameter that refers to it.
+        /// Parameter with the reference.
         parameter: String,
         /// Template name.
         template: String,
     },
-    /// `item-template.` without a name after it.
+    /// Topic mapping with `item-template.` but no name after it.
     #[error(
         "item template reference must be a non-empty string in parameter [{parameter}]; \
          write item-template.NAME"
     )]
     EmptyTemplateReference {
-        /// Parameter that refers to it.
+        /// Parameter with the reference.
         parameter: String,
     },
-    /// A template that does not parse.
+    /// Invalid template.
     #[error(
         "got the following error while evaluating the template [{template}] containing the \
          expression [{expression}]: {reason}"
@@ -162,10 +162,10 @@ pub enum Problem {
         template: String,
         /// Template text.
         expression: String,
-        /// What is wrong with it.
+        /// Cause.
         reason: TemplateError,
     },
-    /// A field expression that does not parse or does not fit its evaluator.
+    /// Field expression that is invalid or does not match its evaluator.
     #[error(
         "got the following error while evaluating the field [{field}] containing the \
          expression [{expression}]: {reason}"
@@ -175,36 +175,36 @@ pub enum Problem {
         field: String,
         /// Expression text.
         expression: String,
-        /// What is wrong with it.
+        /// Cause.
         reason: ExpressionError,
     },
-    /// A setting that this version does not carry out, and that would change results if ignored.
+    /// Unsupported value that would change results if it were ignored.
     #[error("[{parameter}] = \"{value}\" is not supported by this version; {remedy}")]
     Unsupported {
         /// Parameter name as written.
         parameter: String,
         /// Value.
         value: String,
-        /// What to do instead.
+        /// Remedy.
         remedy: &'static str,
     },
-    /// A parameter the connector does not know; only in strict mode.
+    /// Unknown parameter; only in strict mode.
     #[error("unknown parameter [{parameter}]{}", Suggestion(nearest.as_deref()))]
     UnknownParameter {
         /// Parameter name.
         parameter: String,
-        /// Nearest known name, if one is near.
+        /// Nearest known name, if there is a similar one.
         nearest: Option<String>,
     },
-    /// A name of an earlier connector version; only in strict mode.
+    /// Parameter name of an earlier connector version; only in strict mode.
     #[error("parameter [{parameter}] is not known to connector 1.5; write [{current}]")]
     LegacyName {
         /// Name as written.
         parameter: String,
-        /// Name to write.
+        /// Current name.
         current: String,
     },
-    /// A parameter whose name begins or ends with a blank; only in strict mode.
+    /// Parameter whose name begins or ends with a blank; only in strict mode.
     #[error(
         "parameter [{parameter}] begins or ends with a blank{}; connector 1.5 does not know such \
          a name",
@@ -213,16 +213,16 @@ pub enum Problem {
     PaddedName {
         /// Name as written.
         parameter: String,
-        /// Further ones of the same connection.
+        /// Number of further such parameters in the connection.
         more: usize,
     },
-    /// A parameter given twice; only in strict mode.
+    /// Repeated parameter; only in strict mode.
     #[error("parameter [{parameter}] is given twice; keep one of the two")]
     RepeatedParameter {
         /// Parameter name.
         parameter: String,
     },
-    /// A variable that the environment does not define.
+    /// Undefined environment variable.
     #[error(
         "environment variable \"{variable}\" used in {context} is not defined; \
          define it, or write \\$ for a literal dollar sign"
@@ -230,7 +230,7 @@ pub enum Problem {
     UndefinedVariable {
         /// Name without `$env.`.
         variable: String,
-        /// Where it is used.
+        /// Element, attribute or parameter that uses it.
         context: String,
     },
 }
@@ -241,7 +241,7 @@ impl fmt::Display for More {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             0 => Ok(()),
-            more => write!(f, ", and so do {more} more of this connection"),
+            more => write!(f, " (and {more} more in this connection)"),
         }
     }
 }
@@ -252,18 +252,18 @@ impl fmt::Display for Suggestion<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(nearest) => write!(f, "; the nearest known name is [{nearest}]"),
-            None => f.write_str("; no known name is near"),
+            None => f.write_str("; no known name is similar"),
         }
     }
 }
 
-/// A mistake in an extraction expression.
+/// Error in an extraction expression.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ExpressionError {
-    /// Not exactly one `#{...}`.
+    /// The text is not exactly one `#{...}`.
     #[error("invalid expression; write #{{EXPRESSION}} with nothing around it")]
     NotWrapped,
-    /// The first segment is none of the roots.
+    /// The first segment is not a root.
     #[error(
         "missing root tokens [KEY|VALUE|TIMESTAMP|PARTITION|OFFSET|TOPIC|HEADERS] in the \
          expression [{0}]"
@@ -281,12 +281,12 @@ pub enum ExpressionError {
     /// An index that is neither digits nor a quoted name.
     #[error("found the invalid indexed expression [{0}]; write [NUMBER] or ['NAME']")]
     InvalidIndex(String),
-    /// A path below something that has no parts.
+    /// A path below a scalar.
     #[error("found the invalid expression [{0}] for scalar values")]
     ScalarPath(String),
 }
 
-/// A mistake in an item template.
+/// Error in an item template.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TemplateError {
     /// The text does not have the form of a template.
@@ -295,12 +295,12 @@ pub enum TemplateError {
     /// A parameter name occurs twice.
     #[error("no duplicated keys are allowed")]
     DuplicateParameter,
-    /// One of its expressions is wrong.
+    /// Error in one of its expressions.
     #[error(transparent)]
     Expression(#[from] ExpressionError),
 }
 
-/// An item name a client wrote that cannot be read.
+/// Error in an item name given by a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ItemNameError {
     /// Neither `PREFIX` nor `PREFIX-[NAME=VALUE,...]`.
@@ -311,19 +311,19 @@ pub enum ItemNameError {
     DuplicateParameter,
 }
 
-/// A record from which a template or field cannot be extracted.
+/// Failure to extract a template parameter or field from a record.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("cannot extract {place} by [{expression}]: {reason}")]
 pub struct ExtractionError {
-    /// The template parameter or field that asked for it.
+    /// Template parameter or field.
     pub place: ExtractionTarget,
-    /// The expression.
+    /// Expression.
     pub expression: Arc<str>,
-    /// Why it failed.
+    /// Cause.
     pub reason: ExtractionReason,
 }
 
-/// What an extraction was for.
+/// Purpose of an extraction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExtractionTarget {
     /// A parameter of an item template.
@@ -354,19 +354,19 @@ impl fmt::Display for ExtractionTarget {
     }
 }
 
-/// Why an extraction failed; texts as the connector words them.
+/// Cause of an extraction failure, in the words of the connector.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ExtractionReason {
-    /// A member or header is absent.
+    /// Missing member or header.
     #[error("field [{0}] not found")]
     NotFound(Arc<str>),
-    /// An index beyond the end.
+    /// Index out of bounds.
     #[error("field not found at index [{0}]")]
     IndexNotFound(u32),
-    /// An index on a scalar.
+    /// Index on a scalar.
     #[error("field [{0}] is not indexed")]
     NotIndexed(Arc<str>),
-    /// A member of a scalar.
+    /// Member of a scalar.
     #[error("cannot retrieve field [{0}] from a scalar object")]
     ScalarObject(Arc<str>),
     /// A member of an array.
@@ -381,36 +381,37 @@ pub enum ExtractionReason {
     /// An index on null.
     #[error("cannot retrieve index [{0}] from a null object")]
     NullIndex(u32),
-    /// Several values where one is needed.
+    /// Several values instead of one.
     #[error("the expression must evaluate to a non-complex object")]
     NotScalar,
     /// Null as one of several template parameters.
     #[error("null cannot be a value of a template with more than one parameter")]
     NullParameter,
-    /// The values of one record exceed 4 GiB.
+    /// Values of one record exceed 4 GiB.
     #[error("the extracted values exceed 4 GiB")]
     TooLarge,
-    /// The key or value is not of its type; nothing can be extracted from it.
+    /// Key or value that is not of its type.
     #[error(transparent)]
     Payload(#[from] PayloadError),
 }
 
 impl ExtractionError {
-    /// True if the key or value is not of the configured type, rather than lacking something.
+    /// Returns `true` if the key or value is not of the configured type; `false` if a part of it is
+    /// missing.
     pub fn is_deserialization(&self) -> bool {
         matches!(self.reason, ExtractionReason::Payload(_))
     }
 }
 
-/// A key or value that is not of its type.
+/// Key or value that is not of its type.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("the {part} is not {}: {problem}", .evaluator.name())]
 pub struct PayloadError {
-    /// Which of the two.
+    /// Key or value.
     pub part: RecordPart,
-    /// What it should be.
+    /// Configured type.
     pub evaluator: Evaluator,
-    /// What is wrong with it.
+    /// Cause.
     pub problem: PayloadProblem,
 }
 
@@ -424,11 +425,11 @@ impl PayloadError {
     }
 }
 
-/// Why bytes are not of a type.
+/// Reason why bytes are not of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PayloadProblem {
-    /// Types of a fixed size.
+    /// Wrong length for a type of fixed size.
     #[error("{bytes} bytes instead of {expected}")]
     Length {
         /// Size of the payload.
@@ -436,13 +437,13 @@ pub enum PayloadProblem {
         /// Size of the type.
         expected: usize,
     },
-    /// BOOLEAN.
+    /// Invalid BOOLEAN.
     #[error("byte {0} is neither 0 nor 1")]
     NoBoolean(u8),
-    /// UUID.
+    /// Invalid UUID.
     #[error("not the text of a UUID")]
     NoUuid,
-    /// JSON.
+    /// Invalid JSON.
     #[error(transparent)]
     Json(#[from] JsonError),
 }

@@ -1,12 +1,12 @@
-//! The extraction language: text to a root and the steps below it.
+//! The extraction language: parses an expression into a root and steps.
 //!
-//! `ROOT [index...] ( "." name [index...] )* [ ".*" ]`. The text is cut at every dot before
-//! anything else, even inside quotes; so names with a dot cannot be addressed.
+//! `ROOT [index...] ( "." name [index...] )* [ ".*" ]`. The text is split at every dot first, even
+//! inside quotes. So names that contain a dot cannot be addressed.
 
 use crate::error::ExpressionError;
 use crate::text::{has_line_end, trim};
 
-/// The part of a record an expression starts from.
+/// Part of a record where an expression starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Root {
     /// Record key.
@@ -17,7 +17,7 @@ pub enum Root {
     Headers,
     /// Topic name.
     Topic,
-    /// Kafka timestamp, epoch milliseconds.
+    /// Kafka timestamp in milliseconds since 1970.
     Timestamp,
     /// Partition number.
     Partition,
@@ -44,16 +44,16 @@ impl Root {
     }
 }
 
-/// One step from a node to a node below it.
+/// A step from a node to a child node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathStep {
-    /// The member of that name.
+    /// Member with this name.
     Member(Box<str>),
-    /// The element at that position.
+    /// Element at this position.
     Index {
         /// Position from 0.
         index: u32,
-        /// Name of what is indexed, for error texts.
+        /// Name of the indexed node, for error texts.
         container: Box<str>,
     },
 }
@@ -70,7 +70,7 @@ pub struct Expression {
 }
 
 impl Expression {
-    /// Parses `#{expression}`, the form of field parameters.
+    /// Parses `#{expression}`, the form used in field parameters.
     pub fn parse_wrapped(text: &str) -> Result<Self, ExpressionError> {
         let inner = text
             .strip_prefix("#{")
@@ -81,7 +81,7 @@ impl Expression {
         }
     }
 
-    /// Parses a bare expression, the form of template parameters.
+    /// Parses a bare expression, the form used in template parameters.
     pub fn parse(text: &str) -> Result<Self, ExpressionError> {
         let tokens = tokens(text)?;
         let first = tokens.first().copied().unwrap_or_default();
@@ -96,8 +96,8 @@ impl Expression {
             &tokens[..]
         };
 
-        // Every second token is a segment. After an empty segment the dots fall on segment
-        // places, so `VALUE..a` selects a member named "."; kept, because the connector does so.
+        // Every second token is a segment. After an empty segment, dots are at positions of
+        // segments, so `VALUE..a` selects a member named ".". The connector does the same.
         let mut root_steps = Vec::new();
         let mut path = Vec::new();
         indexes_of(first, text, &mut root_steps)?;
@@ -117,33 +117,33 @@ impl Expression {
         })
     }
 
-    /// The expression as written, without `#{` and `}`.
+    /// Returns the expression as written, without `#{` and `}`.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Where it starts.
+    /// Returns the root.
     pub fn root(&self) -> Root {
         self.root
     }
 
-    /// True if it ends in `.*`.
+    /// Returns `true` if the expression ends in `.*`.
     pub fn is_wildcard(&self) -> bool {
         self.wildcard
     }
 
-    /// True if a name follows the root; indexes of the root do not count.
+    /// Returns `true` if a name follows the root. Indexes of the root do not count.
     pub fn has_path(&self) -> bool {
         self.segments > 0
     }
 
-    /// All steps below the root, its own indexes first.
+    /// Returns all steps below the root, starting with the root's own indexes.
     pub fn steps(&self) -> impl Iterator<Item = &PathStep> {
         self.root_steps.iter().chain(&self.path)
     }
 }
 
-/// Cuts at dots and keeps each dot as a token of its own.
+/// Splits at dots and returns each dot as a separate token.
 fn tokens(text: &str) -> Result<Vec<&str>, ExpressionError> {
     let mut tokens = Vec::new();
     for part in text.split_inclusive('.') {
@@ -173,7 +173,7 @@ fn root_of(token: &str) -> Option<Root> {
     }
 }
 
-/// Appends the steps of the `[...]` forms of one segment.
+/// Appends the steps of the `[...]` parts of a segment.
 fn indexes_of(segment: &str, text: &str, out: &mut Vec<PathStep>) -> Result<(), ExpressionError> {
     let Some(start) = segment.find('[') else {
         return Ok(());
@@ -204,7 +204,7 @@ enum PathIndex<'a> {
     Position(u32),
 }
 
-/// Reads one `[digits]` or `['name']` and returns what follows it.
+/// Parses one `[digits]` or `['name']`. Returns it and the text that follows.
 fn index(text: &str) -> Option<(PathIndex<'_>, &str)> {
     let inner = text.strip_prefix('[')?;
     if let Some(quoted) = inner.strip_prefix('\'') {
@@ -215,7 +215,7 @@ fn index(text: &str) -> Option<(PathIndex<'_>, &str)> {
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    // The limit is Java's int, in which the connector keeps the index.
+    // The connector stores the index in a Java int, which sets the limit.
     let position = digits
         .parse::<u32>()
         .ok()

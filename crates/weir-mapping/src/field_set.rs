@@ -1,23 +1,23 @@
-//! A set of fields by their index in the mapping.
+//! Set of fields, identified by their index in the mapping.
 
 use smallvec::SmallVec;
 
 const WORD_BITS: usize = u64::BITS as usize;
 
-/// A set of field indexes; up to 128 fields take no allocation.
+/// Set of field indexes. Sets with indexes below 128 need no allocation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct FieldSet {
-    // The last word is never zero, so that equal sets have equal words.
+    // The last word is never zero, so equal sets have equal words.
     words: SmallVec<[u64; 2]>,
 }
 
 impl FieldSet {
-    /// The set without fields.
+    /// Returns the empty set.
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// The first `count` fields; all of a mapping if that is its number of fields.
+    /// Returns the set of the first `count` fields.
     pub fn all(count: usize) -> Self {
         let mut words = SmallVec::from_elem(u64::MAX, count / WORD_BITS);
         if count % WORD_BITS > 0 {
@@ -26,7 +26,7 @@ impl FieldSet {
         Self { words }
     }
 
-    /// Adds a field; false if it was there already.
+    /// Adds a field. Returns `false` if the set contained it.
     pub fn insert(&mut self, index: usize) -> bool {
         let (word, bit) = (index / WORD_BITS, 1 << (index % WORD_BITS));
         if self.words.len() <= word {
@@ -37,13 +37,13 @@ impl FieldSet {
         is_new
     }
 
-    /// True if the field is in the set.
+    /// Returns `true` if the set contains the field.
     pub fn contains(&self, index: usize) -> bool {
         let word = self.words.get(index / WORD_BITS);
         word.is_some_and(|word| word & (1 << (index % WORD_BITS)) != 0)
     }
 
-    /// Adds all fields of `other`; false if they were there already.
+    /// Adds all fields of `other`. Returns `false` if the set contained them.
     pub fn union_with(&mut self, other: &Self) -> bool {
         if self.words.len() < other.words.len() {
             self.words.resize(other.words.len(), 0);
@@ -56,23 +56,23 @@ impl FieldSet {
         grew
     }
 
-    /// True if every field of this set is in `other`.
+    /// Returns `true` if `other` contains every field of this set.
     pub fn is_subset(&self, other: &Self) -> bool {
         let others = other.words.iter().chain(std::iter::repeat(&0));
         self.words.iter().zip(others).all(|(a, b)| a & !b == 0)
     }
 
-    /// True if no field is in the set.
+    /// Returns `true` if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// Number of fields in the set.
+    /// Returns the number of fields.
     pub fn len(&self) -> usize {
         self.words.iter().map(|w| w.count_ones() as usize).sum()
     }
 
-    /// The indexes in ascending order.
+    /// Returns the indexes in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + Clone {
         self.words.iter().enumerate().flat_map(|(i, &word)| {
             let bits = std::iter::successors((word != 0).then_some(word), |rest| {
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_has_exactly_the_first() {
+    fn all_contains_first_fields() {
         for count in [0, 1, 63, 64, 65, 128, 1000] {
             let set = FieldSet::all(count);
             assert_eq!(set.len(), count);
@@ -117,7 +117,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_behaves_as_a_set(
+        fn field_set_matches_btree_set(
             left in vec(0usize..300, 0..20),
             right in vec(0usize..300, 0..20),
         ) {

@@ -1,27 +1,27 @@
-//! Field values of one record: all texts in one buffer, in the order of the configured fields.
+//! Field values of one record: one text buffer, in the order of the configured fields.
 
 use crate::payload::PayloadReader;
 
-/// Marks in place of a length; texts are kept shorter than either.
+/// Markers instead of a length; lengths of texts stay below both.
 const NULL: u32 = u32::MAX;
 const SKIPPED: u32 = u32::MAX - 1;
 
-/// Longest text of all values of one record together, in bytes.
+/// Maximum total length of the values of one record, in bytes.
 pub(crate) const TEXT_BYTES_MAX: usize = (u32::MAX - 2) as usize;
 
 /// The value of one field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldValue<'a> {
-    /// A text, possibly empty.
+    /// Text, possibly empty.
     Text(&'a str),
-    /// Null is a value: it is sent to clients.
+    /// Null, which is sent to clients.
     Null,
-    /// The field is absent from the update: MERGE and COMMAND clients keep what they have.
+    /// Absent from the update: MERGE and COMMAND clients keep the previous value.
     Skipped,
 }
 
 impl<'a> FieldValue<'a> {
-    /// The text, `None` for null and for a skipped field.
+    /// Returns the text, `None` for null and for a skipped field.
     pub fn text(self) -> Option<&'a str> {
         match self {
             Self::Text(text) => Some(text),
@@ -46,7 +46,7 @@ fn value<'a>(text: &'a str, spans: &[TextSpan], index: usize) -> FieldValue<'a> 
     }
 }
 
-/// A reusable buffer for the field values of a record; it keeps its memory between records.
+/// Reusable buffer for the field values of a record; its memory is reused between records.
 #[derive(Debug, Clone, Default)]
 pub struct FieldValues {
     text: String,
@@ -55,43 +55,43 @@ pub struct FieldValues {
 }
 
 impl FieldValues {
-    /// An empty buffer.
+    /// Creates an empty buffer.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Forgets the values and keeps the memory.
+    /// Removes the values but not the memory.
     pub fn clear(&mut self) {
         self.text.clear();
         self.spans.clear();
     }
 
-    /// Number of fields, skipped ones included.
+    /// Returns the number of fields, skipped ones included.
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// True before the first record.
+    /// Returns `true` before the first record.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// Text of a field by its index in the mapping; `None` for null and skipped fields.
+    /// Returns the text of a field by its index in the mapping, `None` for null and skipped fields.
     pub fn get(&self, index: usize) -> Option<&str> {
         self.value(index).text()
     }
 
-    /// Value of a field by its index; an index beyond the fields counts as skipped.
+    /// Returns the value of a field by its index. Fields beyond the last count as skipped.
     pub fn value(&self, index: usize) -> FieldValue<'_> {
         value(&self.text, &self.spans, index)
     }
 
-    /// All values in field order.
+    /// Returns all values in field order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = FieldValue<'_>> {
         (0..self.spans.len()).map(|index| self.value(index))
     }
 
-    /// A compact copy that can be shared between threads.
+    /// Returns a compact copy that threads can share.
     pub fn freeze(&self) -> FrozenValues {
         FrozenValues {
             text: self.text.as_str().into(),
@@ -99,7 +99,7 @@ impl FieldValues {
         }
     }
 
-    /// Forgets the values of the record before and skips `count` fields.
+    /// Removes the values of the previous record and marks `count` fields as skipped.
     pub(crate) fn reset(&mut self, count: usize) {
         self.clear();
         let skipped = TextSpan {
@@ -113,28 +113,28 @@ impl FieldValues {
         &mut self.payloads
     }
 
-    /// What reads the record, and the buffer the next text is appended to.
+    /// Returns the payload reader and the buffer for the next text.
     pub(crate) fn parts_mut(&mut self) -> (&mut PayloadReader, &mut String) {
         (&mut self.payloads, &mut self.text)
     }
 
-    /// Present length of all texts, for [`Self::set_text`].
+    /// Returns the current length of all texts, for [`Self::set_text`].
     pub(crate) fn text_len(&self) -> usize {
         self.text.len()
     }
 
-    /// Gives a field the text from `start` on; false if the texts became too long.
+    /// Sets a field to the text from `start` on. Returns `false` if the texts are too long.
     pub(crate) fn set_text(&mut self, index: usize, start: usize) -> bool {
         if self.text.len() > TEXT_BYTES_MAX {
             return false;
         }
-        // Both fit: the end of the text does.
+        // Both fit into u32 because the end of the text does.
         let (start, len) = (start as u32, (self.text.len() - start) as u32);
         self.spans[index] = TextSpan { start, len };
         true
     }
 
-    /// Copies a value; false if the texts became too long.
+    /// Copies a value. Returns `false` if the texts are too long.
     fn set(&mut self, index: usize, value: FieldValue<'_>) -> bool {
         match value {
             FieldValue::Skipped => true,
@@ -157,13 +157,13 @@ impl FieldValues {
         };
     }
 
-    /// Removes the text from `start` on, which then belongs to no field.
+    /// Removes the text from `start` on, which belongs to no field.
     pub(crate) fn drop_text(&mut self, start: usize) {
         self.text.truncate(start);
     }
 }
 
-/// The field values of one record, immutable and compact: at most two allocations.
+/// Immutable, compact field values of one record, in at most two allocations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrozenValues {
     text: Box<str>,
@@ -171,33 +171,34 @@ pub struct FrozenValues {
 }
 
 impl FrozenValues {
-    /// Number of fields, skipped ones included.
+    /// Returns the number of fields, skipped ones included.
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// True if the mapping has no fields.
+    /// Returns `true` if the mapping has no fields.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// Text of a field by its index in the mapping; `None` for null and skipped fields.
+    /// Returns the text of a field by its index in the mapping, `None` for null and skipped fields.
     pub fn get(&self, index: usize) -> Option<&str> {
         self.value(index).text()
     }
 
-    /// Value of a field by its index; an index beyond the fields counts as skipped.
+    /// Returns the value of a field by its index. Fields beyond the last count as skipped.
     pub fn value(&self, index: usize) -> FieldValue<'_> {
         value(&self.text, &self.spans, index)
     }
 
-    /// All values in field order.
+    /// Returns all values in field order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = FieldValue<'_>> {
         (0..self.spans.len()).map(|index| self.value(index))
     }
 
-    /// These values, and in place of skipped fields those of `older` as far as `carries` says so;
-    /// `None` if that changes nothing.
+    /// Returns these values with skipped fields filled from `older`, where `carries` returns `true`
+    /// for the field's index. Returns `None` if no field can be filled or the texts become too
+    /// long.
     pub fn over(&self, older: &Self, carries: impl Fn(usize) -> bool) -> Option<Self> {
         let skipped = |values: &Self, index| matches!(values.value(index), FieldValue::Skipped);
         let carried = |index| skipped(self, index) && !skipped(older, index) && carries(index);
@@ -217,7 +218,7 @@ impl FrozenValues {
         Some(merged.freeze())
     }
 
-    /// These values with some of them changed; `None` if the texts become too long.
+    /// Returns these values with `change` applied; `None` if the texts become too long.
     pub fn map<'a>(
         &'a self,
         change: impl Fn(usize, FieldValue<'a>) -> FieldValue<'a>,
@@ -232,7 +233,7 @@ impl FrozenValues {
         Some(changed.freeze())
     }
 
-    /// Bytes of all texts together.
+    /// Returns the total length of all texts in bytes.
     pub fn text_bytes(&self) -> usize {
         self.text.len()
     }
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn null_skipped_and_empty_are_told_apart() {
+    fn null_skipped_and_empty_differ() {
         let values = sample();
         let expected = [
             FieldValue::Text("ab"),
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn skipped_fields_carry_older_values() {
+    fn skipped_fields_are_filled_from_older_values() {
         let frozen = |all: &[FieldValue<'_>]| {
             let mut values = FieldValues::new();
             values.reset(all.len());
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn values_can_be_exchanged() {
+    fn values_can_be_changed() {
         use FieldValue::{Skipped, Text};
         let changed = sample().freeze().map(|index, value| match index {
             0 => Skipped,
@@ -306,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frozen_copy_outlives_the_buffer() {
+    fn frozen_values_outlive_buffer() {
         fn shareable<T: Send + Sync>(_: &T) {}
         let mut values = sample();
         let frozen = values.freeze();

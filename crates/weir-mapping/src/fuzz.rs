@@ -1,4 +1,4 @@
-//! Bodies of the fuzz targets, run by `fuzz/` and, for a short time, by the property tests.
+//! Fuzz targets, run by `fuzz/` and briefly by the property tests.
 
 use crate::config::{
     AdaptersFile, ConfigSource, ConnectionConfig, Parameter, ParseOptions, expand,
@@ -11,7 +11,7 @@ use crate::mapping::ItemNames;
 use crate::record_view::RecordView;
 use crate::template::ItemTemplate;
 
-/// Any text as `adapters.xml`; what is accepted must run on any record of its topics.
+/// Parses `data` as `adapters.xml`. An accepted configuration must run on any record of its topics.
 pub fn config(data: &[u8]) {
     let Ok(xml) = std::str::from_utf8(data) else {
         return;
@@ -34,7 +34,7 @@ pub fn config(data: &[u8]) {
                     value: None,
                     headers: &[("a", Some(data)), ("a", None)],
                 };
-                // Both outcomes are fine; a panic is not.
+                // Success and failure are both fine; a panic is not.
                 let _ = connection.mapping.item_names(&record, &mut names);
                 let all = connection.mapping.all_fields();
                 let extracted = connection.mapping.field_values(&record, &all, &mut values);
@@ -46,7 +46,7 @@ pub fn config(data: &[u8]) {
     }
 }
 
-/// Any text as an expression, a wrapped expression and a template.
+/// Parses `data` as an expression, a wrapped expression and a template.
 pub fn expression(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -66,7 +66,7 @@ pub fn expression(data: &[u8]) {
     let _ = expand(text, &|_| None);
 }
 
-/// Any text as an item name; the canonical form of a canonical form is itself.
+/// Parses `data` as an item name. The canonical form of a canonical form is the same.
 pub fn item(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -82,8 +82,8 @@ pub fn item(data: &[u8]) {
     }
 }
 
-/// Any bytes as a JSON value: what is checked whole reads the same by both ways of reading, and
-/// again from its compact text.
+/// Reads `data` as a JSON value. A document that is fully checked gives the same result with both
+/// check modes, and again when read from its compact text.
 pub fn json(data: &[u8]) {
     const PATHS: [&str; 9] = [
         "VALUE",
@@ -142,13 +142,13 @@ pub fn json(data: &[u8]) {
     let Ok(whole) = texts("WHOLE", data) else {
         return;
     };
-    let needed = needed.expect("what is well-formed can be read");
+    let needed = needed.expect("a well-formed document");
     let Some(FieldValue::Text(compact)) = whole.iter().next() else {
         return;
     };
     let document = data.strip_prefix(b"\xef\xbb\xbf").unwrap_or(data);
     let has_parts = matches!(document.trim_ascii_start().first(), Some(b'{' | b'['));
-    // An extracted text is not JSON any more, and infinity never was.
+    // An extracted text is no longer JSON, and neither is infinity.
     if has_parts && !compact.contains("Infinity") {
         assert_eq!(texts("WHOLE", compact.as_bytes()).as_ref(), Ok(&whole));
         assert_eq!(texts("NEEDED", compact.as_bytes()).as_ref(), Ok(&needed));

@@ -1,7 +1,7 @@
-//! Item names as clients write them, and their canonical form.
+//! Item names given by clients, and their canonical form.
 //!
-//! `PREFIX` or `PREFIX-[p1=v1,p2=v2,...]`. The canonical form sorts the parameters by name; it is
-//! the string that routing compares.
+//! `PREFIX` or `PREFIX-[p1=v1,p2=v2,...]`. The canonical form has the parameters sorted by name.
+//! Routing compares it as a string.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use std::ops::Range;
 use crate::error::ItemNameError;
 use crate::text::has_line_end;
 
-/// An item name in canonical form, with its parts.
+/// Item name in canonical form, with its parts.
 ///
 /// Equality and hash are those of the canonical text.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ pub struct CanonicalItem {
 }
 
 impl CanonicalItem {
-    /// Reads a name as a client wrote it.
+    /// Parses a name given by a client.
     pub fn parse(written: &str) -> Result<Self, ItemNameError> {
         let (prefix, list) = split(written).ok_or(ItemNameError::Invalid)?;
         let mut parameters = BTreeMap::new();
@@ -58,24 +58,24 @@ impl CanonicalItem {
         }
     }
 
-    /// The canonical text.
+    /// Returns the canonical text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The part before `-[`.
+    /// Returns the part before `-[`.
     pub fn prefix(&self) -> &str {
         &self.text[..self.prefix_len]
     }
 
-    /// Parameter names and values, sorted by name.
+    /// Returns the parameter names and values, sorted by name.
     pub fn parameters(&self) -> impl ExactSizeIterator<Item = (&str, &str)> + Clone {
         self.parameters
             .iter()
             .map(|(name, value)| (&self.text[name.clone()], &self.text[value.clone()]))
     }
 
-    /// Gives up the parts and keeps the canonical text.
+    /// Converts the item into its canonical text.
     pub fn into_text(self) -> Box<str> {
         self.text
     }
@@ -107,13 +107,13 @@ impl Hash for CanonicalItem {
     }
 }
 
-/// True for a text of one or more of the characters an item prefix may have.
+/// Returns `true` if the text is not empty and has only characters allowed in an item prefix.
 pub(crate) fn is_prefix(text: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     !text.is_empty() && text.bytes().all(allowed)
 }
 
-/// Prefix and parameter list; the list is empty for a plain name.
+/// Splits a name into prefix and parameter list, which is empty for a plain name.
 fn split(written: &str) -> Option<(&str, &str)> {
     let (prefix, list) = match written.split_once('[') {
         Some((head, rest)) => (head.strip_suffix('-')?, rest.strip_suffix(']')?),
@@ -122,7 +122,7 @@ fn split(written: &str) -> Option<(&str, &str)> {
     (is_prefix(prefix) && !has_line_end(list)).then_some((prefix, list))
 }
 
-/// Iterates over `name=value,name=value[,]`; yields `None` once where the list stops making sense.
+/// Iterator over `name=value,name=value[,]`; yields `None` once at the first syntax error.
 pub(crate) struct ItemParameters<'a> {
     rest: &'a str,
 }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_names_and_odd_values_are_unchanged() {
+    fn plain_names_and_unusual_values_are_unchanged() {
         for name in [
             "item",
             "ITEM",
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_connector_calls_invalid_is_invalid() {
+    fn invalid_names_are_rejected_as_by_connector() {
         for name in [
             "item-[a=]",
             "item-[a]",
@@ -233,14 +233,14 @@ mod tests {
     }
 
     #[test]
-    fn error_texts_are_the_connectors() {
+    fn error_texts_match_connector() {
         assert_eq!(ItemNameError::Invalid.to_string(), "Invalid Item");
         let duplicate = ItemNameError::DuplicateParameter.to_string();
         assert_eq!(duplicate, "No duplicated keys are allowed");
     }
 
     #[test]
-    fn parts_are_slices_of_the_canonical_text() {
+    fn item_parts_come_from_canonical_text() {
         let item = CanonicalItem::parse("stock-[b=1=2,a=x]").unwrap();
         assert_eq!(item.prefix(), "stock");
         assert_eq!(

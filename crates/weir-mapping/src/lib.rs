@@ -1,8 +1,8 @@
-//! Connector settings, item templates and the extraction language: which items a Kafka record
-//! belongs to and which field values it yields.
+//! Connector parameters, item templates and the extraction language: maps a Kafka record to its
+//! items and field values.
 //!
-//! Pure: text and bytes come in, values come out. Nothing here opens a file, reads the environment
-//! or a clock, starts a thread or logs; what the caller should look at is returned as a [`Note`].
+//! The crate has no side effects. It opens no files, reads neither environment nor clock, starts no
+//! threads and does not log. Findings for the operator are returned as [`Note`]s.
 
 mod command;
 pub mod config;
@@ -18,8 +18,10 @@ mod json;
 mod mapping;
 mod number;
 mod payload;
+mod record_part;
 mod record_view;
 mod selector;
+mod selector_value;
 mod template;
 mod text;
 
@@ -27,7 +29,7 @@ pub use command::{COMMAND_FIELD, CommandEvent, CommandMode, KEY_FIELD, RowComman
 pub use config::{
     AdaptersFile, ConfigReport, ConfigSource, ConnectionConfig, ConsumeFrom, ErrorStrategy, Note,
     OrderStrategy, Parameter, ParameterOutcome, ParameterStatus, ParseOptions, ReferencedFile,
-    RefusedConnection, Severity, Threads,
+    RejectedConnection, Severity, Threads,
 };
 pub use error::{
     ConfigError, ExpressionError, ExtractionError, ExtractionReason, ExtractionTarget,
@@ -41,7 +43,7 @@ pub use item_name::CanonicalItem;
 pub use json::{JsonError, JsonFault};
 pub use mapping::explain::{Explanation, Extracted, Mismatch, NoItem, SourceOutcome};
 pub use mapping::{FieldName, ItemNames, Mapping};
-pub use payload::RecordPart;
+pub use record_part::RecordPart;
 pub use record_view::RecordView;
 pub use template::ItemTemplate;
 pub use text::{split_fields, split_items};

@@ -1,5 +1,5 @@
-//! The compiled mapping of one connection: record to item names, record to field values, and
-//! which items a client may name.
+//! Compiled mapping of one connection: maps records to item names and field values, and checks item
+//! names given by clients.
 
 pub(crate) mod explain;
 
@@ -13,16 +13,18 @@ use crate::field_set::FieldSet;
 use crate::field_values::FieldValues;
 use crate::item_name::CanonicalItem;
 use crate::json::NodeId;
-use crate::payload::{PayloadReader, Plans, RecordPart, WantedPaths};
+use crate::payload::{PathTrees, PayloadReader, WantedPaths};
+use crate::record_part::RecordPart;
 use crate::record_view::RecordView;
-use crate::selector::{Selector, SelectorValue, is_tombstone};
+use crate::selector::{Selector, is_tombstone};
+use crate::selector_value::SelectorValue;
 
-/// The name of a configured field; cheap to clone.
+/// Name of a configured field; cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FieldName(Arc<str>);
 
 impl FieldName {
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -42,16 +44,16 @@ pub(crate) struct CompiledField {
     pub(crate) selector: Selector,
 }
 
-/// What a topic's records are delivered as.
+/// Destination of a topic's records.
 #[derive(Debug, Clone)]
 pub(crate) enum ItemSource {
-    /// One fixed item; also what a template without parameters is.
+    /// One fixed item; also used for a template without parameters.
     Simple(Box<str>),
-    /// One item for each combination of parameter values.
+    /// One item per combination of parameter values.
     Template(Arc<Template>),
 }
 
-/// A template with its compiled expressions; parameters are sorted by name.
+/// A compiled template; parameters are sorted by name.
 #[derive(Debug)]
 pub(crate) struct Template {
     pub(crate) name: Arc<str>,
@@ -64,8 +66,8 @@ pub(crate) struct TemplateParameter {
     pub(crate) name: Arc<str>,
     pub(crate) expression: Arc<str>,
     pub(crate) selector: Selector,
-    /// What stands before the value: `prefix-[name=` or `,name=`.
-    pub(crate) lead: Box<str>,
+    /// Text before the value: `prefix-[name=` or `,name=`.
+    pub(crate) text_before: Box<str>,
 }
 
 /// Options that apply to all fields.
@@ -75,7 +77,7 @@ pub(crate) struct FieldOptions {
     pub(crate) map_non_scalar: bool,
 }
 
-/// The mapping of one connection, ready to run. Shared by reference between threads.
+/// Compiled mapping of one connection, shared between threads.
 #[derive(Debug)]
 pub struct Mapping {
     topics: Vec<MappedTopic>,
@@ -83,22 +85,22 @@ pub struct Mapping {
     fields: Vec<CompiledField>,
     names: Vec<FieldName>,
     options: FieldOptions,
-    rows: Rows,
-    item_plans: Plans,
-    field_plans: Plans,
+    rows: RowSources,
+    item_paths: PathTrees,
+    field_paths: PathTrees,
 }
 
-/// How records become rows of mode COMMAND.
+/// Conversion of records into rows of mode COMMAND.
 #[derive(Debug, Clone, Copy, Default)]
-struct Rows {
+struct RowSources {
     mode: CommandMode,
     key: Option<usize>,
     command: Option<usize>,
-    /// In auto command mode: how tombstones are told.
+    /// Evaluator that determines tombstones, in auto command mode.
     tombstones: Option<Evaluator>,
 }
 
-impl Rows {
+impl RowSources {
     fn of(fields: &[CompiledField], mode: CommandMode) -> Self {
         let position = |name: &str| fields.iter().position(|field| *field.name == *name);
         let command = position(COMMAND_FIELD);
@@ -120,23 +122,23 @@ impl Rows {
 struct MappedTopic {
     name: Box<str>,
     sources: Vec<ItemSource>,
-    /// The JSON places its templates need.
-    places: Vec<(RecordPart, NodeId)>,
+    /// JSON nodes that its templates need.
+    json_nodes: Vec<(RecordPart, NodeId)>,
 }
 
 impl MappedTopic {
     fn new(name: Box<str>, sources: Vec<ItemSource>) -> Self {
         let parameters = sources.iter().flat_map(ItemSource::parameters);
-        let places = parameters.filter_map(|p| p.selector.place()).collect();
+        let json_nodes = parameters.filter_map(|p| p.selector.json_node()).collect();
         Self {
             name,
             sources,
-            places,
+            json_nodes,
         }
     }
 }
 
-/// Prefix and sorted parameter names of the items one source can yield.
+/// Prefix and sorted parameter names of the items of one source.
 #[derive(Debug, PartialEq, Eq)]
 struct ItemSchema {
     prefix: Box<str>,
@@ -149,8 +151,8 @@ impl Mapping {
         fields: Vec<CompiledField>,
         options: FieldOptions,
         command_mode: CommandMode,
-        item_plans: Plans,
-        field_plans: Plans,
+        item_paths: PathTrees,
+        field_paths: PathTrees,
     ) -> Self {
         let mut schemas = Vec::new();
         for source in topics.iter().flat_map(|(_, sources)| sources) {
@@ -167,75 +169,79 @@ impl Mapping {
         Self {
             topics: topics.map(|(name, s)| MappedTopic::new(name, s)).collect(),
             schemas,
-            rows: Rows::of(&fields, command_mode),
+            rows: RowSources::of(&fields, command_mode),
             fields,
             names,
             options,
-            item_plans,
-            field_plans,
+            item_paths,
+            field_paths,
         }
     }
 
-    /// Topics to read, in the order of the configuration.
+    /// Returns the topics to read, in the order of the configuration.
     pub fn topics(&self) -> impl ExactSizeIterator<Item = &str> {
         self.topics.iter().map(|topic| &*topic.name)
     }
 
-    /// Configured fields; the position is the index that [`FieldValues`] uses.
+    /// Returns the configured fields; positions are the indexes in [`FieldValues`].
     pub fn fields(&self) -> &[FieldName] {
         &self.names
     }
 
-    /// The set of all fields.
+    /// Returns the set of all fields.
     pub fn all_fields(&self) -> FieldSet {
         FieldSet::all(self.fields.len())
     }
 
-    /// Index of a field, `None` for a name that is not configured.
+    /// Returns the index of a field, `None` if it is not configured.
     pub fn field_index(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|field| field.as_str() == name)
     }
 
-    /// How records become rows of mode COMMAND.
+    /// Returns the source of row commands.
     pub fn command_mode(&self) -> CommandMode {
         self.rows.mode
     }
 
-    /// Indexes of the fields `key` and `command`, if both are there.
+    /// Returns the indexes of the fields `key` and `command` if both are configured.
     pub fn command_fields(&self) -> Option<(usize, usize)> {
         self.rows.key.zip(self.rows.command)
     }
 
-    /// The canonical form of an item name as a client wrote it.
+    /// Returns the canonical form of an item name given by a client.
     ///
-    /// A name that can be read is not yet one that can be subscribed: see [`Self::admits`].
+    /// A valid name cannot always be subscribed, see [`Self::admits`].
     pub fn canonical_item(&self, written: &str) -> Result<CanonicalItem, ItemNameError> {
         CanonicalItem::parse(written)
     }
 
-    /// True if some template or simple item of a mapped topic has the same prefix and exactly the
+    /// Returns `true` if a template or simple item of a mapped topic has the same prefix and the
     /// same parameter names.
     pub fn admits(&self, item: &CanonicalItem) -> bool {
         self.schemas.iter().any(|schema| schema.admits(item))
     }
 
-    /// Fills `out` with the items this record belongs to; none if the topic is not mapped.
+    /// Writes the items of this record to `out`; none if the topic is not mapped.
     ///
-    /// On an error `out` is empty.
+    /// After an error `out` is empty.
     pub fn item_names(
         &self,
         record: &RecordView<'_>,
         out: &mut ItemNames,
     ) -> Result<(), ExtractionError> {
         out.clear();
-        // A connection maps a handful of topics; comparing beats hashing there.
+        // A connection maps few topics, so comparing names is faster than hashing.
         let topics = &mut self.topics.iter().enumerate();
         let Some((position, topic)) = topics.find(|(_, topic)| *topic.name == *record.topic) else {
             return Ok(());
         };
-        let (plans, aim) = (&self.item_plans, WantedPaths::Topic(position));
-        if out.payloads.turn(plans, |before| *before == aim) {
-            out.payloads.want(plans, aim, topic.places.iter().copied());
+        let (paths, wanted_paths) = (&self.item_paths, WantedPaths::Topic(position));
+        if out
+            .payloads
+            .next_record(paths, |before| *before == wanted_paths)
+        {
+            out.payloads
+                .want(paths, wanted_paths, topic.json_nodes.iter().copied());
         }
         for source in &topic.sources {
             let start = out.text.len();
@@ -257,11 +263,11 @@ impl Mapping {
         Ok(())
     }
 
-    /// Fills `out` with the values of the wanted fields; the others are skipped.
+    /// Writes the values of the wanted fields to `out`; other fields are skipped.
     ///
-    /// A wanted field that cannot be extracted is skipped where the configuration says so,
-    /// otherwise it is an error and `out` is empty. Fields that are not wanted are not looked at:
-    /// they cannot fail.
+    /// If a wanted field cannot be extracted, it is skipped or an error is returned, depending on
+    /// the configuration. After an error `out` is empty. Other fields are not evaluated, so they
+    /// cannot fail.
     pub fn field_values(
         &self,
         record: &RecordView<'_>,
@@ -269,15 +275,15 @@ impl Mapping {
         out: &mut FieldValues,
     ) -> Result<(), ExtractionError> {
         out.reset(self.fields.len());
-        let plans = &self.field_plans;
-        let turned = out.payloads_mut();
-        if turned.turn(
-            plans,
+        let paths = &self.field_paths;
+        let reader = out.payloads_mut();
+        if reader.next_record(
+            paths,
             |before| matches!(before, WantedPaths::Fields(set) if set == wanted),
         ) {
             let fields = wanted.iter().filter_map(|index| self.fields.get(index));
-            let places = fields.filter_map(|field| field.selector.place());
-            turned.want(plans, WantedPaths::Fields(wanted.clone()), places);
+            let json_nodes = fields.filter_map(|field| field.selector.json_node());
+            reader.want(paths, WantedPaths::Fields(wanted.clone()), json_nodes);
         }
         let rows = &self.rows;
         let is_deletion = rows
@@ -288,7 +294,7 @@ impl Mapping {
                 break;
             };
             if is_deletion && Some(index) != rows.key && Some(index) != rows.command {
-                // A row that goes has no other values.
+                // A deleted row has no other values.
                 continue;
             }
             if let Err(reason) = self.set_field(index, field, record, out) {
@@ -370,23 +376,23 @@ impl ItemSchema {
 }
 
 impl Template {
-    /// Appends the canonical name; false if a value holds a comma.
+    /// Appends the canonical name. Returns `false` if a value contains a comma.
     ///
-    /// No client can write such a value, and read back the name would be that of another item.
+    /// A client cannot write such a value, and the name would parse as that of another item.
     fn expand(
         &self,
         record: &RecordView<'_>,
         out: &mut ItemNames,
     ) -> Result<bool, ExtractionError> {
         let ItemNames { text, payloads, .. } = out;
-        let single = self.parameters.len() == 1;
+        let is_single = self.parameters.len() == 1;
         for parameter in &self.parameters {
-            text.push_str(&parameter.lead);
+            text.push_str(&parameter.text_before);
             let start = text.len();
             match parameter.selector.append(record, false, payloads, text) {
                 Ok(SelectorValue::Text) if has_comma(&text[start..]) => return Ok(false),
                 Ok(SelectorValue::Text) => {}
-                Ok(SelectorValue::Null) if single => text.push_str("null"),
+                Ok(SelectorValue::Null) if is_single => text.push_str("null"),
                 Ok(SelectorValue::Null) => {
                     return Err(self.error(parameter, ExtractionReason::NullParameter));
                 }
@@ -413,7 +419,7 @@ fn has_comma(value: &str) -> bool {
     memchr::memchr(b',', value.as_bytes()).is_some()
 }
 
-/// A reusable buffer for the item names of a record; it keeps its memory between records.
+/// Reusable buffer for the item names of a record; its memory is reused between records.
 #[derive(Debug, Clone, Default)]
 pub struct ItemNames {
     text: String,
@@ -423,34 +429,34 @@ pub struct ItemNames {
 }
 
 impl ItemNames {
-    /// An empty buffer.
+    /// Creates an empty buffer.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Forgets the names and keeps the memory.
+    /// Removes the names but not the memory.
     pub fn clear(&mut self) {
         self.text.clear();
         self.ends.clear();
         self.unnameable = 0;
     }
 
-    /// Number of distinct names.
+    /// Returns the number of distinct names.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// True if the record belongs to no item.
+    /// Returns `true` if the record belongs to no item.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Templates of the last record left out because a value holds a comma.
+    /// Returns the number of templates that yielded no item for the last record because of a comma.
     pub fn unnameable(&self) -> usize {
         self.unnameable
     }
 
-    /// The canonical names; each occurs once.
+    /// Returns the canonical names, each once.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         let mut start = 0;
         self.ends
@@ -458,7 +464,7 @@ impl ItemNames {
             .map(move |&end| &self.text[std::mem::replace(&mut start, end)..end])
     }
 
-    /// Ends the name that starts at `start`; a name already there is dropped.
+    /// Ends the name that starts at `start`. A repeated name is dropped.
     fn push(&mut self, start: usize) {
         let repeated = self.iter().any(|name| *name == self.text[start..]);
         if repeated {

@@ -1,12 +1,12 @@
-//! Numbers as Java prints them.
+//! Formats numbers as Java does.
 //!
-//! Floating point follows `Double.toString` and `Float.toString` as specified since JDK 19: the
-//! shortest decimal that reads back as the same number, at least two digits of it. Earlier JDKs
-//! print a few numbers with digits that are not needed, such as 2e23 as `1.9999999999999998E23`.
+//! Floating point numbers follow `Double.toString` and `Float.toString` as specified since JDK 19:
+//! the shortest decimal that reads back as the same number, with at least two digits. Earlier JDKs
+//! print some numbers with unnecessary digits, such as 2e23 as `1.9999999999999998E23`.
 
 use std::fmt::{LowerExp, Write};
 
-/// Appends a whole number.
+/// Appends an integer.
 pub(crate) fn append_integer(number: i64, out: &mut String) {
     let mut digits = [0_u8; 20];
     let mut start = digits.len();
@@ -25,12 +25,12 @@ pub(crate) fn append_integer(number: i64, out: &mut String) {
     out.extend(digits[start..].iter().map(|&digit| char::from(digit)));
 }
 
-/// Appends the text of `Double.toString`.
+/// Appends a number as `Double.toString` does.
 pub(crate) fn append_double(number: f64, out: &mut String) {
     append_float_text(number, f64::MIN_POSITIVE, out);
 }
 
-/// Appends the text of `Float.toString`.
+/// Appends a number as `Float.toString` does.
 pub(crate) fn append_float(number: f32, out: &mut String) {
     append_float_text(number, f32::MIN_POSITIVE, out);
 }
@@ -50,24 +50,24 @@ where
         return out.push_str("Infinity");
     }
     let mut text = Decimal::default();
-    // The buffer takes the longest text there is: 17 digits, point, sign, exponent.
+    // The buffer fits the longest text: 17 digits, point, sign, exponent.
     let _ = write!(text, "{number:e}");
     if text.count == 1 && wide.abs() < least_normal.into() {
-        // Two digits are never fewer than Java shows, and may be nearer to a subnormal number.
+        // Java shows at least two digits, and two may be nearer to a subnormal number.
         text = Decimal::default();
         let _ = write!(text, "{number:.1e}");
     }
     text.append(out);
 }
 
-/// Longest run of significant digits that always survives the way through a double.
+/// Number of significant digits that always survive conversion to a double and back.
 const EXACT_DIGITS: usize = 15;
-/// Decimal exponents that are far from the limits of a double.
+/// Decimal exponent that is far from the limits of a double.
 const SAFE_EXPONENT: i64 = 290;
 
-/// Appends the text of the double that a JSON number with a fraction or an exponent stands for.
+/// Appends the text of the double denoted by a JSON number with a fraction or an exponent.
 ///
-/// `text` has the form JSON gives to numbers.
+/// `text` must be a valid JSON number.
 pub(crate) fn append_json_double(text: &str, out: &mut String) {
     if let Some(decimal) = Decimal::of_short(text) {
         if text.starts_with('-') {
@@ -75,16 +75,16 @@ pub(crate) fn append_json_double(text: &str, out: &mut String) {
         }
         return decimal.append(out);
     }
-    // Rust reads every JSON number; out of range it is infinite, as in Java.
+    // Rust parses every JSON number; out of range the result is infinite, as in Java.
     append_double(text.parse().unwrap_or(f64::NAN), out);
 }
 
-/// Significant digits and the power of ten of the first of them.
+/// Significant digits, and the power of ten of the first of them.
 #[derive(Default)]
 struct Decimal {
     digits: [u8; 20],
     count: usize,
-    /// Zeros read after the last significant digit, not yet known to matter.
+    /// Number of zeros after the last significant digit, added if another digit follows.
     zeros: usize,
     exponent: i64,
     part: DecimalPart,
@@ -99,7 +99,8 @@ enum DecimalPart {
 }
 
 impl Decimal {
-    /// Reads a number whose shortest text is its own digits: no rounding can change them.
+    /// Parses a number whose shortest text has the same digits. Returns `None` if rounding could
+    /// change them.
     fn of_short(text: &str) -> Option<Self> {
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
             Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
@@ -108,12 +109,12 @@ impl Decimal {
         let mantissa = mantissa.strip_prefix('-').unwrap_or(mantissa);
         let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
         let mut decimal = Self::default();
-        let mut place = whole.len() as i64 - 1;
+        let mut power = whole.len() as i64 - 1;
         for &digit in whole.as_bytes().iter().chain(fraction.as_bytes()) {
-            if !decimal.push_digit(digit, place) {
+            if !decimal.push_digit(digit, power) {
                 return None;
             }
-            place -= 1;
+            power -= 1;
         }
         if decimal.count == 0 {
             return Some(decimal);
@@ -123,14 +124,14 @@ impl Decimal {
         (is_short && decimal.exponent.abs() <= SAFE_EXPONENT).then_some(decimal)
     }
 
-    /// Adds the digit that stands for `place` powers of ten; false if there are too many.
-    fn push_digit(&mut self, digit: u8, place: i64) -> bool {
+    /// Adds the digit at the given power of ten. Returns `false` if there are too many digits.
+    fn push_digit(&mut self, digit: u8, power: i64) -> bool {
         if digit == b'0' {
             self.zeros += usize::from(self.count > 0);
             return true;
         }
         if self.count == 0 {
-            self.exponent = place;
+            self.exponent = power;
         }
         if self.count + self.zeros >= self.digits.len() {
             return false;
@@ -179,7 +180,7 @@ impl Decimal {
     }
 }
 
-/// Reads what the standard library writes for `{:e}`: `-d.ddde-n`.
+/// Parses the output of the standard library for `{:e}`: `-d.ddde-n`.
 impl Write for Decimal {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         for byte in text.bytes() {
@@ -225,15 +226,15 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_of_any_size() {
+    fn integers_of_any_size_are_formatted() {
         for number in [0, 7, -7, 10, i64::MAX, i64::MIN] {
             assert_eq!(text(|out| append_integer(number, out)), number.to_string());
         }
     }
 
-    /// Expected texts are those of `Double.toString`.
+    /// The expected texts are those of `Double.toString`.
     #[test]
-    fn doubles_as_java_prints_them() {
+    fn doubles_are_formatted_as_in_java() {
         let rows = [
             (0.0, "0.0"),
             (-0.0, "-0.0"),
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_as_java_prints_them() {
+    fn floats_are_formatted_as_in_java() {
         let rows = [
             (1.1_f32, "1.1"),
             (0.1, "0.1"),
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn json_numbers_with_a_fraction_or_an_exponent() {
+    fn json_numbers_are_formatted_as_doubles() {
         let rows = [
             ("1.10", "1.1"),
             ("1e2", "100.0"),
@@ -317,7 +318,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_double_reads_back(bits in any::<u64>()) {
+        fn formatted_double_reads_back(bits in any::<u64>()) {
             let number = f64::from_bits(bits);
             let text = double(number);
             let again: f64 = text.parse().unwrap();
@@ -325,7 +326,7 @@ mod tests {
         }
 
         #[test]
-        fn the_short_way_and_the_long_way_agree(
+        fn both_json_number_paths_agree(
             number in "-?(0|[1-9][0-9]{0,17})\\.[0-9]{1,18}([eE][+-]?[0-9]{1,3})?",
         ) {
             prop_assert_eq!(json(&number), double(number.parse().unwrap()));

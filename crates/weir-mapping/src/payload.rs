@@ -1,4 +1,4 @@
-//! Keys and values of records as the evaluators of a connection read them.
+//! Extracts values from record keys and values with the evaluators of a connection.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,113 +8,77 @@ use crate::evaluator::{Evaluator, Separators, append_kvp, append_text, kvp_value
 use crate::expression::PathStep;
 use crate::field_set::FieldSet;
 use crate::json::{JsonCheck, JsonError, JsonReader, Missing, NodeId, PathTree};
+use crate::record_part::{KeyAndValue, RecordPart};
 use crate::record_view::RecordView;
-use crate::selector::SelectorValue;
+use crate::selector_value::SelectorValue;
 
-/// The part of a record that an evaluator reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RecordPart {
-    /// The record key.
-    Key,
-    /// The record value.
-    Value,
-}
-
-impl std::fmt::Display for RecordPart {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Key => "key",
-            Self::Value => "value",
-        })
-    }
-}
-
-/// How one part of the records of a connection is read.
+/// Evaluator settings of keys or of values.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PartConfig {
     pub(crate) evaluator: Evaluator,
     pub(crate) separators: Separators,
 }
 
-/// Something for the key and something for the value.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct KeyAndValue<T> {
-    pub(crate) key: T,
-    pub(crate) value: T,
-}
+/// JSON paths of a connection's templates or fields.
+pub(crate) type PathTrees = KeyAndValue<Arc<PathTree>>;
 
-impl<T> KeyAndValue<T> {
-    pub(crate) fn of(&self, part: RecordPart) -> &T {
-        match part {
-            RecordPart::Key => &self.key,
-            RecordPart::Value => &self.value,
-        }
-    }
-
-    pub(crate) fn of_mut(&mut self, part: RecordPart) -> &mut T {
-        match part {
-            RecordPart::Key => &mut self.key,
-            RecordPart::Value => &mut self.value,
-        }
-    }
-}
-
-/// The JSON paths of a connection's templates, or of its fields.
-pub(crate) type Plans = KeyAndValue<Arc<PathTree>>;
-
-/// Which selectors the next records are read for.
+/// Paths that the next records are read for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WantedPaths {
-    /// Those of the templates of a topic, by its position.
+    /// Paths of the templates of a topic, given by its position.
     Topic(usize),
-    /// Those of these fields.
+    /// Paths of fields.
     Fields(FieldSet),
 }
 
-/// Reusable memory for reading the payloads of one record after the other.
+/// Reader of record payloads, with memory that is reused between records.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PayloadReader {
     readers: KeyAndValue<PartReader>,
-    plans: Option<Plans>,
-    aim: Option<WantedPaths>,
+    paths: Option<PathTrees>,
+    wanted: Option<WantedPaths>,
 }
 
 #[derive(Debug, Clone, Default)]
 struct PartReader {
     json: JsonReader,
-    /// What came of reading the present payload, once it was read.
+    /// Result of reading the current payload, `None` before it is read.
     outcome: Option<Result<(), JsonError>>,
 }
 
 impl PayloadReader {
-    /// Turns to the next record. True if the wanted places must be named by [`Self::want`]
-    /// because they, or the plans, are not those of the record before.
-    pub(crate) fn turn(&mut self, plans: &Plans, is_same: impl Fn(&WantedPaths) -> bool) -> bool {
+    /// Starts the next record. Returns `true` if the caller must call [`Self::want`] because the
+    /// wanted paths or the path trees differ from those of the previous record.
+    pub(crate) fn next_record(
+        &mut self,
+        paths: &PathTrees,
+        is_same: impl Fn(&WantedPaths) -> bool,
+    ) -> bool {
         self.readers.key.outcome = None;
         self.readers.value.outcome = None;
-        let same_plans = self.plans.as_ref().is_some_and(|old| {
-            Arc::ptr_eq(&old.key, &plans.key) && Arc::ptr_eq(&old.value, &plans.value)
+        let same_paths = self.paths.as_ref().is_some_and(|old| {
+            Arc::ptr_eq(&old.key, &paths.key) && Arc::ptr_eq(&old.value, &paths.value)
         });
-        !(same_plans && self.aim.as_ref().is_some_and(is_same))
+        !(same_paths && self.wanted.as_ref().is_some_and(is_same))
     }
 
-    /// Names the wanted places of this record and of the following ones.
+    /// Sets the wanted nodes of this and the following records.
     pub(crate) fn want(
         &mut self,
-        plans: &Plans,
-        aim: WantedPaths,
-        places: impl Iterator<Item = (RecordPart, NodeId)> + Clone,
+        paths: &PathTrees,
+        wanted: WantedPaths,
+        nodes: impl Iterator<Item = (RecordPart, NodeId)> + Clone,
     ) {
         for part in [RecordPart::Key, RecordPart::Value] {
-            let of_part = places.clone().filter(|(p, _)| *p == part);
+            let of_part = nodes.clone().filter(|(p, _)| *p == part);
             let reader = &mut self.readers.of_mut(part).json;
-            reader.aim(plans.of(part), of_part.map(|(_, node)| node));
+            reader.select(paths.of(part), of_part.map(|(_, node)| node));
         }
-        self.plans = Some(plans.clone());
-        self.aim = Some(aim);
+        self.paths = Some(paths.clone());
+        self.wanted = Some(wanted);
     }
 
-    /// Appends what is at a place of a JSON payload, which must be a wanted one.
+    /// Appends the value of a wanted node of a JSON payload.
     pub(crate) fn append_json(
         &mut self,
         part: RecordPart,
@@ -143,7 +107,7 @@ impl PayloadReader {
     }
 }
 
-/// The bytes of a part of a record.
+/// Returns the bytes of the key or value.
 pub(crate) fn payload<'a>(record: &RecordView<'a>, part: RecordPart) -> Option<&'a [u8]> {
     match part {
         RecordPart::Key => record.key,
@@ -151,7 +115,7 @@ pub(crate) fn payload<'a>(record: &RecordView<'a>, part: RecordPart) -> Option<&
     }
 }
 
-/// Appends a payload of one value.
+/// Appends a payload that is one value.
 pub(crate) fn append_scalar(
     part: RecordPart,
     evaluator: Evaluator,
@@ -166,7 +130,7 @@ pub(crate) fn append_scalar(
     Ok(SelectorValue::Text)
 }
 
-/// Appends what a path selects among key-value pairs.
+/// Appends the value that a path selects in key-value pairs.
 pub(crate) fn append_pairs(
     bytes: Option<&[u8]>,
     steps: &[PathStep],

@@ -1,6 +1,6 @@
-//! The borrowed form in which a Kafka record reaches the mapping.
+//! Borrowed view of a Kafka record, the input of the mapping.
 
-/// One Kafka record as slices into the buffer it was fetched in.
+/// A Kafka record as slices of the buffer it was fetched into.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordView<'a> {
     /// Topic name.
@@ -9,7 +9,7 @@ pub struct RecordView<'a> {
     pub partition: i32,
     /// Offset inside the partition.
     pub offset: i64,
-    /// Kafka timestamp in milliseconds since the epoch; -1 where the record carries none.
+    /// Kafka timestamp in milliseconds since 1970; -1 if the record has none.
     pub timestamp_ms: i64,
     /// Serialized key, `None` if the record has a null key.
     pub key: Option<&'a [u8]>,

@@ -1,4 +1,4 @@
-//! Compiled expressions: an expression bound to the evaluators of a connection.
+//! Compiled expressions: expressions bound to the evaluators of a connection.
 
 use crate::command::RowCommand;
 use crate::error::{ExpressionError, ExtractionReason};
@@ -6,23 +6,16 @@ use crate::evaluator::{Evaluator, Separators, append_text};
 use crate::expression::{Expression, PathStep, Root};
 use crate::json::{JsonCheck, NodeId, PathTree};
 use crate::number::append_integer;
-use crate::payload::{
-    KeyAndValue, PartConfig, PayloadReader, RecordPart, append_pairs, append_scalar, payload,
-};
+use crate::payload::{PartConfig, PayloadReader, append_pairs, append_scalar, payload};
+use crate::record_part::{KeyAndValue, RecordPart};
 use crate::record_view::RecordView;
+use crate::selector_value::SelectorValue;
 
-/// Binds expressions to the evaluators of a connection and collects the JSON paths among them.
+/// Compiler that binds expressions to evaluators and collects their JSON paths.
 pub(crate) struct Compiler {
-    pub(crate) settings: KeyAndValue<PartConfig>,
+    pub(crate) part_configs: KeyAndValue<PartConfig>,
     pub(crate) json_check: JsonCheck,
-    pub(crate) plans: KeyAndValue<PathTree>,
-}
-
-/// What a selector found; text goes to the buffer of the caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SelectorValue {
-    Text,
-    Null,
+    pub(crate) paths: KeyAndValue<PathTree>,
 }
 
 #[derive(Debug, Clone)]
@@ -35,23 +28,23 @@ pub(crate) enum Selector {
     Timestamp,
     Partition,
     Offset,
-    /// What auto command mode makes of a record; the value's evaluator tells what is a tombstone.
+    /// Command in auto command mode; the value's evaluator determines what a tombstone is.
     Command(Evaluator),
 }
 
 impl Compiler {
-    pub(crate) fn new(settings: KeyAndValue<PartConfig>, json_check: JsonCheck) -> Self {
+    pub(crate) fn new(part_configs: KeyAndValue<PartConfig>, json_check: JsonCheck) -> Self {
         Self {
-            settings,
+            part_configs,
             json_check,
-            plans: KeyAndValue {
+            paths: KeyAndValue {
                 key: PathTree::new(),
                 value: PathTree::new(),
             },
         }
     }
 
-    /// Binds an expression; fails for a path below something that has no parts.
+    /// Compiles an expression. Fails for a path below a scalar.
     pub(crate) fn compile(&mut self, expression: &Expression) -> Result<Selector, ExpressionError> {
         if expression.is_wildcard() {
             return Err(ExpressionError::UnexpectedWildcard(
@@ -59,7 +52,7 @@ impl Compiler {
             ));
         }
         let scalar = |selector| {
-            // Indexes directly behind KEY and VALUE are read and have no effect on scalars.
+            // Indexes directly after KEY and VALUE are accepted and have no effect on scalars.
             if expression.has_path() {
                 Err(ExpressionError::ScalarPath(expression.text().to_owned()))
             } else {
@@ -75,22 +68,22 @@ impl Compiler {
             Root::Partition => return scalar(Selector::Partition),
             Root::Offset => return scalar(Selector::Offset),
         };
-        let settings = *self.settings.of(part);
-        match settings.evaluator {
+        let part_configs = *self.part_configs.of(part);
+        match part_configs.evaluator {
             Evaluator::Json => {
-                let node = self.plans.of_mut(part).add(expression.steps());
+                let node = self.paths.of_mut(part).add(expression.steps());
                 Ok(Selector::Json(part, node, self.json_check))
             }
             Evaluator::Kvp => {
                 let steps = expression.steps().cloned().collect();
-                Ok(Selector::Pairs(part, steps, settings.separators))
+                Ok(Selector::Pairs(part, steps, part_configs.separators))
             }
             evaluator => scalar(Selector::Scalar(part, evaluator)),
         }
     }
 }
 
-/// Whether a record's value is null to the connector: a JSON text without bytes is as well.
+/// Returns `true` if the connector treats the record's value as null, including empty JSON text.
 pub(crate) fn is_tombstone(record: &RecordView<'_>, evaluator: Evaluator) -> bool {
     record
         .value
@@ -98,17 +91,17 @@ pub(crate) fn is_tombstone(record: &RecordView<'_>, evaluator: Evaluator) -> boo
 }
 
 impl Selector {
-    /// The place in a JSON payload that has to be wanted before [`Self::append`].
-    pub(crate) fn place(&self) -> Option<(RecordPart, NodeId)> {
+    /// Returns the JSON node that has to be wanted before [`Self::append`] is called.
+    pub(crate) fn json_node(&self) -> Option<(RecordPart, NodeId)> {
         match self {
             Self::Json(part, node, _) => Some((*part, *node)),
             _ => None,
         }
     }
 
-    /// Appends what the record holds there to `out`, which an error may leave longer.
+    /// Appends the selected value to `out`. After an error, `out` may contain a part of it.
     ///
-    /// With `complex`, several values are written as one text instead of being an error.
+    /// With `complex`, several values are written as one text; otherwise they are an error.
     pub(crate) fn append(
         &self,
         record: &RecordView<'_>,
@@ -149,7 +142,7 @@ fn append_number(number: i64, out: &mut String) -> SelectorValue {
     SelectorValue::Text
 }
 
-/// A place among the headers; a single one with a null value is a null, not an error.
+/// Position in the headers. A single header with a null value is null, not an error.
 #[derive(Clone, Copy)]
 enum HeaderNode<'a> {
     All,

@@ -40,12 +40,12 @@ impl ItemTemplate {
         })
     }
 
-    /// The part before `-#{`.
+    /// Returns the part before `-#{`.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// Parameter names and expressions, sorted by name.
+    /// Returns the parameter names and expressions, sorted by name.
     pub fn parameters(&self) -> impl ExactSizeIterator<Item = (&str, &Expression)> {
         self.parameters
             .iter()
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn prefix_and_sorted_parameters() {
+    fn parameters_are_sorted_by_name() {
         let template = ItemTemplate::parse("a-b_1-#{key=KEY}").unwrap();
         assert_eq!(template.prefix(), "a-b_1");
         assert_eq!(
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn form_errors() {
+    fn malformed_templates_are_rejected() {
         for text in [
             "",
             "ltest",
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn expression_errors_pass_through() {
+    fn expression_errors_are_returned() {
         let rows = [
             ("x-#{k=FOO}", ExpressionError::MissingRoot("FOO".into())),
             (

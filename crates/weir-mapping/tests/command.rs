@@ -1,10 +1,10 @@
-//! Mode COMMAND as the connector's settings make it.
+//! Mode COMMAND according to the connector's parameters.
 
 use weir_mapping::{
     AdaptersFile, CommandMode, FieldValue, FieldValues, Mapping, ParseOptions, RecordView,
 };
 
-/// A connection with JSON values and these parameters besides.
+/// Returns the mapping of a connection with JSON values and additional parameters.
 fn parse(extra: &[(&str, &str)]) -> Result<Mapping, String> {
     let extra: String = extra
         .iter()
@@ -37,7 +37,7 @@ fn values(mapping: &Mapping, key: Option<&str>, value: Option<&str>) -> Vec<Opti
     };
     let mut values = FieldValues::new();
     let read = mapping.field_values(&record, &mapping.all_fields(), &mut values);
-    read.expect("a record that can be read");
+    read.expect("extracted values");
     let text = |value: FieldValue<'_>| match value {
         FieldValue::Skipped => Some("(skipped)".to_owned()),
         other => other.text().map(str::to_owned),
@@ -55,8 +55,8 @@ const KEY: (&str, &str) = ("field.key", "#{KEY}");
 const PRICE: (&str, &str) = ("field.price", "#{VALUE.price}");
 
 #[test]
-fn auto_command_mode_adds_and_deletes() {
-    let mapping = parse(&[AUTO, KEY, PRICE]).expect("a good file");
+fn auto_command_mode_adds_and_deletes_rows() {
+    let mapping = parse(&[AUTO, KEY, PRICE]).expect("valid parameters");
     assert_eq!(mapping.command_mode(), CommandMode::Auto);
     assert_eq!(mapping.command_fields(), Some((0, 2)));
     let price = Some(r#"{"price":7}"#);
@@ -71,19 +71,23 @@ fn auto_command_mode_adds_and_deletes() {
 }
 
 #[test]
-fn auto_command_mode_overrides_a_mapped_command() {
+fn auto_command_mode_overrides_mapped_command() {
     let command = ("field.command", "#{VALUE.command}");
-    let mapping = parse(&[EVALUATE, AUTO, command, KEY]).expect("a good file");
-    assert_eq!(mapping.command_mode(), CommandMode::Auto, "it wins");
+    let mapping = parse(&[EVALUATE, AUTO, command, KEY]).expect("valid parameters");
+    assert_eq!(
+        mapping.command_mode(),
+        CommandMode::Auto,
+        "auto mode takes precedence"
+    );
     assert_eq!(mapping.command_fields(), Some((1, 0)));
     let value = Some(r#"{"command":"DELETE"}"#);
     assert_eq!(values(&mapping, Some("k"), value), some(["ADD", "k"]));
 }
 
 #[test]
-fn evaluated_commands_are_taken_as_they_are() {
+fn evaluated_commands_are_unchanged() {
     let command = ("field.command", "#{VALUE.command}");
-    let mapping = parse(&[EVALUATE, KEY, command]).expect("a good file");
+    let mapping = parse(&[EVALUATE, KEY, command]).expect("valid parameters");
     assert_eq!(mapping.command_mode(), CommandMode::Evaluated);
     let value = Some(r#"{"command":"EOS"}"#);
     assert_eq!(
@@ -93,7 +97,7 @@ fn evaluated_commands_are_taken_as_they_are() {
 }
 
 #[test]
-fn what_the_settings_need_is_asked_for() {
+fn command_modes_need_their_fields() {
     let threads = ("record.consume.with.num.threads", "4");
     for (parameters, expected) in [
         (&[AUTO, PRICE][..], "missing required parameter [field.key]"),
@@ -115,7 +119,7 @@ fn what_the_settings_need_is_asked_for() {
         "auto command mode allows any number of threads"
     );
     let off = ("fields.auto.command.mode.enable", "false");
-    let mapping = parse(&[off, PRICE]).expect("a good file");
+    let mapping = parse(&[off, PRICE]).expect("valid parameters");
     assert_eq!(
         (mapping.command_mode(), mapping.command_fields()),
         (CommandMode::AsMapped, None)

@@ -1,4 +1,4 @@
-//! What a mapping says of a record, and of an item somebody expected it to reach.
+//! Explanations of the mapping of a record, and of items that it does not reach.
 
 mod common;
 
@@ -24,7 +24,7 @@ fn explain(mapping: &Mapping, key: &str, value: &str, wanted: &FieldSet) -> Expl
     mapping.explain(&view, wanted)
 }
 
-/// Why each source does or does not yield the item.
+/// Returns for each source "matches" or the reason why it does not yield the item.
 fn matches(explanation: &Explanation, item: &str) -> Vec<String> {
     let item = CanonicalItem::parse(item).unwrap();
     let outcomes = explanation
@@ -37,7 +37,7 @@ fn matches(explanation: &Explanation, item: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_template_and_field_says_what_it_finds() {
+fn explanation_has_all_templates_and_fields() {
     let mapping = mapping(PARAMETERS);
     let value = r#"{"a":{"x":1.10},"n":null}"#;
     let explanation = explain(&mapping, "Apple", value, &mapping.all_fields());
@@ -79,7 +79,7 @@ fn every_template_and_field_says_what_it_finds() {
 }
 
 #[test]
-fn an_item_that_is_not_reached_is_told_why() {
+fn mismatch_explains_why_item_is_not_reached() {
     let mapping = mapping(PARAMETERS);
     let all = mapping.all_fields();
     let explanation = explain(&mapping, "Apple", r#"{"a":{"x":1}}"#, &all);
@@ -114,15 +114,15 @@ fn an_item_that_is_not_reached_is_told_why() {
     let comma = explain(&mapping, "1,2", r#"{"a":{"x":null}}"#, &all);
     assert_eq!(
         matches(&comma, "ltest-[key=1]")[1],
-        "parameter \"key\" = \"1,2\" holds a comma, so no client can name the item"
+        "parameter \"key\" = \"1,2\" contains a comma, so no client can name the item"
     );
-    assert!(matches(&comma, "deep-[key=1,x=2]")[2].contains("holds a comma"));
+    assert!(matches(&comma, "deep-[key=1,x=2]")[2].contains("contains a comma"));
     let null = explain(&mapping, "1", r#"{"a":{"x":null}}"#, &all);
     assert!(matches(&null, "deep-[key=1,x=2]")[2].contains("null cannot be a value"));
 }
 
 #[test]
-fn a_topic_that_is_not_mapped_has_no_sources() {
+fn unmapped_topic_has_no_sources() {
     let mapping = mapping(PARAMETERS);
     let view = RecordView {
         topic: "other",

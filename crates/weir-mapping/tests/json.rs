@@ -1,4 +1,4 @@
-//! JSON keys and values: what the connector is known to make of them.
+//! JSON keys and values, with the results known from the connector.
 
 mod common;
 
@@ -9,18 +9,18 @@ const JSON: (&str, &str) = ("record.value.evaluator.type", "JSON");
 const COMPLEX: (&str, &str) = ("fields.map.non.scalar.values.enable", "true");
 const WHOLE: (&str, &str) = ("weir.json.check", "WHOLE");
 
-/// The text of one expression, `Ok(None)` for null.
+/// Returns the text of one expression, `Ok(None)` for null.
 fn select(expression: &str, value: &[u8], more: &[(&str, &str)]) -> Result<Option<String>, String> {
     let expression = format!("#{{{expression}}}");
     let parameters = [&[JSON, ("field.f", expression.as_str())], more].concat();
     let mapping = mapping(&parameters);
     let values = values(&mapping, &record(None, Some(value)));
     let mut values = values.map_err(|error| error.reason.to_string())?;
-    Ok(values.remove(0).expect("nothing is skipped"))
+    Ok(values.remove(0).expect("no skipped field"))
 }
 
 fn text(expression: &str, value: &str) -> Option<String> {
-    select(expression, value.as_bytes(), &[]).expect("there is a value")
+    select(expression, value.as_bytes(), &[]).expect("a value")
 }
 
 fn error(expression: &str, value: &str) -> String {
@@ -28,7 +28,7 @@ fn error(expression: &str, value: &str) -> String {
 }
 
 #[test]
-fn number_texts_are_the_connectors() {
+fn number_texts_match_connector() {
     let rows = [
         ("1.10", "1.1"),
         ("1e2", "100.0"),
@@ -51,7 +51,7 @@ fn number_texts_are_the_connectors() {
 }
 
 #[test]
-fn paths_lead_through_members_and_elements() {
+fn paths_select_members_and_elements() {
     let document = r#" { "a" : { "b c" : [ 10, [ true , false ], { "x-y" : "deep" } ] } ,
         "" : "empty", "n" : null, "é" : "e", "esc\u0061ped\"" : "name", "." : "dot" } "#;
     let rows = [
@@ -68,7 +68,7 @@ fn paths_lead_through_members_and_elements() {
     ];
     for (expression, expected) in rows {
         if expression == "VALUE.['a']" {
-            // As in the connector: the member with the empty name, which is a text.
+            // As in the connector, the member with the empty name, a text.
             assert_eq!(
                 error(expression, document),
                 "cannot retrieve field [a] from a scalar object"
@@ -87,7 +87,7 @@ fn paths_lead_through_members_and_elements() {
 }
 
 #[test]
-fn a_path_that_leads_nowhere_says_where_it_ends() {
+fn missing_path_error_names_failing_step() {
     let document = r#"{"o":{"x":1},"a":[1,[2]],"s":"t","n":null}"#;
     let rows = [
         ("VALUE.z", "field [z] not found"),
@@ -140,7 +140,7 @@ fn a_path_that_leads_nowhere_says_where_it_ends() {
 }
 
 #[test]
-fn null_empty_and_missing_payloads() {
+fn null_empty_and_missing_payloads_are_null() {
     assert_eq!(text("VALUE", "null"), None);
     assert_eq!(text("VALUE", ""), None);
     let null = "cannot retrieve field [x] from a null object";
@@ -151,7 +151,7 @@ fn null_empty_and_missing_payloads() {
 }
 
 #[test]
-fn what_is_not_json_is_refused() {
+fn malformed_json_is_rejected() {
     let rows: &[(&str, &[u8], &str)] = &[
         (
             "VALUE",
@@ -255,7 +255,7 @@ fn what_is_not_json_is_refused() {
 }
 
 #[test]
-fn skipping_failed_fields_does_not_hide_a_broken_document() {
+fn malformed_document_fails_despite_skip_failed() {
     let skip = ("fields.skip.failed.mapping.enable", "true");
     let mapping = mapping(&[
         JSON,
@@ -279,7 +279,7 @@ fn skipping_failed_fields_does_not_hide_a_broken_document() {
 }
 
 #[test]
-fn by_default_a_document_is_read_as_far_as_needed() {
+fn document_is_read_only_as_needed() {
     let a = |document: &str, more| select("VALUE.a", document.as_bytes(), more);
     let one = Ok(Some("1".to_owned()));
     for document in [
@@ -298,14 +298,14 @@ fn by_default_a_document_is_read_as_far_as_needed() {
     let nested = "{\"a\":{\"x\":1},\"a\":{\"y\":2}}";
     let x = select("VALUE.a.x", nested.as_bytes(), &[WHOLE]);
     assert_eq!(x.unwrap_err(), "field [x] not found");
-    // What follows the first value is ignored either way.
+    // Text after the first value is ignored in both modes.
     for more in [&[][..], &[WHOLE]] {
         assert_eq!(a("\u{feff} {\"a\":1} trailing", more), one);
     }
 }
 
-/// `depth` containers around `inner`, each an object if `is_object` says so of its level, and the
-/// path to `inner`.
+/// Returns `depth` containers around `inner`, and the path to `inner`. `is_object` determines the
+/// kind of each level.
 fn nested(depth: usize, inner: &str, is_object: fn(usize) -> bool) -> (String, String) {
     let (mut text, mut path) = (String::new(), "VALUE".to_owned());
     for level in 0..depth {
@@ -337,7 +337,7 @@ fn nesting_is_limited_to_1000_levels() {
                 found.map(drop)
             };
             let inside = |more: &[_]| {
-                // The wanted text starts in the middle: the levels above it count as well.
+                // The wanted value starts in the middle; the levels around it count as well.
                 let (_, path) = nested(500, "", is_object);
                 select(&path, text.as_bytes(), &[&[COMPLEX], more].concat()).map(drop)
             };
@@ -356,13 +356,13 @@ fn nesting_is_limited_to_1000_levels() {
             }
         }
     }
-    // Nothing below it is wanted, so it costs no stack.
+    // No value below it is wanted, so the depth uses no stack.
     let skipped = format!("{{\"b\":{},\"a\":1}}", nested(1_000_000, "1", KINDS[0]).0);
     assert_eq!(text("VALUE.a", &skipped).as_deref(), Some("1"));
 }
 
 #[test]
-fn nesting_error_names_the_first_level_too_deep() {
+fn nesting_error_has_position_of_level() {
     let (text, _) = nested(1001, "1", KINDS[0]);
     let deep = "the value is not JSON: more than 1000 levels at byte 1000";
     assert_eq!(
@@ -377,7 +377,7 @@ fn nesting_error_names_the_first_level_too_deep() {
 }
 
 #[test]
-fn doubles_out_of_range_are_quoted_inside_json() {
+fn infinite_doubles_are_quoted_inside_json() {
     let document = r#"{"a":[1e400,-1e400,{"b":1E999}],"s":"Infinity"}"#;
     let select = |path| {
         select(path, document.as_bytes(), &[COMPLEX])
@@ -393,15 +393,18 @@ fn doubles_out_of_range_are_quoted_inside_json() {
 }
 
 #[test]
-fn objects_and_arrays_have_a_compact_text() {
-    let document = r#"{ "o" : { "b" : 1.10 , "a" : [ 1e2 , "x\/\u0041\u001f\n\"\u00e9" , { } , [ ] ] } , "n":null }"#;
+fn objects_and_arrays_are_written_compactly() {
+    let document = concat!(
+        r#"{ "o" : { "b" : 1.10 , "a" : [ 1e2 , "x\/\u0041\u001f\n\"\u00e9" , { } , [ ] ] } "#,
+        r#", "n":null }"#
+    );
     let select = |path| select(path, document.as_bytes(), &[COMPLEX]).unwrap();
     let o = r#"{"b":1.1,"a":[100.0,"x/A\u001F\n\"é",{},[]]}"#;
     assert_eq!(select("VALUE.o").as_deref(), Some(o));
     assert_eq!(select("VALUE.o.a[2]").as_deref(), Some("{}"));
     let whole = format!("{{\"o\":{o},\"n\":null}}");
     assert_eq!(select("VALUE"), Some(whole));
-    // Parts of a container and the container itself in one pass.
+    // Parts of a container and the container in one pass.
     let mapping = mapping(&[
         JSON,
         COMPLEX,
@@ -424,7 +427,7 @@ fn objects_and_arrays_have_a_compact_text() {
 }
 
 #[test]
-fn a_key_of_a_thousand_names_routes_by_one_of_them() {
+fn large_array_key_routes_by_one_element() {
     let mapping = mapping(&[
         ("record.key.evaluator.type", "JSON"),
         JSON,
@@ -441,7 +444,7 @@ fn a_key_of_a_thousand_names_routes_by_one_of_them() {
     );
     let view = RecordView {
         topic: "U",
-        ..record(Some(key.as_bytes()), Some(b"not JSON, but nobody looks"))
+        ..record(Some(key.as_bytes()), Some(b"not JSON, but not read"))
     };
     let mut items = ItemNames::new();
     mapping.item_names(&view, &mut items).unwrap();
@@ -454,7 +457,7 @@ fn a_key_of_a_thousand_names_routes_by_one_of_them() {
 }
 
 #[test]
-fn only_wanted_places_are_looked_at() {
+fn only_wanted_fields_are_evaluated() {
     let mapping = mapping(&[
         JSON,
         ("field.a", "#{VALUE.a}"),
@@ -473,7 +476,7 @@ fn only_wanted_places_are_looked_at() {
             .map(|()| found.collect::<String>())
             .map_err(|e| e.is_deserialization())
     };
-    // One buffer for many sets: none may leave traces in the next.
+    // One buffer is used for many sets of fields; none may influence the next.
     for _ in 0..3 {
         assert_eq!(get(&[1]).as_deref(), Ok("-x--"));
         assert_eq!(get(&[0, 1]).as_deref(), Ok("yx--"));
@@ -485,7 +488,7 @@ fn only_wanted_places_are_looked_at() {
 }
 
 #[test]
-fn one_buffer_serves_many_mappings() {
+fn buffer_is_reusable_between_mappings() {
     let by_a = mapping(&[JSON, ("field.f", "#{VALUE.a}")]);
     let by_b = mapping(&[JSON, ("field.f", "#{VALUE.b[0]}")]);
     let document = br#"{"a":"1","b":["2"]}"#;
@@ -501,7 +504,7 @@ fn one_buffer_serves_many_mappings() {
 }
 
 #[test]
-fn several_templates_and_topics_read_their_own_paths() {
+fn templates_and_topics_read_their_own_paths() {
     let mapping = mapping(&[
         JSON,
         ("item-template.a", "a-#{x=VALUE.x}"),

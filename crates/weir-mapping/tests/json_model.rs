@@ -1,4 +1,4 @@
-//! JSON keys and values against a model: `serde_json`'s tree, walked step by step.
+//! JSON keys and values compared with a model, the tree of `serde_json`.
 
 mod common;
 
@@ -42,7 +42,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Ways to write the same document.
+/// Ways to write a document.
 #[derive(Debug, Clone, Copy)]
 enum Style {
     Compact,
@@ -57,8 +57,8 @@ fn style() -> impl Strategy<Value = Style> {
 fn write(value: &Value, style: Style) -> String {
     match style {
         Style::Compact => value.to_string(),
-        Style::Pretty => serde_json::to_string_pretty(value).expect("it is a tree"),
-        // Every character outside ASCII, and every letter a, as an escape sequence.
+        Style::Pretty => serde_json::to_string_pretty(value).expect("serializable"),
+        // Writes every non-ASCII character and every letter a as an escape sequence.
         Style::Escaped => value.to_string().chars().fold(String::new(), |mut out, c| {
             if c.is_ascii() && c != 'b' || value.to_string().contains("\\b") {
                 out.push(c);
@@ -72,7 +72,7 @@ fn write(value: &Value, style: Style) -> String {
     }
 }
 
-/// Paths that lead somewhere in most documents.
+/// Generates paths that exist in most documents.
 fn path() -> impl Strategy<Value = String> {
     let step = prop_oneof![
         prop::sample::select(vec![
@@ -91,7 +91,7 @@ fn path() -> impl Strategy<Value = String> {
     vec(step, 0..5).prop_map(|steps| format!("VALUE{}", steps.concat()))
 }
 
-/// What the connector makes of a place in a tree.
+/// Returns the text that the connector produces for a node of a tree.
 fn model(root: &Value, expression: &Expression) -> Result<Option<String>, String> {
     let mut at = root;
     for step in expression.steps() {
@@ -140,21 +140,23 @@ fn model(root: &Value, expression: &Expression) -> Result<Option<String>, String
     }
 }
 
-/// Equal, or two texts of the same double: how Java words those is tested elsewhere.
-fn same(found: &Option<String>, expected: &Option<String>) -> bool {
+/// Returns `true` if the texts are equal or denote the same double. Formatting is tested elsewhere.
+fn same_text(found: &Option<String>, expected: &Option<String>) -> bool {
     let double = |text: &Option<String>| text.as_deref().and_then(|t| t.parse::<f64>().ok());
     found == expected || double(found).is_some() && double(found) == double(expected)
 }
 
-/// Equal but for the last digits of doubles, which `serde_json` does not always read exactly.
-fn alike(a: &Value, b: &Value) -> bool {
+/// Returns `true` if the values are equal except for the last digits of doubles, which `serde_json`
+/// does not always parse exactly.
+fn equal_values(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b))
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal_values(a, b))
         }
         (Value::Object(a), Value::Object(b)) => {
-            let same = |(name, a): (&String, &Value)| b.get(name).is_some_and(|b| alike(a, b));
-            a.len() == b.len() && a.iter().all(same)
+            let in_other =
+                |(name, a): (&String, &Value)| b.get(name).is_some_and(|b| equal_values(a, b));
+            a.len() == b.len() && a.iter().all(in_other)
         }
         (Value::Number(a), Value::Number(b)) if a.is_f64() && b.is_f64() => {
             let (a, b) = (
@@ -186,7 +188,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
-    fn one_path_finds_what_the_tree_holds(tree in value(), path in path(), style in style()) {
+    fn single_path_matches_model(tree in value(), path in path(), style in style()) {
         let document = write(&tree, style);
         let view = record(None, Some(document.as_bytes()));
         let expected = model(&tree, &Expression::parse(&path).expect("valid"));
@@ -195,7 +197,7 @@ proptest! {
             let found = values(&mapping, &view).map(|mut found| found.remove(0));
             match (&found, &expected) {
                 (Ok(Some(found)), Ok(expected)) => {
-                    prop_assert!(same(found, expected), "{document}: {found:?} {expected:?}");
+                    prop_assert!(same_text(found, expected), "{document}: {found:?} {expected:?}");
                 }
                 (Err(found), Err(expected)) => {
                     prop_assert_eq!(&found.reason.to_string(), expected);
@@ -206,7 +208,7 @@ proptest! {
     }
 
     #[test]
-    fn many_paths_find_what_each_finds_alone(
+    fn many_paths_match_model(
         tree in value(),
         paths in vec(path(), 1..30),
         style in style(),
@@ -214,11 +216,11 @@ proptest! {
         let document = write(&tree, style);
         let view = record(None, Some(document.as_bytes()));
         for more in [&[SKIP][..], &[SKIP, WHOLE]] {
-            let found = values(&with_paths(&paths, more), &view).expect("it is JSON");
+            let found = values(&with_paths(&paths, more), &view).expect("valid JSON");
             for (path, found) in paths.iter().zip(found) {
                 let expected = model(&tree, &Expression::parse(path).expect("valid"));
                 match (found, expected) {
-                    (Some(found), Ok(expected)) => prop_assert!(same(&found, &expected)),
+                    (Some(found), Ok(expected)) => prop_assert!(same_text(&found, &expected)),
                     (None, Err(_)) => {}
                     (found, expected) => {
                         prop_assert!(false, "{path} in {document}: {found:?}, not {expected:?}");
@@ -229,20 +231,21 @@ proptest! {
     }
 
     #[test]
-    fn the_compact_text_is_the_same_document(tree in value(), style in style()) {
+    fn compact_text_is_same_document(tree in value(), style in style()) {
         let complex = ("fields.map.non.scalar.values.enable", "true");
         let mapping = with_paths(&["VALUE".to_owned()], &[complex]);
         let document = write(&tree, style);
-        let found = values(&mapping, &record(None, Some(document.as_bytes()))).expect("it is JSON");
+        let view = record(None, Some(document.as_bytes()));
+        let found = values(&mapping, &view).expect("valid JSON");
         if matches!(tree, Value::Object(_) | Value::Array(_)) {
-            let text = found[0].clone().flatten().expect("it is no null");
-            let again = serde_json::from_str(&text).expect("it is JSON");
-            prop_assert!(alike(&again, &tree), "{text}: {tree}");
+            let text = found[0].clone().flatten().expect("not null");
+            let again = serde_json::from_str(&text).expect("valid JSON");
+            prop_assert!(equal_values(&again, &tree), "{text}: {tree}");
         }
     }
 
     #[test]
-    fn a_truncated_document_is_refused_or_was_read_far_enough(
+    fn truncated_document_fails_or_has_wanted_value(
         tree in value(),
         path in path(),
         cut in 0_usize..100,
@@ -257,15 +260,15 @@ proptest! {
         prop_assert!(checked.is_err_and(|error| error.is_deserialization()));
         if let Ok(mut found) = values(&with_paths(paths, &[]), &view) {
             let expected = model(&tree, &Expression::parse(&path).expect("valid"));
-            let found = found.remove(0).expect("nothing is skipped");
-            prop_assert!(expected.is_ok_and(|expected| same(&found, &expected)), "{found:?}");
+            let found = found.remove(0).expect("no skipped field");
+            prop_assert!(expected.is_ok_and(|expected| same_text(&found, &expected)), "{found:?}");
         }
     }
 
-    /// Where the model refuses, or accepts, any text, so does the checked reading; of a scalar
-    /// and what follows it right away, it may refuse more.
+    /// The checking reader accepts and rejects the same texts as the model. After a scalar it may
+    /// reject text that the model ignores.
     #[test]
-    fn any_text_is_json_to_both_or_to_none(
+    fn reader_and_model_accept_same_texts(
         pieces in vec(prop::sample::select(vec![
             "{", "}", "[", "]", ",", ":", "\"a\"", "\"", "\\", "1", "-", "0", ".5", "e", "E+2",
             "true", "false", "null", " ", "\n", "\u{1}", "é", "\\n", "\\u0041", "\\u12", "\"b\":",
@@ -273,7 +276,7 @@ proptest! {
     ) {
         let text = pieces.concat();
         let document = text.as_bytes();
-        // An empty value is null, and of infinite numbers the model will have none.
+        // An empty value is null, and the model rejects infinite numbers.
         prop_assume!(!document.is_empty());
         let first = serde_json::Deserializer::from_str(&text).into_iter::<Value>().next();
         let first = first.is_some_and(|outcome| outcome.is_ok());
@@ -294,12 +297,12 @@ proptest! {
     }
 
     #[test]
-    fn both_ways_of_reading_agree(tree in value(), style in style()) {
+    fn both_check_modes_agree(tree in value(), style in style()) {
         fuzz::json(write(&tree, style).as_bytes());
     }
 
     #[test]
-    fn broken_documents_never_panic(tree in value(), at in 0_usize..500, byte in any::<u8>()) {
+    fn malformed_documents_never_panic(tree in value(), at in 0_usize..500, byte in any::<u8>()) {
         let mut bytes = tree.to_string().into_bytes();
         let length = bytes.len();
         bytes[at % length] = byte;

@@ -1,4 +1,4 @@
-//! What holds for any text: no panic, stable canonical names, expansion that reads back.
+//! Properties for arbitrary text: no panics, stable canonical names, expansion that parses back.
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use weir_mapping::{
     ItemTemplate, Mapping, Parameter, ParseOptions, RecordView, fuzz,
 };
 
-/// Texts made of the characters that mean something to the parsers.
+/// Generates texts from the characters that are significant to the parsers.
 fn tricky() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
         "KEY",
@@ -71,7 +71,7 @@ fn mapping(template: String) -> Mapping {
         parameter("field.v", "#{VALUE}".into()),
     ];
     ConnectionConfig::from_parameters("C", parameters, &source, None, &mut Vec::new())
-        .expect("the parameters are valid")
+        .expect("valid parameters")
         .mapping
 }
 
@@ -82,7 +82,7 @@ proptest! {
     }
 
     #[test]
-    fn item_names_never_panic_and_canonicalization_is_idempotent(text in tricky()) {
+    fn canonicalization_is_idempotent_and_never_panics(text in tricky()) {
         fuzz::item(text.as_bytes());
     }
 
@@ -100,7 +100,9 @@ proptest! {
         template in tricky(),
         expression in tricky(),
     ) {
-        let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
+        let escape = |text: &str| {
+            text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
+        };
         let xml = format!(
             "<adapters_conf id=\"x\"><data_provider name=\"n\"><adapter_class>\
              com.lightstreamer.kafka.adapters.KafkaConnectorDataAdapter</adapter_class>\
@@ -115,29 +117,34 @@ proptest! {
     }
 
     #[test]
-    fn quoted_names_and_bare_names_select_the_same(name in "[A-Za-z0-9_-]{1,8}", index in 0u32..99) {
+    fn quoted_and_bare_names_are_equivalent(
+        name in "[A-Za-z0-9_-]{1,8}",
+        index in 0u32..99,
+    ) {
         let bare = Expression::parse(&format!("VALUE.{name}[{index}]")).expect("valid");
         let quoted = Expression::parse(&format!("VALUE['{name}'][{index}]")).expect("valid");
         prop_assert!(bare.steps().eq(quoted.steps()));
     }
 
     #[test]
-    fn the_order_in_which_a_client_writes_parameters_is_irrelevant(
+    fn parameter_order_is_irrelevant(
         parameters in btree_map("[a-z_][a-z0-9_]{0,5}", "[^,\\s]{1,6}", 1..6),
         rotation in 0usize..6,
     ) {
         let mut written: Vec<_> = parameters.iter().map(|(n, v)| format!("{n}={v}")).collect();
-        let sorted = CanonicalItem::parse(&format!("item-[{}]", written.join(","))).expect("valid");
+        let sorted = format!("item-[{}]", written.join(","));
+        let sorted = CanonicalItem::parse(&sorted).expect("valid");
         let count = written.len();
         written.rotate_left(rotation % count);
-        let rotated = CanonicalItem::parse(&format!("item-[{}]", written.join(","))).expect("valid");
+        let rotated = format!("item-[{}]", written.join(","));
+        let rotated = CanonicalItem::parse(&rotated).expect("valid");
         prop_assert_eq!(sorted.as_str(), rotated.as_str());
         let expected = parameters.iter().map(|(n, v)| (n.as_str(), v.as_str()));
         prop_assert!(sorted.parameters().eq(expected));
     }
 
     #[test]
-    fn an_expanded_template_is_the_item_a_client_names(
+    fn expanded_template_is_canonical_item_of_client(
         key in "[^,\\s\u{85}\u{2028}\u{2029}]{1,12}",
         header in "[^,\\s\u{85}\u{2028}\u{2029}]{1,12}",
     ) {
@@ -153,10 +160,10 @@ proptest! {
             headers: &headers,
         };
         let mut names = ItemNames::new();
-        mapping.item_names(&record, &mut names).expect("all parts are there");
-        let name = names.iter().next().expect("one template, one name");
+        mapping.item_names(&record, &mut names).expect("complete record");
+        let name = names.iter().next().expect("one name");
         let written = format!("i-[p=5,k={key},H={header}]");
-        let item = mapping.canonical_item(&written).expect("a valid name");
+        let item = mapping.canonical_item(&written).expect("valid name");
         prop_assert_eq!(item.as_str(), name);
         prop_assert!(mapping.admits(&item));
         let again = CanonicalItem::parse(name).expect("canonical");
@@ -164,7 +171,7 @@ proptest! {
     }
 
     #[test]
-    fn a_name_with_a_comma_in_a_value_is_never_another_items(
+    fn value_with_comma_yields_no_item(
         keys in vec("[^,\\s]{0,4}", 2..4),
     ) {
         let mapping = mapping("i-#{k=KEY}".into());
@@ -184,7 +191,10 @@ proptest! {
     }
 
     #[test]
-    fn values_of_any_bytes_are_text(key in vec(any::<u8>(), 0..40), value in vec(any::<u8>(), 0..40)) {
+    fn arbitrary_bytes_are_converted_to_text(
+        key in vec(any::<u8>(), 0..40),
+        value in vec(any::<u8>(), 0..40),
+    ) {
         let mapping = mapping("i-#{k=KEY}".into());
         let record = RecordView {
             topic: "T",
@@ -196,17 +206,18 @@ proptest! {
             headers: &[],
         };
         let mut values = FieldValues::new();
-        mapping.field_values(&record, &mapping.all_fields(), &mut values).expect("a value is a text");
+        let all = mapping.all_fields();
+        mapping.field_values(&record, &all, &mut values).expect("a text value");
         let text = values.get(0).expect("not null");
         match std::str::from_utf8(&value) {
             Ok(valid) => prop_assert_eq!(text, valid),
             Err(_) => prop_assert!(text.contains(char::REPLACEMENT_CHARACTER)),
         }
-        mapping.item_names(&record, &mut ItemNames::new()).expect("a key is a text");
+        mapping.item_names(&record, &mut ItemNames::new()).expect("a text key");
     }
 
     #[test]
-    fn templates_that_parse_have_sorted_names(text in tricky()) {
+    fn valid_templates_have_sorted_names(text in tricky()) {
         if let Ok(template) = ItemTemplate::parse(&format!("i-#{{{text}}}")) {
             let names: Vec<_> = template.parameters().map(|(name, _)| name).collect();
             prop_assert!(names.windows(2).all(|pair| pair[0] < pair[1]));

@@ -1,4 +1,4 @@
-//! The configurations published with the connector's load test, unchanged.
+//! The configurations published with the connector's load test.
 
 use weir_mapping::{
     AdaptersFile, ConfigError, FieldName, FieldValue, FieldValues, ItemNames, ParseOptions,
@@ -43,14 +43,14 @@ const CLASS_WARNINGS: [&str; 2] = [
 ];
 
 #[test]
-fn scenario_1_becomes_one_item_with_a_warning() {
+fn scenario_1_maps_to_one_item() {
     let file = parse(SCENARIO_1, false).unwrap();
     let warnings = warnings(&file);
     assert_eq!(warnings[..2], CLASS_WARNINGS);
     assert_eq!(
         warnings[2],
         "adapters.xml:33: connection \"QuickStart\": warning: item template [ltest] = \"ltest\" \
-         has no parameters, which connector 1.5 refuses; it is taken as the simple item \"ltest\""
+         has no parameters, which connector 1.5 rejects; it is read as the simple item \"ltest\""
     );
     assert_eq!(warnings.len(), 3);
 
@@ -62,7 +62,7 @@ fn scenario_1_becomes_one_item_with_a_warning() {
 }
 
 #[test]
-fn scenario_2_routes_by_key_and_maps_five_fields() {
+fn scenario_2_routes_by_key() {
     let file = parse(SCENARIO_2, false).unwrap();
     assert_eq!(warnings(&file), CLASS_WARNINGS);
     assert_eq!(file.set_id, "KafkaConnector");
@@ -101,20 +101,20 @@ fn scenario_2_routes_by_key_and_maps_five_fields() {
     assert_eq!(texts, expected);
 }
 
-/// What the load test's `complex` producer writes, shortened.
+/// Record of the load test's `complex` producer, shortened.
 const COMPLEX: &str = r#"{"id":"James","firstText":"a\u00e9","secondText":"b","thirdText":"",
     "fourthText":null,"firstnumber":-17,"secondNumber":2,"thirdNumber":3,"fourthNumber":4,
     "hobbies":["Playing video games","Chess","Hiking"],"timestamp":"2024-01-01 00:00:00.000"}"#;
 
 #[test]
-fn scenario_3_reads_json_values() {
+fn scenario_3_extracts_json_values() {
     let file = parse(SCENARIO_3, false).unwrap();
     let warnings = warnings(&file);
     assert_eq!(
         warnings[2],
         "adapters.xml:42: connection \"JsonStart-k\": warning: parameter \
          [value.evaluator.type] is not known to connector 1.5; write \
-         [record.value.evaluator.type]; it is taken as that"
+         [record.value.evaluator.type]; read as that parameter"
     );
     assert_eq!(warnings.len(), 6);
     let connections: Vec<_> = file.connections.iter().map(|c| c.name.as_str()).collect();
@@ -154,7 +154,7 @@ fn scenario_3_reads_json_values() {
 }
 
 #[test]
-fn a_value_that_is_not_json_is_an_error_of_its_own_kind() {
+fn invalid_json_is_a_deserialization_error() {
     let file = parse(SCENARIO_3, false).unwrap();
     let mapping = &file.connections[0].mapping;
     let all = mapping.all_fields();
@@ -183,7 +183,7 @@ fn a_value_that_is_not_json_is_an_error_of_its_own_kind() {
     assert!(!error.is_deserialization());
 }
 
-/// A file of the shape of the load test's `scenario4`: two connections, a JSON key of a thousand
+/// Returns a file similar to the load test's `scenario4`: two connections, a JSON key of a thousand
 /// names, parameter names with a leading blank.
 fn scenario_4() -> String {
     let provider = |name: &str, parameters: &[(String, String)]| {
@@ -242,16 +242,16 @@ fn scenario_4() -> String {
 }
 
 #[test]
-fn the_shape_of_scenario_4_is_read_with_one_warning() {
+fn scenario_4_causes_one_warning() {
     let xml = scenario_4();
     let file = parse(&xml, false).unwrap();
     let warnings = warnings(&file);
     assert_eq!(
         warnings,
         [
-            "adapters.xml:15: connection \"LoadTest\": warning: parameter [ field.names1] begins or \
-             ends with a blank, and so do 666 more of this connection; connector 1.5 does not know \
-             such a name; the blanks are dropped"
+            "adapters.xml:15: connection \"LoadTest\": warning: parameter [ field.names1] begins \
+             or ends with a blank (and 666 more in this connection); connector 1.5 does not know \
+             such a name; blanks removed"
         ]
     );
     let mapping = &file.connections[0].mapping;
@@ -284,7 +284,7 @@ fn the_shape_of_scenario_4_is_read_with_one_warning() {
 }
 
 #[test]
-fn strict_refuses_the_names_from_before_1_0() {
+fn strict_mode_rejects_names_before_1_0() {
     for xml in [SCENARIO_1, SCENARIO_2, SCENARIO_3] {
         let error = parse(xml, true).unwrap_err();
         assert_eq!(error.at.line, Some(15));
@@ -293,7 +293,7 @@ fn strict_refuses_the_names_from_before_1_0() {
 }
 
 #[test]
-fn strict_refuses_a_template_without_parameters() {
+fn strict_mode_rejects_template_without_parameters() {
     let current = SCENARIO_1
         .replace(
             "com.lightstreamer.kafka_connector.adapters.ConnectorMetadataAdapter",

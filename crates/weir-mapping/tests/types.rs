@@ -1,4 +1,4 @@
-//! Keys and values of other types than text and JSON.
+//! Keys and values of types other than text and JSON.
 
 mod common;
 
@@ -20,11 +20,11 @@ fn select(
     .concat();
     let found = values(&mapping(&parameters), &record(None, Some(value)));
     let mut found = found.map_err(|error| error.reason.to_string())?;
-    Ok(found.remove(0).expect("nothing is skipped"))
+    Ok(found.remove(0).expect("no skipped field"))
 }
 
 #[test]
-fn every_type_of_one_value_has_a_text() {
+fn scalar_types_are_converted_to_text() {
     let rows: &[(&str, &[u8], &str)] = &[
         ("INTEGER", &[0, 0, 1, 0], "256"),
         ("SHORT", &[0xff, 0xff], "-1"),
@@ -52,7 +52,7 @@ fn every_type_of_one_value_has_a_text() {
 }
 
 #[test]
-fn a_payload_of_another_type_is_refused_even_where_failures_are_skipped() {
+fn payload_of_wrong_type_is_always_an_error() {
     let skip = ("fields.skip.failed.mapping.enable", "true");
     let rows: &[(&str, &[u8], &str)] = &[
         (
@@ -126,7 +126,7 @@ fn pairs_are_selected_by_key() {
 }
 
 #[test]
-fn separators_of_pairs_can_be_chosen() {
+fn pair_separators_are_configurable() {
     let separators = [
         ("record.value.evaluator.kvp.pairs.separator", ";"),
         ("record.value.evaluator.kvp.key-value.separator", ":"),

@@ -1,15 +1,17 @@
-//! File descriptors kept back from clients, for the admin port, logs, files and broker connections.
+//! File descriptors reserved for the admin port, logs, files and broker connections.
 
 use std::os::fd::RawFd;
 
 use rustix::process::{Resource, getrlimit};
 
-/// Descriptors that clients leave free, where the limit allows for so many.
+/// Number of file descriptors that client connections leave free, if the limit is high enough.
 const RESERVED: u64 = 64;
 
-/// Returns the first descriptor number that a client's connection must not have. The system gives out
-/// the lowest free number, so one at or above it means that fewer than 64 are left (a quarter of the
-/// limit where that is less); nothing has to be counted.
+/// Returns the lowest file descriptor that a client's connection must not use.
+///
+/// The system assigns the lowest free number. So a number at or above the ceiling means that fewer
+/// than 64 file descriptors are left, or a quarter of the limit if that is less. Nothing has to be
+/// counted.
 pub fn client_ceiling() -> RawFd {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     ceiling(limit)
@@ -25,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn some_descriptors_are_kept_back() {
+    fn some_descriptors_are_reserved() {
         assert_eq!(ceiling(1_024), 960);
         assert_eq!(ceiling(100), 75);
         assert_eq!(ceiling(u64::MAX), RawFd::MAX);

@@ -1,7 +1,8 @@
-//! Sockets without meaning: event loops, timers, buffers, HTTP/1.1 and WebSocket framing.
+//! Network layer: event loops, timers, buffers, HTTP/1.1 and WebSocket framing.
 //!
-//! [`server`] is one event loop per core for the gateway's clients, [`client`] one loop for thousands
-//! of outgoing connections. What flows through them (TLCP, Kafka) is not known here.
+//! [`server`] has the event loop for the gateway's clients, one per core. [`client`] has an event
+//! loop for thousands of outgoing connections. This crate does not interpret the payload (TLCP,
+//! Kafka).
 
 pub mod admin;
 pub mod client;

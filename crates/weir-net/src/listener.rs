@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-/// Connections the kernel keeps ready for `accept`; a reconnect storm needs the depth.
+/// Length of the kernel's queue of pending connections, large enough for a reconnect storm.
 const BACKLOG: i32 = 4096;
 
-/// Opens `count` non-blocking sockets that listen on the same address: the kernel spreads new
-/// connections over them (SO_REUSEPORT), so event loops share nothing. Port 0 picks one free port.
+/// Opens `count` non-blocking sockets that listen on the same address. The kernel distributes new
+/// connections among them (SO_REUSEPORT), so event loops share nothing. Port 0 selects one free
+/// port.
 pub fn listen_shared(address: SocketAddr, count: usize) -> io::Result<Vec<std::net::TcpListener>> {
     let mut address = address;
     let mut listeners = Vec::with_capacity(count);
@@ -22,22 +23,23 @@ pub fn listen_shared(address: SocketAddr, count: usize) -> io::Result<Vec<std::n
     Ok(listeners)
 }
 
-/// Has the kernel end every connection accepted from now on whose peer, for so long, acknowledges
-/// nothing of what was sent to it, be it that it has vanished or that it does not read: `write` and
-/// `read` then fail.
+/// Sets TCP_USER_TIMEOUT on connections that `listener` accepts from now on. The kernel ends a
+/// connection when the peer acknowledges none of the sent bytes for `timeout`, because it is
+/// unreachable or does not read. Reads and writes then fail.
 ///
 /// # Errors
-/// When the operating system refuses the option.
-pub fn end_stalled(listener: &std::net::TcpListener, after: Duration) -> io::Result<()> {
-    // An accepted socket inherits it, so it costs nothing per connection.
-    SockRef::from(listener).set_tcp_user_timeout(Some(after))
+/// The operating system rejects the option.
+pub fn end_stalled(listener: &std::net::TcpListener, timeout: Duration) -> io::Result<()> {
+    // Accepted sockets inherit the option, so it needs no call per connection.
+    SockRef::from(listener).set_tcp_user_timeout(Some(timeout))
 }
 
-/// Has the kernel take only so many bytes that it cannot send yet, per connection accepted from now
-/// on. The rest waits here, where it can still be replaced by something newer.
+/// Sets TCP_NOTSENT_LOWAT on connections that `listener` accepts from now on: the kernel accepts at
+/// most `bytes` that it cannot send yet. The rest stays in the send queue, where newer values can
+/// replace it.
 ///
 /// # Errors
-/// When the operating system refuses the option.
+/// The operating system rejects the option.
 pub fn limit_unsent(listener: &std::net::TcpListener, bytes: u32) -> io::Result<()> {
     SockRef::from(listener).set_tcp_notsent_lowat(bytes)
 }

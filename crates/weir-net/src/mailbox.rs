@@ -1,7 +1,8 @@
-//! A bounded inbox for an event loop: other threads post, the loop drains once a turn.
+//! Bounded mailbox of an event loop: other threads post events, and the loop takes them once per
+//! iteration.
 //!
-//! The system call that wakes the loop is made only while it sleeps, so a busy loop costs its
-//! senders a queue operation and nothing else.
+//! Posting wakes the event loop with a system call only while it sleeps. To a running loop it costs
+//! only a queue operation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -9,18 +10,18 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender};
 
-/// The posting end; clones share one queue.
+/// Sending end of a mailbox; clones share the queue.
 #[derive(Debug)]
 pub struct MailboxSender<T> {
     queue: Sender<T>,
-    bell: Arc<WakeState>,
+    wake_state: Arc<WakeState>,
 }
 
-/// The loop's end.
+/// Receiving end, used by the event loop.
 #[derive(Debug)]
 pub struct MailboxReceiver<T> {
     queue: Receiver<T>,
-    bell: Arc<WakeState>,
+    wake_state: Arc<WakeState>,
 }
 
 #[derive(Debug)]
@@ -29,32 +30,32 @@ struct WakeState {
     waker: mio::Waker,
 }
 
-/// Why a mail was not taken; the mail comes back.
+/// Failure to post an event, with the event.
 #[derive(Debug, thiserror::Error)]
 pub enum PostError<T> {
-    /// The queue stayed full for the whole waiting time.
-    #[error("the event loop's inbox is full")]
+    /// The queue was full until the timeout.
+    #[error("the event loop's mailbox is full")]
     Full(T),
     /// The loop has ended.
     #[error("the event loop has ended")]
     Closed(T),
 }
 
-/// An inbox for `capacity` mails; `waker` wakes the loop that drains it.
+/// Creates a mailbox for `capacity` events; `waker` wakes the event loop that receives them.
 pub fn mailbox<T>(waker: mio::Waker, capacity: usize) -> (MailboxSender<T>, MailboxReceiver<T>) {
     let (sender, receiver) = crossbeam_channel::bounded(capacity);
-    let bell = Arc::new(WakeState {
+    let wake_state = Arc::new(WakeState {
         asleep: AtomicBool::new(false),
         waker,
     });
     (
         MailboxSender {
             queue: sender,
-            bell: Arc::clone(&bell),
+            wake_state: Arc::clone(&wake_state),
         },
         MailboxReceiver {
             queue: receiver,
-            bell,
+            wake_state,
         },
     )
 }
@@ -63,52 +64,57 @@ impl<T> Clone for MailboxSender<T> {
     fn clone(&self) -> Self {
         Self {
             queue: self.queue.clone(),
-            bell: Arc::clone(&self.bell),
+            wake_state: Arc::clone(&self.wake_state),
         }
     }
 }
 
 impl<T> MailboxSender<T> {
-    /// Posts `mail`, waiting up to `timeout` while the queue is full.
-    pub fn post(&self, mail: T, timeout: Duration) -> Result<(), PostError<T>> {
-        let posted = match self.queue.try_send(mail) {
+    /// Posts an event, waiting up to `timeout` while the queue is full.
+    ///
+    /// # Errors
+    /// The queue is full or the event loop has ended.
+    pub fn post(&self, event: T, timeout: Duration) -> Result<(), PostError<T>> {
+        let posted = match self.queue.try_send(event) {
             Ok(()) => Ok(()),
-            Err(crossbeam_channel::TrySendError::Full(mail)) => self
+            Err(crossbeam_channel::TrySendError::Full(event)) => self
                 .queue
-                .send_timeout(mail, timeout)
+                .send_timeout(event, timeout)
                 .map_err(|error| match error {
-                    SendTimeoutError::Timeout(mail) => PostError::Full(mail),
-                    SendTimeoutError::Disconnected(mail) => PostError::Closed(mail),
+                    SendTimeoutError::Timeout(event) => PostError::Full(event),
+                    SendTimeoutError::Disconnected(event) => PostError::Closed(event),
                 }),
-            Err(crossbeam_channel::TrySendError::Disconnected(mail)) => {
-                Err(PostError::Closed(mail))
+            Err(crossbeam_channel::TrySendError::Disconnected(event)) => {
+                Err(PostError::Closed(event))
             }
         };
-        self.bell.ring();
+        self.wake_state.wake();
         posted
     }
 
-    /// Mails waiting now.
+    /// Returns the number of waiting events.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Whether no mail waits.
+    /// Returns `true` if no event waits.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 }
 
 impl<T> MailboxReceiver<T> {
-    /// The next mail, if any.
+    /// Removes and returns the next event, if any.
     pub fn take(&self) -> Option<T> {
         self.queue.try_recv().ok()
     }
 
-    /// Announces that the loop is about to sleep; false when mail is waiting and it must not.
+    /// Announces that the event loop is about to sleep. Returns `false` if events wait, so that it
+    /// must not.
     pub fn may_sleep(&self) -> bool {
-        self.bell.asleep.store(true, Ordering::Relaxed);
-        // Pairs with the fence in `ring`: either the sender sees us asleep or we see its mail.
+        self.wake_state.asleep.store(true, Ordering::Relaxed);
+        // Pairs with the fence in `wake`: either the sender sees the loop asleep, or the loop sees
+        // the event.
         fence(Ordering::SeqCst);
         if self.queue.is_empty() {
             return true;
@@ -117,17 +123,17 @@ impl<T> MailboxReceiver<T> {
         false
     }
 
-    /// Announces that the loop is awake again.
+    /// Announces that the event loop is running again.
     pub fn awake(&self) {
-        self.bell.asleep.store(false, Ordering::Relaxed);
+        self.wake_state.asleep.store(false, Ordering::Relaxed);
     }
 }
 
 impl WakeState {
-    fn ring(&self) {
+    fn wake(&self) {
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
-            // The waker is an eventfd: writing can only fail when the loop is gone.
+            // The waker is an eventfd: writing to it fails only when the loop has ended.
             let _ = self.waker.wake();
         }
     }

@@ -1,23 +1,23 @@
-//! How much memory the process uses, and how much it may: its cgroups, its limit on address space,
-//! the machine. Linux only; elsewhere nothing is known. Also returns freed memory to the system.
+//! Memory use of the process, and its bounds: cgroups, limit on address space, physical memory.
+//! Also returns freed memory to the operating system. Bounds and use are known on Linux only.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Part of what the operating system allows that is used at most: what is being done goes on, and
-/// memory comes back late.
+/// Percentage of a system bound that may be used. The rest is for work in progress, and because
+/// freed memory returns to the system late.
 const PERCENT: u64 = 85;
 
-/// A sample of memory use.
+/// Sample of memory use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// Bytes in use.
+    /// Used bytes.
     pub used: u64,
-    /// Bytes that may be in use.
+    /// Maximum number of bytes.
     pub max: u64,
 }
 
-/// The bounds on memory and where their use is read.
+/// Bounds on memory, with the sources of their use.
 #[derive(Debug)]
 pub struct MemoryMeter {
     bounds: Vec<Bound>,
@@ -41,7 +41,8 @@ enum MemoryKind {
 }
 
 impl MemoryMeter {
-    /// Finds the bounds. `resident_max`, if not 0, replaces those of cgroups and of the machine.
+    /// Finds the bounds. A `resident_max` above 0 replaces the bounds of cgroups and of the
+    /// machine.
     pub fn new(resident_max: u64) -> Self {
         let part = |bytes: u64| bytes / 100 * PERCENT;
         let mut bounds = Vec::new();
@@ -64,13 +65,13 @@ impl MemoryMeter {
         Self { bounds }
     }
 
-    /// Returns the smallest bound in bytes; `u64::MAX` if none is known.
+    /// Returns the smallest bound in bytes, `u64::MAX` if none is known.
     pub fn bytes_max(&self) -> u64 {
         let bounds = self.bounds.iter().map(|bound| bound.max);
         bounds.min().unwrap_or(u64::MAX)
     }
 
-    /// Returns the use of the bound that is nearest to its end; `None` if nothing is known.
+    /// Returns the use of the bound with the highest utilization, `None` if no use is known.
     pub fn sample(&self) -> Option<MemoryUse> {
         let read = |bound: &Bound| {
             let max = bound.max;
@@ -92,7 +93,8 @@ impl MemoryKind {
                 inactive,
             } => {
                 let used = number(&fs::read_to_string(usage).ok()?)?;
-                // The kernel takes file pages back when it needs them.
+                // The kernel reclaims inactive file pages when it needs memory, so they do not
+                // count.
                 let stat = fs::read_to_string(stat).unwrap_or_default();
                 let cached = stat.lines().find_map(|line| line.strip_prefix(inactive));
                 Some(used.saturating_sub(cached.and_then(number).unwrap_or(0)))
@@ -103,19 +105,19 @@ impl MemoryKind {
 
 /// Makes the allocator return memory that was freed a while ago to the operating system.
 ///
-/// mimalloc does so only when a page is freed, and so keeps what an attack took for as long as the
-/// process is idle afterwards. Freeing a block that has a page of its own is such an occasion.
+/// mimalloc does so only when a page is freed. An idle process would therefore hold the memory of
+/// an earlier load peak. Freeing a block that has its own page is such an occasion.
 pub fn return_freed() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(
-        OWN_PAGE_BYTES,
+        PAGE_BLOCK_BYTES,
     )));
 }
 
-/// Larger than the blocks that share a page of mimalloc. Never written, so it costs only address
-/// space.
-const OWN_PAGE_BYTES: usize = 4 << 20;
+/// Size above that of blocks that share a page of mimalloc. The block is never written, so it costs
+/// only address space.
+const PAGE_BLOCK_BYTES: usize = 4 << 20;
 
-/// A line `NAME  123 kB` of a file, in bytes.
+/// Reads a line `NAME  123 kB` of a file and returns its value in bytes.
 fn read_field(path: &str, name: &str) -> Option<u64> {
     let text = fs::read_to_string(path).ok()?;
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -126,15 +128,15 @@ fn number(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// The soft limit of `Max address space` in `/proc/self/limits`.
+/// Returns the soft limit of `Max address space` in `/proc/self/limits`.
 fn address_space(limits: &str) -> Option<u64> {
     let name = "Max address space";
     let rest = limits.lines().find_map(|line| line.strip_prefix(name))?;
     rest.split_whitespace().next().and_then(number)
 }
 
-/// The cgroups of a process that limit its memory, from its own one to the root. In a container the
-/// root is its own.
+/// Returns the cgroups that limit the memory of a process, from its own one to the root. In a
+/// container the process sees its own cgroup as the root.
 fn cgroups(root: &Path, memberships: &str) -> Vec<(MemoryKind, u64)> {
     let mut found = Vec::new();
     for line in memberships.lines() {
@@ -154,10 +156,10 @@ fn cgroups(root: &Path, memberships: &str) -> Vec<(MemoryKind, u64)> {
         };
         let own = Path::new(path.trim_start_matches('/'));
         for group in own.ancestors() {
-            let folder = root.join(top).join(group);
-            let text = fs::read_to_string(folder.join(max)).unwrap_or_default();
+            let directory = root.join(top).join(group);
+            let text = fs::read_to_string(directory.join(max)).unwrap_or_default();
             if let Some(max) = number(&text) {
-                let (usage, stat) = (folder.join(usage), folder.join("memory.stat"));
+                let (usage, stat) = (directory.join(usage), directory.join("memory.stat"));
                 found.push((
                     MemoryKind::Cgroup {
                         usage,
@@ -177,10 +179,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn address_space_is_read_where_it_is_limited() {
+    fn address_space_limit_is_parsed() {
         let line = |value: &str| {
             format!(
-                "Max cpu time  unlimited  unlimited  seconds\nMax address space     {value}   unlimited  bytes\n"
+                "Max cpu time  unlimited  unlimited  seconds\n\
+                 Max address space     {value}   unlimited  bytes\n"
             )
         };
         assert_eq!(address_space(&line("4294967296")), Some(4 << 30));
@@ -188,11 +191,11 @@ mod tests {
     }
 
     #[test]
-    fn cgroups_limit_from_the_own_one_to_the_root() {
+    fn cgroup_limits_apply_up_to_root() {
         let root = std::env::temp_dir().join(format!("weir-cgroup-{}", std::process::id()));
         let group = root.join("a/b");
-        fs::create_dir_all(&group).expect("a folder");
-        let write = |path: &str, text: &str| fs::write(root.join(path), text).expect("a file");
+        fs::create_dir_all(&group).expect("create directory");
+        let write = |path: &str, text: &str| fs::write(root.join(path), text).expect("write file");
         write("a/b/memory.max", "max\n");
         write("a/memory.max", "1000\n");
         write("a/memory.current", "700\n");
@@ -202,15 +205,15 @@ mod tests {
             .iter()
             .map(|(kind, max)| (kind.read(), *max))
             .collect();
-        fs::remove_dir_all(&root).expect("it is there");
+        fs::remove_dir_all(&root).expect("remove directory");
         assert_eq!(read, [(Some(450), 1000)]);
     }
 
     #[test]
-    fn a_configured_bound_replaces_the_machines() {
+    fn configured_bound_replaces_machine_bounds() {
         let meter = MemoryMeter::new(1 << 20);
         assert!(meter.bytes_max() <= 1 << 20);
-        let sample = meter.sample().expect("Linux");
+        let sample = meter.sample().expect("memory use");
         assert!(sample.used > sample.max, "{sample:?}");
     }
 }

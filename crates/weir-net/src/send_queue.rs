@@ -1,31 +1,31 @@
-//! What waits to be written to one connection: shared chunks, never copies.
+//! Unsent bytes of one connection, as shared chunks that are never copied.
 
 use std::io::{self, IoSlice, Write};
 
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-/// Chunks that go into one vectored write.
+/// Maximum number of chunks in one vectored write.
 const CHUNKS_PER_WRITE: usize = 64;
 
-/// Pending output of one connection, in order.
+/// Unsent chunks of one connection, in order.
 #[derive(Debug, Default)]
 pub(crate) struct SendQueue {
     chunks: SmallVec<[Bytes; 1]>,
-    /// Bytes of the first chunk that are written already.
+    /// Bytes of the first chunk that are already written.
     written: usize,
-    /// Unwritten bytes over all chunks.
+    /// Unwritten bytes of all chunks.
     bytes: usize,
 }
 
-/// What one flush achieved.
+/// Result of one flush.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Flushed {
-    /// Bytes handed to the kernel.
+    /// Number of bytes that the socket accepted.
     pub(crate) bytes: usize,
-    /// Write calls made.
+    /// Number of write calls.
     pub(crate) calls: usize,
-    /// Whether nothing is left.
+    /// Nothing is left to write.
     pub(crate) done: bool,
 }
 
@@ -43,8 +43,8 @@ impl SendQueue {
         self.chunks.is_empty()
     }
 
-    /// Forgets all that is not begun: the rest of a partly sent chunk must go out, or the peer
-    /// would read garbage. Returns the bytes dropped.
+    /// Drops all chunks that are not partly written. The rest of a partly written chunk stays
+    /// because the peer could not parse the stream without it. Returns the number of dropped bytes.
     pub(crate) fn drop_unsent(&mut self) -> usize {
         let keep = usize::from(self.written > 0);
         let mut dropped = 0;
@@ -55,7 +55,7 @@ impl SendQueue {
         dropped
     }
 
-    /// Writes as much as the socket takes, with as few calls as possible.
+    /// Writes as much as the socket accepts, with as few calls as possible.
     pub(crate) fn flush(&mut self, socket: &mut impl Write) -> io::Result<Flushed> {
         let mut flushed = Flushed::default();
         while !self.chunks.is_empty() {
@@ -87,7 +87,7 @@ impl SendQueue {
         socket.write_vectored(&slices)
     }
 
-    /// Copies as much as fits from the front, and how much that is; nothing is taken out.
+    /// Copies bytes from the front into `out` without removing them. Returns how many were copied.
     pub(crate) fn copy_to(&self, out: &mut [u8]) -> usize {
         let mut filled = 0;
         let mut start = self.written;
@@ -103,7 +103,7 @@ impl SendQueue {
         filled
     }
 
-    /// Takes so many bytes from the front.
+    /// Removes `count` bytes from the front.
     pub(crate) fn advance(&mut self, count: usize) {
         self.bytes -= count;
         let mut position = self.written + count;
@@ -118,7 +118,7 @@ impl SendQueue {
         self.chunks.drain(..whole);
         self.written = position;
         if self.chunks.is_empty() {
-            // A burst may have grown the list; an idle connection must not keep that memory.
+            // A burst may have enlarged the list; an idle connection must not hold that memory.
             self.chunks.shrink_to_fit();
         }
     }
@@ -127,21 +127,22 @@ impl SendQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
-    /// Takes the given number of bytes per call, then blocks once.
+    /// A socket that accepts the given number of bytes per call, then blocks once.
     struct Sink {
-        takes: Vec<usize>,
-        got: Vec<u8>,
+        accepts: Vec<usize>,
+        received: Vec<u8>,
     }
 
     impl Write for Sink {
         fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-            match self.takes.pop() {
+            match self.accepts.pop() {
                 None | Some(0) => Err(io::ErrorKind::WouldBlock.into()),
-                Some(most) => {
-                    let count = data.len().min(most);
-                    self.got.extend_from_slice(&data[..count]);
+                Some(max) => {
+                    let count = data.len().min(max);
+                    self.received.extend_from_slice(&data[..count]);
                     Ok(count)
                 }
             }
@@ -154,72 +155,72 @@ mod tests {
 
     proptest! {
         #[test]
-        fn order_and_count_survive_any_partial_writes(
-            chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..40), 0..30),
-            takes in proptest::collection::vec(0usize..100, 0..200),
+        fn order_and_count_survive_partial_writes(
+            chunks in vec(vec(any::<u8>(), 1..40), 0..30),
+            accepts in vec(0usize..100, 0..200),
         ) {
-            let mut outbox = SendQueue::default();
+            let mut queue = SendQueue::default();
             let mut expected = Vec::new();
             for chunk in &chunks {
                 expected.extend_from_slice(chunk);
-                outbox.push(Bytes::copy_from_slice(chunk));
+                queue.push(Bytes::copy_from_slice(chunk));
             }
-            let mut sink = Sink { takes, got: Vec::new() };
-            while !outbox.is_empty() {
-                outbox.flush(&mut sink).unwrap();
-                prop_assert_eq!(outbox.bytes(), expected.len() - sink.got.len());
-                if sink.takes.is_empty() {
-                    sink.takes = vec![7; 10];
+            let mut sink = Sink { accepts, received: Vec::new() };
+            while !queue.is_empty() {
+                queue.flush(&mut sink).unwrap();
+                prop_assert_eq!(queue.bytes(), expected.len() - sink.received.len());
+                if sink.accepts.is_empty() {
+                    sink.accepts = vec![7; 10];
                 }
             }
-            prop_assert_eq!(sink.got, expected);
+            prop_assert_eq!(sink.received, expected);
         }
     }
 
     #[test]
-    fn bytes_are_copied_over_chunks_and_taken_in_any_portion() {
+    fn chunks_can_be_copied_in_any_portion() {
         let text = b"first|second|third";
         for portion in 1..=text.len() {
-            let mut outbox = SendQueue::default();
+            let mut queue = SendQueue::default();
             for chunk in ["first", "|second", "|third"] {
-                outbox.push(Bytes::from_static(chunk.as_bytes()));
+                queue.push(Bytes::from_static(chunk.as_bytes()));
             }
-            let (mut got, mut out) = (Vec::new(), vec![0; portion]);
-            while !outbox.is_empty() {
-                let count = outbox.copy_to(&mut out);
-                got.extend_from_slice(&out[..count]);
-                outbox.advance(count);
-                assert_eq!(outbox.bytes(), text.len() - got.len());
+            let (mut received, mut out) = (Vec::new(), vec![0; portion]);
+            while !queue.is_empty() {
+                let count = queue.copy_to(&mut out);
+                received.extend_from_slice(&out[..count]);
+                queue.advance(count);
+                assert_eq!(queue.bytes(), text.len() - received.len());
             }
-            assert_eq!(got, text);
+            assert_eq!(received, text);
         }
     }
 
     #[test]
-    fn dropping_keeps_a_partly_sent_chunk_whole() {
-        let mut outbox = SendQueue::default();
-        outbox.push(Bytes::from_static(b"first"));
-        outbox.push(Bytes::from_static(b"second"));
+    fn drop_unsent_retains_partly_written_chunk() {
+        let mut queue = SendQueue::default();
+        queue.push(Bytes::from_static(b"first"));
+        queue.push(Bytes::from_static(b"second"));
         let mut sink = Sink {
-            takes: vec![0, 2],
-            got: Vec::new(),
+            accepts: vec![0, 2],
+            received: Vec::new(),
         };
-        outbox.flush(&mut sink).unwrap();
-        assert_eq!(outbox.drop_unsent(), 6);
-        outbox.push(Bytes::from_static(b"|end"));
-        sink.takes = vec![100; 4];
-        assert!(outbox.flush(&mut sink).unwrap().done);
-        assert_eq!(sink.got, b"first|end");
+        queue.flush(&mut sink).unwrap();
+        assert_eq!(queue.drop_unsent(), 6);
+        queue.push(Bytes::from_static(b"|end"));
+        sink.accepts = vec![100; 4];
+        assert!(queue.flush(&mut sink).unwrap().done);
+        assert_eq!(sink.received, b"first|end");
     }
 
     #[test]
-    fn many_chunks_leave_in_one_call() {
-        let mut outbox = SendQueue::default();
+    fn many_chunks_need_one_write() {
+        let mut queue = SendQueue::default();
         for _ in 0..50 {
-            outbox.push(Bytes::from_static(b"0123456789"));
+            queue.push(Bytes::from_static(b"0123456789"));
         }
         let mut wire = Vec::new();
-        let flushed = outbox.flush(&mut wire).unwrap();
+        let flushed = queue.flush(&mut wire).unwrap();
         assert_eq!((flushed.bytes, flushed.calls, flushed.done), (500, 1, true));
     }
 }

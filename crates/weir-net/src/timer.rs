@@ -1,26 +1,27 @@
-//! A hashed timer wheel: thousands of coarse deadlines for a few nanoseconds each.
+//! Hashed timer wheel: thousands of coarse deadlines at a few nanoseconds each.
 //!
-//! Entries are never cancelled: whoever set one checks on expiry whether it still matters and sets
-//! it anew. Keepalives are moved by every write, so cancelling would cost more than firing idle.
+//! Timers cannot be cancelled. On expiry the owner checks if the timer still applies, and sets it
+//! again if it does. Every write moves a keepalive deadline, so cancelling would cost more than an
+//! unnecessary expiry.
 
-/// Milliseconds between two slots; deadlines are met at most this much late.
+/// Milliseconds between two slots, the maximum delay of a timer.
 const TICK_MS: u64 = 16;
-/// Slots of the wheel, a power of two: one turn is about 16 seconds.
+/// Number of slots, a power of two; one revolution takes about 16 seconds.
 const SLOTS: usize = 1024;
 
-/// Deadlines with a payload of type `T`.
+/// Timer wheel with payloads of type `T`.
 #[derive(Debug)]
 pub struct TimerWheel<T> {
     slots: Vec<Vec<(u64, T)>>,
-    /// The tick up to which all entries have been handed out.
+    /// Tick up to which all entries have expired.
     tick: u64,
     len: usize,
-    /// No slot before this tick has an entry; what has been handed out says nothing.
+    /// No entry lies in a slot before this tick. Not maintained when entries expire.
     earliest: u64,
 }
 
 impl<T> TimerWheel<T> {
-    /// An empty wheel that starts at `now_ms`.
+    /// Creates an empty wheel that starts at `now_ms`.
     pub fn new(now_ms: u64) -> Self {
         let slots = std::iter::repeat_with(Vec::new).take(SLOTS).collect();
         Self {
@@ -31,17 +32,17 @@ impl<T> TimerWheel<T> {
         }
     }
 
-    /// Entries waiting.
+    /// Returns the number of pending timers.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing waits.
+    /// Returns `true` if no timer is pending.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Asks for `payload` at `at_ms` or up to one tick later; a past instant means the next tick.
+    /// Sets a timer that expires at `at_ms` or up to one tick later, in the past at the next tick.
     pub fn set(&mut self, at_ms: u64, payload: T) {
         let tick = (at_ms.div_ceil(TICK_MS)).max(self.tick + 1);
         self.earliest = match self.len {
@@ -52,10 +53,10 @@ impl<T> TimerWheel<T> {
         self.len += 1;
     }
 
-    /// Hands every entry due at `now_ms` to `fire`.
+    /// Passes the payload of every timer due at `now_ms` to `fire`.
     pub fn expire(&mut self, now_ms: u64, mut fire: impl FnMut(T)) {
         let target = now_ms / TICK_MS;
-        // After a long pause one whole turn visits every slot; more turns would find nothing new.
+        // After a long pause one revolution visits every slot.
         let first = (self.tick + 1).max(target.saturating_sub(SLOTS as u64 - 1));
         for tick in first..=target {
             let slot = &mut self.slots[slot_of(tick)];
@@ -76,13 +77,13 @@ impl<T> TimerWheel<T> {
         self.tick = self.tick.max(target);
     }
 
-    /// Milliseconds from `now_ms` to the next entry, `None` when nothing waits. May be early for
-    /// entries more than one turn away, never late.
+    /// Returns the milliseconds from `now_ms` to the next timer, `None` if there is none. The value
+    /// can be too small for timers more than one revolution ahead, never too large.
     pub fn next_in_ms(&mut self, now_ms: u64) -> Option<u64> {
         if self.len == 0 {
             return None;
         }
-        // Loops ask once a turn, so slots are looked through only when the one known has passed.
+        // Called once per iteration, so the slots are searched only when `earliest` has passed.
         if self.earliest <= self.tick {
             let ahead =
                 (1..=SLOTS as u64).find(|ahead| !self.slots[slot_of(self.tick + ahead)].is_empty());
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn fires_once_at_or_after_its_instant() {
+    fn timer_fires_once_and_not_early() {
         let mut wheel = TimerWheel::new(1_000);
         wheel.set(1_100, 1);
         assert!(fired(&mut wheel, 1_090).is_empty());
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_beyond_one_turn_waits_for_its_turn() {
+    fn timer_beyond_one_revolution_fires_on_time() {
         let mut wheel = TimerWheel::new(0);
         wheel.set(40_000, 7);
         assert!(fired(&mut wheel, 30_000).is_empty());
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_instant_follows_what_is_set_and_what_has_fired() {
+    fn next_expiry_follows_set_and_expired_timers() {
         let mut wheel = TimerWheel::new(0);
         wheel.set(10_000, 1);
         assert_eq!(wheel.next_in_ms(0), Some(10_000));
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_past_deadline_fires_at_the_next_tick() {
+    fn past_deadline_fires_at_next_tick() {
         let mut wheel = TimerWheel::new(5_000);
         wheel.set(10, 3);
         assert_eq!(fired(&mut wheel, 5_000 + 2 * TICK_MS), [3]);
@@ -150,7 +151,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_entry_fires_exactly_once_and_never_early(
+        fn every_timer_fires_once_and_not_early(
             entries in proptest::collection::vec(0u64..100_000, 0..60),
             steps in proptest::collection::vec(1u64..30_000, 1..20),
         ) {

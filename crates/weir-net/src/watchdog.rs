@@ -1,7 +1,9 @@
-//! A watchdog for event loops: notices one that is stuck, says with what, and makes liveness false.
+//! Watchdog of event loops: detects a stalled loop, logs its activity and reports the process as
+//! dead.
 //!
-//! A loop marks when it wakes, when it goes to sleep and what it does, with relaxed stores; a thread
-//! looks at the marks. A loop that ended by panic or error never goes to sleep, so it counts as stuck.
+//! An event loop records in its heartbeat when it wakes, when it sleeps and its activity, with
+//! relaxed stores. The watchdog thread checks the heartbeats. A loop that ended by panic or error
+//! never sleeps, so it counts as stalled.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -14,31 +16,31 @@ use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use crate::log::{Truncated, report_suppressed};
 use crate::memory;
 
-/// Time between two looks.
+/// Time between two checks.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// Looks between two sums of suppressed log lines.
-const LOOKS_PER_LOG_REPORT: u32 = 40;
-/// Looks between two returns of freed memory: a second.
-const LOOKS_PER_RETURN: u32 = 4;
-/// How often threads that are to end are looked at.
+/// Checks between two reports of suppressed log lines.
+const CHECKS_PER_LOG_REPORT: u32 = 40;
+/// Checks between two returns of freed memory, one second.
+const CHECKS_PER_RETURN: u32 = 4;
+/// Interval at which [`join_until`] checks its threads.
 const JOIN_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What an event loop is doing; names that follow [`Activity::FIRST_OWN`] are its owner's.
+/// Activity of an event loop. Its owner defines those from [`Activity::FIRST_OWN`] on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Activity(pub usize);
 
 impl Activity {
     /// Accepting connections.
     pub const ACCEPT: Self = Self(0);
-    /// Handling what a peer has sent.
+    /// Handling input of a peer.
     pub const INPUT: Self = Self(1);
-    /// Handling what other threads have posted.
+    /// Handling events posted by other threads.
     pub const POSTED: Self = Self(2);
     /// Handling timers.
     pub const TIMERS: Self = Self(3);
     /// Writing to sockets.
     pub const WRITE: Self = Self(4);
-    /// The first that a loop's owner names.
+    /// First activity that the owner of the loop defines.
     pub const FIRST_OWN: usize = 5;
 
     const NAMES: [&'static str; Self::FIRST_OWN] = [
@@ -50,22 +52,22 @@ impl Activity {
     ];
 }
 
-/// The marks of one event loop.
+/// Progress record of one event loop.
 #[derive(Debug)]
 pub struct Heartbeat {
     name: String,
     epoch: Instant,
     own: &'static [&'static str],
-    /// When the loop woke, plus one; 0 while it sleeps.
+    /// Start of the iteration plus one; 0 while the loop sleeps.
     awake_since_ms: AtomicU64,
     activity: AtomicUsize,
-    /// Halves of the IPv6 address that was served last; read only while the loop is stuck.
+    /// Halves of the IPv6 address of the last peer; read only while the loop is stalled.
     peer: [AtomicU64; 2],
 }
 
 impl Heartbeat {
-    /// Creates the marks of a loop that sleeps; `epoch` is instant 0 of its clock, and `own` names
-    /// its activities from [`Activity::FIRST_OWN`] on.
+    /// Creates the heartbeat of a sleeping loop. `epoch` is the zero of its clock; `own` names its
+    /// activities from [`Activity::FIRST_OWN`] on.
     pub fn new(name: impl Into<String>, epoch: Instant, own: &'static [&'static str]) -> Self {
         Self {
             name: name.into(),
@@ -77,22 +79,22 @@ impl Heartbeat {
         }
     }
 
-    /// Marks the start of an iteration.
+    /// Records the start of an iteration.
     pub fn wake(&self, now_ms: u64) {
         self.awake_since_ms.store(now_ms + 1, Ordering::Relaxed);
     }
 
-    /// Marks that the loop is about to wait for events, or has ended in order.
+    /// Records that the loop is about to wait for events, or has ended without an error.
     pub fn sleep(&self) {
         self.awake_since_ms.store(0, Ordering::Relaxed);
     }
 
-    /// Marks what the loop begins to do.
+    /// Records the start of an activity.
     pub fn begin(&self, activity: Activity) {
         self.activity.store(activity.0, Ordering::Relaxed);
     }
 
-    /// Marks what the loop begins to do, for whom.
+    /// Records the start of an activity for a peer.
     pub fn begin_for(&self, activity: Activity, peer: IpAddr) {
         let bits = match peer {
             IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
@@ -107,7 +109,7 @@ impl Heartbeat {
         self.awake_since_ms.load(Ordering::Relaxed).checked_sub(1)
     }
 
-    /// What the loop does, with the peer it last began something for.
+    /// Returns the current activity and the last peer.
     fn describe(&self) -> String {
         let activity = self.activity.load(Ordering::Relaxed);
         let own = activity.checked_sub(Activity::FIRST_OWN);
@@ -128,18 +130,18 @@ impl Heartbeat {
 }
 
 impl Default for Heartbeat {
-    /// Creates marks at which nobody looks.
+    /// Creates a heartbeat that no watchdog checks.
     fn default() -> Self {
         Self::new("event loop", Instant::now(), &[])
     }
 }
 
-/// How long an event loop may take for one iteration.
+/// Thresholds for the duration of one iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatchdogConfig {
     /// Milliseconds after which a stall is logged and counted.
     pub stall_ms: u64,
-    /// Milliseconds after which the process does not count as alive.
+    /// Milliseconds after which the process counts as dead.
     pub dead_ms: u64,
 }
 
@@ -152,7 +154,7 @@ impl Default for WatchdogConfig {
     }
 }
 
-/// What the watchdog has seen.
+/// Findings of the watchdog.
 #[derive(Debug, Default)]
 pub struct Vitals {
     stalls: AtomicU64,
@@ -161,23 +163,23 @@ pub struct Vitals {
 }
 
 impl Vitals {
-    /// Returns whether no event loop has been stuck for longer than `dead_ms`.
+    /// Returns `true` if no event loop has stalled for `dead_ms` or longer.
     pub fn is_alive(&self) -> bool {
         self.dead_loops.load(Ordering::Relaxed) == 0
     }
 
-    /// Returns how many stalls there were.
+    /// Returns the number of stalls.
     pub fn stalls(&self) -> u64 {
         self.stalls.load(Ordering::Relaxed)
     }
 
-    /// Returns the length of the longest stall in milliseconds, also of one that goes on.
+    /// Returns the length of the longest stall in milliseconds, including a current one.
     pub fn longest_ms(&self) -> u64 {
         self.longest_ms.load(Ordering::Relaxed)
     }
 }
 
-/// The rules, without a clock or a thread.
+/// Stall detection, without a clock or a thread.
 #[derive(Debug)]
 struct StallDetector {
     loops: Vec<WatchedLoop>,
@@ -188,14 +190,14 @@ struct StallDetector {
 #[derive(Debug)]
 struct WatchedLoop {
     heartbeat: Arc<Heartbeat>,
-    /// The iteration that is stuck: when it began, and how long it has taken so far.
+    /// Start and current length of the stalled iteration, in milliseconds.
     stall: Option<(u64, u64)>,
 }
 
 /// A stall that began or ended.
 #[derive(Debug, PartialEq, Eq)]
 enum StallChange {
-    Stuck { name: String, doing: String },
+    Stalled { name: String, activity: String },
     Recovered { name: String, after_ms: u64 },
 }
 
@@ -212,8 +214,8 @@ impl StallDetector {
         }
     }
 
-    /// Looks at all loops; `now` tells the time on a loop's own clock.
-    fn look(&mut self, now: impl Fn(&Heartbeat) -> u64) -> Vec<StallChange> {
+    /// Checks all loops; `now` returns the time on a loop's own clock.
+    fn check(&mut self, now: impl Fn(&Heartbeat) -> u64) -> Vec<StallChange> {
         let mut changes = Vec::new();
         let mut dead = 0;
         for one in &mut self.loops {
@@ -231,9 +233,9 @@ impl StallDetector {
                 (None, Some(since)) if now_ms.saturating_sub(since) >= self.config.stall_ms => {
                     one.stall = Some((since, 0));
                     self.vitals.stalls.fetch_add(1, Ordering::Relaxed);
-                    changes.push(StallChange::Stuck {
+                    changes.push(StallChange::Stalled {
                         name: name(),
-                        doing: one.heartbeat.describe(),
+                        activity: one.heartbeat.describe(),
                     });
                 }
                 _ => {}
@@ -251,41 +253,41 @@ impl StallDetector {
     }
 }
 
-/// A thread that looks at event loops until it is dropped.
+/// Thread that checks event loops until it is dropped.
 #[derive(Debug)]
 pub struct Watchdog {
     vitals: Arc<Vitals>,
-    /// Nothing is ever sent: the thread ends when this is gone.
+    /// Nothing is sent: dropping the sender ends the thread.
     _stop: Sender<()>,
 }
 
 impl Watchdog {
-    /// Starts to look at `loops`; also logs the sums of suppressed log lines, and has freed memory
-    /// returned to the operating system.
+    /// Starts to check `loops`. The thread also logs sums of suppressed log lines and returns freed
+    /// memory to the operating system.
     ///
     /// # Errors
-    /// When the operating system refuses a thread.
+    /// The operating system provides no thread.
     pub fn start(loops: Vec<Arc<Heartbeat>>, config: WatchdogConfig) -> std::io::Result<Self> {
         let vitals = Arc::<Vitals>::default();
-        let mut watch = StallDetector::new(loops, config, Arc::clone(&vitals));
+        let mut detector = StallDetector::new(loops, config, Arc::clone(&vitals));
         let (stop, stopped) = bounded::<()>(0);
         std::thread::Builder::new()
             .name("watchdog".to_owned())
             .spawn(move || {
-                let mut looks = 0_u32;
-                let mut looked_at = Instant::now();
+                let mut checks = 0_u32;
+                let mut checked_at = Instant::now();
                 while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                    let late = looked_at.elapsed() > 5 * INTERVAL;
-                    looked_at = Instant::now();
-                    // If this thread did not run either, the whole process was suspended.
+                    let late = checked_at.elapsed() > 5 * INTERVAL;
+                    checked_at = Instant::now();
+                    // If this thread did not run either, the process was suspended.
                     if !late {
-                        report(watch.look(|one| one.epoch.elapsed().as_millis() as u64));
+                        report(detector.check(|one| one.epoch.elapsed().as_millis() as u64));
                     }
-                    looks = looks.wrapping_add(1);
-                    if looks % LOOKS_PER_LOG_REPORT == 0 {
+                    checks = checks.wrapping_add(1);
+                    if checks % CHECKS_PER_LOG_REPORT == 0 {
                         report_suppressed();
                     }
-                    if looks % LOOKS_PER_RETURN == 0 {
+                    if checks % CHECKS_PER_RETURN == 0 {
                         memory::return_freed();
                     }
                 }
@@ -297,7 +299,7 @@ impl Watchdog {
         })
     }
 
-    /// Returns what it has seen.
+    /// Returns the findings.
     pub fn vitals(&self) -> Arc<Vitals> {
         Arc::clone(&self.vitals)
     }
@@ -306,18 +308,22 @@ impl Watchdog {
 fn report(changes: Vec<StallChange>) {
     for change in changes {
         match change {
-            StallChange::Stuck { name, doing } => {
-                tracing::error!(event_loop = %name, "event loop is stuck: {}", Truncated(doing));
+            StallChange::Stalled { name, activity } => {
+                tracing::error!(
+                    event_loop = %name,
+                    activity = %Truncated(activity),
+                    "event loop stalled"
+                );
             }
             StallChange::Recovered { name, after_ms } => {
-                tracing::warn!(event_loop = %name, after_ms, "event loop goes on");
+                tracing::warn!(event_loop = %name, after_ms, "event loop recovered");
             }
         }
     }
 }
 
-/// Waits for threads to end, no longer than until `deadline`, and returns the names of those that
-/// have not: they end with the process. Logs panics.
+/// Waits for threads to end, at most until `deadline`. Returns the names of those that have not
+/// ended; they end with the process. Logs panics.
 pub fn join_until(threads: Vec<JoinHandle<()>>, deadline: Instant) -> Vec<String> {
     let mut waiting = threads;
     loop {
@@ -326,7 +332,7 @@ pub fn join_until(threads: Vec<JoinHandle<()>>, deadline: Instant) -> Vec<String
         for thread in ended {
             let name = name_of(&thread);
             if thread.join().is_err() {
-                tracing::error!(thread = name, "thread ended by panic");
+                tracing::error!(thread = name, "thread panicked");
             }
         }
         if left.is_empty() || Instant::now() >= deadline {
@@ -345,58 +351,58 @@ fn name_of(thread: &JoinHandle<()>) -> String {
 mod tests {
     use super::*;
 
-    fn watch() -> (Arc<Heartbeat>, StallDetector, Arc<Vitals>) {
+    fn detector() -> (Arc<Heartbeat>, StallDetector, Arc<Vitals>) {
         let own = &["a subscription"];
         let heartbeat = Arc::new(Heartbeat::new("shard-0", Instant::now(), own));
         let vitals = Arc::<Vitals>::default();
         let loops = vec![Arc::clone(&heartbeat)];
-        let watch = StallDetector::new(loops, WatchdogConfig::default(), Arc::clone(&vitals));
-        (heartbeat, watch, vitals)
+        let detector = StallDetector::new(loops, WatchdogConfig::default(), Arc::clone(&vitals));
+        (heartbeat, detector, vitals)
     }
 
     #[test]
-    fn a_stall_is_reported_once_with_its_cause_and_its_end() {
-        let (heartbeat, mut watch, vitals) = watch();
-        assert_eq!(watch.look(|_| 100_000), []);
+    fn stall_and_recovery_are_reported_once() {
+        let (heartbeat, mut detector, vitals) = detector();
+        assert_eq!(detector.check(|_| 100_000), []);
         heartbeat.wake(100_000);
         heartbeat.begin_for(Activity::INPUT, [10, 0, 0, 7].into());
         heartbeat.begin(Activity(Activity::FIRST_OWN));
-        assert_eq!(watch.look(|_| 100_999), []);
-        let stuck = StallChange::Stuck {
+        assert_eq!(detector.check(|_| 100_999), []);
+        let stalled = StallChange::Stalled {
             name: "shard-0".to_owned(),
-            doing: "a subscription, last peer 10.0.0.7".to_owned(),
+            activity: "a subscription, last peer 10.0.0.7".to_owned(),
         };
-        assert_eq!(watch.look(|_| 101_000), [stuck]);
-        assert_eq!(watch.look(|_| 104_999), []);
+        assert_eq!(detector.check(|_| 101_000), [stalled]);
+        assert_eq!(detector.check(|_| 104_999), []);
         assert!(vitals.is_alive());
-        assert_eq!(watch.look(|_| 105_000), []);
+        assert_eq!(detector.check(|_| 105_000), []);
         assert!(!vitals.is_alive());
         assert_eq!((vitals.stalls(), vitals.longest_ms()), (1, 5_000));
-        // Its next iteration, which takes no time.
+        // The next iteration, which takes no time.
         heartbeat.wake(105_050);
         let recovered = StallChange::Recovered {
             name: "shard-0".to_owned(),
             after_ms: 5_000,
         };
-        assert_eq!(watch.look(|_| 105_100), [recovered]);
+        assert_eq!(detector.check(|_| 105_100), [recovered]);
         assert!(vitals.is_alive());
         heartbeat.sleep();
-        assert_eq!(watch.look(|_| 900_000), []);
+        assert_eq!(detector.check(|_| 900_000), []);
         assert_eq!((vitals.stalls(), vitals.longest_ms()), (1, 5_000));
     }
 
     #[test]
-    fn threads_that_do_not_end_are_named_and_left() {
-        let (hold, held) = bounded::<()>(0);
-        let spawn = |name: &str, held: Option<crossbeam_channel::Receiver<()>>| {
+    fn join_until_names_unfinished_threads() {
+        let (release, released) = bounded::<()>(0);
+        let spawn = |name: &str, released: Option<crossbeam_channel::Receiver<()>>| {
             let thread = std::thread::Builder::new().name(name.to_owned());
             thread
-                .spawn(move || assert!(held.is_none_or(|held| held.recv().is_err())))
+                .spawn(move || assert!(released.is_none_or(|released| released.recv().is_err())))
                 .unwrap()
         };
-        let threads = vec![spawn("quick", None), spawn("stuck", Some(held))];
+        let threads = vec![spawn("quick", None), spawn("stalled", Some(released))];
         let deadline = Instant::now() + Duration::from_millis(300);
-        assert_eq!(join_until(threads, deadline), ["stuck"]);
-        drop(hold);
+        assert_eq!(join_until(threads, deadline), ["stalled"]);
+        drop(release);
     }
 }

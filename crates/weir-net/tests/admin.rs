@@ -1,4 +1,5 @@
-//! The admin port over real sockets, next to an event loop that gets stuck or has no descriptors left.
+//! The admin port over real sockets, next to an event loop that stalls or has no file descriptors
+//! left.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -20,7 +21,7 @@ use weir_net::watchdog::{Heartbeat, Watchdog, WatchdogConfig, join_until};
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// `/slow` waits until it is released.
+/// Pages; `/slow` waits until it is released.
 struct Pages {
     slow: Receiver<()>,
 }
@@ -67,59 +68,59 @@ fn send(address: SocketAddr, request: &str) -> TcpStream {
 
 fn get(address: SocketAddr, path: &str, host: &str) -> String {
     let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    let mut answer = String::new();
+    let mut response = String::new();
     let mut stream = send(address, &request);
-    stream.read_to_string(&mut answer).expect("an answer");
-    answer
+    stream.read_to_string(&mut response).expect("a response");
+    response
 }
 
-fn await_that(what: &str, mut condition: impl FnMut() -> bool) {
+fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + TEST_TIMEOUT;
     while !condition() {
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        assert!(Instant::now() < deadline, "timed out waiting for {what}");
         std::thread::yield_now();
     }
 }
 
 #[test]
-fn pages_are_for_known_hosts_and_others_are_served_while_one_is_slow() {
+fn pages_need_known_host_and_survive_slow_page() {
     let watchdog = Watchdog::start(Vec::new(), WatchdogConfig::default()).expect("a thread");
     let (release, slow) = bounded(0);
     let server = admin(slow, &watchdog);
     let address = server.address();
-    let answer = get(address, "/echo?a=1", &address.to_string());
-    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
-    assert!(answer.ends_with("\r\n\r\na=1"), "{answer}");
+    let response = get(address, "/echo?a=1", &address.to_string());
+    assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+    assert!(response.ends_with("\r\n\r\na=1"), "{response}");
     for header in [
         "Content-Security-Policy: default-src 'none'",
         "X-Content-Type-Options: nosniff",
         "X-Frame-Options: DENY",
         "Cache-Control: no-store",
     ] {
-        assert!(answer.contains(header), "{answer}");
+        assert!(response.contains(header), "{response}");
     }
     assert!(get(address, "/echo", "gw.example").starts_with("HTTP/1.1 200 "));
     for path in ["/echo", "/health/live", "/nowhere"] {
-        let answer = get(address, path, "evil.example");
-        assert!(answer.starts_with("HTTP/1.1 421 "), "{answer}");
+        let response = get(address, path, "evil.example");
+        assert!(response.starts_with("HTTP/1.1 421 "), "{response}");
     }
     assert!(get(address, "/nowhere", "localhost").starts_with("HTTP/1.1 404 "));
     let mut waiting = send(
         address,
         "GET /slow HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
     );
-    // Silent ones and half a request hold up nobody.
+    // Idle connections and incomplete requests delay no other.
     let _silent: Vec<_> = (0..40).map(|_| send(address, "GET /echo HT")).collect();
     assert!(get(address, "/health/live", "localhost").ends_with("alive\n"));
     assert!(get(address, "/slow", "localhost").starts_with("HTTP/1.1 503 "));
-    release.send(()).expect("a page that waits");
-    let mut answer = String::new();
-    waiting.read_to_string(&mut answer).expect("an answer");
-    assert!(answer.ends_with("at last"), "{answer}");
+    release.send(()).expect("the slow page waits");
+    let mut response = String::new();
+    waiting.read_to_string(&mut response).expect("a response");
+    assert!(response.ends_with("at last"), "{response}");
     stop(server);
 }
 
-/// An event loop whose handler can be made to wait.
+/// Handler that can be blocked.
 struct Data {
     blocker: Receiver<()>,
 }
@@ -164,7 +165,7 @@ fn data(
     let socket = listen_shared(any, 1).expect("a port").remove(0);
     let address = socket.local_addr().expect("an address");
     let epoch = Instant::now();
-    let heartbeat = Arc::new(Heartbeat::new("shard-0", epoch, &[]));
+    let heartbeat = Arc::new(Heartbeat::new("loop-0", epoch, &[]));
     let options = ShardOptions {
         listeners: vec![Listener { socket, tls: None }],
         limits,
@@ -172,18 +173,18 @@ fn data(
         epoch,
         heartbeat: Arc::clone(&heartbeat),
     };
-    let (shard, mail) = EventLoop::new(options, Data { blocker }).expect("a loop");
-    let thread = std::thread::Builder::new().name("shard-0".to_owned());
+    let (event_loop, mailbox) = EventLoop::new(options, Data { blocker }).expect("a loop");
+    let thread = std::thread::Builder::new().name("loop-0".to_owned());
     let thread = thread
-        .spawn(move || shard.run().expect("an end in order"))
+        .spawn(move || event_loop.run().expect("clean shutdown"))
         .expect("a thread");
-    (address, heartbeat, mail, thread)
+    (address, heartbeat, mailbox, thread)
 }
 
 #[test]
-fn a_stuck_event_loop_is_not_alive_and_holds_up_no_shutdown() {
+fn stalled_event_loop_fails_liveness_without_blocking_shutdown() {
     let (release, blocker) = bounded(0);
-    let (address, heartbeat, mail, thread) = data(ConnectionLimits::default(), blocker);
+    let (address, heartbeat, mailbox, thread) = data(ConnectionLimits::default(), blocker);
     let config = WatchdogConfig {
         stall_ms: 100,
         dead_ms: 300,
@@ -196,47 +197,47 @@ fn a_stuck_event_loop_is_not_alive_and_holds_up_no_shutdown() {
         address,
         "GET /block HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
     );
-    await_that("false liveness", || live().starts_with("HTTP/1.1 503 "));
+    wait_for("false liveness", || live().starts_with("HTTP/1.1 503 "));
     let vitals = watchdog.vitals();
     assert_eq!(vitals.stalls(), 1);
     assert!(vitals.longest_ms() >= 300);
-    // What ends a product gives up on the loop in time.
-    mail.post((), Duration::ZERO).expect("room");
-    let begin = Instant::now();
+    // At shutdown, waiting for the stalled loop ends at the deadline.
+    mailbox.post((), Duration::ZERO).expect("posted");
+    let start = Instant::now();
     let (watcher, watched) = bounded::<()>(0);
-    let waits = std::thread::Builder::new().name("shard-0".to_owned());
+    let waits = std::thread::Builder::new().name("loop-0".to_owned());
     let waits = waits
         .spawn(move || {
-            thread.join().expect("an end in order");
+            thread.join().expect("clean shutdown");
             drop(watcher);
         })
         .expect("a thread");
     assert_eq!(
-        join_until(vec![waits], begin + Duration::from_millis(200)),
-        ["shard-0"]
+        join_until(vec![waits], start + Duration::from_millis(200)),
+        ["loop-0"]
     );
-    release.send(()).expect("a loop that waits");
-    let mut answer = String::new();
-    blocked.read_to_string(&mut answer).expect("an answer");
-    await_that("liveness", || live().starts_with("HTTP/1.1 200 "));
+    release.send(()).expect("the loop is blocked");
+    let mut response = String::new();
+    blocked.read_to_string(&mut response).expect("a response");
+    wait_for("liveness", || live().starts_with("HTTP/1.1 200 "));
     assert!(watched.recv_timeout(TEST_TIMEOUT).is_err());
     assert_eq!(vitals.stalls(), 1);
     stop(server);
 }
 
 #[test]
-fn clients_leave_descriptors_to_the_admin_port() {
+fn clients_leave_file_descriptors_to_admin_port() {
     let watchdog = Watchdog::start(Vec::new(), WatchdogConfig::default()).expect("a thread");
     let server = admin(bounded(0).1, &watchdog);
-    // Tests of this program run at the same time and have descriptors too: the next free numbers are
+    // Other tests of this program use file descriptors at the same time; the next free numbers are
     // around this one.
     let probe = TcpListener::bind("127.0.0.1:0").expect("a socket");
     let limits = ConnectionLimits {
         descriptor_ceiling: probe.as_raw_fd() + 100,
         ..ConnectionLimits::default()
     };
-    let (address, _, mail, thread) = data(limits, bounded(0).1);
-    // Both ends have a number each.
+    let (address, _, mailbox, thread) = data(limits, bounded(0).1);
+    // Both ends of a connection use one file descriptor each.
     let clients: Vec<_> = (0..120)
         .map(|_| send(address, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n"))
         .collect();
@@ -250,21 +251,21 @@ fn clients_leave_descriptors_to_the_admin_port() {
     let last = clients.last().expect("clients");
     assert!(
         !served(last),
-        "the last one would have a number beyond the ceiling"
+        "file descriptor of the last client above the ceiling"
     );
     drop(clients);
-    // With descriptors free again new ones are served, once the pause is over.
-    await_that("service", || {
+    // When file descriptors are free again, new connections are accepted after the pause.
+    wait_for("a response", || {
         let stream = send(
             address,
             "GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
         );
-        let mut answer = String::new();
+        let mut response = String::new();
         (&stream)
-            .read_to_string(&mut answer)
-            .is_ok_and(|_| answer.ends_with("data"))
+            .read_to_string(&mut response)
+            .is_ok_and(|_| response.ends_with("data"))
     });
-    mail.post((), TEST_TIMEOUT).expect("a loop that runs");
+    mailbox.post((), TEST_TIMEOUT).expect("posted");
     let deadline = Instant::now() + TEST_TIMEOUT;
     assert_eq!(join_until(vec![thread], deadline), [""; 0]);
     stop(server);

@@ -1,5 +1,5 @@
-//! HTTP over real sockets: answers that come later or in pieces, requests that wait behind them,
-//! connections that move to another loop in the middle of a request.
+//! HTTP over real sockets: deferred and chunked responses, pipelined requests, connections that
+//! move to another event loop during a request.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -18,7 +18,8 @@ use weir_net::server::{
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// `/now` is answered at once, `/later` and `/stream` when the test says so, `/move` elsewhere.
+/// Responds to `/now` at once, to `/later` and `/stream` when the test posts an event, and detaches
+/// on `/move`.
 #[derive(Default)]
 struct TestHandler {
     last: Option<ConnId>,
@@ -28,16 +29,16 @@ struct TestHandler {
 
 #[derive(Debug)]
 enum TestEvent {
-    /// Answers the request that came last.
-    Answer(&'static str),
-    /// A piece of the body that was begun last.
-    Piece(&'static str),
+    /// Responds to the last deferred request.
+    Respond(&'static str),
+    /// Sends a chunk of the last started body.
+    Chunk(&'static str),
     Finish,
     Abort,
     CloseIdle,
     StopAccepting,
     Adopt(Detached),
-    /// Waits until a request has come that is to be answered later, or so many ends.
+    /// Reports whether a request was deferred, and the tags of closed connections.
     Report(mpsc::Sender<(bool, Vec<u64>)>),
     Stop,
 }
@@ -90,18 +91,18 @@ impl ServerHandler for TestHandler {
     fn on_room(&mut self, _io: &mut ServerIo, _conn: ConnId, _tag: u64) {}
 
     fn on_detached(&mut self, _io: &mut ServerIo, connection: Detached) {
-        let other = self.other.as_ref().expect("a place to go");
+        let other = self.other.as_ref().expect("another server");
         other
             .post(TestEvent::Adopt(connection), TEST_TIMEOUT)
-            .expect("room");
+            .expect("posted");
     }
 
-    fn on_mail(&mut self, io: &mut ServerIo, mail: TestEvent) {
+    fn on_mail(&mut self, io: &mut ServerIo, event: TestEvent) {
         let last = self.last;
         let last = || last.expect("a request");
-        match mail {
-            TestEvent::Answer(text) => io.reply(last(), &Response::text(200, text)),
-            TestEvent::Piece(text) => assert!(io.send(last(), Self::chunk(text))),
+        match event {
+            TestEvent::Respond(text) => io.reply(last(), &Response::text(200, text)),
+            TestEvent::Chunk(text) => assert!(io.send(last(), Self::chunk(text))),
             TestEvent::Finish => {
                 io.set_tag(last(), 0);
                 io.finish(last());
@@ -115,7 +116,7 @@ impl ServerHandler for TestHandler {
             }
             TestEvent::Report(sender) => {
                 let report = (self.last.is_some(), self.closed.clone());
-                sender.send(report).expect("a listener");
+                sender.send(report).expect("a receiver");
             }
             TestEvent::Stop => io.stop(),
         }
@@ -126,7 +127,7 @@ impl ServerHandler for TestHandler {
 
 struct Server {
     address: SocketAddr,
-    mail: MailboxSender<TestEvent>,
+    mailbox: MailboxSender<TestEvent>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -142,23 +143,21 @@ impl Server {
             epoch: Instant::now(),
             heartbeat: Default::default(),
         };
-        let desk = TestHandler {
-            other: other.map(|other| other.mail.clone()),
+        let handler = TestHandler {
+            other: other.map(|other| other.mailbox.clone()),
             ..TestHandler::default()
         };
-        let (shard, mail) = EventLoop::new(options, desk).expect("a loop");
-        let thread = std::thread::spawn(move || shard.run().expect("an end in order"));
+        let (event_loop, mailbox) = EventLoop::new(options, handler).expect("a loop");
+        let thread = std::thread::spawn(move || event_loop.run().expect("clean shutdown"));
         Self {
             address,
-            mail,
+            mailbox,
             thread: Some(thread),
         }
     }
 
-    fn post(&self, mail: TestEvent) {
-        self.mail
-            .post(mail, TEST_TIMEOUT)
-            .expect("a loop that runs");
+    fn post(&self, event: TestEvent) {
+        self.mailbox.post(event, TEST_TIMEOUT).expect("posted");
     }
 
     fn connect(&self) -> TcpStream {
@@ -169,17 +168,17 @@ impl Server {
         stream
     }
 
-    /// Waits for a report that is as wanted.
-    fn wait(&self, wanted: impl Fn(bool, &[u64]) -> bool) {
+    /// Waits for a report that meets `condition`.
+    fn wait(&self, condition: impl Fn(bool, &[u64]) -> bool) {
         let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let (sender, receiver) = mpsc::channel();
             self.post(TestEvent::Report(sender));
-            let (asked, closed) = receiver.recv_timeout(TEST_TIMEOUT).expect("a report");
-            if wanted(asked, &closed) {
+            let (deferred, closed) = receiver.recv_timeout(TEST_TIMEOUT).expect("a report");
+            if condition(deferred, &closed) {
                 return;
             }
-            assert!(Instant::now() < deadline, "{asked} {closed:?}");
+            assert!(Instant::now() < deadline, "{deferred} {closed:?}");
             std::thread::yield_now();
         }
     }
@@ -187,12 +186,12 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.mail.post(TestEvent::Stop, TEST_TIMEOUT);
+        let _ = self.mailbox.post(TestEvent::Stop, TEST_TIMEOUT);
         if let Some(thread) = self.thread.take() {
             let ended = thread.join();
             assert!(
                 ended.is_ok() || std::thread::panicking(),
-                "the loop panicked"
+                "the event loop panicked"
             );
         }
     }
@@ -210,7 +209,7 @@ fn read_until(stream: &mut TcpStream, end: &str) -> String {
     let mut text = Vec::new();
     while !text.ends_with(end.as_bytes()) {
         let mut byte = [0];
-        stream.read_exact(&mut byte).expect("more of the answer");
+        stream.read_exact(&mut byte).expect("more of the response");
         text.push(byte[0]);
     }
     String::from_utf8(text).expect("text")
@@ -218,23 +217,25 @@ fn read_until(stream: &mut TcpStream, end: &str) -> String {
 
 fn rest(mut stream: TcpStream) -> String {
     let mut text = String::new();
-    stream.read_to_string(&mut text).expect("an end");
+    stream
+        .read_to_string(&mut text)
+        .expect("end of the response");
     text
 }
 
 #[test]
-fn requests_wait_for_the_answer_before_them() {
+fn requests_wait_for_previous_response() {
     let server = Server::start(ConnectionLimits::default(), None);
     let mut stream = server.connect();
     let requests = [get("/later"), get("/stream"), get("/whole"), last("/now")].concat();
     stream.write_all(requests.as_bytes()).expect("requests");
-    server.wait(|asked, _| asked);
-    server.post(TestEvent::Answer("at last"));
+    server.wait(|deferred, _| deferred);
+    server.post(TestEvent::Respond("at last"));
     assert!(read_until(&mut stream, "at last").starts_with("HTTP/1.1 200 OK"));
     let head = read_until(&mut stream, "\r\n\r\n");
     assert!(head.contains("Transfer-Encoding: chunked"), "{head}");
     assert_eq!(read_until(&mut stream, "first,\r\n"), "6\r\nfirst,\r\n");
-    server.post(TestEvent::Piece("second"));
+    server.post(TestEvent::Chunk("second"));
     assert_eq!(read_until(&mut stream, "second\r\n"), "6\r\nsecond\r\n");
     server.post(TestEvent::Finish);
     assert_eq!(read_until(&mut stream, "0\r\n\r\n"), "0\r\n\r\n");
@@ -248,7 +249,7 @@ fn requests_wait_for_the_answer_before_them() {
 }
 
 #[test]
-fn a_stream_whose_peer_leaves_is_reported_and_one_that_is_given_up_has_no_end() {
+fn closed_stream_is_reported_and_aborted_stream_has_no_end() {
     let server = Server::start(ConnectionLimits::default(), None);
     let mut stream = server.connect();
     stream
@@ -264,11 +265,11 @@ fn a_stream_whose_peer_leaves_is_reported_and_one_that_is_given_up_has_no_end() 
         .expect("a request");
     read_until(&mut stream, "first,\r\n");
     server.post(TestEvent::Abort);
-    assert_eq!(rest(stream), "", "the end of the body is missing");
+    assert_eq!(rest(stream), "", "the body has no end");
 }
 
 #[test]
-fn a_body_comes_in_chunks_or_bytes_of_known_number_within_limits() {
+fn bodies_are_limited_with_chunks_or_length() {
     let limits = ConnectionLimits {
         http: ParseLimits {
             head_bytes: 500,
@@ -278,9 +279,10 @@ fn a_body_comes_in_chunks_or_bytes_of_known_number_within_limits() {
     };
     let server = Server::start(limits, None);
     let mut stream = server.connect();
-    let chunked = "POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n";
+    let chunked = "POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n\
+                   3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n";
     for byte in chunked.as_bytes() {
-        stream.write_all(&[*byte]).expect("the server reads");
+        stream.write_all(&[*byte]).expect("sent");
     }
     read_until(&mut stream, "/a abcde");
     stream.write_all(last("/b").as_bytes()).expect("a request");
@@ -300,19 +302,17 @@ fn a_body_comes_in_chunks_or_bytes_of_known_number_within_limits() {
         ),
     ] {
         let mut stream = server.connect();
-        stream
-            .write_all(request.as_bytes())
-            .expect("the server reads");
-        let answer = rest(stream);
+        stream.write_all(request.as_bytes()).expect("sent");
+        let response = rest(stream);
         assert!(
-            answer.starts_with(&format!("HTTP/1.1 {status}")),
-            "{answer}"
+            response.starts_with(&format!("HTTP/1.1 {status}")),
+            "{response}"
         );
     }
 }
 
 #[test]
-fn what_waits_behind_a_stream_is_limited() {
+fn pipelined_input_during_stream_is_limited() {
     let limits = ConnectionLimits {
         http: ParseLimits {
             head_bytes: 500,
@@ -326,26 +326,26 @@ fn what_waits_behind_a_stream_is_limited() {
         .write_all(get("/stream").as_bytes())
         .expect("a request");
     read_until(&mut stream, "first,\r\n");
-    // It is cut off on the way, with or without an error that the writer sees.
+    // The server closes the connection in between, so a write can fail.
     let _ = (0..200).try_for_each(|_| stream.write_all(get("/now").as_bytes()));
     server.wait(|_, closed| closed == [7]);
 }
 
 #[test]
-fn a_request_moves_to_another_loop_and_is_answered_there() {
+fn detached_request_gets_response_from_other_loop() {
     let there = Server::start(ConnectionLimits::default(), None);
     let here = Server::start(ConnectionLimits::default(), Some(&there));
     let mut stream = here.connect();
     let requests = [get("/now"), get("/move"), last("/now")].concat();
     stream.write_all(requests.as_bytes()).expect("requests");
-    let answers = rest(stream);
-    assert!(answers.contains("/now HTTP/1.1 200 OK"), "{answers}");
-    assert!(answers.contains("movedHTTP/1.1 200 OK"), "{answers}");
-    assert!(answers.ends_with("/now "), "{answers}");
+    let responses = rest(stream);
+    assert!(responses.contains("/now HTTP/1.1 200 OK"), "{responses}");
+    assert!(responses.contains("movedHTTP/1.1 200 OK"), "{responses}");
+    assert!(responses.ends_with("/now "), "{responses}");
 }
 
 #[test]
-fn a_loop_that_ends_closes_its_doors_and_those_who_wait_for_nothing() {
+fn shutdown_closes_listeners_and_idle_connections() {
     let server = Server::start(ConnectionLimits::default(), None);
     let mut idle = server.connect();
     idle.write_all(get("/now").as_bytes()).expect("a request");
@@ -359,8 +359,8 @@ fn a_loop_that_ends_closes_its_doors_and_those_who_wait_for_nothing() {
     assert_eq!(rest(idle), "");
     let deadline = Instant::now() + TEST_TIMEOUT;
     while TcpStream::connect(server.address).is_ok() {
-        assert!(Instant::now() < deadline, "somebody still listens");
+        assert!(Instant::now() < deadline, "the listener is still open");
     }
-    server.post(TestEvent::Piece("second"));
+    server.post(TestEvent::Chunk("second"));
     assert_eq!(read_until(&mut busy, "second\r\n"), "6\r\nsecond\r\n");
 }

@@ -1,4 +1,5 @@
-//! The server loop over real sockets: framing, limits, timers and closing, with a handler that echoes.
+//! The server event loop over real sockets: framing, limits, timers and closing, with an echo
+//! handler.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -18,31 +19,32 @@ use weir_net::websocket::{
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Echoes texts, answers HTTP with the path, closes on "bye", floods on "flood", offers until it
-/// is told to wait on "offer", charges the input budget on "heavy".
+/// Echoes texts and responds to HTTP requests with the path. Some texts are commands: "bye" closes,
+/// "flood" fills the send queue, "fill" sends until the connection lags, "heavy" charges the input
+/// budget.
 #[derive(Default)]
 struct Echo {
     closed: Vec<CloseReason>,
-    /// "heavy" messages so far.
+    /// Number of "heavy" messages so far.
     heavy: usize,
-    /// Frames so far that are not messages.
+    /// Number of frames so far that are not messages.
     frames: u32,
     last: Option<ConnId>,
-    /// Where detached connections go.
+    /// Server that adopts detached connections.
     other: Option<MailboxSender<TestEvent>>,
 }
 
 #[derive(Debug)]
 enum TestEvent {
     Report(std::sync::mpsc::Sender<Vec<CloseReason>>),
-    /// Write calls so far.
+    /// Reports the number of write calls so far.
     Writes(std::sync::mpsc::Sender<u64>),
-    /// Keeps the loop in its turn until something comes.
-    Hold(std::sync::mpsc::Receiver<()>),
-    /// A connection of another server.
+    /// Blocks the loop until the sender sends.
+    Block(std::sync::mpsc::Receiver<()>),
+    /// A connection detached from another server.
     Adopt(Detached),
-    /// To the connection that spoke last.
-    Tell(&'static str),
+    /// Sends a text on the connection of the last message.
+    SendToLast(&'static str),
     Stop,
 }
 
@@ -78,9 +80,9 @@ impl ServerHandler for Echo {
                 io.send_text(conn, format!("{window:?}").as_bytes());
             }
             "move" => io.detach(conn),
-            "offer" => {
+            "fill" => {
                 while io.offer(conn, frame(&[b'x'; 60_000])) == TrySend::Queued {}
-                io.send_text(conn, b"behind");
+                io.send_text(conn, b"full");
             }
             "bye" => io.close(conn, None, false),
             "heavy" | "count" => {
@@ -117,19 +119,19 @@ impl ServerHandler for Echo {
 
     fn on_room(&mut self, io: &mut ServerIo, conn: ConnId, tag: u64) {
         assert_eq!(tag, 7);
-        assert_eq!(io.offer(conn, frame(b"room")), TrySend::Queued);
+        assert_eq!(io.offer(conn, frame(b"writable")), TrySend::Queued);
     }
 
     fn on_detached(&mut self, _io: &mut ServerIo, connection: Detached) {
-        let other = self.other.as_ref().expect("a place to go");
+        let other = self.other.as_ref().expect("another server");
         other
             .post(TestEvent::Adopt(connection), TEST_TIMEOUT)
-            .expect("room");
+            .expect("posted");
     }
 
-    fn on_mail(&mut self, io: &mut ServerIo, mail: TestEvent) {
-        match mail {
-            TestEvent::Writes(sender) => sender.send(io.counters().writes).expect("a listener"),
+    fn on_mail(&mut self, io: &mut ServerIo, event: TestEvent) {
+        match event {
+            TestEvent::Writes(sender) => sender.send(io.counters().writes).expect("a receiver"),
             TestEvent::Adopt(detached) => {
                 let conn = io.adopt(detached).expect("an open connection");
                 io.set_tag(conn, 7);
@@ -141,14 +143,12 @@ impl ServerHandler for Echo {
                 };
                 assert!(io.send_text(conn, text));
             }
-            TestEvent::Hold(receiver) => receiver.recv().expect("a word"),
-            TestEvent::Tell(text) => {
-                let conn = self.last.expect("somebody has spoken");
+            TestEvent::Block(receiver) => receiver.recv().expect("the test releases the loop"),
+            TestEvent::SendToLast(text) => {
+                let conn = self.last.expect("a message was received");
                 assert!(io.send_text(conn, text.as_bytes()));
             }
-            TestEvent::Report(sender) => sender
-                .send(self.closed.clone())
-                .expect("a test that listens"),
+            TestEvent::Report(sender) => sender.send(self.closed.clone()).expect("a receiver"),
             TestEvent::Stop => io.stop(),
         }
     }
@@ -164,21 +164,21 @@ fn frame(text: &[u8]) -> bytes::Bytes {
 
 struct Server {
     address: SocketAddr,
-    mail: MailboxSender<TestEvent>,
+    mailbox: MailboxSender<TestEvent>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
     fn start(limits: ConnectionLimits) -> Self {
-        Self::start_beside(limits, None)
+        Self::start_with_other(limits, None)
     }
 
-    fn start_beside(limits: ConnectionLimits, other: Option<&Self>) -> Self {
+    fn start_with_other(limits: ConnectionLimits, other: Option<&Self>) -> Self {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = listen_shared(any, 1).expect("a port").remove(0);
         let address = listener.local_addr().expect("an address");
         let echo = Echo {
-            other: other.map(|other| other.mail.clone()),
+            other: other.map(|other| other.mailbox.clone()),
             ..Echo::default()
         };
         let options = ShardOptions {
@@ -191,11 +191,11 @@ impl Server {
             epoch: Instant::now(),
             heartbeat: Default::default(),
         };
-        let (shard, mail) = EventLoop::new(options, echo).expect("a loop");
-        let thread = std::thread::spawn(move || shard.run().expect("an end in order"));
+        let (event_loop, mailbox) = EventLoop::new(options, echo).expect("a loop");
+        let thread = std::thread::spawn(move || event_loop.run().expect("clean shutdown"));
         Self {
             address,
-            mail,
+            mailbox,
             thread: Some(thread),
         }
     }
@@ -212,7 +212,7 @@ impl Server {
         self.upgrade_offering("").0
     }
 
-    /// The WebSocket, and the server's answer. `extensions`: header lines.
+    /// Returns the WebSocket and the head of the server's response; `extensions` are header lines.
     fn upgrade_offering(&self, extensions: &str) -> (WebSocket, String) {
         let mut stream = self.connect();
         let request = format!(
@@ -224,7 +224,7 @@ impl Server {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             let mut byte = [0];
-            stream.read_exact(&mut byte).expect("an answer");
+            stream.read_exact(&mut byte).expect("a response");
             head.push(byte[0]);
         }
         let head = String::from_utf8(head).expect("text");
@@ -241,14 +241,14 @@ impl Server {
         (socket, head)
     }
 
-    /// Waits until the handler has seen that many ends.
+    /// Waits until the handler has recorded `count` closed connections.
     fn closed(&self, count: usize) -> Vec<CloseReason> {
         let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let (sender, receiver) = std::sync::mpsc::channel();
-            self.mail
+            self.mailbox
                 .post(TestEvent::Report(sender), TEST_TIMEOUT)
-                .expect("a loop that runs");
+                .expect("posted");
             let closed = receiver.recv_timeout(TEST_TIMEOUT).expect("a report");
             if closed.len() >= count {
                 return closed;
@@ -261,12 +261,12 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.mail.post(TestEvent::Stop, TEST_TIMEOUT);
+        let _ = self.mailbox.post(TestEvent::Stop, TEST_TIMEOUT);
         if let Some(thread) = self.thread.take() {
             let ended = thread.join();
             assert!(
                 ended.is_ok() || std::thread::panicking(),
-                "the loop panicked"
+                "the event loop panicked"
             );
         }
     }
@@ -282,14 +282,14 @@ impl WebSocket {
     fn send(&mut self, opcode: Opcode, payload: &[u8]) {
         let mut frame = Vec::new();
         push_client_frame(&mut frame, opcode, [1, 2, 3, 4], payload);
-        self.stream.write_all(&frame).expect("the server reads");
+        self.stream.write_all(&frame).expect("sent");
     }
 
-    /// The next event as text: messages as they are, a close as `close CODE`.
+    /// Returns the next event as text; a close frame becomes `close CODE`.
     fn next(&mut self) -> Option<String> {
         loop {
-            let (used, event) = self.reader.read(&self.input).expect("good frames");
-            let seen = event.map(|event| match event {
+            let (used, event) = self.reader.read(&self.input).expect("valid frames");
+            let text = event.map(|event| match event {
                 FrameEvent::Text(text) => String::from_utf8_lossy(text).into_owned(),
                 FrameEvent::Deflated(_) => panic!("the handler compresses nothing"),
                 FrameEvent::Pong(payload) => format!("pong {}", String::from_utf8_lossy(payload)),
@@ -297,27 +297,29 @@ impl WebSocket {
                 FrameEvent::Ping(_) => "ping".to_owned(),
             });
             self.input.drain(..used);
-            if seen.is_some() {
-                return seen;
+            if text.is_some() {
+                return text;
             }
             let mut buffer = [0; 4096];
             match self.stream.read(&mut buffer) {
                 Ok(0) => return None,
                 Ok(count) => self.input.extend_from_slice(&buffer[..count]),
-                Err(error) => panic!("while waiting for a frame: {error}"),
+                Err(error) => panic!("no frame: {error}"),
             }
         }
     }
 }
 
 fn read_to_end(mut stream: TcpStream) -> String {
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an end");
-    answer
+    let mut response = String::new();
+    stream
+        .read_to_string(&mut response)
+        .expect("end of the response");
+    response
 }
 
 #[test]
-fn texts_and_pings_are_answered_in_order_however_they_are_cut() {
+fn split_texts_and_pings_are_echoed_in_order() {
     let server = Server::start(ConnectionLimits::default());
     let mut socket = server.upgrade();
     let mut frames = Vec::new();
@@ -325,7 +327,7 @@ fn texts_and_pings_are_answered_in_order_however_they_are_cut() {
     push_client_frame(&mut frames, Opcode::Ping, [1, 1, 1, 1], b"two");
     push_client_frame(&mut frames, Opcode::Text, [0, 0, 0, 0], "drei ü".as_bytes());
     for byte in frames {
-        socket.stream.write_all(&[byte]).expect("the server reads");
+        socket.stream.write_all(&[byte]).expect("sent");
     }
     assert_eq!(socket.next().as_deref(), Some("one"));
     assert_eq!(socket.next().as_deref(), Some("pong two"));
@@ -333,45 +335,52 @@ fn texts_and_pings_are_answered_in_order_however_they_are_cut() {
     socket.send(Opcode::Text, b"bye");
     assert_eq!(socket.next().as_deref(), Some("close 1000"));
     assert_eq!(socket.next(), None);
-    assert!(server.closed(0).is_empty(), "the handler closed it itself");
+    assert!(server.closed(0).is_empty(), "closed by the handler");
 }
 
 #[test]
-fn heavy_input_of_one_peer_does_not_hold_up_another() {
+fn heavy_input_does_not_delay_other_peers() {
     const HEAVY: usize = 40;
     let server = Server::start(ConnectionLimits::default());
     let (mut attacker, mut other) = (server.upgrade(), server.upgrade());
-    let (begin, held) = std::sync::mpsc::channel();
+    let (release, blocked) = std::sync::mpsc::channel();
     server
-        .mail
-        .post(TestEvent::Hold(held), TEST_TIMEOUT)
-        .expect("room");
+        .mailbox
+        .post(TestEvent::Block(blocked), TEST_TIMEOUT)
+        .expect("posted");
     let mut input = Vec::new();
     for _ in 0..HEAVY {
         push_client_frame(&mut input, Opcode::Text, [1; 4], b"heavy");
     }
-    attacker.stream.write_all(&input).expect("the server reads");
+    attacker.stream.write_all(&input).expect("sent");
     other.send(Opcode::Text, b"count");
-    begin.send(()).expect("the loop waits for it");
+    release.send(()).expect("the loop is blocked");
     let before: usize = other
         .next()
         .and_then(|text| text.parse().ok())
         .expect("a number");
-    assert!(before <= 2, "{before} messages of another peer came first");
+    assert!(
+        before <= 2,
+        "{before} messages of another peer handled before"
+    );
     for number in 1..=HEAVY {
-        assert_eq!(attacker.next(), Some(number.to_string()), "all in order");
+        assert_eq!(
+            attacker.next(),
+            Some(number.to_string()),
+            "responses in order"
+        );
     }
 }
 
 #[test]
-fn input_that_waits_is_handled_before_the_end_of_its_connection() {
+fn queued_input_is_handled_before_connection_ends() {
     let server = Server::start(ConnectionLimits::default());
     let mut leaving = server.upgrade();
     let mut input = Vec::new();
     for _ in 0..10 {
         push_client_frame(&mut input, Opcode::Text, [1; 4], b"heavy");
     }
-    leaving.stream.write_all(&input).expect("the server reads");
+    leaving.stream.write_all(&input).expect("sent");
     let end = std::net::Shutdown::Write;
     leaving.stream.shutdown(end).expect("an open connection");
     for number in 1..=10 {
@@ -381,7 +390,7 @@ fn input_that_waits_is_handled_before_the_end_of_its_connection() {
 }
 
 #[test]
-fn frames_that_are_no_messages_are_counted() {
+fn other_frames_are_counted() {
     let server = Server::start(ConnectionLimits::default());
     let mut socket = server.upgrade();
     let mut input = Vec::new();
@@ -394,7 +403,7 @@ fn frames_that_are_no_messages_are_counted() {
         input.extend_from_slice(&[head, 0x80, 0, 0, 0, 0]);
     }
     push_client_frame(&mut input, Opcode::Continuation, [1; 4], b"frames");
-    socket.stream.write_all(&input).expect("the server reads");
+    socket.stream.write_all(&input).expect("sent");
     assert_eq!(socket.next().as_deref(), Some("pong "));
     assert_eq!(socket.next().as_deref(), Some("4"));
     socket.send(Opcode::Text, b"frames");
@@ -402,7 +411,7 @@ fn frames_that_are_no_messages_are_counted() {
 }
 
 #[test]
-fn rule_breakers_get_a_close_code_and_the_handler_hears_of_it() {
+fn protocol_violations_get_close_code_and_are_reported() {
     let limits = ConnectionLimits {
         message_bytes: 100,
         ..ConnectionLimits::default()
@@ -431,10 +440,10 @@ fn rule_breakers_get_a_close_code_and_the_handler_hears_of_it() {
     ));
 }
 
-/// A message as a client that compresses sends it.
+/// Encodes a compressed client message.
 fn deflated(text: &[u8]) -> Vec<u8> {
     let mut deflater = Deflater::new(6);
-    let payload = deflater.deflate(text).expect("it shrinks");
+    let payload = deflater.deflate(text).expect("compressible text");
     let mut frame = Vec::new();
     push_client_frame(&mut frame, Opcode::Text, [1, 2, 3, 4], payload);
     frame[0] |= 0x40;
@@ -442,46 +451,46 @@ fn deflated(text: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn compressed_messages_arrive_where_that_was_agreed_on() {
+fn compressed_messages_need_negotiation() {
     let limits = ConnectionLimits {
         message_bytes: 2_000,
         ..ConnectionLimits::default()
     };
     let there = Server::start(limits);
-    let server = Server::start_beside(limits, Some(&there));
+    let server = Server::start_with_other(limits, Some(&there));
     let offer = "Sec-WebSocket-Extensions: permessage-deflate; unknown, \
                  permessage-deflate; client_max_window_bits; server_max_window_bits=9\r\n";
     let (mut socket, head) = server.upgrade_offering(offer);
-    let answer = "Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; \
+    let response = "Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; \
                   client_no_context_takeover; server_max_window_bits=9\r\n";
-    assert!(head.contains(answer), "{head}");
+    assert!(head.contains(response), "{head}");
     let text = "over and ".repeat(200);
     for _ in 0..2 {
         socket
             .stream
             .write_all(&deflated(text.as_bytes()))
-            .expect("a reader");
+            .expect("sent");
         socket.send(Opcode::Text, b"plain");
         assert_eq!(socket.next().as_deref(), Some(text.as_str()));
         assert_eq!(socket.next().as_deref(), Some("plain"));
     }
     socket.send(Opcode::Text, b"window");
-    let window = socket.next().expect("an answer");
+    let window = socket.next().expect("a response");
     assert!(
-        window.starts_with("Some(Window") && window.contains('9'),
+        window.starts_with("Some(DeflateWindow") && window.contains('9'),
         "{window}"
     );
-    // The agreement moves with the connection.
+    // The negotiated window moves with the connection.
     socket.send(Opcode::Text, b"move");
     assert_eq!(socket.next().as_deref(), Some("moved with window"));
     socket
         .stream
         .write_all(&deflated(text.as_bytes()))
-        .expect("a reader");
+        .expect("sent");
     assert_eq!(socket.next(), Some(text.clone()));
-    // More than a message may have, however small it was made.
+    // Inflates to more than the message limit.
     let bomb = vec![b'x'; 1 << 20];
-    socket.stream.write_all(&deflated(&bomb)).expect("a reader");
+    socket.stream.write_all(&deflated(&bomb)).expect("sent");
     assert_eq!(socket.next().as_deref(), Some("close 1009"));
     assert_eq!(there.closed(1), [CloseReason::Protocol]);
 
@@ -492,12 +501,12 @@ fn compressed_messages_arrive_where_that_was_agreed_on() {
     socket
         .stream
         .write_all(&deflated(text.as_bytes()))
-        .expect("a reader");
+        .expect("sent");
     assert_eq!(socket.next().as_deref(), Some("close 1002"));
 }
 
 #[test]
-fn requests_follow_each_other_on_one_connection() {
+fn pipelined_requests_are_handled_in_order() {
     let server = Server::start(ConnectionLimits::default());
     let mut stream = server.connect();
     let first = "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi";
@@ -505,13 +514,13 @@ fn requests_follow_each_other_on_one_connection() {
     stream
         .write_all(format!("{first}{second}").as_bytes())
         .expect("requests");
-    let answers = read_to_end(stream);
-    assert!(answers.contains("/a hiHTTP/1.1 200 OK"), "{answers}");
-    assert!(answers.ends_with("/b "), "{answers}");
+    let responses = read_to_end(stream);
+    assert!(responses.contains("/a hiHTTP/1.1 200 OK"), "{responses}");
+    assert!(responses.ends_with("/b "), "{responses}");
 }
 
 #[test]
-fn what_is_no_request_is_refused_or_timed_out() {
+fn invalid_requests_are_rejected_and_incomplete_ones_time_out() {
     let limits = ConnectionLimits {
         request_ms: 200,
         connections: 2,
@@ -524,19 +533,23 @@ fn what_is_no_request_is_refused_or_timed_out() {
     let mut slow = server.connect();
     slow.write_all(b"GET / HT").expect("bytes");
     assert_eq!(read_to_end(slow), "");
-    let unclaimed = server.upgrade();
-    let mut rest = unclaimed;
-    assert_eq!(rest.next(), None, "a WebSocket nobody claims ends");
+    let untagged = server.upgrade();
+    let mut rest = untagged;
+    assert_eq!(rest.next(), None, "untagged WebSocket times out");
     let one = server.connect();
     let two = server.connect();
     let mut buffer = [0];
     let mut third = server.connect();
-    assert_eq!(third.read(&mut buffer).unwrap_or(0), 0, "over the limit");
+    assert_eq!(
+        third.read(&mut buffer).unwrap_or(0),
+        0,
+        "connection over the limit is closed"
+    );
     drop((one, two));
 }
 
 #[test]
-fn a_full_queue_refuses_and_a_closing_connection_still_gets_its_rest() {
+fn closing_connection_gets_queued_messages() {
     let limits = ConnectionLimits {
         outbox_bytes: 1 << 20,
         ..ConnectionLimits::default()
@@ -553,29 +566,32 @@ fn a_full_queue_refuses_and_a_closing_connection_still_gets_its_rest() {
         assert_eq!(event.len(), 60_000);
         messages += 1;
     }
-    // The kernel's buffers hold more on top.
-    assert!(messages >= (1 << 20) / 60_010, "{messages} arrived whole");
+    // Kernel buffers hold further messages.
+    assert!(
+        messages >= (1 << 20) / 60_010,
+        "{messages} complete messages"
+    );
 }
 
 #[test]
-fn all_that_is_sent_in_a_turn_leaves_in_one_call() {
+fn output_of_iteration_needs_one_write() {
     let server = Server::start(ConnectionLimits::default());
     let mut socket = server.upgrade();
     socket.send(Opcode::Text, b"hello");
     assert_eq!(socket.next().as_deref(), Some("hello"));
-    let post = |mail| server.mail.post(mail, TEST_TIMEOUT).expect("room");
+    let post = |event| server.mailbox.post(event, TEST_TIMEOUT).expect("posted");
     let writes = || {
         let (sender, receiver) = std::sync::mpsc::channel();
         post(TestEvent::Writes(sender));
         receiver.recv_timeout(TEST_TIMEOUT).expect("a number")
     };
     let before = writes();
-    let (release, held) = std::sync::mpsc::channel();
-    post(TestEvent::Hold(held));
+    let (release, blocked) = std::sync::mpsc::channel();
+    post(TestEvent::Block(blocked));
     for _ in 0..10 {
-        post(TestEvent::Tell("update"));
+        post(TestEvent::SendToLast("update"));
     }
-    release.send(()).expect("a loop that waits");
+    release.send(()).expect("the loop is blocked");
     for _ in 0..10 {
         assert_eq!(socket.next().as_deref(), Some("update"));
     }
@@ -583,13 +599,13 @@ fn all_that_is_sent_in_a_turn_leaves_in_one_call() {
 }
 
 #[test]
-fn a_slow_peer_is_behind_until_it_has_read_everything() {
+fn lagging_peer_is_writable_after_reading_everything() {
     let server = Server::start(ConnectionLimits::default());
     let mut socket = server.upgrade();
-    socket.send(Opcode::Text, b"offer");
+    socket.send(Opcode::Text, b"fill");
     let mut rest = Vec::new();
     loop {
-        let text = socket.next().expect("one more message");
+        let text = socket.next().expect("another message");
         if text.len() != 60_000 {
             rest.push(text);
         }
@@ -597,7 +613,7 @@ fn a_slow_peer_is_behind_until_it_has_read_everything() {
             break;
         }
     }
-    assert_eq!(rest, ["behind", "room"]);
+    assert_eq!(rest, ["full", "writable"]);
 }
 
 #[test]
@@ -609,26 +625,23 @@ fn timers_fire() {
 }
 
 #[test]
-fn a_websocket_moves_to_another_loop_with_all_it_has_sent() {
+fn detached_websocket_moves_with_its_input() {
     let there = Server::start(ConnectionLimits::default());
-    let here = Server::start_beside(ConnectionLimits::default(), Some(&there));
+    let here = Server::start_with_other(ConnectionLimits::default(), Some(&there));
     let mut socket = here.upgrade();
     let mut frames = Vec::new();
     for (text, key) in [("one", 1), ("move", 2), ("two", 3)] {
         push_client_frame(&mut frames, Opcode::Text, [key; 4], text.as_bytes());
     }
-    // The start of one more message, whose rest comes later.
+    // The start of another message; its rest follows later.
     let mut last = Vec::new();
     push_client_frame(&mut last, Opcode::Text, [9; 4], b"three");
     frames.extend_from_slice(&last[..7]);
-    socket.stream.write_all(&frames).expect("the server reads");
+    socket.stream.write_all(&frames).expect("sent");
     for expected in ["one", "moved", "two"] {
         assert_eq!(socket.next().as_deref(), Some(expected));
     }
-    socket
-        .stream
-        .write_all(&last[7..])
-        .expect("the other server reads");
+    socket.stream.write_all(&last[7..]).expect("sent");
     assert_eq!(socket.next().as_deref(), Some("three"));
     socket.send(Opcode::Text, b"bye");
     assert_eq!(socket.next().as_deref(), Some("close 1000"));

@@ -1,4 +1,4 @@
-//! TLS on the server loop, with rustls' own client as the other end.
+//! TLS in the server event loop, with rustls' own client as the other end.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -40,7 +40,7 @@ const SECOND: (&[u8], &[u8]) = (
 
 type Tls = StreamOwned<ClientConnection, TcpStream>;
 
-/// Echoes; "flood" offers until it is told to wait, "move" sends the connection to `other`.
+/// Echoes texts. "flood" sends until the connection lags, "move" detaches to `other`.
 #[derive(Default)]
 struct Echo {
     other: Option<MailboxSender<TestEvent>>,
@@ -86,11 +86,11 @@ impl ServerHandler for Echo {
     fn on_timer(&mut self, _io: &mut ServerIo, _token: u64) {}
 
     fn on_room(&mut self, io: &mut ServerIo, conn: ConnId, _tag: u64) {
-        assert!(io.send(conn, frame(b"room")));
+        assert!(io.send(conn, frame(b"writable")));
     }
 
     fn on_detached(&mut self, _io: &mut ServerIo, connection: Detached) {
-        let other = self.other.as_ref().expect("a place to go");
+        let other = self.other.as_ref().expect("another server");
         assert!(
             other
                 .post(TestEvent::Adopt(connection), TEST_TIMEOUT)
@@ -98,9 +98,9 @@ impl ServerHandler for Echo {
         );
     }
 
-    fn on_mail(&mut self, io: &mut ServerIo, mail: TestEvent) {
-        match mail {
-            TestEvent::Counters(sender) => sender.send(io.counters()).expect("a listener"),
+    fn on_mail(&mut self, io: &mut ServerIo, event: TestEvent) {
+        match event {
+            TestEvent::Counters(sender) => sender.send(io.counters()).expect("a receiver"),
             TestEvent::Adopt(detached) => {
                 let conn = io.adopt(detached).expect("an open connection");
                 io.set_tag(conn, 1);
@@ -120,15 +120,15 @@ fn frame(text: &[u8]) -> bytes::Bytes {
 }
 
 fn identity(pair: (&[u8], &[u8])) -> TlsIdentity {
-    TlsIdentity::from_pem(pair.0, pair.1).expect("a pair that fits")
+    TlsIdentity::from_pem(pair.0, pair.1).expect("a matching pair")
 }
 
-/// A server with two addresses: with TLS and without.
+/// A server with two addresses, with and without TLS.
 struct Server {
     tls: SocketAddr,
     plain: SocketAddr,
     acceptor: Arc<TlsAcceptor>,
-    mail: MailboxSender<TestEvent>,
+    mailbox: MailboxSender<TestEvent>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -137,13 +137,13 @@ impl Server {
         Self::start_with(TEST_TIMEOUT, None)
     }
 
-    fn start_with(handshake: Duration, other: Option<&Self>) -> Self {
+    fn start_with(handshake_timeout: Duration, other: Option<&Self>) -> Self {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let [tls_socket, plain_socket] =
             [(); 2].map(|()| listen_shared(any, 1).expect("a port").remove(0));
         let address = |socket: &TcpListener| socket.local_addr().expect("an address");
         let (tls, plain) = (address(&tls_socket), address(&plain_socket));
-        let acceptor = Arc::new(TlsAcceptor::new(identity(SERVER), handshake));
+        let acceptor = Arc::new(TlsAcceptor::new(identity(SERVER), handshake_timeout));
         let listeners = vec![
             Listener {
                 socket: tls_socket,
@@ -162,15 +162,15 @@ impl Server {
             heartbeat: Default::default(),
         };
         let echo = Echo {
-            other: other.map(|other| other.mail.clone()),
+            other: other.map(|other| other.mailbox.clone()),
         };
-        let (shard, mail) = EventLoop::new(options, echo).expect("a loop");
-        let thread = std::thread::spawn(move || shard.run().expect("an end in order"));
+        let (event_loop, mailbox) = EventLoop::new(options, echo).expect("a loop");
+        let thread = std::thread::spawn(move || event_loop.run().expect("clean shutdown"));
         Self {
             tls,
             plain,
             acceptor,
-            mail,
+            mailbox,
             thread: Some(thread),
         }
     }
@@ -188,15 +188,15 @@ impl Server {
         StreamOwned::new(session(config), self.socket())
     }
 
-    /// Waits until the counters are as `want` says.
-    fn await_counters(&self, want: impl Fn(&IoCounters) -> bool) -> IoCounters {
+    /// Waits until the counters meet `condition`.
+    fn await_counters(&self, condition: impl Fn(&IoCounters) -> bool) -> IoCounters {
         let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let (sender, receiver) = channel();
-            let posted = self.mail.post(TestEvent::Counters(sender), TEST_TIMEOUT);
-            assert!(posted.is_ok(), "the loop runs");
+            let posted = self.mailbox.post(TestEvent::Counters(sender), TEST_TIMEOUT);
+            assert!(posted.is_ok(), "posted");
             let counters = receiver.recv_timeout(TEST_TIMEOUT).expect("counters");
-            if want(&counters) {
+            if condition(&counters) {
                 return counters;
             }
             assert!(Instant::now() < deadline, "{counters:?}");
@@ -207,12 +207,12 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.mail.post(TestEvent::Stop, TEST_TIMEOUT);
+        let _ = self.mailbox.post(TestEvent::Stop, TEST_TIMEOUT);
         if let Some(thread) = self.thread.take() {
             let ended = thread.join();
             assert!(
                 ended.is_ok() || std::thread::panicking(),
-                "the loop panicked"
+                "the event loop panicked"
             );
         }
     }
@@ -221,7 +221,9 @@ impl Drop for Server {
 fn config(versions: &[&'static rustls::SupportedProtocolVersion]) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     let authority = CertificateDer::from_pem_slice(include_bytes!("tls/ca.pem"));
-    roots.add(authority.expect("PEM")).expect("an authority");
+    roots
+        .add(authority.expect("PEM"))
+        .expect("a root certificate");
     let provider = rustls::crypto::aws_lc_rs::default_provider();
     let builder = ClientConfig::builder_with_provider(provider.into());
     let builder = builder.with_protocol_versions(versions).expect("versions");
@@ -237,7 +239,7 @@ fn session(config: &Arc<ClientConfig>) -> ClientConnection {
     ClientConnection::new(Arc::clone(config), name).expect("a session")
 }
 
-/// A WebSocket over whatever carries bytes.
+/// A WebSocket over a byte stream.
 struct WebSocket<S> {
     stream: S,
     reader: WebSocketFrameReader,
@@ -247,12 +249,13 @@ struct WebSocket<S> {
 impl<S: Read + Write> WebSocket<S> {
     fn open(mut stream: S) -> Self {
         let request = "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-                       Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+                       Sec-WebSocket-Version: 13\r\n\
+                                      Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
         stream.write_all(request.as_bytes()).expect("a request");
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             let mut byte = [0];
-            stream.read_exact(&mut byte).expect("an answer");
+            stream.read_exact(&mut byte).expect("a response");
             head.push(byte[0]);
         }
         assert!(
@@ -270,10 +273,10 @@ impl<S: Read + Write> WebSocket<S> {
     fn send(&mut self, text: &str) {
         let mut frame = Vec::new();
         push_client_frame(&mut frame, Opcode::Text, [1, 2, 3, 4], text.as_bytes());
-        self.stream.write_all(&frame).expect("a message");
+        self.stream.write_all(&frame).expect("sent");
     }
 
-    /// The next text; `None` at the end.
+    /// Returns the next text, `None` at the end.
     fn next(&mut self) -> Option<String> {
         loop {
             while !self.input.is_empty() {
@@ -304,7 +307,7 @@ impl<S: Read + Write> WebSocket<S> {
 }
 
 #[test]
-fn both_versions_carry_websockets_and_end_in_order() {
+fn both_tls_versions_carry_websockets() {
     let server = Server::start();
     for version in rustls::ALL_VERSIONS {
         let mut socket = WebSocket::open(server.connect(&config(&[version])));
@@ -313,20 +316,20 @@ fn both_versions_carry_websockets_and_end_in_order() {
             socket.send(&text);
             socket.expect(&text);
         }
-        let spoken = socket.stream.conn.protocol_version();
-        assert_eq!(spoken, Some(version.version));
+        let negotiated = socket.stream.conn.protocol_version();
+        assert_eq!(negotiated, Some(version.version));
         socket.send("bye");
         assert_eq!(socket.next(), None);
-        // The close frame is followed by TLS' own goodbye: an end without it would be an error here.
+        // TLS close_notify follows the close frame; without it, reading to the end would fail.
         let mut rest = Vec::new();
-        socket.stream.read_to_end(&mut rest).expect("a goodbye");
+        socket.stream.read_to_end(&mut rest).expect("close_notify");
     }
     let counters = server.await_counters(|counters| counters.tls_handshakes == 2);
     assert_eq!((counters.tls_failures, counters.accepted), (0, 2));
 }
 
 #[test]
-fn plain_connections_are_served_beside() {
+fn plain_listener_works_next_to_tls() {
     let server = Server::start();
     let stream = TcpStream::connect(server.plain).expect("a connection");
     let mut plain = WebSocket::open(stream);
@@ -340,14 +343,14 @@ fn plain_connections_are_served_beside() {
 }
 
 #[test]
-fn bytes_may_come_one_by_one() {
+fn request_arriving_bytewise_is_handled() {
     let server = Server::start();
     let mut tls = session(&any_version());
     let mut socket = server.socket();
     let request =
         b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
-    tls.writer().write_all(request).expect("room");
-    let mut answer = Vec::new();
+    tls.writer().write_all(request).expect("plain text");
+    let mut response = Vec::new();
     loop {
         let mut out = Vec::new();
         while tls.wants_write() {
@@ -359,21 +362,21 @@ fn bytes_may_come_one_by_one() {
         if tls.read_tls(&mut socket).expect("records") == 0 {
             break;
         }
-        tls.process_new_packets().expect("good records");
-        match tls.reader().read_to_end(&mut answer) {
+        tls.process_new_packets().expect("valid records");
+        match tls.reader().read_to_end(&mut response) {
             Ok(_) => break,
             Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
         }
     }
-    let answer = String::from_utf8(answer).expect("text");
+    let response = String::from_utf8(response).expect("text");
     assert!(
-        answer.starts_with("HTTP/1.1 200") && answer.ends_with("hello"),
-        "{answer}"
+        response.starts_with("HTTP/1.1 200") && response.ends_with("hello"),
+        "{response}"
     );
 }
 
 #[test]
-fn a_client_that_does_not_read_is_behind_and_catches_up() {
+fn lagging_client_catches_up() {
     let server = Server::start();
     let mut socket = WebSocket::open(server.connect(&any_version()));
     socket.send("flood");
@@ -381,19 +384,19 @@ fn a_client_that_does_not_read_is_behind_and_catches_up() {
     let mut floods = 0;
     loop {
         match socket.next().as_deref() {
-            Some("room") => break,
+            Some("writable") => break,
             Some(text) => assert!(text.bytes().all(|byte| byte == b'x') && text.len() == 50_000),
             None => panic!("ended after {floods}"),
         }
         floods += 1;
     }
     assert!(floods > 1, "{floods}");
-    socket.send("still here");
-    socket.expect("still here");
+    socket.send("after flood");
+    socket.expect("after flood");
 }
 
 #[test]
-fn many_updates_of_a_turn_leave_in_few_records() {
+fn updates_of_iteration_share_records() {
     let server = Server::start();
     let mut socket = WebSocket::open(server.connect(&any_version()));
     let before = server.await_counters(|_| true);
@@ -416,12 +419,12 @@ fn many_updates_of_a_turn_leave_in_few_records() {
 }
 
 #[test]
-fn who_does_not_shake_hands_in_time_is_gone() {
+fn incomplete_handshakes_time_out() {
     let server = Server::start_with(Duration::from_millis(100), None);
     let mut silent = server.socket();
     let mut half = server.socket();
     half.write_all(&[22, 3, 1, 2, 0, 1])
-        .expect("the begin of a hello");
+        .expect("start of ClientHello");
     for socket in [&mut silent, &mut half] {
         let mut byte = [0];
         let ended = socket.read(&mut byte);
@@ -430,7 +433,7 @@ fn who_does_not_shake_hands_in_time_is_gone() {
         );
     }
     server.await_counters(|counters| counters.tls_failures == 2);
-    // The handshake's time is not the connection's: a request may come later than that.
+    // The handshake timeout does not apply to requests, which may arrive later.
     let mut socket = server.connect(&any_version());
     while socket.conn.is_handshaking() {
         socket
@@ -448,20 +451,20 @@ fn who_does_not_shake_hands_in_time_is_gone() {
 }
 
 #[test]
-fn whoever_does_not_speak_tls_is_told_so_and_closed() {
+fn plain_text_on_tls_port_gets_alert() {
     let server = Server::start();
     let mut socket = server.socket();
     socket
         .write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         .expect("a request");
-    let mut answer = Vec::new();
-    socket.read_to_end(&mut answer).unwrap_or_default();
-    assert_eq!(answer.first(), Some(&21), "an alert: {answer:?}");
+    let mut response = Vec::new();
+    socket.read_to_end(&mut response).unwrap_or_default();
+    assert_eq!(response.first(), Some(&21), "not an alert: {response:?}");
     server.await_counters(|counters| counters.tls_failures == 1);
 }
 
 #[test]
-fn damaged_records_end_the_connection_only() {
+fn damaged_records_close_only_their_connection() {
     let server = Server::start();
     let mut seed = 1_u32;
     for round in 0..50_u32 {
@@ -472,7 +475,11 @@ fn damaged_records_end_the_connection_only() {
                 .complete_io(&mut stream.sock)
                 .expect("a handshake");
         }
-        stream.conn.writer().write_all(&[b'x'; 200]).expect("room");
+        stream
+            .conn
+            .writer()
+            .write_all(&[b'x'; 200])
+            .expect("plain text");
         let mut records = Vec::new();
         stream.conn.write_tls(&mut records).expect("memory");
         for _ in 0..=round % 4 {
@@ -480,7 +487,7 @@ fn damaged_records_end_the_connection_only() {
             let at = seed as usize % records.len();
             records[at] ^= 1 << (seed >> 29);
         }
-        // The server may have closed already; what counts is that it lives.
+        // The server may have closed already; the test only requires that it keeps running.
         let _ = stream.sock.write_all(&records);
         let _ = stream.sock.shutdown(std::net::Shutdown::Write);
         let mut rest = Vec::new();
@@ -492,7 +499,7 @@ fn damaged_records_end_the_connection_only() {
 }
 
 #[test]
-fn a_connection_moves_with_its_keys() {
+fn detached_tls_connection_keeps_its_session() {
     let there = Server::start();
     let here = Server::start_with(TEST_TIMEOUT, Some(&there));
     let mut socket = WebSocket::open(here.connect(&any_version()));
@@ -508,11 +515,11 @@ fn a_connection_moves_with_its_keys() {
 }
 
 #[test]
-fn a_new_certificate_is_for_new_connections() {
+fn replaced_certificate_applies_to_new_connections() {
     let server = Server::start();
     let config = any_version();
     let mut old = WebSocket::open(server.connect(&config));
-    let shown = |socket: &WebSocket<Tls>| {
+    let presented = |socket: &WebSocket<Tls>| {
         let chain = socket
             .stream
             .conn
@@ -523,9 +530,9 @@ fn a_new_certificate_is_for_new_connections() {
     server.acceptor.replace(identity(SECOND));
     let new = WebSocket::open(server.connect(&any_version()));
     let of = |pair: (&[u8], &[u8])| CertificateDer::from_pem_slice(pair.0).expect("PEM");
-    assert_eq!((shown(&old), shown(&new)), (of(SERVER), of(SECOND)));
-    old.send("unmoved");
-    old.expect("unmoved");
+    assert_eq!((presented(&old), presented(&new)), (of(SERVER), of(SECOND)));
+    old.send("unchanged");
+    old.expect("unchanged");
 }
 
 #[test]
@@ -546,7 +553,7 @@ fn sessions_are_resumed() {
     }
 }
 
-/// A client of the loop for outgoing connections: says a word, keeps what comes until the end.
+/// Client that sends one request and stores what it receives until the end.
 #[derive(Default)]
 struct Caller {
     received: Vec<u8>,
@@ -594,33 +601,33 @@ fn call(server: &Server, trust: ClientTls, authority: &str) -> Caller {
     options.tls = vec![Some(client::ServerTls { trust, name })];
     let mut caller = Caller::default();
     let mut calls = client::ClientLoop::new(options).expect("a loop");
-    calls.run(&mut caller).expect("an end in order");
+    calls.run(&mut caller).expect("clean end");
     caller
 }
 
 #[test]
-fn outgoing_connections_check_whom_they_reach() {
+fn outgoing_connections_verify_server_certificate() {
     let server = Server::start();
     let authority: &[u8] = include_bytes!("tls/ca.pem");
-    let trusting = || ClientTls::trusting(authority).expect("an authority");
+    let trusted = || ClientTls::trusting(authority).expect("a root certificate");
     for trust in [
-        trusting(),
-        ClientTls::trusting_anybody().expect("a configuration"),
+        trusted(),
+        ClientTls::trusting_anybody().expect("a TLS configuration"),
     ] {
         let caller = call(&server, trust, "localhost:1");
         assert_eq!(caller.closed, Some(client::DisconnectReason::ByPeer));
         assert!(caller.received.ends_with(b"word"), "{:?}", caller.received);
     }
-    let refused = Some(client::DisconnectReason::Tls(
+    let rejected = Some(client::DisconnectReason::Tls(
         "the server's certificate is not trusted",
     ));
-    assert_eq!(call(&server, trusting(), "example.com").closed, refused);
+    assert_eq!(call(&server, trusted(), "example.com").closed, rejected);
     let other = ClientTls::trusting(SECOND.0).expect("a certificate");
-    assert_eq!(call(&server, other, "localhost").closed, refused);
+    assert_eq!(call(&server, other, "localhost").closed, rejected);
     server.await_counters(|counters| counters.tls_failures == 2);
 }
 
-/// One admin page.
+/// Admin pages with one page that echoes its query.
 struct AdminEcho;
 
 impl AdminPages for AdminEcho {
@@ -629,12 +636,12 @@ impl AdminPages for AdminEcho {
     }
 }
 
-/// Sends a request for the page and returns what comes until the other end closes.
-fn ask_admin(stream: &mut (impl Read + Write)) -> String {
+/// Requests the page and returns the response until the end of the connection.
+fn request_admin_page(stream: &mut (impl Read + Write)) -> String {
     let request = b"GET /echo?a=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     stream.write_all(request).expect("sent");
     let mut response = Vec::new();
-    // Where TLS is expected, plain text is answered with an alert or a reset.
+    // A server that expects TLS responds to plain text with an alert or a reset.
     let _ = stream.read_to_end(&mut response);
     String::from_utf8_lossy(&response).into_owned()
 }
@@ -658,10 +665,10 @@ fn admin_port_serves_pages_over_tls_only() {
         socket
     };
     let mut encrypted = StreamOwned::new(session(&any_version()), connect());
-    let response = ask_admin(&mut encrypted);
+    let response = request_admin_page(&mut encrypted);
     assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
     assert!(response.ends_with("\r\n\r\na=1"), "{response}");
-    assert!(!ask_admin(&mut connect()).contains("HTTP/1.1"));
+    assert!(!request_admin_page(&mut connect()).contains("HTTP/1.1"));
     let deadline = Instant::now() + TEST_TIMEOUT;
     assert_eq!(join_until(vec![server.stop()], deadline), [""; 0]);
 }

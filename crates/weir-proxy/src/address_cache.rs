@@ -1,4 +1,4 @@
-//! One loop's copy of a cluster's directory: an answer that names brokers as they were needs no lock.
+//! A per-loop cache of advertised addresses. Responses that name known brokers need no lock.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,53 +6,53 @@ use std::sync::Arc;
 use crate::broker_registry::BrokerRegistry;
 use crate::wire::{AddressMapper, AdvertisedAddress, BrokerNode};
 
-/// The most brokers a copy holds; a cluster has fewer.
-const MOST: usize = 10_000;
+/// Maximum number of cached brokers. A cluster has fewer.
+const ADDRESSES_MAX: usize = 10_000;
 
-/// Places by broker.
+/// Advertised addresses by node id.
 #[derive(Debug)]
 pub(crate) struct AddressCache {
-    directory: Arc<BrokerRegistry>,
+    broker_registry: Arc<BrokerRegistry>,
     version: u64,
-    known: HashMap<i32, CachedAddress>,
+    cached: HashMap<i32, CachedAddress>,
 }
 
 #[derive(Debug)]
 struct CachedAddress {
     host: Box<str>,
     port: u16,
-    place: AdvertisedAddress,
+    address: AdvertisedAddress,
 }
 
 impl AddressCache {
-    pub(crate) fn new(directory: Arc<BrokerRegistry>) -> Self {
+    pub(crate) fn new(broker_registry: Arc<BrokerRegistry>) -> Self {
         Self {
-            directory,
+            broker_registry,
             version: 0,
-            known: HashMap::new(),
+            cached: HashMap::new(),
         }
     }
 }
 
 impl AddressMapper for AddressCache {
-    fn place(&mut self, node: BrokerNode<'_>) -> Option<AdvertisedAddress> {
-        let version = self.directory.version();
-        if version != self.version || self.known.len() > MOST {
+    fn address_of(&mut self, node: BrokerNode<'_>) -> Option<AdvertisedAddress> {
+        let version = self.broker_registry.version();
+        if version != self.version || self.cached.len() > ADDRESSES_MAX {
             self.version = version;
-            self.known.clear();
+            self.cached.clear();
         }
-        if let Some(known) = self.known.get(&node.id) {
-            if known.port == node.port && &*known.host == node.host {
-                return Some(known.place.clone());
+        if let Some(cached) = self.cached.get(&node.id) {
+            if cached.port == node.port && &*cached.host == node.host {
+                return Some(cached.address.clone());
             }
         }
-        let place = self.directory.learn(node, false)?;
-        let known = CachedAddress {
+        let address = self.broker_registry.register_broker(node, false)?;
+        let cached = CachedAddress {
             host: node.host.into(),
             port: node.port,
-            place: place.clone(),
+            address: address.clone(),
         };
-        self.known.insert(node.id, known);
-        Some(place)
+        self.cached.insert(node.id, cached);
+        Some(address)
     }
 }

@@ -1,4 +1,4 @@
-//! The admin port: metrics, health, who is connected. Control plane only; it touches no connection.
+//! The admin port: metrics, health and connections. These pages touch no connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,14 +11,14 @@ use weir_net::admin::{AdminPages, Page, metrics_page};
 use weir_net::http1::Response;
 
 use crate::data::{ConnectionInfo, LoopEvent};
-use crate::proxy::VirtualCluster;
+use crate::virtual_cluster::VirtualCluster;
 
-/// The most connections a list has, per event loop.
+/// Maximum number of listed connections per event loop.
 const ROWS_MAX: usize = 10_000;
-/// How long event loops may take to tell of theirs.
+/// Maximum time for posting to an event loop, and for the wait for a reply.
 const POST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the pages are made from.
+/// Sources of the admin pages.
 pub(crate) struct Pages {
     pub(crate) registry: Registry,
     pub(crate) clusters: Arc<Vec<VirtualCluster>>,
@@ -32,7 +32,8 @@ impl AdminPages for Pages {
             "/metrics" => Page::Now(metrics_page(&self.registry)),
             "/health/ready" => Page::Now(self.ready()),
             "/connections" => {
-                // Loops answer within a turn, but this thread has others to serve.
+                // Event loops reply within an iteration, but this thread must stay free for other
+                // requests.
                 let (clusters, loops) = (Arc::clone(&self.clusters), self.loops.clone());
                 Page::Slow(Box::new(move || connections(&clusters, &loops)))
             }
@@ -63,10 +64,11 @@ fn connections(clusters: &[VirtualCluster], loops: &[MailboxSender<LoopEvent>]) 
     let clusters: Vec<_> = clusters
         .iter()
         .map(|cluster| {
-            let brokers = cluster.directory.rows();
-            let brokers = brokers.into_iter().map(
-                |row| json!({ "node_id": row.id, "upstream": row.upstream, "place": row.place }),
-            );
+            let brokers = cluster.broker_registry.infos();
+            let brokers = brokers.into_iter().map(|row| {
+                let (id, upstream, advertised) = (row.id, row.upstream, row.advertised);
+                json!({ "node_id": id, "upstream": upstream, "place": advertised })
+            });
             json!({
                 "name": cluster.name,
                 "listen": cluster.listen.to_string(),
@@ -82,14 +84,14 @@ fn connections(clusters: &[VirtualCluster], loops: &[MailboxSender<LoopEvent>]) 
 }
 
 fn rows(loops: &[MailboxSender<LoopEvent>]) -> Vec<ConnectionInfo> {
-    let (reply, answers) = crossbeam_channel::bounded(loops.len());
+    let (reply, responses) = crossbeam_channel::bounded(loops.len());
     for one in loops {
         // A loop that has ended has no connections.
         let _ = one.post(LoopEvent::List(ROWS_MAX, reply.clone()), POST_TIMEOUT);
     }
     drop(reply);
     let mut rows = Vec::new();
-    while let Ok(more) = answers.recv_timeout(POST_TIMEOUT) {
+    while let Ok(more) = responses.recv_timeout(POST_TIMEOUT) {
         rows.extend(more);
     }
     rows

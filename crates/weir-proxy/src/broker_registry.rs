@@ -1,7 +1,8 @@
-//! The brokers of one virtual cluster, and the port of the proxy that stands for each.
+//! The brokers of one virtual cluster and the proxy port of each.
 //!
-//! Brokers are learnt from answers on their way to clients: before a client hears of a broker, its port
-//! is open. Looked at when a connection begins or an answer names brokers, never per frame.
+//! Brokers are registered from responses: the port of a broker is open before a client receives its
+//! address. The registry is used when a connection begins or a response names brokers, never per
+//! frame.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,51 +18,51 @@ use crate::config::{BrokerPorts, ClusterConfig, HostPort};
 use crate::data::{ListenerTarget, LoopEvent};
 use crate::wire::{AdvertisedAddress, BrokerNode};
 
-/// How long a broker's port stays open after the cluster has stopped naming it.
-const LINGER: Duration = Duration::from_secs(600);
-/// How long a loop's inbox may be full before its new listener is given up.
+/// Time for which a broker's port stays open after the cluster stopped naming the broker.
+const PORT_RETENTION: Duration = Duration::from_secs(600);
+/// Maximum wait for a full loop inbox when a listener is handed over.
 const POST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The brokers of one virtual cluster.
 #[derive(Debug)]
 pub(crate) struct BrokerRegistry {
-    /// Place of the cluster in the configuration.
+    /// Index of the cluster in the configuration.
     cluster: usize,
     name: String,
     bind: IpAddr,
     advertised_host: String,
     ports: BrokerPorts,
     loops: usize,
-    posts: OnceLock<Vec<MailboxSender<LoopEvent>>>,
+    senders: OnceLock<Vec<MailboxSender<LoopEvent>>>,
     state: Mutex<BTreeMap<i32, RegisteredBroker>>,
-    /// Grows with every change, so that copies know when they are old.
+    /// Incremented by every change, so that caches can detect that they are outdated.
     version: AtomicU64,
 }
 
-/// A broker that clients know of.
+/// A broker that has a port.
 #[derive(Debug, Clone)]
 struct RegisteredBroker {
     upstream: HostPort,
     /// Port of the proxy.
     port: u16,
-    /// Kept whatever the cluster says.
+    /// Configured; never removed.
     fixed: bool,
     seen: Instant,
 }
 
-/// A broker and its port, for people.
+/// A broker and its advertised address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokerInfo {
-    /// Number of the broker.
+    /// Node id.
     pub id: i32,
-    /// Where the proxy reaches it.
+    /// Address at which the proxy connects to the broker.
     pub upstream: String,
-    /// Where clients reach it.
-    pub place: String,
+    /// Address that clients see.
+    pub advertised: String,
 }
 
 impl BrokerRegistry {
-    /// The directory of the cluster at that place of the configuration.
+    /// Creates the registry of the cluster with index `cluster`.
     pub(crate) fn new(cluster: usize, config: &ClusterConfig, loops: usize) -> Self {
         Self {
             cluster,
@@ -70,28 +71,28 @@ impl BrokerRegistry {
             advertised_host: config.advertised_host.clone(),
             ports: config.broker_ports,
             loops,
-            posts: OnceLock::new(),
+            senders: OnceLock::new(),
             state: Mutex::new(BTreeMap::new()),
             version: AtomicU64::new(0),
         }
     }
 
-    /// Tells where new listening sockets are to be served.
-    pub(crate) fn serve_at(&self, posts: Vec<MailboxSender<LoopEvent>>) {
+    /// Sets the event loops that serve new listeners.
+    pub(crate) fn serve_at(&self, senders: Vec<MailboxSender<LoopEvent>>) {
         // Set once, before any connection.
-        let _ = self.posts.set(posts);
+        let _ = self.senders.set(senders);
     }
 
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Where a broker is reached.
+    /// Returns the address of a broker.
     pub(crate) fn upstream(&self, id: i32) -> Option<HostPort> {
         self.state().get(&id).map(|broker| broker.upstream.clone())
     }
 
-    /// Where any broker is reached, those that are known besides those that are configured.
+    /// Returns the addresses of all registered brokers.
     pub(crate) fn upstreams(&self) -> Vec<HostPort> {
         let state = self.state();
         state
@@ -100,35 +101,39 @@ impl BrokerRegistry {
             .collect()
     }
 
-    pub(crate) fn rows(&self) -> Vec<BrokerInfo> {
+    pub(crate) fn infos(&self) -> Vec<BrokerInfo> {
         let state = self.state();
-        let rows = state.iter().map(|(id, broker)| BrokerInfo {
+        let infos = state.iter().map(|(id, broker)| BrokerInfo {
             id: *id,
             upstream: broker.upstream.to_string(),
-            place: HostPort::new(&self.advertised_host, self.ports.advertised(broker.port))
+            advertised: HostPort::new(&self.advertised_host, self.ports.advertised(broker.port))
                 .to_string(),
         });
-        rows.collect()
+        infos.collect()
     }
 
-    /// The place that stands for a broker, opened if it is new.
-    pub(crate) fn learn(&self, node: BrokerNode<'_>, fixed: bool) -> Option<AdvertisedAddress> {
+    /// Returns the advertised address of a broker. Opens a port if the broker is new.
+    pub(crate) fn register_broker(
+        &self,
+        node: BrokerNode<'_>,
+        fixed: bool,
+    ) -> Option<AdvertisedAddress> {
         let mut state = self.state();
         if let Some(broker) = state.get_mut(&node.id) {
             broker.seen = Instant::now();
             if !broker.fixed && !broker.upstream.is(node.host, node.port) {
                 let upstream = HostPort::new(node.host, node.port);
                 let cluster = &self.name;
-                tracing::info!(cluster, id = node.id, %upstream, "broker has another address");
+                tracing::info!(cluster, id = node.id, %upstream, "broker address changed");
                 broker.upstream = upstream;
                 self.version.fetch_add(1, Ordering::Release);
             }
-            return Some(self.place(broker.port));
+            return Some(self.address(broker.port));
         }
         let port = self.open(node.id, &mut state)?;
         let upstream = HostPort::new(node.host, node.port);
-        let (cluster, place) = (&self.name, self.ports.advertised(port));
-        tracing::info!(cluster, id = node.id, %upstream, %place, "broker has a port of its own");
+        let (cluster, advertised_port) = (&self.name, self.ports.advertised(port));
+        tracing::info!(cluster, id = node.id, %upstream, advertised_port, "broker port opened");
         let broker = RegisteredBroker {
             upstream,
             port,
@@ -137,29 +142,30 @@ impl BrokerRegistry {
         };
         state.insert(node.id, broker);
         self.version.fetch_add(1, Ordering::Release);
-        Some(self.place(port))
+        Some(self.address(port))
     }
 
-    /// Closes the ports of brokers that the cluster has not named for long.
-    pub(crate) fn forget(&self, now: Instant) {
+    /// Closes the ports of brokers that the cluster has not named for [`PORT_RETENTION`].
+    pub(crate) fn close_stale_ports(&self, now: Instant) {
         let mut state = self.state();
-        let gone =
-            |broker: &RegisteredBroker| !broker.fixed && now.duration_since(broker.seen) > LINGER;
+        let is_stale = |broker: &RegisteredBroker| {
+            !broker.fixed && now.duration_since(broker.seen) > PORT_RETENTION
+        };
         let ids: Vec<_> = state
             .iter()
-            .filter_map(|(id, broker)| gone(broker).then_some(*id))
+            .filter_map(|(id, broker)| is_stale(broker).then_some(*id))
             .collect();
         for id in ids {
             self.close(id, &mut state);
         }
     }
 
-    /// Tells the event loops that a broker does not answer.
-    pub(crate) fn tell_silent(&self, broker: &HostPort) {
-        for post in self.posts.get().into_iter().flatten() {
-            // It is told again soon. A loop that has ended has no connections.
-            let _ = post.post(
-                LoopEvent::Silent(self.cluster, broker.clone()),
+    /// Reports to the event loops that a broker does not respond.
+    pub(crate) fn report_unresponsive(&self, broker: &HostPort) {
+        for sender in self.senders.get().into_iter().flatten() {
+            // The probe repeats the report. A loop that has ended has no connections.
+            let _ = sender.post(
+                LoopEvent::Unresponsive(self.cluster, broker.clone()),
                 POST_TIMEOUT,
             );
         }
@@ -169,29 +175,32 @@ impl BrokerRegistry {
         state.remove(&id);
         self.version.fetch_add(1, Ordering::Release);
         let cluster = &self.name;
-        tracing::info!(cluster, id, "broker is gone, its port is closed");
-        for post in self.posts.get().into_iter().flatten() {
-            let mail = LoopEvent::Unlisten(self.cluster, ListenerTarget::Broker(id));
-            // A loop that has ended listens nowhere.
-            let _ = post.post(mail, POST_TIMEOUT);
+        tracing::info!(cluster, id, "broker removed, port closed");
+        for sender in self.senders.get().into_iter().flatten() {
+            let event = LoopEvent::Unlisten(self.cluster, ListenerTarget::Broker(id));
+            // A loop that has ended has no listeners.
+            let _ = sender.post(event, POST_TIMEOUT);
         }
     }
 
-    /// Listens for a new broker's clients; its port.
+    /// Opens a listener for the clients of a new broker and returns its port.
     fn open(&self, id: i32, state: &mut BTreeMap<i32, RegisteredBroker>) -> Option<u16> {
-        let posts = self.posts.get()?;
+        let senders = self.senders.get()?;
         let port = self.ports.of(id);
         let holder = state
             .iter()
             .find(|(_, broker)| port != 0 && broker.port == port)
             .map(|(id, broker)| (*id, broker.fixed));
         match holder {
-            Some((holder, false)) if self.is_stale(state, holder) => self.close(holder, state),
+            Some((holder, false)) if self.is_unnamed(state, holder) => self.close(holder, state),
             Some((holder, _)) => {
                 tracing::error!(
                     cluster = self.name,
-                    "brokers {holder} and {id} fall on the same port {port}, {id} is hidden from \
-                     clients: give the cluster more broker_ports"
+                    port,
+                    broker = id,
+                    port_owner = holder,
+                    "two brokers map to the same port, broker hidden from clients: \
+                     increase broker_ports"
                 );
                 return None;
             }
@@ -203,19 +212,22 @@ impl BrokerRegistry {
             Err(error) => {
                 tracing::error!(
                     cluster = self.name,
-                    "cannot listen on {address} for broker {id}, it is hidden from clients: {error}"
+                    %address,
+                    broker = id,
+                    %error,
+                    "listen failed, broker hidden from clients"
                 );
                 return None;
             }
         };
         let port = sockets.first()?.local_addr().ok()?.port();
-        for (socket, post) in sockets.into_iter().zip(posts) {
-            let mail = LoopEvent::Listen(self.cluster, ListenerTarget::Broker(id), socket);
-            if post.post(mail, POST_TIMEOUT).is_err() {
+        for (socket, sender) in sockets.into_iter().zip(senders) {
+            let event = LoopEvent::Listen(self.cluster, ListenerTarget::Broker(id), socket);
+            if sender.post(event, POST_TIMEOUT).is_err() {
                 tracing::warn!(
                     cluster = self.name,
                     id,
-                    "an event loop does not take a listener"
+                    "event loop did not accept a listener"
                 );
             }
         }
@@ -224,22 +236,23 @@ impl BrokerRegistry {
 
     fn listen(&self, address: SocketAddr) -> io::Result<Vec<TcpListener>> {
         if address.port() != 0 {
-            // With SO_REUSEPORT another process on the port would silently get half of the clients.
+            // With SO_REUSEPORT another process on the port would take half of the clients
+            // unnoticed.
             drop(TcpListener::bind(address)?);
         }
         listen_shared(address, self.loops)
     }
 
-    /// Whether a broker has not been named while others were.
-    fn is_stale(&self, state: &BTreeMap<i32, RegisteredBroker>, id: i32) -> bool {
+    /// Returns `true` if the broker was not named for [`REASSIGN_AFTER`] while others were.
+    fn is_unnamed(&self, state: &BTreeMap<i32, RegisteredBroker>, id: i32) -> bool {
         let newest = state.values().map(|broker| broker.seen).max();
         let seen = state.get(&id).map(|broker| broker.seen);
         newest
             .zip(seen)
-            .is_some_and(|(newest, seen)| newest.duration_since(seen) > STALE)
+            .is_some_and(|(newest, seen)| newest.duration_since(seen) > REASSIGN_AFTER)
     }
 
-    fn place(&self, port: u16) -> AdvertisedAddress {
+    fn address(&self, port: u16) -> AdvertisedAddress {
         AdvertisedAddress {
             host: self.advertised_host.clone(),
             port: self.ports.advertised(port),
@@ -251,5 +264,5 @@ impl BrokerRegistry {
     }
 }
 
-/// How long a broker may go unnamed before another may have its port.
-const STALE: Duration = Duration::from_secs(30);
+/// Time after which another broker may take over the port of an unnamed broker.
+const REASSIGN_AFTER: Duration = Duration::from_secs(30);

@@ -1,56 +1,56 @@
-//! Why a proxy does not start, by whose fault it is.
+//! Startup errors.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use weir_net::tls::TlsError;
 
-/// An error at start-up; once running, trouble is reported by metrics, health and log.
+/// An error at startup. A running proxy reports errors in metrics, health pages and the log.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
-    /// A configuration file cannot be read.
+    /// A configuration file that cannot be read.
     #[error("{path}: cannot read the file: {error}")]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the operating system says.
+        /// Error from the operating system.
         error: std::io::Error,
     },
-    /// The configuration is wrong.
+    /// An invalid configuration.
     #[error("{file}: {reason}")]
     Config {
-        /// The file, or the option as typed.
+        /// Path of the file, or the command-line option.
         file: String,
         /// Key, value and remedy.
         reason: String,
     },
-    /// An address cannot be listened on.
+    /// An address that cannot be bound.
     #[error("cannot listen on {address} ({key}): {error}")]
     Listen {
-        /// The address.
+        /// Address.
         address: SocketAddr,
-        /// The option that sets it.
+        /// Configuration key of the address.
         key: String,
-        /// What the operating system says.
+        /// Error from the operating system.
         error: std::io::Error,
     },
-    /// Certificates or keys cannot be used.
+    /// Unusable certificates or keys.
     #[error("{file}: {key}: {error}")]
     Tls {
-        /// The configuration's file.
+        /// Path of the configuration file.
         file: String,
-        /// The table with the files.
+        /// Table that names the files.
         key: String,
-        /// What is wrong with them.
+        /// Cause.
         error: TlsError,
     },
-    /// The operating system refuses a thread or a descriptor.
+    /// A thread or a file descriptor that the operating system refused.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),
 }
 
 impl ProxyError {
-    /// Whether the operator can mend it in a configuration or on the command line.
+    /// Returns `true` if a change of the configuration or the command line can fix the error.
     #[must_use]
     pub fn is_config_error(&self) -> bool {
         !matches!(self, Self::System(_))

@@ -1,4 +1,5 @@
-//! Which brokers of a cluster answer the probe: what readiness, metrics and the log say of it.
+//! The state of a cluster's brokers as found by the health probe, for readiness, metrics and the
+//! log.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use crate::config::HostPort;
 
-/// How often the log repeats that a broker does not answer.
-const REPEAT: Duration = Duration::from_secs(60);
+/// Interval at which the log repeats that a broker does not respond.
+const LOG_REPEAT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// State of a cluster, as the probe found it.
+/// State of a cluster, from the last probe.
 #[derive(Debug, Default)]
 pub(crate) struct ClusterHealth {
-    answers: AtomicBool,
+    responding: AtomicBool,
     brokers: Mutex<Vec<BrokerHealth>>,
 }
 
@@ -20,28 +21,28 @@ pub(crate) struct ClusterHealth {
 #[derive(Debug, Clone)]
 pub(crate) struct BrokerHealth {
     pub(crate) broker: HostPort,
-    /// Why it does not answer.
+    /// Reason why it does not respond.
     pub(crate) error: Option<String>,
-    /// Since when it is in this state.
+    /// Time of the last change between responding and not responding.
     since: Instant,
-    /// When the log last said that it does not answer.
+    /// Time of the last log message about this broker.
     logged: Instant,
 }
 
 impl ClusterHealth {
-    /// Returns `true` if any broker answered last time.
-    pub(crate) fn answers(&self) -> bool {
-        self.answers.load(Ordering::Relaxed)
+    /// Returns `true` if any broker responded to the last probe.
+    pub(crate) fn is_responding(&self) -> bool {
+        self.responding.load(Ordering::Relaxed)
     }
 
-    /// Returns why the cluster does not answer.
+    /// Returns why no broker responds, or `None` if one does.
     pub(crate) fn error(&self) -> Option<String> {
-        if self.answers() {
+        if self.is_responding() {
             return None;
         }
         let rows = self.brokers();
-        let silent = rows.iter().rev().find_map(|row| row.describe());
-        silent.or_else(|| Some("it was not asked yet".to_owned()))
+        let unresponsive = rows.iter().rev().find_map(|row| row.describe());
+        unresponsive.or_else(|| Some("not probed yet".to_owned()))
     }
 
     /// Returns the state of every broker.
@@ -49,29 +50,29 @@ impl ClusterHealth {
         self.brokers().clone()
     }
 
-    /// Returns `true` if that broker did not answer last time.
-    pub(crate) fn is_silent(&self, broker: &HostPort) -> bool {
+    /// Returns `true` if `broker` did not respond to the last probe.
+    pub(crate) fn is_unresponsive(&self, broker: &HostPort) -> bool {
         let rows = self.brokers();
         rows.iter()
             .any(|row| row.broker == *broker && row.error.is_some())
     }
 
-    /// Returns the brokers that have not answered for `time`.
-    pub(crate) fn silent_for(&self, time: Duration, now: Instant) -> Vec<HostPort> {
+    /// Returns the brokers that have not responded for at least `time`.
+    pub(crate) fn unresponsive_for(&self, time: Duration, now: Instant) -> Vec<HostPort> {
         let rows = self.brokers();
-        let silent = rows
+        let unresponsive = rows
             .iter()
             .filter(|row| row.error.is_some() && now.duration_since(row.since) >= time);
-        silent.map(|row| row.broker.clone()).collect()
+        unresponsive.map(|row| row.broker.clone()).collect()
     }
 
-    /// Forgets brokers that are not among these.
-    pub(crate) fn keep(&self, brokers: &[HostPort]) {
+    /// Removes brokers that are not in `brokers`.
+    pub(crate) fn retain_only(&self, brokers: &[HostPort]) {
         self.brokers().retain(|row| brokers.contains(&row.broker));
     }
 
-    /// Notes whether a broker answered, and logs a change.
-    pub(crate) fn note(
+    /// Records the result of a probe and logs a change.
+    pub(crate) fn record(
         &self,
         cluster: &str,
         broker: &HostPort,
@@ -79,14 +80,14 @@ impl ClusterHealth {
         now: Instant,
     ) {
         if outcome.is_ok() {
-            self.answers.store(true, Ordering::Relaxed);
+            self.responding.store(true, Ordering::Relaxed);
         }
         let error = outcome.err();
         let mut rows = self.brokers();
         let known = rows.iter_mut().find(|row| row.broker == *broker);
         let Some(row) = known else {
             if let Some(error) = &error {
-                tracing::warn!(cluster, %broker, error, "broker does not answer");
+                tracing::warn!(cluster, %broker, error, "broker does not respond");
             }
             rows.push(BrokerHealth {
                 broker: broker.clone(),
@@ -96,16 +97,24 @@ impl ClusterHealth {
             });
             return;
         };
-        let silent_s = now.duration_since(row.since).as_secs();
+        let unresponsive_s = now.duration_since(row.since).as_secs();
         match (&row.error, &error) {
-            (Some(_), None) => tracing::info!(cluster, %broker, silent_s, "broker answers again"),
+            (Some(_), None) => {
+                tracing::info!(cluster, %broker, unresponsive_s, "broker responds again")
+            }
             (None, Some(error)) => {
                 row.logged = now;
-                tracing::warn!(cluster, %broker, error, "broker does not answer");
+                tracing::warn!(cluster, %broker, error, "broker does not respond");
             }
-            (Some(_), Some(error)) if now.duration_since(row.logged) >= REPEAT => {
+            (Some(_), Some(error)) if now.duration_since(row.logged) >= LOG_REPEAT_INTERVAL => {
                 row.logged = now;
-                tracing::warn!(cluster, %broker, error, silent_s, "broker still does not answer");
+                tracing::warn!(
+                    cluster,
+                    %broker,
+                    error,
+                    unresponsive_s,
+                    "broker still does not respond"
+                );
             }
             _ => {}
         }
@@ -115,11 +124,12 @@ impl ClusterHealth {
         row.error = error;
     }
 
-    /// Sums up a round of questions; `true` if every broker answered.
+    /// Updates the cluster's state after all brokers were probed. Returns `true` if every broker
+    /// responded.
     pub(crate) fn end_round(&self) -> bool {
         let rows = self.brokers();
         let any = rows.iter().any(|row| row.error.is_none());
-        self.answers.store(any, Ordering::Relaxed);
+        self.responding.store(any, Ordering::Relaxed);
         rows.iter().all(|row| row.error.is_none())
     }
 
@@ -129,7 +139,7 @@ impl ClusterHealth {
 }
 
 impl BrokerHealth {
-    /// Returns the broker and why it does not answer, if so.
+    /// Returns the broker and why it does not respond, or `None` if it responds.
     pub(crate) fn describe(&self) -> Option<String> {
         let error = self.error.as_ref()?;
         Some(format!("{}: {error}", self.broker))
@@ -141,38 +151,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_broker_that_answers_makes_the_cluster_ready() {
+    fn one_responding_broker_makes_cluster_ready() {
         let health = ClusterHealth::default();
         let [a, b] = ["a", "b"].map(|host| HostPort::new(host, 9092));
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        assert!(!health.answers() && health.error().is_some());
-        health.note("c", &a, Err("no answer within 3 s".to_owned()), at(0));
-        assert!(!health.answers(), "nobody answered yet");
-        health.note("c", &b, Ok(()), at(0));
-        assert!(health.answers(), "at once, not at the end of the round");
-        assert!(!health.end_round() && health.answers());
+        assert!(!health.is_responding() && health.error().is_some());
+        health.record("c", &a, Err("no response within 3 s".to_owned()), at(0));
+        assert!(!health.is_responding(), "no broker responded yet");
+        health.record("c", &b, Ok(()), at(0));
+        assert!(health.is_responding(), "at once, not only after all probes");
+        assert!(!health.end_round() && health.is_responding());
         assert_eq!(health.error(), None);
-        assert!(health.is_silent(&a) && !health.is_silent(&b));
+        assert!(health.is_unresponsive(&a) && !health.is_unresponsive(&b));
         assert_eq!(
             health.rows()[0].describe().as_deref(),
-            Some("a:9092: no answer within 3 s")
+            Some("a:9092: no response within 3 s")
         );
 
-        health.note("c", &a, Err("refused".to_owned()), at(9));
+        health.record("c", &a, Err("refused".to_owned()), at(9));
         let ten = Duration::from_secs(10);
-        assert_eq!(health.silent_for(ten, at(9)), []);
+        assert_eq!(health.unresponsive_for(ten, at(9)), []);
         assert_eq!(
-            health.silent_for(ten, at(10)),
+            health.unresponsive_for(ten, at(10)),
             std::slice::from_ref(&a),
-            "since the first time"
+            "from the first failure on"
         );
-        health.note("c", &a, Ok(()), at(11));
-        health.note("c", &b, Err("refused".to_owned()), at(11));
+        health.record("c", &a, Ok(()), at(11));
+        health.record("c", &b, Err("refused".to_owned()), at(11));
         assert!(!health.end_round());
-        assert_eq!(health.silent_for(ten, at(20)), []);
-        health.keep(&[b]);
-        assert!(!health.end_round() && !health.answers());
+        assert_eq!(health.unresponsive_for(ten, at(20)), []);
+        health.retain_only(&[b]);
+        assert!(!health.end_round() && !health.is_responding());
         assert_eq!(health.error().as_deref(), Some("b:9092: refused"));
     }
 }

@@ -1,8 +1,7 @@
-//! A proxy for Kafka's protocol: clients connect here instead of to the brokers, and notice nothing
-//! but the filters that were asked for.
+//! A proxy for the Kafka protocol. Clients connect to the proxy instead of the brokers.
 //!
-//! Frames that nobody wants to see pass unopened. Addresses of brokers in answers are replaced by
-//! the proxy's own.
+//! The proxy forwards frames without decoding them unless a filter needs their records. It replaces
+//! broker addresses in responses with its own addresses.
 
 mod address_cache;
 mod admin;
@@ -16,8 +15,10 @@ mod metrics;
 mod probe;
 mod proxy;
 mod resolve;
+mod stop;
 mod tls;
 pub mod versions;
+mod virtual_cluster;
 pub mod wire;
 
 pub use broker_registry::BrokerInfo;

@@ -1,4 +1,4 @@
-//! What `/metrics` says (docs/metrics.md); loops publish, a scrape sums.
+//! The metrics of `/metrics` (docs/metrics.md). Event loops publish counters; a scrape sums them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use weir_net::admin::ProcessMetrics;
 use weir_net::watchdog::Vitals;
 
 use crate::data::{FilterPool, LoopMetrics, METRICS, Memory, MetricKind};
-use crate::proxy::VirtualCluster;
 use crate::tls::TlsReloads;
+use crate::virtual_cluster::VirtualCluster;
 
-/// Where the numbers come from.
+/// Sources of the metric values.
 #[derive(Debug)]
 pub(crate) struct MetricSources {
     pub(crate) loops: Vec<Arc<LoopMetrics>>,
@@ -26,7 +26,7 @@ pub(crate) struct MetricSources {
     pub(crate) pool: Option<Arc<FilterPool>>,
 }
 
-/// A registry that reads them at each scrape.
+/// Creates a registry that reads the sources at each scrape.
 pub(crate) fn registry(sources: MetricSources, vitals: Arc<Vitals>) -> Registry {
     let mut registry = Registry::default();
     let process = ProcessMetrics::new("proxy", vitals);
@@ -41,24 +41,27 @@ impl Collector for MetricSources {
             let sum: u64 = self.loops.iter().map(|one| one.get(index)).sum();
             put(&mut encoder, metric.0, metric.1, metric.2, sum)?;
         }
-        let answering = self.clusters.iter().filter(|one| one.health.answers());
+        let responding = self
+            .clusters
+            .iter()
+            .filter(|one| one.health.is_responding());
         put(
             &mut encoder,
             "weir_proxy_clusters_ready",
             MetricKind::Gauge,
-            "Clusters that answered when last asked.",
-            answering.count() as u64,
+            "Clusters that responded to the last probe.",
+            responding.count() as u64,
         )?;
         let brokers: usize = self
             .clusters
             .iter()
-            .map(|one| one.directory.rows().len())
+            .map(|one| one.broker_registry.infos().len())
             .sum();
         put(
             &mut encoder,
             "weir_proxy_brokers",
             MetricKind::Gauge,
-            "Brokers that have a port here.",
+            "Brokers that have a port on the proxy.",
             brokers as u64,
         )?;
         self.encode_brokers(&mut encoder)?;
@@ -71,11 +74,11 @@ impl Collector for MetricSources {
 }
 
 impl MetricSources {
-    /// Writes which brokers answer.
+    /// Writes the state of each broker.
     fn encode_brokers(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let mut family = encoder.encode_descriptor(
             "weir_proxy_broker_up",
-            "1 if the broker answered when last asked, else 0.",
+            "1 if the broker responded to the last probe, else 0.",
             None,
             MetricType::Gauge,
         )?;
@@ -92,16 +95,16 @@ impl MetricSources {
         Ok(())
     }
 
-    /// Writes what the budgets of the whole proxy show.
+    /// Writes the use of the memory and the filter threads that all connections share.
     fn encode_limits(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let (used, waiting, waits) = self.memory.figures();
-        let pool = self.pool.as_ref().map(|pool| pool.figures());
+        let (used, waiting, waits) = self.memory.usage();
+        let pool = self.pool.as_ref().map(|pool| pool.usage());
         let (tasks, cpu) = pool.unwrap_or_default();
         let rows = [
             (
-                "weir_proxy_buffered_bytes",
+                "weir_proxy_buffer_claimed_bytes",
                 MetricKind::Gauge,
-                "Bytes of memory claimed for frames that are held whole.",
+                "Bytes of memory claimed for buffered frames.",
                 used as u64,
             ),
             (
@@ -137,30 +140,31 @@ impl MetricSources {
 
     fn encode_tls(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let (done, failed) = self.tls.counts();
-        let ends = self
+        let expiry = self
             .tls
-            .ends_unix_s()
-            .and_then(|end| u64::try_from(end).ok());
+            .expiry_unix_s()
+            .and_then(|time| u64::try_from(time).ok());
         put(
             encoder,
             "weir_proxy_tls_reloads",
             MetricKind::Counter,
-            "Times that the files of a table with certificates were read again.",
+            "Reloads of the files of a tls or upstream_tls table.",
             done,
         )?;
         put(
             encoder,
             "weir_proxy_tls_reload_failures",
             MetricKind::Counter,
-            "Times that they could not be used and what was in use stayed.",
+            "Failed reloads; the previous certificates stayed in use.",
             failed,
         )?;
         put(
             encoder,
-            "weir_proxy_tls_certificate_end_seconds",
+            "weir_proxy_tls_certificate_expiry_timestamp_seconds",
             MetricKind::Gauge,
-            "When the first of the certificates shown to clients ends, in seconds since 1970; 0 if unknown.",
-            ends.unwrap_or(0),
+            "Earliest expiry of the certificates presented to clients, in seconds since 1970; \
+             0 if unknown.",
+            expiry.unwrap_or(0),
         )
     }
 }

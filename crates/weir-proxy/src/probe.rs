@@ -1,10 +1,11 @@
-//! Whether the brokers of a cluster answer, and which it has: asked every few seconds, on connections
-//! of the probe's own, so that slow requests of clients are not mistaken for a silent broker.
+//! The health probe of a cluster. It checks every few seconds if the brokers respond, and registers
+//! brokers. It uses its own connections, so that slow client requests do not look like unresponsive
+//! brokers.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_net::tls::ClientTls;
@@ -14,127 +15,110 @@ use crate::broker_registry::BrokerRegistry;
 use crate::config::HostPort;
 use crate::health::ClusterHealth;
 use crate::resolve::resolve;
+use crate::stop::StopSignal;
 use crate::versions::{API_VERSIONS, METADATA};
 use crate::wire;
 
-/// How often a cluster is asked.
-const PERIOD: Duration = Duration::from_secs(5);
-/// How soon again while a broker does not answer.
+/// Interval between probes of a cluster.
+const PROBE_INTERVAL: Duration = Duration::from_secs(5);
+/// Interval between probes while a broker does not respond.
 const FAILED_PROBE_INTERVAL: Duration = Duration::from_millis(500);
-/// How long a broker may take to connect or to answer.
+/// Timeout for connecting to a broker and for its response.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
-/// Brokers asked at the same time.
-const ASKED_AT_ONCE: usize = 16;
-/// The most an answer may have: Metadata without topics lists brokers.
-const ANSWER_BYTES_MAX: usize = 4 << 20;
+/// Maximum number of brokers probed at the same time.
+const PARALLEL_PROBES: usize = 16;
+/// Maximum size of a response. Metadata without topics lists brokers only.
+const RESPONSE_BYTES_MAX: usize = 4 << 20;
 
-/// A cluster to be asked.
+/// The probe of one cluster.
 #[derive(Debug)]
 pub(crate) struct HealthProbe {
     pub(crate) name: String,
     pub(crate) upstream: Vec<HostPort>,
     pub(crate) tls: Option<ClientTls>,
-    pub(crate) directory: Arc<BrokerRegistry>,
+    pub(crate) broker_registry: Arc<BrokerRegistry>,
     pub(crate) health: Arc<ClusterHealth>,
-    /// How long a broker may be silent before connections that wait for it are closed.
-    pub(crate) response: Duration,
-    /// The brokers want to know who asks before they say more, so more is not asked.
-    pub(crate) is_closed: AtomicBool,
-}
-
-/// Ends the thread when dropped.
-#[derive(Debug, Default)]
-pub(crate) struct StopSignal {
-    stopped: Mutex<bool>,
-    told: Condvar,
-}
-
-impl StopSignal {
-    pub(crate) fn stop(&self) {
-        *self.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.told.notify_all();
-    }
-
-    /// Waits, unless told to stop; whether it was.
-    pub(crate) fn wait(&self, time: Duration) -> bool {
-        let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self
-            .told
-            .wait_timeout_while(stopped, time, |stopped| !*stopped);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
-    }
+    /// Time after which connections that wait for an unresponsive broker are closed.
+    pub(crate) response_timeout: Duration,
+    /// Set if the brokers require authentication for Metadata; it is not requested again.
+    pub(crate) needs_authentication: AtomicBool,
 }
 
 impl HealthProbe {
-    /// Asks until told to stop.
+    /// Probes until `stop` is set.
     pub(crate) fn run(self, stop: &StopSignal) {
         loop {
-            let all_answer = self.ask();
-            for host in self.health.silent_for(self.response, Instant::now()) {
-                self.directory.tell_silent(&host);
+            let all_responded = self.probe_all();
+            for host in self
+                .health
+                .unresponsive_for(self.response_timeout, Instant::now())
+            {
+                self.broker_registry.report_unresponsive(&host);
             }
-            self.directory.forget(Instant::now());
-            let period = match all_answer {
-                true => PERIOD,
+            self.broker_registry.close_stale_ports(Instant::now());
+            let interval = match all_responded {
+                true => PROBE_INTERVAL,
                 false => FAILED_PROBE_INTERVAL,
             };
-            if stop.wait(period) {
+            if stop.wait(interval) {
                 return;
             }
         }
     }
 
-    /// Asks every broker; `true` if all of them answered.
-    fn ask(&self) -> bool {
+    /// Probes every broker. Returns `true` if all of them responded.
+    fn probe_all(&self) -> bool {
         let mut hosts = self.upstream.clone();
-        for host in self.directory.upstreams() {
+        for host in self.broker_registry.upstreams() {
             if !hosts.contains(&host) {
                 hosts.push(host);
             }
         }
-        self.health.keep(&hosts);
-        for some in hosts.chunks(ASKED_AT_ONCE) {
-            // A broker that is silent must not keep the others waiting.
+        self.health.retain_only(&hosts);
+        for some in hosts.chunks(PARALLEL_PROBES) {
+            // Probes in parallel, so that an unresponsive broker does not delay the others.
             std::thread::scope(|scope| {
                 for host in &some[1..] {
-                    let ask = move || self.ask_and_note(host);
+                    let probe = move || self.probe_and_record(host);
                     let thread = std::thread::Builder::new().name("weir-probe".to_owned());
-                    if thread.spawn_scoped(scope, ask).is_err() {
-                        ask();
+                    if thread.spawn_scoped(scope, probe).is_err() {
+                        probe();
                     }
                 }
-                self.ask_and_note(&some[0]);
+                self.probe_and_record(&some[0]);
             });
         }
         self.health.end_round()
     }
 
-    fn ask_and_note(&self, host: &HostPort) {
-        let outcome = self.ask_one(host).map_err(|error| match error.kind() {
-            // The system's words for it would not be understood.
+    fn probe_and_record(&self, host: &HostPort) {
+        let outcome = self.probe_broker(host).map_err(|error| match error.kind() {
+            // The operating system's text for a timeout is unclear.
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                format!("no answer within {} s", PROBE_TIMEOUT.as_secs())
+                format!("no response within {} s", PROBE_TIMEOUT.as_secs())
             }
             _ => error.to_string(),
         });
-        self.health.note(&self.name, host, outcome, Instant::now());
+        self.health
+            .record(&self.name, host, outcome, Instant::now());
     }
 
-    fn ask_one(&self, host: &HostPort) -> io::Result<()> {
+    fn probe_broker(&self, host: &HostPort) -> io::Result<()> {
         let mut stream = connect(host, self.tls.as_ref())?;
         exchange(&mut stream, API_VERSIONS, 0, &[])?;
-        if self.is_closed.load(Ordering::Relaxed) {
+        if self.needs_authentication.load(Ordering::Relaxed) {
             return Ok(());
         }
-        // No topics, brokers only.
+        // An empty list of topics: the response contains only the brokers.
         match exchange(&mut stream, METADATA, 1, &0_i32.to_be_bytes()) {
-            Ok(answer) => {
-                let mut places = AddressCache::new(Arc::clone(&self.directory));
-                wire::learn(&answer, METADATA, 1, &mut places).map_err(io::Error::other)
+            Ok(response) => {
+                let mut mapper = AddressCache::new(Arc::clone(&self.broker_registry));
+                wire::register_brokers(&response, METADATA, 1, &mut mapper)
+                    .map_err(io::Error::other)
             }
             Err(_) => {
-                // It answered what anybody may ask.
-                self.is_closed.store(true, Ordering::Relaxed);
+                // It responded to ApiVersions, which needs no authentication.
+                self.needs_authentication.store(true, Ordering::Relaxed);
                 Ok(())
             }
         }
@@ -146,7 +130,7 @@ trait ReadWrite: Read + Write {}
 impl<T: Read + Write> ReadWrite for T {}
 
 fn connect(host: &HostPort, tls: Option<&ClientTls>) -> io::Result<Box<dyn ReadWrite>> {
-    let mut failed = io::Error::new(io::ErrorKind::NotFound, "its name is not known");
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "host name not found");
     for address in resolve(host) {
         let stream = match TcpStream::connect_timeout(&address, PROBE_TIMEOUT) {
             Ok(stream) => stream,
@@ -168,7 +152,7 @@ fn connect(host: &HostPort, tls: Option<&ClientTls>) -> io::Result<Box<dyn ReadW
     Err(failed)
 }
 
-/// Sends one request and reads its answer, prefix included.
+/// Sends one request and reads its response, including the size prefix.
 fn exchange(
     stream: &mut dyn ReadWrite,
     key: i16,
@@ -186,12 +170,12 @@ fn exchange(
     request.extend_from_slice(body);
     stream.write_all(&request)?;
     stream.flush()?;
-    let mut answer = vec![0; wire::SIZE_BYTES];
-    stream.read_exact(&mut answer)?;
-    let total = wire::frame_total(&answer, ANSWER_BYTES_MAX).map_err(io::Error::other)?;
-    answer.resize(total.unwrap_or(wire::SIZE_BYTES), 0);
-    stream.read_exact(&mut answer[wire::SIZE_BYTES..])?;
-    Ok(answer)
+    let mut response = vec![0; wire::SIZE_BYTES];
+    stream.read_exact(&mut response)?;
+    let total = wire::frame_total(&response, RESPONSE_BYTES_MAX).map_err(io::Error::other)?;
+    response.resize(total.unwrap_or(wire::SIZE_BYTES), 0);
+    stream.read_exact(&mut response[wire::SIZE_BYTES..])?;
+    Ok(response)
 }
 
 const CLIENT_ID: &[u8] = b"weir-proxy";

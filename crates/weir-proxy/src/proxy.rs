@@ -1,4 +1,4 @@
-//! The proxy as a whole: its threads, from start to shutdown.
+//! The proxy as a whole: starts and stops its threads.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,59 +21,31 @@ use crate::data::{
 };
 use crate::error::ProxyError;
 use crate::filter::Direction;
-use crate::health::ClusterHealth;
 use crate::metrics::{self, MetricSources};
-use crate::probe::{HealthProbe, StopSignal};
+use crate::probe::HealthProbe;
 use crate::resolve::Resolver;
+use crate::stop::StopSignal;
 use crate::tls::TlsReloads;
 use crate::versions::SupportedVersions;
+use crate::virtual_cluster::VirtualCluster;
 use crate::wire::BrokerNode;
 
-/// How long an event loop's inbox may be full.
+/// Maximum wait for a full event-loop inbox.
 const POST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Longest wait for full inboxes at the end.
-const LAST_POST: Duration = Duration::from_millis(300);
-/// Time for threads to end when all is over.
-const LAST_JOIN: Duration = Duration::from_millis(500);
-
-/// A virtual cluster at work.
-#[derive(Debug)]
-pub(crate) struct VirtualCluster {
-    pub(crate) name: String,
-    pub(crate) listen: SocketAddr,
-    pub(crate) directory: Arc<BrokerRegistry>,
-    pub(crate) health: Arc<ClusterHealth>,
-}
-
-impl VirtualCluster {
-    /// Returns whether the cluster is ready, and the lines that say why not and which of its brokers
-    /// do not answer.
-    pub(crate) fn readiness(&self) -> (bool, String) {
-        let (name, answers) = (&self.name, self.health.answers());
-        let word = if answers { "ready" } else { "not ready" };
-        let error = self.health.error();
-        let error = error.map_or_else(String::new, |error| format!(": {error}"));
-        let mut text = format!("cluster {name}: {word}{error}\n");
-        for row in self.health.rows() {
-            if let Some(silent) = row.describe() {
-                text.push_str(&format!(
-                    "cluster {name}: broker does not answer: {silent}\n"
-                ));
-            }
-        }
-        (answers, text)
-    }
-}
+/// Maximum wait for all full inboxes at shutdown.
+const FINAL_POST_TIMEOUT: Duration = Duration::from_millis(300);
+/// Maximum wait for threads to end at shutdown.
+const JOIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A running proxy.
 #[derive(Debug)]
 pub struct Proxy {
     clusters: Arc<Vec<VirtualCluster>>,
     admin: AdminServer,
-    /// It looks at the event loops until the proxy is gone.
+    /// Checks the event loops until the proxy is dropped.
     _watchdog: Watchdog,
-    posts: Vec<MailboxSender<LoopEvent>>,
+    senders: Vec<MailboxSender<LoopEvent>>,
     loops: Vec<JoinHandle<()>>,
     probes: Vec<JoinHandle<()>>,
     stop_probes: Arc<StopSignal>,
@@ -83,7 +55,7 @@ pub struct Proxy {
     filters: Option<RunningPool>,
 }
 
-/// The threads for filters.
+/// The filter threads.
 #[derive(Debug)]
 struct RunningPool {
     pool: Arc<FilterPool>,
@@ -105,10 +77,10 @@ impl RunningPool {
 }
 
 impl Proxy {
-    /// Listens and starts all threads; brokers need not answer yet.
+    /// Binds the listeners and starts all threads. Brokers need not respond yet.
     ///
     /// # Errors
-    /// Addresses that cannot be listened on, or an operating system that refuses threads.
+    /// An address that cannot be bound, or a thread that cannot be started.
     pub fn start(config: ProxyConfig) -> Result<Self, ProxyError> {
         let admin_listener = std::net::TcpListener::bind(config.admin);
         let admin_listener = admin_listener.map_err(|error| ProxyError::Listen {
@@ -117,14 +89,14 @@ impl Proxy {
             error,
         })?;
         let mut clusters = Vec::with_capacity(config.clusters.len());
-        let mut doors = Vec::with_capacity(config.clusters.len());
+        let mut listeners = Vec::with_capacity(config.clusters.len());
         for (index, cluster) in config.clusters.iter().enumerate() {
-            let (listen, sockets) = open(cluster, config.loops)?;
-            doors.push(sockets);
+            let (listen, sockets) = open(cluster, config.event_loops)?;
+            listeners.push(sockets);
             clusters.push(VirtualCluster {
                 name: cluster.name.clone(),
                 listen,
-                directory: Arc::new(BrokerRegistry::new(index, cluster, config.loops)),
+                broker_registry: Arc::new(BrokerRegistry::new(index, cluster, config.event_loops)),
                 health: Arc::default(),
             });
         }
@@ -132,22 +104,22 @@ impl Proxy {
         let memory = Arc::new(Memory::new(config.limits.buffered()));
         let filters = RunningPool::start(&config)?;
         let pool = filters.as_ref().map(|it| &it.pool);
-        let (posts, loops, loop_metrics, heartbeats) =
+        let (senders, loops, loop_metrics, heartbeats) =
             start_loops(&config, &clusters, &memory, pool)?;
         let watchdog = Watchdog::start(heartbeats, config.watchdog)?;
         for cluster in clusters.iter() {
-            cluster.directory.serve_at(posts.clone());
+            cluster.broker_registry.serve_at(senders.clone());
         }
-        for (index, sockets) in doors.into_iter().enumerate() {
-            for (socket, post) in sockets.into_iter().zip(&posts) {
-                let mail = LoopEvent::Listen(index, ListenerTarget::Bootstrap, socket);
-                // They have just been started, with room for more than this.
-                let _ = post.post(mail, POST_TIMEOUT);
+        for (index, sockets) in listeners.into_iter().enumerate() {
+            for (socket, sender) in sockets.into_iter().zip(&senders) {
+                let event = LoopEvent::Listen(index, ListenerTarget::Bootstrap, socket);
+                // The loops have just started and have room for more events than this.
+                let _ = sender.post(event, POST_TIMEOUT);
             }
         }
         let stop_probes = Arc::new(StopSignal::default());
         let mut probes = Vec::with_capacity(clusters.len());
-        let response = Duration::from_millis(config.limits.response_ms);
+        let response_timeout = Duration::from_millis(config.limits.response_ms);
         for (cluster, config) in clusters.iter().zip(&config.clusters) {
             for (id, address) in &config.brokers {
                 let node = BrokerNode {
@@ -155,13 +127,18 @@ impl Proxy {
                     host: &address.host,
                     port: address.port,
                 };
-                cluster.directory.learn(node, true);
+                cluster.broker_registry.register_broker(node, true);
             }
-            probes.push(start_probe(cluster, config, response, &stop_probes)?);
+            probes.push(start_probe(
+                cluster,
+                config,
+                response_timeout,
+                &stop_probes,
+            )?);
         }
-        let shown = config.clusters.iter().filter_map(|one| one.tls.clone());
-        let shown = shown.chain(config.admin_tls.clone());
-        let tls = Arc::new(TlsReloads::new(config.tls_files, shown.collect()));
+        let acceptors = config.clusters.iter().filter_map(|one| one.tls.clone());
+        let acceptors = acceptors.chain(config.admin_tls.clone());
+        let tls = Arc::new(TlsReloads::new(config.tls_files, acceptors.collect()));
         if !tls.is_empty() {
             probes.push(start_watch(&tls, &stop_probes)?);
         }
@@ -178,7 +155,7 @@ impl Proxy {
         let pages = Pages {
             registry,
             clusters: Arc::clone(&clusters),
-            loops: posts.clone(),
+            loops: senders.clone(),
             draining: Arc::clone(&draining),
         };
         let options = AdminOptions {
@@ -192,83 +169,88 @@ impl Proxy {
         Ok(Self {
             clusters,
             admin,
-            posts,
+            senders,
             loops,
             probes,
             stop_probes,
             _watchdog: watchdog,
             draining,
-            drain: Duration::from_millis(config.drain_ms),
+            drain: Duration::from_millis(config.drain_timeout_ms),
             tls,
             filters,
         })
     }
 
-    /// Where clients begin: name and address of each virtual cluster.
+    /// Returns name and listen address of each virtual cluster.
     pub fn addresses(&self) -> impl Iterator<Item = (&str, SocketAddr)> {
         let clusters = self.clusters.iter();
         clusters.map(|cluster| (cluster.name.as_str(), cluster.listen))
     }
 
-    /// Where metrics and health are.
+    /// Returns the address of the admin port.
     #[must_use]
     pub fn admin_address(&self) -> SocketAddr {
         self.admin.address()
     }
 
-    /// The brokers of a virtual cluster that have a port.
+    /// Returns the brokers of a virtual cluster that have a port.
     #[must_use]
     pub fn brokers(&self, cluster: &str) -> Vec<BrokerInfo> {
         let found = self.clusters.iter().find(|one| one.name == cluster);
-        found.map_or_else(Vec::new, |one| one.directory.rows())
+        found.map_or_else(Vec::new, |one| one.broker_registry.infos())
     }
 
-    /// Reads the files of certificates and keys again now, whether they have changed or not. Where they
-    /// cannot be used, what is in use stays, and the log says so.
+    /// Reloads all certificate and key files, changed or not. If a table's files cannot be used,
+    /// its previous certificates stay in use and the error is logged.
     pub fn reload_certificates(&self) {
         self.tls.reload();
     }
 
-    /// Whether every cluster answered when it was last asked.
+    /// Returns `true` if every cluster responded to the last probe.
     #[must_use]
     pub fn ready(&self) -> bool {
-        self.clusters.iter().all(|cluster| cluster.health.answers())
+        self.clusters
+            .iter()
+            .all(|cluster| cluster.health.is_responding())
     }
 
-    /// Clusters that do not answer, and why.
+    /// Returns the clusters that do not respond, with the reason.
     pub fn troubles(&self) -> impl Iterator<Item = (&str, Option<String>)> {
-        let silent = self.clusters.iter().filter(|one| !one.health.answers());
-        silent.map(|cluster| (cluster.name.as_str(), cluster.health.error()))
+        let unresponsive = self
+            .clusters
+            .iter()
+            .filter(|one| !one.health.is_responding());
+        unresponsive.map(|cluster| (cluster.name.as_str(), cluster.health.error()))
     }
 
-    /// Accepts nothing more, waits until requests under way are answered, for a time, and ends.
+    /// Stops accepting connections, waits for in-flight requests and stops the threads.
     ///
-    /// Takes `drain_ms` and about a second at most: threads that do not end by then are left to end
-    /// with the process, and their names returned.
+    /// Waits up to the drain timeout for the requests, and at most about one second more. Returns
+    /// the names of the threads that have not ended by then; they end with the process.
     pub fn shut_down(mut self) -> Vec<String> {
         self.draining.store(true, Ordering::Relaxed);
         self.stop_probes.stop();
         let until = Instant::now() + self.drain;
-        self.tell(|| LoopEvent::Drain);
+        self.broadcast(|| LoopEvent::Drain);
         while Instant::now() < until && !self.loops.iter().all(JoinHandle::is_finished) {
             std::thread::sleep(Duration::from_millis(5));
         }
-        self.tell(|| LoopEvent::Stop);
+        self.broadcast(|| LoopEvent::Stop);
         self.loops.append(&mut self.probes);
         if let Some(filters) = self.filters.take() {
             filters.pool.stop();
             self.loops.extend(filters.threads);
         }
-        let mut stuck = join_until(self.loops, until.max(Instant::now()) + LAST_JOIN);
+        let mut stuck = join_until(self.loops, until.max(Instant::now()) + JOIN_TIMEOUT);
         let admin = vec![self.admin.stop()];
-        stuck.extend(join_until(admin, Instant::now() + LAST_JOIN));
+        stuck.extend(join_until(admin, Instant::now() + JOIN_TIMEOUT));
         stuck
     }
 
-    fn tell(&self, mail: impl Fn() -> LoopEvent) {
-        for post in &self.posts {
-            // A loop that has ended needs to be told nothing.
-            let _ = post.post(mail(), LAST_POST / self.posts.len() as u32);
+    fn broadcast(&self, event: impl Fn() -> LoopEvent) {
+        for sender in &self.senders {
+            // A loop that has ended needs no event.
+            let _ = sender.post(event(), FINAL_POST_TIMEOUT / self.senders.len() as u32);
         }
     }
 }
@@ -290,7 +272,7 @@ fn start_loops(
     let admission = Admission::new(limits.connections, limits.connections_per_address);
     let admission = Arc::new(admission);
     let resolver = Resolver::start()?;
-    let offers: Vec<_> = config
+    let supported: Vec<_> = config
         .clusters
         .iter()
         .map(|cluster| {
@@ -301,16 +283,16 @@ fn start_loops(
         .collect();
     let mut started = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let epoch = Instant::now();
-    for number in 0..config.loops {
-        let parts = clusters.iter().zip(&config.clusters).zip(&offers);
-        let parts = parts.map(|((cluster, config), offer)| LoopCluster {
+    for number in 0..config.event_loops {
+        let loop_clusters = clusters.iter().zip(&config.clusters).zip(&supported);
+        let loop_clusters = loop_clusters.map(|((cluster, config), supported)| LoopCluster {
             name: cluster.name.clone(),
-            offer: Arc::clone(offer),
+            supported: Arc::clone(supported),
             filters: Arc::clone(&config.filters),
             upstream: config.upstream.clone(),
-            directory: Arc::clone(&cluster.directory),
+            broker_registry: Arc::clone(&cluster.broker_registry),
             health: Arc::clone(&cluster.health),
-            places: AddressCache::new(Arc::clone(&cluster.directory)),
+            addresses: AddressCache::new(Arc::clone(&cluster.broker_registry)),
             tls: config.tls.clone(),
             upstream_tls: config.upstream_tls.clone(),
         });
@@ -320,7 +302,7 @@ fn start_loops(
         let options = LoopOptions {
             heartbeat: Arc::clone(&heartbeat),
             epoch,
-            clusters: parts.collect(),
+            clusters: loop_clusters.collect(),
             limits: limits.clone(),
             splice: config.splice,
             admission: Arc::clone(&admission),
@@ -329,15 +311,15 @@ fn start_loops(
             pool: pool.cloned(),
             metrics: Arc::clone(&metrics),
         };
-        let (event_loop, post) = EventLoop::new(options)?;
+        let (event_loop, sender) = EventLoop::new(options)?;
         let thread = std::thread::Builder::new()
             .name(format!("weir-proxy-{number}"))
             .spawn(move || {
                 if let Err(error) = event_loop.run() {
-                    tracing::error!(%error, "an event loop ended");
+                    tracing::error!(%error, "event loop failed");
                 }
             })?;
-        started.0.push(post);
+        started.0.push(sender);
         started.1.push(thread);
         started.2.push(metrics);
         started.3.push(heartbeat);
@@ -356,7 +338,7 @@ fn open(
         error,
     };
     if address.port() != 0 {
-        // With SO_REUSEPORT a second proxy on the port would silently take half of the clients.
+        // With SO_REUSEPORT a second proxy on the port would take half of the clients unnoticed.
         drop(std::net::TcpListener::bind(address).map_err(fail)?);
     }
     let sockets = listen_shared(address, loops).map_err(fail)?;
@@ -367,24 +349,24 @@ fn open(
 fn start_probe(
     cluster: &VirtualCluster,
     config: &ClusterConfig,
-    response: Duration,
+    response_timeout: Duration,
     stop: &Arc<StopSignal>,
 ) -> Result<JoinHandle<()>, ProxyError> {
     let probe = HealthProbe {
         name: cluster.name.clone(),
         upstream: config.upstream.clone(),
         tls: config.upstream_tls.clone(),
-        directory: Arc::clone(&cluster.directory),
+        broker_registry: Arc::clone(&cluster.broker_registry),
         health: Arc::clone(&cluster.health),
-        response,
-        is_closed: AtomicBool::new(false),
+        response_timeout,
+        needs_authentication: AtomicBool::new(false),
     };
     let stop = Arc::clone(stop);
     let thread = std::thread::Builder::new().name("weir-probe".to_owned());
     Ok(thread.spawn(move || probe.run(&stop))?)
 }
 
-/// Notices when files with certificates change.
+/// Starts the thread that checks certificate files for changes.
 fn start_watch(
     tls: &Arc<TlsReloads>,
     stop: &Arc<StopSignal>,

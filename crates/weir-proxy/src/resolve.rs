@@ -1,4 +1,4 @@
-//! Names to addresses, in a thread of its own, since the system's look-up blocks.
+//! Name resolution in its own thread, because the system's lookup blocks.
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -13,16 +13,16 @@ use weir_net::log::Truncated;
 use crate::config::HostPort;
 use crate::data::{LoopEvent, PairId};
 
-/// Look-ups that may wait; a pair more is closed.
-const QUESTIONS_MAX: usize = 4096;
-/// How long an answer is used again.
-const FRESH: Duration = Duration::from_secs(10);
-/// Names that are kept.
+/// Maximum number of pending requests. Connections beyond it are closed.
+const PENDING_MAX: usize = 4096;
+/// Time for which a result is reused.
+const CACHE_TIME: Duration = Duration::from_secs(10);
+/// Maximum number of cached names.
 const NAMES_MAX: usize = 4096;
-/// How long an event loop's inbox may be full.
+/// Maximum wait for a full event-loop inbox.
 const POST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a pair wants to know.
+/// Host names to resolve for a connection pair.
 #[derive(Debug)]
 pub(crate) struct ResolveRequest {
     pub(crate) pair: PairId,
@@ -30,67 +30,67 @@ pub(crate) struct ResolveRequest {
     pub(crate) reply: MailboxSender<LoopEvent>,
 }
 
-/// Where questions go.
+/// A handle that sends requests to the resolver thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Resolver {
-    questions: Sender<ResolveRequest>,
+    requests: Sender<ResolveRequest>,
 }
 
 impl Resolver {
-    /// Starts the thread; it ends with the last of those who could ask.
+    /// Starts the thread. It ends when the last handle is dropped.
     pub(crate) fn start() -> std::io::Result<Self> {
-        let (questions, inbox) = crossbeam_channel::bounded(QUESTIONS_MAX);
+        let (requests, inbox) = crossbeam_channel::bounded(PENDING_MAX);
         std::thread::Builder::new()
             .name("weir-resolve".to_owned())
-            .spawn(move || answer_all(&inbox))?;
-        Ok(Self { questions })
+            .spawn(move || resolve_all(&inbox))?;
+        Ok(Self { requests })
     }
 
-    /// Asks, unless too many wait already.
+    /// Sends a request unless too many are pending.
     pub(crate) fn try_send(
         &self,
-        question: ResolveRequest,
+        request: ResolveRequest,
     ) -> Result<(), TrySendError<ResolveRequest>> {
-        self.questions.try_send(question)
+        self.requests.try_send(request)
     }
 }
 
-fn answer_all(inbox: &Receiver<ResolveRequest>) {
-    let mut kept = HashMap::new();
-    for question in inbox {
+fn resolve_all(inbox: &Receiver<ResolveRequest>) {
+    let mut cache = HashMap::new();
+    for request in inbox {
         let mut candidates = Vec::new();
-        for host in &question.hosts {
-            let addresses = look_up(host, &mut kept);
+        for host in &request.hosts {
+            let addresses = look_up(host, &mut cache);
             candidates.extend(addresses.map(|address| (address, Arc::clone(&host.host))));
         }
-        let mail = LoopEvent::Resolved(question.pair, candidates);
-        // A loop that does not take it has the pair end by its timer.
-        let _ = question.reply.post(mail, POST_TIMEOUT);
+        let event = LoopEvent::Resolved(request.pair, candidates);
+        // If the loop does not accept the event, the pair's timer closes the pair.
+        let _ = request.reply.post(event, POST_TIMEOUT);
     }
 }
 
 type CachedLookup = HashMap<(Arc<str>, u16), (Instant, Vec<SocketAddr>)>;
 
-fn look_up(host: &HostPort, kept: &mut CachedLookup) -> impl Iterator<Item = SocketAddr> {
+fn look_up(host: &HostPort, cache: &mut CachedLookup) -> impl Iterator<Item = SocketAddr> {
     let key = (Arc::clone(&host.host), host.port);
-    let fresh = kept
+    let fresh = cache
         .get(&key)
-        .filter(|(at, addresses)| at.elapsed() < FRESH && !addresses.is_empty());
+        .filter(|(at, addresses)| at.elapsed() < CACHE_TIME && !addresses.is_empty());
     let addresses = match fresh {
         Some((_, addresses)) => addresses.clone(),
         None => {
             let addresses = resolve(host);
-            if kept.len() >= NAMES_MAX {
-                kept.clear();
+            if cache.len() >= NAMES_MAX {
+                cache.clear();
             }
-            kept.insert(key, (Instant::now(), addresses.clone()));
+            cache.insert(key, (Instant::now(), addresses.clone()));
             addresses
         }
     };
     addresses.into_iter()
 }
 
-/// The addresses of a host; none if nobody knows it.
+/// Returns the addresses of a host; none if the name cannot be resolved.
 pub(crate) fn resolve(host: &HostPort) -> Vec<SocketAddr> {
     if let Some(address) = host.numeric() {
         return vec![address];
@@ -99,7 +99,7 @@ pub(crate) fn resolve(host: &HostPort) -> Vec<SocketAddr> {
         Ok(addresses) => addresses.collect(),
         Err(error) => {
             let host = Truncated(host);
-            limited!(warn, "name not resolved", "{host}: {error}");
+            limited!(warn, "name not resolved", %host, %error, "name not resolved");
             Vec::new()
         }
     }

@@ -1,5 +1,5 @@
-//! Certificates and keys of the configuration, read again when their files change or the operator says
-//! so. What cannot be used is reported, and what is in use stays.
+//! Reloads certificates and keys when their files change or the operator requests it. Files that
+//! cannot be used are reported, and the previous certificates stay in use.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,24 +9,24 @@ use std::time::Duration;
 use weir_net::tls::{FileWatcher, TlsAcceptor};
 
 use crate::error::ProxyError;
-use crate::probe::StopSignal;
+use crate::stop::StopSignal;
 
-/// How often files are looked at.
-const PERIOD: Duration = Duration::from_secs(2);
+/// Interval between checks of the files.
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Reads files and has what they say used from now on.
+/// Reads the files of a table and installs their content.
 type ReloadFn = dyn Fn() -> Result<(), ProxyError> + Send + Sync;
 
 /// The files of one table of the configuration.
 pub struct TlsFiles {
-    /// The table, as in messages.
+    /// Name of the table in messages.
     table: String,
     watched: FileWatcher,
     read: Box<ReloadFn>,
 }
 
 impl TlsFiles {
-    /// Files that `read` reads.
+    /// Creates the entry of a table whose files `read` loads.
     pub(crate) fn new(
         table: String,
         watched: FileWatcher,
@@ -47,46 +47,47 @@ impl fmt::Debug for TlsFiles {
     }
 }
 
-/// All tables of a proxy.
+/// The certificate files of a proxy.
 #[derive(Debug)]
 pub(crate) struct TlsReloads {
     files: Vec<TlsFiles>,
-    /// What clients are shown.
-    shown: Vec<Arc<TlsAcceptor>>,
-    done: AtomicU64,
+    /// Certificates presented to clients.
+    presented: Vec<Arc<TlsAcceptor>>,
+    reloads: AtomicU64,
     failed: AtomicU64,
 }
 
 impl TlsReloads {
-    pub(crate) fn new(files: Vec<TlsFiles>, shown: Vec<Arc<TlsAcceptor>>) -> Self {
+    pub(crate) fn new(files: Vec<TlsFiles>, presented: Vec<Arc<TlsAcceptor>>) -> Self {
         Self {
             files,
-            shown,
-            done: AtomicU64::new(0),
+            presented,
+            reloads: AtomicU64::new(0),
             failed: AtomicU64::new(0),
         }
     }
 
-    /// Whether there is nothing to look at.
+    /// Returns `true` if there are no files to watch.
     pub(crate) fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 
-    /// Looks at the files every so often until told to stop.
+    /// Checks the files periodically until `stop` is set.
     pub(crate) fn watch(&self, stop: &StopSignal) {
-        while !stop.wait(PERIOD) {
-            self.look();
+        while !stop.wait(CHECK_INTERVAL) {
+            self.check_files();
         }
     }
 
-    /// Reads the files of tables that look different from when they were read last.
-    pub(crate) fn look(&self) {
+    /// Reloads the files that have changed since they were last read.
+    pub(crate) fn check_files(&self) {
         for files in &self.files {
             files.watched.if_changed(|| self.read(files));
         }
     }
 
-    /// Reads all files now. New connections get what they say; open ones go on as they are.
+    /// Reloads all files. New connections use the new certificates; open connections are not
+    /// affected.
     pub(crate) fn reload(&self) {
         for files in &self.files {
             files.watched.run_now(|| self.read(files));
@@ -97,26 +98,31 @@ impl TlsReloads {
         let table = &files.table;
         match (files.read)() {
             Ok(()) => {
-                self.done.fetch_add(1, Ordering::Relaxed);
-                tracing::info!("{table}: files read again");
+                self.reloads.fetch_add(1, Ordering::Relaxed);
+                tracing::info!(%table, "certificate files reloaded");
             }
             Err(error) => {
                 self.failed.fetch_add(1, Ordering::Relaxed);
-                tracing::error!("{table}: what is in use stays: {error}");
+                tracing::error!(
+                    %table,
+                    %error,
+                    "certificate reload failed, kept current certificate"
+                );
             }
         }
     }
 
-    /// Times that files were read again and used, and that they could not be used.
+    /// Returns the number of successful and of failed reloads.
     pub(crate) fn counts(&self) -> (u64, u64) {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        (of(&self.done), of(&self.failed))
+        (of(&self.reloads), of(&self.failed))
     }
 
-    /// When the first of the certificates that clients are shown ends, in seconds since 1970.
-    pub(crate) fn ends_unix_s(&self) -> Option<i64> {
-        let ends = self.shown.iter();
-        ends.filter_map(|one| one.identity().not_after_unix_s())
+    /// Returns the earliest expiry of the certificates presented to clients, in seconds since 1970.
+    pub(crate) fn expiry_unix_s(&self) -> Option<i64> {
+        let acceptors = self.presented.iter();
+        acceptors
+            .filter_map(|one| one.identity().not_after_unix_s())
             .min()
     }
 }

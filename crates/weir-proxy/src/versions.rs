@@ -1,20 +1,20 @@
-//! Which APIs are on offer, and in which versions: those whose addresses the proxy knows to replace.
+//! The supported APIs and versions: those in whose responses the proxy can replace all addresses.
 //!
-//! Newer ones are not carried on trust: a later version may put an address where none was before.
+//! Newer versions are not supported, because they may contain addresses in new places.
 
 use std::fmt;
 
-/// Produce, which may ask for no answer.
+/// Produce. With acks=0 there is no response.
 pub const PRODUCE: i16 = 0;
-/// Fetch, whose answers carry records.
+/// Fetch. Its responses carry records.
 pub const FETCH: i16 = 1;
-/// Metadata: brokers come first in its answers.
+/// Metadata. Its responses begin with the brokers.
 pub const METADATA: i16 = 3;
 /// FindCoordinator.
 pub const FIND_COORDINATOR: i16 = 10;
 /// SaslHandshake.
 pub const SASL_HANDSHAKE: i16 = 17;
-/// ApiVersions, which every connection begins with.
+/// ApiVersions, the first request of most connections.
 pub const API_VERSIONS: i16 = 18;
 /// DescribeCluster.
 pub const DESCRIBE_CLUSTER: i16 = 60;
@@ -23,10 +23,11 @@ pub const SHARE_FETCH: i16 = 78;
 /// ShareAcknowledge.
 pub const SHARE_ACKNOWLEDGE: i16 = 79;
 
-/// Number, name, lowest and highest version on offer: what Apache Kafka 4.4 has on its listeners for
-/// clients, with two exceptions. Fetch ends at 15: from 16 on addresses follow the records, so an
-/// answer could not be streamed. DescribeQuorum ends at 1: version 2 adds addresses of controllers.
-const CARRIED: [(i16, &str, i16, i16); 75] = [
+/// API key, name, lowest and highest supported version. These are the versions of Apache Kafka 4.4
+/// on client listeners, with two exceptions. Fetch ends at 15: from 16 on addresses follow the
+/// records, so a response could not be streamed. DescribeQuorum ends at 1: version 2 adds
+/// controller addresses.
+const SUPPORTED: [(i16, &str, i16, i16); 75] = [
     (0, "Produce", 0, 13),
     (1, "Fetch", 0, 15),
     (2, "ListOffsets", 0, 11),
@@ -104,58 +105,59 @@ const CARRIED: [(i16, &str, i16, i16); 75] = [
     (KEY_END, "", 0, -1),
 ];
 
-/// One more than the highest number carried.
+/// One more than the highest supported API key.
 const KEY_END: i16 = 95;
 
-/// An API's name, for people.
+/// Returns the name of an API for messages.
 #[must_use]
 pub fn name(key: i16) -> &'static str {
-    let found = CARRIED.iter().find(|row| row.0 == key && key != KEY_END);
+    let found = SUPPORTED.iter().find(|row| row.0 == key && key != KEY_END);
     found.map_or("unknown", |row| row.1)
 }
 
-/// The versions that clients of one virtual cluster may use.
+/// The API versions that clients of one virtual cluster may use.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SupportedVersions {
-    /// By number: lowest and highest version; nothing if the second is lower.
+    /// Lowest and highest version by API key; unsupported if the second is lower.
     by_key: [(i16, i16); KEY_END as usize],
 }
 
 impl fmt::Debug for SupportedVersions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Offer").finish_non_exhaustive()
+        f.debug_struct("SupportedVersions").finish_non_exhaustive()
     }
 }
 
 impl SupportedVersions {
-    /// All that is carried, with the highest versions lowered to what `version_max` says; -1 hides
-    /// an API.
+    /// Creates the table of all supported versions, with the highest version limited to
+    /// `version_max`; -1 hides an API.
     #[must_use]
     pub fn new(version_max: impl Fn(i16) -> Option<i16>) -> Self {
         let mut by_key = [(0, -1); KEY_END as usize];
-        for (key, _, min, max) in CARRIED {
-            if let Some(place) = by_key.get_mut(key as usize) {
-                *place = (min, version_max(key).map_or(max, |limit| limit.min(max)));
+        for (key, _, min, max) in SUPPORTED {
+            if let Some(range) = by_key.get_mut(key as usize) {
+                *range = (min, version_max(key).map_or(max, |limit| limit.min(max)));
             }
         }
         Self { by_key }
     }
 
-    /// Lowest and highest version of an API; `None` if it is not on offer.
+    /// Returns the lowest and highest supported version of an API, or `None` if it is not
+    /// supported.
     #[must_use]
     pub fn range(&self, key: i16) -> Option<(i16, i16)> {
         let range = *self.by_key.get(usize::try_from(key).ok()?)?;
         (range.0 <= range.1).then_some(range)
     }
 
-    /// Whether a request may be carried.
+    /// Returns `true` if this version of the API is supported.
     #[must_use]
     pub fn has(&self, key: i16, version: i16) -> bool {
         self.range(key)
             .is_some_and(|(min, max)| (min..=max).contains(&version))
     }
 
-    /// What client and broker both may use of an API that the broker offers as given.
+    /// Returns the versions that both the proxy and a broker with versions `min` to `max` support.
     #[must_use]
     pub fn common(&self, key: i16, min: i16, max: i16) -> Option<(i16, i16)> {
         let ours = self.range(key)?;
@@ -164,7 +166,8 @@ impl SupportedVersions {
     }
 }
 
-/// Version of a request's header, where it matters: for those whose body is looked at.
+/// Returns `true` if requests of this version have the flexible header. Covers only the APIs whose
+/// bodies the proxy decodes.
 #[must_use]
 pub fn flexible(key: i16, version: i16) -> bool {
     let first = match key {
@@ -183,40 +186,40 @@ mod tests {
     use weir_kafka::wire::header::request_header_version;
 
     #[test]
-    fn what_is_carried_is_in_order_and_once() {
-        assert!(CARRIED.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    fn supported_apis_are_sorted_and_unique() {
+        assert!(SUPPORTED.windows(2).all(|pair| pair[0].0 < pair[1].0));
         assert_eq!(name(3), "Metadata");
         assert_eq!(name(4), "unknown");
         assert_eq!(name(KEY_END), "unknown");
     }
 
     #[test]
-    fn versions_with_addresses_behind_records_are_not_offered() {
-        let offer = SupportedVersions::new(|_| None);
-        assert!(offer.has(FETCH, 15) && !offer.has(FETCH, 16));
-        assert!(offer.has(55, 1) && !offer.has(55, 2));
-        assert!(!offer.has(58, 0), "Envelope is between brokers");
-        assert!(!offer.has(-1, 0) && !offer.has(i16::MAX, 0) && !offer.has(KEY_END, 0));
+    fn versions_with_addresses_after_records_are_not_supported() {
+        let supported = SupportedVersions::new(|_| None);
+        assert!(supported.has(FETCH, 15) && !supported.has(FETCH, 16));
+        assert!(supported.has(55, 1) && !supported.has(55, 2));
+        assert!(!supported.has(58, 0), "Envelope is between brokers");
+        assert!(!supported.has(-1, 0) && !supported.has(i16::MAX, 0) && !supported.has(KEY_END, 0));
     }
 
     #[test]
-    fn limits_lower_and_hide() {
-        let offer = SupportedVersions::new(|key| match key {
+    fn version_limits_lower_and_hide_apis() {
+        let supported = SupportedVersions::new(|key| match key {
             FETCH => Some(12),
             SHARE_FETCH => Some(-1),
             METADATA => Some(99),
             _ => None,
         });
-        assert_eq!(offer.range(FETCH), Some((0, 12)));
-        assert_eq!(offer.range(SHARE_FETCH), None);
-        assert_eq!(offer.range(METADATA), Some((0, 13)));
-        assert_eq!(offer.common(FETCH, 4, 18), Some((4, 12)));
-        assert_eq!(offer.common(FETCH, 13, 18), None);
-        assert_eq!(offer.common(SHARE_FETCH, 1, 2), None);
+        assert_eq!(supported.range(FETCH), Some((0, 12)));
+        assert_eq!(supported.range(SHARE_FETCH), None);
+        assert_eq!(supported.range(METADATA), Some((0, 13)));
+        assert_eq!(supported.common(FETCH, 4, 18), Some((4, 12)));
+        assert_eq!(supported.common(FETCH, 13, 18), None);
+        assert_eq!(supported.common(SHARE_FETCH, 1, 2), None);
     }
 
     #[test]
-    fn flexible_versions_are_those_of_the_protocol() {
+    fn flexible_versions_match_the_protocol() {
         for key in [PRODUCE, FETCH, METADATA, FIND_COORDINATOR, API_VERSIONS] {
             for version in 3..13 {
                 let header = request_header_version(key, version).expect("known");

@@ -1,22 +1,22 @@
-//! A histogram of under 200 bytes for one client among tens of thousands.
+//! A latency histogram of under 200 bytes, for one of tens of thousands of clients.
 
 /// Values below 2^4 us share the first bucket.
 const FIRST_OCTAVE: u32 = 4;
-/// Values from 2^26 us (67 s) on share the last bucket.
+/// Values of at least 2^26 us (67 s) share the last bucket.
 const LAST_OCTAVE: u32 = 26;
 const STEPS_PER_OCTAVE: u32 = 4;
 const BUCKETS: usize = ((LAST_OCTAVE - FIRST_OCTAVE) * STEPS_PER_OCTAVE) as usize + 2;
 
-/// Coarse latency histogram: four buckets per power of two from 16 us to 67 s.
+/// A coarse latency histogram with four buckets per power of two from 16 us to 67 s.
 ///
-/// A percentile is known to about 12 %: enough to compare clients with each other, not to quote. Overall
-/// percentiles come from [`Histogram`](crate::Histogram).
+/// Percentiles are accurate to about 12 %, which is enough to compare clients with each other.
+/// Percentiles over all clients come from [`Histogram`](crate::Histogram).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactHistogram {
     counts: [u16; BUCKETS],
-    /// Each count stands for `2^scale` values; grows when a count would overflow.
+    /// Binary logarithm of the number of values per count; increases when a count would overflow.
     scale: u8,
-    /// Values seen since the last one that was counted, below `2^scale`.
+    /// Values since the last counted one, below `2^scale`.
     pending: u32,
     count: u64,
     max_us: u32,
@@ -35,7 +35,7 @@ impl Default for CompactHistogram {
 }
 
 impl CompactHistogram {
-    /// Counts one value in nanoseconds.
+    /// Records one value in nanoseconds.
     pub fn record_ns(&mut self, value_ns: u64) {
         let value_us = value_ns / 1000;
         self.count += 1;
@@ -52,17 +52,18 @@ impl CompactHistogram {
         self.counts[bucket] += 1;
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Largest value in microseconds, exact up to 71 minutes; 0 when empty.
+    /// Returns the largest value in microseconds, exact up to 71 minutes; 0 if empty.
     pub fn max_us(&self) -> u64 {
         u64::from(self.max_us)
     }
 
-    /// Value at `percentile` (0 to 100) in microseconds, the middle of its bucket; `None` when empty.
+    /// Returns the value at `percentile` (0 to 100) in microseconds, as the middle of its bucket;
+    /// `None` if empty.
     pub fn percentile_us(&self, percentile: f64) -> Option<u64> {
         let total: u64 = self.counts.iter().map(|count| u64::from(*count)).sum();
         if total == 0 {
@@ -80,7 +81,7 @@ impl CompactHistogram {
         Some(middle_us.min(self.max_us()))
     }
 
-    /// Halves all counts, rounding up so that a rare late value never vanishes.
+    /// Halves all counts, rounding up so that a rare high value is not lost.
     fn halve(&mut self) {
         self.scale += 1;
         for count in &mut self.counts {
@@ -120,7 +121,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn stays_small() {
+    fn size_is_small() {
         assert!(
             size_of::<CompactHistogram>() <= 208,
             "{}",
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_value_survives_halving() {
+    fn high_value_survives_halving() {
         let mut histogram = CompactHistogram::default();
         for _ in 0..500_000 {
             histogram.record_ns(1_000_000);
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_rise_with_the_value() {
+    fn buckets_increase_with_the_value() {
         let mut last = 0;
         for value_us in 0..100_000_u64 {
             let bucket = bucket_of(value_us);
@@ -159,11 +160,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn percentile_is_within_an_eighth(value_us in 16_u64..60_000_000) {
+        fn percentile_error_is_below_an_eighth(value_us in 16_u64..60_000_000) {
             let mut histogram = CompactHistogram::default();
             histogram.record_ns(value_us * 1000);
             let read_us = histogram.percentile_us(50.0).unwrap();
-            prop_assert!(read_us.abs_diff(value_us) * 8 <= value_us + 8, "{read_us} for {value_us}");
+            let difference_us = read_us.abs_diff(value_us);
+            prop_assert!(difference_us * 8 <= value_us + 8, "{read_us} for {value_us}");
         }
     }
 }

@@ -1,6 +1,7 @@
-//! Reads HdrHistogram's V2 encoding with bounded memory, whatever the bytes say.
+//! A reader for the V2 encoding of HdrHistogram with bounded memory for any input.
 //!
-//! The library's own reader allocates what a length field asks for, so ours checks first.
+//! The library's reader allocates as much as a length field requests; this one checks the field
+//! first.
 
 use std::io::Read;
 
@@ -11,38 +12,38 @@ use flate2::read::ZlibDecoder;
 const V2_COOKIE: u32 = 0x1c84_9303 | 0x10;
 const V2_COMPRESSED_COOKIE: u32 = 0x1c84_9304 | 0x10;
 const HEADER_BYTES: usize = 40;
-/// Generous: a full five-digit histogram with nine bytes a count stays below it.
+/// Upper limit: a full five-digit histogram with nine bytes per count is smaller.
 const DECODED_BYTES_MAX: u64 = 64 << 20;
 const DIGITS_MAX: u32 = 5;
 
-/// Why a text is not a histogram.
+/// The reason why a text is not a histogram.
 #[derive(Debug, thiserror::Error)]
 pub enum HistogramError {
-    /// The text is not base64.
+    /// Text that is not base64.
     #[error("histogram is not base64: {0}")]
     Base64(#[from] base64::DecodeError),
-    /// The compressed part does not unpack.
-    #[error("histogram does not unpack: {0}")]
+    /// Compressed bytes that cannot be decompressed.
+    #[error("histogram cannot be decompressed: {0}")]
     Inflate(#[from] std::io::Error),
-    /// The first four bytes name no V2 encoding.
+    /// First four bytes that do not identify a V2 encoding.
     #[error("histogram starts with {0:#010x}, expected an HdrHistogram V2 encoding")]
     Cookie(u32),
-    /// The bytes end before the histogram does.
+    /// An incomplete histogram.
     #[error("histogram ends early")]
     Truncated,
-    /// Unpacked it would exceed any real histogram.
-    #[error("histogram unpacks to more than {DECODED_BYTES_MAX} bytes")]
+    /// A decompressed size that exceeds any real histogram.
+    #[error("histogram decompresses to more than {DECODED_BYTES_MAX} bytes")]
     TooLarge,
-    /// A header field holds a value that is not supported.
+    /// A header field with an unsupported value.
     #[error("histogram header field {field} has unsupported value {value}")]
     Header {
         /// Name of the field in the V2 description.
         field: &'static str,
-        /// What it holds.
+        /// Value of the field.
         value: u64,
     },
-    /// A count or index lies outside the histogram's range.
-    #[error("histogram holds a count outside its own range")]
+    /// A count or an index outside the histogram's range.
+    #[error("histogram contains a count outside its range")]
     OutOfRange,
 }
 
@@ -50,7 +51,7 @@ pub(crate) fn to_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Calls `record(value, count)` for every bucket that holds values.
+/// Calls `record(value, count)` for every bucket that contains values.
 pub(crate) fn decode(text: &str, record: impl FnMut(u64, u64)) -> Result<(), HistogramError> {
     let bytes = STANDARD.decode(text.trim())?;
     match be_u32(&bytes, 0)? {
@@ -103,7 +104,7 @@ fn decode_plain(bytes: &[u8], mut record: impl FnMut(u64, u64)) -> Result<(), Hi
     Ok(())
 }
 
-/// How an index maps to a value: `half` linear steps per power of two.
+/// The mapping from index to value: `half` linear steps per power of two.
 struct BucketLayout {
     unit_magnitude: u32,
     half_magnitude: u32,
@@ -134,7 +135,7 @@ impl BucketLayout {
         })
     }
 
-    /// Lowest value counted at `index`.
+    /// Returns the lowest value counted at `index`.
     fn value(&self, index: u64) -> Result<u64, HistogramError> {
         let half = 1_u64 << self.half_magnitude;
         let (bucket, step) = match index >> self.half_magnitude {
@@ -148,7 +149,7 @@ impl BucketLayout {
         if shift > step.leading_zeros() {
             return Err(HistogramError::OutOfRange);
         }
-        // A shift by 64 is only left for step 0, whose value is 0 in every bucket.
+        // A shift by 64 remains only for step 0, whose value is 0 in every bucket.
         Ok(step.checked_shl(shift).unwrap_or(0))
     }
 }
@@ -175,7 +176,7 @@ fn be_u64(bytes: &[u8], at: usize) -> Result<u64, HistogramError> {
         .ok_or(HistogramError::Truncated)
 }
 
-/// LEB128 of at most nine bytes; the ninth carries eight bits.
+/// Reads a LEB128 number of at most nine bytes; the ninth carries eight bits.
 fn varint(bytes: &mut &[u8]) -> Result<u64, HistogramError> {
     let mut value = 0_u64;
     for position in 0..9 {
@@ -202,27 +203,28 @@ mod tests {
     use crate::Histogram;
     use proptest::prelude::*;
 
-    /// First interval of the log that the HdrHistogram project ships as its own test data.
-    const FOREIGN: &str = "HISTFAAAAEV42pNpmSzMwMCgyAABTBDKT4GBgdnNYMcCBvsPEBEJISEuATEZMQ4uASkhIR4nrxg9v2lMaxhvMekILGZkKmcCAEf2CsI=";
+    /// The first interval of a log from the HdrHistogram project's test data.
+    const EXTERNAL: &str = "HISTFAAAAEV42pNpmSzMwMCgyAABTBDKT4GBgdnNYMcCBvsPEBEJISEuATEZMQ4uASkh\
+        IR4nrxg9v2lMaxhvMekILGZkKmcCAEf2CsI=";
 
     #[test]
-    fn reads_another_tools_histogram_as_the_library_does() {
+    fn external_histogram_reads_as_with_the_library() {
         use hdrhistogram::serialization::Deserializer;
-        let bytes = STANDARD.decode(FOREIGN).unwrap();
+        let bytes = STANDARD.decode(EXTERNAL).unwrap();
         let theirs: hdrhistogram::Histogram<u64> = Deserializer::new()
             .deserialize(&mut bytes.as_slice())
             .unwrap();
-        let ours = Histogram::from_base64(FOREIGN).unwrap();
+        let ours = Histogram::from_base64(EXTERNAL).unwrap();
         assert_eq!(ours.count(), theirs.len());
         for percentile in [0.0, 50.0, 99.0, 100.0] {
-            // Theirs keeps two digits only, so equal means within one of its buckets.
+            // The external histogram has two digits only, so equal means within one of its buckets.
             let expected = theirs.value_at_percentile(percentile);
             assert!(theirs.equivalent(ours.percentile_ns(percentile).unwrap(), expected));
         }
     }
 
     #[test]
-    fn damage_is_named() {
+    fn damage_is_reported() {
         let text = |bytes: &[u8]| Histogram::from_base64(&to_base64(bytes)).unwrap_err();
         assert!(matches!(text(&[]), HistogramError::Truncated));
         assert!(matches!(
@@ -233,7 +235,7 @@ mod tests {
             Histogram::from_base64("***"),
             Err(HistogramError::Base64(_))
         ));
-        let good = STANDARD.decode(FOREIGN).unwrap();
+        let good = STANDARD.decode(EXTERNAL).unwrap();
         assert!(Histogram::from_base64(&to_base64(&good[..good.len() - 9])).is_err());
     }
 

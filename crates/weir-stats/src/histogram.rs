@@ -1,4 +1,4 @@
-//! Latency histogram in nanoseconds over HdrHistogram, and its V2 text form.
+//! A latency histogram in nanoseconds based on HdrHistogram, and its V2 text form.
 
 use std::fmt;
 
@@ -7,14 +7,16 @@ use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use crate::hdr_codec;
 pub use crate::hdr_codec::HistogramError;
 
-/// Highest value kept apart, one hour; longer ones are counted here and told by [`Histogram::clamped`].
+/// Highest recorded value, one hour. Longer ones are recorded as one hour and counted by
+/// [`Histogram::clamped`].
 pub const TOP_NS: u64 = 3_600_000_000_000;
-/// Three significant digits: a value is known to 0.1 %.
+/// Three significant digits: a value is accurate to 0.1 %.
 pub(crate) const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// Nanosecond histogram with three significant digits up to one hour.
+/// A histogram in nanoseconds with three significant digits up to one hour.
 ///
-/// Percentiles of several histograms come from [`merge`](Self::merge), never from averaging percentiles.
+/// Percentiles of several histograms come from [`merge`](Self::merge), never from averages of
+/// percentiles.
 #[derive(Clone, PartialEq)]
 pub struct Histogram {
     inner: hdrhistogram::Histogram<u64>,
@@ -27,7 +29,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram; about 270 kB.
+    /// Creates an empty histogram of about 270 kB.
     pub fn new() -> Self {
         // Invariant: these constants satisfy the bounds rule (high >= 2 * low, digits <= 5).
         let inner = hdrhistogram::Histogram::new_with_bounds(1, TOP_NS, SIGNIFICANT_DIGITS)
@@ -35,17 +37,18 @@ impl Histogram {
         Self { inner }
     }
 
-    /// Counts one value.
+    /// Records one value.
     pub fn record_ns(&mut self, value_ns: u64) {
         self.record_n(value_ns, 1);
     }
 
-    /// Counts one value `count` times.
+    /// Records one value `count` times.
     pub fn record_n(&mut self, value_ns: u64, count: u64) {
         self.inner.saturating_record_n(value_ns.min(TOP_NS), count);
     }
 
-    /// Adds every value of `other`; the result equals recording all values in one histogram.
+    /// Adds every value of `other`. The result is the same as recording all values in one
+    /// histogram.
     pub fn merge(&mut self, other: &Self) {
         // Invariant: both have the same bounds, so no value of `other` can be out of range.
         self.inner
@@ -53,52 +56,54 @@ impl Histogram {
             .expect("histograms share their bounds");
     }
 
-    /// Forgets all values and keeps the memory.
+    /// Removes all values and retains the memory.
     pub fn clear(&mut self) {
         self.inner.reset();
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.inner.len()
     }
 
-    /// True when nothing was recorded.
+    /// Returns `true` if nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.inner.is_empty()
     }
 
-    /// Values at or above one hour (to the resolution there), which are all kept as one hour.
+    /// Returns the number of values at or above one hour (to the resolution there), all recorded as
+    /// one hour.
     pub fn clamped(&self) -> u64 {
         self.inner.count_at(TOP_NS)
     }
 
-    /// Mean in nanoseconds; `None` when empty.
+    /// Returns the mean in nanoseconds; `None` if empty.
     pub fn mean_ns(&self) -> Option<f64> {
         (!self.is_empty()).then(|| self.inner.mean())
     }
 
-    /// Population standard deviation in nanoseconds; `None` when empty.
+    /// Returns the population standard deviation in nanoseconds; `None` if empty.
     pub fn stddev_ns(&self) -> Option<f64> {
         (!self.is_empty()).then(|| self.inner.stdev())
     }
 
-    /// Smallest value, rounded down to the histogram's resolution; `None` when empty.
+    /// Returns the smallest value, rounded down to the histogram's resolution; `None` if empty.
     pub fn min_ns(&self) -> Option<u64> {
         (!self.is_empty()).then(|| self.inner.min())
     }
 
-    /// Largest value, rounded up to the histogram's resolution; `None` when empty.
+    /// Returns the largest value, rounded up to the histogram's resolution; `None` if empty.
     pub fn max_ns(&self) -> Option<u64> {
         (!self.is_empty()).then(|| self.inner.max())
     }
 
-    /// Value at `percentile` (0 to 100) whatever the number of samples; `None` when empty.
+    /// Returns the value at `percentile` (0 to 100) for any number of samples; `None` if empty.
     pub fn percentile_ns(&self, percentile: f64) -> Option<u64> {
         (!self.is_empty()).then(|| self.inner.value_at_percentile(percentile.clamp(0.0, 100.0)))
     }
 
-    /// Like [`percentile_ns`](Self::percentile_ns), but `None` with fewer than [`samples_needed`] values.
+    /// Returns [`percentile_ns`](Self::percentile_ns), but `None` with fewer than
+    /// [`samples_needed`] values.
     pub fn supported_percentile_ns(&self, percentile: f64) -> Option<u64> {
         if self.count() < samples_needed(percentile) {
             return None;
@@ -106,32 +111,33 @@ impl Histogram {
         self.percentile_ns(percentile)
     }
 
-    /// Share of values not above `value_ns`, 0 to 1; 1 when empty.
+    /// Returns the share of values up to `value_ns`, 0 to 1; 1 if empty.
     pub fn share_at_most(&self, value_ns: u64) -> f64 {
         self.inner.quantile_below(value_ns.min(TOP_NS))
     }
 
-    /// The recorded buckets, ascending: upper value of the bucket in nanoseconds, and its count.
+    /// Returns the buckets with values, ascending: highest value of the bucket in nanoseconds, and
+    /// its count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.inner
             .iter_recorded()
             .map(|step| (step.value_iterated_to(), step.count_at_value()))
     }
 
-    /// Compressed V2 encoding in base64, as HdrHistogram tools write it into interval logs.
+    /// Returns the compressed V2 encoding in base64, as in interval logs of HdrHistogram tools.
     pub fn to_base64(&self) -> String {
         let mut bytes = Vec::new();
-        // Invariant: a Vec takes every write, and our bounds fit the format's limits.
+        // Invariant: a Vec accepts every write, and the bounds fit the format's limits.
         V2DeflateSerializer::new()
             .serialize(&self.inner, &mut bytes)
             .expect("serializing into memory cannot fail");
         hdr_codec::to_base64(&bytes)
     }
 
-    /// Reads the V2 encoding, compressed or not, of any significant digits.
+    /// Reads a V2 encoding, compressed or not, with any number of significant digits.
     ///
     /// # Errors
-    /// When the text is not base64, not V2, damaged, or larger than a histogram can be.
+    /// The text is not base64, not V2, damaged, or larger than any histogram.
     pub fn from_base64(text: &str) -> Result<Self, HistogramError> {
         let mut histogram = Self::new();
         hdr_codec::decode(text, |value_ns, count| histogram.record_n(value_ns, count))?;
@@ -163,17 +169,19 @@ impl<'de> serde::Deserialize<'de> for Histogram {
     }
 }
 
-/// Values below zero: kept and counted, never recorded as zero. They show a clock that disagrees.
+/// Counter of negative values, which are never recorded as zero. They indicate clocks that
+/// disagree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct NegativeCount {
-    /// How many values were below zero.
+    /// Number of negative values.
     pub count: u64,
-    /// The one furthest below zero, in nanoseconds; 0 when there was none.
+    /// Lowest value in nanoseconds; 0 if there was none.
     pub lowest_ns: i64,
 }
 
 impl NegativeCount {
-    /// Records a signed difference: below zero here, else into `histogram`.
+    /// Records a signed difference: counts it here if it is negative, otherwise records it in
+    /// `histogram`.
     pub fn record(&mut self, histogram: &mut Histogram, value_ns: i64) {
         match u64::try_from(value_ns) {
             Ok(value_ns) => histogram.record_ns(value_ns),
@@ -191,9 +199,11 @@ impl NegativeCount {
     }
 }
 
-/// Fewest values with which the maximum bounds `percentile` from above with 95 % confidence.
+/// Returns the minimum number of values with which the maximum bounds `percentile` from above with
+/// 95 % confidence.
 ///
-/// 299 for p99, 2,995 for p99.9, 29,956 for p99.99; below that a percentile is not printed.
+/// 299 for p99, 2,995 for p99.9, 29,956 for p99.99. With fewer values the percentile is not
+/// reported.
 pub fn samples_needed(percentile: f64) -> u64 {
     let quantile = percentile / 100.0;
     if quantile <= 0.0 {
@@ -211,7 +221,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn summary_of_known_values() {
+    fn summary_matches_known_values() {
         let mut histogram = Histogram::new();
         for value_us in 1..=1000_u64 {
             histogram.record_ns(value_us * 1000);
@@ -225,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_has_no_figures() {
+    fn empty_histogram_has_no_values() {
         let histogram = Histogram::new();
         assert_eq!(histogram.mean_ns(), None);
         assert_eq!(histogram.percentile_ns(99.0), None);
@@ -237,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn longer_than_an_hour_is_clamped_and_told() {
+    fn values_above_an_hour_are_clamped_and_counted() {
         let mut histogram = Histogram::new();
         histogram.record_ns(TOP_NS - TOP_NS / 100);
         assert_eq!(histogram.clamped(), 0);

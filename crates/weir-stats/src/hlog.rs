@@ -1,7 +1,7 @@
 //! HdrHistogram interval logs (format 1.3): one line per interval and tag, readable by other tools.
 //!
-//! Values are nanoseconds; the maximum that stands in each line for human eyes is in milliseconds. Instants are
-//! written as seconds since `BaseTime` with three decimals, as all writers do.
+//! Values are in nanoseconds. The maximum in each line, which is for human readers, is in
+//! milliseconds. Timestamps are seconds since `BaseTime` with three decimals, as in all writers.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ const LEGEND: &str =
     r#""StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram""#;
 const MAX_UNIT_NS: f64 = 1e6;
 
-/// Writes an interval log; every line is complete when the call returns.
+/// A writer of interval logs. Every line is complete when the call returns.
 #[derive(Debug)]
 pub struct IntervalLogWriter<W: Write> {
     out: W,
@@ -21,14 +21,14 @@ pub struct IntervalLogWriter<W: Write> {
 }
 
 impl<W: Write> IntervalLogWriter<W> {
-    /// Writes the header; intervals are then given relative to `base_unix_ns`, cut to milliseconds.
+    /// Writes the header. Intervals are relative to `base_unix_ns`, truncated to milliseconds.
     ///
     /// # Errors
-    /// What `out` returns.
+    /// Errors from `out`.
     pub fn new(mut out: W, base_unix_ns: u64, comments: &[&str]) -> io::Result<Self> {
         let base_unix_ms = base_unix_ns / 1_000_000;
         for line in comments.iter().flat_map(|comment| comment.lines()) {
-            // A bracket would make a comment a header for readers.
+            // Readers would treat a comment with a bracket as a header.
             writeln!(out, "# {line}")?;
         }
         let base_s = decimal_s(base_unix_ms);
@@ -43,12 +43,12 @@ impl<W: Write> IntervalLogWriter<W> {
         })
     }
 
-    /// Writes what `histogram` counted from `from_unix_ns` until `until_unix_ns`.
+    /// Writes the values that `histogram` contains for `from_unix_ns` to `until_unix_ns`.
     ///
-    /// Characters that would end the tag early (comma, white space) are replaced by `_`.
+    /// Replaces characters that would end the tag (comma, white space) by `_`.
     ///
     /// # Errors
-    /// What the writer returns.
+    /// Errors from the writer.
     pub fn write(
         &mut self,
         tag: &str,
@@ -69,7 +69,7 @@ impl<W: Write> IntervalLogWriter<W> {
         self.out.write_all(line.as_bytes())
     }
 
-    /// Gives back the underlying writer, e.g. to flush it.
+    /// Returns the underlying writer, for example to flush it.
     pub fn into_inner(self) -> W {
         self.out
     }
@@ -77,7 +77,7 @@ impl<W: Write> IntervalLogWriter<W> {
     /// Flushes the underlying writer.
     ///
     /// # Errors
-    /// What the writer returns.
+    /// Errors from the writer.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
@@ -86,38 +86,39 @@ impl<W: Write> IntervalLogWriter<W> {
 /// One line of a log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogInterval {
-    /// Stage or role; empty when the line has no tag.
+    /// Stage or role; empty if the line has no tag.
     pub tag: String,
-    /// Start in Unix time, or as written when the log has neither `BaseTime` nor `StartTime`.
+    /// Start in Unix time, or as written if the log has neither `BaseTime` nor `StartTime`.
     pub start_s: f64,
     /// Length.
     pub length_s: f64,
-    /// The values, nanoseconds.
+    /// Values in nanoseconds.
     pub histogram: Histogram,
 }
 
-/// Why a line is not an interval.
+/// The reason why a line is not an interval.
 #[derive(Debug, thiserror::Error)]
 pub enum HlogError {
-    /// A column is missing, or is not a number.
+    /// A column that is missing or not a number.
     #[error("line {line} of the interval log has no valid {column}")]
     Column {
-        /// From 1.
+        /// Line number from 1.
         line: usize,
         /// Name of the column in the legend.
         column: &'static str,
     },
-    /// The last column is not a histogram.
+    /// A last column that is not a histogram.
     #[error("line {line} of the interval log: {source}")]
     Histogram {
-        /// From 1.
+        /// Line number from 1.
         line: usize,
-        /// What is wrong with it.
+        /// Cause.
         source: HistogramError,
     },
 }
 
-/// Reads a log line by line; a damaged line yields an error and the next line goes on.
+/// A reader of interval logs. A damaged line yields an error; the reader continues with the next
+/// line.
 #[derive(Debug)]
 pub struct IntervalLogReader<'a> {
     lines: std::iter::Enumerate<std::str::Lines<'a>>,
@@ -126,7 +127,7 @@ pub struct IntervalLogReader<'a> {
 }
 
 impl<'a> IntervalLogReader<'a> {
-    /// A reader over the text of a log.
+    /// Creates a reader of the text of a log.
     pub fn new(text: &'a str) -> Self {
         Self {
             lines: text.lines().enumerate(),
@@ -178,7 +179,8 @@ impl<'a> IntervalLogReader<'a> {
         })
     }
 
-    /// The rule of the Java reader: with no base, small stamps are relative to the start time.
+    /// Converts a timestamp to Unix time. As in the Java reader, small timestamps without
+    /// `BaseTime` are relative to `StartTime`.
     fn unix_s(&self, stamp_s: f64) -> f64 {
         const YEAR_S: f64 = 365.0 * 86_400.0;
         match (self.base_s, self.start_s) {
@@ -204,7 +206,7 @@ impl Iterator for IntervalLogReader<'_> {
     }
 }
 
-/// All intervals of each tag merged, and the lines that could not be read.
+/// Returns the merged intervals of each tag, and the errors of unreadable lines.
 pub fn merged_by_tag(text: &str) -> (BTreeMap<String, Histogram>, Vec<HlogError>) {
     let mut merged: BTreeMap<String, Histogram> = BTreeMap::new();
     let mut damaged = Vec::new();
@@ -268,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn header_is_the_standard_one() {
+    fn header_has_the_standard_format() {
         let text = log(&[("response", 0, vec![2_769_000])]);
         let mut lines = text.lines();
         assert_eq!(lines.next(), Some("# two"));
@@ -294,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_librarys_reader_reads_ours() {
+    fn library_reader_reads_the_log() {
         let text = log(&[("response", 0, vec![5, 6]), ("a b,c", 1000, vec![7])]);
         let tags: Vec<String> = IntervalLogIterator::new(text.as_bytes())
             .filter_map(|entry| match entry.unwrap() {
@@ -306,13 +308,16 @@ mod tests {
     }
 
     #[test]
-    fn reads_a_log_of_another_tool() {
+    fn log_of_another_tool_is_read() {
         let text = "#[Logged with jHiccup version 2.0.7-SNAPSHOT]\n\
             #[Histogram log format version 1.2]\n\
             #[StartTime: 1441812279.474 (seconds since epoch), Wed Sep 09 08:24:39 PDT 2015]\n\
-            \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n\
-            0.127,1.007,2.769,HISTFAAAAEV42pNpmSzMwMCgyAABTBDKT4GBgdnNYMcCBvsPEBEJISEuATEZMQ4uASkhIR4nrxg9v2lMaxhvMekILGZkKmcCAEf2CsI=\n\
-            Tag=A,1.134,0.999,0.442,HISTFAAAAEJ42pNpmSzMwMAgxwABTBDKT4GBgdnNYMcCBvsPEBEWLj45FTExAT4pBSEBKa6UkAgBi1uM7xjfMMlwMDABAC0CCjM=\n";
+            \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\
+            \"Interval_Compressed_Histogram\"\n\
+            0.127,1.007,2.769,HISTFAAAAEV42pNpmSzMwMCgyAABTBDKT4GBgdnNYMcCBvsPEBEJISEuATEZMQ4uASkh\
+            IR4nrxg9v2lMaxhvMekILGZkKmcCAEf2CsI=\n\
+            Tag=A,1.134,0.999,0.442,HISTFAAAAEJ42pNpmSzMwMAgxwABTBDKT4GBgdnNYMcCBvsPEBEW\
+            Lj45FTExAT4pBSEBKa6UkAgBi1uM7xjfMMlwMDABAC0CCjM=\n";
         let intervals: Vec<LogInterval> =
             IntervalLogReader::new(text).map(Result::unwrap).collect();
         assert_eq!(intervals.len(), 2);
@@ -321,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_line_is_named_and_the_next_goes_on() {
+    fn damaged_line_is_reported_and_reading_continues() {
         let mut text = log(&[("response", 0, vec![5])]);
         text.push_str("Tag=response,0.1,1.0,1.0\nTag=response,x\nTag=response,1.0,1.0,1.0,HIST\n");
         text.push_str(&log(&[("response", 0, vec![9])]));
@@ -349,9 +354,12 @@ mod tests {
                 0..6,
             )
         ) {
-            let rows: Vec<_> =
-                intervals.iter().map(|(tag, at, values)| (tag.as_str(), *at, values.clone())).collect();
-            let read: Vec<LogInterval> = IntervalLogReader::new(&log(&rows)).map(Result::unwrap).collect();
+            let rows: Vec<_> = intervals
+                .iter()
+                .map(|(tag, at, values)| (tag.as_str(), *at, values.clone()))
+                .collect();
+            let read: Result<Vec<LogInterval>, _> = IntervalLogReader::new(&log(&rows)).collect();
+            let read = read.unwrap();
             prop_assert_eq!(read.len(), rows.len());
             for (interval, (tag, start_ms, values_ns)) in read.iter().zip(rows) {
                 prop_assert_eq!(interval.tag.as_str(), tag);

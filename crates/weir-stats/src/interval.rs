@@ -1,30 +1,31 @@
-//! Medians, means and ratios of a few repeated figures, most with a 95 % interval.
+//! Medians, means and ratios of repeated measurements, most with a 95 % confidence interval.
 //!
-//! The unit of replication is the run or window handed in; latencies inside one run belong in a
-//! [`Histogram`](crate::Histogram). Everything is deterministic.
+//! The unit of replication is the run or the window; latencies inside one run belong in a
+//! [`Histogram`](crate::Histogram). All results are deterministic.
 
 use std::collections::BTreeMap;
 
 use crate::compare::LogRatio;
 use crate::student_t;
 
-/// A figure and the interval that holds the true one with 95 % confidence.
+/// A value with its 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Estimate {
-    /// The figure.
+    /// Value.
     pub value: f64,
-    /// Bounds of the interval; `None` with too few values for one.
+    /// Bounds of the interval; `None` with too few values.
     pub bounds: Option<(f64, f64)>,
-    /// Number of values behind it.
+    /// Number of values used.
     pub count: usize,
 }
 
-/// Confidence that an order-statistic interval must reach.
+/// Minimum confidence of an order-statistic interval.
 const CONFIDENCE: f64 = 0.95;
 
-/// Median with an interval from order statistics, which assumes nothing of the distribution.
+/// Returns the median with an interval from order statistics, which makes no assumption about the
+/// distribution.
 ///
-/// Six values are the fewest that give an interval. `None` without finite values.
+/// At least six values are needed for an interval. Returns `None` without finite values.
 pub fn median(values: &[f64]) -> Option<Estimate> {
     let sorted = sorted_finite(values);
     let count = sorted.len();
@@ -41,7 +42,8 @@ pub fn median(values: &[f64]) -> Option<Estimate> {
     })
 }
 
-/// Mean with Student's t interval; two values are the fewest that give one. `None` without finite values.
+/// Returns the mean with Student's t interval, which needs at least two values. Returns `None`
+/// without finite values.
 pub fn mean(values: &[f64]) -> Option<Estimate> {
     let finite = sorted_finite(values);
     let count = finite.len();
@@ -62,17 +64,17 @@ pub fn mean(values: &[f64]) -> Option<Estimate> {
     })
 }
 
-/// Returns the one value that stands for all repetitions of a metric: their geometric mean, or their
-/// arithmetic mean if one is zero or negative. `None` without finite values.
+/// Returns the value that represents all repetitions of a metric: their geometric mean, or their
+/// arithmetic mean if one is zero or negative. Returns `None` without finite values.
 ///
-/// Every table, verdict, threshold, chart and comparison uses it, so that printed ratios are ratios of
-/// printed values. The order of the values does not matter.
+/// Every table, verdict, threshold, chart and comparison uses it, so that printed ratios are ratios
+/// of printed values. The order of the values does not matter.
 pub fn repetition_mean(values: &[f64]) -> Option<f64> {
     let finite = sorted_finite(values);
     let count = finite.len() as f64;
     match finite.first() {
         None => None,
-        // Nothing is lost to rounding where repetitions agree.
+        // Avoids rounding where all repetitions agree.
         Some(first) if finite.last() == Some(first) => Some(*first),
         Some(lowest) if *lowest > 0.0 => {
             let logs: f64 = finite.iter().map(|value| value.ln()).sum();
@@ -82,11 +84,12 @@ pub fn repetition_mean(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// Returns the ratio of the [`repetition_mean`]s of two sides. Each value comes with the number of its
-/// repetition.
+/// Returns the ratio of the [`repetition_mean`]s of two sides. Each value comes with the number of
+/// its repetition.
 ///
-/// The interval is that of [`ratio_of_pairs`] where both sides have the same repetitions, each once, else
-/// Welch's; there is none with fewer than two values on a side, or with values that are not positive.
+/// The interval is that of [`ratio_of_pairs`] if both sides have the same repetitions, each once,
+/// and Welch's interval otherwise. There is none with fewer than two values on a side, or with
+/// values that are not positive.
 pub fn repetition_ratio(own: &[(u64, f64)], base: &[(u64, f64)]) -> Option<Estimate> {
     let values =
         |side: &[(u64, f64)]| -> Vec<f64> { side.iter().map(|(_, value)| *value).collect() };
@@ -109,8 +112,8 @@ pub fn repetition_ratio(own: &[(u64, f64)], base: &[(u64, f64)]) -> Option<Estim
     })
 }
 
-/// Returns the values of both sides by repetition. `None` if a repetition is missing on one side
-/// or comes twice: pairs would then leave values out that the ratio counts.
+/// Returns the values of both sides by repetition, or `None` if a repetition is missing on one side
+/// or occurs twice: pairs would then exclude values that the ratio includes.
 fn pairs(own: &[(u64, f64)], base: &[(u64, f64)]) -> Option<Vec<(f64, f64)>> {
     let by_repetition =
         |side: &[(u64, f64)]| -> BTreeMap<u64, f64> { side.iter().copied().collect() };
@@ -120,9 +123,10 @@ fn pairs(own: &[(u64, f64)], base: &[(u64, f64)]) -> Option<Vec<(f64, f64)>> {
     is_same.then(|| owns.into_values().zip(bases.into_values()).collect())
 }
 
-/// Geometric mean of `a / b` over pairs measured side by side, with a t interval on the logarithms.
+/// Returns the geometric mean of `a / b` over pairs measured in the same repetition, with a t
+/// interval on the logarithms.
 ///
-/// Pairs in which either is not a positive number are left out. `None` without pairs.
+/// Excludes pairs in which a value is not a positive number. Returns `None` without pairs.
 pub fn ratio_of_pairs(pairs: &[(f64, f64)]) -> Option<Estimate> {
     let usable = |x: f64| x.is_finite() && x > 0.0;
     let logs: Vec<f64> = pairs
@@ -148,10 +152,11 @@ fn sorted_finite(values: &[f64]) -> Vec<f64> {
     finite
 }
 
-/// Narrowest symmetric ranks (from 0) whose values enclose the median with the wanted confidence.
+/// Returns the narrowest symmetric ranks (from 0) whose values enclose the median with
+/// [`CONFIDENCE`].
 pub(crate) fn median_ranks(count: usize) -> Option<(usize, usize)> {
     let mut best = None;
-    // Chance that fewer than `low + 1` of the values lie below the median: binomial with p = 1/2.
+    // Probability that fewer than `low + 1` values are below the median: binomial with p = 1/2.
     let mut probability = 0.5_f64.powi(i32::try_from(count).ok()?);
     if probability == 0.0 {
         return Some(normal_ranks(count));
@@ -168,13 +173,13 @@ pub(crate) fn median_ranks(count: usize) -> Option<(usize, usize)> {
     best
 }
 
-/// The same by the normal approximation, for counts whose binomial underflows.
+/// Returns the ranks from the normal approximation, for counts whose binomial underflows.
 fn normal_ranks(count: usize) -> (usize, usize) {
     let low = (count as f64 / 2.0 - 0.98 * (count as f64).sqrt()).floor() as usize;
     (low, count - 1 - low)
 }
 
-/// 97.5 % quantile of Student's t.
+/// Returns the 97.5 % quantile of Student's t.
 fn t_quantile(degrees: usize) -> f64 {
     student_t::quantile(0.5 + CONFIDENCE / 2.0, degrees as f64)
 }
@@ -263,7 +268,7 @@ mod tests {
         );
         let (low, high) = unpaired.bounds.unwrap();
         assert!(low < 1.0 && high > 10.0, "{unpaired:?}");
-        // A repetition that comes twice would be paired twice, and another left out.
+        // A repetition that occurs twice would be paired twice, and another one excluded.
         let twice = [(2, 7100.0), (3, 7700.0), (2, 6700.0)];
         let twice = repetition_ratio(&twice, &side(&[0.01, 6700.0, 3400.0])).unwrap();
         let (low, high) = twice.bounds.unwrap();
@@ -275,7 +280,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ratio_is_the_quotient_of_the_means(
+        fn ratio_is_the_quotient_of_means(
             sides in proptest::collection::vec((1_u64..6, 0.01..1e4_f64, 0.01..1e4_f64), 1..8),
             turn in 0_usize..8,
         ) {
@@ -290,7 +295,8 @@ mod tests {
             let quotient = mean(&own) / mean(&base);
             prop_assert!((found.value / quotient - 1.0).abs() < 1e-9);
             if let Some((low, high)) = found.bounds {
-                prop_assert!(low <= found.value * (1.0 + 1e-9) && found.value <= high * (1.0 + 1e-9));
+                let (low, high) = (low / (1.0 + 1e-9), high * (1.0 + 1e-9));
+                prop_assert!(low <= found.value && found.value <= high);
             }
             let length = own.len();
             own.rotate_left(turn % length);
@@ -298,7 +304,7 @@ mod tests {
         }
 
         #[test]
-        fn the_interval_holds_the_median(values in proptest::collection::vec(-1e6..1e6_f64, 6..80)) {
+        fn interval_contains_the_median(values in proptest::collection::vec(-1e6..1e6_f64, 6..80)) {
             let estimate = median(&values).unwrap();
             let (low, high) = estimate.bounds.unwrap();
             prop_assert!(low <= estimate.value && estimate.value <= high);

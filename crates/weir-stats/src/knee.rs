@@ -1,29 +1,30 @@
-//! The knee of a throughput-latency curve: how far a system goes before it pays.
+//! The knee of a throughput-latency curve: the highest load before throughput or latency degrades.
 
 /// One load level of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LoadPoint {
-    /// What was asked for, per second.
+    /// Offered load per second.
     pub offered_per_s: f64,
-    /// What was done, per second.
+    /// Achieved load per second.
     pub achieved_per_s: f64,
-    /// Mean latency at it, in milliseconds.
+    /// Mean latency in milliseconds.
     pub latency_ms: f64,
 }
 
-/// What a system may do and still be below its knee.
+/// Limits that a load point below the knee meets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KneeRule {
-    /// Share of the offered load that has to be done.
+    /// Minimum share of the offered load that is achieved.
     pub achieved_share: f64,
-    /// Latency over that of the least load.
+    /// Maximum latency relative to that of the lowest load.
     pub latency_factor: f64,
-    /// Latency above that of the least load that is not counted as a rise, in milliseconds.
+    /// Increase of latency over that of the lowest load that is always allowed, in milliseconds.
     pub latency_slack_ms: f64,
 }
 
 impl Default for KneeRule {
-    /// 95 % of the load, at up to three times the latency of the least load and 5 ms more.
+    /// Returns the default: 95 % of the load, at up to three times the latency of the lowest load
+    /// or 5 ms more.
     fn default() -> Self {
         Self {
             achieved_share: 0.95,
@@ -33,34 +34,35 @@ impl Default for KneeRule {
     }
 }
 
-/// Where a curve bends.
+/// The knee of a curve.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Knee {
-    /// The last point before it.
+    /// Last point before the knee.
     pub at: LoadPoint,
-    /// The first point beyond it; `None` if the sweep did not get there, and the knee lies above.
+    /// First point after the knee; `None` if no point of the sweep is after it.
     pub beyond: Option<LoadPoint>,
 }
 
-/// The highest load up to which every level was within `rule`; `None` without points, or if the least
-/// load was already too much. Points may come in any order; those of one load count by their worst.
+/// Returns the highest load up to which every level is within `rule`. Returns `None` without
+/// points, or if the lowest load is not within it. Points may be in any order; the worst point of a
+/// load counts.
 pub fn knee(points: &[LoadPoint], rule: KneeRule) -> Option<Knee> {
     let mut points: Vec<LoadPoint> = points.iter().copied().filter(is_usable).collect();
     points.sort_by(|a, b| a.offered_per_s.total_cmp(&b.offered_per_s));
-    let least_ms = points.first()?.latency_ms;
-    let limit_ms = (least_ms * rule.latency_factor).max(least_ms + rule.latency_slack_ms);
-    let holds = |point: &LoadPoint| {
+    let lowest_ms = points.first()?.latency_ms;
+    let limit_ms = (lowest_ms * rule.latency_factor).max(lowest_ms + rule.latency_slack_ms);
+    let is_within = |point: &LoadPoint| {
         point.achieved_per_s >= point.offered_per_s * rule.achieved_share
             && point.latency_ms <= limit_ms
     };
-    let first_beyond = points.iter().position(|point| !holds(point));
+    let first_beyond = points.iter().position(|point| !is_within(point));
     let beyond = first_beyond.map(|at| points[at]);
     let before = first_beyond.unwrap_or(points.len());
-    // A level whose other repetition broke is beyond as a whole.
-    let held = points[..before].iter().rev();
-    let mut held =
-        held.filter(|point| beyond.is_none_or(|beyond| point.offered_per_s < beyond.offered_per_s));
-    let at = *held.next()?;
+    // A level with one failed repetition is after the knee as a whole.
+    let within = points[..before].iter().rev();
+    let mut within = within
+        .filter(|point| beyond.is_none_or(|beyond| point.offered_per_s < beyond.offered_per_s));
+    let at = *within.next()?;
     Some(Knee { at, beyond })
 }
 
@@ -82,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_knee_is_before_the_load_that_is_not_done() {
+    fn knee_is_before_the_load_not_achieved() {
         let curve = [
             point(8000.0, 5200.0, 900.0),
             point(1000.0, 1000.0, 2.0),
@@ -95,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rise_of_latency_alone_is_a_knee_a_small_one_is_not() {
+    fn only_a_large_latency_increase_is_a_knee() {
         let curve = [
             point(1000.0, 1000.0, 2.0),
             point(2000.0, 2000.0, 6.9),
@@ -109,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_recovers_later_does_not_move_it() {
+    fn later_recovery_does_not_move_the_knee() {
         let curve = [
             point(1000.0, 1000.0, 2.0),
             point(2000.0, 1500.0, 2.0),
@@ -119,13 +121,13 @@ mod tests {
     }
 
     #[test]
-    fn there_may_be_none() {
+    fn knee_may_be_missing() {
         assert_eq!(knee(&[], KneeRule::default()), None);
         let broken = [point(1000.0, 10.0, 2.0)];
         assert_eq!(knee(&broken, KneeRule::default()), None);
         let odd = [point(f64::NAN, 1.0, 1.0), point(0.0, 0.0, 0.0)];
         assert_eq!(knee(&odd, KneeRule::default()), None);
-        // One of two repetitions of the least load broke.
+        // One of two repetitions of the lowest load failed.
         let half = [point(1000.0, 1000.0, 2.0), point(1000.0, 1.0, 2.0)];
         assert_eq!(knee(&half, KneeRule::default()), None);
     }

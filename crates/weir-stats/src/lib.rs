@@ -1,6 +1,6 @@
 //! Histograms, the run file format, interval logs and confidence intervals.
 //!
-//! Pure: no clock, no files, no randomness. Callers hand in bytes and instants and get values back.
+//! Pure: no clock, no files, no randomness. Callers pass bytes and times.
 
 pub mod compact;
 pub mod compare;

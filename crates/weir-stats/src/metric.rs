@@ -1,30 +1,30 @@
-//! The figures of a cell that limits and comparisons look at, by name.
+//! The metrics of a cell that limits and comparisons use, by name.
 
 use std::collections::BTreeMap;
 
 use crate::run::{Cell, LatencySummary, STAGE_PUBLISH_ACK};
 
-/// One figure of a cell.
+/// One metric of a cell.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
-    /// Its name, which carries the unit.
+    /// Name, including the unit.
     pub name: &'static str,
-    /// The unit, for people.
+    /// Human-readable unit.
     pub unit: &'static str,
-    /// Whether less is better.
+    /// Lower values are better.
     pub lower_is_better: bool,
-    /// Whether it decides what a comparison as a whole says.
+    /// The metric decides the overall result of a comparison.
     pub is_headline: bool,
     of: fn(&Cell) -> Option<f64>,
 }
 
 impl Metric {
-    /// The figure of a cell; `None` where it was not measured.
+    /// Returns the value in a cell, or `None` if it was not measured.
     pub fn of(&self, cell: &Cell) -> Option<f64> {
         (self.of)(cell)
     }
 
-    /// The metric of this name.
+    /// Returns the metric with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         METRICS.iter().find(|metric| metric.name == name)
     }
@@ -72,12 +72,14 @@ pub static METRICS: &[Metric] = &[
     }),
 ];
 
-/// Whether less is better, of a figure known by its name only: rates are better when higher.
+/// Returns `true` if lower values are better for a metric known by its name only. Higher rates are
+/// better.
 pub fn lower_is_better(name: &str) -> bool {
     !name.ends_with("_per_s")
 }
 
-/// Every figure of a cell by name: the [`METRICS`] it has, then its own [`Cell::figures`].
+/// Returns every metric of a cell by name: the [`METRICS`] that it has, then its own
+/// [`Cell::figures`].
 pub fn all_of(cell: &Cell) -> BTreeMap<&str, f64> {
     let known = METRICS
         .iter()
@@ -127,7 +129,7 @@ mod tests {
     use crate::run::{DeliveryTotals, RoleUsage, STAGE_RESPONSE};
 
     #[test]
-    fn figures_are_found_by_name() {
+    fn metrics_are_found_by_name() {
         let summary = LatencySummary {
             mean_us: Some(1500.0),
             ..LatencySummary::default()
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique_and_tell_what_is_better() {
+    fn names_are_unique_and_imply_the_better_direction() {
         for metric in METRICS {
             assert!(std::ptr::eq(Metric::named(metric.name).unwrap(), metric));
             assert_eq!(

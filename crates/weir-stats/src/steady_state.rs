@@ -1,18 +1,19 @@
-//! Where a series settles, and which of its parts stand out.
+//! Detection of the steady state of a series, and of outliers.
 //!
-//! The end of a warm-up is found by the marginal standard error rule (MSER): of all beginnings that could be
-//! left out, the one after which the mean is known best. If that takes half of the series, it has not settled.
+//! The end of the warm-up is found by the marginal standard error rule (MSER): it removes the
+//! number of initial values for which the mean of the others has the smallest standard error. If
+//! that is half of the series, there is no steady state.
 
 use crate::trend;
 
-/// Values to leave out at the front so that the rest has settled; `None` if it has not, or if there are
-/// fewer than [`VALUES_MIN`] values.
+/// Returns the number of initial values to exclude so that the others are in steady state. Returns
+/// `None` if they are not, or if there are fewer than [`VALUES_MIN`] values.
 pub fn warm_up_len(values: &[f64]) -> Option<usize> {
     let logs: Vec<f64> = values.iter().map(|value| settle_scale(*value)).collect();
     if logs.len() < VALUES_MIN || logs.iter().any(|value| !value.is_finite()) {
         return None;
     }
-    // Beyond the half, what is left is alike by chance too often.
+    // Beyond one half, the remaining values are too often similar by chance.
     let last = logs.len() / 2;
     let best = (0..=last)
         .map(|skipped| (skipped, standard_error(&logs[skipped..])))
@@ -20,8 +21,8 @@ pub fn warm_up_len(values: &[f64]) -> Option<usize> {
     (best.0 < last).then_some(best.0)
 }
 
-/// Positions of values that lie far above the others: more than twice their median and
-/// [`OUTLIER_SPREADS`] times their usual distance from it.
+/// Returns the positions of values far above the others: more than twice their median, and more
+/// than [`OUTLIER_SPREADS`] median distances above it.
 pub fn outliers(values: &[f64]) -> Vec<usize> {
     let Some((middle, spread)) = trend::median_and_spread(values) else {
         return Vec::new();
@@ -32,12 +33,13 @@ pub fn outliers(values: &[f64]) -> Vec<usize> {
     found.map(|(index, _)| index).collect()
 }
 
-/// Response times settle by factors: one that is ten times too long counts like one ten times too short.
+/// Converts a response time to a logarithmic scale: a value ten times too long counts like one ten
+/// times too short.
 fn settle_scale(value: f64) -> f64 {
     value.max(f64::MIN_POSITIVE).ln()
 }
 
-/// Squared standard error of the mean, which MSER makes smallest.
+/// Returns the squared standard error of the mean, which MSER minimizes.
 fn standard_error(values: &[f64]) -> f64 {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -45,9 +47,9 @@ fn standard_error(values: &[f64]) -> f64 {
     squares / (count * count)
 }
 
-/// Fewest values with which anything can be said.
+/// Minimum number of values for a result.
 pub const VALUES_MIN: usize = 5;
-/// Distances from the median beyond which a value stands out; hardly any do by chance.
+/// Median distances from the median beyond which a value is an outlier. Hardly any are by chance.
 pub const OUTLIER_SPREADS: f64 = 5.0;
 
 #[cfg(test)]
@@ -62,7 +64,7 @@ pub(crate) mod tests {
             Self(seed)
         }
 
-        /// Even between 0 and 1.
+        /// Returns a uniform number between 0 and 1.
         pub(crate) fn unit(&mut self) -> f64 {
             self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
             let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -70,44 +72,44 @@ pub(crate) mod tests {
             ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
         }
 
-        /// Normal with mean 0 and variance 1.
+        /// Returns a normal number with mean 0 and variance 1.
         pub(crate) fn normal(&mut self) -> f64 {
             let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
             radius * (std::f64::consts::TAU * self.unit()).cos()
         }
     }
 
-    /// A series around 1, up and down by `noise`.
+    /// Generates a series around 1 that varies by `noise`.
     fn noise(count: u64, noise: f64, seed: u64) -> impl Iterator<Item = f64> {
         let mut random = Noise::new(seed);
         (0..count).map(move |_| 1.0 + noise * (2.0 * random.unit() - 1.0))
     }
 
     #[test]
-    fn a_decaying_beginning_is_left_out() {
+    fn decaying_start_is_excluded() {
         for seed in 0..20 {
             let values: Vec<f64> = noise(60, 0.1, seed)
                 .enumerate()
                 .map(|(second, value)| value * (1.0 + 30.0 * (-(second as f64) / 2.0).exp()))
                 .collect();
-            let skipped = warm_up_len(&values).expect("it settles");
+            let skipped = warm_up_len(&values).expect("a steady state");
             assert!((5..=20).contains(&skipped), "seed {seed}: {skipped}");
         }
     }
 
     #[test]
-    fn a_settled_series_loses_little() {
+    fn steady_series_loses_few_values() {
         let mut lost = 0;
         for seed in 0..50 {
             let values: Vec<f64> = noise(40, 0.2, seed * 1000).collect();
             lost += warm_up_len(&values).map_or(20, |skipped| skipped);
         }
-        assert!(lost / 50 <= 5, "{lost} of 2000 values left out");
+        assert!(lost / 50 <= 5, "{lost} of 2000 values excluded");
         assert_eq!(warm_up_len(&[2.0; 8]), Some(0));
     }
 
     #[test]
-    fn what_still_grows_has_not_settled() {
+    fn growing_series_has_no_steady_state() {
         let growing: Vec<f64> = (1..=30).map(|second| f64::from(second * second)).collect();
         assert_eq!(warm_up_len(&growing), None);
         let jump: Vec<f64> = [vec![1.0; 15], vec![50.0; 15]].concat();
@@ -116,7 +118,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn single_seconds_stand_out() {
+    fn single_outliers_are_found() {
         let mut values: Vec<f64> = noise(20, 0.1, 7).collect();
         values[3] = 9.0;
         values[12] = 4.0;

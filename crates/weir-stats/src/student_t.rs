@@ -1,8 +1,8 @@
-//! Student's t distribution for any degrees of freedom, whole or not.
+//! Student's t distribution for any degrees of freedom, integer or not.
 
-/// Probability that a t variable with `degrees` of freedom is at most `t`.
+/// Returns the probability that a t variable with `degrees` of freedom is at most `t`.
 ///
-/// `NaN` when either is not a number or `degrees` is not positive.
+/// Returns `NaN` if either is not a number or `degrees` is not positive.
 pub fn cdf(t: f64, degrees: f64) -> f64 {
     if t.is_nan() || degrees.is_nan() || degrees <= 0.0 {
         return f64::NAN;
@@ -14,8 +14,8 @@ pub fn cdf(t: f64, degrees: f64) -> f64 {
     if t > 0.0 { 1.0 - tail } else { tail }
 }
 
-/// The value that a t variable with `degrees` of freedom stays at or below with `probability`, which
-/// lies between 0 and 1.
+/// Returns the value that a t variable with `degrees` of freedom does not exceed with
+/// `probability`, which is between 0 and 1.
 pub fn quantile(probability: f64, degrees: f64) -> f64 {
     let is_inside = probability > 0.0 && probability < 1.0 && degrees > 0.0;
     if !is_inside {
@@ -38,8 +38,8 @@ pub fn quantile(probability: f64, degrees: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// The regularized incomplete beta function by its continued fraction, which converges fast on the
-/// side of the mean where it is used.
+/// Returns the regularized incomplete beta function from its continued fraction, which converges
+/// fast on the side of the mean where it is used.
 fn beta_share(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -55,7 +55,7 @@ fn beta_share(x: f64, a: f64, b: f64) -> f64 {
     }
 }
 
-/// Evaluated from the front, as Lentz has it.
+/// Evaluates the continued fraction forwards with Lentz's method.
 fn fraction(x: f64, a: f64, b: f64) -> f64 {
     let away_from_zero = |value: f64| if value.abs() < TINY { TINY } else { value };
     let mut d = 1.0 / away_from_zero(1.0 - (a + b) * x / (a + 1.0));
@@ -78,7 +78,8 @@ fn fraction(x: f64, a: f64, b: f64) -> f64 {
     result
 }
 
-/// Logarithm of the gamma function above 0: Stirling's series, reached by the recurrence.
+/// Returns the logarithm of the gamma function for positive numbers: Stirling's series after the
+/// recurrence.
 fn ln_gamma(x: f64) -> f64 {
     let (mut x, mut shift) = (x, 0.0);
     while x < 10.0 {
@@ -95,9 +96,9 @@ fn ln_gamma(x: f64) -> f64 {
 const TINY: f64 = 1e-300;
 const PRECISION: f64 = 1e-14;
 const STEPS_MAX: u32 = 300;
-/// Beyond any quantile that is asked for.
+/// Above any requested quantile.
 const HIGHEST: f64 = 1e12;
-/// Leaves nothing between two neighbouring numbers.
+/// Enough for the full precision of a number.
 const HALVINGS: u32 = 90;
 
 #[cfg(test)]
@@ -124,9 +125,10 @@ mod tests {
     }
 
     #[test]
-    fn the_distribution_is_symmetric_and_ends_at_one() {
+    fn distribution_is_symmetric_and_ends_at_one() {
         assert!((cdf(0.0, 3.0) - 0.5).abs() < 1e-12);
-        // With one degree of freedom it is Cauchy's, with two it has a closed form as well.
+        // With one degree of freedom it is the Cauchy distribution; with two it also has a closed
+        // form.
         assert!((cdf(1.0, 1.0) - 0.75).abs() < 1e-12);
         let two = 0.5 + 1.5 / (2.0 * (2.0 + 1.5_f64 * 1.5).sqrt());
         assert!((cdf(1.5, 2.0) - two).abs() < 1e-12);
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn degrees_between_whole_numbers_lie_between() {
+    fn fractional_degrees_lie_between_integers() {
         let (low, middle, high) = (
             quantile(0.975, 6.0),
             quantile(0.975, 5.5),

@@ -1,7 +1,7 @@
 //! Trends of short series, robust against single values.
 
-/// Median of the slopes of all pairs of points (Theil and Sen); `None` with fewer than two points of
-/// different abscissa.
+/// Returns the median slope of all pairs of points (Theil–Sen), or `None` with fewer than two
+/// points of different abscissa.
 pub fn theil_sen(points: &[(f64, f64)]) -> Option<f64> {
     let mut slopes = Vec::with_capacity(points.len() * points.len() / 2);
     for (index, (x, y)) in points.iter().enumerate() {
@@ -15,8 +15,8 @@ pub fn theil_sen(points: &[(f64, f64)]) -> Option<f64> {
     median(&mut slopes)
 }
 
-/// Change over a series of equal steps, from its first value to its last by [`theil_sen`], as a share of
-/// its median.
+/// Returns the change over a series of equal steps from its first to its last value by
+/// [`theil_sen`], as a share of its median.
 pub fn drift_share(values: &[f64]) -> Option<f64> {
     let points: Vec<(f64, f64)> = values
         .iter()
@@ -30,7 +30,7 @@ pub fn drift_share(values: &[f64]) -> Option<f64> {
     (middle != 0.0).then(|| slope * (last - first) / middle)
 }
 
-/// Median of the values and of their distances to it, for finding those that lie far away.
+/// Returns the median of the values and the median of their distances from it.
 pub(crate) fn median_and_spread(values: &[f64]) -> Option<(f64, f64)> {
     let mut finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     let middle = median(&mut finite)?;
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_found_through_outliers() {
+    fn slope_is_robust_against_outliers() {
         let mut points: Vec<(f64, f64)> = (0..20)
             .map(|x| (f64::from(x), 3.0 + 2.0 * f64::from(x)))
             .collect();
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn drift_is_told_in_shares_of_the_median() {
+    fn drift_is_a_share_of_the_median() {
         assert_eq!(drift_share(&[10.0, 10.0, 10.0]), Some(0.0));
         assert_eq!(drift_share(&[8.0, 10.0, 12.0]), Some(0.4));
         assert_eq!(drift_share(&[0.0, 0.0]), None);
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn spread_is_a_median_too() {
+    fn spread_is_a_median() {
         assert_eq!(
             median_and_spread(&[1.0, 2.0, 3.0, 4.0, 900.0]),
             Some((3.0, 1.0))

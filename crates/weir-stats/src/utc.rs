@@ -1,13 +1,13 @@
-//! Civil UTC from Unix time, for file names and headings; the caller reads the clock.
+//! Conversion of Unix time to UTC text, for file names and headings. The caller reads the clock.
 
-/// `2026-11-21T13:38:40Z`.
+/// Returns a text such as `2026-11-21T13:38:40Z`.
 pub fn rfc3339(unix_s: u64) -> String {
     let (year, month, day) = civil_day(unix_s / 86_400);
     let (hour, minute, second) = clock(unix_s);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// `20261121T133840Z`, which sorts by time and is valid in every file name.
+/// Returns a text such as `20261121T133840Z`, which sorts by time and is valid in every file name.
 pub fn compact(unix_s: u64) -> String {
     rfc3339(unix_s).replace(['-', ':'], "")
 }
@@ -16,7 +16,8 @@ fn clock(unix_s: u64) -> (u64, u64, u64) {
     (unix_s / 3600 % 24, unix_s / 60 % 60, unix_s % 60)
 }
 
-/// Days since 1970-01-01 to year, month, day; years begin in March so that the leap day comes last.
+/// Converts days since 1970-01-01 to year, month and day. Years begin in March so that the leap day
+/// is last.
 fn civil_day(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let era = days / 146_097;
@@ -40,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_instants() {
+    fn known_times_are_converted() {
         assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
         assert_eq!(rfc3339(951_782_399), "2000-02-28T23:59:59Z");
         assert_eq!(rfc3339(951_782_400), "2000-02-29T00:00:00Z");

@@ -1,10 +1,11 @@
-//! What diffs cost: `cargo bench -p weir-tlcp --bench diffs`.
+//! Cost of diffs: `cargo bench -p weir-tlcp --bench diffs`.
 //!
-//! Each row is one step of a value: the patch made from the texts, the same through
-//! `serde_json::Value` and the crate `json-patch`, the text diff, and copying the value as it is. Best of
-//! several rounds, in nanoseconds, one thread; then the bytes of patch, text diff and value.
+//! Each row is one change of a value. The columns are the time of the patch made from the texts, of
+//! the same patch through `serde_json::Value` and the crate `json-patch`, of the text diff, and of
+//! a copy of the whole value: best of several rounds, in nanoseconds, on one thread. Then the bytes
+//! of patch, text diff and value.
 
-// The crate is pure; what measures it is not.
+// Disallowed in the crate, but needed to measure it.
 #![allow(clippy::print_stdout, clippy::disallowed_methods)]
 
 use std::hint::black_box;
@@ -63,7 +64,7 @@ fn row(title: &str, old: &str, new: &str) {
     println!("{title:<40}{patch_ns:>8.0}{values_ns:>12.0}{text_ns:>8.0}{whole_ns:>8.0}{bytes:>18}");
 }
 
-/// Best time of one call in nanoseconds.
+/// Returns the shortest time of one call in nanoseconds.
 fn time(mut call: impl FnMut() -> bool) -> f64 {
     let mut best = f64::MAX;
     let mut calls = 16;
@@ -84,7 +85,7 @@ fn time(mut call: impl FnMut() -> bool) -> f64 {
     best
 }
 
-/// Text without escapes, the same in every run.
+/// Returns text without escapes, the same in every run.
 fn filler(length: usize, seed: u64) -> String {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -96,11 +97,15 @@ fn filler(length: usize, seed: u64) -> String {
     (0..length).map(|_| next()).collect()
 }
 
-/// The load test's object, with another second text, first number and time.
+/// Returns the load test's object with another second text, first number and time.
 fn object(second: u64, number: u32, second_of_day: u32) -> String {
     let text = |seed| filler(256, seed);
     format!(
-        r#"{{"id":"James","firstText":"{}","secondText":"{}","thirdText":"{}","fourthText":"{}","firstnumber":{number},"secondNumber":-99887766,"thirdNumber":77,"fourthNumber":2000000000,"hobbies":["Playing video games","Chess","Hiking"],"timestamp":"2026-01-01 00:00:0{second_of_day}.000"}}"#,
+        "{{\"id\":\"James\",\"firstText\":\"{}\",\"secondText\":\"{}\",\"thirdText\":\"{}\",\
+         \"fourthText\":\"{}\",\"firstnumber\":{number},\"secondNumber\":-99887766,\
+         \"thirdNumber\":77,\"fourthNumber\":2000000000,\
+         \"hobbies\":[\"Playing video games\",\"Chess\",\"Hiking\"],\
+         \"timestamp\":\"2026-01-01 00:00:0{second_of_day}.000\"}}",
         text(1),
         text(second),
         text(3),
@@ -108,7 +113,7 @@ fn object(second: u64, number: u32, second_of_day: u32) -> String {
     )
 }
 
-/// So many names, the one in the middle another one for each seed.
+/// Returns `count` names; the middle one depends on the seed.
 fn names(count: usize, seed: u64) -> String {
     let name = |at: usize| {
         let seed = if at == 500 { seed + 10_000 } else { at as u64 };

@@ -1,5 +1,5 @@
 //! The two code catalogues of TLCP: session codes (`CONERR`, `END`) and control codes (`REQERR`,
-//! `ERROR`, `MSGFAIL`). The carrying tag selects the catalogue, not the number.
+//! `ERROR`, `MSGFAIL`). The tag of the line selects the catalogue.
 
 use std::fmt;
 
@@ -18,22 +18,22 @@ macro_rules! code_table {
                 pub const $constant: Self = Self { code: $code, text: $text };
             )*
 
-            /// Every entry of the table.
+            /// All entries of the catalogue.
             pub const ALL: &'static [Self] = &[$(Self::$constant),*];
 
-            /// The entry for a number; the first one if several share it, a neutral text if the
-            /// number is not in the table (application codes, 0 and below, are such).
+            /// Returns the entry with this number, the first one if several share it. For other
+            /// numbers, such as application codes (0 and below), the text is generic.
             pub fn from_code(code: i32) -> Self {
                 let known = Self::ALL.iter().find(|entry| entry.code == code);
                 known.copied().unwrap_or(Self { code, text: "Application error" })
             }
 
-            /// The number on the wire.
+            /// Returns the number of the code.
             pub const fn code(self) -> i32 {
                 self.code
             }
 
-            /// The default message of this code.
+            /// Returns the default message of the code.
             pub const fn text(self) -> &'static str {
                 self.text
             }
@@ -50,8 +50,8 @@ macro_rules! code_table {
 code_table! {
     /// A code of `CONERR` or `END`.
     ///
-    /// For overload use [`Self::OVERLOADED`] or [`Self::RETRY_LATER`]: official SDKs retry on these
-    /// two and stop for good on 7 to 10.
+    /// For overload use [`Self::OVERLOADED`] or [`Self::RETRY_LATER`]: official SDKs retry after
+    /// these two, but not after 7 to 10.
     SessionCode {
         USER_REFUSED = 1, "User or password refused";
         ADAPTER_SET_UNKNOWN = 2, "Adapter set unknown";
@@ -89,8 +89,8 @@ code_table! {
 code_table! {
     /// A code of `REQERR`, `ERROR` or `MSGFAIL`.
     ///
-    /// SDKs end the whole session on `REQERR` 11, 65 and 67, so anything that concerns one
-    /// subscription only should use 15 to 25 or 68.
+    /// SDKs end the whole session on `REQERR` 11, 65 and 67. Errors that concern a single
+    /// subscription should use 15 to 25 or 68.
     ControlCode {
         REFUSED = -1, "Refused by the gateway's configuration";
         UNSUPPORTED = 0, "Unsupported function";
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_find_their_text() {
+    fn from_code_finds_entries() {
         assert_eq!(SessionCode::from_code(48), SessionCode::EXPIRED);
         assert_eq!(ControlCode::from_code(68), ControlCode::UNEXPECTED_ERROR);
         assert_eq!(ControlCode::from_code(-7).code(), -7);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn session_numbers_are_unique_and_texts_are_plain() {
+    fn session_codes_are_unique_and_texts_need_no_escapes() {
         for (at, entry) in SessionCode::ALL.iter().enumerate() {
             assert!(
                 SessionCode::ALL[..at]

@@ -1,67 +1,67 @@
-//! Errors by whose fault they are: [`RequestError`] (the client's, with the answer it must get),
-//! [`LineError`] and [`DecodeError`] (the server's, seen by our client end).
+//! Errors: [`RequestError`] for invalid requests of a client, with the error line to send;
+//! [`LineError`] and [`DecodeError`] for invalid lines of a server, found by the client end.
 
 use std::borrow::Cow;
 
 use crate::codes::{ControlCode, SessionCode};
 use crate::server::{write_conerr, write_error, write_reqerr};
 
-/// Which line must carry a refused request's code.
+/// Error line that must carry the code of a refused request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ErrorLine {
     /// `CONERR`: the request was a `create_session` or `bind_session`.
     ConErr,
     /// `REQERR` with this request id.
     ReqErr(Box<str>),
-    /// `ERROR`: no usable request id. Official SDKs end their session on it.
+    /// `ERROR`: there is no usable request id. Official SDKs end their session on it.
     Error,
 }
 
-/// A request that cannot be executed, with everything needed to answer it.
+/// A request that cannot be executed, with the data of its error line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("request refused with code {code}: {message}")]
 pub struct RequestError {
-    answer: ErrorLine,
+    line: ErrorLine,
     code: i32,
     message: Cow<'static, str>,
 }
 
 impl RequestError {
-    pub(crate) fn new(answer: ErrorLine, fault: RequestFault) -> Self {
+    pub(crate) fn new(line: ErrorLine, fault: RequestFault) -> Self {
         Self {
-            answer,
+            line,
             code: fault.code,
             message: fault.message,
         }
     }
 
-    /// The line that must carry the answer.
-    pub fn answer(&self) -> &ErrorLine {
-        &self.answer
+    /// Returns the kind of error line that must be sent.
+    pub fn error_line(&self) -> &ErrorLine {
+        &self.line
     }
 
-    /// The code: of the session catalogue if the answer is `CONERR`, else of the control one.
+    /// Returns the code: a session code for `CONERR`, else a control code.
     pub fn code(&self) -> i32 {
         self.code
     }
 
-    /// The message, not escaped.
+    /// Returns the message without escaping.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The request id, if one could be read.
+    /// Returns the request id, if one could be read.
     pub fn request_id(&self) -> Option<&str> {
-        match &self.answer {
+        match &self.line {
             ErrorLine::ReqErr(id) => Some(id),
             ErrorLine::ConErr | ErrorLine::Error => None,
         }
     }
 
-    /// Appends the answer line.
+    /// Appends the error line.
     pub fn write(&self, out: &mut Vec<u8>) {
         let message = &self.message;
-        match &self.answer {
+        match &self.line {
             ErrorLine::ConErr => write_conerr(out, SessionCode::from_code(self.code), message),
             ErrorLine::ReqErr(id) => {
                 write_reqerr(out, id, ControlCode::from_code(self.code), message)
@@ -71,7 +71,7 @@ impl RequestError {
     }
 }
 
-/// A code and a message that do not know their line yet.
+/// Code and message, independent of the kind of error line.
 #[derive(Debug)]
 pub(crate) struct RequestFault {
     pub(crate) code: i32,
@@ -100,18 +100,18 @@ impl RequestFault {
         }
     }
 
-    /// 67, the same number and meaning in both catalogues.
+    /// Returns code 67, which both catalogues share.
     pub(crate) fn missing(parameter: &str) -> Self {
         let message = format!("{}: missing {parameter}", ControlCode::MALFORMED.text());
         Self::control(ControlCode::MALFORMED, message)
     }
 
-    /// 65, the same number and meaning in both catalogues.
+    /// Returns code 65, which both catalogues share.
     pub(crate) fn bad_value(parameter: &str, value: &str) -> Self {
         Self::bad(ControlCode::BAD_VALUE, parameter, value)
     }
 
-    /// `code` with a message that names the parameter and the start of its value.
+    /// Returns `code` with a message that contains the parameter and the start of its value.
     pub(crate) fn bad(code: ControlCode, parameter: &str, value: &str) -> Self {
         Self::control(
             code,
@@ -119,7 +119,7 @@ impl RequestFault {
         )
     }
 
-    /// 65 for a lone CR or LF. The value stays unnamed: it may be a password.
+    /// Returns code 65 for a lone CR or LF. The message omits the value, which may be a password.
     pub(crate) fn line_break(parameter: &str) -> Self {
         let code = ControlCode::BAD_VALUE;
         let parameter = shortened(parameter);
@@ -127,7 +127,7 @@ impl RequestFault {
     }
 }
 
-/// The start of a peer's text, so that answers stay short.
+/// Returns the start of a peer's text, to keep error messages short.
 pub fn shortened(text: &str) -> Cow<'_, str> {
     const SHOWN_CHARS: usize = 60;
     match text.char_indices().nth(SHOWN_CHARS) {
@@ -136,7 +136,7 @@ pub fn shortened(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A line of a server that does not follow the protocol.
+/// A line of a server that violates the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
     /// Too few arguments.
@@ -147,12 +147,12 @@ pub enum LineError {
         /// Name of the missing argument.
         argument: &'static str,
     },
-    /// An argument that is not the number or word it must be.
-    #[error("line {tag} has a bad argument {argument}")]
+    /// An argument that is not a valid number or word.
+    #[error("line {tag} has an invalid argument {argument}")]
     Bad {
         /// Tag of the line.
         tag: &'static str,
-        /// Name of the bad argument.
+        /// Name of the invalid argument.
         argument: &'static str,
     },
     /// Bytes that are not UTF-8.
@@ -160,61 +160,61 @@ pub enum LineError {
     NotUtf8,
 }
 
-/// A `U` payload that cannot be applied to the item's previous values.
+/// A `U` payload that cannot be applied to the item's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// The first update of an item must carry every field.
+    /// The first update of an item must contain every field.
     #[error("first update leaves field {field} unchanged")]
     UnchangedInFirst {
         /// Field position, from 1.
         field: usize,
     },
-    /// The payload does not cover exactly the fields of the schema.
+    /// The payload does not cover the fields of the field schema exactly.
     #[error("update covers {found} fields instead of {expected}")]
     FieldCount {
-        /// Number of fields of the schema.
+        /// Number of fields of the field schema.
         expected: usize,
-        /// Number of fields covered; counting stops at the first one too many.
+        /// Number of fields in the payload; counting stops at the first excess field.
         found: usize,
     },
-    /// `^` followed by neither a count from 1 nor a known diff tag.
-    #[error("field {field} has an unknown mark")]
+    /// `^` that is not followed by a positive count or a known diff tag.
+    #[error("field {field} has an invalid \"^\" token")]
     BadMark {
         /// Field position, from 1.
         field: usize,
     },
-    /// A diff, although this client has not asked for that format.
-    #[error("field {field} carries a {format} diff, which was not negotiated")]
+    /// A diff in a format that this client did not offer.
+    #[error("field {field} contains a {format} diff, which was not negotiated")]
     NotNegotiated {
         /// Field position, from 1.
         field: usize,
         /// `P` (JSON Patch) or `T` (TLCP-diff).
         format: char,
     },
-    /// A diff that does not fit the previous value.
-    #[error("field {field} carries a {format} diff that cannot be applied")]
+    /// A diff that cannot be applied to the previous value.
+    #[error("field {field} contains a {format} diff that cannot be applied")]
     BadDiff {
         /// Field position, from 1.
         field: usize,
-        /// As above.
+        /// Diff format, `P` or `T`.
         format: char,
     },
-    /// A diff although the previous value is null.
-    #[error("field {field} carries a {format} diff of null")]
+    /// A diff of a null value.
+    #[error("field {field} contains a {format} diff of null")]
     DiffOfNull {
         /// Field position, from 1.
         field: usize,
-        /// As above.
+        /// Diff format, `P` or `T`.
         format: char,
     },
-    /// A TLCP-diff of a value that was set by a JSON Patch.
-    #[error("field {field} carries a T diff after a JSON Patch")]
+    /// A TLCP-diff of a value that a JSON Patch has set.
+    #[error("field {field} contains a T diff after a JSON Patch")]
     DiffAfterPatch {
         /// Field position, from 1.
         field: usize,
     },
-    /// `%` without two hex digits.
-    #[error("field {field} has a bad escape")]
+    /// `%` without two hexadecimal digits.
+    #[error("field {field} has an invalid escape sequence")]
     BadEscape {
         /// Field position, from 1.
         field: usize,

@@ -1,4 +1,4 @@
-//! Bodies of the fuzz targets, also run by property tests. Not part of the API.
+//! Bodies of the fuzz targets, also run by property tests. Not a public API.
 
 use crate::client::{ItemState, Line, Lines, explicit_field, field_tokens, parse_line};
 use crate::diff::{
@@ -9,20 +9,20 @@ use crate::request::{Diffs, parse_http_request, parse_ws_message};
 use crate::server::{push_delta_payload, push_delta_payload_by, push_full_payload};
 use crate::text::push_value;
 
-/// Any bytes as a request: no panic, and every refusal renders as exactly one line.
+/// Parses bytes as a request: never panics, and every error is encoded as exactly one line.
 pub fn request(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };
     let mut out = Vec::new();
-    let mut answers = 0;
+    let mut errors = 0;
     parse_ws_message(text, &mut |request| {
         if let Err(error) = request {
             error.write(&mut out);
-            answers += 1;
+            errors += 1;
         }
     });
-    assert_eq!(Lines::new(&out).count(), answers);
+    assert_eq!(Lines::new(&out).count(), errors);
     for name in [
         "create_session",
         "bind_session",
@@ -40,7 +40,7 @@ pub fn request(data: &[u8]) {
     }
 }
 
-/// Any bytes as lines of a server: no panic, and a refused payload leaves the item as it was.
+/// Parses bytes as lines of a server: never panics, and an invalid payload changes no item.
 pub fn line(data: &[u8]) {
     let mut item = ItemState::accepting(3, Diffs::ANY);
     for line in Lines::new(data) {
@@ -48,7 +48,7 @@ pub fn line(data: &[u8]) {
             apply(&mut item, payload);
         }
     }
-    // Most random bytes are no update line, so the payload decoder gets them directly, too.
+    // Random bytes rarely form an update line, so they are also decoded as a payload.
     data.split(|&byte| byte == b'\n')
         .for_each(|payload| apply(&mut item, payload));
 }
@@ -62,9 +62,9 @@ fn apply(item: &mut ItemState, payload: &[u8]) {
     let _ = explicit_field(payload, 2);
 }
 
-/// Bytes as a series of value lists: what is encoded decodes to the same values.
+/// Encodes and decodes a series of value lists; the values must be preserved.
 ///
-/// Lists are separated by `0xff`, values by `0xfe`; an empty value is null if its number is odd.
+/// Lists are separated by `0xff`, values by `0xfe`; an empty value with an odd index is null.
 pub fn update(data: &[u8]) {
     const FIELDS: usize = 5;
     let mut previous: Option<Vec<Option<String>>> = None;
@@ -85,7 +85,7 @@ pub fn update(data: &[u8]) {
     }
 }
 
-/// Encodes `new` against `previous`, applies it to `item` and compares.
+/// Encodes `new` against `previous`, applies the result to `item` and compares.
 pub fn round_trip(
     item: &mut ItemState,
     previous: Option<&[Option<String>]>,
@@ -105,15 +105,15 @@ pub fn round_trip(
         payload.iter().all(|&byte| byte >= b' '),
         "control characters are escaped"
     );
-    item.apply(&payload).expect("own encoding decodes");
+    item.apply(&payload).expect("encoded payload is valid");
     assert!(
         item.values().eq(new.iter().map(Option::as_deref)),
-        "values survive"
+        "values are preserved"
     );
 }
 
-/// Two texts, separated by `0xff`: a diff from the first to the second gives the second, in either
-/// form, and the second one as a diff is refused or applied without harm.
+/// Takes two texts, separated by `0xff`. A diff from the first to the second must produce the
+/// second, in both forms. The second text, applied as a diff, must not panic.
 pub fn tlcp_diff(data: &[u8]) {
     let mut texts = data
         .split(|&byte| byte == 0xff)
@@ -134,12 +134,16 @@ pub fn tlcp_diff(data: &[u8]) {
         }
         let full = diff.len();
         assert!(full == 0 || !push_tlcp_diff(&mut diff, &old, &new, portable, full - 1));
-        assert_eq!(diff.len(), full, "a diff that is too long leaves nothing");
+        assert_eq!(
+            diff.len(),
+            full,
+            "a diff over the limit leaves the output unchanged"
+        );
     }
 }
 
-/// Two texts, separated by `0xff`: a patch from the first to the second gives the second without
-/// its white space, and the second one as a patch is refused or applied without harm. Returns the
+/// Takes two texts, separated by `0xff`. A patch from the first to the second must produce the
+/// second without white space. The second text, applied as a patch, must not panic. Returns the
 /// patch.
 pub fn json_patch(data: &[u8]) -> Option<String> {
     let mut texts = data
@@ -162,8 +166,8 @@ pub fn json_patch(data: &[u8]) -> Option<String> {
     Some(patch)
 }
 
-/// A series of values of one field, sent with whatever diffs the rules allow, against a client that
-/// refuses what an SDK would. Values are separated by `0xff`; one that begins with `0xfe` is null.
+/// Sends a series of values of one field, with all diffs that the rules allow, to a strict client.
+/// Values are separated by `0xff`; one that starts with `0xfe` is null.
 pub fn diffs(data: &[u8], formats: &[DiffFormat], portable: bool) {
     let settings = DiffSettings {
         order: DiffOrder::of(formats.iter().copied()),
@@ -201,11 +205,10 @@ pub fn diffs(data: &[u8], formats: &[DiffFormat], portable: bool) {
                 });
             }
         }
-        item.apply(&payload)
-            .expect("a client can apply what is sent");
+        item.apply(&payload).expect("client can apply the token");
         let as_read = |text: &str| apply_json_patch(text, "[]").unwrap_or_else(|| text.to_owned());
         match patched {
-            // Only white space and the spelling of escapes may differ, and the latter does not here.
+            // Only white space and escapes may differ, and escapes do not here.
             true => assert_eq!(item.value(1).map(as_read), new.as_deref().map(as_read)),
             false => assert_eq!(item.value(1), new.as_deref()),
         }

@@ -1,15 +1,16 @@
-//! TLCP 2.5.0, both ends: codec, session and subscription state machines. The server's end also
-//! speaks older versions ([`Version`]).
+//! Client and server end of TLCP 2.5.0: codec, session and subscription state machines. The server
+//! end also supports older versions ([`Version`]).
 //!
-//! Pure: no sockets, no clock, no randomness, no logging. Bytes, `now_ms` (milliseconds of any
-//! monotonic clock) and random bytes are arguments; output is appended to a caller's buffer.
-//! Framing (WebSocket, HTTP) and the meaning of groups and schemas belong to the callers.
+//! The crate has no sockets, clock, randomness or logging. Bytes, `now_ms` (milliseconds of a
+//! monotonic clock) and random bytes are arguments, and output is appended to a buffer of the
+//! caller. Callers handle framing (WebSocket, HTTP) and interpret item groups and field schemas.
 
 pub mod client;
 pub mod codes;
 pub mod diff;
 pub mod error;
 pub mod request;
+mod secret;
 pub mod server;
 pub mod text;
 mod version;
@@ -25,11 +26,11 @@ pub use version::Version;
 /// Protocol name in the `LS_protocol` query parameter of HTTP requests.
 pub const PROTOCOL: &str = "TLCP-2.5.0";
 
-/// WebSocket subprotocol a client offers and the server must echo exactly.
+/// WebSocket subprotocol that a client offers and the server must repeat exactly.
 pub const WEBSOCKET_SUBPROTOCOL: &str = "TLCP-2.5.0.lightstreamer.com";
 
-/// Path prefix of every request target, fixed by the protocol.
+/// Path prefix of all request targets.
 pub const PATH_PREFIX: &str = "/lightstreamer";
 
-/// `LS_cid` value the specification assigns to clients that are not an official SDK.
+/// `LS_cid` value that the specification assigns to custom clients.
 pub const CUSTOM_CLIENT_CID: &str = "mgQkwtwdysogQz2BJ4Ji kOj2Bg";

@@ -1,27 +1,27 @@
-//! Versions of the protocol that are served, and what differs between them.
+//! Supported protocol versions and their differences.
 
 use crate::request::Diffs;
 
-/// A version of TLCP that a client may speak. Older ones sort first.
+/// Protocol version of a client, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
-    /// 2.1.0: no differences; an SDK ends its session on a line that it does not know.
+    /// 2.1.0: no diffs. SDKs of this version end their session on unknown lines.
     V2_1,
     /// 2.4.0.
     V2_4,
-    /// 2.5.0, the version of all that is not asked for otherwise.
+    /// 2.5.0, the default version.
     V2_5,
 }
 
-/// What sets a version apart. Requests of older versions need no row of their own: their other
-/// spellings are parameters without effect here.
+/// Properties of a version. Requests of older versions need no entry: their deprecated parameters
+/// have no effect here.
 struct Features {
     version: Version,
     /// `LS_protocol` of HTTP requests.
     name: &'static str,
-    /// Offered for a WebSocket; the server must echo it exactly.
+    /// WebSocket subprotocol, which the server must repeat exactly.
     subprotocol: &'static str,
-    /// A client without `LS_supported_diffs` reads `^P` and `^T`.
+    /// Clients without `LS_supported_diffs` accept `^P` and `^T`.
     diffs: bool,
 }
 
@@ -47,10 +47,10 @@ const TABLE: [Features; 3] = [
 ];
 
 impl Version {
-    /// The newest version.
+    /// The latest version.
     pub const NEWEST: Self = Self::V2_5;
 
-    /// All versions, the oldest first.
+    /// Returns all versions in ascending order.
     pub fn all() -> impl Iterator<Item = Self> {
         TABLE.iter().map(|row| row.version)
     }
@@ -61,26 +61,26 @@ impl Version {
         Some(row.version)
     }
 
-    /// Returns the newest version among the subprotocols that a client offers.
+    /// Returns the latest supported version among the subprotocols that a client offers.
     pub fn offered<'a>(offers: impl Iterator<Item = &'a str>) -> Option<Self> {
         let known = |offer| TABLE.iter().find(|row| row.subprotocol == offer);
         offers.filter_map(known).map(|row| row.version).max()
     }
 
-    /// Returns its `LS_protocol`.
+    /// Returns the `LS_protocol` of the version.
     pub fn name(self) -> &'static str {
         self.features().name
     }
 
-    /// Returns its WebSocket subprotocol.
+    /// Returns the WebSocket subprotocol of the version.
     pub fn subprotocol(self) -> &'static str {
         self.features().subprotocol
     }
 
-    /// Returns the differences that a client of this version accepts, of those it has asked for.
-    pub fn diffs(self, asked: Diffs) -> Diffs {
+    /// Returns the diff formats that a client accepts, depending on its version and its request.
+    pub fn diffs(self, requested: Diffs) -> Diffs {
         match self.features().diffs {
-            true => asked,
+            true => requested,
             false => Diffs::NONE,
         }
     }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_in_the_order_of_the_versions() {
+    fn features_table_is_sorted_by_version() {
         assert!(
             Version::all()
                 .enumerate()
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_found_by_both_its_names() {
+    fn versions_are_found_by_both_names() {
         for version in Version::all() {
             assert_eq!(Version::named(version.name()), Some(version));
             let offers = ["x", version.subprotocol(), "TLCP-2.0.0.lightstreamer.com"];
@@ -119,14 +119,14 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_of_several_offers_is_taken() {
+    fn latest_offered_version_is_selected() {
         let offers = Version::all().map(Version::subprotocol);
         assert_eq!(Version::offered(offers), Some(Version::NEWEST));
         assert_eq!(Version::offered(std::iter::empty()), None);
     }
 
     #[test]
-    fn differences_are_not_for_clients_that_cannot_read_them() {
+    fn diffs_need_version_2_4() {
         assert_eq!(Version::V2_1.diffs(Diffs::ANY), Diffs::NONE);
         assert_eq!(Version::V2_4.diffs(Diffs::ANY), Diffs::ANY);
         assert_eq!(Version::V2_5.diffs(Diffs::NONE), Diffs::NONE);

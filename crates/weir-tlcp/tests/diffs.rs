@@ -1,5 +1,5 @@
-//! Properties of diffs over random documents and texts. Another library applies the patches, too,
-//! since our reader of JSON has part in both making and applying them.
+//! Properties of diffs over random documents and texts. Another library applies the patches too,
+//! because the crate's JSON parser is used both to compute and to apply them.
 
 use proptest::prelude::*;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use weir_tlcp::diff::DiffFormat::{JsonPatch, TlcpDiff};
 use weir_tlcp::diff::push_json_patch;
 use weir_tlcp::fuzz;
 
-/// A JSON text in parts; objects may name a member twice.
+/// A JSON text in parts; objects may have duplicate names.
 #[derive(Clone, Debug)]
 enum Json {
     Scalar(String),
@@ -53,7 +53,7 @@ const SCALARS: [&str; 18] = [
     "\"x\"",
 ];
 
-/// Mostly names and scalars that a patch can have.
+/// Selects mostly names and scalars that patches support.
 fn pick<const N: usize>(from: [&'static str; N], usual: usize) -> impl Strategy<Value = String> {
     let at = prop_oneof![20 => 0..usual, 1 => 0..N];
     at.prop_map(move |at| from[at].to_owned())
@@ -81,7 +81,7 @@ fn json() -> impl Strategy<Value = Json> {
 }
 
 impl Json {
-    /// Changes some parts, as the choices say.
+    /// Changes some parts, selected by `choices`.
     fn edit(&mut self, choices: &mut impl Iterator<Item = u8>, other: &Self) {
         let mut next = || choices.next().unwrap_or(255);
         match (next(), &mut *self) {
@@ -137,7 +137,7 @@ impl Json {
     }
 }
 
-/// Two documents that have much in common, as texts.
+/// Generates two similar documents as texts.
 fn documents() -> impl Strategy<Value = (String, String)> {
     let choices = prop::collection::vec(any::<u8>(), 0..40);
     let space = || prop::sample::select(vec!["", "", " ", "\n  "]);
@@ -152,7 +152,7 @@ fn both(old: &str, new: &str) -> Vec<u8> {
     [old.as_bytes(), &[0xff], new.as_bytes()].concat()
 }
 
-/// Texts of which the second has much of the first.
+/// Generates two texts that have much in common.
 fn texts() -> impl Strategy<Value = (String, String)> {
     let piece = || prop_oneof!["[a-c]{0,30}", "[a-zé€|%]{0,60}", "[a-z😀]{0,3}"];
     (piece(), piece(), piece(), piece(), piece())
@@ -161,7 +161,7 @@ fn texts() -> impl Strategy<Value = (String, String)> {
 
 proptest! {
     #[test]
-    fn patches_give_the_new_document((old, new) in documents()) {
+    fn patches_produce_new_document((old, new) in documents()) {
         let Some(patch) = fuzz::json_patch(&both(&old, &new)) else {
             return Ok(());
         };
@@ -176,22 +176,22 @@ proptest! {
             ));
         }
         let mut document = value(&old);
-        json_patch::patch(&mut document, &operations).expect("it fits");
+        json_patch::patch(&mut document, &operations).expect("patch applies");
         prop_assert_eq!(document, value(&new));
     }
 
     #[test]
-    fn diffs_give_the_new_text((old, new) in texts()) {
+    fn diffs_produce_new_text((old, new) in texts()) {
         fuzz::tlcp_diff(&both(&old, &new));
     }
 
     #[test]
-    fn no_bytes_upset_a_decoder(base in "[a-z]{0,20}", diff in "[A-Za-e]{0,8}[a-zé]{0,8}") {
+    fn random_diffs_never_panic(base in "[a-z]{0,20}", diff in "[A-Za-e]{0,8}[a-zé]{0,8}") {
         fuzz::tlcp_diff(&both(&base, &diff));
     }
 
     #[test]
-    fn no_patch_upsets_a_decoder(base in json(), patch in prop::collection::vec(
+    fn random_patches_never_panic(base in json(), patch in prop::collection::vec(
         (
             prop::sample::select(vec!["add", "remove", "replace", "test", "x"]),
             "(/(a|b|c|0|1|-|a~1b|~0|~)){0,3}",
@@ -207,7 +207,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_sent_can_be_applied(
+    fn sent_diffs_can_be_applied(
         documents in prop::collection::vec(documents(), 1..4),
         texts in prop::collection::vec(texts(), 1..3),
         null: bool,
@@ -228,9 +228,9 @@ proptest! {
     }
 }
 
-/// Large objects with a change each: the names are compared in linear steps, and the patch is small.
+/// Changes in large objects: names are compared in linear time, and the patches are small.
 #[test]
-fn wide_documents_are_patched_where_they_changed() {
+fn wide_documents_have_small_patches() {
     let members = |changed: usize| {
         let member = |at| format!(r#""m{at}":{}"#, if at == changed { 0 } else { at });
         (0..2000).map(member).collect::<Vec<_>>().join(",")

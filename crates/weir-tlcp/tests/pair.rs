@@ -1,4 +1,4 @@
-//! Client and server joined in memory by a scripted clock: whole sessions without a socket.
+//! Client and server connected in memory, with a scripted clock: whole sessions without sockets.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ const SUBSCRIPTIONS_MAX: usize = 3;
 
 type Values = Vec<Option<String>>;
 
-/// A server for one WebSocket: what a gateway does with the server end, with one item per group.
+/// Server of one WebSocket: uses the server end like a gateway, with one item per group.
 struct Server {
     config: SessionConfig,
     session: Option<Session<Option<Values>>>,
@@ -142,33 +142,33 @@ impl Server {
     }
 }
 
-/// Both ends and the clock. `log` has every message and line in order.
+/// Both ends and the clock. `log` contains every message and line in order.
 struct Pair<'a> {
     now_ms: u64,
     server: Server,
     client: ClientSession,
-    plan: ClientSessionConfig<'a>,
+    config: ClientSessionConfig<'a>,
     items: BTreeMap<u32, ItemState>,
     log: Vec<String>,
 }
 
 impl<'a> Pair<'a> {
-    fn new(plan: ClientSessionConfig<'a>) -> Self {
+    fn new(config: ClientSessionConfig<'a>) -> Self {
         Self {
             now_ms: 1_000_000,
             server: Server::new(),
             client: ClientSession::new(),
-            plan,
+            config,
             items: BTreeMap::new(),
             log: Vec::new(),
         }
     }
 
-    /// Delivers everything in both directions until both ends are silent.
-    fn settle(&mut self) {
+    /// Delivers lines in both directions until there are none.
+    fn deliver_all(&mut self) {
         loop {
             let mut message = Vec::new();
-            let sent = self.client.poll_send(&self.plan, &mut message);
+            let sent = self.client.poll_send(&self.config, &mut message);
             if sent {
                 let text = String::from_utf8(message).expect("requests are UTF-8");
                 self.log.push(format!("« {text}"));
@@ -190,8 +190,8 @@ impl<'a> Pair<'a> {
         for line in lines.by_ref() {
             self.log
                 .push(format!("» {}", String::from_utf8_lossy(line)));
-            let line = parse_line(line).expect("own lines parse");
-            match self.client.on_line(&line, &self.plan) {
+            let line = parse_line(line).expect("valid line");
+            match self.client.on_line(&line, &self.config) {
                 SessionEvent::Subscribed { sub_id, fields, .. } => {
                     self.items.insert(sub_id, ItemState::new(fields as usize));
                 }
@@ -199,7 +199,7 @@ impl<'a> Pair<'a> {
                     sub_id, payload, ..
                 }) => {
                     let item = self.items.get_mut(sub_id).expect("subscribed before");
-                    item.apply(payload).expect("own updates decode");
+                    item.apply(payload).expect("valid update");
                 }
                 _ => {}
             }
@@ -209,18 +209,18 @@ impl<'a> Pair<'a> {
             assert_eq!(
                 session.data_count(),
                 self.client.data_count(),
-                "both ends count alike"
+                "data counts differ"
             );
         }
         !bytes.is_empty()
     }
 
-    /// Lets time pass, waking the server whenever it asked for it.
-    fn pass(&mut self, ms: u64) {
+    /// Advances the time, and wakes the server at the times it requests.
+    fn advance(&mut self, ms: u64) {
         let end = self.now_ms + ms;
         while let Some(session) = &mut self.server.session {
             let wake = session.next_wake_ms();
-            assert!(wake > self.now_ms, "a wake-up in the past would spin");
+            assert!(wake > self.now_ms, "wake-up time is in the past");
             if wake > end {
                 break;
             }
@@ -228,18 +228,19 @@ impl<'a> Pair<'a> {
             if session.on_wake(wake, &mut self.server.out) == WakeOutcome::Inactive {
                 self.server.session = None;
             }
-            self.settle();
+            self.deliver_all();
         }
         self.now_ms = end;
     }
 
-    /// What was logged since the last call, client messages shortened to their last line's pairs.
+    /// Returns the log since the last call. Client messages are shortened to the pairs of their
+    /// last line.
     fn log(&mut self) -> Vec<String> {
         std::mem::take(&mut self.log)
     }
 }
 
-fn plan<'a>(adds: Vec<AddParams<'a>>) -> ClientSessionConfig<'a> {
+fn config<'a>(adds: Vec<AddParams<'a>>) -> ClientSessionConfig<'a> {
     ClientSessionConfig {
         adds,
         ..ClientSessionConfig::default()
@@ -247,9 +248,9 @@ fn plan<'a>(adds: Vec<AddParams<'a>>) -> ClientSessionConfig<'a> {
 }
 
 #[test]
-fn a_whole_session() {
-    let mut pair = Pair::new(plan(vec![AddParams::raw(1, "apple", "last qty")]));
-    pair.settle();
+fn complete_session_transcript() {
+    let mut pair = Pair::new(config(vec![AddParams::raw(1, "apple", "last qty")]));
+    pair.deliver_all();
     assert_eq!(
         pair.log(),
         [
@@ -273,7 +274,7 @@ fn a_whole_session() {
     pair.server.update(1, [Some("1"), None]);
     pair.server.update(1, [Some("1"), None]);
     pair.server.update(1, [Some("2|"), Some("")]);
-    pair.settle();
+    pair.deliver_all();
     assert_eq!(pair.log(), ["» U,1,1,1|#", "» U,1,1,|", "» U,1,1,2%7C|$"]);
     assert_eq!(
         pair.items[&1].values().collect::<Vec<_>>(),
@@ -281,20 +282,20 @@ fn a_whole_session() {
     );
     assert_eq!(pair.client.data_count(), 5);
 
-    pair.pass(4_999);
+    pair.advance(4_999);
     assert_eq!(pair.log(), [""; 0]);
-    pair.pass(1);
+    pair.advance(1);
     assert_eq!(pair.log(), ["» PROBE"]);
-    pair.pass(3_000);
+    pair.advance(3_000);
     pair.server.update(1, [Some("3"), Some("")]);
-    pair.settle();
-    pair.pass(4_999);
-    assert_eq!(pair.log(), ["» U,1,1,3|"], "data puts off the probe");
-    pair.pass(10_001);
+    pair.deliver_all();
+    pair.advance(4_999);
+    assert_eq!(pair.log(), ["» U,1,1,3|"], "data postpones the probe");
+    pair.advance(10_001);
     assert_eq!(pair.log(), ["» PROBE"; 3]);
 
     pair.client.delete(1);
-    pair.settle();
+    pair.deliver_all();
     let expected = [
         "« control\r\nLS_reqId=2&LS_op=delete&LS_subId=1",
         "» REQOK,2",
@@ -302,7 +303,7 @@ fn a_whole_session() {
     ];
     assert_eq!(pair.log(), expected);
     pair.client.destroy();
-    pair.settle();
+    pair.deliver_all();
     let expected = [
         "« control\r\nLS_reqId=3&LS_op=destroy&LS_close_socket=true",
         "» REQOK,3",
@@ -313,7 +314,7 @@ fn a_whole_session() {
 }
 
 #[test]
-fn sync_lines_come_in_their_period_and_replace_probes() {
+fn sync_replaces_probe_at_its_interval() {
     let create = CreateParams {
         send_sync: true,
         ..CreateParams::default()
@@ -322,14 +323,14 @@ fn sync_lines_come_in_their_period_and_replace_probes() {
         create,
         ..ClientSessionConfig::default()
     });
-    pair.settle();
+    pair.deliver_all();
     pair.log();
-    pair.pass(12_500);
+    pair.advance(12_500);
     assert_eq!(pair.log(), ["» SYNC,4", "» SYNC,8", "» SYNC,12"]);
 }
 
 #[test]
-fn a_late_wake_up_does_not_repeat_what_was_missed() {
+fn late_wake_up_sends_one_sync() {
     let create = CreateParams {
         send_sync: true,
         ..CreateParams::default()
@@ -338,7 +339,7 @@ fn a_late_wake_up_does_not_repeat_what_was_missed() {
         create,
         ..ClientSessionConfig::default()
     });
-    pair.settle();
+    pair.deliver_all();
     let session = pair.server.session.as_mut().expect("a session");
     let mut out = Vec::new();
     let late = pair.now_ms + 60_500;
@@ -349,30 +350,30 @@ fn a_late_wake_up_does_not_repeat_what_was_missed() {
 }
 
 #[test]
-fn keepalive_is_granted_within_limits() {
-    for (asked, granted) in [
+fn keepalive_is_limited_by_config() {
+    for (requested, granted) in [
         (Some(1), 1_000),
         (Some(7_000), 7_000),
         (Some(90_000), 60_000),
     ] {
         let create = CreateParams {
-            keepalive_ms: asked,
+            keepalive_ms: requested,
             ..CreateParams::default()
         };
         let mut pair = Pair::new(ClientSessionConfig {
             create,
             ..ClientSessionConfig::default()
         });
-        pair.settle();
+        pair.deliver_all();
         assert_eq!(pair.client.keepalive_ms(), granted);
         pair.log();
-        pair.pass(granted);
+        pair.advance(granted);
         assert_eq!(pair.log(), ["» PROBE"]);
     }
 }
 
 #[test]
-fn a_reduced_head_is_the_connok_alone() {
+fn reduced_head_contains_only_conok() {
     let create = CreateParams {
         reduce_head: true,
         ..CreateParams::default()
@@ -381,7 +382,7 @@ fn a_reduced_head_is_the_connok_alone() {
         create,
         ..ClientSessionConfig::default()
     });
-    pair.settle();
+    pair.deliver_all();
     let lines: Vec<_> = pair
         .log()
         .into_iter()
@@ -392,7 +393,7 @@ fn a_reduced_head_is_the_connok_alone() {
 }
 
 #[test]
-fn a_broken_promise_to_be_heard_is_noticed() {
+fn inactive_client_is_detected() {
     let create = CreateParams {
         inactivity_ms: Some(2_000),
         ..CreateParams::default()
@@ -401,23 +402,23 @@ fn a_broken_promise_to_be_heard_is_noticed() {
         create,
         ..ClientSessionConfig::default()
     });
-    pair.settle();
-    pair.pass(4_000);
+    pair.deliver_all();
+    pair.advance(4_000);
     pair.server.on_message("heartbeat\r\n\r\n", pair.now_ms);
-    pair.pass(4_999);
+    pair.advance(4_999);
     assert!(pair.server.session.is_some());
-    pair.pass(1);
+    pair.advance(1);
     assert!(pair.server.session.is_none());
 }
 
 #[test]
-fn a_combo_request_saves_the_round_trip() {
+fn combo_request_subscribes_without_round_trip() {
     let adds = vec![AddParams::raw(1, "a", "x y"), AddParams::raw(2, "b", "x y")];
     let mut pair = Pair::new(ClientSessionConfig {
         combo: true,
-        ..plan(adds)
+        ..config(adds)
     });
-    pair.settle();
+    pair.deliver_all();
     let log = pair.log();
     assert_eq!(log.iter().filter(|line| line.starts_with('«')).count(), 2);
     assert!(log.iter().all(|line| !line.contains("REQOK")));
@@ -425,9 +426,9 @@ fn a_combo_request_saves_the_round_trip() {
 }
 
 #[test]
-fn batches_are_answered_in_order() {
-    let mut pair = Pair::new(plan(Vec::new()));
-    pair.settle();
+fn batch_responses_are_in_order() {
+    let mut pair = Pair::new(config(Vec::new()));
+    pair.deliver_all();
     pair.log();
     let add = |id: u32, sub: u32| {
         format!("LS_reqId={id}&LS_op=add&LS_subId={sub}&LS_mode=RAW&LS_group=g&LS_schema=s%20t")
@@ -449,13 +450,13 @@ fn batches_are_answered_in_order() {
         pair.now_ms,
     );
     pair.deliver();
-    let answers: Vec<_> = pair
+    let responses: Vec<_> = pair
         .log()
         .into_iter()
         .filter(|line| line.contains("REQ"))
         .collect();
     assert_eq!(
-        answers,
+        responses,
         [
             "» REQOK,1",
             "» REQERR,2,68,Subscription id already in use",
@@ -471,34 +472,34 @@ fn batches_are_answered_in_order() {
 }
 
 #[test]
-fn a_resubscribed_item_starts_with_every_field() {
-    let mut pair = Pair::new(plan(vec![AddParams::raw(1, "a", "x y")]));
-    pair.settle();
+fn resubscribed_item_starts_with_all_fields() {
+    let mut pair = Pair::new(config(vec![AddParams::raw(1, "a", "x y")]));
+    pair.deliver_all();
     pair.server.update(1, [Some("1"), Some("2")]);
     pair.client.delete(1);
-    pair.settle();
+    pair.deliver_all();
     pair.log();
     let text = "control\r\nLS_reqId=9&LS_op=add&LS_subId=1&LS_mode=RAW&LS_group=a&LS_schema=x%20y";
     pair.server.on_message(text, pair.now_ms);
     pair.server.update(1, [Some("1"), Some("2")]);
-    pair.settle();
+    pair.deliver_all();
     assert_eq!(pair.log().pop().as_deref(), Some("» U,1,1,1|2"));
 }
 
 #[test]
 fn lost_updates_are_reported_and_counted() {
-    let mut pair = Pair::new(plan(vec![AddParams::raw(1, "a", "x y")]));
-    pair.settle();
+    let mut pair = Pair::new(config(vec![AddParams::raw(1, "a", "x y")]));
+    pair.deliver_all();
     let session = pair.server.session.as_mut().expect("a session");
     push_overflow(&mut pair.server.out, 1, 1, 12);
     session.count_data(1);
-    pair.settle();
+    pair.deliver_all();
     assert_eq!(pair.log().pop().as_deref(), Some("» OV,1,1,12"));
     assert_eq!(pair.client.data_count(), 3);
 }
 
 #[test]
-fn a_refused_session_is_closed() {
+fn refused_session_is_closed() {
     let create = CreateParams {
         adapter_set: Some("OTHER"),
         ..CreateParams::default()
@@ -507,7 +508,7 @@ fn a_refused_session_is_closed() {
         create,
         ..ClientSessionConfig::default()
     });
-    pair.settle();
+    pair.deliver_all();
     assert_eq!(
         pair.log().pop().as_deref(),
         Some("» CONERR,2,no such set%2C sorry")
@@ -516,15 +517,15 @@ fn a_refused_session_is_closed() {
 }
 
 #[test]
-fn the_client_binds_again_after_loop() {
-    let plan = plan(vec![AddParams::raw(1, "a", "x y")]);
-    let mut pair = Pair::new(plan.clone());
-    pair.settle();
+fn client_binds_again_after_loop() {
+    let config = config(vec![AddParams::raw(1, "a", "x y")]);
+    let mut pair = Pair::new(config.clone());
+    pair.deliver_all();
     let mut line = Vec::new();
     write_loop(&mut line, 0);
     let line = parse_line(line.trim_ascii_end()).expect("a line");
     assert_eq!(
-        pair.client.on_line(&line, &plan),
+        pair.client.on_line(&line, &config),
         SessionEvent::Loop { delay_ms: 0 }
     );
     assert_eq!(pair.client.state(), ClientState::Unbound);
@@ -532,7 +533,7 @@ fn the_client_binds_again_after_loop() {
     let mut messages = Vec::new();
     loop {
         let mut out = Vec::new();
-        if !pair.client.poll_send(&plan, &mut out) {
+        if !pair.client.poll_send(&config, &mut out) {
             break;
         }
         messages.push(String::from_utf8(out).expect("UTF-8"));
@@ -544,16 +545,19 @@ fn the_client_binds_again_after_loop() {
     ];
     assert_eq!(messages, expected);
     let bound = parse_line(b"CONOK,SAAAAAAAAAAAAAAAAAAAAAAAAAA,50000,5000,*").expect("a line");
-    assert_eq!(pair.client.on_line(&bound, &plan), SessionEvent::Connected);
+    assert_eq!(
+        pair.client.on_line(&bound, &config),
+        SessionEvent::Connected
+    );
     assert!(
-        !pair.client.poll_send(&plan, &mut Vec::new()),
-        "subscriptions survive"
+        !pair.client.poll_send(&config, &mut Vec::new()),
+        "subscriptions are preserved"
     );
 }
 
-/// The messages of an official SDK (reference chapter 13), as far as mode RAW has them.
+/// Messages of an official SDK (chapter 13 of the reference), as far as they apply to mode RAW.
 #[test]
-fn an_sdk_transcript() {
+fn sdk_transcript_is_reproduced() {
     let mut server = Server::new();
     for message in [
         "wsok",

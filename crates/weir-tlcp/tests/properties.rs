@@ -1,4 +1,4 @@
-//! Properties over random values, requests and bytes; the bodies are those of the fuzz targets.
+//! Properties over random values, requests and bytes, with the bodies of the fuzz targets.
 
 use proptest::prelude::*;
 use weir_tlcp::client::{
@@ -7,8 +7,8 @@ use weir_tlcp::client::{
 use weir_tlcp::request::{ControlOp, Mode, Request, parse_http_request, parse_ws_message};
 use weir_tlcp::{PROTOCOL, fuzz};
 
-/// Texts made of what the escaping has to get right, with some ordinary characters.
-fn nasty_text() -> impl Strategy<Value = String> {
+/// Generates texts of characters that need escaping, and some ordinary ones.
+fn special_text() -> impl Strategy<Value = String> {
     let character = prop_oneof![
         prop::sample::select(
             "#$^%|,\r\n\0\t\u{1f}PT0123456789 &=+;\"'é€😀x"
@@ -24,10 +24,10 @@ fn nasty_text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A series of value lists of one length, with many repeats from one list to the next.
+/// Generates a series of value lists of equal length, with many equal values in consecutive lists.
 fn updates() -> impl Strategy<Value = Vec<Vec<Option<String>>>> {
     (1usize..14).prop_flat_map(|fields| {
-        let value = prop::option::weighted(0.8, nasty_text());
+        let value = prop::option::weighted(0.8, special_text());
         let step = prop::collection::vec(prop::option::weighted(0.3, value), fields);
         prop::collection::vec(step, 1..6).prop_map(move |steps| {
             let mut current: Vec<Option<String>> = vec![None; fields];
@@ -46,7 +46,7 @@ fn updates() -> impl Strategy<Value = Vec<Vec<Option<String>>>> {
     })
 }
 
-/// Bytes that look like TLCP often enough to get past the first check.
+/// Generates bytes that often resemble TLCP, so that they pass the first checks.
 fn tlcp_bytes() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop::sample::select(vec![
         "wsok",
@@ -98,7 +98,7 @@ fn tlcp_bytes() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn what_is_encoded_decodes(lists in updates()) {
+    fn encoded_updates_round_trip(lists in updates()) {
         let mut item = ItemState::new(lists[0].len());
         let mut previous: Option<&Vec<Option<String>>> = None;
         for list in &lists {
@@ -108,16 +108,16 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_upset_a_parser(bytes in tlcp_bytes()) {
+    fn random_bytes_never_panic(bytes in tlcp_bytes()) {
         fuzz::request(&bytes);
         fuzz::line(&bytes);
         fuzz::update(&bytes);
     }
 
     #[test]
-    fn subscriptions_arrive_as_sent(
-        group in nasty_text().prop_filter("empty groups are refused", |text| !text.is_empty()),
-        schema in nasty_text().prop_filter("empty schemas are refused", |text| !text.is_empty()),
+    fn subscriptions_round_trip(
+        group in special_text().prop_filter("empty groups are refused", |text| !text.is_empty()),
+        schema in special_text().prop_filter("empty schemas are refused", |text| !text.is_empty()),
         sub_id in 1u32..,
         request_id: u64,
     ) {
@@ -140,7 +140,7 @@ proptest! {
     }
 
     #[test]
-    fn sessions_are_asked_for_as_written(user in nasty_text(), password in nasty_text()) {
+    fn session_requests_round_trip(user in special_text(), password in special_text()) {
         let params = CreateParams {
             user: Some(&user),
             password: Some(&password),
@@ -164,7 +164,7 @@ proptest! {
     }
 
     #[test]
-    fn batches_split_at_every_cr_lf(groups in prop::collection::vec(nasty_text(), 1..20)) {
+    fn batches_split_at_cr_lf(groups in prop::collection::vec(special_text(), 1..20)) {
         let mut body = Vec::new();
         for (at, group) in groups.iter().enumerate() {
             if at > 0 {
@@ -185,7 +185,7 @@ proptest! {
     }
 
     #[test]
-    fn lines_are_the_same_however_the_stream_is_cut(bytes in tlcp_bytes(), cut: prop::sample::Index) {
+    fn chunked_streams_yield_same_lines(bytes in tlcp_bytes(), cut: prop::sample::Index) {
         let whole: Vec<_> = Lines::new(&bytes).map(<[u8]>::to_vec).collect();
         let (front, back) = bytes.split_at(cut.index(bytes.len() + 1));
         let mut lines = Lines::new(front);

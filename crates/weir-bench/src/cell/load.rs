@@ -1,4 +1,4 @@
-//! The load of a cell: warm-up, window, drain, and what comes of them.
+//! Load phases of a cell: warm-up, measured window, drain, and the result.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,18 +10,18 @@ use super::super::child::{ProcessRole, RoleProcess};
 use super::super::gateway;
 use super::super::observer::{Live, Observer};
 use super::super::result::{self, Measured, MeasuredWindow};
-use super::super::workers::receiving_part;
+use super::super::workers::receiving_role;
 use super::{CellAbort, END_GRACE, RunningCell};
 use crate::plan::Architecture;
 use weir_load::clock::nanos;
 use weir_load::worker::protocol::{Schedule, WorkerCommand, WorkerProgress};
 
 impl RunningCell<'_> {
-    /// Tells all workers when to begin. The window is the latest one that the plan allows; it is moved to the front
-    /// once the load has settled.
+    /// Sends the schedule to all workers. The measured window is the latest that the plan allows;
+    /// it moves forward when the load reaches a steady state.
     pub(super) fn schedule(&mut self) -> MeasuredWindow {
         let plan = self.context.plan;
-        let start_unix_ns = self.context.clock.now_unix_ns() + nanos(START_IN);
+        let start_unix_ns = self.context.clock.now_unix_ns() + nanos(START_DELAY);
         let from_unix_ns = start_unix_ns + nanos(plan.warm_up.max(plan.warm_up_max));
         let window = MeasuredWindow {
             start_unix_ns,
@@ -33,16 +33,17 @@ impl RunningCell<'_> {
         window
     }
 
-    /// The producers go on a little beyond the window, so that its last records are delivered under load.
+    /// Sends the schedule of `window` to all workers. The producers continue a little past the
+    /// window, so that its last records are delivered under load.
     fn announce(&mut self, window: &MeasuredWindow) {
         let until_unix_ns = window.until_unix_ns;
-        for process in &mut self.parts {
-            let stop_unix_ns = match process.part {
-                part if part.produces() => until_unix_ns + nanos(TAIL),
-                // They are told to stop; this is for a runner that is gone.
+        for process in &mut self.processes {
+            let stop_unix_ns = match process.role {
+                role if role.produces() => until_unix_ns + nanos(TAIL),
+                // Receivers stop on a command; this is the limit if this process has exited.
                 _ => {
                     let drain = nanos(self.context.plan.drain);
-                    until_unix_ns + nanos(TAIL) + drain + nanos(ABANDONED_AFTER)
+                    until_unix_ns + nanos(TAIL) + drain + nanos(ABANDONED_TIMEOUT)
                 }
             };
             process.send(&WorkerCommand::Start(Schedule {
@@ -54,16 +55,17 @@ impl RunningCell<'_> {
         }
     }
 
-    /// Begins the window as soon as the load has settled, if the plan does not fix its warm-up.
+    /// Starts the measured window when the load has reached a steady state, unless the plan has a
+    /// fixed warm-up.
     fn await_steady_state(&mut self, window: &mut MeasuredWindow, now_unix_ns: u64) {
-        let from_unix_ns = now_unix_ns + nanos(MOVED_IN);
+        let from_unix_ns = now_unix_ns + nanos(MOVE_DELAY);
         let earliest_unix_ns = window.start_unix_ns + nanos(self.context.plan.warm_up);
         if from_unix_ns < earliest_unix_ns || from_unix_ns >= window.from_unix_ns {
             return;
         }
-        let receiving = receiving_part(self.spec.architecture);
+        let receiving = receiving_role(self.spec.architecture);
         let reports = self.collected.progress.get(&receiving);
-        if !has_settled(reports.map_or(&[], Vec::as_slice), window.start_unix_ns) {
+        if !is_steady(reports.map_or(&[], Vec::as_slice), window.start_unix_ns) {
             return;
         }
         window.from_unix_ns = from_unix_ns;
@@ -71,8 +73,8 @@ impl RunningCell<'_> {
         self.announce(window);
     }
 
-    /// Samples and shows until the window and its tail are over. An interruption inside the window
-    /// ends it there; before it, there is nothing to keep.
+    /// Samples usage and reports progress until the window and its tail are over. An interruption
+    /// inside the window ends the window; an earlier one aborts the cell.
     pub(super) fn load(
         &mut self,
         window: &mut MeasuredWindow,
@@ -105,7 +107,7 @@ impl RunningCell<'_> {
                 observer.live(&self.live(phase, elapsed_ns as f64 / 1e9));
             }
             let pause_ns = next_unix_ns.min(end_unix_ns).saturating_sub(now_unix_ns);
-            self.receive(Duration::from_nanos(pause_ns).min(super::LOOK));
+            self.receive(Duration::from_nanos(pause_ns).min(super::POLL_INTERVAL));
         }
     }
 
@@ -122,7 +124,8 @@ impl RunningCell<'_> {
         Ok(())
     }
 
-    /// Waits for the producer's account, has the receivers settle against it, and ends all parts.
+    /// Waits for the producers' ledger, lets the receivers settle against it, and ends all
+    /// processes.
     pub(super) fn settle(
         &mut self,
         window: &MeasuredWindow,
@@ -132,37 +135,38 @@ impl RunningCell<'_> {
             self.send(ProcessRole::Produce, &WorkerCommand::Stop);
             self.send(ProcessRole::ProduceMarked, &WorkerCommand::Stop);
         }
-        let producers: Vec<ProcessRole> = self.parts.iter().map(|process| process.part).collect();
-        for part in producers.into_iter().filter(|part| part.produces()) {
-            let told = |seen: &super::Collected| seen.produced.contains_key(&part);
-            self.wait_final(PRODUCE_FINAL_WITHIN, told, part.name())?;
+        let producers: Vec<ProcessRole> =
+            self.processes.iter().map(|process| process.role).collect();
+        for role in producers.into_iter().filter(|role| role.produces()) {
+            let reported = |events: &super::Collected| events.produced.contains_key(&role);
+            self.wait_final(PRODUCE_SUMMARY_TIMEOUT, reported, role.name())?;
         }
-        let receiving = receiving_part(self.spec.architecture);
+        let receiving = receiving_role(self.spec.architecture);
         let entries = self.collected.ledger();
         self.send(receiving, &WorkerCommand::Ledger { entries });
         observer.live(&self.live("drain", window.load_s()));
         let drain = self.context.plan.drain;
         let settled = self
-            .wait_final(drain, |seen| seen.delivery.is_some(), receiving.name())
+            .wait_final(drain, |events| events.delivery.is_some(), receiving.name())
             .is_ok();
         if !settled {
             self.check_alive()?;
             self.send(receiving, &WorkerCommand::Stop);
             self.wait_final(
-                FINAL_WITHIN,
-                |seen| seen.delivery.is_some(),
+                SUMMARY_TIMEOUT,
+                |events| events.delivery.is_some(),
                 receiving.name(),
             )?;
         }
         self.scrape_gateway(Some("gateway-metrics.txt"));
-        // Receivers first, so that nobody sees a server go away.
-        for process in self.parts.drain(..).rev() {
+        // Receivers end first, so that no client sees its server disconnect.
+        for process in self.processes.drain(..).rev() {
             process.end(END_GRACE);
         }
         Ok(())
     }
 
-    /// Asks the gateway for its counters; keeps the whole answer if `file` is given.
+    /// Reads the gateway's counters, and writes the complete response to `file` if given.
     fn scrape_gateway(&mut self, file: Option<&str>) {
         let Some(gateway) = self.gateway else { return };
         let metrics = gateway::metrics(gateway.admin);
@@ -183,38 +187,42 @@ impl RunningCell<'_> {
         });
         if let Err(error) = written {
             self.notes
-                .push(format!("metrics of the gateway not read: {error}"));
+                .push(format!("reading the gateway's metrics failed: {error}"));
         }
     }
 
-    /// Like `wait`, but an interruption does not end it: what was measured is to be kept.
+    /// Waits like `wait`, but ignores interruptions, because the measurement is complete.
     fn wait_final(
         &mut self,
-        within: Duration,
+        timeout: Duration,
         done: impl Fn(&super::Collected) -> bool,
-        part: &str,
+        role: &str,
     ) -> Result<(), CellAbort> {
-        let deadline = std::time::Instant::now() + within;
+        let deadline = std::time::Instant::now() + timeout;
         while !done(&self.collected) {
             if std::time::Instant::now() >= deadline {
-                return Err(CellAbort::Failed(format!("{part} sent no summary in time")));
+                return Err(CellAbort::Failed(format!("{role} sent no summary in time")));
             }
             self.check_alive()?;
-            self.receive(super::LOOK);
+            self.receive(super::POLL_INTERVAL);
         }
         Ok(())
     }
 
-    fn send(&mut self, part: ProcessRole, command: &WorkerCommand) {
-        for process in self.parts.iter_mut().filter(|process| process.part == part) {
+    fn send(&mut self, role: ProcessRole, command: &WorkerCommand) {
+        for process in self
+            .processes
+            .iter_mut()
+            .filter(|process| process.role == role)
+        {
             RoleProcess::send(process, command);
         }
     }
 
-    /// What a person may want to see now.
+    /// Returns the current state for the progress display.
     pub(super) fn live(&self, phase: &'static str, elapsed_s: f64) -> Live {
         let plan = self.context.plan;
-        let receiving = receiving_part(self.spec.architecture);
+        let receiving = receiving_role(self.spec.architecture);
         let produced = self.last_two_windows(ProcessRole::Produce);
         let received = self.last_two_windows(receiving);
         let is_moving = elapsed_s > 0.0;
@@ -236,17 +244,17 @@ impl RunningCell<'_> {
         }
     }
 
-    /// What the receivers have yet to get of the records that the broker has.
+    /// Returns the number of deliveries that the receivers still lack of the acknowledged records.
     fn backlog(&self) -> Option<u64> {
-        let receiving = receiving_part(self.spec.architecture);
-        let last = |part| self.collected.progress.get(&part)?.last();
+        let receiving = receiving_role(self.spec.architecture);
+        let last = |role| self.collected.progress.get(&role)?.last();
         let (produced, received) = (last(ProcessRole::Produce)?, last(receiving)?);
         let now_unix_ns = produced.unix_ns.min(received.unix_ns);
-        let counter = |part, name| self.collected.counter_at(part, name, now_unix_ns);
+        let counter = |role, name| self.collected.counter_at(role, name, now_unix_ns);
         let acked = self.collected.acked_at(now_unix_ns)?;
         let due = acked * self.fan_out();
         let late = due - counter(receiving, "updates")?;
-        // Less than one record's deliveries are on their way at any time.
+        // Deliveries of the latest record are always in flight.
         Some(if late < self.fan_out() {
             0
         } else {
@@ -254,7 +262,7 @@ impl RunningCell<'_> {
         })
     }
 
-    /// Deliveries of one record, on average.
+    /// Returns the average number of deliveries per record.
     fn fan_out(&self) -> f64 {
         match self.spec.architecture {
             Architecture::Gateway | Architecture::Floor => {
@@ -275,21 +283,21 @@ impl RunningCell<'_> {
         counter.unwrap_or_else(|| self.collected.ready.get(&receiving).copied().unwrap_or(0))
     }
 
-    fn last_two_windows(&self, part: ProcessRole) -> Option<(&WorkerProgress, &WorkerProgress)> {
-        match self.collected.progress.get(&part)?.as_slice() {
+    fn last_two_windows(&self, role: ProcessRole) -> Option<(&WorkerProgress, &WorkerProgress)> {
+        match self.collected.progress.get(&role)?.as_slice() {
             [.., before, last] => Some((before, last)),
             _ => None,
         }
     }
 
-    /// The cell with its figures.
+    /// Returns the cell with its results.
     pub(super) fn result(self, cell: Cell, window: &MeasuredWindow) -> Cell {
         let mut cell = result::build(
             cell,
             window,
             Measured {
                 plan: self.context.plan,
-                receiving: receiving_part(self.spec.architecture),
+                receiving: receiving_role(self.spec.architecture),
                 collected: &self.collected,
                 usage: &self.usage,
             },
@@ -302,9 +310,9 @@ impl RunningCell<'_> {
     }
 }
 
-/// Whether the median response of the seconds so far no longer depends on the beginning. The first report covers
-/// what was before the load as well.
-fn has_settled(reports: &[WorkerProgress], start_unix_ns: u64) -> bool {
+/// Returns `true` if the median response time has reached a steady state. Ignores the first report,
+/// which includes the time before the load.
+fn is_steady(reports: &[WorkerProgress], start_unix_ns: u64) -> bool {
     let whole = reports
         .iter()
         .filter(|report| report.unix_ns >= start_unix_ns + SECOND_NS);
@@ -322,22 +330,22 @@ fn rate((before, last): (&WorkerProgress, &WorkerProgress), counter: &str) -> Op
     (span_s > 0.0).then(|| last.saturating_sub(*before) as f64 / span_s)
 }
 
-/// Time for the command to reach all workers before the first record is due.
-const START_IN: Duration = Duration::from_millis(300);
-/// Time for a window that moves to be known everywhere, also to a busy worker.
-const MOVED_IN: Duration = Duration::from_secs(1);
+/// Time for the start command to reach all workers before the first record is due.
+const START_DELAY: Duration = Duration::from_millis(300);
+/// Time for a moved window to reach all workers, including busy ones.
+const MOVE_DELAY: Duration = Duration::from_secs(1);
 const SECOND_NS: u64 = 1_000_000_000;
 const TAIL: Duration = Duration::from_millis(500);
-const ABANDONED_AFTER: Duration = Duration::from_secs(60);
-const PRODUCE_FINAL_WITHIN: Duration = Duration::from_secs(30);
-const FINAL_WITHIN: Duration = Duration::from_secs(20);
+const ABANDONED_TIMEOUT: Duration = Duration::from_secs(60);
+const PRODUCE_SUMMARY_TIMEOUT: Duration = Duration::from_secs(30);
+const SUMMARY_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_load_settles_when_its_median_does() {
+    fn steady_median_means_steady_state() {
         let reports = |medians: &[u64]| -> Vec<WorkerProgress> {
             let report = |(second, p50_us): (u64, &u64)| WorkerProgress {
                 unix_ns: second * SECOND_NS,
@@ -346,14 +354,14 @@ mod tests {
             };
             (1..).zip(medians).map(report).collect()
         };
-        let settled = [90_000, 9000, 5000, 1000, 1010, 990, 1000, 1005, 1000, 995];
-        assert!(has_settled(&reports(&settled), 0));
-        assert!(!has_settled(&reports(&settled[..5]), 0), "still falling");
-        assert!(!has_settled(&reports(&[1000; 4]), 0), "too few to tell");
+        let steady = [90_000, 9000, 5000, 1000, 1010, 990, 1000, 1005, 1000, 995];
+        assert!(is_steady(&reports(&steady), 0));
+        assert!(!is_steady(&reports(&steady[..5]), 0), "still falling");
+        assert!(!is_steady(&reports(&[1000; 4]), 0), "too few reports");
         assert!(
-            !has_settled(&reports(&settled), 7 * SECOND_NS),
+            !is_steady(&reports(&steady), 7 * SECOND_NS),
             "not under load"
         );
-        assert!(!has_settled(&reports(&[0; 20]), 0), "nothing came");
+        assert!(!is_steady(&reports(&[0; 20]), 0), "no updates");
     }
 }

@@ -1,9 +1,9 @@
-//! What of the operating system bears on figures, as it names it.
+//! Operating system settings that affect results, by the system's own names.
 
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Everything that can be read here; what a system does not have is left out.
+/// Returns all settings that can be read; missing ones are omitted.
 pub(super) fn settings() -> BTreeMap<String, String> {
     let files = FILES.iter().map(|(name, path)| (*name, read(path)));
     let kernel = KERNEL.iter().map(|name| {
@@ -14,19 +14,19 @@ pub(super) fn settings() -> BTreeMap<String, String> {
         ("limit.open_files", limit("Max open files")),
         ("virtualization", virtualization()),
     ];
-    let known = files.chain(kernel).chain(own);
-    let known = known.filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    known.filter(|(_, value)| !value.is_empty()).collect()
+    let present = files.chain(kernel).chain(own);
+    let present = present.filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    present.filter(|(_, value)| !value.is_empty()).collect()
 }
 
-/// The content of a small file on one line.
+/// Returns the content of a small file on one line.
 fn read(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let words: Vec<&str> = text.split_whitespace().collect();
     Some(words.join(" "))
 }
 
-/// A line of this process's limits, without its name and unit: soft, then hard.
+/// Returns the soft and hard value of a limit of this process.
 fn limit(name: &str) -> Option<String> {
     let text = fs::read_to_string("/proc/self/limits").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -34,12 +34,19 @@ fn limit(name: &str) -> Option<String> {
     Some(words.join(" "))
 }
 
-/// Whether the processor says that a hypervisor runs it.
+/// Returns `virtual machine` if the processor flags include a hypervisor, otherwise `none`.
 fn virtualization() -> Option<String> {
     let text = fs::read_to_string("/proc/cpuinfo").ok()?;
     let flags = text.lines().find(|line| line.starts_with("flags"))?;
-    let is_guest = flags.split_whitespace().any(|flag| flag == "hypervisor");
-    Some(if is_guest { "guest" } else { "none" }.to_owned())
+    let is_virtual = flags.split_whitespace().any(|flag| flag == "hypervisor");
+    Some(
+        if is_virtual {
+            "virtual machine"
+        } else {
+            "none"
+        }
+        .to_owned(),
+    )
 }
 
 const FILES: &[(&str, &str)] = &[
@@ -93,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_left_out() {
+    fn missing_settings_are_omitted() {
         assert_eq!(read("/nowhere"), None);
         assert_eq!(limit("Max nothing"), None);
         let files = limit("Max open files").expect("every process has one");

@@ -1,4 +1,4 @@
-//! The broker of a run: one of its own, or one that runs already.
+//! Broker of a run: started for it, or existing.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -9,12 +9,12 @@ use weir_lab::{Lab, LabOptions, ports};
 
 use super::super::{ADMIN_TIMEOUT, BenchError, BenchOptions, Observer};
 
-/// A broker, and what is known of it.
+/// Broker and its processes.
 pub(super) struct LibraryBroker {
     lab: Option<Lab>,
     pub(super) admin: Admin,
     pub(super) bootstrap: String,
-    /// Its processes; `None` if they are not on this machine, or not known.
+    /// Process ids; `None` if they are not on this machine or not known.
     pub(super) pids: Option<Vec<u32>>,
 }
 
@@ -43,8 +43,8 @@ impl LibraryBroker {
         })
     }
 
-    /// Where it keeps its topics, if it was started for the run.
-    pub(super) fn folder(&self) -> Option<PathBuf> {
+    /// Returns the directory with its topics, if the broker was started for the run.
+    pub(super) fn topics_dir(&self) -> Option<PathBuf> {
         self.lab.as_ref().map(|lab| lab.dir().to_owned())
     }
 
@@ -52,15 +52,16 @@ impl LibraryBroker {
         self.lab.as_ref().map(|lab| lab.kafka_version().to_owned())
     }
 
-    /// Whether it does not answer any more: then what drivers fail at is not their fault.
-    pub(super) fn is_gone(&mut self) -> bool {
+    /// Returns `true` if the broker does not respond, in which case failures are not the drivers'
+    /// fault.
+    pub(super) fn is_down(&mut self) -> bool {
         match &mut self.lab {
             Some(lab) => !lab.is_running(),
             None => self.admin.broker_ids().is_err(),
         }
     }
 
-    /// Ends it, if it was started for the run.
+    /// Stops the broker, if it was started for the run.
     pub(super) fn down(self) -> Result<(), BenchError> {
         match self.lab {
             Some(lab) => Ok(lab.down()?),
@@ -69,7 +70,7 @@ impl LibraryBroker {
     }
 }
 
-/// Processes that listen where the broker is said to be, if that is this machine.
+/// Returns the processes that listen at the bootstrap addresses, if they are on this machine.
 fn local_pids(bootstrap: &str) -> Option<Vec<u32>> {
     let pids: Option<Vec<u32>> = bootstrap
         .split(',')
@@ -95,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_broker_on_this_machine_is_found_by_its_port() {
+    fn local_broker_is_found_by_its_port() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let here = listener.local_addr().unwrap();
         let own = Some(vec![std::process::id()]);

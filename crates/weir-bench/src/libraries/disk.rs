@@ -1,5 +1,4 @@
-//! How many topics may be on the broker's disk at once: a cap that is never exceeded, deleted topics included until
-//! their files are gone.
+//! Limits the disk space of a run's topics. Deleted topics count until their files are removed.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -8,98 +7,99 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The room there is.
+/// Disk space available to the run.
 #[derive(Debug)]
 pub(super) struct Disk {
     cap: u64,
-    place: TopicStorage,
+    storage: TopicStorage,
 }
 
-/// Where the broker keeps its topics.
+/// Location of the broker's topics.
 #[derive(Debug)]
 enum TopicStorage {
-    /// A folder that can be looked at.
+    /// Directory that can be measured.
     Known(PathBuf),
-    /// A broker of others: what was deleted is reckoned to be there for as long as Kafka's default delay, and longer.
+    /// Broker without a known directory. Deleted topics count for longer than Kafka's default
+    /// deletion delay.
     Unknown(VecDeque<(Instant, u64)>),
 }
 
-/// What there is room for.
+/// Number of topics for which there is space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TopicCapacity {
-    /// So many topics.
+    /// Number of topics.
     pub(super) topics: u64,
-    /// Whether the disk itself is the limit, rather than the cap.
+    /// `true` if the free disk space is the limit, `false` if it is the cap.
     pub(super) is_disk: bool,
 }
 
-/// What is used, what is free, and whether files of deleted topics are still there.
+/// Used and free bytes, and whether files of deleted topics remain.
 #[derive(Debug, Clone, Copy)]
 struct DiskState {
     used: u64,
     free: u64,
-    going: bool,
+    is_deleting: bool,
 }
 
 impl Disk {
-    /// `folder`: of the broker, if it is known.
-    pub(super) fn new(cap: u64, folder: Option<&Path>) -> Self {
-        let place = match folder {
-            Some(folder) => TopicStorage::Known(folder.to_owned()),
+    /// Creates the limit; `dir` is the broker's directory, if known.
+    pub(super) fn new(cap: u64, dir: Option<&Path>) -> Self {
+        let storage = match dir {
+            Some(dir) => TopicStorage::Known(dir.to_owned()),
             None => TopicStorage::Unknown(VecDeque::new()),
         };
-        Self { cap, place }
+        Self { cap, storage }
     }
 
-    /// Whether one topic of `each` bytes can ever have room.
-    pub(super) fn can_hold(&self, each: u64) -> bool {
-        each <= self.cap
+    /// Returns `true` if one topic of `bytes` bytes fits below the cap.
+    pub(super) fn can_hold(&self, bytes: u64) -> bool {
+        bytes <= self.cap
     }
 
-    /// Room for topics of `each` bytes, when none of the run is there; waits for files of deleted ones to go as long as
-    /// there is less room than for `wanted`.
-    pub(super) fn room(&mut self, each: u64, wanted: u64, stop: &AtomicBool) -> TopicCapacity {
+    /// Returns the capacity for topics of `each` bytes while the run has no topics. Waits for the
+    /// removal of deleted files while there is less space than `wanted` topics need.
+    pub(super) fn capacity(&mut self, each: u64, wanted: u64, stop: &AtomicBool) -> TopicCapacity {
         let deadline = Instant::now() + WAIT_MAX;
         loop {
             let state = self.state(Instant::now());
-            let room = fit(self.cap, state, each, wanted);
-            let is_over = !state.going || Instant::now() >= deadline;
-            if room.topics >= wanted || is_over || stop.load(Ordering::Relaxed) {
-                return room;
+            let capacity = fit(self.cap, state, each, wanted);
+            let is_final = !state.is_deleting || Instant::now() >= deadline;
+            if capacity.topics >= wanted || is_final || stop.load(Ordering::Relaxed) {
+                return capacity;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
-    /// Notes that topics of so many bytes were deleted.
+    /// Records the deletion of topics with `bytes` bytes in total.
     pub(super) fn deleted(&mut self, bytes: u64) {
-        if let TopicStorage::Unknown(going) = &mut self.place {
-            going.push_back((Instant::now(), bytes));
+        if let TopicStorage::Unknown(deleted) = &mut self.storage {
+            deleted.push_back((Instant::now(), bytes));
         }
     }
 
     fn state(&mut self, now: Instant) -> DiskState {
-        match &mut self.place {
-            TopicStorage::Known(folder) => {
-                let mut going = false;
-                let used = size(folder, &mut going);
+        match &mut self.storage {
+            TopicStorage::Known(dir) => {
+                let mut is_deleting = false;
+                let used = size(dir, &mut is_deleting);
                 DiskState {
                     used,
-                    free: free_bytes(folder).saturating_sub(RESERVE),
-                    going,
+                    free: free_bytes(dir).saturating_sub(RESERVE),
+                    is_deleting,
                 }
             }
-            TopicStorage::Unknown(going) => {
-                while let Some((since, _)) = going.front() {
-                    if now.duration_since(*since) < GONE_AFTER {
+            TopicStorage::Unknown(deleted) => {
+                while let Some((since, _)) = deleted.front() {
+                    if now.duration_since(*since) < REMOVED_AFTER {
                         break;
                     }
-                    going.pop_front();
+                    deleted.pop_front();
                 }
                 DiskState {
-                    used: going.iter().map(|(_, bytes)| bytes).sum(),
+                    used: deleted.iter().map(|(_, bytes)| bytes).sum(),
                     free: u64::MAX,
-                    going: !going.is_empty(),
+                    is_deleting: !deleted.is_empty(),
                 }
             }
         }
@@ -116,10 +116,11 @@ fn fit(cap: u64, state: DiskState, each: u64, wanted: u64) -> TopicCapacity {
     }
 }
 
-/// Bytes that the files below `folder` take on the disk. Kafka renames what it is about to delete.
-fn size(folder: &Path, going: &mut bool) -> u64 {
-    // What goes away meanwhile takes no room any more.
-    let Ok(entries) = fs::read_dir(folder) else {
+/// Returns the disk usage of the files below `dir`. Sets `is_deleting` if there are directories
+/// that Kafka has renamed for deletion.
+fn size(dir: &Path, is_deleting: &mut bool) -> u64 {
+    // Files that are removed in the meantime do not count.
+    let Ok(entries) = fs::read_dir(dir) else {
         return 0;
     };
     let mut sum = 0;
@@ -128,8 +129,8 @@ fn size(folder: &Path, going: &mut bool) -> u64 {
             continue;
         };
         if meta.is_dir() {
-            *going |= entry.file_name().to_string_lossy().ends_with("-delete");
-            sum += size(&entry.path(), going);
+            *is_deleting |= entry.file_name().to_string_lossy().ends_with("-delete");
+            sum += size(&entry.path(), is_deleting);
         } else {
             sum += meta.blocks() * BLOCK_BYTES;
         }
@@ -137,19 +138,20 @@ fn size(folder: &Path, going: &mut bool) -> u64 {
     sum
 }
 
-fn free_bytes(folder: &Path) -> u64 {
-    // Where nothing is told the broker will tell.
-    rustix::fs::statvfs(folder).map_or(u64::MAX, |stat| stat.f_bavail.saturating_mul(stat.f_frsize))
+fn free_bytes(dir: &Path) -> u64 {
+    // If the free space is not known, the broker reports a full disk.
+    rustix::fs::statvfs(dir).map_or(u64::MAX, |stat| stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-/// That other programs may need meanwhile.
+/// Bytes reserved for other programs.
 const RESERVE: u64 = 1 << 30;
-/// Of `st_blocks`, whatever the file system.
+/// Unit of `st_blocks` on every file system.
 const BLOCK_BYTES: u64 = 512;
-/// `file.delete.delay.ms` is a minute unless set, and the files then go one by one.
-const GONE_AFTER: Duration = Duration::from_secs(75);
+/// Time until files of deleted topics are removed: `file.delete.delay.ms` is one minute by default,
+/// and the files are then removed one by one.
+const REMOVED_AFTER: Duration = Duration::from_secs(75);
 const WAIT_MAX: Duration = Duration::from_secs(100);
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {
@@ -159,47 +161,47 @@ mod tests {
         DiskState {
             used,
             free,
-            going: false,
+            is_deleting: false,
         }
     }
 
     #[test]
-    fn what_fits_is_reckoned_from_cap_use_and_free_space() {
-        let room = |topics, is_disk| TopicCapacity { topics, is_disk };
-        assert_eq!(fit(20, state(0, 1000), 1, 60), room(20, false));
-        assert_eq!(fit(20, state(5, 1000), 4, 60), room(3, false));
-        assert_eq!(fit(20, state(0, 1000), 1, 7), room(7, false));
-        assert_eq!(fit(20, state(0, 10), 3, 60), room(3, true));
-        assert_eq!(fit(20, state(25, 1000), 1, 60), room(0, false));
-        assert_eq!(fit(20, state(0, 1000), 21, 60), room(0, false));
-        assert_eq!(fit(20, state(0, 1000), 0, 5), room(5, false));
+    fn capacity_follows_cap_usage_and_free_space() {
+        let capacity = |topics, is_disk| TopicCapacity { topics, is_disk };
+        assert_eq!(fit(20, state(0, 1000), 1, 60), capacity(20, false));
+        assert_eq!(fit(20, state(5, 1000), 4, 60), capacity(3, false));
+        assert_eq!(fit(20, state(0, 1000), 1, 7), capacity(7, false));
+        assert_eq!(fit(20, state(0, 10), 3, 60), capacity(3, true));
+        assert_eq!(fit(20, state(25, 1000), 1, 60), capacity(0, false));
+        assert_eq!(fit(20, state(0, 1000), 21, 60), capacity(0, false));
+        assert_eq!(fit(20, state(0, 1000), 0, 5), capacity(5, false));
     }
 
     #[test]
-    fn of_an_unknown_broker_the_deleted_counts_for_a_while() {
+    fn deleted_topics_of_unknown_brokers_count_temporarily() {
         let mut disk = Disk::new(100, None);
         let stop = AtomicBool::new(true);
-        assert_eq!(disk.room(10, 10, &stop).topics, 10);
+        assert_eq!(disk.capacity(10, 10, &stop).topics, 10);
         disk.deleted(40);
         disk.deleted(30);
-        assert_eq!(disk.room(10, 10, &stop).topics, 3);
-        let later = disk.state(Instant::now() + GONE_AFTER);
-        assert!(later.used == 0 && !later.going);
+        assert_eq!(disk.capacity(10, 10, &stop).topics, 3);
+        let later = disk.state(Instant::now() + REMOVED_AFTER);
+        assert!(later.used == 0 && !later.is_deleting);
         assert!(disk.can_hold(100) && !disk.can_hold(101));
     }
 
     #[test]
-    fn a_known_folder_is_measured() {
+    fn known_directory_is_measured() {
         let dir = std::env::temp_dir().join(format!("weir-disk-{}", std::process::id()));
-        let gone = dir.join("data/topic-0.abc-delete");
-        fs::create_dir_all(&gone).unwrap();
-        fs::write(gone.join("0.log"), vec![1; 100_000]).unwrap();
+        let deleted = dir.join("data/topic-0.abc-delete");
+        fs::create_dir_all(&deleted).unwrap();
+        fs::write(deleted.join("0.log"), vec![1; 100_000]).unwrap();
         let mut disk = Disk::new(1 << 20, Some(&dir));
         let before = disk.state(Instant::now());
-        assert!(before.used >= 100_000 && before.going, "{before:?}");
-        fs::remove_dir_all(&gone).unwrap();
+        assert!(before.used >= 100_000 && before.is_deleting, "{before:?}");
+        fs::remove_dir_all(&deleted).unwrap();
         let after = disk.state(Instant::now());
         fs::remove_dir_all(&dir).unwrap();
-        assert!(after.used < 100_000 && !after.going, "{after:?}");
+        assert!(after.used < 100_000 && !after.is_deleting, "{after:?}");
     }
 }

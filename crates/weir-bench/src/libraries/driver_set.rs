@@ -1,4 +1,5 @@
-//! The drivers of a run: started before and kept for all of it, one asked at a time, given up when they fail.
+//! Drivers of a run. They are started once, run one command at a time, and are given up after fatal
+//! errors.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -11,35 +12,35 @@ use weir_drivers::{
 };
 use weir_stats::run::{LibraryDriver, LibrarySetting};
 
-use super::grid::DriverOperation;
+use super::operation::DriverOperation;
 use super::plan::WarmUpPlan;
 
-/// A driver, or what became of it.
+/// Driver, or the reason why it takes no part.
 #[derive(Debug)]
 pub(super) struct DriverHandle {
     pub(super) about: LibraryDriver,
     process: Option<Driver>,
-    /// What it was told last.
+    /// Settings of its last configuration.
     settings: Option<ClientSettings>,
 }
 
-/// Why a driver has not done what it was asked.
+/// Reason why a driver has not completed a command.
 #[derive(Debug)]
-pub(super) enum Failed {
-    /// The user has had enough.
+pub(super) enum CommandFailure {
+    /// The user interrupted the run.
     Interrupted,
-    /// It said so, and can be asked again.
-    Refused(String),
-    /// It is gone.
+    /// The driver reported an error and accepts further commands.
+    Rejected(String),
+    /// The driver is given up.
     GivenUp(String),
 }
 
-/// How drivers are reached.
+/// Parameters for commands to drivers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DriverEnv<'a> {
     pub(super) bootstrap: &'a str,
     pub(super) profile: &'static str,
-    /// For a command that moves little.
+    /// Base timeout, for commands that move little data.
     pub(super) timeout: Duration,
     pub(super) stop: &'a AtomicBool,
 }
@@ -49,7 +50,7 @@ impl<'a> DriverEnv<'a> {
         self.within(self.timeout)
     }
 
-    /// Time for a command that may take `within`.
+    /// Returns a command limit with the timeout `within`.
     pub(super) fn within(&self, within: Duration) -> CommandLimit<'a> {
         CommandLimit {
             within,
@@ -59,8 +60,8 @@ impl<'a> DriverEnv<'a> {
 }
 
 impl DriverHandle {
-    /// One that takes no part.
-    pub(super) fn absent(name: &str, why: String) -> Self {
+    /// Returns a driver that takes no part.
+    pub(super) fn absent(name: &str, reason: String) -> Self {
         Self {
             about: LibraryDriver {
                 name: name.to_owned(),
@@ -72,211 +73,213 @@ impl DriverHandle {
                 settings: Vec::new(),
                 warm_up_rounds: 0,
                 warm_up_settled: false,
-                failed: Some(why),
+                failed: Some(reason),
             },
             process: None,
             settings: None,
         }
     }
 
-    /// Starts the driver; its log goes to `folder`. One that does not start takes no part.
+    /// Starts the driver with its log in `dir`. A driver that does not start takes no part.
     pub(super) fn start(
         program: &DriverProgram,
-        folder: &Path,
-        reach: &DriverEnv<'_>,
-    ) -> Result<Self, Failed> {
-        let mut member = Self::absent(&program.name, String::new());
-        match Driver::start(program, folder, reach.limit()) {
-            Err(error) => match failed(&error) {
-                Failed::Interrupted => return Err(Failed::Interrupted),
-                Failed::Refused(why) | Failed::GivenUp(why) => member.about.failed = Some(why),
+        dir: &Path,
+        env: &DriverEnv<'_>,
+    ) -> Result<Self, CommandFailure> {
+        let mut handle = Self::absent(&program.name, String::new());
+        match Driver::start(program, dir, env.limit()) {
+            Err(error) => match classify(&error) {
+                CommandFailure::Interrupted => return Err(CommandFailure::Interrupted),
+                CommandFailure::Rejected(reason) | CommandFailure::GivenUp(reason) => {
+                    handle.about.failed = Some(reason);
+                }
             },
             Ok(driver) => {
                 let hello = driver.hello().clone();
-                member.about.library = hello.library;
-                member.about.library_version = hello.library_version;
-                member.about.binding = hello.binding;
-                member.about.runtime = hello.runtime;
-                member.about.capabilities = hello.capabilities;
-                member.about.failed = None;
-                member.process = Some(driver);
+                handle.about.library = hello.library;
+                handle.about.library_version = hello.library_version;
+                handle.about.binding = hello.binding;
+                handle.about.runtime = hello.runtime;
+                handle.about.capabilities = hello.capabilities;
+                handle.about.failed = None;
+                handle.process = Some(driver);
             }
         }
-        Ok(member)
+        Ok(handle)
     }
 
     pub(super) fn name(&self) -> &str {
         &self.about.name
     }
 
-    /// Its process, as long as it takes part.
+    /// Returns its process id while it takes part.
     pub(super) fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Driver::pid)
     }
 
-    /// Whether it takes part and has said that it can do this.
+    /// Returns `true` if the driver takes part and has declared the capability.
     pub(super) fn can(&self, capability: &str) -> bool {
         self.process
             .as_ref()
             .is_some_and(|driver| driver.can(capability))
     }
 
-    /// Asks for something. A driver that fails in a way that leaves nothing to ask is given up.
-    pub(super) fn ask<T>(
+    /// Runs a command. A driver is given up after a fatal error.
+    pub(super) fn run<T>(
         &mut self,
-        work: impl FnOnce(&mut Driver) -> Result<T, DriverError>,
-    ) -> Result<T, Failed> {
+        command: impl FnOnce(&mut Driver) -> Result<T, DriverError>,
+    ) -> Result<T, CommandFailure> {
         let Some(driver) = &mut self.process else {
-            let why = self.about.failed.clone();
-            return Err(Failed::GivenUp(why.unwrap_or_default()));
+            let reason = self.about.failed.clone();
+            return Err(CommandFailure::GivenUp(reason.unwrap_or_default()));
         };
-        work(driver).map_err(|error| {
-            let failed = failed(&error);
-            if let Failed::GivenUp(why) = &failed {
-                self.give_up(why.clone());
+        command(driver).map_err(|error| {
+            let failed = classify(&error);
+            if let CommandFailure::GivenUp(reason) = &failed {
+                self.give_up(reason.clone());
             }
             failed
         })
     }
 
-    /// It takes no further part; what it had measured stands.
-    pub(super) fn give_up(&mut self, why: String) {
-        // Whatever it was, its process ends with the handle.
+    /// Excludes the driver from the rest of the run; its results so far remain.
+    pub(super) fn give_up(&mut self, reason: String) {
+        // Dropping the handle ends the process.
         self.process = None;
-        self.about.failed = Some(why);
+        self.about.failed = Some(reason);
     }
 
-    /// Makes sure that clients made from now on have these settings. `work` is what they are for.
+    /// Configures the clients that the driver creates from now on for `operation`.
     pub(super) fn configure(
         &mut self,
         settings: &ClientSettings,
-        work: DriverOperation,
-        reach: &DriverEnv<'_>,
-    ) -> Result<(), Failed> {
+        operation: DriverOperation,
+        env: &DriverEnv<'_>,
+    ) -> Result<(), CommandFailure> {
         if self.settings.as_ref() == Some(settings) {
             return Ok(());
         }
         let command = Configure {
-            bootstrap: reach.bootstrap.to_owned(),
-            profile: reach.profile.to_owned(),
+            bootstrap: env.bootstrap.to_owned(),
+            profile: env.profile.to_owned(),
             settings: settings.clone(),
         };
-        let limit = reach.limit();
-        let configured = self.ask(|driver| driver.configure(&command, limit))?;
-        note_settings(&mut self.about.settings, settings, &configured, work);
+        let limit = env.limit();
+        let configured = self.run(|driver| driver.configure(&command, limit))?;
+        note_settings(&mut self.about.settings, settings, &configured, operation);
         self.settings = Some(settings.clone());
         Ok(())
     }
 
-    /// A round of warm-up: processor time per record.
+    /// Runs one warm-up round and returns its CPU time per record in microseconds.
     pub(super) fn warm_up(
         &mut self,
         topic: &str,
         plan: &WarmUpPlan,
         seed: u64,
         within: Duration,
-        reach: &DriverEnv<'_>,
-    ) -> Result<f64, Failed> {
+        env: &DriverEnv<'_>,
+    ) -> Result<f64, CommandFailure> {
         let command = WarmUp {
             topic: topic.to_owned(),
             len: plan.value_bytes,
             count: plan.records,
             seed,
         };
-        let limit = reach.within(within);
-        let told = self.ask(|driver| driver.warm_up(&command, limit))?;
-        Ok(told.produce_cpu_us_per_record + told.consume_cpu_us_per_record)
+        let limit = env.within(within);
+        let reported = self.run(|driver| driver.warm_up(&command, limit))?;
+        Ok(reported.produce_cpu_us_per_record + reported.consume_cpu_us_per_record)
     }
 
-    /// Has it collect garbage.
-    pub(super) fn collect_garbage(&mut self, reach: &DriverEnv<'_>) -> Result<(), Failed> {
-        let limit = reach.limit();
-        self.ask(|driver| driver.gc(limit).map(|_| ()))
+    /// Runs the garbage collector of the driver.
+    pub(super) fn collect_garbage(&mut self, env: &DriverEnv<'_>) -> Result<(), CommandFailure> {
+        let limit = env.limit();
+        self.run(|driver| driver.gc(limit).map(|_| ()))
     }
 
-    /// Its managed heap, if there is one.
-    pub(super) fn heap_kb(&mut self, reach: &DriverEnv<'_>) -> Result<Option<u64>, Failed> {
-        let limit = reach.limit();
-        self.ask(|driver| driver.stats(limit))
+    /// Returns the size of its managed heap, if it has one.
+    pub(super) fn heap_kb(&mut self, env: &DriverEnv<'_>) -> Result<Option<u64>, CommandFailure> {
+        let limit = env.limit();
+        self.run(|driver| driver.stats(limit))
             .map(|stats| stats.heap_kb)
     }
 
-    /// Ends it in order.
+    /// Shuts the driver down.
     pub(super) fn end(&mut self) {
         if let Some(driver) = self.process.take() {
-            // What it has measured stands, however it ends.
+            // Results so far remain, however the driver ends.
             if let Err(error) = driver.bye() {
-                tracing::warn!(%error, "driver did not end in order");
+                tracing::warn!(%error, "driver shutdown failed");
             }
         }
     }
 }
 
-fn failed(error: &DriverError) -> Failed {
+fn classify(error: &DriverError) -> CommandFailure {
     match &error.reason {
-        DriverFailure::Interrupted => Failed::Interrupted,
-        _ if error.is_fatal() => Failed::GivenUp(error.to_string()),
-        _ => Failed::Refused(error.to_string()),
+        DriverFailure::Interrupted => CommandFailure::Interrupted,
+        _ if error.is_fatal() => CommandFailure::GivenUp(error.to_string()),
+        _ => CommandFailure::Rejected(error.to_string()),
     }
 }
 
-/// Adds what a driver said of its settings. What it said of one that was not asked for gives way to what it says when it is;
-/// where two kinds of work have different ones, the later stands beside, with the work in its name.
+/// Adds the settings that a driver reported. A requested value replaces one that was only reported;
+/// if two operations have different values, the later is added with the operation in its name.
 fn note_settings(
-    known: &mut Vec<LibrarySetting>,
-    asked: &ClientSettings,
-    told: &Configured,
-    work: DriverOperation,
+    listed: &mut Vec<LibrarySetting>,
+    requested: &ClientSettings,
+    reported: &Configured,
+    operation: DriverOperation,
 ) {
-    let further = told
+    let further = reported
         .effective
         .keys()
-        .filter(|name| !asked.contains_key(*name));
-    for name in asked.keys().chain(further) {
+        .filter(|name| !requested.contains_key(*name));
+    for name in requested.keys().chain(further) {
         let mut setting = LibrarySetting {
             name: name.clone(),
-            asked: asked.get(name).map(text),
-            effective: told
+            asked: requested.get(name).map(text),
+            effective: reported
                 .effective
                 .get(name)
                 .filter(|value| !value.is_null())
                 .map(text),
-            supported: !told.unsupported.contains(name),
+            supported: !reported.unsupported.contains(name),
         };
-        let Some(at) = known.iter().position(|other| other.name == *name) else {
-            known.push(setting);
+        let Some(at) = listed.iter().position(|other| other.name == *name) else {
+            listed.push(setting);
             continue;
         };
-        let other = &known[at];
+        let other = &listed[at];
         match (&other.asked, &setting.asked) {
-            (None, Some(_)) => known[at] = setting,
+            (None, Some(_)) => listed[at] = setting,
             (None, None) => {}
-            (Some(_), None) if !concerns(name, work) => {}
+            (Some(_), None) if !affects(name, operation) => {}
             _ if (&other.asked, &other.effective) == (&setting.asked, &setting.effective) => {}
             _ => {
-                setting.name = format!("{name} ({})", work.name());
-                if known.iter().all(|other| other.name != setting.name) {
-                    known.push(setting);
+                setting.name = format!("{name} ({})", operation.name());
+                if listed.iter().all(|other| other.name != setting.name) {
+                    listed.push(setting);
                 }
             }
         }
     }
 }
 
-/// Whether a setting bears on a kind of work.
-fn concerns(name: &str, work: DriverOperation) -> bool {
+/// Returns `true` if a setting affects an operation.
+fn affects(name: &str, operation: DriverOperation) -> bool {
     let of_sockets = matches!(name, "send_buffer_bytes" | "receive_buffer_bytes");
     let of_consumers = ["fetch_", "check_", "auto_commit"]
         .iter()
         .any(|it| name.starts_with(it));
-    match work {
+    match operation {
         DriverOperation::Produce => !of_consumers,
         DriverOperation::Consume => of_consumers || of_sockets,
         DriverOperation::RoundTrip => true,
     }
 }
 
-/// A value without the quotes that JSON puts around texts.
+/// Returns a JSON value as text, strings without quotes.
 fn text(value: &Value) -> String {
     value
         .as_str()
@@ -290,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_of_different_works_stand_beside_each_other() {
+    fn settings_of_different_operations_are_kept_apart() {
         let settings = |pairs: &[(&str, Value)]| -> ClientSettings {
             let pairs = pairs.iter();
             pairs
@@ -303,7 +306,7 @@ mod tests {
             ("compression", json!("none")),
             (buffer, json!(9)),
         ]);
-        let told = Configured {
+        let reported = Configured {
             effective: settings(&[
                 ("acks", json!(0)),
                 ("compression", Value::Null),
@@ -313,18 +316,18 @@ mod tests {
             ]),
             unsupported: vec!["compression".to_owned()],
         };
-        let mut known = Vec::new();
-        note_settings(&mut known, &producing, &told, DriverOperation::Produce);
+        let mut listed = Vec::new();
+        note_settings(&mut listed, &producing, &reported, DriverOperation::Produce);
         let consuming = settings(&[(wait, json!(100))]);
-        let told = Configured {
-            // A consumer has no acks, and its own buffer.
+        let reported = Configured {
+            // A consumer has no `acks` and its own buffer.
             effective: settings(&[(wait, json!(100)), ("acks", json!(1)), (buffer, json!(0))]),
             unsupported: Vec::new(),
         };
         for _ in 0..2 {
-            note_settings(&mut known, &consuming, &told, DriverOperation::Consume);
+            note_settings(&mut listed, &consuming, &reported, DriverOperation::Consume);
         }
-        let shown: Vec<_> = known
+        let shown: Vec<_> = listed
             .iter()
             .map(|it| {
                 (

@@ -1,35 +1,18 @@
-//! The cells of a run: what is measured, in which order, and what is left out and why.
+//! Cells of a run: their order, and the reasons for skipped cells.
 
 use weir_stats::run::LibraryCell;
 
+use super::operation::DriverOperation;
 use super::plan::LibrariesPlan;
 use super::profile::{Largest, Profile};
 
-/// Kinds of work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum DriverOperation {
-    Produce,
-    Consume,
-    RoundTrip,
-}
-
-impl DriverOperation {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Produce => "produce",
-            Self::Consume => "consume",
-            Self::RoundTrip => "roundtrip",
-        }
-    }
-}
-
-/// Ways to do it.
+/// Start state or mode of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StartMode {
     Cold,
     Metadata,
     Warm,
-    /// Each library's start as the published program had it.
+    /// Start state of each library in the published program.
     Legacy,
     Group,
     Assign,
@@ -51,7 +34,7 @@ impl StartMode {
         }
     }
 
-    pub(super) fn work(self) -> DriverOperation {
+    pub(super) fn operation(self) -> DriverOperation {
         match self {
             Self::Cold | Self::Metadata | Self::Warm | Self::Legacy => DriverOperation::Produce,
             Self::Group | Self::Assign => DriverOperation::Consume,
@@ -59,7 +42,7 @@ impl StartMode {
         }
     }
 
-    /// Those of a profile, in the order in which a full run takes them.
+    /// Returns the modes of a profile in the order of a full run.
     fn of(profile: Profile) -> &'static [Self] {
         match profile {
             Profile::Legacy => &[Self::Legacy, Self::Group, Self::Burst],
@@ -75,8 +58,8 @@ impl StartMode {
         }
     }
 
-    /// What a driver has to be able to do.
-    pub(super) fn needs(self, driver: &str) -> String {
+    /// Returns the capability that a driver needs.
+    pub(super) fn capability(self, driver: &str) -> String {
         let start = match self {
             Self::Legacy => match Profile::legacy_state(driver) {
                 weir_drivers::ProducerState::Metadata => Self::Metadata,
@@ -84,53 +67,53 @@ impl StartMode {
             },
             other => other,
         };
-        format!("{}.{}", start.work().name(), start.name())
+        format!("{}.{}", start.operation().name(), start.name())
     }
 }
 
-/// One cell.
+/// Cell of the grid.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LibraryCellSpec {
     pub(super) mode: StartMode,
     pub(super) value_bytes: u64,
     pub(super) records: u64,
-    /// Of an open loop.
+    /// Rate of an open loop.
     pub(super) rate_per_s: Option<u64>,
     pub(super) repetitions: u32,
-    /// Why it is not run.
+    /// Reason why the cell is not run.
     pub(super) skipped: Option<String>,
 }
 
 impl LibraryCellSpec {
-    pub(super) fn work(&self) -> DriverOperation {
-        self.mode.work()
+    pub(super) fn operation(&self) -> DriverOperation {
+        self.mode.operation()
     }
 
     pub(super) fn name(&self) -> String {
-        let head = format!("{}.{}", self.work().name(), self.mode.name());
+        let head = format!("{}.{}", self.operation().name(), self.mode.name());
         match self.rate_per_s {
             Some(rate) => format!("{head}/{}@{rate}", self.value_bytes),
             None => format!("{head}/{}x{}", self.value_bytes, self.records),
         }
     }
 
-    /// Keys and values of a repetition.
+    /// Returns the size of keys and values of a repetition.
     pub(super) fn bytes(&self) -> u64 {
         self.records
             .saturating_mul(self.value_bytes.saturating_add(KEY_BYTES))
     }
 
-    /// What one topic of the cell takes on a disk, at most.
+    /// Returns the maximum disk usage of one topic of the cell.
     pub(super) fn disk_bytes(&self) -> u64 {
         self.bytes()
             .saturating_add(self.records.saturating_mul(RECORD_OVERHEAD))
             .saturating_add(TOPIC_OVERHEAD)
     }
 
-    pub(super) fn to_run(&self) -> LibraryCell {
+    pub(super) fn to_library_cell(&self) -> LibraryCell {
         LibraryCell {
             name: self.name(),
-            work: self.work().name().to_owned(),
+            work: self.operation().name().to_owned(),
             mode: self.mode.name().to_owned(),
             value_bytes: self.value_bytes,
             records: self.records,
@@ -141,10 +124,10 @@ impl LibraryCellSpec {
     }
 }
 
-/// The cells that the plan's patterns name, each once, in the order of the patterns.
+/// Returns the cells that match the plan's patterns, each once, in the order of the patterns.
 ///
 /// # Errors
-/// A pattern that names nothing, with what there is.
+/// A message that lists the modes, if a pattern matches no cell.
 pub(super) fn cells(plan: &LibrariesPlan) -> Result<Vec<LibraryCellSpec>, String> {
     let grid = grid(plan);
     let mut chosen: Vec<LibraryCellSpec> = Vec::new();
@@ -160,10 +143,11 @@ pub(super) fn cells(plan: &LibrariesPlan) -> Result<Vec<LibraryCellSpec>, String
         if found.is_empty() {
             let modes: Vec<String> = StartMode::of(plan.profile)
                 .iter()
-                .map(|mode| format!("{}.{}", mode.work().name(), mode.name()))
+                .map(|mode| format!("{}.{}", mode.operation().name(), mode.name()))
                 .collect();
             return Err(format!(
-                "no cell of profile {} is named \"{pattern}\": write for example {}/1000x*; there are {}",
+                "no cell of profile {} matches \"{pattern}\"; use for example {}/1000x*, with \
+                 one of {}",
                 plan.profile.name(),
                 modes.first().map_or("", String::as_str),
                 modes.join(", ")
@@ -177,12 +161,12 @@ pub(super) fn cells(plan: &LibrariesPlan) -> Result<Vec<LibraryCellSpec>, String
         }
     }
     if plan.profile == Profile::Legacy {
-        pair_up(&mut chosen);
+        pair_legacy_cells(&mut chosen);
     }
     Ok(chosen)
 }
 
-/// All that lies on the plan's axes.
+/// Returns all cells on the plan's axes.
 fn grid(plan: &LibrariesPlan) -> Vec<LibraryCellSpec> {
     let mut cells = Vec::new();
     for &mode in StartMode::of(plan.profile) {
@@ -194,10 +178,10 @@ fn grid(plan: &LibrariesPlan) -> Vec<LibraryCellSpec> {
             repetitions: plan.repetitions,
             skipped: None,
         };
-        let payloads = plan.payloads_bytes.iter().copied();
+        let sizes = plan.value_sizes_bytes.iter().copied();
         match mode {
             StartMode::Open => {
-                for value_bytes in payloads {
+                for value_bytes in sizes {
                     let rates = plan.rates_per_s.iter().copied();
                     cells.extend(
                         rates.map(|rate| cell(value_bytes, open_records(plan, rate), Some(rate))),
@@ -205,11 +189,11 @@ fn grid(plan: &LibrariesPlan) -> Vec<LibraryCellSpec> {
                 }
             }
             StartMode::Burst => {
-                cells.extend(payloads.map(|bytes| cell(bytes, plan.roundtrip_records, None)));
+                cells.extend(sizes.map(|bytes| cell(bytes, plan.roundtrip_records, None)));
             }
             _ => {
-                for &records in &plan.bursts {
-                    cells.extend(payloads.clone().map(|bytes| cell(bytes, records, None)));
+                for &records in &plan.burst_records {
+                    cells.extend(sizes.clone().map(|bytes| cell(bytes, records, None)));
                 }
             }
         }
@@ -217,11 +201,11 @@ fn grid(plan: &LibrariesPlan) -> Vec<LibraryCellSpec> {
     cells
 }
 
-/// A cell by its name, wherever it lies.
+/// Returns the cell with this name, which need not be on the plan's axes.
 fn parse(name: &str, plan: &LibrariesPlan) -> Option<LibraryCellSpec> {
     let (head, size) = name.split_once('/')?;
-    let mut known = StartMode::of(plan.profile).iter().copied();
-    let mode = known.find(|mode| format!("{}.{}", mode.work().name(), mode.name()) == head)?;
+    let mut modes = StartMode::of(plan.profile).iter().copied();
+    let mode = modes.find(|mode| format!("{}.{}", mode.operation().name(), mode.name()) == head)?;
     let separator = if mode == StartMode::Open { '@' } else { 'x' };
     let (value_bytes, number) = size.split_once(separator)?;
     let (value_bytes, number) = (value_bytes.parse().ok()?, number.parse::<u64>().ok()?);
@@ -245,48 +229,50 @@ fn parse(name: &str, plan: &LibrariesPlan) -> Option<LibraryCellSpec> {
 }
 
 fn open_records(plan: &LibrariesPlan, rate: u64) -> u64 {
-    ((rate as f64 * plan.open_hold.as_secs_f64()) as u64).max(1)
+    ((rate as f64 * plan.open_loop_hold.as_secs_f64()) as u64).max(1)
 }
 
-/// What a plan lets a cell be.
+/// Applies the plan's limits to a cell.
 fn limit(plan: &LibrariesPlan, pattern: &str, cell: &mut LibraryCellSpec) {
     let values = cell.records.saturating_mul(cell.value_bytes);
     if let Some(rate) = cell.rate_per_s {
         let per_s = rate.saturating_mul(cell.value_bytes);
-        // Who names one means it.
+        // A cell that is named explicitly is run anyway.
         if per_s > plan.open_bytes_per_s_max && pattern.contains('*') {
             cell.skipped = Some(format!(
-                "{:.0} MB/s, beyond open_bytes_per_s_max = {:.0} MB/s; name the cell to run it",
+                "{:.0} MB/s, above open_bytes_per_s_max = {:.0} MB/s; name the cell to run it",
                 per_s as f64 / 1e6,
                 plan.open_bytes_per_s_max as f64 / 1e6
             ));
         }
-    } else if values > plan.big_bytes {
-        cell.repetitions = cell.repetitions.min(plan.big_repetitions);
+    } else if values > plan.large_cell_bytes {
+        cell.repetitions = cell.repetitions.min(plan.large_cell_repetitions);
         if cell.repetitions == 0 {
             cell.skipped = Some(format!(
-                "{:.1} GB a repetition, beyond big_bytes; --big-repetitions 3 runs it so often",
+                "{:.1} GB per repetition, above large_cell_bytes; \
+                 use --large-cell-repetitions 3 to run it three times",
                 values as f64 / 1e9
             ));
         }
     }
 }
 
-/// What was produced is what is consumed: both cells of a size run together, so they stand together.
-fn pair_up(cells: &mut [LibraryCellSpec]) {
+/// Moves the consume cell of each size next to its produce cell, because they run together: the
+/// records that are produced are consumed.
+fn pair_legacy_cells(cells: &mut [LibraryCellSpec]) {
     let mut at = 0;
     while at < cells.len() {
         let cell = &cells[at];
-        if cell.work() != DriverOperation::RoundTrip {
+        if cell.operation() != DriverOperation::RoundTrip {
             let size = (cell.value_bytes, cell.records);
             let mut rest = cells.iter().enumerate().skip(at + 1);
             let other = rest.find(|(_, other)| {
-                other.work() != DriverOperation::RoundTrip
+                other.operation() != DriverOperation::RoundTrip
                     && (other.value_bytes, other.records) == size
             });
             if let Some((found, _)) = other {
                 cells[at + 1..=found].rotate_right(1);
-                if cells[at].work() == DriverOperation::Consume {
+                if cells[at].operation() == DriverOperation::Consume {
                     cells.swap(at, at + 1);
                 }
                 at += 1;
@@ -296,7 +282,7 @@ fn pair_up(cells: &mut [LibraryCellSpec]) {
     }
 }
 
-/// The largest burst and the largest value of all cells that run.
+/// Returns the largest burst and the largest value of all cells that run.
 pub(super) fn largest(cells: &[LibraryCellSpec]) -> Largest {
     let run = || cells.iter().filter(|cell| cell.skipped.is_none());
     Largest {
@@ -306,7 +292,7 @@ pub(super) fn largest(cells: &[LibraryCellSpec]) -> Largest {
     }
 }
 
-/// Whether `name` is what `pattern` says; `*` stands for anything.
+/// Returns `true` if `name` matches `pattern`; `*` matches any text.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
@@ -330,9 +316,9 @@ fn matches(pattern: &str, name: &str) -> bool {
 }
 
 const KEY_BYTES: u64 = 8;
-/// Lengths, offsets and what a batch of few records carries besides.
+/// Lengths, offsets and the batch header of small batches.
 const RECORD_OVERHEAD: u64 = 100;
-/// Indexes, the last segment's end, the folder.
+/// Indexes, the end of the last segment and the directory.
 const TOPIC_OVERHEAD: u64 = 64 << 10;
 const VALUE_BYTES_MAX: u64 = 10_000_000;
 const NUMBER_MAX: u64 = 100_000_000;
@@ -361,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn the_full_grid_has_every_start_size_and_way() {
+    fn full_grid_has_all_modes_and_sizes() {
         let all = cells(&LibrariesPlan::built_in().unwrap()).unwrap();
         let count = |mode| all.iter().filter(|cell| cell.mode == mode).count();
         for mode in [
@@ -390,20 +376,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_left_out_with_the_remedy() {
+    fn cells_above_limits_are_skipped_with_remedy() {
         let all = cells(&LibrariesPlan::built_in().unwrap()).unwrap();
-        let why = |name: &str| {
+        let reason = |name: &str| {
             let cell = all.iter().find(|cell| cell.name() == name).unwrap();
             cell.skipped.clone()
         };
-        let big = why("produce.warm/100000x10000").unwrap();
+        let big = reason("produce.warm/100000x10000").unwrap();
         assert!(
-            big.contains("1.0 GB") && big.contains("--big-repetitions"),
+            big.contains("1.0 GB") && big.contains("--large-cell-repetitions"),
             "{big}"
         );
-        assert_eq!(why("produce.warm/100000x1000"), None);
-        assert_eq!(why("roundtrip.open/1000@50000"), None);
-        let fast = why("roundtrip.open/10000@10000").unwrap();
+        assert_eq!(reason("produce.warm/100000x1000"), None);
+        assert_eq!(reason("roundtrip.open/1000@50000"), None);
+        let fast = reason("roundtrip.open/10000@10000").unwrap();
         assert!(fast.contains("100 MB/s"), "{fast}");
 
         let opted_in = plan(LibrariesOverrides {
@@ -419,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_choose_and_order() {
+    fn patterns_select_and_order_cells() {
         let found = chosen(
             Profile::Fair,
             &[
@@ -439,7 +425,7 @@ mod tests {
                 "consume.group/10x10",
             ]
         );
-        // Not on the axes.
+        // Cells that are not on the axes.
         let found = chosen(
             Profile::Fair,
             &["consume.assign/1000x400000", "roundtrip.open/7@30"],
@@ -461,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_size_the_legacy_profile_produces_and_then_consumes() {
+    fn legacy_profile_produces_then_consumes_each_size() {
         let found = chosen(
             Profile::Legacy,
             &["consume.group/10x*", "*/10x100", "produce.*/10x10"],
@@ -484,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn stars_stand_for_anything() {
+    fn stars_match_any_text() {
         for (pattern, name, expected) in [
             ("*", "a/b", true),
             ("a", "a", true),

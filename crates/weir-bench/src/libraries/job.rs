@@ -1,25 +1,27 @@
-//! What runs together: a cell, or in the legacy profile a burst that is produced and then consumed.
+//! Jobs: cells that run together. A job is one cell, or in the legacy profile a produce cell and
+//! its consume cell.
 
-use super::grid::{DriverOperation, LibraryCellSpec};
+use super::grid::LibraryCellSpec;
+use super::operation::DriverOperation;
 use super::profile::Profile;
 
-/// Cells whose repetitions share topics, by their place in the run's list.
+/// Cells whose repetitions share topics, by their index in the run's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TopicJob {
     pub(super) steps: Vec<usize>,
     pub(super) topics: Topics,
 }
 
-/// Which topics a job has.
+/// Topics of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Topics {
-    /// One for each library and repetition.
+    /// One topic per driver and repetition.
     Own,
-    /// One that all read in all repetitions.
+    /// One topic for all drivers and repetitions.
     Shared,
 }
 
-/// All jobs, in order.
+/// Returns all jobs in order.
 pub(super) fn jobs(profile: Profile, cells: &[LibraryCellSpec]) -> Vec<TopicJob> {
     let mut jobs: Vec<TopicJob> = Vec::new();
     let mut at = 0;
@@ -30,11 +32,11 @@ pub(super) fn jobs(profile: Profile, cells: &[LibraryCellSpec]) -> Vec<TopicJob>
             |cell: &LibraryCellSpec| (cell.value_bytes, cell.records, cell.skipped.is_some());
         let next = cells.get(at + 1);
         let with_next = is_legacy
-            && cell.work() == DriverOperation::Produce
+            && cell.operation() == DriverOperation::Produce
             && next.is_some_and(|next| {
-                next.work() == DriverOperation::Consume && size(next) == size(cell)
+                next.operation() == DriverOperation::Consume && size(next) == size(cell)
             });
-        let topics = match cell.work() {
+        let topics = match cell.operation() {
             DriverOperation::Consume if !is_legacy => Topics::Shared,
             _ => Topics::Own,
         };
@@ -49,9 +51,10 @@ pub(super) fn jobs(profile: Profile, cells: &[LibraryCellSpec]) -> Vec<TopicJob>
     jobs
 }
 
-/// The next repetitions that run together, with the topics there is room for: each of `drivers` has one in each.
-pub(super) fn chunk(left: &[u32], drivers: u64, room_topics: u64) -> &[u32] {
-    let fit = room_topics / drivers.max(1);
+/// Returns the next repetitions that fit into `capacity_topics` topics; each of `drivers` needs one
+/// per repetition.
+pub(super) fn chunk(left: &[u32], drivers: u64, capacity_topics: u64) -> &[u32] {
+    let fit = capacity_topics / drivers.max(1);
     let count = left.len().min(usize::try_from(fit).unwrap_or(usize::MAX));
     &left[..count]
 }
@@ -63,13 +66,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_consumed_is_shared_but_in_the_legacy_profile() {
+    fn consume_topics_are_shared_except_in_legacy() {
         let plan = LibrariesPlan::built_in().unwrap();
         let cells = grid::cells(&plan).unwrap();
         let all = jobs(plan.profile, &cells);
         assert_eq!(all.len(), cells.len());
         for job in &all {
-            let is_consume = cells[job.steps[0]].work() == DriverOperation::Consume;
+            let is_consume = cells[job.steps[0]].operation() == DriverOperation::Consume;
             assert_eq!(job.topics == Topics::Shared, is_consume);
         }
         let legacy = LibrariesOverrides {
@@ -86,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn repetitions_are_cut_to_what_fits() {
+    fn repetitions_are_limited_by_capacity() {
         let left: Vec<u32> = (3..20).collect();
         assert_eq!(chunk(&left, 3, 60).len(), 17);
         assert_eq!(chunk(&left, 3, 11), [3, 4, 5]);

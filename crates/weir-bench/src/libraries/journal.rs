@@ -1,4 +1,5 @@
-//! What is on disk while a run goes on: its configuration, and each repetition as a line, so that it can be resumed.
+//! Files of a run in progress: its configuration, and one line per repetition, so that the run can
+//! be resumed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -10,25 +11,25 @@ use weir_stats::run::LibrarySample;
 
 use crate::BenchError;
 
-/// What has to be the same when a run goes on.
+/// Values that must not change when a run is resumed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ResumeIdentity {
-    /// When the run began.
+    /// Start time of the run.
     pub(super) started_unix_ns: u64,
-    /// Version of this program.
+    /// Version of Weir.
     pub(super) weir_version: String,
-    /// The plan, value by value.
+    /// Plan, value by value.
     pub(super) plan: BTreeMap<String, String>,
-    /// Library and version by driver, of those that have taken part.
+    /// Library and version of each driver that has taken part.
     #[serde(default)]
     pub(super) libraries: BTreeMap<String, String>,
 }
 
 impl ResumeIdentity {
-    /// Where two differ, `other` being the new one.
+    /// Returns the differences; `other` is the new configuration.
     pub(super) fn differences(&self, other: &Self) -> Vec<String> {
         let differ = |name: &str, was: Option<&String>, is: Option<&String>| {
-            let text = |value: Option<&String>| value.map_or("nothing", String::as_str).to_owned();
+            let text = |value: Option<&String>| value.map_or("none", String::as_str).to_owned();
             (was != is).then(|| format!("{name} was \"{}\", is \"{}\"", text(was), text(is)))
         };
         let names: BTreeSet<&String> = self.plan.keys().chain(other.plan.keys()).collect();
@@ -36,7 +37,7 @@ impl ResumeIdentity {
             .into_iter()
             .filter_map(|name| differ(name, self.plan.get(name), other.plan.get(name)));
         let version = differ("weir", Some(&self.weir_version), Some(&other.weir_version));
-        // A driver that was not there before may be now, and the other way round.
+        // Drivers may be added or missing.
         let both = self.libraries.iter().filter_map(|(name, was)| {
             let is = other.libraries.get(name)?;
             differ(name, Some(was), Some(is))
@@ -52,13 +53,13 @@ impl ResumeIdentity {
 
     pub(super) fn write(&self, dir: &Path) -> Result<(), BenchError> {
         let path = dir.join(CONFIGURATION);
-        // Invariant: all map keys are strings, the only thing serde_json can refuse.
+        // Invariant: all map keys are strings, so serialization cannot fail.
         let text = serde_json::to_string_pretty(self).unwrap_or_default();
         fs::write(&path, text + "\n").map_err(|error| BenchError::file(&path, error))
     }
 }
 
-/// The lines of a run.
+/// Samples of a run, in memory and on disk.
 #[derive(Debug)]
 pub(super) struct RunJournal {
     path: PathBuf,
@@ -68,7 +69,8 @@ pub(super) struct RunJournal {
 }
 
 impl RunJournal {
-    /// Opens the file of a run folder, with what an interrupted run has left in it. A line that was cut is taken away.
+    /// Opens the journal of a run directory with the samples of an interrupted run. Removes an
+    /// incomplete last line.
     pub(super) fn open(dir: &Path) -> Result<Self, BenchError> {
         let path = dir.join(SAMPLES);
         let mut options = OpenOptions::new();
@@ -77,18 +79,18 @@ impl RunJournal {
         let mut text = Vec::new();
         file.read_to_end(&mut text)
             .map_err(|error| BenchError::read(&path, error))?;
-        let whole = text
+        let complete = text
             .iter()
             .rposition(|byte| *byte == b'\n')
             .map_or(0, |at| at + 1);
         let mut samples: Vec<LibrarySample> = Vec::new();
-        for line in text[..whole].split(|byte| *byte == b'\n') {
+        for line in text[..complete].split(|byte| *byte == b'\n') {
             if !line.is_empty() {
                 let sample = serde_json::from_slice(line);
                 samples.push(sample.map_err(|error| BenchError::read(&path, error.into()))?);
             }
         }
-        file.set_len(whole as u64)
+        file.set_len(complete as u64)
             .and_then(|()| file.seek(SeekFrom::End(0)))
             .map_err(|error| BenchError::file(&path, error))?;
         let done = samples.iter().map(key).collect();
@@ -100,15 +102,15 @@ impl RunJournal {
         })
     }
 
-    /// Whether a driver has been through a repetition.
+    /// Returns `true` if a driver has completed a repetition.
     pub(super) fn has(&self, cell: &str, repetition: u32, driver: &str) -> bool {
         let key = (cell.to_owned(), repetition, driver.to_owned());
         self.done.contains(&key)
     }
 
-    /// Appends a line, whole.
+    /// Appends a complete line.
     pub(super) fn add(&mut self, sample: LibrarySample) -> Result<(), BenchError> {
-        // Invariant: a sample is plain numbers and texts.
+        // Invariant: samples contain only numbers and strings, so serialization cannot fail.
         let mut line = serde_json::to_vec(&sample).unwrap_or_default();
         line.push(b'\n');
         self.file
@@ -137,10 +139,13 @@ fn key(sample: &LibrarySample) -> (String, u32, String) {
     )
 }
 
-/// Name of the file with a line per repetition.
+/// Name of the file with one line per repetition.
 pub(super) const SAMPLES: &str = "libraries.jsonl";
-/// Name of the file with what has to be the same.
+/// Name of the file with the configuration.
 pub(super) const CONFIGURATION: &str = "configuration.json";
+
+/// Name of the directory with the output of the drivers.
+pub(super) const DRIVERS: &str = "drivers";
 
 #[cfg(test)]
 mod tests {
@@ -156,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_found_again_and_a_cut_one_is_not() {
+    fn samples_survive_reopening_except_cut_line() {
         let dir = std::env::temp_dir().join(format!("weir-journal-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let mut journal = RunJournal::open(&dir).unwrap();
@@ -183,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_named_with_both_values() {
+    fn differences_list_both_values() {
         let map = |pairs: &[(&str, &str)]| {
             let pairs = pairs.iter();
             let pairs = pairs.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));

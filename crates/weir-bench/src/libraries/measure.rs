@@ -1,4 +1,4 @@
-//! What one driver does in one repetition, and whether it can be believed.
+//! Measures one driver in one repetition and checks its result.
 
 use std::time::{Duration, Instant};
 
@@ -8,14 +8,15 @@ use weir_drivers::{
 };
 use weir_stats::run::LibrarySample;
 
-use super::driver_set::Failed;
-use super::grid::{DriverOperation, LibraryCellSpec, StartMode};
-use super::others::{self, PeakUsage};
+use super::driver_set::CommandFailure;
+use super::grid::{LibraryCellSpec, StartMode};
+use super::host_usage::{self, PeakUsage};
+use super::operation::DriverOperation;
 use super::profile::Profile;
 use super::runner::{RunEnd, Runner};
 use super::sample::{self, CountCheck, RecordCount};
 
-/// What a driver has told.
+/// Result of a driver's command.
 pub(super) enum DriverResult {
     Produced(Produced),
     Consumed(Consumed),
@@ -23,7 +24,8 @@ pub(super) enum DriverResult {
 }
 
 impl Runner<'_> {
-    /// One driver at one cell: its figures, or why there are none.
+    /// Measures one driver at one cell. The sample contains the results, or the reason why there
+    /// are none.
     pub(super) fn measure(
         &mut self,
         step: usize,
@@ -33,7 +35,7 @@ impl Runner<'_> {
         let cell = self.cells[step].clone();
         let mut sample = LibrarySample {
             cell: cell.name(),
-            driver: self.crew[at].name().to_owned(),
+            driver: self.drivers[at].name().to_owned(),
             at_s: (self
                 .clock
                 .now_unix_ns()
@@ -41,36 +43,37 @@ impl Runner<'_> {
                 / 1e9,
             ..LibrarySample::default()
         };
-        let pid = self.crew[at].pid();
-        self.read_others();
+        let pid = self.drivers[at].pid();
+        self.read_host_usage();
         let since = Instant::now();
         if let Some(pid) = pid {
-            others::reset_peak(pid);
+            host_usage::reset_peak(pid);
         }
-        let (told, held) =
-            PeakUsage::during(pid.unwrap_or(0), || self.ask(step, at, topic, cell.work()));
-        self.read_others();
-        sample.others_share = self.others.share(since);
+        let (outcome, peak) = PeakUsage::during(pid.unwrap_or(0), || {
+            self.run_cell(step, at, topic, cell.operation())
+        });
+        self.read_host_usage();
+        sample.others_share = self.host_usage.share(since);
         sample.noisy = sample.others_share.is_some_and(|share| share > NOISY_SHARE);
-        (sample.peak_rss_kb, sample.threads) = (held.peak_rss_kb, held.threads);
-        match told {
-            Ok(DriverResult::Produced(told)) => sample::produced(&mut sample, &cell, &told),
-            Ok(DriverResult::Consumed(told)) => sample::consumed(&mut sample, &told),
-            Ok(DriverResult::RoundTripped(told)) => {
-                sample::round_tripped(&mut sample, &cell, &told)
+        (sample.peak_rss_kb, sample.threads) = (peak.peak_rss_kb, peak.threads);
+        match outcome {
+            Ok(DriverResult::Produced(result)) => sample::produced(&mut sample, &cell, &result),
+            Ok(DriverResult::Consumed(result)) => sample::consumed(&mut sample, &result),
+            Ok(DriverResult::RoundTripped(result)) => {
+                sample::round_tripped(&mut sample, &cell, &result)
             }
             Err(failed) => {
-                if matches!(failed, Failed::Refused(_)) {
-                    *self.refusals.entry((step, at)).or_default() += 1;
+                if matches!(failed, CommandFailure::Rejected(_)) {
+                    *self.rejections.entry((step, at)).or_default() += 1;
                 }
                 sample.invalid.push(self.failure_reason(failed)?);
                 return Ok(sample);
             }
         }
         self.check_count(&cell, at, topic, &mut sample)?;
-        match self.crew[at].heap_kb(&self.reach) {
+        match self.drivers[at].heap_kb(&self.env) {
             Ok(heap_kb) => sample.heap_kb = heap_kb,
-            // It has been given up already, for what it said.
+            // The driver has been given up for the reason in the sample.
             Err(_) if !sample.invalid.is_empty() => {}
             Err(failed) => {
                 self.failure_reason(failed)?;
@@ -79,26 +82,28 @@ impl Runner<'_> {
         Ok(sample)
     }
 
-    /// Sends the command of a cell, with the settings for its kind of work.
-    pub(super) fn ask(
+    /// Runs the command of a cell, with the settings for its operation.
+    pub(super) fn run_cell(
         &mut self,
         step: usize,
         at: usize,
         topic: &str,
-        work: DriverOperation,
-    ) -> Result<DriverResult, Failed> {
+        operation: DriverOperation,
+    ) -> Result<DriverResult, CommandFailure> {
         let cell = &self.cells[step];
         let within = self.scaled_command_timeout(cell);
-        let limit = self.reach.within(within);
+        let limit = self.env.within(within);
         let plan = self.plan;
-        let member = &mut self.crew[at];
-        let name = member.name().to_owned();
-        let settings = plan.profile.settings(&name, work, plan.acks, self.largest);
-        member.configure(&settings, work, &self.reach)?;
+        let handle = &mut self.drivers[at];
+        let name = handle.name().to_owned();
+        let settings = plan
+            .profile
+            .settings(&name, operation, plan.acks, self.largest);
+        handle.configure(&settings, operation, &self.env)?;
         let is_legacy = plan.profile == Profile::Legacy;
         let (len, count, seed) = (cell.value_bytes, cell.records, plan.seed);
         let topic = topic.to_owned();
-        match work {
+        match operation {
             DriverOperation::Produce => {
                 let command = ProduceCommand {
                     topic,
@@ -108,8 +113,8 @@ impl Runner<'_> {
                     state: state(cell.mode, &name),
                     per_record: is_legacy,
                 };
-                let told = |driver: &mut Driver| driver.produce(&command, limit);
-                member.ask(told).map(DriverResult::Produced)
+                let produce = |driver: &mut Driver| driver.produce(&command, limit);
+                handle.run(produce).map(DriverResult::Produced)
             }
             DriverOperation::Consume => {
                 let command = Consume {
@@ -124,8 +129,8 @@ impl Runner<'_> {
                     verify: false,
                     commit: is_legacy,
                 };
-                let told = |driver: &mut Driver| driver.consume(&command, limit);
-                member.ask(told).map(DriverResult::Consumed)
+                let consume = |driver: &mut Driver| driver.consume(&command, limit);
+                handle.run(consume).map(DriverResult::Consumed)
             }
             DriverOperation::RoundTrip => {
                 let command = RoundTrip {
@@ -135,13 +140,14 @@ impl Runner<'_> {
                     rate: cell.rate_per_s.unwrap_or(0) as f64,
                     seed,
                 };
-                let told = |driver: &mut Driver| driver.roundtrip(&command, limit);
-                member.ask(told).map(DriverResult::RoundTripped)
+                let roundtrip = |driver: &mut Driver| driver.roundtrip(&command, limit);
+                handle.run(roundtrip).map(DriverResult::RoundTripped)
             }
         }
     }
 
-    /// Asks the broker what it has: a driver that counts what is not there is given up.
+    /// Compares the driver's record count with the broker's. A driver that reports records that the
+    /// broker does not have is given up.
     fn check_count(
         &mut self,
         cell: &LibraryCellSpec,
@@ -149,48 +155,50 @@ impl Runner<'_> {
         topic: &str,
         sample: &mut LibrarySample,
     ) -> Result<(), RunEnd> {
-        if cell.work() == DriverOperation::Consume {
+        if cell.operation() == DriverOperation::Consume {
             return Ok(());
         }
-        let primers =
-            u64::from(cell.mode == StartMode::Warm || cell.work() == DriverOperation::RoundTrip);
+        let primers = u64::from(
+            cell.mode == StartMode::Warm || cell.operation() == DriverOperation::RoundTrip,
+        );
         let mut count = RecordCount {
             acked: sample.records,
             failed: sample.failed,
             primers,
             end: 0,
         };
-        let deadline = Instant::now() + UNACKED_WITHIN;
+        let deadline = Instant::now() + UNACKED_TIMEOUT;
         loop {
             match self.broker.admin.end_offset(topic, 0) {
                 Ok(end) => count.end = end,
                 Err(error) => {
                     sample.invalid.push(error.to_string());
-                    return self.broker_lives();
+                    return self.check_broker();
                 }
             }
-            // Without acknowledgements records are still on their way.
+            // Without acknowledgements, records may still be in flight.
             let is_late = self.plan.acks != 0 || Instant::now() >= deadline;
             if is_late || count.end >= count.acked + primers {
                 break;
             }
             self.check_stop()?;
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         let may_retry = self.plan.profile == Profile::DefaultSettings;
         match count.check(self.plan.acks, may_retry) {
-            CountCheck::True => {}
-            CountCheck::Invalid(why) => sample.invalid.push(why),
-            CountCheck::Lied(why) => {
-                let why = format!("lied at {}: {why}", cell.name());
-                sample.invalid.push(why.clone());
-                self.crew[at].give_up(why);
+            CountCheck::Match => {}
+            CountCheck::Invalid(reason) => sample.invalid.push(reason),
+            CountCheck::Mismatch(reason) => {
+                let reason = format!("impossible result at {}: {reason}", cell.name());
+                sample.invalid.push(reason.clone());
+                self.drivers[at].give_up(reason);
             }
         }
         Ok(())
     }
 
-    /// With `--verify`: what a driver wrote first is read back, value by value.
+    /// With `--verify`, reads back the records of a driver's first repetition and compares every
+    /// value.
     pub(super) fn verify_produced(
         &mut self,
         step: usize,
@@ -200,31 +208,32 @@ impl Runner<'_> {
     ) -> Result<(), RunEnd> {
         let cell = self.cells[step].clone();
         let is_first = sample.repetition == 0 && sample.invalid.is_empty();
-        if !self.plan.verify || !is_first || cell.work() != DriverOperation::Produce {
+        if !self.plan.verify || !is_first || cell.operation() != DriverOperation::Produce {
             return Ok(());
         }
         let bad = self.verify(&cell, topic, sample.records)?;
         if bad > 0 {
-            let why = format!(
-                "{bad} of {} records have other keys or values",
+            let reason = format!(
+                "impossible result at {}: {bad} of {} records have other keys or values",
+                cell.name(),
                 sample.records
             );
-            let why = format!("lied at {}: {why}", cell.name());
-            sample.invalid.push(why.clone());
-            self.crew[at].give_up(why);
+            sample.invalid.push(reason.clone());
+            self.drivers[at].give_up(reason);
         }
         Ok(())
     }
 
-    /// With `--verify`: every driver reads what is to be read once more, value by value; that is not among the figures.
+    /// With `--verify`, lets every driver read the topic once more and compare every value. This is
+    /// not part of the results.
     pub(super) fn verify_consumers(&mut self, step: usize, topic: &str) -> Result<(), RunEnd> {
         if !self.plan.verify {
             return Ok(());
         }
         let cell = self.cells[step].clone();
         let within = self.scaled_command_timeout(&cell);
-        for at in 0..self.crew.len() {
-            if !self.can(&self.crew[at], step) {
+        for at in 0..self.drivers.len() {
+            if !self.can_run(&self.drivers[at], step) {
                 continue;
             }
             let command = Consume {
@@ -240,27 +249,29 @@ impl Runner<'_> {
                 verify: true,
                 commit: false,
             };
-            let limit = self.reach.within(within);
-            let told = self.crew[at].ask(|driver: &mut Driver| driver.consume(&command, limit));
-            let Some(told) = self.handle_failure(told)? else {
+            let limit = self.env.within(within);
+            let consumed =
+                self.drivers[at].run(|driver: &mut Driver| driver.consume(&command, limit));
+            let Some(consumed) = self.handle_failure(consumed)? else {
                 continue;
             };
-            if told.bad > 0 {
-                let (bad, got) = (told.bad, told.got);
-                let why = format!(
-                    "at {}: {bad} of {got} records were not read as written",
+            if consumed.bad > 0 {
+                let (bad, got) = (consumed.bad, consumed.got);
+                let reason = format!(
+                    "at {}: {bad} of {got} records differ from those written",
                     cell.name()
                 );
-                self.crew[at].give_up(why);
+                self.drivers[at].give_up(reason);
             }
         }
         Ok(())
     }
 
-    /// What a driver did not do is its own fault, unless the broker is gone; an interruption ends all.
+    /// Returns `None` after a failure of the driver, and an error if the run must end: an
+    /// interruption, or a broker that does not respond.
     pub(super) fn handle_failure<T>(
         &mut self,
-        result: Result<T, Failed>,
+        result: Result<T, CommandFailure>,
     ) -> Result<Option<T>, RunEnd> {
         match result {
             Ok(value) => Ok(Some(value)),
@@ -268,20 +279,20 @@ impl Runner<'_> {
         }
     }
 
-    /// Why, in words.
-    fn failure_reason(&mut self, failed: Failed) -> Result<String, RunEnd> {
+    /// Returns the reason of a failure, or an error if the run must end.
+    fn failure_reason(&mut self, failed: CommandFailure) -> Result<String, RunEnd> {
         match failed {
-            Failed::Interrupted => Err(RunEnd::Interrupted),
-            Failed::Refused(why) => Ok(why),
-            Failed::GivenUp(why) => {
-                self.broker_lives()?;
-                Ok(why)
+            CommandFailure::Interrupted => Err(RunEnd::Interrupted),
+            CommandFailure::Rejected(reason) => Ok(reason),
+            CommandFailure::GivenUp(reason) => {
+                self.check_broker()?;
+                Ok(reason)
             }
         }
     }
 }
 
-/// The start of the producer in a cell; where a profile leaves it to the library, by its name.
+/// Returns the start state of the producer in a cell; some modes depend on the driver.
 fn state(mode: StartMode, driver: &str) -> ProducerState {
     match mode {
         StartMode::Warm => ProducerState::Warm,
@@ -291,7 +302,7 @@ fn state(mode: StartMode, driver: &str) -> ProducerState {
     }
 }
 
-/// Of the machine.
+/// Share of the machine.
 const NOISY_SHARE: f64 = 0.10;
-const UNACKED_WITHIN: Duration = Duration::from_secs(10);
-const LOOK: Duration = Duration::from_millis(20);
+const UNACKED_TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);

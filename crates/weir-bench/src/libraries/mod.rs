@@ -1,14 +1,15 @@
-//! Client libraries beside each other: drivers that take turns at producing, consuming and going there and back.
+//! Comparison of client libraries: drivers take turns at producing, consuming and round trips.
 
 mod broker;
+mod cpu_affinity;
 mod disk;
 mod driver_set;
 mod grid;
+mod host_usage;
 mod job;
 mod journal;
 mod measure;
-mod others;
-mod pin;
+mod operation;
 mod plan;
 mod profile;
 mod result;
@@ -16,7 +17,7 @@ mod runner;
 mod sample;
 mod start;
 mod topics;
-mod warm;
+mod warm_up;
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -26,11 +27,11 @@ use super::{BenchError, BenchOptions, Finished, Observer};
 pub use plan::{BUILT_IN_FILE, BUILT_IN_TEXT, LibrariesOverrides, LibrariesPlan, WarmUpPlan};
 pub use profile::Profile;
 
-/// Runs the plan, or what is left of the run in the folder `resume`. When `stop` becomes true, the drivers end, and what
-/// was measured is written.
+/// Runs the plan, or the rest of the run in the directory `resume`. When `stop` becomes true, the
+/// drivers are ended and the results so far are written.
 ///
 /// # Errors
-/// [`BenchError`] if the plan or the folder makes no sense, there is no broker, or no driver at all.
+/// [`BenchError`] if the plan or the directory is invalid, or if there is no broker or no driver.
 pub fn run(
     plan: &LibrariesPlan,
     options: &BenchOptions,

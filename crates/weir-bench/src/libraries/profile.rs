@@ -1,28 +1,28 @@
-//! Profiles: which settings drivers get, in which state they start, and who begins.
+//! Profiles: settings of the drivers, their start states and the order of the libraries.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use weir_drivers::{ClientSettings, ProducerState};
 
-use super::grid::DriverOperation;
+use super::operation::DriverOperation;
 
-/// How libraries are set up for a comparison.
+/// Settings and rules of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Profile {
-    /// Everything alike that can be made alike.
+    /// All settings that can be equal are equal.
     Fair,
-    /// As the published comparison was set up, start-up effects included.
+    /// Setup of the published comparison, including its start-up effects.
     Legacy,
-    /// As libraries come; only the acknowledgements are set.
+    /// Default settings of each library, except for the acknowledgements.
     DefaultSettings,
 }
 
 impl Profile {
-    /// All of them.
+    /// All profiles.
     pub const ALL: [Self; 3] = [Self::Fair, Self::Legacy, Self::DefaultSettings];
 
-    /// Its name in plans, on the command line and in results.
+    /// Returns the name in plans, on the command line and in results.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -44,40 +44,40 @@ impl std::str::FromStr for Profile {
     }
 }
 
-/// The largest of all cells of a run: queues and requests have to take it.
+/// Maximum values over all cells of a run, for the sizes of queues and requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Largest {
-    /// Bytes of a value.
+    /// Bytes per value.
     pub(super) value_bytes: u64,
-    /// Records of a repetition.
+    /// Records per repetition.
     pub(super) records: u64,
-    /// Keys and values of a repetition.
+    /// Bytes of keys and values per repetition.
     pub(super) bytes: u64,
 }
 
 impl Profile {
-    /// Whether drivers are warmed up before anything is measured.
-    pub(super) fn warms_up(self) -> bool {
+    /// Returns `true` if drivers are warmed up before the first cell.
+    pub(super) fn has_warm_up(self) -> bool {
         self != Self::Legacy
     }
 
-    /// Whether libraries take turns in being first.
-    pub(super) fn rotates(self) -> bool {
+    /// Returns `true` if the order of the libraries changes between repetitions.
+    pub(super) fn has_rotation(self) -> bool {
         self != Self::Legacy
     }
 
-    /// What a driver is told before a kind of work. Only the published comparison has other settings for producers than
-    /// for consumers, and for one library than for another.
+    /// Returns the settings of a driver for an operation. Only the published comparison has
+    /// different settings for producers and consumers, and for different libraries.
     pub(super) fn settings(
         self,
         driver: &str,
-        work: DriverOperation,
+        operation: DriverOperation,
         acks: i64,
         largest: Largest,
     ) -> ClientSettings {
         let pairs: Vec<(&str, Value)> = match self {
             Self::Fair => fair(acks, largest),
-            Self::Legacy => legacy(driver, work, acks, largest),
+            Self::Legacy => legacy(driver, operation, acks, largest),
             Self::DefaultSettings => vec![("acks", json!(acks))],
         };
         let pairs = pairs.into_iter();
@@ -86,8 +86,9 @@ impl Profile {
             .collect()
     }
 
-    /// The start of a producer in cells that leave it to the profile: the published program let the Java client ask for the
-    /// topic's metadata before its clock started, and librdkafka inside it.
+    /// Returns the producer's start state in cells that leave it to the profile. The published
+    /// program fetched the topic's metadata before starting the clock with the Java client, and
+    /// afterwards with librdkafka.
     pub(super) fn legacy_state(driver: &str) -> ProducerState {
         match is_java(driver) {
             true => ProducerState::Metadata,
@@ -128,7 +129,7 @@ fn fair(acks: i64, largest: Largest) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Room for a whole burst, with what libraries keep beside each record.
+/// Returns the queue size for a whole burst, including the overhead per record.
 fn queue_bytes(largest: Largest) -> u64 {
     let burst = largest
         .bytes
@@ -143,15 +144,15 @@ fn max_request_bytes(value_bytes: u64) -> u64 {
     }
 }
 
-/// Section by section what the published programs set: on the Java side, and on the other.
+/// Returns the settings of the published programs, for the Java client and for others.
 fn legacy(
     driver: &str,
-    work: DriverOperation,
+    operation: DriverOperation,
     acks: i64,
     largest: Largest,
 ) -> Vec<(&'static str, Value)> {
     let mut settings = Vec::new();
-    if work != DriverOperation::Consume {
+    if operation != DriverOperation::Consume {
         settings.extend([
             ("acks", json!(acks)),
             ("linger_ms", json!(100)),
@@ -164,18 +165,18 @@ fn legacy(
                 ("idempotence", json!(false)),
                 ("queue_bytes", json!(128 * MIB)),
             ]),
-            // Which caps its batches as well.
+            // This also limits the batches.
             false => settings.push(("max_request_bytes", json!(largest.value_bytes + 1000))),
         }
     }
-    // The consumer of librdkafka was left with its own.
-    if work != DriverOperation::Consume || is_java(driver) {
+    // librdkafka's consumer had its default settings.
+    if operation != DriverOperation::Consume || is_java(driver) {
         settings.extend([
             ("send_buffer_bytes", json!(32 * MIB)),
             ("receive_buffer_bytes", json!(32 * MIB)),
         ]);
     }
-    if work != DriverOperation::Produce {
+    if operation != DriverOperation::Produce {
         settings.extend([
             ("fetch_min_bytes", json!(100_000)),
             ("auto_commit", json!(true)),
@@ -185,7 +186,7 @@ fn legacy(
     settings
 }
 
-/// The official Java client, under its name or as one of two in a null test.
+/// Returns `true` for the official Java client, also as one of two drivers in an A/A test.
 fn is_java(driver: &str) -> bool {
     driver == "java" || driver.starts_with("java-")
 }
@@ -193,7 +194,7 @@ fn is_java(driver: &str) -> bool {
 const MIB: u64 = 1 << 20;
 const QUEUE_BYTES_MIN: u64 = 128 * MIB;
 const QUEUE_RECORDS_MIN: u64 = 100_000;
-/// Bytes.
+/// Overhead of a queued record in bytes.
 const RECORD_COST: u64 = 100;
 
 #[cfg(test)]
@@ -207,7 +208,7 @@ mod tests {
     };
 
     #[test]
-    fn fair_settings_are_the_same_for_all_and_take_the_whole_burst() {
+    fn fair_settings_are_equal_and_fit_the_burst() {
         let java = Profile::Fair.settings("java", DriverOperation::Produce, 1, LARGEST);
         let other = Profile::Fair.settings("franz-go", DriverOperation::Consume, 1, LARGEST);
         assert_eq!(java, other);
@@ -242,8 +243,8 @@ mod tests {
     }
 
     #[test]
-    fn legacy_settings_differ_as_the_published_ones_did() {
-        let of = |driver, work| Profile::Legacy.settings(driver, work, 0, LARGEST);
+    fn legacy_settings_match_the_published_programs() {
+        let of = |driver, operation| Profile::Legacy.settings(driver, operation, 0, LARGEST);
         let (java, other) = (
             of("java", DriverOperation::Produce),
             of("librdkafka", DriverOperation::Produce),
@@ -267,7 +268,7 @@ mod tests {
         for settings in [&java, &other] {
             assert_eq!(settings["fetch_min_bytes"], 100_000);
             assert_eq!(settings["auto_commit"], true);
-            // The libraries' own defaults, which differ.
+            // Defaults, which differ between the libraries.
             assert!(!settings.contains_key("check_crcs") && !settings.contains_key("acks"));
         }
         assert_eq!(java["receive_buffer_bytes"], 32 << 20);
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn default_settings_are_the_libraries() {
+    fn default_profile_sets_only_acks() {
         let settings =
             Profile::DefaultSettings.settings("java", DriverOperation::Produce, -1, LARGEST);
         assert_eq!(settings.len(), 1);

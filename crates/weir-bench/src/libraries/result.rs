@@ -1,4 +1,4 @@
-//! From samples to a run: notes for the reader, limits, outcome and the sentence in front.
+//! Computes notes, limits, outcome and verdict of a run from its samples.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use weir_stats::run::{
 use weir_stats::utc;
 
 use super::super::{BenchOptions, environment};
-use super::grid::{DriverOperation, LibraryCellSpec};
-use super::journal::{CONFIGURATION, SAMPLES};
-use super::pin::Cores;
+use super::cpu_affinity::Cores;
+use super::grid::LibraryCellSpec;
+use super::journal::{CONFIGURATION, DRIVERS, SAMPLES};
+use super::operation::DriverOperation;
 use super::plan::LibrariesPlan;
 use super::profile::Profile;
 use super::runner::RunEnd;
-use super::start::DRIVERS;
 
-/// What is known of a run besides its samples.
+/// Facts about a run other than its samples.
 pub(super) struct RunFacts<'a> {
     pub(super) plan: &'a LibrariesPlan,
     pub(super) options: &'a BenchOptions,
@@ -26,24 +26,24 @@ pub(super) struct RunFacts<'a> {
     pub(super) kafka_version: Option<String>,
     pub(super) cores: Option<Cores>,
     pub(super) is_resumed: bool,
-    /// As it was before anything was started.
+    /// Machine facts from before any process was started.
     pub(super) machine: Machine,
     pub(super) started_s: u64,
     pub(super) finished_s: u64,
 }
 
-/// The run but for its outcome.
+/// Returns the run without its outcome.
 pub(super) fn run(
-    known: &RunFacts<'_>,
+    facts: &RunFacts<'_>,
     cells: &[LibraryCellSpec],
     drivers: Vec<LibraryDriver>,
     samples: Vec<LibrarySample>,
 ) -> Run {
-    let plan = known.plan;
+    let plan = facts.plan;
     let weir_version = env!("CARGO_PKG_VERSION").to_owned();
     let mut versions = BTreeMap::from([("weir".to_owned(), weir_version.clone())]);
     versions.extend(
-        known
+        facts
             .kafka_version
             .clone()
             .map(|it| ("kafka".to_owned(), it)),
@@ -53,25 +53,25 @@ pub(super) fn run(
         let version = format!("{} {}", driver.library, driver.library_version);
         (driver.name.clone(), version)
     }));
-    let notes = notes(known, cells, &drivers);
+    let notes = notes(facts, cells, &drivers);
     let warnings = warnings(&drivers, &samples);
     Run {
         schema: SCHEMA.to_owned(),
         plan: plan.name.clone(),
         title: plan.title.clone(),
         question: plan.question.clone(),
-        started_utc: utc::rfc3339(known.started_s),
-        finished_utc: utc::rfc3339(known.finished_s),
-        command_line: known.options.command_line.clone(),
+        started_utc: utc::rfc3339(facts.started_s),
+        finished_utc: utc::rfc3339(facts.finished_s),
+        command_line: facts.options.command_line.clone(),
         weir_version,
         outcome: RunOutcome::Passed,
         verdict: String::new(),
         thresholds: Vec::new(),
-        machine: known.machine.clone(),
+        machine: facts.machine.clone(),
         placement: placement(&drivers),
         clock: environment::clock(),
         versions,
-        settings: settings(known),
+        settings: settings(facts),
         cells: Vec::new(),
         reference: None,
         notes,
@@ -83,7 +83,7 @@ pub(super) fn run(
         libraries: Some(Libraries {
             profile: plan.profile.name().to_owned(),
             drivers,
-            cells: cells.iter().map(LibraryCellSpec::to_run).collect(),
+            cells: cells.iter().map(LibraryCellSpec::to_library_cell).collect(),
             samples,
             null_test: plan.null_test,
         }),
@@ -91,27 +91,27 @@ pub(super) fn run(
 }
 
 fn placement(drivers: &[LibraryDriver]) -> Vec<Placement> {
-    let part = |role: &str, description: String| Placement {
+    let placement = |role: &str, description: String| Placement {
         role: role.to_owned(),
         host: "this machine".to_owned(),
         processes: 1,
         description,
     };
-    let broker = part(
+    let broker = placement(
         "broker",
         "Apache Kafka, topics of one partition and one replica".to_owned(),
     );
     let drivers = drivers.iter().map(|driver| {
-        part(
+        placement(
             &driver.name,
-            format!("a driver of {}, kept for the whole run", driver.library),
+            format!("driver of {}, running for the whole run", driver.library),
         )
     });
     std::iter::once(broker).chain(drivers).collect()
 }
 
-fn settings(known: &RunFacts<'_>) -> Vec<SettingGroup> {
-    let plan = known.plan;
+fn settings(facts: &RunFacts<'_>) -> Vec<SettingGroup> {
+    let plan = facts.plan;
     let of_plan = plan.identity().into_iter();
     let load = of_plan.fold(SettingGroup::new("plan"), |group, (name, value)| {
         group.with(name, value)
@@ -119,7 +119,7 @@ fn settings(known: &RunFacts<'_>) -> Vec<SettingGroup> {
     let load = load
         .with("disk_cap_bytes", plan.disk_cap)
         .with("command_timeout_s", plan.command_timeout.as_secs_f64())
-        .with("bootstrap.servers", known.bootstrap);
+        .with("bootstrap.servers", facts.bootstrap);
     let list = |cores: &[usize]| {
         let cores: Vec<String> = cores.iter().map(usize::to_string).collect();
         cores.join(" ")
@@ -128,7 +128,7 @@ fn settings(known: &RunFacts<'_>) -> Vec<SettingGroup> {
     if let Some(average) = environment::load_average() {
         processes = processes.with("load_average_after", average);
     }
-    if let Some(cores) = &known.cores {
+    if let Some(cores) = &facts.cores {
         processes = processes
             .with("broker_cores", list(&cores.broker))
             .with("driver_cores", list(&cores.drivers))
@@ -143,37 +143,35 @@ fn files() -> Vec<RunFile> {
         description: description.to_owned(),
     };
     vec![
-        file(
-            SAMPLES,
-            "every repetition of every driver, a line each, as it was measured",
-        ),
-        file(CONFIGURATION, "what has to be the same for --resume"),
+        file(SAMPLES, "one line per repetition and driver, as measured"),
+        file(CONFIGURATION, "values that must not change for --resume"),
         file(
             &format!("{DRIVERS}/"),
-            "what was said to each driver and by it, and its standard error",
+            "commands and output of each driver, and its standard error",
         ),
     ]
 }
 
-/// What a reader has to know to read the figures.
+/// Returns notes that are needed to interpret the results.
 fn notes(
-    known: &RunFacts<'_>,
+    facts: &RunFacts<'_>,
     cells: &[LibraryCellSpec],
     drivers: &[LibraryDriver],
 ) -> Vec<String> {
     let mut notes = Vec::new();
-    if known.cores.is_none() {
+    if facts.cores.is_none() {
         notes.push(format!(
-            "broker, drivers and this program share {} cores: trust processor time per record more than wall time",
+            "broker, drivers and this program share {} cores: CPU time per record is more reliable \
+             than wall-clock time",
             environment::cores()
         ));
     }
-    if known.plan.profile == Profile::Legacy {
+    if facts.plan.profile == Profile::Legacy {
         legacy_notes(&mut notes, cells, drivers);
     }
     for driver in drivers.iter().filter(|driver| !driver.binding.is_empty()) {
         notes.push(format!(
-            "{} is measured through {}: what the binding costs is in its figures",
+            "{} is measured through {}: its results include the cost of the binding",
             driver.name, driver.binding
         ));
     }
@@ -181,8 +179,8 @@ fn notes(
         .iter()
         .any(|driver| driver.name.starts_with("dotnet"))
     {
-        let text = "no library ran on .NET: calls through JNI, which the published comparison counts, cannot be \
-                    measured without it, and what they cost there is not in figures of the Java client here";
+        let text = "no library ran on .NET: the published comparison includes calls through JNI, \
+                    whose cost is not part of the Java client's results here";
         notes.push(text.to_owned());
     }
     for driver in drivers
@@ -191,60 +189,69 @@ fn notes(
     {
         let mut missing: Vec<String> = cells
             .iter()
-            .map(|cell| cell.mode.needs(&driver.name))
-            .filter(|need| !driver.capabilities.contains(need))
+            .map(|cell| cell.mode.capability(&driver.name))
+            .filter(|capability| !driver.capabilities.contains(capability))
             .collect();
         missing.dedup();
         if !missing.is_empty() {
             missing.sort_unstable();
             missing.dedup();
-            notes.push(format!("{} cannot do {}", driver.name, missing.join(", ")));
+            notes.push(format!(
+                "{} does not support {}",
+                driver.name,
+                missing.join(", ")
+            ));
         }
     }
-    if known.plan.acks == 0 {
-        let text = "acks 0: a record counts as delivered when its bytes are in a socket's buffer; whether the \
-                    broker has it was asked afterwards";
+    if facts.plan.acks == 0 {
+        let text = "acks 0: a record counts as delivered when it is in a socket buffer; the record \
+                    count of the broker was checked afterwards";
         notes.push(text.to_owned());
     }
-    if known.is_resumed {
-        let text = "measured in more than one sitting, each with drivers and, unless given, a broker of its own";
+    if facts.is_resumed {
+        let text = "measured in more than one session, each with new drivers and, unless \
+                    --bootstrap was given, a new broker";
         notes.push(text.to_owned());
     }
-    if known.options.bootstrap.is_some() {
-        notes
-            .push("the broker was not started for this run: its settings are not known".to_owned());
+    if facts.options.bootstrap.is_some() {
+        let text = "the broker was not started by this run: its configuration is not known";
+        notes.push(text.to_owned());
     }
     notes
 }
 
 fn legacy_notes(notes: &mut Vec<String>, cells: &[LibraryCellSpec], drivers: &[LibraryDriver]) {
-    let text = "profile legacy: the published comparison's settings and order, start-up effects included; ratios \
-                are not those of the libraries' speed (docs/client-libraries.md)";
+    let text = "profile legacy: settings and order of the published comparison, including start-up \
+                effects; ratios do not show the speed of the libraries \
+                (docs/client-libraries.md)";
     notes.push(text.to_owned());
     let below = |cell: &&LibraryCellSpec| {
-        cell.work() == DriverOperation::Consume && cell.value_bytes * cell.records < FETCH_MIN_BYTES
+        cell.operation() == DriverOperation::Consume
+            && cell.value_bytes * cell.records < FETCH_MIN_BYTES
     };
     if cells.iter().any(|cell| below(&cell)) {
-        let text = "consume cells of less than 100,000 bytes measure fetch.min.bytes: the broker holds such a fetch for \
-                    the 500 ms of fetch.max.wait.ms, whichever library asks; a new group of librdkafka waits 100 ms \
-                    more before it asks where to begin, so that (500 + a) / (600 + b) comes out, near 85 %";
+        let text = "consume cells below 100,000 bytes measure fetch.min.bytes: the broker delays \
+                    such a fetch by the 500 ms of fetch.max.wait.ms for every library; a new group \
+                    of librdkafka waits another 100 ms before it requests its offsets, so the \
+                    ratio is (500 + a) / (600 + b), about 85 %";
         notes.push(text.to_owned());
     }
     for driver in drivers.iter().filter(|driver| !driver.library.is_empty()) {
         use weir_drivers::ProducerState;
         let start = match Profile::legacy_state(&driver.name) {
             ProducerState::Metadata => {
-                "knows the topic before its clock starts, as the published Java side did"
+                "knows the topic before its clock starts, like the published Java program"
             }
             _ => {
-                "starts its clock with a new producer that knows nothing, as the published librdkafka side did"
+                "starts its clock with a new producer without metadata, like the published \
+                 librdkafka program"
             }
         };
         notes.push(format!("{}: {start}", driver.name));
     }
 }
 
-/// What may spoil the figures.
+/// Returns warnings about conditions that affect the results.
 fn warnings(drivers: &[LibraryDriver], samples: &[LibrarySample]) -> Vec<String> {
     let mut warnings = Vec::new();
     for driver in drivers {
@@ -252,17 +259,17 @@ fn warnings(drivers: &[LibraryDriver], samples: &[LibrarySample]) -> Vec<String>
             .iter()
             .filter(|sample| sample.driver == driver.name)
             .count();
-        if let Some(why) = &driver.failed {
+        if let Some(reason) = &driver.failed {
             warnings.push(match measured {
-                0 => format!("{} took no part: {why}", driver.name),
+                0 => format!("{} took no part: {reason}", driver.name),
                 _ => format!(
-                    "{} was given up after {measured} repetitions: {why}",
+                    "{} was given up after {measured} repetitions: {reason}",
                     driver.name
                 ),
             });
         } else if !driver.is_warm_as_asked() {
             warnings.push(format!(
-                "{}: its cost had not settled after {} rounds of warm-up",
+                "{}: CPU time per record was not steady after {} warm-up rounds",
                 driver.name, driver.warm_up_rounds
             ));
         }
@@ -270,25 +277,25 @@ fn warnings(drivers: &[LibraryDriver], samples: &[LibrarySample]) -> Vec<String>
     warnings
 }
 
-/// Limits, outcome and verdict.
+/// Sets limits, outcome and verdict.
 pub(super) fn conclude(run: &mut Run, ended: &Result<(), RunEnd>) {
     let Some(found) = &mut run.libraries else {
         return;
     };
     if let Err(end) = ended {
-        let why = match end {
+        let reason = match end {
             RunEnd::Interrupted => "interrupted".to_owned(),
-            RunEnd::Instrument(why) => why.clone(),
+            RunEnd::Instrument(reason) => reason.clone(),
             RunEnd::Files(error) => error.to_string(),
         };
         for cell in &mut found.cells {
             let has_run = found.samples.iter().any(|sample| sample.cell == cell.name);
             if !has_run && cell.skipped.is_none() {
-                cell.skipped = Some(why.clone());
+                cell.skipped = Some(reason.clone());
             }
         }
         if !matches!(end, RunEnd::Interrupted) {
-            run.warnings.push(format!("the run ended early: {why}"));
+            run.warnings.push(format!("the run ended early: {reason}"));
         }
     }
     run.thresholds.extend(null_limit(found));
@@ -302,18 +309,18 @@ pub(super) fn conclude(run: &mut Run, ended: &Result<(), RunEnd>) {
     };
     let verdict = match has_figures {
         true => libraries::verdict(found),
-        false => "Nothing was measured.".to_owned(),
+        false => "No cell was measured.".to_owned(),
     };
     run.verdict = match ended {
         Err(RunEnd::Interrupted) => {
-            format!("Interrupted; what was measured until then stands. {verdict}")
+            format!("Interrupted; results until then. {verdict}")
         }
         Err(RunEnd::Instrument(_) | RunEnd::Files(_)) => format!("Ended early. {verdict}"),
         Ok(()) => verdict,
     };
 }
 
-/// Of a library against itself hardly any difference may be shown.
+/// Returns the limit of an A/A test: at most few significant differences.
 fn null_limit(found: &Libraries) -> Option<ThresholdResult> {
     if !found.null_test {
         return None;
@@ -330,9 +337,9 @@ fn null_limit(found: &Libraries) -> Option<ThresholdResult> {
     })
 }
 
-/// Intervals of 95 % miss in one of 20 cells; with some luck in two.
+/// Minimum share. 95 % intervals miss in one of 20 cells on average.
 const NULL_SHARE: f64 = 0.9;
-/// Of the legacy profile.
+/// `fetch.min.bytes` of the legacy profile.
 const FETCH_MIN_BYTES: u64 = 100_000;
 
 #[cfg(test)]
@@ -372,7 +379,7 @@ mod tests {
             exe: PathBuf::new(),
             command_line: Vec::new(),
         };
-        let known = RunFacts {
+        let facts = RunFacts {
             plan: &plan,
             options: &options,
             bootstrap: "127.0.0.1:1",
@@ -394,8 +401,8 @@ mod tests {
             })
         });
         let samples = samples.collect();
-        let drivers = vec![driver("a", None), driver("b", Some("hung"))];
-        let mut run = run(&known, &cells, drivers, samples);
+        let drivers = vec![driver("a", None), driver("b", Some("timed out"))];
+        let mut run = run(&facts, &cells, drivers, samples);
         conclude(&mut run, &ended);
         run
     }
@@ -411,22 +418,25 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_failed_is_named_and_the_run_counts() {
+    fn failed_driver_gives_a_warning_only() {
         let run = concluded(one_cell(), &[("a", 100.0), ("b", 200.0)], Ok(()));
         assert_eq!(run.outcome, RunOutcome::Passed);
-        assert_eq!(run.warnings, ["b was given up after 8 repetitions: hung"]);
+        assert_eq!(
+            run.warnings,
+            ["b was given up after 8 repetitions: timed out"]
+        );
         assert!(run.verdict.contains('b'), "{}", run.verdict);
         let notes = run.notes.join("\n");
         assert!(
-            notes.contains("JNI") && notes.contains("a cannot do consume.assign"),
+            notes.contains("JNI") && notes.contains("a does not support consume.assign"),
             "{notes}"
         );
-        // What is written is read again.
+        // The run survives serialization.
         assert_eq!(Run::from_json(&run.to_json()).unwrap(), run);
     }
 
     #[test]
-    fn what_was_not_reached_says_why() {
+    fn unreached_cells_have_a_reason() {
         let run = concluded(one_cell(), &[("a", 100.0)], Err(RunEnd::Interrupted));
         assert_eq!(run.outcome, RunOutcome::Interrupted);
         let cells = &run.libraries.as_ref().unwrap().cells;
@@ -435,17 +445,17 @@ mod tests {
         assert!(run.verdict.starts_with("Interrupted"), "{}", run.verdict);
         let nothing = concluded(one_cell(), &[], Ok(()));
         assert_eq!(nothing.outcome, RunOutcome::Invalid);
-        let broken = concluded(
+        let failed = concluded(
             one_cell(),
             &[("a", 1.0)],
-            Err(RunEnd::Instrument("gone".to_owned())),
+            Err(RunEnd::Instrument("broker down".to_owned())),
         );
-        assert_eq!(broken.outcome, RunOutcome::Invalid);
-        assert!(broken.warnings.last().unwrap().contains("gone"));
+        assert_eq!(failed.outcome, RunOutcome::Invalid);
+        assert!(failed.warnings.last().unwrap().contains("broker down"));
     }
 
     #[test]
-    fn a_library_that_differs_from_itself_fails_the_null_test() {
+    fn differing_drivers_fail_the_aa_test() {
         let null_test = || LibrariesOverrides {
             null_test: Some(true),
             ..one_cell()
@@ -457,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn the_legacy_profile_explains_its_ratios() {
+    fn legacy_profile_explains_its_ratios() {
         let legacy = LibrariesOverrides {
             profile: Some(Profile::Legacy),
             cells: Some(vec!["*/10x10".to_owned()]),
@@ -465,7 +475,7 @@ mod tests {
         };
         let run = concluded(legacy, &[("a", 100.0)], Ok(()));
         let notes = run.notes.join("\n");
-        for word in ["fetch.min.bytes", "near 85 %", "a: starts its clock"] {
+        for word in ["fetch.min.bytes", "about 85 %", "a: starts its clock"] {
             assert!(notes.contains(word), "{notes}");
         }
     }

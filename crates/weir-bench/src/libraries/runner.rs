@@ -1,4 +1,4 @@
-//! The course of a run: job after job, repetition after repetition, one driver's work at a time.
+//! Runs jobs and repetitions. One driver works at a time.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,47 +12,48 @@ use super::super::{BenchError, Observer, rotation};
 use super::broker::LibraryBroker;
 use super::disk::Disk;
 use super::driver_set::{DriverEnv, DriverHandle};
-use super::grid::{DriverOperation, LibraryCellSpec};
+use super::grid::LibraryCellSpec;
+use super::host_usage::HostUsage;
 use super::job::{self, TopicJob, Topics};
 use super::journal::RunJournal;
-use super::others::HostUsage;
+use super::operation::DriverOperation;
 use super::plan::LibrariesPlan;
 use super::profile::Largest;
-use super::topics::Names;
+use super::topics::TopicNames;
 use weir_load::clock::Clock;
 
-/// Everything a run has in its hands.
+/// State of a run.
 pub(super) struct Runner<'a> {
     pub(super) plan: &'a LibrariesPlan,
     pub(super) exe: &'a Path,
-    pub(super) reach: DriverEnv<'a>,
+    pub(super) env: DriverEnv<'a>,
     pub(super) broker: &'a mut LibraryBroker,
     pub(super) cells: Vec<LibraryCellSpec>,
-    pub(super) crew: Vec<DriverHandle>,
+    pub(super) drivers: Vec<DriverHandle>,
     pub(super) journal: RunJournal,
-    pub(super) others: HostUsage,
+    pub(super) host_usage: HostUsage,
     pub(super) disk: Disk,
-    pub(super) names: Names,
+    pub(super) names: TopicNames,
     pub(super) run_id: String,
     pub(super) drivers_dir: PathBuf,
     pub(super) clock: Clock,
     pub(super) started_unix_ns: u64,
-    /// Whether topics may be left of an earlier part of the run.
+    /// `true` if topics of an earlier part of the run may exist.
     pub(super) is_resumed: bool,
     pub(super) largest: Largest,
     pub(super) began: Instant,
-    /// How often a driver has refused a cell, by cell and driver.
-    pub(super) refusals: BTreeMap<(usize, usize), u32>,
+    /// Number of rejections by cell and driver.
+    pub(super) rejections: BTreeMap<(usize, usize), u32>,
 }
 
-/// Why a run does not go on.
+/// Reason for ending a run early.
 #[derive(Debug)]
 pub(super) enum RunEnd {
-    /// The user has had enough.
+    /// The user interrupted the run.
     Interrupted,
-    /// The broker does not answer, or a part of ours failed.
+    /// The broker does not respond, or a process of the benchmarking tool failed.
     Instrument(String),
-    /// Nothing can be written.
+    /// A file cannot be written.
     Files(BenchError),
 }
 
@@ -63,7 +64,7 @@ impl RunEnd {
 }
 
 impl Runner<'_> {
-    /// All jobs. What ends a run early is returned; what was measured is in the journal.
+    /// Runs all jobs. Results are in the journal, even after an error.
     pub(super) fn run_all(&mut self, observer: &mut dyn Observer) -> Result<(), RunEnd> {
         for job in job::jobs(self.plan.profile, &self.cells) {
             for &step in &job.steps {
@@ -77,7 +78,7 @@ impl Runner<'_> {
                 .is_some_and(|limit| self.began.elapsed() >= limit);
             let reason = match &first.skipped {
                 Some(reason) => Some(reason.clone()),
-                None if is_late => Some("not begun within the time limit".to_owned()),
+                None if is_late => Some("not started within the time limit".to_owned()),
                 None => self.no_driver_supports(&job),
             };
             let reason = match reason {
@@ -89,7 +90,7 @@ impl Runner<'_> {
                 None => job
                     .steps
                     .iter()
-                    .for_each(|&step| observer.note(&self.line(step))),
+                    .for_each(|&step| observer.note(&self.result_line(step))),
             }
         }
         Ok(())
@@ -103,60 +104,60 @@ impl Runner<'_> {
     }
 
     fn no_driver_supports(&self, job: &TopicJob) -> Option<String> {
-        let some = job.steps.iter().any(|&step| {
-            let mut crew = self.crew.iter();
-            crew.any(|member| self.can(member, step))
+        let is_supported = job.steps.iter().any(|&step| {
+            let mut drivers = self.drivers.iter();
+            drivers.any(|handle| self.can_run(handle, step))
         });
-        (!some).then(|| "no driver that is left can do it".to_owned())
+        (!is_supported).then(|| "no remaining driver supports it".to_owned())
     }
 
-    pub(super) fn can(&self, member: &DriverHandle, step: usize) -> bool {
-        member.can(&self.cells[step].mode.needs(member.name()))
+    pub(super) fn can_run(&self, handle: &DriverHandle, step: usize) -> bool {
+        handle.can(&self.cells[step].mode.capability(handle.name()))
     }
 
-    /// Repetitions of a job that somebody still has to go through.
-    fn left(&self, job: &TopicJob) -> Vec<u32> {
+    /// Returns the repetitions of a job that at least one driver has not completed.
+    fn pending_repetitions(&self, job: &TopicJob) -> Vec<u32> {
         let repetitions = self.cells[job.steps[0]].repetitions;
         let all = 0..repetitions;
         all.filter(|&repetition| {
             let mut steps = job.steps.iter();
             steps.any(|&step| {
-                let mut crew = 0..self.crew.len();
-                crew.any(|at| self.is_due(at, step, repetition))
+                let mut drivers = 0..self.drivers.len();
+                drivers.any(|at| self.is_due(at, step, repetition))
             })
         })
         .collect()
     }
 
     fn is_due(&self, at: usize, step: usize, repetition: u32) -> bool {
-        let (member, cell) = (&self.crew[at], self.cells[step].name());
-        let refused = self.refusals.get(&(step, at)).copied().unwrap_or(0);
-        let has_been = self.journal.has(&cell, repetition, member.name());
-        self.can(member, step) && refused < REFUSALS_MAX && !has_been
+        let (handle, cell) = (&self.drivers[at], self.cells[step].name());
+        let rejected = self.rejections.get(&(step, at)).copied().unwrap_or(0);
+        let is_done = self.journal.has(&cell, repetition, handle.name());
+        self.can_run(handle, step) && rejected < REJECTIONS_MAX && !is_done
     }
 
-    /// Goes through a job; why it was not begun, if so.
+    /// Runs a job. Returns the reason if it was not started.
     fn job(
         &mut self,
         job: &TopicJob,
         observer: &mut dyn Observer,
     ) -> Result<Option<String>, RunEnd> {
-        let left = self.left(job);
+        let left = self.pending_repetitions(job);
         if left.is_empty() {
             return Ok(None);
         }
         match job.topics {
-            Topics::Shared => self.shared(job, &left),
-            Topics::Own => self.own(job, left, observer),
+            Topics::Shared => self.run_shared(job, &left),
+            Topics::Own => self.run_own(job, left, observer),
         }
     }
 
-    /// One topic that is written once and read by all.
-    fn shared(&mut self, job: &TopicJob, left: &[u32]) -> Result<Option<String>, RunEnd> {
+    /// Runs a job with one topic that is written once and read by all drivers.
+    fn run_shared(&mut self, job: &TopicJob, left: &[u32]) -> Result<Option<String>, RunEnd> {
         let cell = self.cells[job.steps[0]].clone();
         let each = cell.disk_bytes();
-        if self.disk.room(each, 1, self.reach.stop).topics == 0 {
-            return Ok(Some(self.no_room(each, 1)));
+        if self.disk.capacity(each, 1, self.env.stop).topics == 0 {
+            return Ok(Some(self.no_space_reason(each, 1)));
         }
         let topic = self.names.topic(&cell, SHARED, 0);
         let topics = [topic.clone()];
@@ -170,8 +171,9 @@ impl Runner<'_> {
         result.map(|()| None)
     }
 
-    /// A topic for each driver and repetition: those of a cell in one request, or of as many repetitions as there is room for.
-    fn own(
+    /// Runs a job with a topic per driver and repetition. Topics are created for as many
+    /// repetitions at once as fit on the disk.
+    fn run_own(
         &mut self,
         job: &TopicJob,
         mut left: Vec<u32>,
@@ -179,42 +181,39 @@ impl Runner<'_> {
     ) -> Result<Option<String>, RunEnd> {
         let cell = self.cells[job.steps[0]].clone();
         let each = cell.disk_bytes();
-        let whole = left.len();
+        let total = left.len();
         while !left.is_empty() {
             self.check_stop()?;
-            let taking =
-                |member: &&DriverHandle| job.steps.iter().any(|&step| self.can(member, step));
+            let takes_part =
+                |handle: &&DriverHandle| job.steps.iter().any(|&step| self.can_run(handle, step));
             let drivers: Vec<String> = self
-                .crew
+                .drivers
                 .iter()
-                .filter(taking)
-                .map(|member| member.name().to_owned())
+                .filter(takes_part)
+                .map(|handle| handle.name().to_owned())
                 .collect();
             if drivers.is_empty() {
                 return Ok(None);
             }
             let count = drivers.len() as u64;
             let wanted = count * left.len() as u64;
-            let room = self.disk.room(each, wanted, self.reach.stop);
-            let now = job::chunk(&left, count, room.topics).to_vec();
+            let capacity = self.disk.capacity(each, wanted, self.env.stop);
+            let now = job::chunk(&left, count, capacity.topics).to_vec();
             if now.is_empty() {
-                let reason = self.no_room(each, count);
-                // What was measured before stands.
-                return match left.len() == whole {
+                let reason = self.no_space_reason(each, count);
+                // Earlier results of the cell remain.
+                return match left.len() == total {
                     true => Ok(Some(reason)),
                     false => Err(RunEnd::Instrument(reason)),
                 };
             }
-            if now.len() < whole {
-                let limit = if room.is_disk {
+            if now.len() < total {
+                let limit = if capacity.is_disk {
                     "free disk space"
                 } else {
                     "the disk cap"
                 };
-                observer.note(&format!(
-                    "{limit} lets {} repetitions run at once",
-                    now.len()
-                ));
+                observer.note(&format!("{limit} allows {} repetitions at once", now.len()));
             }
             let topics: Vec<String> = now
                 .iter()
@@ -234,49 +233,51 @@ impl Runner<'_> {
         Ok(None)
     }
 
-    fn no_room(&self, each: u64, count: u64) -> String {
+    fn no_space_reason(&self, each: u64, count: u64) -> String {
         let needed = each.saturating_mul(count) as f64 / 1e9;
         match self.disk.can_hold(each.saturating_mul(count)) {
-            true => format!("needs {needed:.2} GB of disk at once, which are not free"),
+            true => {
+                format!("needs {needed:.2} GB of disk at once, but the disk has less free space")
+            }
             false => format!(
-                "needs {needed:.2} GB of disk at once, beyond --disk-cap {:.2}GB",
+                "needs {needed:.2} GB of disk at once, above --disk-cap {:.2}GB",
                 self.plan.disk_cap as f64 / 1e9
             ),
         }
     }
 
-    /// Every driver in its turn; each collects garbage before the first of them begins.
+    /// Runs every driver once. All drivers collect garbage before the first one starts.
     fn repetition(
         &mut self,
         job: &TopicJob,
         repetition: u32,
         topic: &dyn Fn(&str) -> String,
     ) -> Result<(), RunEnd> {
-        for at in 0..self.crew.len() {
+        for at in 0..self.drivers.len() {
             self.check_stop()?;
-            if self.crew[at].pid().is_some() {
-                let done = self.crew[at].collect_garbage(&self.reach);
+            if self.drivers[at].pid().is_some() {
+                let done = self.drivers[at].collect_garbage(&self.env);
                 self.handle_failure(done)?;
             }
         }
-        let all: Vec<usize> = (0..self.crew.len()).collect();
-        let turns = match self.plan.profile.rotates() {
-            true => rotation::round(&all, repetition as usize),
+        let all: Vec<usize> = (0..self.drivers.len()).collect();
+        let order = match self.plan.profile.has_rotation() {
+            true => rotation::order(&all, repetition as usize),
             false => all,
         };
-        for (place, at) in turns.into_iter().enumerate() {
-            let name = self.crew[at].name().to_owned();
-            self.turn(job, repetition, (place, at), &topic(&name))?;
+        for (turn, at) in order.into_iter().enumerate() {
+            let name = self.drivers[at].name().to_owned();
+            self.run_driver(job, repetition, (turn, at), &topic(&name))?;
         }
         Ok(())
     }
 
-    /// What one driver does in a repetition.
-    fn turn(
+    /// Runs one driver in a repetition.
+    fn run_driver(
         &mut self,
         job: &TopicJob,
         repetition: u32,
-        (place, at): (usize, usize),
+        (turn, at): (usize, usize),
         topic: &str,
     ) -> Result<(), RunEnd> {
         let mut is_filled = job.topics == Topics::Shared;
@@ -284,9 +285,10 @@ impl Runner<'_> {
             if !self.is_due(at, step, repetition) {
                 continue;
             }
-            if self.cells[step].work() == DriverOperation::Consume && !is_filled {
-                // In the legacy profile each reads what it wrote, asked for or not.
-                let filled = self.ask(step, at, topic, DriverOperation::Produce);
+            if self.cells[step].operation() == DriverOperation::Consume && !is_filled {
+                // In the legacy profile each driver reads what it wrote, even if no produce cell
+                // was selected.
+                let filled = self.run_cell(step, at, topic, DriverOperation::Produce);
                 if self.handle_failure(filled)?.is_none() {
                     continue;
                 }
@@ -294,30 +296,28 @@ impl Runner<'_> {
             let mut sample = self.measure(step, at, topic)?;
             is_filled = true;
             sample.repetition = repetition;
-            sample.place = u32::try_from(place).unwrap_or(u32::MAX);
+            sample.place = u32::try_from(turn).unwrap_or(u32::MAX);
             self.verify_produced(step, at, topic, &mut sample)?;
             let is_valid = sample.invalid.is_empty();
             self.journal.add(sample).map_err(RunEnd::Files)?;
             if !is_valid {
-                // What was not written cannot be read.
+                // Records that were not written cannot be read.
                 break;
             }
         }
         Ok(())
     }
 
-    pub(super) fn broker_lives(&mut self) -> Result<(), RunEnd> {
-        match self.broker.is_gone() {
-            true => Err(RunEnd::Instrument(
-                "the broker does not answer any more".to_owned(),
-            )),
+    pub(super) fn check_broker(&mut self) -> Result<(), RunEnd> {
+        match self.broker.is_down() {
+            true => Err(RunEnd::Instrument("the broker does not respond".to_owned())),
             false => Ok(()),
         }
     }
 
-    pub(super) fn read_others(&mut self) {
-        let pids: Vec<u32> = self.crew.iter().filter_map(DriverHandle::pid).collect();
-        self.others.read(&pids);
+    pub(super) fn read_host_usage(&mut self) {
+        let pids: Vec<u32> = self.drivers.iter().filter_map(DriverHandle::pid).collect();
+        self.host_usage.read(&pids);
     }
 
     pub(super) fn create(
@@ -326,17 +326,17 @@ impl Runner<'_> {
         cell: &LibraryCellSpec,
     ) -> Result<(), RunEnd> {
         if self.is_resumed {
-            // What an interrupted part left behind.
+            // Removes topics of an interrupted run.
             self.broker
                 .admin
                 .delete_topics(topics)
                 .map_err(RunEnd::admin)?;
         }
-        let request_bytes = (cell.value_bytes + REQUEST_ROOM)
+        let request_bytes = (cell.value_bytes + REQUEST_OVERHEAD)
             .max(REQUEST_BYTES)
             .to_string();
         let configs = [
-            // Nothing goes before it is deleted.
+            // No record may be removed before the topic is deleted.
             ("retention.ms", "-1"),
             ("retention.bytes", "-1"),
             ("max.message.bytes", request_bytes.as_str()),
@@ -345,61 +345,61 @@ impl Runner<'_> {
         created.map_err(RunEnd::admin)
     }
 
-    /// Deletes what was made; one that stays is not worth the run.
+    /// Deletes topics. A failure is logged and ignored.
     pub(super) fn delete(&mut self, topics: &[String], cell: &LibraryCellSpec) {
         let bytes = cell.disk_bytes().saturating_mul(topics.len() as u64);
         self.disk.deleted(bytes);
         if let Err(error) = self.broker.admin.delete_topics(topics) {
-            tracing::warn!(%error, "topics not deleted");
+            tracing::warn!(%error, "deleting topics failed");
         }
     }
 
-    /// Time for a command: timeout, and what the amount of data excuses.
+    /// Returns the timeout of a command: the base timeout plus time for the amount of data.
     pub(super) fn scaled_command_timeout(&self, cell: &LibraryCellSpec) -> Duration {
         let schedule_s = cell
             .rate_per_s
             .map_or(0.0, |rate| cell.records as f64 / rate as f64);
         let moved_s =
             cell.bytes() as f64 / SLOW_BYTES_PER_S + cell.records as f64 / SLOW_RECORDS_PER_S;
-        self.reach.timeout + Duration::from_secs_f64(schedule_s + moved_s)
+        self.env.timeout + Duration::from_secs_f64(schedule_s + moved_s)
     }
 
     pub(super) fn check_stop(&self) -> Result<(), RunEnd> {
-        match self.reach.stop.load(Ordering::Relaxed) {
+        match self.env.stop.load(Ordering::Relaxed) {
             true => Err(RunEnd::Interrupted),
             false => Ok(()),
         }
     }
 
-    /// A line about a cell that has run: the median of each library.
-    fn line(&self, step: usize) -> String {
-        let cell = self.cells[step].to_run();
+    /// Returns one line about a cell that has run: the median of each library.
+    fn result_line(&self, step: usize) -> String {
+        let cell = self.cells[step].to_library_cell();
         let quantity = headline(self.plan.profile.name(), &cell);
-        let parts: Vec<String> = self
-            .crew
+        let medians: Vec<String> = self
+            .drivers
             .iter()
-            .map(|member| {
+            .map(|handle| {
                 let samples = self.journal.samples().iter().filter(|sample| {
                     sample.cell == cell.name
-                        && sample.driver == member.name()
+                        && sample.driver == handle.name()
                         && sample.invalid.is_empty()
                 });
                 let values: Vec<f64> = samples.filter_map(|sample| quantity.of(sample)).collect();
                 match weir_stats::interval::median(&values) {
-                    Some(median) => format!("{} {:.2} ms", member.name(), median.value / 1e3),
-                    None => format!("{} -", member.name()),
+                    Some(median) => format!("{} {:.2} ms", handle.name(), median.value / 1e3),
+                    None => format!("{} -", handle.name()),
                 }
             })
             .collect();
-        format!("{} ({}, medians)", parts.join(", "), quantity.title)
+        format!("{} ({}, medians)", medians.join(", "), quantity.title)
     }
 }
 
-/// A cell that a driver has refused so often is not asked of it again.
-const REFUSALS_MAX: u32 = 3;
-/// In place of a driver's name in topics that all read.
+/// Number of rejections after which a driver no longer gets a cell.
+const REJECTIONS_MAX: u32 = 3;
+/// Replaces the driver's name in topics that all drivers read.
 const SHARED: &str = "all";
 const SLOW_BYTES_PER_S: f64 = 5e6;
 const SLOW_RECORDS_PER_S: f64 = 5e3;
 const REQUEST_BYTES: u64 = 1_048_588;
-const REQUEST_ROOM: u64 = 65_536;
+const REQUEST_OVERHEAD: u64 = 65_536;

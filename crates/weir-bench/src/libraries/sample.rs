@@ -1,73 +1,74 @@
-//! From a driver's answer to a sample: marks become durations, and what makes them not count is named.
+//! Converts a driver's result to a sample: timestamps become durations, and problems that
+//! invalidate the sample are listed.
 
 use weir_drivers::{Consumed, Produced, RoundTripped};
 use weir_stats::run::{Distribution, LibrarySample};
 
 use super::grid::LibraryCellSpec;
 
-/// Enters what producing gave.
-pub(super) fn produced(sample: &mut LibrarySample, cell: &LibraryCellSpec, told: &Produced) {
-    let marks = told.marks;
+/// Sets the results of a produce command.
+pub(super) fn produced(sample: &mut LibrarySample, cell: &LibraryCellSpec, reported: &Produced) {
+    let marks = reported.marks;
     sample.send_us = Some(us(marks.t0, marks.t1));
     sample.delivered_us = Some(us(marks.t0, marks.t2));
-    sample.create_us = told.create_us;
-    sample.send_calls_us = told.send_us;
-    sample.cpu_us = told.cpu_us;
-    sample.records = told.acked;
-    sample.bytes = bytes(cell, told.acked);
-    failures(sample, told.failed, &told.errors);
+    sample.create_us = reported.create_us;
+    sample.send_calls_us = reported.send_us;
+    sample.cpu_us = reported.cpu_us;
+    sample.records = reported.acked;
+    sample.bytes = bytes(cell, reported.acked);
+    failures(sample, reported.failed, &reported.errors);
 }
 
-/// Enters what consuming gave.
-pub(super) fn consumed(sample: &mut LibrarySample, told: &Consumed) {
-    let marks = told.marks;
+/// Sets the results of a consume command.
+pub(super) fn consumed(sample: &mut LibrarySample, reported: &Consumed) {
+    let marks = reported.marks;
     sample.join_us = Some(us(marks.s0, marks.s1));
     sample.first_us = Some(us(marks.s1, marks.s2));
     sample.drain_us = Some(us(marks.s2, marks.s3));
     sample.legacy_us = Some(us(marks.s1, marks.s4.unwrap_or(marks.s3)));
     sample.commit_us = marks.s4.map(|s4| us(marks.s3, s4));
-    sample.cpu_us = told.cpu_us;
-    sample.drain_cpu_us = Some(told.drain_cpu_us);
-    sample.records = told.got;
-    sample.bytes = told.bytes;
-    sample.failed = told.bad;
-    if told.bad > 0 {
+    sample.cpu_us = reported.cpu_us;
+    sample.drain_cpu_us = Some(reported.drain_cpu_us);
+    sample.records = reported.got;
+    sample.bytes = reported.bytes;
+    sample.failed = reported.bad;
+    if reported.bad > 0 {
         sample.invalid.push(format!(
-            "{} of {} records were not those that were written",
-            told.bad, told.got
+            "{} of {} records differ from those written",
+            reported.bad, reported.got
         ));
     }
 }
 
-/// Enters what going there and back gave.
+/// Sets the results of a round-trip command.
 pub(super) fn round_tripped(
     sample: &mut LibrarySample,
     cell: &LibraryCellSpec,
-    told: &RoundTripped,
+    reported: &RoundTripped,
 ) {
-    let marks = told.marks;
+    let marks = reported.marks;
     sample.send_us = Some(us(marks.t0, marks.t1));
     sample.delivered_us = Some(us(marks.t0, marks.t2));
     sample.roundtrip_us = Some(us(marks.t0, marks.r1));
-    sample.cpu_us = told.cpu_us;
-    sample.records = told.got;
-    sample.bytes = bytes(cell, told.got);
-    sample.latency = Some(distribution(&told.latency));
-    failures(sample, told.failed, &told.errors);
-    if told.got != told.acked {
+    sample.cpu_us = reported.cpu_us;
+    sample.records = reported.got;
+    sample.bytes = bytes(cell, reported.got);
+    sample.latency = Some(distribution(&reported.latency));
+    failures(sample, reported.failed, &reported.errors);
+    if reported.got != reported.acked {
         sample.invalid.push(format!(
-            "{} records were acknowledged, {} came back",
-            told.acked, told.got
+            "{} records were acknowledged, but {} were received",
+            reported.acked, reported.got
         ));
     }
     if let Some(rate) = cell.rate_per_s {
-        let pacing = distribution(&told.pacing);
+        let pacing = distribution(&reported.pacing);
         open_loop(sample, cell.records, rate, &pacing);
         sample.pacing = Some(pacing);
     }
 }
 
-/// Whether the load was the one that was asked for. What was not held is marked and counts.
+/// Marks the sample if the load was not as requested. The sample stays valid.
 fn open_loop(sample: &mut LibrarySample, records: u64, rate: u64, pacing: &Distribution) {
     let sent_us = sample.send_us.unwrap_or(0.0);
     // The first record is due when the clock starts.
@@ -75,11 +76,11 @@ fn open_loop(sample: &mut LibrarySample, records: u64, rate: u64, pacing: &Distr
     sample.achieved_per_s = achieved;
     if let Some(achieved) = achieved.filter(|it| records > 1 && *it < rate as f64 * ACHIEVED_SHARE)
     {
-        let text = format!("{achieved:.0} of {rate} records/s were sent");
+        let text = format!("sent {achieved:.0} of {rate} records/s");
         sample.marks.push(text);
     }
     if let Some(late_us) = pacing.percentile_us(99.0).filter(|us| *us >= PACING_P99_US) {
-        let text = format!("sends were late: p99 of {:.1} ms", late_us as f64 / 1e3);
+        let text = format!("schedule lag: p99 {:.1} ms", late_us as f64 / 1e3);
         sample.marks.push(text);
     }
 }
@@ -87,43 +88,44 @@ fn open_loop(sample: &mut LibrarySample, records: u64, rate: u64, pacing: &Distr
 fn failures(sample: &mut LibrarySample, failed: u64, errors: &[String]) {
     sample.failed = failed;
     if failed > 0 {
-        let why = errors.first().map_or("no reason given", String::as_str);
+        let reason = errors.first().map_or("no reason given", String::as_str);
         sample
             .invalid
-            .push(format!("{failed} records were not delivered: {why}"));
+            .push(format!("{failed} records were not delivered: {reason}"));
     }
 }
 
-/// What the broker has, beside what a driver says that it has.
+/// Record counts of the driver and of the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RecordCount {
-    /// Records the driver counts as delivered.
+    /// Records that the driver reports as delivered.
     pub(super) acked: u64,
-    /// Records the driver counts as failed; the broker may have them all the same.
+    /// Records that the driver reports as failed; the broker may have stored them.
     pub(super) failed: u64,
-    /// One, where the driver had to send one before the clock.
+    /// Records that the driver sent before starting the clock, 0 or 1.
     pub(super) primers: u64,
-    /// End of the topic's partition.
+    /// End offset of the topic's partition.
     pub(super) end: u64,
 }
 
-/// What to make of it.
+/// Result of comparing the record counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CountCheck {
-    /// It is so.
-    True,
-    /// The figures do not count, and nobody has said anything false.
+    /// The counts match.
+    Match,
+    /// The sample is invalid, but the driver's report is possible.
     Invalid(String),
-    /// What the driver says is not so.
-    Lied(String),
+    /// The driver's report is impossible.
+    Mismatch(String),
 }
 
 impl RecordCount {
-    /// `acks` 0 means that nobody has promised anything; with retries a record may come twice.
+    /// Compares the counts. With `acks` 0, records may be missing; with retries, records may be
+    /// duplicated.
     pub(super) fn check(self, acks: i64, may_retry: bool) -> CountCheck {
-        let least = self.acked + self.primers;
-        let most = least + self.failed;
-        let said = format!(
+        let min = self.acked + self.primers;
+        let max = min + self.failed;
+        let mismatch = format!(
             "{} records acknowledged{}, but the topic has {}",
             self.acked,
             if self.primers > 0 {
@@ -134,15 +136,15 @@ impl RecordCount {
             self.end
         );
         match self.end {
-            end if end < least && acks == 0 => {
-                CountCheck::Invalid(format!("{} records were lost with acks 0", least - end))
+            end if end < min && acks == 0 => {
+                CountCheck::Invalid(format!("{} records were lost with acks 0", min - end))
             }
-            end if end < least => CountCheck::Lied(said),
-            end if end > most && may_retry => {
-                CountCheck::Invalid(format!("{} records came twice", end - most))
+            end if end < min => CountCheck::Mismatch(mismatch),
+            end if end > max && may_retry => {
+                CountCheck::Invalid(format!("{} records were duplicated", end - max))
             }
-            end if end > most => CountCheck::Lied(said),
-            _ => CountCheck::True,
+            end if end > max => CountCheck::Mismatch(mismatch),
+            _ => CountCheck::Match,
         }
     }
 }
@@ -152,21 +154,21 @@ fn us(from_ns: u64, until_ns: u64) -> f64 {
 }
 
 fn bytes(cell: &LibraryCellSpec, records: u64) -> u64 {
-    // Keys have 8.
+    // Keys have 8 bytes.
     records.saturating_mul(cell.value_bytes + 8)
 }
 
-fn distribution(told: &weir_drivers::ReportedDistribution) -> Distribution {
+fn distribution(reported: &weir_drivers::ReportedDistribution) -> Distribution {
     Distribution {
-        count: told.count,
-        sum_us: told.sum_us,
-        min_us: told.min_us,
-        max_us: told.max_us,
-        pairs: told.pairs.clone(),
+        count: reported.count,
+        sum_us: reported.sum_us,
+        min_us: reported.min_us,
+        max_us: reported.max_us,
+        pairs: reported.pairs.clone(),
     }
 }
 
-/// Of the rate.
+/// Minimum share of the rate.
 const ACHIEVED_SHARE: f64 = 0.99;
 const PACING_P99_US: u64 = 1000;
 
@@ -189,9 +191,9 @@ mod tests {
     }
 
     #[test]
-    fn marks_become_durations() {
+    fn timestamps_become_durations() {
         let mut sample = LibrarySample::default();
-        let told = Produced {
+        let reported = Produced {
             marks: ProduceMarks {
                 t0: 1_000,
                 t1: 2_500_000,
@@ -204,7 +206,7 @@ mod tests {
             create_us: None,
             send_us: None,
         };
-        produced(&mut sample, &spec(StartMode::Warm, None), &told);
+        produced(&mut sample, &spec(StartMode::Warm, None), &reported);
         assert_eq!(
             (sample.send_us, sample.delivered_us),
             (Some(2499.0), Some(9000.0))
@@ -216,7 +218,7 @@ mod tests {
         );
 
         let mut sample = LibrarySample::default();
-        let mut told = Consumed {
+        let mut reported = Consumed {
             marks: ConsumeMarks {
                 s0: 0,
                 s1: 1_000_000,
@@ -230,7 +232,7 @@ mod tests {
             bytes: 108_000,
             bad: 0,
         };
-        consumed(&mut sample, &told);
+        consumed(&mut sample, &reported);
         assert_eq!(
             (
                 sample.join_us,
@@ -242,15 +244,15 @@ mod tests {
             (Some(1e3), Some(2e3), Some(4e3), Some(6e3), None)
         );
         assert!(sample.invalid.is_empty());
-        told.marks.s4 = Some(10_000_000);
-        told.bad = 2;
-        consumed(&mut sample, &told);
+        reported.marks.s4 = Some(10_000_000);
+        reported.bad = 2;
+        consumed(&mut sample, &reported);
         assert_eq!((sample.legacy_us, sample.commit_us), (Some(9e3), Some(3e3)));
         assert_eq!(sample.invalid.len(), 1);
     }
 
     fn open(sent_ns: u64, late_us: u64) -> LibrarySample {
-        let told = RoundTripped {
+        let reported = RoundTripped {
             marks: RoundTripMarks {
                 t0: 0,
                 t1: sent_ns,
@@ -270,24 +272,27 @@ mod tests {
             },
         };
         let mut sample = LibrarySample::default();
-        round_tripped(&mut sample, &spec(StartMode::Open, Some(500)), &told);
+        round_tripped(&mut sample, &spec(StartMode::Open, Some(500)), &reported);
         sample
     }
 
     #[test]
-    fn an_open_loop_that_was_not_held_is_marked_and_counts() {
-        let held = open(1_998_000_000, 999);
-        assert!(held.marks.is_empty() && held.invalid.is_empty(), "{held:?}");
-        assert_eq!(held.achieved_per_s, Some(500.0));
+    fn missed_open_loop_rate_is_only_marked() {
+        let steady = open(1_998_000_000, 999);
+        assert!(
+            steady.marks.is_empty() && steady.invalid.is_empty(),
+            "{steady:?}"
+        );
+        assert_eq!(steady.achieved_per_s, Some(500.0));
         let slow = open(2_100_000_000, 999);
-        assert_eq!(slow.marks, ["476 of 500 records/s were sent"]);
+        assert_eq!(slow.marks, ["sent 476 of 500 records/s"]);
         let late = open(1_998_000_000, 1500);
-        assert_eq!(late.marks, ["sends were late: p99 of 1.5 ms"]);
+        assert_eq!(late.marks, ["schedule lag: p99 1.5 ms"]);
         assert!(late.invalid.is_empty());
     }
 
     #[test]
-    fn who_counts_what_the_broker_does_not_have_has_lied() {
+    fn acked_records_missing_on_broker_fail_check() {
         let count = |acked, failed, primers, end| RecordCount {
             acked,
             failed,
@@ -295,18 +300,24 @@ mod tests {
             end,
         };
         let check = |count: RecordCount| count.check(1, false);
-        assert_eq!(check(count(100, 0, 0, 100)), CountCheck::True);
-        assert_eq!(check(count(100, 0, 1, 101)), CountCheck::True);
-        // Given up by the library, written all the same.
-        assert_eq!(check(count(90, 10, 0, 95)), CountCheck::True);
+        assert_eq!(check(count(100, 0, 0, 100)), CountCheck::Match);
+        assert_eq!(check(count(100, 0, 1, 101)), CountCheck::Match);
+        // Given up by the library, but written.
+        assert_eq!(check(count(90, 10, 0, 95)), CountCheck::Match);
         assert_eq!(
             check(count(100, 0, 1, 100)),
-            CountCheck::Lied(
+            CountCheck::Mismatch(
                 "100 records acknowledged after a primer, but the topic has 100".to_owned()
             )
         );
-        assert!(matches!(check(count(100, 0, 0, 0)), CountCheck::Lied(_)));
-        assert!(matches!(check(count(100, 0, 0, 101)), CountCheck::Lied(_)));
+        assert!(matches!(
+            check(count(100, 0, 0, 0)),
+            CountCheck::Mismatch(_)
+        ));
+        assert!(matches!(
+            check(count(100, 0, 0, 101)),
+            CountCheck::Mismatch(_)
+        ));
         assert!(matches!(
             count(100, 0, 0, 101).check(1, true),
             CountCheck::Invalid(_)

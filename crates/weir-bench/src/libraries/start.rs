@@ -1,4 +1,4 @@
-//! From a plan to a run folder: what is checked before anything starts, what is started, and what is written in the end.
+//! Starts a run: checks the plan, starts broker and drivers, and writes the run directory.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,27 +13,28 @@ use super::super::{
     BenchError, BenchOptions, Finished, Observer, SECOND_NS, environment, run_dir, write_run,
 };
 use super::broker::LibraryBroker;
+use super::cpu_affinity::{self, Cores};
 use super::disk::Disk;
-use super::driver_set::{DriverEnv, DriverHandle, Failed};
-use super::grid::{self, DriverOperation, LibraryCellSpec};
+use super::driver_set::{CommandFailure, DriverEnv, DriverHandle};
+use super::grid::{self, LibraryCellSpec};
+use super::host_usage::HostUsage;
 use super::job;
-use super::journal::{ResumeIdentity, RunJournal};
-use super::others::HostUsage;
-use super::pin::{self, Cores};
+use super::journal::{DRIVERS, ResumeIdentity, RunJournal};
+use super::operation::DriverOperation;
 use super::plan::LibrariesPlan;
 use super::result;
 use super::runner::{RunEnd, Runner};
-use super::topics::Names;
+use super::topics::TopicNames;
 use weir_load::clock::Clock;
 
-/// A driver that is asked for.
+/// Driver that the plan requests.
 #[derive(Debug, Clone)]
 enum DriverRequest {
-    /// The one in this program.
+    /// Driver that is part of this program.
     BuiltIn(String),
-    /// One whose source is in this program, and its name in this run.
+    /// Driver whose source is part of this program: its name, and its name in this run.
     Known(String, String),
-    /// One of the user's.
+    /// Driver supplied by the user.
     Given(DriverProgram),
 }
 
@@ -61,12 +62,12 @@ pub(super) fn run(
     observer: &mut dyn Observer,
     stop: &AtomicBool,
 ) -> Result<Finished, BenchError> {
-    let (clock, began) = (Clock::start(), Instant::now());
+    let (clock, started) = (Clock::start(), Instant::now());
     let machine = environment::machine();
     let cells = grid::cells(plan).map_err(BenchError::Libraries)?;
-    let wanted = wanted(plan).map_err(BenchError::Libraries)?;
+    let requested = requested_drivers(plan).map_err(BenchError::Libraries)?;
     let before = resume.map(ResumeIdentity::read).transpose()?;
-    let mut configuration = ResumeIdentity {
+    let mut identity = ResumeIdentity {
         started_unix_ns: before
             .as_ref()
             .map_or_else(|| clock.now_unix_ns(), |it| it.started_unix_ns),
@@ -75,12 +76,12 @@ pub(super) fn run(
         libraries: BTreeMap::new(),
     };
     if let (Some(dir), Some(before)) = (resume, &before) {
-        same(dir, before, &configuration)?;
+        check_identity(dir, before, &identity)?;
     }
-    let started_s = configuration.started_unix_ns / SECOND_NS;
+    let started_s = identity.started_unix_ns / SECOND_NS;
     let run_id = utc::compact(started_s);
-    let names = Names::new(plan, &run_id);
-    let driver_names: Vec<String> = wanted.iter().map(|it| it.name().to_owned()).collect();
+    let names = TopicNames::new(plan, &run_id);
+    let driver_names: Vec<String> = requested.iter().map(|it| it.name().to_owned()).collect();
     let jobs = job::jobs(plan.profile, &cells);
     let with_topics = jobs.iter().map(|job| &cells[job.steps[0]]);
     names
@@ -94,59 +95,59 @@ pub(super) fn run(
     let drivers_dir = dir.join(DRIVERS);
     fs::create_dir_all(&drivers_dir).map_err(|error| BenchError::file(&drivers_dir, error))?;
 
-    let programs = build(&wanted, &options.exe, observer, stop)?;
+    let programs = build(&requested, &options.exe, observer, stop)?;
     let mut broker = LibraryBroker::start(options, observer, stop)?;
     let bootstrap = broker.bootstrap.clone();
-    let reach = DriverEnv {
+    let env = DriverEnv {
         bootstrap: &bootstrap,
         profile: plan.profile.name(),
         timeout: plan.command_timeout,
         stop,
     };
-    let mut crew = start_drivers(programs, &drivers_dir, &reach, observer)?;
-    configuration.libraries = versions(&crew);
+    let mut drivers = start_drivers(programs, &drivers_dir, &env, observer)?;
+    identity.libraries = versions(&drivers);
     if let (Some(dir), Some(before)) = (resume, &before) {
-        same(dir, before, &configuration)?;
+        check_identity(dir, before, &identity)?;
         let earlier = before.libraries.clone().into_iter();
-        configuration.libraries = earlier.chain(configuration.libraries).collect();
+        identity.libraries = earlier.chain(identity.libraries).collect();
     }
-    configuration.write(&dir)?;
+    identity.write(&dir)?;
     let largest = grid::largest(&cells);
-    settle(plan, &cells, &mut crew, largest, &reach)?;
-    let cores = pin_all(&broker, &crew);
+    resolve_settings(plan, &cells, &mut drivers, largest, &env)?;
+    let cores = pin_all(&broker, &drivers);
     let kafka_version = broker.kafka_version();
     let mut runner = Runner {
         plan,
         exe: &options.exe,
-        reach,
-        others: HostUsage::new(environment::cores(), broker.pids.clone()),
-        disk: Disk::new(plan.disk_cap, broker.folder().as_deref()),
+        env,
+        host_usage: HostUsage::new(environment::cores(), broker.pids.clone()),
+        disk: Disk::new(plan.disk_cap, broker.topics_dir().as_deref()),
         broker: &mut broker,
         cells,
-        crew,
+        drivers,
         journal,
         names,
         run_id,
         drivers_dir,
         clock,
-        started_unix_ns: configuration.started_unix_ns,
+        started_unix_ns: identity.started_unix_ns,
         is_resumed: resume.is_some(),
         largest,
-        began,
-        refusals: BTreeMap::new(),
+        began: started,
+        rejections: BTreeMap::new(),
     };
     let ended = runner
-        .preheat(observer)
+        .warm_up_broker(observer)
         .and_then(|()| runner.warm_up(observer))
         .and_then(|()| runner.run_all(observer));
-    runner.crew.iter_mut().for_each(DriverHandle::end);
+    runner.drivers.iter_mut().for_each(DriverHandle::end);
     let Runner {
         cells,
-        crew,
+        drivers,
         journal,
         ..
     } = runner;
-    let knowledge = result::RunFacts {
+    let facts = result::RunFacts {
         plan,
         options,
         bootstrap: &bootstrap,
@@ -157,12 +158,12 @@ pub(super) fn run(
         started_s,
         finished_s: clock.now_unix_ns() / SECOND_NS,
     };
-    let about = crew.into_iter().map(|member| member.about).collect();
-    let mut run = result::run(&knowledge, &cells, about, journal.into_samples());
+    let about = drivers.into_iter().map(|handle| handle.about).collect();
+    let mut run = result::run(&facts, &cells, about, journal.into_samples());
     result::conclude(&mut run, &ended);
     if let Err(error) = broker.down() {
         run.warnings
-            .push(format!("the broker did not stop in order: {error}"));
+            .push(format!("the broker did not shut down cleanly: {error}"));
     }
     write_run(&dir, &run)?;
     match ended {
@@ -171,8 +172,12 @@ pub(super) fn run(
     }
 }
 
-/// Refuses to go on with anything but what was begun.
-fn same(dir: &Path, before: &ResumeIdentity, now: &ResumeIdentity) -> Result<(), BenchError> {
+/// Returns an error if the configuration differs from that of the run to resume.
+fn check_identity(
+    dir: &Path,
+    before: &ResumeIdentity,
+    now: &ResumeIdentity,
+) -> Result<(), BenchError> {
     let differences = before.differences(now);
     match differences.is_empty() {
         true => Ok(()),
@@ -183,12 +188,12 @@ fn same(dir: &Path, before: &ResumeIdentity, now: &ResumeIdentity) -> Result<(),
     }
 }
 
-/// The drivers of a plan, each with a name of its own.
-fn wanted(plan: &LibrariesPlan) -> Result<Vec<DriverRequest>, String> {
+/// Returns the drivers of a plan; their names must be unique.
+fn requested_drivers(plan: &LibrariesPlan) -> Result<Vec<DriverRequest>, String> {
     let mut all = Vec::new();
     for name in &plan.libraries {
         match name.as_str() {
-            "all" => all.extend(shipped()),
+            "all" => all.extend(tested_drivers()),
             BUILT_IN => all.push(DriverRequest::BuiltIn(name.clone())),
             _ if known(name).is_some() => {
                 all.push(DriverRequest::Known(name.clone(), name.clone()))
@@ -196,8 +201,8 @@ fn wanted(plan: &LibrariesPlan) -> Result<Vec<DriverRequest>, String> {
             _ => {
                 let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
                 return Err(format!(
-                    "unknown library \"{name}\": there are {BUILT_IN}, {}, and all; a driver of your own is given \
-                     with --driver NAME=COMMAND",
+                    "unknown library \"{name}\", expected {BUILT_IN}, {} or all; use --driver \
+                     NAME=COMMAND for your own driver",
                     names.join(", ")
                 ));
             }
@@ -208,24 +213,24 @@ fn wanted(plan: &LibrariesPlan) -> Result<Vec<DriverRequest>, String> {
         all.push(DriverRequest::Given(given));
     }
     if plan.null_test {
-        // Invariant: the plan names at least one.
+        // Invariant: the plan names at least one driver.
         let first = all.swap_remove(0);
         let names = ["a", "b"].map(|side| format!("{}-{side}", first.name()));
         all = names.map(|name| first.clone().renamed(&name)).to_vec();
     }
     for (at, driver) in all.iter().enumerate() {
         let name = driver.name();
-        if name == super::warm::HELPER || all[..at].iter().any(|other| other.name() == name) {
+        if name == super::warm_up::HELPER || all[..at].iter().any(|other| other.name() == name) {
             return Err(format!(
-                "driver \"{name}\" is there twice: give each a name of its own"
+                "driver name \"{name}\" is used twice: give every driver a unique name"
             ));
         }
     }
     Ok(all)
 }
 
-/// Those that come with this program and are tested.
-fn shipped() -> impl Iterator<Item = DriverRequest> {
+/// Returns the drivers that are part of this program and tested.
+fn tested_drivers() -> impl Iterator<Item = DriverRequest> {
     let known = KNOWN.iter().filter(|known| known.is_tested);
     let mut all: Vec<DriverRequest> = known
         .map(|known| DriverRequest::Known(known.name.to_owned(), known.name.to_owned()))
@@ -237,17 +242,17 @@ fn shipped() -> impl Iterator<Item = DriverRequest> {
     all.into_iter()
 }
 
-/// Programs, or why there is none.
+/// Programs of the drivers, or name and reason if there is none.
 type Programs = Vec<Result<DriverProgram, (String, String)>>;
 
 fn build(
-    wanted: &[DriverRequest],
+    requested: &[DriverRequest],
     exe: &Path,
     observer: &mut dyn Observer,
     stop: &AtomicBool,
 ) -> Result<Programs, BenchError> {
     let mut programs = Vec::new();
-    for driver in wanted {
+    for driver in requested {
         let program = match driver {
             DriverRequest::BuiltIn(name) => Ok(DriverProgram::built_in(exe).renamed(name)),
             DriverRequest::Given(program) => Ok(program.clone()),
@@ -271,120 +276,118 @@ fn build(
 }
 
 fn interrupted() -> BenchError {
-    BenchError::Libraries("interrupted before anything was measured".to_owned())
+    BenchError::Libraries("interrupted before the first cell".to_owned())
 }
 
 /// Starts all drivers; those that do not start take no part.
 fn start_drivers(
     programs: Programs,
-    folder: &Path,
-    reach: &DriverEnv<'_>,
+    dir: &Path,
+    env: &DriverEnv<'_>,
     observer: &mut dyn Observer,
 ) -> Result<Vec<DriverHandle>, BenchError> {
-    let mut crew = Vec::new();
+    let mut drivers = Vec::new();
     for program in programs {
-        let member = match program {
-            Ok(program) => {
-                DriverHandle::start(&program, folder, reach).map_err(|_| interrupted())?
-            }
-            Err((name, why)) => DriverHandle::absent(&name, why),
+        let handle = match program {
+            Ok(program) => DriverHandle::start(&program, dir, env).map_err(|_| interrupted())?,
+            Err((name, reason)) => DriverHandle::absent(&name, reason),
         };
-        let about = &member.about;
+        let about = &handle.about;
         match &about.failed {
-            Some(why) => observer.note(&format!("without {}: {why}", about.name)),
+            Some(reason) => observer.note(&format!("without {}: {reason}", about.name)),
             None => observer.note(&format!(
                 "{}: {} {}, {}",
                 about.name, about.library, about.library_version, about.runtime
             )),
         }
-        crew.push(member);
+        drivers.push(handle);
     }
-    match crew.iter().any(|member| member.pid().is_some()) {
-        true => Ok(crew),
+    match drivers.iter().any(|handle| handle.pid().is_some()) {
+        true => Ok(drivers),
         false => Err(BenchError::Libraries(format!(
             "no driver could be started: {}",
-            failures(&crew)
+            failures(&drivers)
         ))),
     }
 }
 
-fn failures(crew: &[DriverHandle]) -> String {
-    let failed = crew.iter().filter_map(|member| {
-        let why = member.about.failed.as_deref()?;
-        Some(format!("{}: {why}", member.name()))
+fn failures(drivers: &[DriverHandle]) -> String {
+    let failed = drivers.iter().filter_map(|handle| {
+        let reason = handle.about.failed.as_deref()?;
+        Some(format!("{}: {reason}", handle.name()))
     });
     failed.collect::<Vec<_>>().join("; ")
 }
 
-fn versions(crew: &[DriverHandle]) -> BTreeMap<String, String> {
-    let running = crew.iter().filter(|member| member.pid().is_some());
+fn versions(drivers: &[DriverHandle]) -> BTreeMap<String, String> {
+    let running = drivers.iter().filter(|handle| handle.pid().is_some());
     running
-        .map(|member| {
-            let about = &member.about;
+        .map(|handle| {
+            let about = &handle.about;
             let text = format!("{} {}", about.library, about.library_version);
             (about.name.clone(), text)
         })
         .collect()
 }
 
-/// Has every driver take the settings of all works of the run once, so that what they become is known.
-fn settle(
+/// Configures every driver once for each operation of the run, so that the effective settings are
+/// known.
+fn resolve_settings(
     plan: &LibrariesPlan,
     cells: &[LibraryCellSpec],
-    crew: &mut [DriverHandle],
+    drivers: &mut [DriverHandle],
     largest: super::profile::Largest,
-    reach: &DriverEnv<'_>,
+    env: &DriverEnv<'_>,
 ) -> Result<(), BenchError> {
-    for member in crew.iter_mut().filter(|member| member.pid().is_some()) {
-        for work in [
+    for handle in drivers.iter_mut().filter(|handle| handle.pid().is_some()) {
+        for operation in [
             DriverOperation::Produce,
             DriverOperation::Consume,
             DriverOperation::RoundTrip,
         ] {
             let mut run = cells.iter().filter(|cell| cell.skipped.is_none());
-            if !run.any(|cell| cell.work() == work) {
+            if !run.any(|cell| cell.operation() == operation) {
                 continue;
             }
             let settings = plan
                 .profile
-                .settings(member.name(), work, plan.acks, largest);
-            match member.configure(&settings, work, reach) {
+                .settings(handle.name(), operation, plan.acks, largest);
+            match handle.configure(&settings, operation, env) {
                 Ok(()) => {}
-                Err(Failed::Interrupted) => return Err(interrupted()),
-                Err(Failed::GivenUp(_)) => break,
-                Err(Failed::Refused(why)) => {
-                    member.give_up(why);
+                Err(CommandFailure::Interrupted) => return Err(interrupted()),
+                Err(CommandFailure::GivenUp(_)) => break,
+                Err(CommandFailure::Rejected(reason)) => {
+                    handle.give_up(reason);
                     break;
                 }
             }
         }
     }
-    match crew.iter().any(|member| member.pid().is_some()) {
+    match drivers.iter().any(|handle| handle.pid().is_some()) {
         true => Ok(()),
         false => Err(BenchError::Libraries(format!(
-            "no driver took its settings: {}",
-            failures(crew)
+            "no driver accepted its settings: {}",
+            failures(drivers)
         ))),
     }
 }
 
-/// Gives broker, drivers and this program cores of their own, where there are enough; how many each has then.
-fn pin_all(broker: &LibraryBroker, crew: &[DriverHandle]) -> Option<Cores> {
-    let cores = Cores::share_out()?;
-    let pids = crew.iter().filter_map(DriverHandle::pid);
-    let mut all = pin::pin(std::process::id(), &cores.own);
+/// Pins broker, drivers and this program to separate cores and returns them; `None` if there are
+/// too few cores.
+fn pin_all(broker: &LibraryBroker, drivers: &[DriverHandle]) -> Option<Cores> {
+    let cores = Cores::divide()?;
+    let pids = drivers.iter().filter_map(DriverHandle::pid);
+    let mut all = cpu_affinity::pin(std::process::id(), &cores.own);
     for pid in pids {
-        all &= pin::pin(pid, &cores.drivers);
+        all &= cpu_affinity::pin(pid, &cores.drivers);
     }
     for pid in broker.pids.iter().flatten() {
-        all &= pin::pin(*pid, &cores.broker);
+        all &= cpu_affinity::pin(*pid, &cores.broker);
     }
     all.then_some(cores)
 }
 
-/// Folder with what drivers say.
-pub(super) const DRIVERS: &str = "drivers";
-/// Name of the driver that this program has in itself.
+/// Name of the driver that is part of this program.
 const BUILT_IN: &str = "librdkafka";
 
 #[cfg(test)]
@@ -395,7 +398,7 @@ mod tests {
     fn names(overrides: LibrariesOverrides) -> Result<Vec<String>, String> {
         let plan = LibrariesPlan::built_in().unwrap();
         let plan = plan.with(&overrides, "test").unwrap();
-        let all = wanted(&plan)?;
+        let all = requested_drivers(&plan)?;
         Ok(all.iter().map(|it| it.name().to_owned()).collect())
     }
 
@@ -407,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn drivers_are_known_by_name_and_stand_in_order() {
+    fn drivers_are_found_by_name_in_order() {
         assert_eq!(
             names(LibrariesOverrides::default()).unwrap(),
             ["java", "librdkafka", "franz-go"]
@@ -424,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_null_test_has_the_first_twice() {
+    fn aa_test_has_first_driver_twice() {
         let null_test = LibrariesOverrides {
             null_test: Some(true),
             ..libraries(&["librdkafka", "java"])
@@ -433,14 +436,14 @@ mod tests {
     }
 
     #[test]
-    fn names_that_do_not_work_are_told_with_the_remedy() {
+    fn invalid_driver_names_are_rejected_with_remedy() {
         let unknown = names(libraries(&["sarama"])).unwrap_err();
         assert!(
             unknown.contains("sarama") && unknown.contains("--driver NAME=COMMAND"),
             "{unknown}"
         );
-        let twice = names(libraries(&["java", "java"])).unwrap_err();
-        assert!(twice.contains("\"java\" is there twice"), "{twice}");
+        let repeated = names(libraries(&["java", "java"])).unwrap_err();
+        assert!(repeated.contains("\"java\" is used twice"), "{repeated}");
         let wrong = LibrariesOverrides {
             drivers: Some(vec!["mine".to_owned()]),
             ..libraries(&["librdkafka"])

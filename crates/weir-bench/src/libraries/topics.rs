@@ -1,52 +1,53 @@
-//! Topics of a run: their names, and making and deleting them cell by cell.
+//! Names of a run's topics.
 
 use std::collections::BTreeSet;
 
-use super::grid::{DriverOperation, LibraryCellSpec};
+use super::grid::LibraryCellSpec;
+use super::operation::DriverOperation;
 use super::plan::LibrariesPlan;
 use super::profile::Profile;
 
-/// How the run's topics are named.
+/// Topic name template and its fixed values.
 #[derive(Debug, Clone)]
-pub(super) struct Names {
+pub(super) struct TopicNames {
     template: String,
     prefix: String,
-    /// Tells this run from others.
+    /// Id that distinguishes this run's topics from those of other runs.
     run: String,
 }
 
-impl Names {
-    /// `run` tells this run's topics from those of others.
+impl TopicNames {
+    /// Creates the names; `run` distinguishes this run's topics from those of other runs.
     pub(super) fn new(plan: &LibrariesPlan, run: &str) -> Self {
         let template = plan.topic_template.as_deref();
-        let own = match plan.profile {
+        let default = match plan.profile {
             Profile::Legacy => LEGACY,
-            Profile::Fair | Profile::DefaultSettings => OWN,
+            Profile::Fair | Profile::DefaultSettings => DEFAULT,
         };
         Self {
-            template: template.unwrap_or(own).to_owned(),
+            template: template.unwrap_or(default).to_owned(),
             prefix: plan.topic_prefix.clone(),
             run: run.to_owned(),
         }
     }
 
-    /// The topic that driver `name` has in a repetition.
+    /// Returns the topic of driver `name` in a repetition.
     pub(super) fn topic(&self, cell: &LibraryCellSpec, name: &str, repetition: u32) -> String {
-        // Bursts there and back were another program's.
-        let prefix = match cell.work() {
+        // The published comparison used another program for round trips.
+        let prefix = match cell.operation() {
             DriverOperation::RoundTrip if self.template == LEGACY => {
                 format!("{}RoundTrip", self.prefix)
             }
             _ => self.prefix.clone(),
         };
         let mode = cell.mode.name();
-        let work = cell.work().name();
+        let operation = cell.operation().name();
         let rate = cell.rate_per_s.unwrap_or(0).to_string();
         let values = [
             ("{prefix}", prefix),
             ("{run}", self.run.clone()),
-            ("{cell}", format!("{work}.{mode}")),
-            ("{work}", work.to_owned()),
+            ("{cell}", format!("{operation}.{mode}")),
+            ("{work}", operation.to_owned()),
             ("{mode}", mode.to_owned()),
             ("{name}", name.to_owned()),
             ("{packets}", cell.records.to_string()),
@@ -55,16 +56,16 @@ impl Names {
             ("{repetition}", repetition.to_string()),
         ];
         let mut topic = self.template.clone();
-        for (place, value) in values {
-            topic = topic.replace(place, &value);
+        for (placeholder, value) in values {
+            topic = topic.replace(placeholder, &value);
         }
         topic
     }
 
-    /// Whether every topic of the run has a name that Kafka takes, and none has that of another.
+    /// Checks that every topic name of the run is valid in Kafka and unique.
     ///
     /// # Errors
-    /// What is wrong with the template, and the remedy.
+    /// A message that describes the error in the template and its remedy.
     pub(super) fn check<'a>(
         &self,
         cells: impl Iterator<Item = &'a LibraryCellSpec>,
@@ -77,19 +78,20 @@ impl Names {
                     let topic = self.topic(cell, name, repetition);
                     if let Some(wrong) = topic.chars().find(|c| !is_legal(*c)) {
                         return Err(format!(
-                            "topic name \"{topic}\" has \"{wrong}\" in it: use letters, digits, '.', '_' and '-', \
-                             and {PLACES}"
+                            "topic name \"{topic}\" contains \"{wrong}\": use letters, digits, \
+                             '.', '_' and '-', and {PLACEHOLDERS}"
                         ));
                     }
                     if topic.is_empty() || topic.len() > NAME_MAX {
                         return Err(format!(
-                            "topic name \"{topic}\" has {} characters: 1 to {NAME_MAX} are allowed",
+                            "topic name \"{topic}\" has {} characters, allowed are 1 to {NAME_MAX}",
                             topic.len()
                         ));
                     }
                     if !all.insert(topic.clone()) {
                         return Err(format!(
-                            "two topics would be \"{topic}\": tell them apart in --topic-template with {PLACES}"
+                            "two topics would be named \"{topic}\": make the names unique in \
+                             --topic-template with {PLACEHOLDERS}"
                         ));
                     }
                 }
@@ -103,10 +105,10 @@ fn is_legal(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')
 }
 
-/// As published, with the number of records so that two burst sizes do not meet.
+/// As published, plus the number of records, so that burst sizes have different names.
 const LEGACY: &str = "{prefix}__{name}__{packets}__{length}__{repetition}";
-const OWN: &str = "{prefix}__{run}__{cell}__{name}__{packets}__{length}__{repetition}";
-const PLACES: &str =
+const DEFAULT: &str = "{prefix}__{run}__{cell}__{name}__{packets}__{length}__{repetition}";
+const PLACEHOLDERS: &str =
     "{prefix}, {run}, {cell}, {work}, {mode}, {name}, {packets}, {length}, {rate}, {repetition}";
 const NAME_MAX: usize = 249;
 
@@ -126,31 +128,31 @@ mod tests {
     }
 
     #[test]
-    fn names_are_as_published_with_the_number_of_records() {
+    fn legacy_names_match_the_published_names() {
         let plan = plan(LibrariesOverrides {
             profile: Some(Profile::Legacy),
             ..LibrariesOverrides::default()
         });
-        let names = Names::new(&plan, "run");
+        let names = TopicNames::new(&plan, "run");
         let cells = grid::cells(&plan).unwrap();
         assert_eq!(
             names.topic(&cells[0], "java", 7),
             "testTopic__java__10__10__7"
         );
-        let back = cells
+        let roundtrip = cells
             .iter()
-            .find(|cell| cell.work() == DriverOperation::RoundTrip);
+            .find(|cell| cell.operation() == DriverOperation::RoundTrip);
         assert_eq!(
-            names.topic(back.unwrap(), "java", 0),
+            names.topic(roundtrip.unwrap(), "java", 0),
             "testTopicRoundTrip__java__10000__10__0"
         );
     }
 
     #[test]
-    fn all_topics_of_a_run_differ() {
+    fn topic_names_are_unique() {
         let plan = LibrariesPlan::built_in().unwrap();
         let cells = grid::cells(&plan).unwrap();
-        let names = Names::new(&plan, "20261122T030000Z");
+        let names = TopicNames::new(&plan, "20261122T030000Z");
         names.check(cells.iter(), &drivers()).unwrap();
         assert_eq!(
             names.topic(&cells[0], "franz-go", 0),
@@ -159,20 +161,20 @@ mod tests {
     }
 
     #[test]
-    fn templates_that_do_not_work_are_named() {
+    fn invalid_templates_are_rejected() {
         let check = |template: &str| {
             let plan = plan(LibrariesOverrides {
                 topic_template: Some(template.to_owned()),
                 ..LibrariesOverrides::default()
             });
             let cells = grid::cells(&plan).unwrap();
-            Names::new(&plan, "run").check(cells.iter(), &drivers())
+            TopicNames::new(&plan, "run").check(cells.iter(), &drivers())
         };
         check("{run}-{cell}-{name}-{packets}-{length}-{rate}-{repetition}").unwrap();
-        let twice = check("{name}-{packets}-{length}-{repetition}").unwrap_err();
-        assert!(twice.contains("two topics would be"), "{twice}");
-        let odd = check("{nam}-{cell}-{packets}-{length}-{repetition}").unwrap_err();
-        assert!(odd.contains("has \"{\" in it"), "{odd}");
+        let repeated = check("{name}-{packets}-{length}-{repetition}").unwrap_err();
+        assert!(repeated.contains("two topics would be"), "{repeated}");
+        let illegal = check("{nam}-{cell}-{packets}-{length}-{repetition}").unwrap_err();
+        assert!(illegal.contains("contains \"{\""), "{illegal}");
         let long = check(&"x".repeat(300)).unwrap_err();
         assert!(long.contains("300 characters"), "{long}");
     }

@@ -1,4 +1,4 @@
-//! Our consumer through one subject: all records of a topic, as fast as they come.
+//! Runs Weir's consumer through one subject: all records of a topic at the maximum rate.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use weir_kafka::{IngestConfig, KafkaIngest, LentRecord, StartFrom};
 use weir_stats::run::Cell;
 
+use super::context::{ClientSide, OverheadContext, RunFailure};
 use super::measure::ResourceMeter;
 use super::servers::Server;
-use super::{ClientSide, OverheadContext, RunFailure};
 
-/// Reads `records` records of `topic` and fills the cell in.
+/// Reads `records` records of `topic` and sets the results of the cell.
 pub(super) fn run(
     context: &OverheadContext<'_>,
     server: &Server,
@@ -18,7 +18,7 @@ pub(super) fn run(
     cell: &mut Cell,
 ) -> Result<(), RunFailure> {
     let mut meter = ResourceMeter::start(server, context.broker_pids, context.clock);
-    // The consumer is a part of this program.
+    // The consumer runs in this process.
     meter.client(ClientSide::Consume.name(), std::process::id());
     let failed = |error: weir_kafka::SourceError| RunFailure::Failed(error.to_string());
     let mut source = KafkaIngest::start(&IngestConfig {
@@ -38,10 +38,10 @@ pub(super) fn run(
         if context.stop.load(Ordering::Relaxed) {
             return Err(RunFailure::Interrupted);
         }
-        if last.elapsed() > SILENCE_MAX {
+        if last.elapsed() > IDLE_TIMEOUT {
             return Err(RunFailure::Failed(format!(
-                "{seen} of {records} records came, then nothing for {} s",
-                SILENCE_MAX.as_secs()
+                "received {seen} of {records} records, then none for {} s",
+                IDLE_TIMEOUT.as_secs()
             )));
         }
         batch.clear();
@@ -53,18 +53,19 @@ pub(super) fn run(
             bytes += record.value.map_or(0, <[u8]>::len) as u64;
         }
         if !batch.is_empty() {
-            // The clock starts with the first records, which do not count: joining is not fetching.
+            // Time starts with the first batch, which does not count: the assignment is not part of
+            // fetching.
             last = Instant::now();
             first.get_or_insert((last, bytes, batch.len() as u64));
             seen += batch.len() as u64;
         }
-        meter.turn();
+        meter.sample();
     }
     meter.finish(cell, bytes);
-    let Some((begin, bytes_before, records_before)) = first else {
+    let Some((start, bytes_before, records_before)) = first else {
         return Ok(());
     };
-    let seconds = last.duration_since(begin).as_secs_f64().max(1e-3);
+    let seconds = last.duration_since(start).as_secs_f64().max(1e-3);
     let per_s = (seen - records_before) as f64 / seconds;
     let mib = (bytes - bytes_before) as f64 / f64::from(1 << 20) / seconds;
     cell.hold_s = seconds;
@@ -77,4 +78,4 @@ pub(super) fn run(
 
 const RECORDS_PER_POLL: usize = 500;
 const POLL: Duration = Duration::from_millis(50);
-const SILENCE_MAX: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);

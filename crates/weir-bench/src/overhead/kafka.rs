@@ -1,4 +1,4 @@
-//! Apache Kafka's own perf tools through one subject; what they print is kept as it is.
+//! Runs Apache Kafka's performance tools through one subject. Their output is stored unchanged.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use weir_lab::KafkaTools;
 use weir_stats::run::Cell;
 
+use super::context::{OverheadContext, RunFailure};
 use super::measure::ResourceMeter;
 use super::produce::ProduceRun;
 use super::servers::Server;
-use super::{OverheadContext, RunFailure};
 use crate::BenchError;
 
-/// `kafka-producer-perf-test`; its percentiles are whole milliseconds.
+/// Runs `kafka-producer-perf-test`; its percentiles are whole milliseconds.
 pub(super) fn produce(
     context: &OverheadContext<'_>,
     tools: &KafkaTools,
@@ -46,8 +46,8 @@ pub(super) fn produce(
                 .map(|(name, value)| format!("{name}={value}")),
         );
     let bytes = job.records * plan.record_bytes;
-    let said = run(context, job.server, command, bytes, cell)?;
-    let found = producer_figures(&said).ok_or_else(|| no_result(&said))?;
+    let output = run(context, job.server, command, bytes, cell)?;
+    let found = producer_figures(&output).ok_or_else(|| no_result(&output))?;
     cell.achieved_records_per_s = found.first().map(|(_, per_s)| *per_s);
     cell.record_bytes_mean = Some(plan.record_bytes as f64);
     let figures = found
@@ -57,7 +57,7 @@ pub(super) fn produce(
     Ok(())
 }
 
-/// `kafka-consumer-perf-test`; its rates of fetching leave out what joining the group took.
+/// Runs `kafka-consumer-perf-test`; its fetch rates exclude the time to join the group.
 pub(super) fn consume(
     context: &OverheadContext<'_>,
     tools: &KafkaTools,
@@ -72,8 +72,8 @@ pub(super) fn consume(
         .args(["--group", &format!("{topic}-{}", cell.id())])
         .args(["--timeout", "60000"]);
     let bytes = records * context.plan.record_bytes;
-    let said = run(context, server, command, bytes, cell)?;
-    let found = consumer_figures(&said).ok_or_else(|| no_result(&said))?;
+    let output = run(context, server, command, bytes, cell)?;
+    let found = consumer_figures(&output).ok_or_else(|| no_result(&output))?;
     cell.achieved_records_per_s = found.first().map(|(_, per_s)| *per_s);
     cell.record_bytes_mean = Some(context.plan.record_bytes as f64);
     let figures = found
@@ -83,7 +83,7 @@ pub(super) fn consume(
     Ok(())
 }
 
-/// Runs a tool to its end; what it printed is in the run folder.
+/// Runs a tool; its output is a file in the run directory.
 fn run(
     context: &OverheadContext<'_>,
     server: &Server,
@@ -103,49 +103,49 @@ fn run(
         .stderr(errors)
         .spawn();
     let mut child = RunningTool(spawned.map_err(|source| BenchError::Spawn {
-        part: "a tool of Apache Kafka",
+        role: "a tool of Apache Kafka",
         source,
     })?);
     meter.client("kafka-tool", child.0.id());
-    let deadline = Instant::now() + WITHIN;
+    let deadline = Instant::now() + TOOL_TIMEOUT;
     while child.0.try_wait().ok().flatten().is_none() {
         if context.stop.load(Ordering::Relaxed) {
             return Err(RunFailure::Interrupted);
         }
         if Instant::now() >= deadline {
             return Err(RunFailure::Failed(
-                "the tool did not end in time".to_owned(),
+                "the tool did not finish in time".to_owned(),
             ));
         }
-        std::thread::sleep(LOOK);
-        meter.turn();
+        std::thread::sleep(POLL_INTERVAL);
+        meter.sample();
     }
     meter.finish(cell, bytes);
     fs::read_to_string(&path).map_err(|error| BenchError::file(&path, error).into())
 }
 
-/// A tool that is killed when nobody waits for it any more.
+/// Running tool; killed when dropped.
 struct RunningTool(Child);
 
 impl Drop for RunningTool {
     fn drop(&mut self) {
-        // Both fail only for a process that is gone.
+        // Both calls fail only if the process has exited.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-fn no_result(said: &str) -> RunFailure {
-    let last = said.lines().rev().find(|line| !line.trim().is_empty());
+fn no_result(output: &str) -> RunFailure {
+    let last = output.lines().rev().find(|line| !line.trim().is_empty());
     RunFailure::Failed(format!(
-        "the tool told no result: {}",
-        last.unwrap_or("it said nothing")
+        "the tool printed no result; last output: {}",
+        last.unwrap_or("(empty)")
     ))
 }
 
-/// The last summary that it printed: with a warm-up, that of the steady part.
-fn producer_figures(said: &str) -> Option<Vec<(&'static str, f64)>> {
-    let line = said.lines().rev().find(|line| line.contains(" 99.9th"))?;
+/// Parses the last summary of the output; with a warm-up, it covers the steady part only.
+fn producer_figures(output: &str) -> Option<Vec<(&'static str, f64)>> {
+    let line = output.lines().rev().find(|line| line.contains(" 99.9th"))?;
     let number = |unit: &str| {
         let before = line.split(unit).next()?;
         before
@@ -166,9 +166,9 @@ fn producer_figures(said: &str) -> Option<Vec<(&'static str, f64)>> {
     ])
 }
 
-/// Names in the first line, numbers in the second.
-fn consumer_figures(said: &str) -> Option<Vec<(&'static str, f64)>> {
-    let mut lines = said
+/// Parses the output: names in the first line, numbers in the second.
+fn consumer_figures(output: &str) -> Option<Vec<(&'static str, f64)>> {
+    let mut lines = output
         .lines()
         .skip_while(|line| !line.starts_with("start.time"));
     let names: Vec<&str> = lines.next()?.split(',').map(str::trim).collect();
@@ -189,22 +189,23 @@ fn consumer_figures(said: &str) -> Option<Vec<(&'static str, f64)>> {
     ])
 }
 
-/// The front of a run, in which Java compiles.
+/// Share of the records that are warm-up for the JVM.
 const WARM_UP_SHARE: f64 = 0.15;
-const LOOK: Duration = Duration::from_millis(100);
-const WITHIN: Duration = Duration::from_secs(1800);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const TOOL_TIMEOUT: Duration = Duration::from_secs(1800);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn figures_of_the_published_run() {
-        let said = "\
-284910 records sent, 56982.0 records/sec (55.65 MB/sec), 7.3 ms avg latency, 294.0 ms max latency.
-10000000 records sent, 68342.422876 records/sec (66.74 MB/sec), 3.92 ms avg latency, 592.00 ms max latency, 0 ms 50th, 1 ms 95th, 116 ms 99th, 534 ms 99.9th.
-";
-        let found = producer_figures(said).unwrap();
+    fn producer_output_is_parsed() {
+        let output = "284910 records sent, 56982.0 records/sec (55.65 MB/sec), \
+                      7.3 ms avg latency, 294.0 ms max latency.\n\
+                      10000000 records sent, 68342.422876 records/sec (66.74 MB/sec), \
+                      3.92 ms avg latency, 592.00 ms max latency, \
+                      0 ms 50th, 1 ms 95th, 116 ms 99th, 534 ms 99.9th.\n";
+        let found = producer_figures(output).unwrap();
         let values: Vec<f64> = found.iter().map(|(_, value)| *value).collect();
         assert_eq!(
             values,
@@ -214,12 +215,13 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_a_consumer() {
-        let said = "\
-start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec
-2026-11-21 20:00:00:000, 2026-11-21 20:00:04:000, 976.5625, 244.1406, 1000000, 250000.0000, 3500, 500, 1953.1250, 2000000.0000
-";
-        let found = consumer_figures(said).unwrap();
+    fn consumer_output_is_parsed() {
+        let output = "start.time, end.time, data.consumed.in.MB, MB.sec, \
+                      data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, fetch.time.ms, \
+                      fetch.MB.sec, fetch.nMsg.sec\n\
+                      2026-11-21 20:00:00:000, 2026-11-21 20:00:04:000, 976.5625, 244.1406, \
+                      1000000, 250000.0000, 3500, 500, 1953.1250, 2000000.0000\n";
+        let found = consumer_figures(output).unwrap();
         assert_eq!(found[0], ("records_per_s", 2_000_000.0));
         assert_eq!(found[2], ("with_join_records_per_s", 250_000.0));
         assert_eq!(found[4], ("fetch_time_ms", 500.0));

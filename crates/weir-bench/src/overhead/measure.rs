@@ -1,4 +1,4 @@
-//! What one run through one subject cost: processor time and memory of proxy, broker and client.
+//! Measures the cost of one cell: CPU time and memory of proxy, broker and client.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::environment;
 use weir_load::clock::Clock;
 use weir_load::sampler::Sampler;
 
-/// Samples of one run, from before its client starts until after its end.
+/// Resource samples of one cell, from before its client starts until after it ends.
 pub(super) struct ResourceMeter {
     sampler: Sampler,
     clock: Clock,
@@ -25,7 +25,7 @@ impl ResourceMeter {
         for (role, pids) in roles {
             for pid in pids {
                 if let Err(error) = sampler.watch(role, *pid) {
-                    tracing::debug!(%error, "not sampled");
+                    tracing::debug!(%error, "process exited before it was sampled");
                 }
             }
         }
@@ -35,27 +35,27 @@ impl ResourceMeter {
             sampler,
             clock,
             from_unix_ns,
-            next: Instant::now() + EVERY,
+            next: Instant::now() + SAMPLE_INTERVAL,
         }
     }
 
-    /// Adds the process of the client, which has only begun.
+    /// Adds the process of the client, which has just started.
     pub(super) fn client(&mut self, role: &str, pid: u32) {
         if let Err(error) = self.sampler.watch(role, pid) {
-            tracing::debug!(%error, "not sampled");
+            tracing::debug!(%error, "process exited before it was sampled");
         }
         self.sampler.sample(self.clock.now_unix_ns());
     }
 
-    /// Takes a sample if it is time.
-    pub(super) fn turn(&mut self) {
+    /// Takes a sample if one is due.
+    pub(super) fn sample(&mut self) {
         if Instant::now() >= self.next {
-            self.next = Instant::now() + EVERY;
+            self.next = Instant::now() + SAMPLE_INTERVAL;
             self.sampler.sample(self.clock.now_unix_ns());
         }
     }
 
-    /// Takes the last sample and writes everything into the cell; `bytes` went through.
+    /// Takes the last sample and sets the results of the cell; `bytes` is the size of all values.
     pub(super) fn finish(mut self, cell: &mut Cell, bytes: u64) {
         let until = self.clock.now_unix_ns();
         self.sampler.sample(until);
@@ -108,12 +108,12 @@ impl ResourceMeter {
         let system = self.sampler.system(self.from_unix_ns, until)?;
         let all = (system.busy_us + system.idle_us + system.steal_us).max(1) as f64;
         let busy_share = system.busy_us as f64 / all;
-        let parts: f64 = cell
+        let in_run: f64 = cell
             .roles
             .iter()
             .filter_map(|role| role.cpu_cores_mean)
             .sum();
-        let others = busy_share * environment::cores() as f64 - parts;
+        let others = busy_share * environment::cores() as f64 - in_run;
         Some(MachineUsage {
             busy_share,
             steal_share: system.steal_us as f64 / all,
@@ -124,11 +124,11 @@ impl ResourceMeter {
     }
 }
 
-/// Role of what stands between client and broker.
+/// Role of the process between client and broker.
 pub(super) const PROXY: &str = "proxy";
 const BROKER: &str = "broker";
-/// Processor seconds of the proxy for each GB (10^9 bytes) of values.
+/// CPU seconds of the proxy per GB (10^9 bytes) of values.
 pub(super) const CPU_PER_GB: &str = "cpu_s_per_gb";
-/// Its largest resident memory.
+/// Peak resident memory of the proxy.
 pub(super) const RSS: &str = "proxy_rss_mib";
-const EVERY: Duration = Duration::from_millis(500);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);

@@ -1,6 +1,7 @@
-//! What proxies cost: the same load through each of several ways to one broker, in turns.
+//! Measures the cost of proxies: the same load through several paths to one broker, in rotation.
 
 mod consume;
+mod context;
 mod kafka;
 mod measure;
 mod plan;
@@ -8,7 +9,6 @@ mod produce;
 mod result;
 mod servers;
 
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use weir_stats::run::{Cell, CellStatus};
 use weir_stats::utc;
 
 use super::{BenchError, BenchOptions, Finished, Observer};
+use context::{ClientSide, OverheadContext, RATE, RunFailure};
 use produce::ProduceRun;
 use servers::{Server, Starter};
 use weir_load::clock::Clock;
@@ -26,60 +27,13 @@ pub use plan::{
     BUILT_IN_FILE, BUILT_IN_TEXT, FigureLimit, OverheadOverrides, OverheadPlan, ProxyPath,
 };
 
-/// What all runs through all subjects share.
-struct OverheadContext<'a> {
-    plan: &'a OverheadPlan,
-    /// This program: producer, relay and proxy are commands of it.
-    exe: &'a Path,
-    /// The run folder.
-    dir: PathBuf,
-    /// Empty if the broker is not ours.
-    broker_pids: &'a [u32],
-    tools: Option<KafkaTools>,
-    stop: &'a AtomicBool,
-    clock: Clock,
-    started_unix_ns: u64,
-}
-
-/// Why a run through a subject has no figures.
-enum RunFailure {
-    /// The user has had enough.
-    Interrupted,
-    /// Something failed; the others go on.
-    Failed(String),
-}
-
-impl From<BenchError> for RunFailure {
-    fn from(error: BenchError) -> Self {
-        Self::Failed(error.to_string())
-    }
-}
-
-/// Whose client, and which way records go; also the architecture in results.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ClientSide {
-    Produce,
-    Consume,
-    KafkaProduce,
-    KafkaConsume,
-}
-
-impl ClientSide {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Produce => "produce",
-            Self::Consume => "consume",
-            Self::KafkaProduce => "kafka-produce",
-            Self::KafkaConsume => "kafka-consume",
-        }
-    }
-}
-
-/// Runs the plan. When `stop` becomes true, the client that runs is ended, and what was measured is written.
-/// `broker_port` is where a broker that is started for the run listens: foreign proxies have to know.
+/// Runs the plan. When `stop` becomes true, the current client is ended and the results so far are
+/// written. `broker_port` is the port of a broker that is started for the run, which external
+/// proxies need to know.
 ///
 /// # Errors
-/// [`BenchError`] if there is no broker, no place to write, or one of our own proxies does not start.
+/// [`BenchError`] if there is no broker, if the run directory cannot be written, or if a proxy of
+/// the run does not start.
 pub fn run(
     plan: &OverheadPlan,
     options: &BenchOptions,
@@ -98,7 +52,7 @@ pub fn run(
     let lab_options = LabOptions {
         port: broker_port,
         second_listeners: relay.into_iter().collect(),
-        // What was deleted must not fill the disk while the next round runs.
+        // Deleted segments must not fill the disk during the next repetition.
         properties: vec![("log.segment.delete.delay.ms".to_owned(), "1000".to_owned())],
         ..LabOptions::default()
     };
@@ -146,10 +100,10 @@ pub fn run(
     };
     let (mut servers, notes) = start_all(&starter)?;
     let admin = Admin::connect(&bootstrap, ADMIN_TIMEOUT)?;
-    let mut rounds = Rounds::new(&context, &admin);
-    rounds.preheat(&servers, observer);
-    rounds.run_all(&mut servers, observer);
-    let cells = rounds.cells;
+    let mut runner = OverheadRunner::new(&context, &admin);
+    runner.warm_up_broker(&servers, observer);
+    runner.run_all(&mut servers, observer);
+    let cells = runner.cells;
     servers.into_iter().for_each(Server::end);
     let kafka = lab.as_ref().map(|lab| lab.kafka_version().to_owned());
     let mut run = result::describe(&context, options, &bootstrap, kafka);
@@ -159,7 +113,7 @@ pub fn run(
     run.notes = notes;
     result::conclude(&mut run, plan, stop.load(Ordering::Relaxed));
     if let Some(Err(error)) = lab.map(Lab::down) {
-        let text = format!("the broker did not stop in order: {error}");
+        let text = format!("the broker did not shut down cleanly: {error}");
         run.warnings.push(text);
     }
     super::write_run(&context.dir, &run)?;
@@ -169,23 +123,23 @@ pub fn run(
     })
 }
 
-/// All subjects, ready; and what is to be said about those that are not there.
+/// Starts all subjects. Returns them and notes about those that are not available.
 fn start_all(starter: &Starter<'_>) -> Result<(Vec<Server>, Vec<String>), BenchError> {
     let (mut servers, mut notes) = (Vec::new(), Vec::new());
     for &subject in &starter.plan.subjects {
         match starter.start(subject)? {
             Some(server) => servers.push(server),
             None => notes.push(format!(
-                "no {}: only a broker that is started for the run can advertise its address",
+                "{} skipped: only a broker started for the run can advertise its address",
                 subject.name()
             )),
         }
     }
     for (name, address) in &starter.plan.foreign {
-        let server = starter.foreign(name, address);
+        let server = starter.external_proxy(name, address);
         if server.pids.is_empty() {
             notes.push(format!(
-                "{name} at {address}: its process is not known, so no cost"
+                "{name} at {address}: its process is not on this machine, cost not measured"
             ));
         }
         servers.push(server);
@@ -193,15 +147,15 @@ fn start_all(starter: &Starter<'_>) -> Result<(Vec<Server>, Vec<String>), BenchE
     Ok((servers, notes))
 }
 
-/// The rounds, and what they have measured.
-struct Rounds<'a> {
+/// Runs the repetitions and stores their cells.
+struct OverheadRunner<'a> {
     context: &'a OverheadContext<'a>,
     admin: &'a Admin,
     cells: Vec<Cell>,
     topics: u64,
 }
 
-impl<'a> Rounds<'a> {
+impl<'a> OverheadRunner<'a> {
     fn new(context: &'a OverheadContext<'a>, admin: &'a Admin) -> Self {
         Self {
             context,
@@ -211,9 +165,10 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Has a new broker compile its hot paths, and each subject as well, before anything is measured.
-    fn preheat(&mut self, servers: &[Server], observer: &mut dyn Observer) {
-        let records = self.context.plan.preheat_messages;
+    /// Puts load on a new broker and on each subject, so that their hot paths are compiled before
+    /// the first cell.
+    fn warm_up_broker(&mut self, servers: &[Server], observer: &mut dyn Observer) {
+        let records = self.context.plan.broker_warm_up_records;
         if records == 0 || self.stopped() {
             return;
         }
@@ -229,7 +184,7 @@ impl<'a> Rounds<'a> {
                     records: share.max(1000),
                     rate,
                 };
-                // What fails here fails again where it counts.
+                // An error also occurs in the cells that follow.
                 let _ = produce::run(self.context, &job, &mut cell);
                 self.delete_topic(&topic);
             }
@@ -237,28 +192,28 @@ impl<'a> Rounds<'a> {
     }
 
     fn run_all(&mut self, servers: &mut [Server], observer: &mut dyn Observer) {
-        let rounds = u64::from(self.context.plan.rounds);
+        let repetitions = u64::from(self.context.plan.repetitions);
         let sides = if self.context.tools.is_some() { 2 } else { 1 };
         let loads = self.context.plan.rates().count() + usize::from(self.context.plan.consume);
-        let cells = rounds as usize * sides * loads * servers.len();
-        for round in 1..=rounds {
-            self.round(round, cells, servers, observer);
+        let cells = repetitions as usize * sides * loads * servers.len();
+        for repetition in 1..=repetitions {
+            self.repetition(repetition, cells, servers, observer);
         }
     }
 
-    /// Every load through every subject. Who begins changes from round to round, so that what one
-    /// leaves behind is not always found by the same.
-    fn round(
+    /// Runs every load through every subject. A different subject comes first in each repetition,
+    /// so that aftereffects of one do not always hit the same next subject.
+    fn repetition(
         &mut self,
-        round: u64,
+        repetition: u64,
         cells: usize,
         servers: &mut [Server],
         observer: &mut dyn Observer,
     ) {
         let count = servers.len();
-        let first = (round as usize - 1) % count;
+        let first = (repetition as usize - 1) % count;
         let order: Vec<usize> = (0..count).map(|at| (first + at) % count).collect();
-        let mut kept = None;
+        let mut topic_to_read = None;
         let producing = [ClientSide::Produce, ClientSide::KafkaProduce];
         let has_tools = self.context.tools.is_some();
         for side in producing
@@ -267,13 +222,16 @@ impl<'a> Rounds<'a> {
         {
             for rate in self.context.plan.rates() {
                 for &at in &order {
-                    let cell = self.empty_cell(side, &servers[at], rate, round);
+                    let cell = self.empty_cell(side, &servers[at], rate, repetition);
                     observer.cell(self.cells.len() + 1, cells, &cell.id());
                     let topic = self.produce(side, &mut servers[at], rate, cell, observer);
-                    // One of those topics is read afterwards.
-                    let is_whole = side == ClientSide::Produce && rate.is_none() && kept.is_none();
+                    // The consumers read one of these topics.
+                    let is_complete =
+                        side == ClientSide::Produce && rate.is_none() && topic_to_read.is_none();
                     match topic {
-                        Some(topic) if is_whole && self.is_valid() => kept = Some(topic),
+                        Some(topic) if is_complete && self.is_valid() => {
+                            topic_to_read = Some(topic)
+                        }
                         Some(topic) => self.delete_topic(&topic),
                         None => {}
                     }
@@ -287,18 +245,19 @@ impl<'a> Rounds<'a> {
                 .filter(|side| has_tools || *side == ClientSide::Consume)
             {
                 for &at in &order {
-                    let cell = self.empty_cell(side, &servers[at], None, round);
+                    let cell = self.empty_cell(side, &servers[at], None, repetition);
                     observer.cell(self.cells.len() + 1, cells, &cell.id());
-                    self.consume(side, &mut servers[at], kept.as_deref(), cell, observer);
+                    let topic = topic_to_read.as_deref();
+                    self.consume(side, &mut servers[at], topic, cell, observer);
                 }
             }
         }
-        if let Some(topic) = kept {
+        if let Some(topic) = topic_to_read {
             self.delete_topic(&topic);
         }
     }
 
-    /// The topic that was written, which is to be deleted.
+    /// Runs a producer cell and returns its topic, which the caller deletes.
     fn produce(
         &mut self,
         side: ClientSide,
@@ -307,21 +266,21 @@ impl<'a> Rounds<'a> {
         mut cell: Cell,
         observer: &mut dyn Observer,
     ) -> Option<String> {
-        if self.skips(server, &mut cell) {
-            self.enter(server, cell, Ok(()), observer);
+        if self.skip(server, &mut cell) {
+            self.finish_cell(server, cell, Ok(()), observer);
             return None;
         }
         let topic = match self.create_topic(&mut cell) {
             Ok(topic) => topic,
-            Err(fault) => {
-                self.enter(server, cell, Err(fault), observer);
+            Err(failure) => {
+                self.finish_cell(server, cell, Err(failure), observer);
                 return None;
             }
         };
         let job = ProduceRun {
             server,
             topic: &topic,
-            records: self.context.plan.records(rate),
+            records: self.context.plan.records_at(rate),
             rate,
         };
         let outcome = match (&self.context.tools, side) {
@@ -330,7 +289,7 @@ impl<'a> Rounds<'a> {
             }
             _ => produce::run(self.context, &job, &mut cell),
         };
-        self.enter(server, cell, outcome, observer);
+        self.finish_cell(server, cell, outcome, observer);
         Some(topic)
     }
 
@@ -342,41 +301,41 @@ impl<'a> Rounds<'a> {
         mut cell: Cell,
         observer: &mut dyn Observer,
     ) {
-        if self.skips(server, &mut cell) {
-            return self.enter(server, cell, Ok(()), observer);
+        if self.skip(server, &mut cell) {
+            return self.finish_cell(server, cell, Ok(()), observer);
         }
-        let records = self.context.plan.messages;
+        let records = self.context.plan.records;
         let outcome = match (topic, &self.context.tools, side) {
             (None, ..) => Err(RunFailure::Failed(
-                "nothing was written that could be read".to_owned(),
+                "no topic was written that could be read".to_owned(),
             )),
             (Some(topic), Some(tools), ClientSide::KafkaConsume) => {
                 kafka::consume(self.context, tools, server, (topic, records), &mut cell)
             }
             (Some(topic), ..) => consume::run(self.context, server, (topic, records), &mut cell),
         };
-        self.enter(server, cell, outcome, observer);
+        self.finish_cell(server, cell, outcome, observer);
     }
 
-    /// Whether a cell is not to be run, which it then says.
-    fn skips(&self, server: &mut Server, cell: &mut Cell) -> bool {
-        let reason = match server.ended() {
+    /// Returns `true` if a cell must be skipped, and sets the reason in it.
+    fn skip(&self, server: &mut Server, cell: &mut Cell) -> bool {
+        let reason = match server.exit_reason() {
             _ if self.stopped() => "interrupted".to_owned(),
-            Some(words) => format!("{} has ended: {words}", server.name),
+            Some(log_tail) => format!("{} has exited: {log_tail}", server.name),
             None => return false,
         };
         cell.status = CellStatus::Skipped { reason };
         true
     }
 
-    fn enter(
+    fn finish_cell(
         &mut self,
         server: &Server,
         mut cell: Cell,
         outcome: Result<(), RunFailure>,
         observer: &mut dyn Observer,
     ) {
-        let outcome = outcome.and_then(|()| result::check_not_passed_by(server, &cell));
+        let outcome = outcome.and_then(|()| result::check_not_bypassed(server, &cell));
         match outcome {
             Ok(()) => {}
             Err(RunFailure::Interrupted) => {
@@ -392,12 +351,18 @@ impl<'a> Rounds<'a> {
         self.cells.push(cell);
     }
 
-    fn empty_cell(&self, side: ClientSide, server: &Server, rate: Option<u64>, round: u64) -> Cell {
+    fn empty_cell(
+        &self,
+        side: ClientSide,
+        server: &Server,
+        rate: Option<u64>,
+        repetition: u64,
+    ) -> Cell {
         let mut cell = Cell {
             architecture: side.name().to_owned(),
             variant: Some(server.name.clone()),
             clients: 1,
-            repetition: round,
+            repetition,
             warm_up_s: self.context.plan.warm_up.as_secs_f64(),
             offered_records_per_s: rate.unwrap_or(0) as f64,
             ..Cell::default()
@@ -410,11 +375,8 @@ impl<'a> Rounds<'a> {
 
     fn create_topic(&mut self, cell: &mut Cell) -> Result<String, RunFailure> {
         self.topics += 1;
-        let instant_ms = self.context.clock.now_unix_ns() / 1_000_000;
-        let topic = format!(
-            "weir-{}-{instant_ms}-{}",
-            self.context.plan.name, self.topics
-        );
+        let now_ms = self.context.clock.now_unix_ns() / 1_000_000;
+        let topic = format!("weir-{}-{now_ms}-{}", self.context.plan.name, self.topics);
         let created = self.admin.create_topic(&topic, 1, 1, &[]);
         created.map_err(BenchError::from)?;
         let since_ns = self.context.clock.now_unix_ns() - self.context.started_unix_ns;
@@ -424,7 +386,7 @@ impl<'a> Rounds<'a> {
 
     fn delete_topic(&self, topic: &str) {
         if let Err(error) = self.admin.delete_topic(topic) {
-            tracing::warn!(%error, topic, "topic not deleted");
+            tracing::warn!(%error, topic, "deleting the topic failed");
         }
     }
 
@@ -437,5 +399,4 @@ impl<'a> Rounds<'a> {
     }
 }
 
-const RATE: &str = "rate_per_s";
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(20);

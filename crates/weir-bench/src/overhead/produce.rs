@@ -1,4 +1,4 @@
-//! Our producer through one subject.
+//! Runs Weir's producer through one subject.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -7,24 +7,24 @@ use std::time::{Duration, Instant};
 use weir_stats::NegativeCount;
 use weir_stats::run::{Cell, LatencySummary};
 
+use super::context::{OverheadContext, RunFailure};
 use super::measure::ResourceMeter;
 use super::servers::Server;
-use super::{OverheadContext, RunFailure};
 use crate::BenchError;
 use crate::child::{MESSAGES_QUEUED_MAX, ProcessRole, RoleProcess};
 use crate::collect::Collected;
 use weir_load::worker::protocol::{LatencyTag, Schedule, WorkerCommand};
 
-/// One run.
+/// Subject and load of a producer cell.
 pub(super) struct ProduceRun<'a> {
     pub(super) server: &'a Server,
     pub(super) topic: &'a str,
     pub(super) records: u64,
-    /// `None`: as fast as it goes.
+    /// Records per second; `None`: the maximum rate.
     pub(super) rate: Option<u64>,
 }
 
-/// Writes the records and fills the cell in.
+/// Writes the records and sets the results of the cell.
 pub(super) fn run(
     context: &OverheadContext<'_>,
     job: &ProduceRun<'_>,
@@ -40,7 +40,7 @@ pub(super) fn run(
     let args = arguments(context, job);
     let mut worker = RoleProcess::worker(context.exe, &args, ProcessRole::Produce, &dir, messages)?;
     meter.client(ProcessRole::Produce.name(), worker.pid());
-    let deadline = Instant::now() + WITHIN;
+    let deadline = Instant::now() + RUN_TIMEOUT;
     let mut schedule = None;
     while !collected.closed.contains(&ProcessRole::Produce) {
         if context.stop.load(Ordering::Relaxed) {
@@ -48,32 +48,32 @@ pub(super) fn run(
         }
         if Instant::now() >= deadline {
             return Err(RunFailure::Failed(
-                "the producer did not end in time".to_owned(),
+                "the producer did not finish in time".to_owned(),
             ));
         }
-        match receiver.recv_timeout(LOOK) {
+        match receiver.recv_timeout(POLL_INTERVAL) {
             Ok(message) => collected.take(message),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
         if schedule.is_none() && collected.ready.contains_key(&ProcessRole::Produce) {
-            let begin = begin(context, job);
-            // An interval may have begun before the first record was due.
+            let started = start_schedule(context, job);
+            // An interval may start before the first record is due.
             collected.count_from_unix_ns = match nanos(context.plan.warm_up) {
                 0 => 0,
-                warm_up => begin.start_unix_ns + warm_up,
+                warm_up => started.start_unix_ns + warm_up,
             };
-            worker.send(&WorkerCommand::Start(begin));
-            schedule = Some(begin);
+            worker.send(&WorkerCommand::Start(started));
+            schedule = Some(started);
         }
-        meter.turn();
+        meter.sample();
     }
     collected.flush();
     let produce = collected.produced.get(&ProcessRole::Produce).cloned();
     let Some((produce, schedule)) = produce.zip(schedule) else {
-        let words = worker.last_words();
-        let why = collected.faults.first().cloned().unwrap_or(words);
+        let log_tail = worker.log_tail();
+        let reason = collected.errors.first().cloned().unwrap_or(log_tail);
         return Err(RunFailure::Failed(format!(
-            "the producer ended by itself: {why}"
+            "the producer exited unexpectedly: {reason}"
         )));
     };
     meter.finish(cell, produce.bytes_sent);
@@ -86,17 +86,18 @@ pub(super) fn run(
     }
     if produce.acked < job.records {
         return Err(RunFailure::Failed(format!(
-            "{} of {} records were acknowledged",
+            "only {} of {} records were acknowledged",
             produce.acked, job.records
         )));
     }
     check_rate(job, cell)
 }
 
-/// Our producer knows librdkafka's names; the plan has those of Apache Kafka's.
+/// Returns the producer's arguments: the plan has property names of Apache Kafka's client, the
+/// producer needs those of librdkafka.
 fn arguments(context: &OverheadContext<'_>, job: &ProduceRun<'_>) -> Vec<String> {
     let plan = context.plan;
-    // A value begins with a timestamp and the producer's name.
+    // A value starts with a timestamp and the producer's name.
     let text_bytes = plan.record_bytes.saturating_sub(VALUE_HEAD_BYTES);
     let rate = job.rate.map_or(UNTHROTTLED_PER_S, |rate| rate as f64);
     let mut args: Vec<String> = ["load", "produce", "--worker", "--kind", "base"]
@@ -128,11 +129,11 @@ fn arguments(context: &OverheadContext<'_>, job: &ProduceRun<'_>) -> Vec<String>
     args
 }
 
-/// With a rate, records count by their due instants. Without one all of them are due at once, and intervals
-/// of time are left out instead.
-fn begin(context: &OverheadContext<'_>, job: &ProduceRun<'_>) -> Schedule {
-    let start_unix_ns = context.clock.now_unix_ns() + nanos(START_IN);
-    let end = start_unix_ns + nanos(WITHIN);
+/// Returns the schedule. With a rate, the warm-up is excluded by due time. Without one, all records
+/// are due at once, and the warm-up is excluded by time intervals.
+fn start_schedule(context: &OverheadContext<'_>, job: &ProduceRun<'_>) -> Schedule {
+    let start_unix_ns = context.clock.now_unix_ns() + nanos(START_DELAY);
+    let end = start_unix_ns + nanos(RUN_TIMEOUT);
     let warm_up = job.rate.map_or(0, |_| nanos(context.plan.warm_up));
     Schedule {
         start_unix_ns,
@@ -165,14 +166,15 @@ fn latencies(collected: &Collected, cell: &mut Cell) {
     cell.figures.extend(figures);
 }
 
-/// Acknowledged records per second, from the end of the warm-up to the last acknowledgement.
+/// Sets the acknowledged records per second, from the end of the warm-up to the last
+/// acknowledgement.
 fn rates(context: &OverheadContext<'_>, start: u64, collected: &Collected, cell: &mut Cell) {
     let reports = collected.progress.get(&ProcessRole::Produce);
     let Some(last) = reports.and_then(|all| all.last()) else {
         return;
     };
     let first = start + nanos(context.plan.warm_up);
-    // A run that is hardly longer than its warm-up has no steady part: all of it counts.
+    // A cell hardly longer than its warm-up has no steady part and counts completely.
     let is_long = last.unix_ns > first + nanos(context.plan.warm_up) / 2;
     let from = if is_long { first } else { start };
     let at = |unix_ns| collected.counter_at(ProcessRole::Produce, "acked", unix_ns);
@@ -190,7 +192,7 @@ fn rates(context: &OverheadContext<'_>, start: u64, collected: &Collected, cell:
     cell.figures.insert("mib_per_s".to_owned(), mib);
     if !is_long {
         cell.notes
-            .push("too short for a warm-up: all of it counts".to_owned());
+            .push("too short for a warm-up: the whole cell counts".to_owned());
     }
 }
 
@@ -198,7 +200,7 @@ fn check_rate(job: &ProduceRun<'_>, cell: &Cell) -> Result<(), RunFailure> {
     let per_s = cell.achieved_records_per_s.unwrap_or(0.0);
     match job.rate.map(|rate| rate as f64) {
         Some(rate) if per_s < rate * RATE_SHARE_MIN => Err(RunFailure::Failed(format!(
-            "{per_s:.0} of {rate:.0} records a second were reached"
+            "reached {per_s:.0} of {rate:.0} records/s"
         ))),
         _ => Ok(()),
     }
@@ -208,12 +210,13 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// `2026-11-21 23:45:00.000-pid-0-`
+/// Length of the start of a value: `2026-11-21 23:45:00.000-pid-0-`.
 const VALUE_HEAD_BYTES: u64 = 30;
-/// All records are due before the first is sent: the queue's bound is what holds them back.
+/// Rate at which all records are due before the first is sent; the producer's queue limits the
+/// rate.
 const UNTHROTTLED_PER_S: f64 = 100_000_000.0;
 const RATE_SHARE_MIN: f64 = 0.98;
-const START_IN: Duration = Duration::from_millis(200);
-const LOOK: Duration = Duration::from_millis(100);
-/// A run that takes longer has come to a stop.
-const WITHIN: Duration = Duration::from_secs(1800);
+const START_DELAY: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Maximum duration of a cell; a longer one makes no progress.
+const RUN_TIMEOUT: Duration = Duration::from_secs(1800);

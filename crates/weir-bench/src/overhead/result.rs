@@ -1,6 +1,6 @@
-//! From measured cells to limits and an answer.
+//! Computes limits, comparisons and the verdict of an overhead run.
 
-mod doubts;
+mod warnings;
 
 use std::fmt::Write as _;
 
@@ -10,26 +10,27 @@ use weir_stats::run::{
     Cell, CellStatus, Placement, Run, RunFile, RunOutcome, SCHEMA, SettingGroup, ThresholdResult,
 };
 
+use super::context::{ClientSide, OverheadContext, RATE, RunFailure};
 use super::measure::{CPU_PER_GB, PROXY, RSS};
 use super::plan::{FigureLimit, OverheadPlan};
 use super::servers::Server;
-use super::{ClientSide, OverheadContext, RATE, RunFailure};
 use crate::{BenchOptions, environment};
 
-/// A proxy whose processes did nothing while records went through it: the clients found another way.
-pub(super) fn check_not_passed_by(server: &Server, cell: &Cell) -> Result<(), RunFailure> {
+/// Returns an error if a proxy used no CPU time while records were sent through it: the clients
+/// bypassed it.
+pub(super) fn check_not_bypassed(server: &Server, cell: &Cell) -> Result<(), RunFailure> {
     let cost = cell.figures.get(CPU_PER_GB);
     match cost.filter(|_| server.is_proxy() && cell.is_valid()) {
         Some(cost) if *cost < CPU_PER_GB_MIN => Err(RunFailure::Failed(format!(
-            "{} used {cost:.3} CPU s/GB: records went past it; it tells clients of addresses that are not \
-             its own",
+            "{} used {cost:.3} CPU s/GB: records bypassed it, because it advertises addresses \
+             other than its own",
             server.name
         ))),
         _ => Ok(()),
     }
 }
 
-/// The run but for its cells and what follows from them.
+/// Returns the run without cells and results.
 pub(super) fn describe(
     context: &OverheadContext<'_>,
     options: &BenchOptions,
@@ -41,7 +42,7 @@ pub(super) fn describe(
     let mut versions = std::collections::BTreeMap::new();
     versions.insert("weir".to_owned(), weir_version.clone());
     versions.extend(kafka_version.map(|version| ("kafka".to_owned(), version)));
-    let part = |role: &str, description: &str| Placement {
+    let placement = |role: &str, description: &str| Placement {
         role: role.to_owned(),
         host: "this machine".to_owned(),
         processes: 1,
@@ -49,8 +50,8 @@ pub(super) fn describe(
     };
     let rates: Vec<String> = plan.rates_per_s.iter().map(u64::to_string).collect();
     let load = SettingGroup::new("load")
-        .with("rounds", plan.rounds)
-        .with("messages", plan.messages)
+        .with("repetitions", plan.repetitions)
+        .with("records", plan.records)
         .with("record_bytes", plan.record_bytes)
         .with("rates_per_s", rates.join(" "))
         .with("rate_hold_s", plan.rate_hold.as_secs_f64())
@@ -74,9 +75,9 @@ pub(super) fn describe(
         thresholds: Vec::new(),
         machine: environment::machine(),
         placement: vec![
-            part("broker", "Apache Kafka, one partition, one replica"),
-            part(PROXY, "what stands between; none in the way called direct"),
-            part("produce", "one producer"),
+            placement("broker", "Apache Kafka, one partition, one replica"),
+            placement(PROXY, "proxy or relay; none for the subject direct"),
+            placement("produce", "one producer"),
         ],
         clock: environment::clock(),
         versions,
@@ -93,7 +94,7 @@ pub(super) fn describe(
     }
 }
 
-/// Limits, comparisons, outcome and the sentence in front.
+/// Sets limits, comparisons, outcome and verdict.
 pub(super) fn conclude(run: &mut Run, plan: &OverheadPlan, interrupted: bool) {
     run.thresholds = plan
         .limits
@@ -102,7 +103,7 @@ pub(super) fn conclude(run: &mut Run, plan: &OverheadPlan, interrupted: bool) {
         .collect();
     run.comparisons = compare::variants(run, &compare::Options::default());
     run.files = files(&run.cells);
-    run.warnings.extend(doubts::of(run));
+    run.warnings.extend(warnings::of(run));
     let has_figures = run
         .cells
         .iter()
@@ -123,18 +124,18 @@ fn files(cells: &[Cell]) -> Vec<RunFile> {
         if is_tool && cell.is_valid() {
             files.push(RunFile {
                 path: format!("{}.txt", cell.id()),
-                description: "what the tool printed".to_owned(),
+                description: "output of the tool".to_owned(),
             });
         }
         files.extend(cell.hlog_file.clone().map(|path| RunFile {
             path,
-            description: format!("latencies of {}, one histogram a second", cell.id()),
+            description: format!("latencies of {}, one histogram per second", cell.id()),
         }));
     }
     files
 }
 
-/// Values of the limit's metric for one subject, each with the number of its repetition.
+/// Returns the values of the limit's figure for one subject, each with its repetition.
 fn values(cells: &[Cell], limit: &FigureLimit, variant: &str) -> Vec<(u64, f64)> {
     let rate = limit.rate_per_s.map(|rate| rate as f64);
     let same = cells.iter().filter(|cell| {
@@ -148,7 +149,8 @@ fn values(cells: &[Cell], limit: &FigureLimit, variant: &str) -> Vec<(u64, f64)>
         .collect()
 }
 
-/// Difference of the values that tables show; the interval is that of the differences of each repetition.
+/// Returns the difference of the mean values; its interval is that of the differences within each
+/// repetition.
 fn difference(own: &[(u64, f64)], base: &[(u64, f64)]) -> Option<Estimate> {
     let mean = |side: &[(u64, f64)]| {
         let values: Vec<f64> = side.iter().map(|(_, value)| *value).collect();
@@ -167,10 +169,10 @@ fn difference(own: &[(u64, f64)], base: &[(u64, f64)]) -> Option<Estimate> {
     })
 }
 
-/// `None` where the limit's subjects were not part of the run.
+/// Evaluates a limit; `None` if its subjects were not part of the run.
 fn check(limit: &FigureLimit, cells: &[Cell]) -> Option<ThresholdResult> {
     let own = values(cells, limit, &limit.of);
-    let (estimate, sign, other) = match (&limit.over, &limit.minus) {
+    let (estimate, sign, other) = match (&limit.relative_to, &limit.difference_from) {
         (Some(other), _) => (
             interval::repetition_ratio(&own, &values(cells, limit, other)),
             "/",
@@ -188,12 +190,12 @@ fn check(limit: &FigureLimit, cells: &[Cell]) -> Option<ThresholdResult> {
         return None;
     }
     let low = |estimate: &Estimate| estimate.bounds.map(|(low, _)| low);
-    let (actual, bound, relation) = match (limit.at_most, limit.low_at_least) {
-        (Some(most), _) => (estimate.map(|it| it.value), most, "<="),
-        (None, Some(least)) => (estimate.as_ref().and_then(low), least, "(low) >="),
+    let (actual, bound, relation) = match (limit.at_most, limit.lower_bound_at_least) {
+        (Some(max), _) => (estimate.map(|it| it.value), max, "<="),
+        (None, Some(min)) => (estimate.as_ref().and_then(low), min, "(lower bound) >="),
         (None, None) => return None,
     };
-    let holds = |actual: f64| match relation {
+    let is_met = |actual: f64| match relation {
         "<=" => actual <= bound,
         _ => actual >= bound,
     };
@@ -208,15 +210,15 @@ fn check(limit: &FigureLimit, cells: &[Cell]) -> Option<ThresholdResult> {
         actual,
         limit: bound,
         unit: if sign == "/" { "x" } else { "s/GB" }.to_owned(),
-        passed: actual.is_some_and(holds),
+        passed: actual.is_some_and(is_met),
     })
 }
 
-/// One line about a cell that has just run.
+/// Returns one line about a completed cell.
 pub(super) fn line(cell: &Cell) -> String {
     match &cell.status {
         CellStatus::Skipped { reason } => return format!("skipped: {reason}"),
-        CellStatus::Invalid { reasons } => return format!("not valid: {}", reasons.join(", ")),
+        CellStatus::Invalid { reasons } => return format!("invalid: {}", reasons.join(", ")),
         CellStatus::Valid => {}
     }
     let figure = |name: &str| cell.figures.get(name).copied();
@@ -232,28 +234,28 @@ pub(super) fn line(cell: &Cell) -> String {
             let _ = write!(text, ", {value:.2} {unit}");
         }
     }
-    if doubts::is_rate_missed(cell) {
-        text.push_str(" (rate not held)");
+    if warnings::is_rate_missed(cell) {
+        text.push_str(" (rate not reached)");
     }
     text
 }
 
 fn verdict(run: &Run) -> String {
-    let held = run.thresholds.iter().filter(|it| it.passed).count();
+    let passed = run.thresholds.iter().filter(|it| it.passed).count();
     let all = run.thresholds.len();
     let mut text = match run.outcome {
-        RunOutcome::Interrupted => "Interrupted; what was measured until then stands. ".to_owned(),
-        RunOutcome::Invalid => return "Nothing was measured.".to_owned(),
+        RunOutcome::Interrupted => "Interrupted; results until then. ".to_owned(),
+        RunOutcome::Invalid => return "No cell was measured.".to_owned(),
         _ => String::new(),
     };
-    let mut named: Vec<&str> = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
     for name in run.cells.iter().filter_map(|cell| cell.variant.as_deref()) {
-        if !named.contains(&name) {
-            named.push(name);
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
     let base = run.base_way().unwrap_or_default();
-    for name in named.into_iter().filter(|name| *name != base) {
+    for name in names.into_iter().filter(|name| *name != base) {
         let limit = unthrottled(name);
         let of = |variant: &str| values(&run.cells, &limit, variant);
         let found = interval::repetition_ratio(&of(name), &of(base));
@@ -270,34 +272,34 @@ fn verdict(run: &Run) -> String {
         }
     }
     if all > 0 {
-        let _ = write!(text, "{held} of {all} limits held.");
+        let _ = write!(text, "{passed} of {all} limits met.");
     }
     text.trim_end().to_owned()
 }
 
-/// What the sentence looks at: how many records a second went through a subject as fast as it goes.
+/// Returns the figure of the verdict: records per second through a subject at the maximum rate.
 fn unthrottled(subject: &str) -> FigureLimit {
     FigureLimit {
         side: ClientSide::Produce.name().to_owned(),
         rate_per_s: None,
         figure: "records_per_s".to_owned(),
         of: subject.to_owned(),
-        over: None,
-        minus: None,
+        relative_to: None,
+        difference_from: None,
         at_most: None,
-        low_at_least: None,
+        lower_bound_at_least: None,
     }
 }
 
-/// Mean over the same repetitions.
+/// Returns the mean cost over the same repetitions, as a clause.
 fn cost(run: &Run, subject: &str) -> String {
-    let is_one = |cell: &&Cell| {
+    let matches_subject = |cell: &&Cell| {
         cell.is_valid()
             && cell.architecture == ClientSide::Produce.name()
             && cell.variant.as_deref() == Some(subject)
             && !cell.parameters.contains_key(RATE)
     };
-    let cells = run.cells.iter().filter(is_one);
+    let cells = run.cells.iter().filter(matches_subject);
     let costs: Vec<f64> = cells
         .filter_map(|cell| cell.figures.get(CPU_PER_GB).copied())
         .collect();
@@ -305,7 +307,7 @@ fn cost(run: &Run, subject: &str) -> String {
         .map_or_else(String::new, |cost| format!(", {cost:.2} CPU s/GB"))
 }
 
-/// A bare relay takes far more.
+/// Minimum cost of a proxy that forwards records; even a relay needs far more.
 const CPU_PER_GB_MIN: f64 = 0.05;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What stands between clients and broker: started for the run, or there already.
+//! Proxies and relays between clients and broker, started for the run or already running.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -14,19 +14,20 @@ use super::super::BenchError;
 use super::super::child::{ProcessRole, RoleProcess};
 use super::plan::{OverheadPlan, ProxyPath};
 
-/// A way to the broker that is open.
+/// Path to the broker that is ready.
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) name: String,
-    /// What clients get as bootstrap server.
+    /// Bootstrap server for the clients.
     pub(super) address: String,
-    /// Processes of the proxy; none for the direct way, and where a foreign one is elsewhere.
+    /// Processes of the proxy; empty for the direct path and for external proxies on other
+    /// machines.
     pub(super) pids: Vec<u32>,
     process: Option<RoleProcess>,
 }
 
 impl Server {
-    /// One that was not started here, and of whose process nothing is known.
+    /// Returns a path without a known process.
     pub(super) fn at(name: &str, address: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -36,14 +37,14 @@ impl Server {
         }
     }
 
-    /// The last line of its log, if it was started here and has ended.
-    pub(super) fn ended(&mut self) -> Option<String> {
+    /// Returns the last line of its log if the process was started here and has exited.
+    pub(super) fn exit_reason(&mut self) -> Option<String> {
         let process = self.process.as_mut()?;
-        process.ended()?;
-        Some(process.last_words())
+        process.exit_status()?;
+        Some(process.log_tail())
     }
 
-    /// Whether anything stands between client and broker.
+    /// Returns `true` if there is a proxy between client and broker.
     pub(super) fn is_proxy(&self) -> bool {
         self.name != ProxyPath::Direct.name()
     }
@@ -55,11 +56,11 @@ impl Server {
     }
 }
 
-/// Where the broker's second listener and the relay before it are.
+/// Returns free ports for the broker's second listener and the relay in front of it.
 pub(super) fn relay_ports() -> Result<SecondListener, BenchError> {
     let free = ports::free_ports([127, 0, 0, 1].into(), 2);
     let free = free.map_err(|source| BenchError::Spawn {
-        part: "relay",
+        role: "relay",
         source,
     })?;
     Ok(SecondListener {
@@ -68,21 +69,22 @@ pub(super) fn relay_ports() -> Result<SecondListener, BenchError> {
     })
 }
 
-/// What servers are started with.
+/// Parameters for starting servers.
 pub(super) struct Starter<'a> {
     pub(super) plan: &'a OverheadPlan,
     pub(super) exe: &'a Path,
-    /// The run folder.
+    /// Run directory.
     pub(super) dir: &'a Path,
-    /// The broker itself.
+    /// Bootstrap servers of the broker.
     pub(super) bootstrap: &'a str,
-    /// `None`: the broker is not ours, so nothing can make it send clients to a relay.
+    /// Ports of the relay; `None` if the broker was not started for the run and so cannot advertise
+    /// the relay's address.
     pub(super) relay: Option<SecondListener>,
     pub(super) stop: &'a AtomicBool,
 }
 
 impl Starter<'_> {
-    /// Starts one; `Ok(None)` with a relay that can not be.
+    /// Starts the server of a subject; `Ok(None)` if a relay is not possible.
     pub(super) fn start(&self, subject: ProxyPath) -> Result<Option<Server>, BenchError> {
         let name = subject.name();
         match subject {
@@ -93,8 +95,8 @@ impl Starter<'_> {
         }
     }
 
-    /// One that is there already. Its process is looked for by its port.
-    pub(super) fn foreign(&self, name: &str, address: &str) -> Server {
+    /// Returns a proxy that is already running. Its process is found by its port.
+    pub(super) fn external_proxy(&self, name: &str, address: &str) -> Server {
         let port = address
             .rsplit_once(':')
             .and_then(|(_, port)| port.parse().ok());
@@ -128,7 +130,7 @@ impl Starter<'_> {
         };
         self.wait(&mut server, || {
             let address: Option<SocketAddr> = address.parse().ok();
-            let connected = address.map(|it| TcpStream::connect_timeout(&it, LOOK));
+            let connected = address.map(|it| TcpStream::connect_timeout(&it, POLL_INTERVAL));
             connected.is_some_and(|it| it.is_ok())
         })?;
         Ok(server)
@@ -138,7 +140,8 @@ impl Starter<'_> {
         let dir = self.server_dir(name)?;
         let (config, ready) = (dir.join("proxy.toml"), dir.join("ready.json"));
         let text = format!(
-            "[admin]\nlisten = \"127.0.0.1:0\"\n\n[[cluster]]\nname = \"bench\"\nupstream = {:?}\nlisten = \"127.0.0.1:0\"\n{filters}",
+            "[admin]\nlisten = \"127.0.0.1:0\"\n\n[[cluster]]\nname = \"bench\"\n\
+             upstream = {:?}\nlisten = \"127.0.0.1:0\"\n{filters}",
             self.bootstrap
         );
         fs::write(&config, text).map_err(|error| BenchError::file(&config, error))?;
@@ -173,20 +176,20 @@ impl Starter<'_> {
         Ok(dir)
     }
 
-    fn wait(&self, server: &mut Server, is_there: impl Fn() -> bool) -> Result<(), BenchError> {
-        let deadline = Instant::now() + READY_WITHIN;
-        let ended = |reason| BenchError::Ended {
-            part: "proxy",
+    fn wait(&self, server: &mut Server, is_ready: impl Fn() -> bool) -> Result<(), BenchError> {
+        let deadline = Instant::now() + READY_TIMEOUT;
+        let exited = |reason| BenchError::Exited {
+            role: "proxy",
             reason,
         };
-        while !is_there() {
-            if let Some(reason) = server.ended() {
-                return Err(ended(reason));
+        while !is_ready() {
+            if let Some(reason) = server.exit_reason() {
+                return Err(exited(reason));
             }
             if Instant::now() >= deadline || self.stop.load(Ordering::Relaxed) {
-                return Err(ended(format!("{} was not ready in time", server.name)));
+                return Err(exited(format!("{} was not ready in time", server.name)));
             }
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }
@@ -194,14 +197,14 @@ impl Starter<'_> {
 
 fn read_ready(path: &Path) -> Option<String> {
     #[derive(Deserialize)]
-    struct Ready {
+    struct ReadyFile {
         listen: String,
     }
-    let ready: Ready = serde_json::from_str(&fs::read_to_string(path).ok()?).ok()?;
+    let ready: ReadyFile = serde_json::from_str(&fs::read_to_string(path).ok()?).ok()?;
     Some(ready.listen)
 }
 
 const LOWER_CASE: &str = "\n[[cluster.filter]]\ntype = \"lower-case\"\n";
-const READY_WITHIN: Duration = Duration::from_secs(60);
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
 const END_GRACE: Duration = Duration::from_secs(15);
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);

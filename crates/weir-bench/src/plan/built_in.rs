@@ -5,20 +5,20 @@
 pub struct BuiltIn {
     /// Name, as in `weir bench run NAME`.
     pub name: &'static str,
-    /// Name of the file it is copied out as.
+    /// File name under which `weir bench init` writes it.
     pub file: &'static str,
-    /// The file.
+    /// Content of the plan file.
     pub text: &'static str,
-    /// Name of the gateway's configuration that goes with it; empty if it has no use for one.
+    /// File name of the gateway configuration; empty if the plan does not use the gateway.
     pub adapters_file: &'static str,
-    /// That configuration.
+    /// Content of that gateway configuration.
     pub adapters: &'static str,
-    /// The server settings that go with it, if any: name of the file and its text.
+    /// File name and content of `lightstreamer_conf.xml`, if the plan needs one.
     pub server: Option<(&'static str, &'static str)>,
 }
 
-/// All of them: the scenarios of the published load test in its order, then its filtering tests, then a
-/// broker by itself.
+/// All built-in plans: the scenarios of the published load test in its order, then its filtering
+/// tests, then the broker sweep.
 pub const BUILT_IN: &[BuiltIn] = &[
     BuiltIn {
         name: "broadcast",

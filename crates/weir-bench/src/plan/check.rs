@@ -1,19 +1,19 @@
-//! What makes no sense in a plan, whatever it is for.
+//! Validation rules that hold for all plans.
 
-use super::read::{RuleViolation, settle};
+use super::read::{RuleViolation, reject_violation};
 use super::{Plan, PlanError};
 
 impl Plan {
     pub(super) fn check(&self, file: &str) -> Result<(), PlanError> {
-        let broken = self.load_fault().or_else(|| match &self.sweep {
-            Some(sweep) => sweep.fault(),
-            None => self.cells_fault(),
+        let violation = self.load_violation().or_else(|| match &self.sweep {
+            Some(sweep) => sweep.violation(),
+            None => self.cells_violation(),
         });
-        settle(broken, file)
+        reject_violation(violation, file)
     }
 
-    /// Architectures, clients and rates.
-    fn cells_fault(&self) -> Option<RuleViolation> {
+    /// Returns the first violation in architectures, variants, levels and rates.
+    fn cells_violation(&self) -> Option<RuleViolation> {
         let first_level = self.levels.iter().min().copied();
         let none = || "[]".to_owned();
         let marked = self.workload.marked_per_s;
@@ -21,15 +21,15 @@ impl Plan {
         let wrong_rate = rates.iter().find(|rate| !is_rate(**rate));
         let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
         let names: Vec<&str> = self.variants.iter().map(|it| it.name.as_str()).collect();
-        let twice = names
+        let repeated = names
             .iter()
             .enumerate()
             .find(|(at, name)| names[..*at].contains(name));
-        if let Some((_, name)) = twice {
+        if let Some((_, name)) = repeated {
             return Some((
                 "variants.name",
                 (*name).to_owned(),
-                "give each a name of its own",
+                "give every variant a unique name",
             ));
         }
         let rules = [
@@ -43,13 +43,13 @@ impl Plan {
                 first_level.is_none(),
                 "levels",
                 none(),
-                "give at least one number",
+                "list at least one number",
             ),
             (
                 first_level == Some(0),
                 "levels",
                 "0".to_owned(),
-                "a level needs a client",
+                "use at least 1 client",
             ),
             (
                 wrong_rate.is_some(),
@@ -65,14 +65,14 @@ impl Plan {
                 !(marked == 0.0 || is_rate(marked) && marked < least),
                 "workload.marked_per_s",
                 marked.to_string(),
-                "give less than the least rate, or 0 for none",
+                "use less than the lowest rate, or 0 for none",
             ),
         ];
-        first_broken(rules)
+        first_violation(rules)
     }
 
-    /// What every plan has.
-    fn load_fault(&self) -> Option<RuleViolation> {
+    /// Returns the first violation in the values that every plan has.
+    fn load_violation(&self) -> Option<RuleViolation> {
         let zero = || "0".to_owned();
         let workload = &self.workload;
         let rules = [
@@ -87,21 +87,21 @@ impl Plan {
                 self.hold.is_zero(),
                 "hold",
                 "0s".to_owned(),
-                "nothing would be measured",
+                "use a duration above 0",
             ),
             (workload.producers == 0, "workload.producers", zero(), ONE),
             (workload.partitions == 0, "workload.partitions", zero(), ONE),
             (workload.keys == 0, "workload.keys", zero(), ONE),
         ];
-        first_broken(rules)
+        first_violation(rules)
     }
 }
 
-fn first_broken(
+fn first_violation(
     rules: impl IntoIterator<Item = (bool, &'static str, String, &'static str)>,
 ) -> Option<RuleViolation> {
-    let mut broken = rules.into_iter().filter(|(broken, ..)| *broken);
-    broken
+    let mut violations = rules.into_iter().filter(|(is_violated, ..)| *is_violated);
+    violations
         .next()
         .map(|(_, key, value, remedy)| (key, value, remedy))
 }
@@ -110,5 +110,5 @@ fn is_rate(value: f64) -> bool {
     value.is_finite() && value > 0.0
 }
 
-const POSITIVE: &str = "give a number above 0";
-const ONE: &str = "give at least 1";
+const POSITIVE: &str = "use a number above 0";
+const ONE: &str = "use at least 1";

@@ -1,4 +1,4 @@
-//! What the clients behind a server ask for, and the gateway's configuration that answers them.
+//! Subscriptions of the simulated clients, and the gateway configuration that serves them.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
@@ -14,25 +14,25 @@ use weir_load::worker::protocol::LedgerEntry;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClientsPlan {
-    /// Scenario of the published load test: decides data adapter and items.
+    /// Scenario of the published load test, which sets data adapter and items.
     #[serde(deserialize_with = "scenario")]
     pub scenario: Scenario,
-    /// The gateway's configuration: a file beside the plan, or one of the built-in plans'.
-    /// `@BOOTSTRAP@`, `@TOPIC@` and `@THREADS@` stand for those of the cell.
+    /// Gateway configuration: a file next to the plan, or a built-in one. `@BOOTSTRAP@`, `@TOPIC@`
+    /// and `@THREADS@` are replaced for each cell.
     pub adapters: String,
-    /// The gateway's server settings, a `lightstreamer_conf.xml`: a file beside the plan, or one of the
-    /// built-in plans'.
+    /// Server configuration of the gateway, a `lightstreamer_conf.xml`: a file next to the plan, or
+    /// a built-in one.
     pub lightstreamer_conf: Option<String>,
-    /// Field schema; `weir` is the stamp.
+    /// Field schema; `weir` is the stamp field.
     pub fields: Vec<String>,
     /// Subscription mode. Default RAW.
     #[serde(deserialize_with = "mode_name::deserialize")]
     pub mode: Mode,
-    /// The keys that clients are spread over. Default: those of the scenario.
+    /// Pool of keys that clients subscribe to. Default: the pool of the scenario.
     pub keys: Keys,
-    /// The one key that all clients want.
+    /// Single key that all clients subscribe to.
     pub key: Option<String>,
-    /// Whether an unmodified SDK client subscribes beside them. Default yes.
+    /// Adds one unmodified SDK client to the simulated clients. Default: true.
     pub sdk: bool,
 }
 
@@ -40,7 +40,7 @@ pub struct ClientsPlan {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Keys {
-    /// The scenario's.
+    /// Pool of the scenario.
     #[default]
     Scenario,
     /// Fruits.
@@ -52,7 +52,7 @@ pub enum Keys {
 }
 
 impl Default for ClientsPlan {
-    /// Scenario 2, as the plan `keyed` has it.
+    /// Returns scenario 2, as in the plan `keyed`.
     fn default() -> Self {
         Self {
             scenario: Scenario::Two,
@@ -70,7 +70,7 @@ impl Default for ClientsPlan {
 }
 
 impl ClientsPlan {
-    /// The key and the item of client number `index`; no key where everybody gets everything.
+    /// Returns key and item of client `index`; no key in scenarios without keys in the item name.
     pub(crate) fn item(&self, index: u64) -> (Option<String>, String) {
         let published = self.scenario.corrected();
         if !published.items.contains(KEY_PLACEHOLDER) {
@@ -84,7 +84,7 @@ impl ClientsPlan {
         (Some(key), item)
     }
 
-    /// To how many of `clients` a server brings one record, on average.
+    /// Returns the average number of deliveries per record if a server has `clients` clients.
     pub(crate) fn deliveries_per_record(&self, clients: u64) -> f64 {
         match self.item(0) {
             (Some(_), _) => clients as f64 / KEYS as f64,
@@ -92,8 +92,8 @@ impl ClientsPlan {
         }
     }
 
-    /// Returns how many deliveries of acknowledged records `clients` clients want, each the records of
-    /// its key; `None` where every client wants every record.
+    /// Returns the number of deliveries of acknowledged records that `clients` clients expect, each
+    /// for its key; `None` if every client receives every record.
     pub(crate) fn wanted(&self, ledger: &[LedgerEntry], clients: u64, seed: u64) -> Option<u64> {
         if !self.scenario.corrected().items.contains(KEY_PLACEHOLDER) {
             return None;
@@ -113,7 +113,7 @@ impl ClientsPlan {
         Some(assigned.into_iter().map(|key| of_key[key]).sum())
     }
 
-    /// The names that keys have, and whether in their long form.
+    /// Returns the key pool, and `true` if its names are extended to 500 characters.
     pub(crate) fn pool(&self) -> (KeyPool, bool) {
         match self.keys {
             Keys::Scenario => (self.scenario.corrected().pool, false),
@@ -123,7 +123,8 @@ impl ClientsPlan {
         }
     }
 
-    /// The one key that all want, as records have it: a name of the pool gets its long form.
+    /// Returns the single key of all clients as it is in the records: names of the pool are
+    /// extended if the pool is.
     pub(crate) fn wanted_key(&self) -> Option<String> {
         let key = self.key.as_ref()?;
         let (pool, extended) = self.pool();
@@ -139,13 +140,13 @@ fn scenario<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Scenario, D::E
     let name = String::deserialize(deserializer)?;
     let unknown = || {
         D::Error::custom(format!(
-            "unknown scenario \"{name}\": use 1, 2, 3, 3jp or 3td"
+            "unknown scenario \"{name}\", expected 1, 2, 3, 3jp or 3td"
         ))
     };
     Scenario::of_name(&name).ok_or_else(unknown)
 }
 
-/// Keys of the published generator.
+/// Number of keys of the published generator.
 const KEYS: usize = 40;
 
 #[cfg(test)]
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_goes_to_those_who_want_its_key() {
+    fn deliveries_per_record_depend_on_scenario() {
         let per_record = |scenario| {
             let clients = ClientsPlan {
                 scenario,
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn wanted_deliveries_are_those_of_each_clients_key() {
+    fn wanted_deliveries_sum_each_clients_key() {
         let entry = |key: &str, last_seq| LedgerEntry {
             key: key.to_owned(),
             producer: 0,
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_those_of_the_scenario() {
+    fn items_follow_the_scenario() {
         let some = |key: &str, item: &str| (Some(key.to_owned()), item.to_owned());
         assert_eq!(of(Scenario::One, 7), (None, "ltest".to_owned()));
         assert_eq!(of(Scenario::Two, 1), some("Banana", "ltest-[key=Banana]"));
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn one_key_may_be_wanted_by_all() {
+    fn single_key_applies_to_all_clients() {
         let clients = |keys, key: &str| ClientsPlan {
             keys,
             key: Some(key.to_owned()),

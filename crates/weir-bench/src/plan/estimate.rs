@@ -1,28 +1,29 @@
-//! What a plan takes before it is run: time, memory and disk, reckoned from its own figures.
+//! Estimates of the time, memory and disk that a run of a plan needs.
 //!
-//! The constants are what runs on one machine with 2 cores showed; they tell a minute from an hour, not more.
+//! The constants come from runs on one machine with 2 cores. They show whether a run takes a minute
+//! or an hour; they are not more precise than that.
 
 use std::time::Duration;
 
 use super::{Architecture, Plan, PlanPoint, SweepPlan};
 
-/// What a whole run needs if every level is held.
+/// Resources that a complete run needs if every level is sustained.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PlanEstimate {
-    /// Cells to run.
+    /// Number of cells.
     pub cells: u64,
-    /// From the first process to the report.
+    /// Time from starting the broker to the report.
     pub time: Duration,
-    /// Resident memory of all processes together at the highest level; kernel buffers come on top.
+    /// Peak resident memory of all processes at the highest level, without kernel buffers.
     pub memory_bytes: u64,
-    /// Topics, which stay until the broker ends, and the run folder.
+    /// Size of the topics, which exist until the broker ends, and of the run directory.
     pub disk_bytes: u64,
-    /// Sockets of the process that holds the clients.
+    /// Sockets of the process that simulates the clients.
     pub connections: u64,
 }
 
 impl PlanEstimate {
-    /// Of a plan with its broker.
+    /// Returns the estimate of a run that starts its own broker.
     pub fn of(plan: &Plan) -> Self {
         let connections = plan.levels.iter().copied().max().unwrap_or(0);
         let mut estimate = Self {
@@ -50,9 +51,9 @@ impl PlanEstimate {
         estimate
     }
 
-    /// Returns the time that starting the broker and preheating it take.
+    /// Returns the time to start the broker and warm it up.
     pub(crate) fn start_time(plan: &Plan) -> Duration {
-        BROKER_START + plan.preheat
+        BROKER_START + plan.broker_warm_up
     }
 
     /// Returns the time of one cell, from starting its processes to its result.
@@ -68,11 +69,11 @@ impl PlanEstimate {
 
     fn sweep(&mut self, plan: &Plan, sweep: &SweepPlan) {
         let load = plan.warm_up + plan.hold;
-        // Each cell once more by Kafka's own tools, whose start takes its time.
+        // Kafka's own tools run each cell again; starting them takes time.
         let tools: u32 = if sweep.kafka_tools { 2 } else { 1 };
-        let most = sweep.mib_per_s_max.map_or(u64::MAX, |mib| mib << 20);
+        let max = sweep.mib_per_s_max.map_or(u64::MAX, |mib| mib << 20);
         for (size, target) in sweep.producer_points() {
-            if size.saturating_mul(target) <= most {
+            if size.saturating_mul(target) <= max {
                 self.cells += u64::from(tools);
                 self.time += (SETUP + load + SETTLE) * tools;
                 let bytes = (size + HEADERS_BYTES) as f64 * target as f64 * load.as_secs_f64();
@@ -81,10 +82,11 @@ impl PlanEstimate {
         }
         let fetches = sweep.fetch_sizes_bytes.len() as u32;
         if fetches > 0 {
-            let read = Duration::from_secs_f64(sweep.messages as f64 / MESSAGES_PER_S);
+            let read = Duration::from_secs_f64(sweep.consumer_records as f64 / CONSUMED_PER_S);
             self.cells += u64::from(fetches) * u64::from(tools);
             self.time += (SETUP + read) * fetches * tools + read;
-            self.disk_bytes += sweep.messages * (sweep.message_size_bytes + HEADERS_BYTES);
+            self.disk_bytes +=
+                sweep.consumer_records * (sweep.consumer_record_bytes + HEADERS_BYTES);
         }
     }
 
@@ -94,7 +96,7 @@ impl PlanEstimate {
         self.cells += 1;
         self.time += Self::cell_time(plan, architecture, clients);
         let records = point.rate_per_s * load.as_secs_f64();
-        let record_bytes = u64::from(plan.workload.size_bytes).max(RECORD_BYTES_LEAST);
+        let record_bytes = u64::from(plan.workload.size_bytes).max(RECORD_BYTES_MIN);
         self.disk_bytes += (records * record_bytes as f64) as u64;
         self.disk_bytes += LOGS_BYTES + (LOG_BYTES_PER_S * load.as_secs_f64()) as u64;
         self.memory_bytes = self.memory_bytes.max(memory_bytes(architecture, clients));
@@ -111,19 +113,19 @@ fn memory_bytes(architecture: Architecture, clients: u64) -> u64 {
 
 const BROKER_START: Duration = Duration::from_secs(10);
 const SETUP: Duration = Duration::from_secs(3);
-/// The SDK's client is started and subscribes too.
+/// Includes starting the SDK client and its subscription.
 const GATEWAY_SETUP: Duration = Duration::from_secs(5);
 const SETTLE: Duration = Duration::from_secs(2);
-/// Broker, server, clients and producers without a client.
+/// Memory of broker, server, clients and producers at zero clients.
 const BASE_BYTES: u64 = 650 << 20;
 const BROKER_BYTES_PER_CONSUMER: u64 = 100 << 10;
 const SESSION_BYTES: u64 = 8 << 10;
 const CLIENT_BYTES: u64 = 4 << 10;
-/// A consumer of small messages, with room to spare.
-const MESSAGES_PER_S: f64 = 100e3;
+/// Records per second of a consumer of small records, a conservative value.
+const CONSUMED_PER_S: f64 = 100e3;
 const HEADERS_BYTES: u64 = 80;
-/// Key, headers and the text in front.
-const RECORD_BYTES_LEAST: u64 = 300;
+/// Key, headers and the text before the value.
+const RECORD_BYTES_MIN: u64 = 300;
 const LOGS_BYTES: u64 = 60 << 10;
 const LOG_BYTES_PER_S: f64 = 6e3;
 
@@ -132,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_is_the_sum_of_its_cells() {
+    fn estimate_sums_all_cells() {
         let plan = Plan::built_in("keyed").unwrap().unwrap();
         let quick = plan.clone().with(&plan.quick.clone(), "test").unwrap();
         let (full, quick) = (PlanEstimate::of(&plan), PlanEstimate::of(&quick));
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn every_built_in_plan_takes_something_and_its_quick_form_less() {
+    fn quick_estimates_are_below_full_estimates() {
         for built_in in crate::plan::BUILT_IN {
             let plan = Plan::built_in(built_in.name).unwrap().unwrap();
             let quick = plan.clone().with(&plan.quick.clone(), "test").unwrap();

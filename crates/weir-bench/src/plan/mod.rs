@@ -1,9 +1,11 @@
-//! Plans: what to run, at which levels, how long, and when a result counts. TOML files, the
-//! published ones built into the program.
+//! Plans: TOML files that define loads, durations, repetitions and limits of a run. The published
+//! plans are built into the program.
 
+mod architecture;
 mod built_in;
 mod check;
 mod clients;
+mod error;
 mod estimate;
 mod model;
 mod published;
@@ -15,12 +17,12 @@ mod workload;
 
 use std::time::Duration;
 
-use serde::Deserialize;
-use thiserror::Error;
 use weir_stats::run::ReferenceFigures;
 
+pub use architecture::Architecture;
 pub use built_in::{BUILT_IN, BuiltIn};
 pub use clients::ClientsPlan;
+pub use error::PlanError;
 pub use estimate::PlanEstimate;
 use model::{PlanFile, Reference, VariantFile};
 pub use model::{PlanOverrides, StopRules, Validity};
@@ -29,147 +31,77 @@ pub use sweep::{SweepOverrides, SweepPlan};
 pub use threshold::{Threshold, ThresholdMetric, evaluate};
 pub use workload::{TimestampMode, Workload};
 
-/// How records reach the clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Architecture {
-    /// Each client is the one member of a consumer group of its own.
-    Groups,
-    /// Each client is a plain consumer with assigned partitions and no group.
-    Standalone,
-    /// TLCP clients of the gateway.
-    Gateway,
-    /// Plain sockets of the floor server.
-    Floor,
-}
-
-impl Architecture {
-    /// All of them, in the order they are listed.
-    pub const ALL: [Self; 4] = [Self::Groups, Self::Standalone, Self::Gateway, Self::Floor];
-
-    /// The name used in plans, on the command line and in results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Groups => "groups",
-            Self::Standalone => "standalone",
-            Self::Gateway => "gateway",
-            Self::Floor => "floor",
-        }
-    }
-}
-
-impl std::str::FromStr for Architecture {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL
-            .into_iter()
-            .find(|architecture| architecture.name() == text);
-        found.ok_or_else(|| {
-            format!(
-                "unknown architecture \"{text}\", expected groups, standalone, gateway or floor"
-            )
-        })
-    }
-}
-
 /// A checked plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// Name, as in `weir bench run NAME`.
     pub name: String,
-    /// Heading of the report.
+    /// Title of the report.
     pub title: String,
-    /// What the run is meant to answer.
+    /// Question that the run answers.
     pub question: String,
-    /// What the full levels are meant for, if not for any machine.
+    /// Hardware that the full levels are meant for, if they need more than an ordinary machine.
     pub full_scale: Option<String>,
-    /// Compared at each level, in this order; empty in a sweep.
+    /// Architectures compared at each level, in this order; empty in a sweep.
     pub architectures: Vec<Architecture>,
-    /// Ways to set up the gateway, compared with each other.
+    /// Gateway configurations that are compared with each other.
     pub variants: Vec<Variant>,
     /// Numbers of clients, ascending; empty in a sweep.
     pub levels: Vec<u64>,
-    /// Records due per second of a grid, ascending; empty: all cells have the workload's.
+    /// Rates of a grid in records per second, ascending; empty if all cells use the workload's
+    /// rate.
     pub grid_rates_per_s: Vec<f64>,
-    /// Makes the plan a sweep of a broker.
+    /// Parameters of a broker sweep, if the plan is one.
     pub sweep: Option<SweepPlan>,
-    /// An existing topic that all cells use, in place of a new one each.
+    /// Existing topic that all cells use instead of one new topic per cell.
     pub topic: Option<String>,
-    /// Times each cell runs.
+    /// Number of times each cell runs.
     pub repetitions: u32,
     /// New clients per second.
     pub ramp_per_s: f64,
-    /// Load on a broker that has just been started, before the first cell: a Java program is far
+    /// Duration of the load on a newly started broker before the first cell. A Java program is much
     /// slower in its first seconds.
-    pub preheat: Duration,
-    /// Time before the measured window, at least.
+    pub broker_warm_up: Duration,
+    /// Minimum time before the measured window.
     pub warm_up: Duration,
-    /// How long to wait for the load to settle, if it has not by then; not longer than `warm_up`: the warm-up is fixed.
+    /// Maximum time to wait for the steady state. Up to `warm_up`, the warm-up has a fixed length.
     pub warm_up_max: Duration,
     /// Length of the measured window, by due time.
     pub hold: Duration,
-    /// Longest wait for late deliveries after it.
+    /// Maximum wait for late deliveries after the measured window.
     pub drain: Duration,
-    /// What the producers write.
+    /// Load that the producers write.
     pub workload: Workload,
-    /// What the clients of a server ask for.
+    /// Subscriptions of the simulated clients.
     pub clients: ClientsPlan,
-    /// The gateway's configuration, with its place holders.
+    /// Gateway configuration, with placeholders.
     pub gateway_config: String,
-    /// Its `lightstreamer_conf.xml`.
+    /// Content of `lightstreamer_conf.xml`.
     pub server_config: Option<String>,
-    /// Limits of the instrument.
+    /// Limits within which the benchmarking tool's measurements are valid.
     pub validity: Validity,
-    /// When a ladder ends.
+    /// Rules that end a ladder.
     pub stop: StopRules,
-    /// What `--quick` changes.
+    /// Values that `--quick` replaces.
     pub quick: PlanOverrides,
-    /// What `weir demo` changes.
+    /// Values that `weir demo` replaces.
     pub demo: PlanOverrides,
     /// Declared limits on the results.
     pub thresholds: Vec<Threshold>,
-    /// Figures published elsewhere, to stand beside the results.
+    /// Figures published elsewhere, shown next to the results.
     pub reference: Option<ReferenceFigures>,
 }
 
-/// Why a text is not a plan. Every message names the file and the key.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum PlanError {
-    /// Not TOML, an unknown key, a missing key, or a value of the wrong type.
-    #[error("{file}:{line}: {message}")]
-    Syntax {
-        /// The file.
-        file: String,
-        /// Line, from 1.
-        line: usize,
-        /// What is wrong there.
-        message: String,
-    },
-    /// A value that makes no sense.
-    #[error("{file}: {key} = {value}: {remedy}")]
-    Value {
-        /// The file, or `command line`.
-        file: String,
-        /// The key.
-        key: &'static str,
-        /// Its value.
-        value: String,
-        /// What would do.
-        remedy: &'static str,
-    },
-}
-
 impl Plan {
-    /// Reads a plan; `file` is the name that errors carry. The gateway's configuration that it names
-    /// comes from `beside`, else it has to be a built-in one.
+    /// Parses a plan. `file` is its name in errors. The gateway configuration that the plan names
+    /// is read with `read_sibling`; if that returns `None`, it must be a built-in one.
     ///
     /// # Errors
-    /// [`PlanError`] if it is not a plan, or names a configuration that is not there.
+    /// [`PlanError`] if the text is not a valid plan or names a configuration that does not exist.
     pub fn parse(
         text: &str,
         file: &str,
-        beside: impl Fn(&str) -> Option<String>,
+        read_sibling: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, PlanError> {
         let raw: PlanFile = read::from_toml(text, file)?;
         let server = raw.clients.lightstreamer_conf.as_deref();
@@ -179,22 +111,27 @@ impl Plan {
             question: raw.question,
             full_scale: raw.full_scale,
             architectures: raw.architectures,
-            variants: variants(raw.variants, file, &beside)?,
+            variants: variants(raw.variants, file, &read_sibling)?,
             levels: raw.levels,
             grid_rates_per_s: raw.rates_per_s,
             sweep: raw.sweep,
             topic: None,
             repetitions: raw.repetitions,
             ramp_per_s: raw.ramp_per_s,
-            preheat: raw.preheat,
+            broker_warm_up: raw.broker_warm_up,
             warm_up: raw.warm_up,
             warm_up_max: raw.warm_up_max,
             hold: raw.hold,
             drain: raw.drain,
             workload: raw.workload,
-            gateway_config: config_file("clients.adapters", &raw.clients.adapters, file, &beside)?,
+            gateway_config: config_file(
+                "clients.adapters",
+                &raw.clients.adapters,
+                file,
+                &read_sibling,
+            )?,
             server_config: server
-                .map(|name| config_file("clients.lightstreamer_conf", name, file, &beside))
+                .map(|name| config_file("clients.lightstreamer_conf", name, file, &read_sibling))
                 .transpose()?,
             clients: raw.clients,
             validity: raw.validity,
@@ -212,48 +149,34 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The built-in plan of this name.
+    /// Returns the built-in plan `name`; `None` if there is none.
     pub fn built_in(name: &str) -> Option<Result<Self, PlanError>> {
         let found = BUILT_IN.iter().find(|plan| plan.name == name)?;
         Some(Self::parse(found.text, found.file, |_| None))
     }
 
-    /// The plan with some values replaced; `file` is the name that errors carry.
+    /// Returns the plan with some values replaced. `file` is the name in errors.
     ///
     /// # Errors
-    /// [`PlanError::Value`] if a new value makes no sense.
+    /// [`PlanError::Value`] if a new value is invalid.
     pub fn with(mut self, overrides: &PlanOverrides, file: &str) -> Result<Self, PlanError> {
-        let PlanOverrides {
-            architectures,
-            levels,
-            repetitions,
-            rates_per_s,
-            rate_per_s,
-            sweep,
-            topic,
-            key,
-            preheat,
-            warm_up,
-            warm_up_max,
-            hold,
-            drain,
-        } = overrides.clone();
-        self.architectures = architectures.unwrap_or(self.architectures);
-        self.levels = levels.unwrap_or(self.levels);
-        self.repetitions = repetitions.unwrap_or(self.repetitions);
-        self.grid_rates_per_s = rates_per_s.unwrap_or(self.grid_rates_per_s);
-        if let Some(rate_per_s) = rate_per_s {
+        let new = overrides.clone();
+        self.architectures = new.architectures.unwrap_or(self.architectures);
+        self.levels = new.levels.unwrap_or(self.levels);
+        self.repetitions = new.repetitions.unwrap_or(self.repetitions);
+        self.grid_rates_per_s = new.rates_per_s.unwrap_or(self.grid_rates_per_s);
+        if let Some(rate_per_s) = new.rate_per_s {
             self.workload.rate_per_s = rate_per_s;
             self.grid_rates_per_s.clear();
         }
-        self.sweep = self.sweep.map(|own| own.with(sweep));
-        self.topic = topic.or(self.topic);
-        self.clients.key = key.or(self.clients.key);
-        self.preheat = preheat.unwrap_or(self.preheat);
-        self.warm_up = warm_up.unwrap_or(self.warm_up);
-        self.warm_up_max = warm_up_max.unwrap_or(self.warm_up_max);
-        self.hold = hold.unwrap_or(self.hold);
-        self.drain = drain.unwrap_or(self.drain);
+        self.sweep = self.sweep.map(|own| own.with(new.sweep));
+        self.topic = new.topic.or(self.topic);
+        self.clients.key = new.key.or(self.clients.key);
+        self.broker_warm_up = new.preheat.unwrap_or(self.broker_warm_up);
+        self.warm_up = new.warm_up.unwrap_or(self.warm_up);
+        self.warm_up_max = new.warm_up_max.unwrap_or(self.warm_up_max);
+        self.hold = new.hold.unwrap_or(self.hold);
+        self.drain = new.drain.unwrap_or(self.drain);
         self.check(file)?;
         self.sort();
         Ok(self)
@@ -269,19 +192,19 @@ impl Plan {
     }
 }
 
-/// The text of a configuration: the plan's own file, else a built-in one.
+/// Returns the text of a configuration: the file next to the plan, otherwise a built-in one.
 fn config_file(
     key: &'static str,
     name: &str,
     file: &str,
-    beside: impl Fn(&str) -> Option<String>,
+    read_sibling: impl Fn(&str) -> Option<String>,
 ) -> Result<String, PlanError> {
     let mut built_in = BUILT_IN.iter().flat_map(|plan| {
         plan.server
             .into_iter()
             .chain([(plan.adapters_file, plan.adapters)])
     });
-    let found = beside(name).or_else(|| {
+    let found = read_sibling(name).or_else(|| {
         let (_, text) = built_in.find(|(found, _)| *found == name)?;
         Some(text.to_owned())
     });
@@ -289,18 +212,18 @@ fn config_file(
         file: file.to_owned(),
         key,
         value: name.to_owned(),
-        remedy: "no such file beside the plan, and no built-in configuration of that name",
+        remedy: "no such file next to the plan and no built-in configuration of that name",
     })
 }
 
 fn variants(
     raw: Vec<VariantFile>,
     file: &str,
-    beside: &impl Fn(&str) -> Option<String>,
+    read_sibling: &impl Fn(&str) -> Option<String>,
 ) -> Result<Vec<Variant>, PlanError> {
     let variant = |raw: VariantFile| {
         let config = raw.adapters.as_deref();
-        let config = config.map(|name| config_file("variants.adapters", name, file, beside));
+        let config = config.map(|name| config_file("variants.adapters", name, file, read_sibling));
         Ok(Variant {
             name: raw.name,
             threads: raw.threads,

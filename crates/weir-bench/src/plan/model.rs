@@ -1,4 +1,4 @@
-//! The shape of a plan file, as typed; [`Plan`](super::Plan) is what it means.
+//! The content of a plan file as written; [`Plan`](super::Plan) is the checked form.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(super) struct PlanFile {
     #[serde(default = "thousand")]
     pub(super) ramp_per_s: f64,
     #[serde(default, deserialize_with = "duration")]
-    pub(super) preheat: Duration,
+    pub(super) broker_warm_up: Duration,
     #[serde(deserialize_with = "duration")]
     pub(super) warm_up: Duration,
     #[serde(default, deserialize_with = "duration")]
@@ -55,7 +55,7 @@ pub(super) struct PlanFile {
     pub(super) reference: Option<Reference>,
 }
 
-/// Published figures: given row by row, or the name of a built-in scenario.
+/// Published figures: rows in the plan, or the name of a built-in scenario.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Reference {
@@ -64,7 +64,7 @@ pub(super) struct Reference {
     pub(super) note: String,
     #[serde(default)]
     pub(super) published: String,
-    /// The published series that the gateway's figures stand beside.
+    /// Published series that is shown next to the gateway's figures.
     #[serde(default = "lightstreamer")]
     pub(super) gateway_series: String,
     #[serde(default)]
@@ -83,7 +83,7 @@ fn thousand() -> f64 {
     1000.0
 }
 
-/// One way to set up the gateway, as typed.
+/// Gateway variant as written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct VariantFile {
@@ -92,15 +92,14 @@ pub(super) struct VariantFile {
     pub(super) adapters: Option<String>,
 }
 
-/// Limits of the instrument; beyond them a cell is invalid.
+/// Limits of the benchmarking tool. A cell beyond them is invalid.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Validity {
-    /// 99th percentile of how late the generator may be, in milliseconds. Default 20: a fifth of
-    /// what a person notices.
+    /// Maximum p99 schedule lag in milliseconds. Default 20: a fifth of a delay that people notice.
     pub schedule_lag_p99_ms: f64,
-    /// Busy share of the simulated clients' event loop. Default 0.9: above it arrivals wait for the
-    /// instrument.
+    /// Maximum busy share of the event loop of the simulated clients. Default 0.9: above it,
+    /// updates wait in the benchmarking tool.
     pub clients_busy_share: f64,
 }
 
@@ -113,15 +112,15 @@ impl Default for Validity {
     }
 }
 
-/// When an architecture's ladder ends.
+/// Rules that end an architecture's ladder.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StopRules {
-    /// Mean response above which the next level is skipped, in milliseconds. Default 1000.
+    /// Mean response time in milliseconds above which the next level is skipped. Default 1000.
     pub response_mean_ms: f64,
     /// Share of lost deliveries above which the next level is skipped. Default 0.01.
     pub lost_share: f64,
-    /// File descriptors a process needs beside one per client. Default 512.
+    /// File descriptors that a process needs in addition to one per client. Default 512.
     pub descriptors_spare: u64,
 }
 
@@ -135,7 +134,7 @@ impl Default for StopRules {
     }
 }
 
-/// Values that take the place of a plan's own.
+/// Values that replace those of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlanOverrides {
@@ -143,31 +142,31 @@ pub struct PlanOverrides {
     pub architectures: Option<Vec<Architecture>>,
     /// Numbers of clients.
     pub levels: Option<Vec<u64>>,
-    /// Times each cell runs.
+    /// Number of times each cell runs.
     pub repetitions: Option<u32>,
-    /// Records due per second of a grid.
+    /// Rates of a grid in records per second.
     pub rates_per_s: Option<Vec<f64>>,
-    /// Records due per second.
+    /// Rate in records per second.
     pub rate_per_s: Option<f64>,
-    /// Of a sweep.
+    /// Values of the sweep.
     pub sweep: SweepOverrides,
-    /// An existing topic in place of a new one for each cell.
+    /// Existing topic to use instead of one new topic per cell.
     pub topic: Option<String>,
-    /// The one key that all clients want.
+    /// Single key that all clients subscribe to.
     pub key: Option<String>,
-    /// Load on a new broker before the first cell.
+    /// Duration of the load on a newly started broker before the first cell.
     #[serde(deserialize_with = "some_duration")]
     pub preheat: Option<Duration>,
-    /// Time before the measured window, at least.
+    /// Minimum time before the measured window.
     #[serde(deserialize_with = "some_duration")]
     pub warm_up: Option<Duration>,
-    /// How long to wait for the load to settle.
+    /// Maximum time to wait for the steady state.
     #[serde(deserialize_with = "some_duration")]
     pub warm_up_max: Option<Duration>,
     /// Length of the measured window.
     #[serde(deserialize_with = "some_duration")]
     pub hold: Option<Duration>,
-    /// Longest wait for late deliveries.
+    /// Maximum wait for late deliveries.
     #[serde(deserialize_with = "some_duration")]
     pub drain: Option<Duration>,
 }

@@ -1,11 +1,11 @@
-//! Figures of the published load test, built in to stand beside a run's own.
+//! Figures of the published load test, shown next to a run's own.
 
 use weir_stats::run::{ReferenceFigures, ReferenceRow};
 
 use super::model::Reference;
 
 impl Reference {
-    /// The rows of the plan and those of the built-in scenario it names.
+    /// Returns the rows of the plan and those of the built-in scenario that it names.
     pub(super) fn figures(self) -> ReferenceFigures {
         let mut all = rows(&self.published, &self.gateway_series);
         all.extend(filtering(&self.published));
@@ -19,8 +19,8 @@ impl Reference {
     }
 }
 
-/// The rows of one published scenario, such as `scenario2`; empty if there is none of that name. Our
-/// gateway stands beside `gateway_series`.
+/// Returns the rows of a published scenario, such as `scenario2`; empty if it does not exist. Rows
+/// of `gateway_series` are shown next to Weir's gateway.
 pub(super) fn rows(scenario: &str, gateway_series: &str) -> Vec<ReferenceRow> {
     let mut rows = Vec::new();
     for line in LATENCY.lines().chain(THROUGHPUT.lines()) {
@@ -38,15 +38,15 @@ pub(super) fn rows(scenario: &str, gateway_series: &str) -> Vec<ReferenceRow> {
                 series if series == gateway_series => Some("gateway"),
                 _ => None,
             };
-            let row = entry(&mut rows, series, clients, architecture);
-            enter(row, metric, (value, status));
+            let row = find_or_insert(&mut rows, series, clients, architecture);
+            set_figure(row, metric, (value, status));
         }
     }
     rows
 }
 
-/// The row of a series at a level.
-fn entry<'a>(
+/// Returns the row of a series at a level and inserts it if it does not exist.
+fn find_or_insert<'a>(
     rows: &'a mut Vec<ReferenceRow>,
     series: &str,
     clients: u64,
@@ -66,19 +66,20 @@ fn entry<'a>(
     &mut rows[at]
 }
 
-fn enter(row: &mut ReferenceRow, metric: &str, (value, status): (&str, &str)) {
+fn set_figure(row: &mut ReferenceRow, metric: &str, (value, status): (&str, &str)) {
     row.sustained &= status != "not_sustained";
     let value: Option<u64> = value.parse().ok();
     match metric {
         "mean_ms" => row.latency_mean_ms = value,
         "stddev_ms" => row.latency_stddev_ms = value,
-        // Printed with the wrong prefix: G for M.
+        // The source prints the wrong unit prefix: G instead of M.
         _ if status == "suspect_unit" => row.throughput_bit_per_s = value.map(|bits| bits / 1000),
         _ => row.throughput_bit_per_s = value,
     }
 }
 
-/// The rows of one published filtering test, such as `filter-basic`; empty if there is none of that name.
+/// Returns the rows of a published filtering test, such as `filter-basic`; empty if it does not
+/// exist.
 fn filtering(test: &str) -> Vec<ReferenceRow> {
     let mut rows: Vec<ReferenceRow> = Vec::new();
     for line in FILTERING.lines() {
@@ -120,13 +121,13 @@ fn filtering(test: &str) -> Vec<ReferenceRow> {
             rows.push(std::mem::take(&mut row));
             rows.len() - 1
         });
-        enter_filtering(&mut rows[at], metric, (value, status));
+        set_filtering_figure(&mut rows[at], metric, (value, status));
     }
     rows
 }
 
-fn enter_filtering(row: &mut ReferenceRow, metric: &str, (value, status): (&str, &str)) {
-    // A mean printed as "more than the limit" did not pass either.
+fn set_filtering_figure(row: &mut ReferenceRow, metric: &str, (value, status): (&str, &str)) {
+    // A mean printed as "more than the limit" is not sustained either.
     row.sustained &= status == "ok";
     let name = match metric {
         "mean_ms" => return row.latency_mean_ms = value.parse().ok(),
@@ -141,7 +142,7 @@ fn enter_filtering(row: &mut ReferenceRow, metric: &str, (value, status): (&str,
     }
 }
 
-/// As the cells of a grid have it.
+/// Name of the parameter in the cells of a grid.
 const RATE: &str = "rate_per_s";
 const FILTERING: &str = include_str!("../../../../plans/published/filtering.csv");
 const LATENCY: &str = include_str!("../../../../plans/published/latency.csv");
@@ -152,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filtering_tests_have_their_rates_and_threads() {
+    fn filtering_rows_carry_rate_and_variant() {
         let basic = filtering("filter-basic");
         assert_eq!(basic.len(), 6);
         let four = basic.iter().find(|row| {
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_those_that_were_printed() {
+    fn rows_match_the_published_tables() {
         let first = rows("scenario1", "lightstreamer");
         let groups = row(&first, "kafka_consumer_groups", 16_000);
         assert_eq!(

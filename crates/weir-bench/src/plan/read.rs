@@ -1,17 +1,17 @@
-//! What all kinds of plans are read with: text, durations, amounts of bytes, and what is wrong.
+//! Parsing helpers for all kinds of plans: TOML, durations, byte counts and rule violations.
 
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
-use super::PlanError;
+use super::error::PlanError;
 use weir_load::units::{parse_bytes, parse_duration};
 
-/// A broken rule: key, value and remedy.
+/// Violated rule: key, value and remedy.
 pub(crate) type RuleViolation = (&'static str, String, &'static str);
 
-/// The shape that `text` has; `file` is the name that errors carry.
+/// Parses `text` into `T`. `file` is the name in errors.
 pub(crate) fn from_toml<T: DeserializeOwned>(text: &str, file: &str) -> Result<T, PlanError> {
     toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
@@ -24,9 +24,12 @@ pub(crate) fn from_toml<T: DeserializeOwned>(text: &str, file: &str) -> Result<T
     })
 }
 
-/// Fails if a rule is broken.
-pub(crate) fn settle(broken: Option<RuleViolation>, file: &str) -> Result<(), PlanError> {
-    match broken {
+/// Returns an error if there is a violation.
+pub(crate) fn reject_violation(
+    violation: Option<RuleViolation>,
+    file: &str,
+) -> Result<(), PlanError> {
+    match violation {
         None => Ok(()),
         Some((key, value, remedy)) => Err(PlanError::Value {
             file: file.to_owned(),

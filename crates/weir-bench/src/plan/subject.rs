@@ -1,31 +1,31 @@
-//! What is compared at each point of a plan, and the points.
+//! The load points of a plan and the subjects compared at each of them.
 
 use weir_stats::compare::twins;
 
 use super::{Architecture, Plan, PlanError};
 
-/// One way to set up the gateway.
+/// Gateway configuration under test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variant {
-    /// Its label.
+    /// Label.
     pub name: String,
-    /// Stands for `@THREADS@` in the gateway's configuration.
+    /// Value of `@THREADS@` in the gateway configuration.
     pub threads: Option<u32>,
-    /// Its configuration, if it is not the plan's.
+    /// Gateway configuration, if it differs from the plan's.
     pub gateway_config: Option<String>,
 }
 
-/// What is measured at each point.
+/// Subject measured at each load point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subject<'a> {
-    /// How records reach the clients.
+    /// Way in which records reach the clients.
     pub architecture: Architecture,
-    /// How the gateway is set up, in a plan with variants.
+    /// Gateway variant, in a plan with variants.
     pub variant: Option<&'a Variant>,
 }
 
 impl Subject<'_> {
-    /// The label in results: the architecture, and the variant if there is one.
+    /// Returns the label in results: the architecture, and the variant if there is one.
     pub fn name(&self) -> String {
         let architecture = self.architecture.name();
         match self.variant {
@@ -35,7 +35,7 @@ impl Subject<'_> {
     }
 }
 
-/// One load.
+/// Load point: clients and rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PlanPoint {
     /// Number of clients.
@@ -45,14 +45,14 @@ pub struct PlanPoint {
 }
 
 impl PlanPoint {
-    /// Whether this is at least as much of everything.
+    /// Returns `true` if clients and rate are both at least those of `other`.
     pub fn is_beyond(&self, other: &Self) -> bool {
         self.clients >= other.clients && self.rate_per_s >= other.rate_per_s
     }
 }
 
 impl Plan {
-    /// All loads, the least first: for each rate all numbers of clients.
+    /// Returns all load points, the lowest first: for each rate all numbers of clients.
     pub fn points(&self) -> Vec<PlanPoint> {
         let rates = self.rates_per_s();
         let row = |rate_per_s: &f64| {
@@ -65,7 +65,7 @@ impl Plan {
         rates.iter().flat_map(row).collect()
     }
 
-    /// The rates of a grid, or the one of a ladder.
+    /// Returns the rates of a grid, or the single rate of a ladder.
     pub fn rates_per_s(&self) -> Vec<f64> {
         match self.grid_rates_per_s.is_empty() {
             true => vec![self.workload.rate_per_s],
@@ -73,12 +73,12 @@ impl Plan {
         }
     }
 
-    /// Whether cells differ in their rate.
+    /// Returns `true` if cells differ in their rate.
     pub fn is_grid(&self) -> bool {
         !self.grid_rates_per_s.is_empty()
     }
 
-    /// What is compared, in the order to run it. Variants are ways to set up the gateway.
+    /// Returns the subjects in the order to run them. Variants apply to the gateway only.
     pub fn subjects(&self) -> Vec<Subject<'_>> {
         let of = |architecture: &Architecture| {
             let architecture = *architecture;
@@ -99,17 +99,17 @@ impl Plan {
         self.architectures.iter().flat_map(of).collect()
     }
 
-    /// The gateway alone, held against itself: its first variant as two that are the same and take turns.
+    /// Returns the plan of an A/A test: the gateway's first variant as two identical subjects.
     ///
     /// # Errors
-    /// [`PlanError::Value`] if the plan has no gateway.
+    /// [`PlanError::Value`] if the plan does not include the gateway.
     pub fn twice(mut self) -> Result<Self, PlanError> {
         if !self.architectures.contains(&Architecture::Gateway) {
             return Err(PlanError::Value {
                 file: "command line".to_owned(),
-                key: "--twice",
+                key: "--aa-test",
                 value: self.name,
-                remedy: "a plan or --architectures with a gateway",
+                remedy: "use a plan, or --architectures, with the gateway",
             });
         }
         let first = self.variants.into_iter().next();
@@ -122,13 +122,13 @@ impl Plan {
             })
             .into();
         self.architectures = vec![Architecture::Gateway];
-        // Limits and published figures are of what the plan compares.
+        // Limits and published figures apply to what the plan compares, not to an A/A test.
         self.thresholds.clear();
         self.reference = None;
         Ok(self)
     }
 
-    /// The gateway's configuration in a variant, with its place holders for the cell.
+    /// Returns the gateway configuration of a variant, with the cell placeholders still in it.
     pub(crate) fn gateway_config_of(&self, variant: Option<&str>) -> String {
         let variant = variant.and_then(|name| self.variants.iter().find(|it| it.name == name));
         let own = variant.and_then(|variant| variant.gateway_config.as_ref());

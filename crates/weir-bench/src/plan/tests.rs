@@ -1,4 +1,4 @@
-//! The built-in plans, overrides, what is refused, and thresholds.
+//! Tests of the built-in plans, overrides, rejected plans and thresholds.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ fn error_of(text: &str) -> String {
     error.unwrap_err().to_string()
 }
 
-/// The built-in file with one line replaced.
-fn changed(from: &str, to: &str) -> String {
+/// Returns the built-in plan `keyed` with one line replaced.
+fn keyed_text_with(from: &str, to: &str) -> String {
     let keyed = BUILT_IN.iter().find(|plan| plan.name == "keyed");
     let text = keyed.unwrap().text;
     assert!(text.contains(from), "{from}");
@@ -26,7 +26,7 @@ fn changed(from: &str, to: &str) -> String {
 }
 
 #[test]
-fn built_in_plans_parse_under_their_own_name() {
+fn built_in_plans_parse_under_their_name() {
     for built_in in BUILT_IN {
         let plan = Plan::parse(built_in.text, built_in.file, |_| None).unwrap();
         assert_eq!(plan.name, built_in.name);
@@ -43,7 +43,7 @@ fn built_in_plans_parse_under_their_own_name() {
         let server = built_in.server.map(|(_, text)| text.to_owned());
         assert_eq!(plan.server_config, server);
         let published = plan.reference.as_ref().unwrap().rows.clone();
-        // Every published level is one of the plan's.
+        // Every published level is a level of the plan.
         assert!(
             published
                 .iter()
@@ -62,8 +62,8 @@ fn built_in_plans_parse_under_their_own_name() {
     assert!(Plan::built_in("none").is_none());
     let published = plan.reference.unwrap().rows;
     assert_eq!(published.len(), 27);
-    let held = published.iter().filter(|row| row.sustained);
-    assert!(held.clone().all(|row| row.latency_mean_ms.is_some()) && held.count() == 16);
+    let sustained = published.iter().filter(|row| row.sustained);
+    assert!(sustained.clone().all(|row| row.latency_mean_ms.is_some()) && sustained.count() == 16);
 }
 
 #[test]
@@ -83,25 +83,25 @@ fn plans_have_the_published_loads() {
 }
 
 #[test]
-fn a_plan_brings_its_own_configuration_or_names_a_built_in_one() {
-    let text = changed("keyed-adapters.xml", "mine.xml");
+fn plans_use_own_or_built_in_configurations() {
+    let text = keyed_text_with("keyed-adapters.xml", "mine.xml");
     let missing = error_of(&text);
     assert!(
         missing.starts_with("my.toml: clients.adapters = mine.xml: no such file"),
         "{missing}"
     );
-    let beside = |file: &str| (file == "mine.xml").then(|| "<mine/>".to_owned());
-    let plan = Plan::parse(&text, "my.toml", beside).unwrap();
+    let read_sibling = |file: &str| (file == "mine.xml").then(|| "<mine/>".to_owned());
+    let plan = Plan::parse(&text, "my.toml", read_sibling).unwrap();
     assert_eq!(plan.gateway_config, "<mine/>");
-    let other = changed("keyed-adapters.xml", "broadcast-adapters.xml");
+    let other = keyed_text_with("keyed-adapters.xml", "broadcast-adapters.xml");
     let plan = Plan::parse(&other, "my.toml", |_| None).unwrap();
     assert!(plan.gateway_config.contains("item-template.ltest\">ltest<"));
-    let scenario = error_of(&changed("scenario = \"2\"", "scenario = \"7\""));
+    let scenario = error_of(&keyed_text_with("scenario = \"2\"", "scenario = \"7\""));
     assert!(scenario.contains("unknown scenario \"7\""), "{scenario}");
 }
 
 #[test]
-fn overrides_replace_and_are_checked() {
+fn overrides_are_applied_and_checked() {
     let quick = keyed().quick;
     let plan = keyed().with(&quick, "keyed.toml").unwrap();
     assert_eq!(plan.levels, [1000]);
@@ -113,37 +113,37 @@ fn overrides_replace_and_are_checked() {
     let error = keyed().with(&none, "command line").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "command line: levels = []: give at least one number"
+        "command line: levels = []: list at least one number"
     );
 }
 
 #[test]
 fn errors_name_file_line_and_key() {
-    let unknown = error_of(&changed("repetitions = 1", "repetition = 1"));
+    let unknown = error_of(&keyed_text_with("repetitions = 1", "repetition = 1"));
     assert!(
         unknown.starts_with("my.toml:11: unknown field `repetition`"),
         "{unknown}"
     );
-    let nested = error_of(&changed("kind = \"keyed\"", "kind = \"keyd\""));
+    let nested = error_of(&keyed_text_with("kind = \"keyed\"", "kind = \"keyd\""));
     assert!(nested.contains("unknown kind \"keyd\"") && nested.starts_with("my.toml:"));
-    let missing = error_of(&changed("hold = \"60s\"", ""));
+    let missing = error_of(&keyed_text_with("hold = \"60s\"", ""));
     assert!(missing.contains("missing field `hold`"), "{missing}");
-    let duration = error_of(&changed("hold = \"60s\"", "hold = \"60\""));
+    let duration = error_of(&keyed_text_with("hold = \"60s\"", "hold = \"60\""));
     assert!(duration.contains("\"60\" is not a duration"), "{duration}");
     assert!(duration.starts_with("my.toml:16: "), "{duration}");
-    let zero = error_of(&changed("rate_per_s = 100", "rate_per_s = 0"));
+    let zero = error_of(&keyed_text_with("rate_per_s = 100", "rate_per_s = 0"));
     assert_eq!(
         zero,
-        "my.toml: workload.rate_per_s = 0: give a number above 0"
+        "my.toml: workload.rate_per_s = 0: use a number above 0"
     );
-    let quick = error_of(&changed(
+    let quick = error_of(&keyed_text_with(
         "[quick]\nrepetitions = 3\nlevels = [1000]",
         "[quick]\nlevels = [0]",
     ));
-    assert_eq!(quick, "my.toml: levels = 0: a level needs a client");
+    assert_eq!(quick, "my.toml: levels = 0: use at least 1 client");
 }
 
-/// Fewer could never conclude; longer is not quick.
+/// With fewer than three repetitions a comparison is never conclusive.
 #[test]
 fn quick_plans_have_three_repetitions_within_five_minutes() {
     for built_in in BUILT_IN {
@@ -161,7 +161,7 @@ fn quick_plans_have_three_repetitions_within_five_minutes() {
 }
 
 #[test]
-fn grids_have_points_and_variants_fill_the_configuration() {
+fn grids_have_points_and_variant_configurations() {
     let plan = Plan::built_in("filter-basic").unwrap().unwrap();
     let rates: Vec<f64> = plan.points().iter().map(|point| point.rate_per_s).collect();
     assert_eq!(rates, [64_000.0, 80_000.0, 100_000.0]);
@@ -187,7 +187,7 @@ fn grids_have_points_and_variants_fill_the_configuration() {
 }
 
 #[test]
-fn grids_that_make_no_sense_are_refused() {
+fn invalid_grids_are_rejected() {
     let basic = Plan::built_in("filter-basic").unwrap().unwrap();
     let with = |rates: &[f64]| {
         let overrides = PlanOverrides {
@@ -200,14 +200,14 @@ fn grids_that_make_no_sense_are_refused() {
     let error = |rates: &[f64]| with(rates).unwrap_err().to_string();
     assert_eq!(
         error(&[2000.0, -1.0]),
-        "f: rates_per_s = -1: give a number above 0"
+        "f: rates_per_s = -1: use a number above 0"
     );
-    assert!(error(&[900.0]).starts_with("f: workload.marked_per_s = 1000: give less"));
+    assert!(error(&[900.0]).starts_with("f: workload.marked_per_s = 1000: use less"));
     let text = basic_text().replace("\"4-threads\"", "\"1-thread\"");
-    let twice = error_of(&text);
+    let repeated = error_of(&text);
     assert_eq!(
-        twice,
-        "my.toml: variants.name = 1-thread: give each a name of its own"
+        repeated,
+        "my.toml: variants.name = 1-thread: give every variant a unique name"
     );
 }
 
@@ -247,7 +247,7 @@ fn thresholds_compare_means_of_valid_cells() {
         cell("gateway", 20, Some(99.0)),
     ];
     let results = evaluate(&keyed().thresholds, &cells);
-    assert_eq!(results.len(), 1, "only the level it is declared for");
+    assert_eq!(results.len(), 1, "only the declared level counts");
     let actual = results[0].actual.unwrap();
     assert!((actual - 143.0_f64.sqrt() / 10.0).abs() < 1e-9, "{actual}");
     assert!(results[0].passed);
@@ -262,7 +262,7 @@ fn thresholds_compare_means_of_valid_cells() {
 }
 
 #[test]
-fn the_highest_level_is_the_last_one_before_the_others_end() {
+fn highest_threshold_uses_last_level_both_sustained() {
     let broadcast = Plan::built_in("broadcast").unwrap().unwrap();
     let thresholds: Vec<Threshold> = broadcast.thresholds;
     let at = |architecture: &str, clients, mean_ms: f64| {
@@ -284,9 +284,9 @@ fn the_highest_level_is_the_last_one_before_the_others_end() {
     ];
     assert!(
         evaluate(&thresholds, &cells).is_empty(),
-        "no end was reached"
+        "no limit was reached"
     );
-    cells[4].not_sustained = Some("too late".to_owned());
+    cells[4].not_sustained = Some("mean response 1500 ms, limit 1000 ms".to_owned());
     let results = evaluate(&thresholds, &cells);
     assert_eq!(results.len(), 1);
     assert_eq!(results[0].scope, "2000 clients");
@@ -294,7 +294,7 @@ fn the_highest_level_is_the_last_one_before_the_others_end() {
 }
 
 #[test]
-fn absolute_thresholds_look_at_every_level() {
+fn absolute_thresholds_apply_to_every_level() {
     let threshold = Threshold {
         metric: ThresholdMetric::Lost,
         of: Architecture::Gateway,
@@ -317,7 +317,7 @@ fn absolute_thresholds_look_at_every_level() {
 }
 
 #[test]
-fn a_plan_can_hold_its_gateway_against_itself() {
+fn aa_test_has_two_identical_variants() {
     let names =
         |plan: &Plan| -> Vec<String> { plan.subjects().iter().map(Subject::name).collect() };
     let keyed = Plan::built_in("keyed").unwrap().unwrap().twice().unwrap();
@@ -334,7 +334,7 @@ fn a_plan_can_hold_its_gateway_against_itself() {
     let sweep = Plan::built_in("broker-sweep").unwrap().unwrap();
     let error = sweep.twice().unwrap_err().to_string();
     assert!(
-        error.contains("--twice = broker-sweep: a plan or"),
+        error.contains("--aa-test = broker-sweep: use a plan"),
         "{error}"
     );
 }

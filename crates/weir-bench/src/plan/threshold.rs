@@ -1,4 +1,4 @@
-//! Declared limits on results: one metric of one architecture, alone or relative to another.
+//! Declared limits on results: a metric of one architecture, absolute or relative to another.
 
 use serde::Deserialize;
 use weir_stats::metric;
@@ -6,41 +6,41 @@ use weir_stats::run::{Cell, Repetitions, ThresholdResult};
 
 use super::Architecture;
 
-/// A limit that decides the exit code.
+/// Declared limit that affects the exit code.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Threshold {
-    /// What is looked at.
+    /// Metric that is limited.
     pub metric: ThresholdMetric,
-    /// Whose.
+    /// Architecture that is limited.
     pub of: Architecture,
-    /// If given, the figure is the ratio to this architecture's at the same level.
+    /// If set, the limit applies to the ratio to this architecture's value at the same level.
     pub relative_to: Option<Architecture>,
-    /// The level it holds for; absent: every level measured.
+    /// Level to which the limit applies; absent: every measured level.
     pub clients: Option<u64>,
-    /// Only the highest level that both held, and only if `relative_to` did not hold the next one:
-    /// its end was reached.
+    /// Applies only to the highest level that both architectures sustained, and only if
+    /// `relative_to` did not sustain the next one.
     #[serde(default)]
     pub highest: bool,
-    /// The limit.
+    /// Maximum value.
     pub at_most: f64,
 }
 
-/// Figures a threshold can look at.
+/// Metrics that a threshold can limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThresholdMetric {
-    /// Processor time of the delivering role for each delivery.
+    /// CPU time of the delivering role per delivery.
     CpuUsPerDelivered,
     /// Mean response time.
     ResponseMeanMs,
     /// 99th percentile of the response time.
     ResponseP99Ms,
-    /// Bytes that a client receives for each delivery.
+    /// Bytes that a client receives per delivery.
     ReceivedBytesPerDelivered,
     /// Deliveries that never arrived.
     Lost,
-    /// User memory of the delivering role for each client.
+    /// User memory of the delivering role per client.
     UserMemoryPerClientBytes,
 }
 
@@ -65,7 +65,7 @@ impl ThresholdMetric {
         }
     }
 
-    /// The value over all repetitions, as tables show it: losses are summed.
+    /// Returns the value over all repetitions, as tables show it: losses are summed.
     fn of(self, repetitions: &Repetitions<'_>) -> Option<f64> {
         let metric = metric::Metric::named(self.name())?;
         match self {
@@ -78,8 +78,8 @@ impl ThresholdMetric {
     }
 }
 
-/// Looks at the valid cells of a run. A threshold whose level was not part of the run is left out;
-/// one whose level was, but has no figure, does not hold.
+/// Evaluates thresholds on the valid cells of a run. A threshold whose level was not measured is
+/// omitted; one whose level was measured but has no value fails.
 pub fn evaluate(thresholds: &[Threshold], cells: &[Cell]) -> Vec<ThresholdResult> {
     thresholds
         .iter()
@@ -90,17 +90,17 @@ pub fn evaluate(thresholds: &[Threshold], cells: &[Cell]) -> Vec<ThresholdResult
 impl Threshold {
     fn evaluate(&self, cells: &[Cell]) -> Vec<ThresholdResult> {
         let name = self.of.name();
-        let of_us = cells.iter().filter(|cell| cell.architecture == name);
-        let mut levels: Vec<u64> = of_us.map(|cell| cell.clients).collect();
+        let own_cells = cells.iter().filter(|cell| cell.architecture == name);
+        let mut levels: Vec<u64> = own_cells.map(|cell| cell.clients).collect();
         levels.sort_unstable();
         levels.dedup();
         levels.retain(|level| self.clients.is_none_or(|clients| clients == *level));
         if self.highest {
             let end = levels
                 .iter()
-                .position(|level| !self.held_by_other(*level, cells));
+                .position(|level| !self.is_sustained_by_reference(*level, cells));
             levels.truncate(end.unwrap_or(0));
-            levels.retain(|level| is_held(self.of, *level, cells));
+            levels.retain(|level| is_sustained(self.of, *level, cells));
             levels = levels.split_off(levels.len().saturating_sub(1));
         }
         levels
@@ -109,21 +109,21 @@ impl Threshold {
             .collect()
     }
 
-    fn held_by_other(&self, clients: u64, cells: &[Cell]) -> bool {
+    fn is_sustained_by_reference(&self, clients: u64, cells: &[Cell]) -> bool {
         let other = self.relative_to.unwrap_or(self.of);
-        is_held(other, clients, cells)
+        is_sustained(other, clients, cells)
     }
 
     fn at_level(&self, clients: u64, cells: &[Cell]) -> ThresholdResult {
-        let (metric, us) = (self.metric.name(), self.of.name());
+        let (metric, own_name) = (self.metric.name(), self.of.name());
         let own = self.value(self.of, clients, cells);
         let (expression, actual, unit) = match self.relative_to {
-            None => (format!("{us}.{metric}"), own, self.metric.unit()),
+            None => (format!("{own_name}.{metric}"), own, self.metric.unit()),
             Some(other) => {
                 let base = self.value(other, clients, cells).filter(|base| *base > 0.0);
                 let ratio = own.zip(base).map(|(own, base)| own / base);
                 (
-                    format!("{us}.{metric} / {}.{metric}", other.name()),
+                    format!("{own_name}.{metric} / {}.{metric}", other.name()),
                     ratio,
                     "x",
                 )
@@ -152,6 +152,6 @@ fn repetitions(architecture: Architecture, clients: u64, cells: &[Cell]) -> Repe
     }
 }
 
-fn is_held(architecture: Architecture, clients: u64, cells: &[Cell]) -> bool {
+fn is_sustained(architecture: Architecture, clients: u64, cells: &[Cell]) -> bool {
     repetitions(architecture, clients, cells).is_held()
 }

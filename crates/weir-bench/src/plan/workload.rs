@@ -1,4 +1,4 @@
-//! What the producers of a plan write.
+//! The load that the producers of a plan write.
 
 use serde::{Deserialize, Deserializer};
 
@@ -8,42 +8,43 @@ use weir_load::payload::{KeyDistribution, PayloadKind};
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Workload {
-    /// Kind of record.
+    /// Kind of payload.
     #[serde(deserialize_with = "named")]
     pub kind: PayloadKind,
-    /// Records due per second, all producers together; a grid's or a sweep's cells have their own.
+    /// Rate in records per second over all producers; cells of a grid or a sweep have their own
+    /// rate.
     pub rate_per_s: f64,
-    /// Those of them that a producer of its own writes with the mark of timed records; all others are
-    /// background then. 0: all records are timed, and come from one producer.
+    /// Records per second that a separate producer writes and marks as timed; all others are
+    /// background load. 0: one producer writes all records and all are timed.
     pub marked_per_s: f64,
-    /// Random characters in each value, where the kind has a size.
+    /// Random characters in each value, for kinds with a size.
     pub size_bytes: u32,
     /// Producers that share the rate.
     pub producers: u32,
     /// Partitions of the topic.
     pub partitions: u32,
-    /// Seed of every random choice: keys, filler, and which client wants which key.
+    /// Seed of all random choices: keys, filler and the key of each client.
     pub seed: u64,
-    /// File of the kind `replay`.
+    /// File for the kind `replay`.
     pub replay: Option<String>,
-    /// Topic of the kind `replay`, on the same brokers.
+    /// Topic for the kind `replay`, on the same brokers.
     pub replay_topic: Option<String>,
     /// Number of keys.
     pub keys: u32,
-    /// How records are spread over them.
+    /// Distribution of records over keys.
     #[serde(deserialize_with = "named")]
     pub distribution: KeyDistribution,
     /// Share of random bytes in values of the kind `random`.
     pub entropy: f64,
-    /// Members of objects of the kind `json-members`.
+    /// Members per object of the kind `json-members`.
     pub members: u32,
-    /// Characters of each.
+    /// Characters per member.
     pub member_characters: u32,
-    /// Share of them that changes from one record of a key to the next.
+    /// Share of members that changes from one record of a key to the next.
     pub change_ratio: f64,
-    /// Kafka's name of the compression.
+    /// Compression, by Kafka's name.
     pub compression: String,
-    /// Who stamps records with the time: the producer, or the broker when it stores them.
+    /// Origin of record timestamps.
     pub timestamps: TimestampMode,
 }
 
@@ -71,19 +72,19 @@ impl Default for Workload {
     }
 }
 
-/// Whose time a record carries.
+/// Origin of record timestamps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimestampMode {
-    /// That of its storage: tells the time before the broker from the time after it.
+    /// Time of storage by the broker: separates the time before the broker from the time after it.
     #[default]
     Broker,
-    /// That of its making.
+    /// Time of creation by the producer.
     Producer,
 }
 
 impl TimestampMode {
-    /// The topic's setting.
+    /// Returns the topic configuration entry.
     pub(crate) fn topic_config(self) -> (&'static str, &'static str) {
         let value = match self {
             Self::Broker => "LogAppendTime",
@@ -93,7 +94,7 @@ impl TimestampMode {
     }
 }
 
-/// A value by the name it has in options.
+/// Deserializes a value from its command-line name.
 fn named<'de, D: Deserializer<'de>, T>(deserializer: D) -> Result<T, D::Error>
 where
     T: std::str::FromStr<Err: std::fmt::Display>,

@@ -1,21 +1,22 @@
-//! What a sweep's cells are called, and their figures, whoever measured them.
+//! Names of a sweep's cells and their results, from any source.
 
 use weir_stats::knee::LoadPoint;
 use weir_stats::perf::{ConsumerPerf, MIB, PerfTail, ProducerPerf, SweepFile};
 use weir_stats::run::{Cell, LatencySummary, STAGE_PUBLISH_ACK};
 
-use super::{Measurer, SweepCell};
+use super::sweep_cell::{Measurer, SweepCell};
 use crate::plan::Plan;
 
-/// Architecture of our producer's cells.
+/// Architecture of Weir's producer cells.
 pub(crate) const PRODUCER: &str = "producer";
-/// Architecture of our consumer's cells.
+/// Architecture of Weir's consumer cells.
 pub(crate) const CONSUMER: &str = "consumer";
-/// Those of Apache Kafka's tools.
+/// Architecture of producer cells by Apache Kafka's tools.
 pub(crate) const KAFKA_PRODUCER: &str = "kafka_producer";
+/// Architecture of consumer cells by Apache Kafka's tools.
 pub(crate) const KAFKA_CONSUMER: &str = "kafka_consumer";
 
-/// Names of parameters and figures.
+/// Name of a parameter.
 pub(crate) const RECORD_SIZE: &str = "record_size_bytes";
 pub(crate) const TARGET: &str = "target_per_s";
 pub(crate) const FETCH_SIZE: &str = "fetch_size_bytes";
@@ -26,7 +27,7 @@ pub(crate) const LATENCY_MAX: &str = "latency_max_ms";
 pub(crate) const RESPONSE_MEAN: &str = "response_mean_ms";
 pub(crate) const FETCH_RATE: &str = "fetch_rate_mib_per_s";
 
-/// A cell with nothing measured.
+/// Returns a cell without results.
 pub(super) fn empty_cell(plan: &Plan, (job, by): (SweepCell, Measurer), repetition: u64) -> Cell {
     let (architecture, parameters) = match (job, by) {
         (SweepCell::Produce { size, target }, by) => {
@@ -78,12 +79,14 @@ fn owned(values: Vec<(&str, f64)>) -> std::collections::BTreeMap<String, f64> {
         .collect()
 }
 
-/// Messages that each consumer reads.
-pub(super) fn messages(plan: &Plan) -> u64 {
-    plan.sweep.as_ref().map_or(0, |sweep| sweep.messages)
+/// Returns the number of records that each consumer reads.
+pub(super) fn consumer_records(plan: &Plan) -> u64 {
+    plan.sweep
+        .as_ref()
+        .map_or(0, |sweep| sweep.consumer_records)
 }
 
-/// The figures of the published charts, from our producer's stages.
+/// Sets the results of the published charts from the stages of Weir's producer.
 pub(super) fn of_producer(cell: &mut Cell, per_s: f64, wire_bytes_per_s: Option<f64>) {
     let size = cell.parameters.get(RECORD_SIZE).copied().unwrap_or(0.0);
     let ack = cell.latency.get(STAGE_PUBLISH_ACK);
@@ -96,15 +99,15 @@ pub(super) fn of_producer(cell: &mut Cell, per_s: f64, wire_bytes_per_s: Option<
         (RESPONSE_MEAN, ms(cell.response().and_then(|it| it.mean_us))),
         ("wire_mib_per_s", wire_bytes_per_s.map(|bytes| bytes / MIB)),
     ];
-    let known = figures
+    let present = figures
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)));
-    cell.figures.extend(owned(known.collect()));
+    cell.figures.extend(owned(present.collect()));
 }
 
-/// Whether the broker kept up, and whether that is what the figures show: a generator that is late
-/// without a full queue was late by itself.
-pub(super) fn judge_producer(cell: &mut Cell, plan: &Plan, (queue_full, failed): (u64, u64)) {
+/// Sets whether the broker sustained the rate. A producer behind schedule without a full queue
+/// makes the cell invalid.
+pub(super) fn evaluate_producer(cell: &mut Cell, plan: &Plan, (queue_full, failed): (u64, u64)) {
     let achieved = cell.achieved_records_per_s.unwrap_or(0.0);
     let due = cell.offered_records_per_s;
     let lag_ms = cell.latency.get(weir_stats::run::STAGE_SCHEDULE_LAG);
@@ -112,7 +115,7 @@ pub(super) fn judge_producer(cell: &mut Cell, plan: &Plan, (queue_full, failed):
     let limit = plan.validity.schedule_lag_p99_ms;
     if lag_ms > limit && queue_full == 0 {
         let reasons = vec![format!(
-            "generator late: p99 {lag_ms:.1} ms, limit {limit} ms"
+            "generator behind schedule: p99 {lag_ms:.1} ms, limit {limit} ms"
         )];
         cell.status = weir_stats::run::CellStatus::Invalid { reasons };
     }
@@ -120,11 +123,11 @@ pub(super) fn judge_producer(cell: &mut Cell, plan: &Plan, (queue_full, failed):
         Some(format!("{failed} records failed"))
     } else {
         (achieved < due * ACHIEVED_SHARE_MIN)
-            .then(|| format!("the broker took {achieved:.0} of {due} records a second"))
+            .then(|| format!("the broker accepted {achieved:.0} of {due} records/s"))
     };
 }
 
-/// The tool's last line for our figures.
+/// Returns the results as the last line of Kafka's tool.
 pub(super) fn producer_line(cell: &Cell, records: u64) -> ProducerPerf {
     let figure = |name: &str| cell.figures.get(name).copied().unwrap_or(0.0);
     let ack = cell.latency.get(STAGE_PUBLISH_ACK);
@@ -148,7 +151,7 @@ pub(super) fn producer_line(cell: &Cell, records: u64) -> ProducerPerf {
     }
 }
 
-/// Takes the figures of a producer's last line.
+/// Sets the results from a producer's last line.
 pub(super) fn of_producer_line(cell: &mut Cell, line: &ProducerPerf) {
     cell.achieved_records_per_s = Some(line.records_per_s);
     let us = |ms: u64| Some(ms as f64 * 1e3);
@@ -174,7 +177,7 @@ pub(super) fn of_producer_line(cell: &mut Cell, line: &ProducerPerf) {
     ]));
 }
 
-/// Takes the figures of a consumer's row.
+/// Sets the results from a consumer's row.
 pub(super) fn of_consumer(cell: &mut Cell, row: &ConsumerPerf) {
     cell.figures.extend(owned(vec![
         ("data_mib", row.data_mib),
@@ -188,7 +191,7 @@ pub(super) fn of_consumer(cell: &mut Cell, row: &ConsumerPerf) {
     ]));
 }
 
-/// A point of the throughput-latency curve: from the due instant where that is known.
+/// Returns a point of the throughput-latency curve, with the response time if known.
 pub(super) fn load_point(cell: &Cell) -> Option<LoadPoint> {
     let figure = |name: &str| cell.figures.get(name).copied();
     Some(LoadPoint {
@@ -198,7 +201,7 @@ pub(super) fn load_point(cell: &Cell) -> Option<LoadPoint> {
     })
 }
 
-/// A cell of a file that somebody else's script has written.
+/// Returns the cells of a file written by other scripts.
 pub(crate) fn imported(file: Option<SweepFile>, text: &str, number: u64) -> Vec<Cell> {
     let mut parameters = Vec::new();
     let mut offered = 0.0;
@@ -218,7 +221,7 @@ pub(crate) fn imported(file: Option<SweepFile>, text: &str, number: u64) -> Vec<
         }
         None => {}
     }
-    let blank = |architecture: &str, repetition| Cell {
+    let empty = |architecture: &str, repetition| Cell {
         architecture: architecture.to_owned(),
         clients: 1,
         parameters: owned(parameters.clone()),
@@ -227,14 +230,14 @@ pub(crate) fn imported(file: Option<SweepFile>, text: &str, number: u64) -> Vec<
         ..Cell::default()
     };
     let report = weir_stats::perf::parse_producer(text);
-    // A run that was cut has no last line; its seconds tell what it did.
+    // Interrupted runs have no last line; the last interval is used instead.
     let line = report.total.or_else(|| report.intervals.last().copied());
     if let Some(line) = line {
-        let mut cell = blank(PRODUCER, number);
+        let mut cell = empty(PRODUCER, number);
         of_producer_line(&mut cell, &line);
         if report.total.is_none() {
             cell.notes
-                .push("no last line: these are the last five seconds".to_owned());
+                .push("no summary line: results are those of the last five seconds".to_owned());
         }
         if file.is_none() && line.records_per_s > 0.0 {
             let size = (line.mib_per_s * MIB / line.records_per_s).round();
@@ -242,7 +245,7 @@ pub(crate) fn imported(file: Option<SweepFile>, text: &str, number: u64) -> Vec<
         }
         if offered > 0.0 && line.records_per_s < offered * ACHIEVED_SHARE_MIN {
             let achieved = line.records_per_s;
-            let reason = format!("{achieved:.0} of {offered} records a second");
+            let reason = format!("{achieved:.0} of {offered} records/s");
             cell.not_sustained = Some(reason);
         }
         return vec![cell];
@@ -250,7 +253,7 @@ pub(crate) fn imported(file: Option<SweepFile>, text: &str, number: u64) -> Vec<
     let rows = weir_stats::perf::parse_consumer(text);
     let rows = rows.iter().zip(number..);
     rows.map(|(row, number)| {
-        let mut cell = blank(CONSUMER, number);
+        let mut cell = empty(CONSUMER, number);
         of_consumer(&mut cell, row);
         cell
     })
@@ -263,10 +266,12 @@ const ACHIEVED_SHARE_MIN: f64 = 0.95;
 mod tests {
     use super::*;
 
-    const LINE: &str = "10000 records sent, 4000.000000 records/sec (3.81 MB/sec), 3.92 ms avg latency, 592.00 ms max latency, 0 ms 50th, 1 ms 95th, 116 ms 99th, 534 ms 99.9th.";
+    const LINE: &str = "10000 records sent, 4000.000000 records/sec (3.81 MB/sec), \
+                        3.92 ms avg latency, 592.00 ms max latency, \
+                        0 ms 50th, 1 ms 95th, 116 ms 99th, 534 ms 99.9th.";
 
     #[test]
-    fn imported_lines_have_the_figures_of_the_charts() {
+    fn imported_lines_have_chart_results() {
         let file = SweepFile::of_name("test-producer-1000-5000.txt");
         let cells = imported(file, LINE, 1);
         let cell = &cells[0];
@@ -285,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn our_line_reads_back_as_it_was() {
+    fn written_line_parses_to_same_results() {
         let plan = Plan::built_in("broker-sweep").unwrap().unwrap();
         let job = SweepCell::Produce {
             size: 1000,
@@ -306,13 +311,13 @@ mod tests {
         assert_eq!(read[0].latency[STAGE_PUBLISH_ACK].p50_us, Some(2000.0));
         assert_eq!(read[0].latency[STAGE_PUBLISH_ACK].p99_us, Some(9000.0));
         cell.achieved_records_per_s = Some(4800.0);
-        judge_producer(&mut cell, &plan, (0, 0));
+        evaluate_producer(&mut cell, &plan, (0, 0));
         assert!(cell.is_sustained());
         cell.achieved_records_per_s = Some(4700.0);
-        judge_producer(&mut cell, &plan, (0, 0));
+        evaluate_producer(&mut cell, &plan, (0, 0));
         assert_eq!(
             cell.not_sustained.as_deref(),
-            Some("the broker took 4700 of 5000 records a second")
+            Some("the broker accepted 4700 of 5000 records/s")
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The files of a sweep, in the formats of Apache Kafka's tools.
+//! Files of a sweep in the formats of Apache Kafka's tools.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,8 @@ use crate::BenchError;
 use weir_load::local_time::LocalTime;
 use weir_load::worker::protocol::ScanSummary;
 
-/// Writes what the producer's tool would have printed of this cell; later repetitions are added.
+/// Appends the cell's results in the format of the producer tool. Repetition 0 is the warm-up and
+/// is not written.
 pub(super) fn write_producer(
     context: &CellContext<'_>,
     cell: &Cell,
@@ -25,11 +26,11 @@ pub(super) fn write_producer(
     if cell.repetition == 0 {
         return Ok(());
     }
-    let kept = worker.collected.kept.as_ref();
-    let seconds = kept.map_or(&[][..], |kept| &kept.intervals);
+    let stage = worker.collected.stage_intervals.as_ref();
+    let seconds = stage.map_or(&[][..], |stage| &stage.intervals);
     let mut text = String::new();
-    for five in seconds.chunks(INTERVAL_S) {
-        text.push_str(&interval(five, size).to_string());
+    for chunk in seconds.chunks(INTERVAL_S) {
+        text.push_str(&interval(chunk, size).to_string());
         text.push('\n');
     }
     let records = seconds.iter().map(|second| second.histogram.count()).sum();
@@ -42,7 +43,7 @@ pub(super) fn write_producer(
     append(&context.dir.join(file.name()), &text)
 }
 
-/// Some seconds as one line.
+/// Returns the line of several seconds.
 fn interval(seconds: &[LatencySpan], size: u64) -> ProducerPerf {
     let mut all = Histogram::new();
     let mut span_ns = 0;
@@ -61,7 +62,7 @@ fn interval(seconds: &[LatencySpan], size: u64) -> ProducerPerf {
     }
 }
 
-/// Writes what the consumer's tool would have printed, and returns its figures.
+/// Appends the cell's results in the format of the consumer tool and returns them.
 pub(super) fn write_consumer(
     context: &CellContext<'_>,
     cell: &Cell,
@@ -80,12 +81,12 @@ pub(super) fn write_consumer(
     Ok(row)
 }
 
-/// What the consumer's tool would have printed of this.
+/// Returns the results in the format of Apache Kafka's consumer tool.
 pub fn consumer_row(scan: &ScanSummary) -> ConsumerPerf {
     let mut local = LocalTime::system();
     let mut time = |unix_ns: u64| {
         let text = String::from_utf8_lossy(&local.format(unix_ns)).into_owned();
-        // The tool has a colon in front of the milliseconds.
+        // The tool separates the milliseconds by a colon.
         text.replace('.', ":")
     };
     let end_unix_ns = scan.started_unix_ns + scan.elapsed_ns;
@@ -113,11 +114,11 @@ pub(super) fn append(path: &Path, text: &str) -> Result<(), String> {
     written.map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
-/// The files of the format, as a run lists them.
+/// Returns the files of a run in the formats of Apache Kafka's tools.
 pub(crate) fn files(dir: &Path) -> Vec<RunFile> {
     let mut found = Vec::new();
-    for (folder, whose) in [("", "Weir's"), ("kafka-tools/", "Apache Kafka's own")] {
-        let Ok(entries) = fs::read_dir(dir.join(folder)) else {
+    for (subdir, owner) in [("", "Weir's"), ("kafka-tools/", "Apache Kafka's own")] {
+        let Ok(entries) = fs::read_dir(dir.join(subdir)) else {
             continue;
         };
         let names = entries.flatten().map(|entry| entry.file_name());
@@ -128,8 +129,8 @@ pub(crate) fn files(dir: &Path) -> Vec<RunFile> {
                 false => "kafka-consumer-perf-test",
             };
             found.push(RunFile {
-                path: format!("{folder}{name}"),
-                description: format!("{whose} figures in the format of {tool}"),
+                path: format!("{subdir}{name}"),
+                description: format!("{owner} results in the format of {tool}"),
             });
         }
     }
@@ -137,17 +138,17 @@ pub(crate) fn files(dir: &Path) -> Vec<RunFile> {
     found
 }
 
-/// The cells of files that somebody else's scripts have written, and copies of the files in `dir`.
+/// Returns the cells of files written by other scripts, and copies the files to `dir`.
 ///
 /// # Errors
-/// A file that cannot be read or copied.
+/// [`BenchError`] if a file cannot be read or copied.
 pub(crate) fn import(files: &[std::path::PathBuf], dir: &Path) -> Result<Vec<Cell>, BenchError> {
     let mut cells: Vec<Cell> = Vec::new();
     for path in files {
         let text = fs::read_to_string(path).map_err(|error| BenchError::read(path, error))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         for mut cell in figures::imported(SweepFile::of_name(&name), &text, 1) {
-            // Files of one name in two folders, or several without parameters, are repetitions.
+            // Files with the same name, or without parameters in their name, are repetitions.
             while cells.iter().any(|other| other.id() == cell.id()) {
                 cell.repetition += 1;
             }
@@ -166,7 +167,7 @@ pub(crate) fn import(files: &[std::path::PathBuf], dir: &Path) -> Result<Vec<Cel
     Ok(cells)
 }
 
-/// Seconds of one line of the producer's tool.
+/// Seconds per line of the producer tool.
 const INTERVAL_S: usize = 5;
 
 #[cfg(test)]
@@ -174,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scan_becomes_the_tools_row() {
+    fn scan_summary_formats_as_tool_row() {
         let scan = ScanSummary {
             started_unix_ns: 1_763_700_000_000_000_000,
             rebalance_ns: 500_000_000,
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_are_summed_up() {
+    fn seconds_are_summed_into_one_line() {
         let mut histogram = Histogram::new();
         histogram.record_n(2_000_000, 1000);
         let second = |from_unix_ns| LatencySpan {
@@ -206,7 +207,8 @@ mod tests {
         let line = interval(&seconds, 1_048_576).to_string();
         assert_eq!(
             line,
-            "2000 records sent, 1000.0 records/sec (1000.00 MB/sec), 2.0 ms avg latency, 2.0 ms max latency."
+            "2000 records sent, 1000.0 records/sec (1000.00 MB/sec), 2.0 ms avg latency, \
+             2.0 ms max latency."
         );
     }
 }

@@ -1,21 +1,22 @@
-//! A sweep of a broker: a producer over record sizes and rates, then a consumer over fetch sizes; on request
-//! Apache Kafka's own tools on the same cells.
+//! Broker sweeps: a producer over record sizes and rates, then a consumer over fetch sizes;
+//! optionally the same cells with Apache Kafka's own tools.
 
 mod consumer;
 mod figures;
 mod files;
 mod producer;
+mod sweep_cell;
 mod tools;
+mod topic;
 mod worker;
 
 use std::sync::atomic::Ordering;
 
-use weir_kafka::Admin;
 use weir_stats::knee::{KneeRule, LoadPoint, knee};
 use weir_stats::perf::MIB;
 use weir_stats::run::{Cell, CellStatus, Derived, DerivedFrom, Run};
 
-use super::cell::{BROKER_GONE, CellContext};
+use super::cell::{BROKER_EXITED, CellContext};
 use super::observer::Observer;
 use super::verdict;
 use crate::plan::{Plan, SweepPlan};
@@ -23,29 +24,17 @@ use crate::plan::{Plan, SweepPlan};
 use figures::PRODUCER;
 pub use files::consumer_row;
 pub(super) use files::{files, import};
+use sweep_cell::{Measurer, SweepCell};
+use topic::delete_topic;
 
-/// One cell to be run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SweepCell {
-    Produce { size: u64, target: u64 },
-    Consume { fetch_size: u64 },
-}
-
-/// Who does it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Measurer {
-    Weir,
-    Kafka,
-}
-
-/// All cells of the sweep, ours and Kafka's in turn.
+/// Runs all cells of the sweep; Weir and Kafka's tools alternate.
 pub(super) fn run(
     context: &CellContext<'_>,
     sweep: &SweepPlan,
     observer: &mut dyn Observer,
 ) -> Vec<Cell> {
     let tools = sweep.kafka_tools.then(|| tools::find(context, observer));
-    let sides: &[Measurer] = match tools {
+    let measurers: &[Measurer] = match tools {
         Some(_) => &[Measurer::Weir, Measurer::Kafka],
         None => &[Measurer::Weir],
     };
@@ -55,19 +44,19 @@ pub(super) fn run(
     let consume = fetch_sizes.map(|&fetch_size| SweepCell::Consume { fetch_size });
     let jobs: Vec<SweepCell> = produce.chain(consume).collect();
     let repetitions = u64::from(context.plan.repetitions);
-    let count = jobs.len() * repetitions as usize * sides.len();
-    preheat(context, sweep, observer);
+    let count = jobs.len() * repetitions as usize * measurers.len();
+    warm_up_broker(context, sweep, observer);
     let mut topic = None;
     let mut cells = Vec::new();
     for job in jobs {
         for repetition in 1..=repetitions {
-            for by in sides {
+            for by in measurers {
                 let mut cell = figures::empty_cell(context.plan, (job, *by), repetition);
                 observer.cell(cells.len() + 1, count, &cell.id());
                 let reason = match context.stop.load(Ordering::Relaxed) {
                     true => Some("interrupted".to_owned()),
-                    false if context.broker_is_gone() => Some(BROKER_GONE.to_owned()),
-                    false => beyond(sweep, job),
+                    false if context.broker_has_exited() => Some(BROKER_EXITED.to_owned()),
+                    false => skip_reason(sweep, job),
                 };
                 if let Some(reason) = reason {
                     cell.status = CellStatus::Skipped { reason };
@@ -108,45 +97,46 @@ pub(super) fn run(
         }
     }
     if let Some(topic) = topic {
-        remove(context.admin, &topic);
+        delete_topic(context.admin, &topic);
     }
     cells
 }
 
-/// A cell that asks for more than the plan lets it.
-fn beyond(sweep: &SweepPlan, job: SweepCell) -> Option<String> {
+/// Returns the reason if a cell exceeds the plan's data rate.
+fn skip_reason(sweep: &SweepPlan, job: SweepCell) -> Option<String> {
     let SweepCell::Produce { size, target } = job else {
         return None;
     };
     let limit = sweep.mib_per_s_max?;
-    let asked = size.saturating_mul(target) as f64 / MIB;
-    (asked > limit as f64).then(|| {
+    let requested = size.saturating_mul(target) as f64 / MIB;
+    (requested > limit as f64).then(|| {
         format!(
-            "{target} records of {size} bytes a second are {asked:.1} MB/s, beyond sweep.mib_per_s_max = {limit}"
+            "{target} records of {size} bytes per second are {requested:.1} MB/s, above \
+             sweep.mib_per_s_max = {limit}"
         )
     })
 }
 
-/// A Java program is far slower in its first seconds. What comes of it is not looked at.
-fn preheat(context: &CellContext<'_>, sweep: &SweepPlan, observer: &mut dyn Observer) {
-    let length = context.plan.preheat;
+/// Puts load on the broker so that the JVM compiles its hot paths. The results are discarded.
+fn warm_up_broker(context: &CellContext<'_>, sweep: &SweepPlan, observer: &mut dyn Observer) {
+    let length = context.plan.broker_warm_up;
     if context.broker_pids.is_empty() || length.is_zero() {
         return;
     }
     observer.note(&format!(
-        "warming the broker up for {} s",
+        "warming up the broker for {} s",
         length.as_secs_f64()
     ));
     let mut plan = context.plan.clone();
     (plan.warm_up, plan.hold) = (std::time::Duration::ZERO, length);
     let middle = |values: &[u64]| values.get(values.len() / 2).copied();
     let size = middle(&sweep.record_sizes_bytes).unwrap_or(1000);
-    let target = middle(&sweep.targets_per_s)
+    let target = middle(&sweep.target_rates_per_s)
         .unwrap_or(1000)
-        .min(PREHEAT_PER_S_MAX);
+        .min(WARM_UP_PER_S_MAX);
     let job = SweepCell::Produce { size, target };
     let mut cell = figures::empty_cell(&plan, (job, Measurer::Weir), 0);
-    // A failure shows in the cells that follow.
+    // An error also occurs in the cells that follow.
     let _ = producer::measure(
         &context.with_plan(&plan),
         (size, target),
@@ -155,14 +145,7 @@ fn preheat(context: &CellContext<'_>, sweep: &SweepPlan, observer: &mut dyn Obse
     );
 }
 
-/// Topics of a sweep are large; one that stays is not worth a failure.
-fn remove(admin: &Admin, topic: &str) {
-    if let Err(error) = admin.delete_topic(topic) {
-        tracing::warn!(%error, "topic not deleted");
-    }
-}
-
-/// The knee of each record size.
+/// Returns the knee of each record size.
 pub(super) fn derived(cells: &[Cell]) -> Vec<Derived> {
     let producers = || {
         cells
@@ -188,16 +171,18 @@ pub(super) fn derived(cells: &[Cell]) -> Vec<Derived> {
 fn knee_of(size: f64, points: &[LoadPoint]) -> Derived {
     let rule = KneeRule::default();
     let found = knee(points, rule);
-    let told = |point: LoadPoint| {
+    let describe = |point: LoadPoint| {
         format!(
             "{:.0} of {:.0} records/s with a mean of {:.1} ms",
             point.achieved_per_s, point.offered_per_s, point.latency_ms
         )
     };
-    let how = match found.map(|knee| (knee.at, knee.beyond)) {
-        None => "even the lowest rate was beyond it".to_owned(),
-        Some((at, None)) => format!("no rate was beyond it; the highest gave {}", told(at)),
-        Some((at, Some(beyond))) => format!("it gave {}, the next {}", told(at), told(beyond)),
+    let detail = match found.map(|knee| (knee.at, knee.beyond)) {
+        None => "the lowest rate already exceeds it".to_owned(),
+        Some((at, None)) => format!("no rate exceeds it; the highest gave {}", describe(at)),
+        Some((at, Some(beyond))) => {
+            format!("it gave {}, the next {}", describe(at), describe(beyond))
+        }
     };
     let is_above = found.is_some_and(|knee| knee.beyond.is_none());
     Derived {
@@ -207,17 +192,17 @@ fn knee_of(size: f64, points: &[LoadPoint]) -> Derived {
         unit: "records/s".to_owned(),
         basis: DerivedFrom::Measured,
         how: format!(
-            "the highest rate up to which {:.0} % were written at no more than {} times the mean latency of \
-             the lowest: {how}",
+            "highest rate at which {:.0} % of the records were acknowledged with at most {} times \
+             the mean latency of the lowest rate: {detail}",
             rule.achieved_share * 100.0,
             rule.latency_factor
         ),
     }
 }
 
-/// The sentence in front: where the knees are, and how fast consumers were.
+/// Returns the verdict: the knees and the highest consumer throughput.
 pub(super) fn verdict(run: &Run) -> String {
-    let told = |knee: &Derived| {
+    let describe = |knee: &Derived| {
         let of = &knee.of;
         match (knee.name.as_str(), knee.value) {
             (KNEE, Some(value)) => Some(format!("{of}: knee at {value} records/s")),
@@ -226,7 +211,7 @@ pub(super) fn verdict(run: &Run) -> String {
             _ => None,
         }
     };
-    let mut parts: Vec<String> = run.derived.iter().filter_map(told).collect();
+    let mut clauses: Vec<String> = run.derived.iter().filter_map(describe).collect();
     let fastest = run
         .cells
         .iter()
@@ -237,24 +222,25 @@ pub(super) fn verdict(run: &Run) -> String {
         })
         .max_by(|a, b| a.0.total_cmp(&b.0));
     if let Some((rate, size)) = fastest {
-        parts.push(format!(
+        clauses.push(format!(
             "consumer: {rate:.1} MB/s at a fetch size of {size} bytes"
         ));
     }
-    match parts.is_empty() {
-        true => "Nothing was measured.".to_owned(),
-        false => format!("{}.", parts.join("; ")),
+    match clauses.is_empty() {
+        true => "No cell was measured.".to_owned(),
+        false => format!("{}.", clauses.join("; ")),
     }
 }
 
-/// Whether this plan is one.
+/// Returns the sweep if the plan is one.
 pub(super) fn of(plan: &Plan) -> Option<&SweepPlan> {
     plan.sweep.as_ref()
 }
 
-const PREHEAT_PER_S_MAX: u64 = 5000;
-/// Names of what is derived: where the knee is, or the highest rate of a sweep that did not get there.
+const WARM_UP_PER_S_MAX: u64 = 5000;
+/// Name of a derived knee.
 const KNEE: &str = "knee";
+/// Name of the highest rate of a sweep that did not reach the knee.
 const KNEE_ABOVE: &str = "knee_above";
 
 #[cfg(test)]
@@ -262,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn knees_are_found_by_record_size() {
+    fn knees_are_derived_per_record_size() {
         let plan = Plan::built_in("broker-sweep").unwrap().unwrap();
         let cell = |size, target, achieved: f64, latency_ms: f64| {
             let job = SweepCell::Produce { size, target };
@@ -292,7 +278,7 @@ mod tests {
             ]
         );
         assert!(
-            found[0].how.contains("no rate was beyond it"),
+            found[0].how.contains("no rate exceeds it"),
             "{}",
             found[0].how
         );
@@ -304,19 +290,19 @@ mod tests {
     }
 
     #[test]
-    fn cells_beyond_the_plans_limit_are_named() {
+    fn cells_above_rate_limit_are_skipped() {
         let plan = Plan::built_in("broker-sweep").unwrap().unwrap();
         let mut sweep = plan.sweep.unwrap();
         sweep.mib_per_s_max = Some(10);
-        let at = |size, target| beyond(&sweep, SweepCell::Produce { size, target });
+        let at = |size, target| skip_reason(&sweep, SweepCell::Produce { size, target });
         assert_eq!(at(1000, 10_000), None);
         let reason = at(1000, 20_000).unwrap();
         assert!(
-            reason.contains("19.1 MB/s, beyond sweep.mib_per_s_max = 10"),
+            reason.contains("19.1 MB/s, above sweep.mib_per_s_max = 10"),
             "{reason}"
         );
         assert_eq!(
-            beyond(
+            skip_reason(
                 &sweep,
                 SweepCell::Consume {
                     fetch_size: 1 << 30

@@ -1,4 +1,4 @@
-//! One producer at one record size and one rate.
+//! Producer cells of a sweep: one producer at one record size and rate.
 
 use std::time::Duration;
 
@@ -13,11 +13,12 @@ use super::super::collect::StageIntervals;
 use super::super::observer::Observer;
 use super::super::saturation;
 use super::super::workers::push;
+use super::topic::{delete_topic, new_topic};
 use super::worker::SweepWorker;
-use super::{figures, files, remove};
+use super::{figures, files};
 use weir_load::worker::protocol::LatencyTag;
 
-/// Fills the cell, and writes the file of the tool's format.
+/// Measures the cell and writes its lines to the file in the tool's format.
 pub(super) fn measure(
     context: &CellContext<'_>,
     (size, target): (u64, u64),
@@ -36,13 +37,13 @@ pub(super) fn measure(
     let args = args(&cell_context, &topic, (size, target), None);
     let measured = SweepWorker::start(&cell_context, &id, (ProcessRole::Produce, &args)).and_then(
         |mut worker| {
-            worker.collected.kept = Some(StageIntervals {
+            worker.collected.stage_intervals = Some(StageIntervals {
                 tag: LatencyTag::PublishAck,
                 intervals: Vec::new(),
             });
-            let window = worker.begin();
-            let within = plan.warm_up + plan.hold + plan.drain + FINAL_WITHIN;
-            let finished = worker.finish(&window, within, observer);
+            let window = worker.start_load();
+            let timeout = plan.warm_up + plan.hold + plan.drain + SUMMARY_TIMEOUT;
+            let finished = worker.finish(&window, timeout, observer);
             if finished.is_ok() {
                 fill(context, cell, &worker, &window);
                 files::write_producer(context, cell, &worker, (size, target))?;
@@ -52,22 +53,13 @@ pub(super) fn measure(
         },
     );
     if plan.topic.is_none() {
-        remove(context.admin, &topic);
+        delete_topic(context.admin, &topic);
     }
     measured
 }
 
-/// A topic of its own.
-pub(super) fn new_topic(context: &CellContext<'_>, id: &str) -> Result<String, String> {
-    let now_ms = context.clock.now_unix_ns() / 1_000_000;
-    let topic = format!("weir-{}-{id}-{now_ms}", context.plan.name);
-    let partitions = i32::try_from(context.plan.workload.partitions).unwrap_or(i32::MAX);
-    let created = context.admin.create_topic(&topic, partitions, 1, &[]);
-    created.map_err(|error| error.to_string())?;
-    Ok(topic)
-}
-
-/// Records as the tool makes them: no key, no headers, so many bytes.
+/// Returns the arguments of a producer whose records are like the tool's: no key, no headers,
+/// `size` bytes.
 pub(super) fn args(
     context: &CellContext<'_>,
     topic: &str,
@@ -141,7 +133,7 @@ fn fill(
     });
     cell.machine = machine;
     if let Some(found) = saturation::find(&cell.roles, load, None) {
-        (cell.saturated_role, cell.saturated_why) = (Some(found.role), Some(found.why));
+        (cell.saturated_role, cell.saturated_why) = (Some(found.role), Some(found.reason));
     }
     let Some(summary) = collected.produced.get(&ProcessRole::Produce) else {
         return;
@@ -154,7 +146,7 @@ fn fill(
     }
     let wire = in_span("wire_bytes_sent").map(|bytes| bytes / hold_s);
     figures::of_producer(cell, per_s, wire);
-    figures::judge_producer(cell, context.plan, (summary.queue_full, summary.failed));
+    figures::evaluate_producer(cell, context.plan, (summary.queue_full, summary.failed));
 }
 
-const FINAL_WITHIN: Duration = Duration::from_secs(30);
+const SUMMARY_TIMEOUT: Duration = Duration::from_secs(30);

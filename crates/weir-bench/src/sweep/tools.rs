@@ -1,4 +1,4 @@
-//! Apache Kafka's own tools on the same cells.
+//! Runs Apache Kafka's own tools on the cells of a sweep.
 
 use std::fs::File;
 use std::process::{Command, Stdio};
@@ -13,10 +13,10 @@ use super::super::cell::CellContext;
 use super::super::child::ProcessRole;
 use super::super::observer::Observer;
 use super::super::usage::CellUsage;
-use super::producer::new_topic;
-use super::{figures, files, remove};
+use super::topic::{delete_topic, new_topic};
+use super::{figures, files};
 
-/// The tools, or why there are none.
+/// Installed tools, or the reason why there are none.
 pub(super) type SweepTools = Result<KafkaTools, String>;
 
 pub(super) fn find(context: &CellContext<'_>, observer: &mut dyn Observer) -> SweepTools {
@@ -24,7 +24,7 @@ pub(super) fn find(context: &CellContext<'_>, observer: &mut dyn Observer) -> Sw
     found.map_err(|error| error.to_string())
 }
 
-/// The producer's tool: as many records as the window of our cell has.
+/// Runs the producer tool with as many records as Weir's cell writes.
 pub(super) fn produce(
     context: &CellContext<'_>,
     tools: &SweepTools,
@@ -49,7 +49,7 @@ pub(super) fn produce(
             "--throughput",
             &target.to_string(),
         ])
-        // As our producer has them, and otherwise the client's own.
+        // Same properties as Weir's producer; all others are the tool's defaults.
         .args([
             "--producer-props",
             &bootstrap,
@@ -57,7 +57,7 @@ pub(super) fn produce(
             "linger.ms=1",
             &compression,
         ]);
-    let within = plan.warm_up + plan.hold + TOOL_TIMEOUT;
+    let timeout = plan.warm_up + plan.hold + TOOL_TIMEOUT;
     let file = SweepFile::Producer {
         record_size_bytes: size,
         target_per_s: Some(target),
@@ -66,20 +66,20 @@ pub(super) fn produce(
         context,
         command,
         (cell, &file, ProcessRole::Produce),
-        within,
+        timeout,
     );
     if plan.topic.is_none() {
-        remove(context.admin, &topic);
+        delete_topic(context.admin, &topic);
     }
     let line = parse_producer(&text?)
         .total
-        .ok_or("the tool printed no last line")?;
+        .ok_or("the tool printed no summary line")?;
     figures::of_producer_line(cell, &line);
-    figures::judge_producer(cell, plan, (0, 0));
+    figures::evaluate_producer(cell, plan, (0, 0));
     Ok(())
 }
 
-/// The consumer's tool: the same messages.
+/// Runs the consumer tool on the same records.
 pub(super) fn consume(
     context: &CellContext<'_>,
     tools: &SweepTools,
@@ -87,13 +87,13 @@ pub(super) fn consume(
     cell: &mut Cell,
 ) -> Result<(), String> {
     let tools = tools.as_ref().map_err(Clone::clone)?;
-    let messages = figures::messages(context.plan).to_string();
+    let records = figures::consumer_records(context.plan).to_string();
     let mut command = tools.command(CONSUMER);
     command
         .args(["--bootstrap-server", &context.bootstrap, "--topic", topic])
         .args([
             "--messages",
-            &messages,
+            &records,
             "--fetch-size",
             &fetch_size.to_string(),
         ])
@@ -116,12 +116,12 @@ pub(super) fn consume(
     Ok(())
 }
 
-/// Runs a tool to its end; its output is also kept beside ours.
+/// Runs a tool and returns its output, which is also appended to the run's `kafka-tools` directory.
 fn run(
     context: &CellContext<'_>,
     mut command: Command,
-    (cell, file, part): (&mut Cell, &SweepFile, ProcessRole),
-    within: Duration,
+    (cell, file, role): (&mut Cell, &SweepFile, ProcessRole),
+    timeout: Duration,
 ) -> Result<String, String> {
     let dir = context.dir.join(cell.id());
     let output = dir.join("output.txt");
@@ -133,10 +133,10 @@ fn run(
     let mut child = command.spawn().map_err(|error| error.to_string())?;
     let mut usage = CellUsage::default();
     usage.watch(ProcessRole::Broker, &context.broker_pids);
-    usage.watch(part, &[child.id()]);
+    usage.watch(role, &[child.id()]);
     let from_unix_ns = context.clock.now_unix_ns();
     usage.read(from_unix_ns);
-    let deadline = Instant::now() + within;
+    let deadline = Instant::now() + timeout;
     let mut last_unix_ns = from_unix_ns;
     let status = loop {
         match child.try_wait() {
@@ -145,14 +145,14 @@ fn run(
             Err(error) => break Err(error.to_string()),
         }
         if Instant::now() > deadline || context.stop.load(Ordering::Relaxed) {
-            break Err("the tool did not end in time".to_owned());
+            break Err("the tool did not finish in time".to_owned());
         }
         last_unix_ns = context.clock.now_unix_ns();
         usage.read(last_unix_ns);
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     };
     if status.is_err() {
-        // Both fail only for a process that is gone.
+        // Both calls fail only if the process has exited.
         let _ = child.kill();
         let _ = child.wait();
     }
@@ -162,7 +162,7 @@ fn run(
         status if status.success() => {}
         status => {
             return Err(format!(
-                "the tool failed: {status}; its log is in {}",
+                "the tool failed: {status}; see its log in {}",
                 dir.display()
             ));
         }
@@ -174,4 +174,4 @@ fn run(
 const PRODUCER: &str = "org.apache.kafka.tools.ProducerPerformance";
 const CONSUMER: &str = "org.apache.kafka.tools.ConsumerPerformance";
 const TOOL_TIMEOUT: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);

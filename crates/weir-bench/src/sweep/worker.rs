@@ -1,4 +1,4 @@
-//! One worker of a sweep, from its start to its last word.
+//! One worker process of a sweep cell.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver};
@@ -13,10 +13,10 @@ use super::super::usage::CellUsage;
 use weir_load::clock::nanos;
 use weir_load::worker::protocol::{Schedule, WorkerCommand};
 
-/// A worker under way, beside the broker.
+/// Running worker, with the usage of the broker.
 pub(super) struct SweepWorker<'a> {
     context: &'a CellContext<'a>,
-    part: ProcessRole,
+    role: ProcessRole,
     process: RoleProcess,
     receiver: Receiver<ChildEvent>,
     pub(super) collected: Collected,
@@ -25,19 +25,19 @@ pub(super) struct SweepWorker<'a> {
 }
 
 impl<'a> SweepWorker<'a> {
-    /// Starts it and waits until it is ready.
+    /// Starts the worker and waits until it is ready.
     pub(super) fn start(
         context: &'a CellContext<'a>,
         id: &str,
-        (part, args): (ProcessRole, &[String]),
+        (role, args): (ProcessRole, &[String]),
     ) -> Result<Self, String> {
         let dir = context.dir.join(id);
         std::fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
         let hlog_name = format!("{id}.hlog");
         let now_unix_ns = context.clock.now_unix_ns();
-        let told = |error: super::super::BenchError| error.to_string();
+        let message = |error: super::super::BenchError| error.to_string();
         let collected =
-            Collected::new(&context.dir.join(&hlog_name), id, now_unix_ns).map_err(told)?;
+            Collected::new(&context.dir.join(&hlog_name), id, now_unix_ns).map_err(message)?;
         let mut usage = CellUsage::default();
         if !context.broker_pids.is_empty() {
             usage.watch(ProcessRole::Broker, &context.broker_pids);
@@ -45,31 +45,31 @@ impl<'a> SweepWorker<'a> {
         }
         let (messages, receiver) = mpsc::sync_channel(MESSAGES_QUEUED_MAX);
         let process =
-            RoleProcess::worker(&context.exe, args, part, &dir, messages).map_err(told)?;
-        if part.produces() && !process.prefer() {
+            RoleProcess::worker(&context.exe, args, role, &dir, messages).map_err(message)?;
+        if role.produces() && !process.raise_priority() {
             context.producers_preferred.store(false, Ordering::Relaxed);
         }
-        usage.watch(part, &[process.pid()]);
+        usage.watch(role, &[process.pid()]);
         let mut worker = Self {
             context,
-            part,
+            role,
             process,
             receiver,
             collected,
             usage,
             hlog_name,
         };
-        worker.wait("to be ready", READY_WITHIN, |seen| {
-            seen.ready.contains_key(&part)
+        worker.wait("to be ready", READY_TIMEOUT, |events| {
+            events.ready.contains_key(&role)
         })?;
-        worker.usage.ready(part, context.clock.now_unix_ns());
+        worker.usage.ready(role, context.clock.now_unix_ns());
         Ok(worker)
     }
 
-    /// Tells it when to begin and what the window is.
-    pub(super) fn begin(&mut self) -> MeasuredWindow {
+    /// Sends the schedule and returns the measured window.
+    pub(super) fn start_load(&mut self) -> MeasuredWindow {
         let plan = self.context.plan;
-        let start_unix_ns = self.context.clock.now_unix_ns() + nanos(START_IN);
+        let start_unix_ns = self.context.clock.now_unix_ns() + nanos(START_DELAY);
         let from_unix_ns = start_unix_ns + nanos(plan.warm_up);
         let until_unix_ns = from_unix_ns + nanos(plan.hold);
         self.process.send(&WorkerCommand::Start(Schedule {
@@ -86,22 +86,22 @@ impl<'a> SweepWorker<'a> {
         }
     }
 
-    /// Samples at the window's seconds and takes what the worker says, until it has said its last word.
+    /// Samples usage every second and processes the worker's events until its summary arrives.
     pub(super) fn finish(
         &mut self,
         window: &MeasuredWindow,
-        within: Duration,
+        timeout: Duration,
         observer: &mut dyn Observer,
     ) -> Result<(), String> {
-        let deadline = Instant::now() + within;
+        let deadline = Instant::now() + timeout;
         let mut next_unix_ns = window.start_unix_ns;
         while !self.is_done() {
             if self.context.stop.load(Ordering::Relaxed) {
                 return Err("interrupted".to_owned());
             }
             if Instant::now() >= deadline {
-                let name = self.part.name();
-                return Err(format!("{name} sent no summary in {} s", within.as_secs()));
+                let name = self.role.name();
+                return Err(format!("{name} sent no summary in {} s", timeout.as_secs()));
             }
             let now_unix_ns = self.context.clock.now_unix_ns();
             if now_unix_ns >= next_unix_ns {
@@ -117,10 +117,10 @@ impl<'a> SweepWorker<'a> {
     }
 
     fn is_done(&self) -> bool {
-        self.collected.produced.contains_key(&self.part) || self.collected.scan.is_some()
+        self.collected.produced.contains_key(&self.role) || self.collected.scan.is_some()
     }
 
-    /// Ends the worker in order.
+    /// Shuts the worker down.
     pub(super) fn end(self) {
         self.process.end(END_GRACE);
     }
@@ -128,31 +128,35 @@ impl<'a> SweepWorker<'a> {
     fn wait(
         &mut self,
         what: &str,
-        within: Duration,
+        timeout: Duration,
         done: impl Fn(&Collected) -> bool,
     ) -> Result<(), String> {
-        let deadline = Instant::now() + within;
+        let deadline = Instant::now() + timeout;
         while !done(&self.collected) {
             if Instant::now() >= deadline || self.context.stop.load(Ordering::Relaxed) {
-                return Err(format!("waited in vain for {} {what}", self.part.name()));
+                return Err(format!("timed out waiting for {} {what}", self.role.name()));
             }
             self.receive()?;
         }
         Ok(())
     }
 
-    /// Takes the messages of the next moment; an error if the worker has ended without its last word.
+    /// Processes events for a short time. Returns an error if the worker has exited without a
+    /// summary.
     fn receive(&mut self) -> Result<(), String> {
-        if let Ok(message) = self.receiver.recv_timeout(LOOK) {
+        if let Ok(message) = self.receiver.recv_timeout(POLL_INTERVAL) {
             self.collected.take(message);
         }
         while let Ok(message) = self.receiver.try_recv() {
             self.collected.take(message);
         }
-        if self.collected.closed.contains(&self.part) && !self.is_done() {
-            let told = self.collected.faults.last().cloned();
-            let reason = told.unwrap_or_else(|| self.process.last_words());
-            return Err(format!("{} ended by itself: {reason}", self.part.name()));
+        if self.collected.closed.contains(&self.role) && !self.is_done() {
+            let reported = self.collected.errors.last().cloned();
+            let reason = reported.unwrap_or_else(|| self.process.log_tail());
+            return Err(format!(
+                "{} exited unexpectedly: {reason}",
+                self.role.name()
+            ));
         }
         Ok(())
     }
@@ -160,7 +164,7 @@ impl<'a> SweepWorker<'a> {
     fn live(&self, window: &MeasuredWindow, now_unix_ns: u64) -> Live {
         let seconds = |from: u64, until: u64| until.saturating_sub(from) as f64 / 1e9;
         let plan = self.context.plan;
-        let reports = self.collected.progress.get(&self.part);
+        let reports = self.collected.progress.get(&self.role);
         let last = reports.and_then(|reports| reports.last());
         Live {
             phase: match now_unix_ns < window.from_unix_ns {
@@ -179,7 +183,7 @@ impl<'a> SweepWorker<'a> {
     }
 }
 
-const START_IN: Duration = Duration::from_millis(300);
-const READY_WITHIN: Duration = Duration::from_secs(60);
+const START_DELAY: Duration = Duration::from_millis(300);
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
 const END_GRACE: Duration = Duration::from_secs(15);
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);

@@ -1,46 +1,47 @@
-//! How long a command may go on: most of the time it has been given, and not past the end of the input.
+//! Deadline of a command: part of its timeout, or the end of the input.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The end of a command's time.
+/// Deadline of a command.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline<'a> {
     deadline: Instant,
     halt: &'a AtomicBool,
 }
 
-/// Why a wait ends without what was waited for.
+/// Reason for an early end of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WaitAborted {
-    Late,
+    TimedOut,
     Halted,
 }
 
 impl<'a> Deadline<'a> {
-    /// For a command that came then and will be killed after `timeout`.
-    pub(super) fn new(came: Instant, timeout: Duration, halt: &'a AtomicBool) -> Self {
-        // A year is as good as no limit, and can be added to an instant.
+    /// Creates the deadline of a command that was received at `received` and whose driver is killed
+    /// after `timeout`.
+    pub(super) fn new(received: Instant, timeout: Duration, halt: &'a AtomicBool) -> Self {
+        // A year is effectively no limit, and does not overflow an instant.
         let own = timeout.min(YEAR) * SHARE.0 / SHARE.1;
         Self {
-            deadline: came + own,
+            deadline: received + own,
             halt,
         }
     }
 
-    /// Time that is left; an error when there is none.
+    /// Returns the remaining time; an error if there is none or the input has ended.
     pub(super) fn left(&self) -> Result<Duration, WaitAborted> {
         if self.halt.load(Ordering::Relaxed) {
             return Err(WaitAborted::Halted);
         }
         match self.deadline.saturating_duration_since(Instant::now()) {
-            Duration::ZERO => Err(WaitAborted::Late),
+            Duration::ZERO => Err(WaitAborted::TimedOut),
             left => Ok(left),
         }
     }
 }
 
-/// The rest is for the answer.
+/// Share of the timeout for the command; the rest is for its response.
 const SHARE: (u32, u32) = (4, 5);
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
@@ -49,15 +50,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_ends_before_the_command_is_killed() {
+    fn deadline_is_before_the_timeout() {
         let halt = AtomicBool::new(false);
-        let came = Instant::now();
-        let patience = Deadline::new(came, Duration::from_secs(100), &halt);
-        assert!(patience.left().expect("80 s") <= Duration::from_secs(80));
-        let over = Deadline::new(came, Duration::ZERO, &halt);
-        assert_eq!(over.left(), Err(WaitAborted::Late));
-        assert!(Deadline::new(came, Duration::MAX, &halt).left().is_ok());
+        let received = Instant::now();
+        let deadline = Deadline::new(received, Duration::from_secs(100), &halt);
+        assert!(deadline.left().expect("80 s") <= Duration::from_secs(80));
+        let expired = Deadline::new(received, Duration::ZERO, &halt);
+        assert_eq!(expired.left(), Err(WaitAborted::TimedOut));
+        assert!(Deadline::new(received, Duration::MAX, &halt).left().is_ok());
         halt.store(true, Ordering::Relaxed);
-        assert_eq!(patience.left(), Err(WaitAborted::Halted));
+        assert_eq!(deadline.left(), Err(WaitAborted::Halted));
     }
 }

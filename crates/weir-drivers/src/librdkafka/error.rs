@@ -1,14 +1,19 @@
-//! Why a command could not be done.
+//! Errors of commands.
 
 use rdkafka::error::KafkaError;
 use thiserror::Error;
 
-/// Why a command could not be done; the orchestrator shows it to people.
+use super::deadline::WaitAborted;
+
+/// Response of a command, or its error.
+pub(super) type CommandOutcome<T> = Result<T, CommandError>;
+
+/// Error of a command, as shown to users.
 #[derive(Debug, Error)]
 pub(super) enum CommandError {
-    #[error("configure has to come first")]
+    #[error("configure must precede this command")]
     NotConfigured,
-    #[error("protocol {0} is not spoken here, only {ours}", ours = crate::PROTOCOL)]
+    #[error("protocol {0} is not supported, only {supported}", supported = crate::PROTOCOL)]
     Protocol(u32),
     #[error("{name} {value}: {reason}")]
     Setting {
@@ -27,12 +32,12 @@ pub(super) enum CommandError {
     },
     #[error("topic \"{topic}\": {reason}")]
     Topic { topic: String, reason: String },
-    /// The command's time is over.
-    #[error("{done} of {wanted} records {what} when time was over{}", last(.error))]
-    Late {
+    /// The deadline of the command has passed.
+    #[error("{done} of {expected} records {what} before the timeout{}", last_error(.error))]
+    TimedOut {
         what: &'static str,
         done: u64,
-        wanted: u64,
+        expected: u64,
         error: String,
     },
     #[error("{doing} when the input ended")]
@@ -41,16 +46,35 @@ pub(super) enum CommandError {
     Thread(#[from] std::io::Error),
 }
 
-fn last(error: &str) -> String {
+fn last_error(error: &str) -> String {
     match error {
         "" => String::new(),
-        error => format!("; the last error was: {error}"),
+        error => format!("; last error: {error}"),
     }
 }
 
 impl CommandError {
-    /// What librdkafka says, and what it was asked for.
+    /// Returns a conversion that adds the failed operation to an error of librdkafka.
     pub(super) fn kafka(doing: &'static str) -> impl Fn(KafkaError) -> Self {
         move |error| Self::Kafka { doing, error }
+    }
+}
+
+/// Returns the error of a command whose deadline has passed, or whose input has ended.
+pub(super) fn late(
+    what: &'static str,
+    done: u64,
+    expected: u64,
+    reason: WaitAborted,
+    error: &str,
+) -> CommandError {
+    match reason {
+        WaitAborted::TimedOut => CommandError::TimedOut {
+            what,
+            done,
+            expected,
+            error: error.to_owned(),
+        },
+        WaitAborted::Halted => CommandError::Halted { doing: "abandoned" },
     }
 }

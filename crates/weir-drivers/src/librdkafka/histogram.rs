@@ -1,20 +1,20 @@
-//! Durations collected as the protocol wants them: whole microseconds, three digits.
+//! Histogram in the resolution of the protocol: whole microseconds, three digits.
 
 use crate::ReportedDistribution;
 
-/// A growing distribution; recording neither allocates often nor looks anything up.
+/// Growing histogram. Recording rarely allocates and needs no search.
 #[derive(Debug, Default)]
 pub(super) struct DriverHistogram {
     count: u64,
     sum_us: u64,
     min_us: u64,
     max_us: u64,
-    /// Values below 1,000 each, then 900 per power of ten.
+    /// One slot for each value below 1,000, then 900 slots per power of ten.
     slots: Vec<u64>,
 }
 
 impl DriverHistogram {
-    /// Adds a duration; one below zero counts as zero.
+    /// Records a duration; a negative one counts as zero.
     pub(super) fn record_ns(&mut self, ns: i64) {
         let us = u64::try_from(ns).unwrap_or(0) / 1000;
         self.min_us = if self.count == 0 {
@@ -32,7 +32,7 @@ impl DriverHistogram {
         self.slots[slot] += 1;
     }
 
-    /// What was recorded.
+    /// Returns the distribution of the recorded values.
     pub(super) fn distribution(&self) -> ReportedDistribution {
         let filled = self.slots.iter().enumerate();
         let filled = filled.filter(|(_, times)| **times > 0);
@@ -46,7 +46,7 @@ impl DriverHistogram {
     }
 }
 
-/// Where a value is counted, which is what rounds it.
+/// Returns the slot of a value, which determines its rounding.
 fn slot(us: u64) -> usize {
     let (mut digits, mut power) = (us, 0);
     while digits >= 1000 {
@@ -55,29 +55,29 @@ fn slot(us: u64) -> usize {
     }
     let unit = 10_u64.pow(power);
     let rounded = digits + u64::from((us - digits * unit) * 2 >= unit && power > 0);
-    // 999.5 is 1000: the first of the next power.
+    // 999.5 rounds to 1000, the first value of the next power.
     let (rounded, power) = match rounded {
         1000 if power > 0 => (100, power + 1),
         rounded => (rounded, power),
     };
     // Invariant: at most 18 powers of 900.
-    (rounded + u64::from(power) * STEPS) as usize
+    (rounded + u64::from(power) * SLOTS_PER_POWER) as usize
 }
 
-/// The value that a slot stands for.
+/// Returns the value of a slot.
 fn value(slot: usize) -> u64 {
     let slot = slot as u64;
     if slot < 1000 {
         return slot;
     }
-    let power = (slot - 100) / STEPS;
-    let digits = slot - power * STEPS;
-    // Invariant: only slots of recorded values are asked for.
+    let power = (slot - 100) / SLOTS_PER_POWER;
+    let digits = slot - power * SLOTS_PER_POWER;
+    // Invariant: only slots of recorded values are converted.
     digits.saturating_mul(10_u64.saturating_pow(u32::try_from(power).unwrap_or(u32::MAX)))
 }
 
-/// Numbers of three digits.
-const STEPS: u64 = 900;
+/// Number of values with three digits.
+const SLOTS_PER_POWER: u64 = 900;
 
 #[cfg(test)]
 mod tests {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_recorded_is_told() {
+    fn recorded_values_are_in_the_distribution() {
         let mut histogram = DriverHistogram::default();
         assert_eq!(histogram.distribution(), ReportedDistribution::default());
         for ns in [5_000, -3, 12_345_678, 5_999] {
@@ -125,7 +125,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn slots_are_in_order_and_near(first in 0..u64::MAX / 1000, second in 0..u64::MAX / 1000) {
+        fn slots_are_ordered_and_close(first in 0..u64::MAX / 1000, second in 0..u64::MAX / 1000) {
             let (low, high) = (first.min(second), first.max(second));
             prop_assert!(slot(low) <= slot(high));
             prop_assert!(value(slot(low)).abs_diff(low) as f64 <= low as f64 * 0.005);

@@ -1,8 +1,9 @@
-//! The driver of librdkafka that this program has in itself: `docs/drivers.md` from the other side.
+//! Built-in driver of librdkafka, which implements the driver side of `docs/drivers.md`.
 //!
-//! It uses the `rdkafka` crate as it is, not this project's own wrappers: what is measured is the
-//! library as others would use it. It runs as a child process, under the same rules as other drivers.
+//! It uses the `rdkafka` crate directly, without Weir's wrappers, to measure the library as other
+//! programs use it. It runs as a child process, under the same rules as other drivers.
 
+mod commands;
 mod consume;
 mod deadline;
 mod error;
@@ -29,41 +30,40 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use deadline::Deadline;
-use error::CommandError;
 use session::DriverSession;
 
-/// Answers the commands that come on standard input until it ends or one says `bye`. A command that then
-/// still waits for a broker is left behind.
+/// Executes the commands from standard input until it ends or `bye` arrives. A command that still
+/// waits for a broker is then abandoned.
 ///
 /// # Errors
-/// Standard output is gone.
+/// Writing to standard output fails.
 pub fn run() -> io::Result<()> {
     let halt = Arc::new(AtomicBool::new(false));
     let (sender, lines) = mpsc::sync_channel(LINES_QUEUED_MAX);
-    // Room for both messages there ever are.
-    let (input_over, over) = mpsc::sync_channel(2);
-    let (work_over, halted) = (input_over.clone(), Arc::clone(&halt));
+    // Capacity for one event of each thread.
+    let (input_events, events) = mpsc::sync_channel(2);
+    let (work_events, halted) = (input_events.clone(), Arc::clone(&halt));
     spawn("commands", move || {
         read_lines(io::stdin(), &sender);
         halted.store(true, Ordering::Relaxed);
         drop(sender);
-        // Fails only when nobody waits any more.
-        let _ = input_over.send(SessionEnd::Input);
+        // Fails only if the main thread no longer waits.
+        let _ = input_events.send(SessionEnd::Input);
     })?;
     spawn("work", move || {
         let result = serve(&lines, &mut io::stdout(), &halt);
-        let _ = work_over.send(SessionEnd::Work(result));
+        let _ = work_events.send(SessionEnd::Work(result));
     })?;
-    if let Ok(SessionEnd::Work(result)) = over.recv() {
+    if let Ok(SessionEnd::Work(result)) = events.recv() {
         return result;
     }
-    match over.recv_timeout(END_WITHIN) {
+    match events.recv_timeout(EXIT_TIMEOUT) {
         Ok(SessionEnd::Work(result)) => result,
         _ => Ok(()),
     }
 }
 
-/// What has ended.
+/// End of one of the threads.
 enum SessionEnd {
     Input,
     Work(io::Result<()>),
@@ -77,29 +77,29 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
 fn serve(lines: &Receiver<Vec<u8>>, output: &mut impl Write, halt: &AtomicBool) -> io::Result<()> {
     let mut session = DriverSession::new();
     for line in lines {
-        let came = Instant::now();
-        let (id, request) = understand(&line);
+        let received = Instant::now();
+        let (id, request) = parse_request(&line);
         let request = match request {
             Ok(request) => request,
             Err(text) => {
-                say(output, &refusal(&id, &text))?;
+                write_line(output, &error_response(&id, &text))?;
                 continue;
             }
         };
-        let timeout = Deadline::new(came, Duration::from_millis(request.timeout_ms), halt);
+        let timeout = Deadline::new(received, Duration::from_millis(request.timeout_ms), halt);
         let mut events = Ok(());
-        let answer = session.answer(&request.command, &timeout, &mut |second| {
+        let response = session.execute(&request.command, &timeout, &mut |second| {
             let line = with(second, &[("id", id.clone()), ("event", json!("second"))]);
             if events.is_ok() {
-                events = say(output, &line);
+                events = write_line(output, &line);
             }
         });
         events?;
-        let line = match answer {
+        let line = match response {
             Ok(fields) => with(&fields, &[("id", id), ("ok", json!(true))]),
-            Err(fault) => refusal(&id, &fault.to_string()),
+            Err(error) => error_response(&id, &error.to_string()),
         };
-        say(output, &line)?;
+        write_line(output, &line)?;
         if matches!(request.command, DriverCommand::Bye) {
             break;
         }
@@ -107,27 +107,32 @@ fn serve(lines: &Receiver<Vec<u8>>, output: &mut impl Write, halt: &AtomicBool) 
     Ok(())
 }
 
-/// The id to answer with, and what is asked.
-fn understand(line: &[u8]) -> (Value, Result<DriverRequestLine, String>) {
+/// Returns the id for the response, and the request.
+fn parse_request(line: &[u8]) -> (Value, Result<DriverRequestLine, String>) {
     let value: Value = match serde_json::from_slice(line) {
         Ok(value) => value,
-        Err(error) => return (Value::Null, Err(format!("no JSON: {error}"))),
+        Err(error) => return (Value::Null, Err(format!("not JSON: {error}"))),
     };
     let id = match value.get("id") {
         Some(id) if id.is_u64() || id.is_i64() => id.clone(),
-        _ => return (Value::Null, Err("no id that is an integer".to_owned())),
+        _ => {
+            return (
+                Value::Null,
+                Err("id is missing or not an integer".to_owned()),
+            );
+        }
     };
     let request = serde_json::from_value(value).map_err(|error| error.to_string());
     (id, request)
 }
 
-fn refusal(id: &Value, text: &str) -> Value {
+fn error_response(id: &Value, text: &str) -> Value {
     json!({"id": id, "ok": false, "error": text})
 }
 
-/// What `fields` has, and more.
+/// Adds members to the fields of a response.
 fn with(fields: &impl Serialize, more: &[(&str, Value)]) -> Value {
-    // Invariant: answers hold nothing that JSON can not express.
+    // Invariant: responses have no values that JSON cannot represent.
     let mut value = serde_json::to_value(fields).unwrap_or_default();
     if let Some(object) = value.as_object_mut() {
         object.extend(
@@ -138,14 +143,14 @@ fn with(fields: &impl Serialize, more: &[(&str, Value)]) -> Value {
     value
 }
 
-fn say(output: &mut impl Write, line: &Value) -> io::Result<()> {
+fn write_line(output: &mut impl Write, line: &Value) -> io::Result<()> {
     let mut line = line.to_string();
     line.push('\n');
     output.write_all(line.as_bytes())?;
     output.flush()
 }
 
-/// Hands lines on until the input ends; one without an end is the end.
+/// Forwards lines until the input ends or a line is too long.
 fn read_lines(input: impl Read, lines: &SyncSender<Vec<u8>>) {
     let mut input = BufReader::new(input);
     loop {
@@ -160,15 +165,12 @@ fn read_lines(input: impl Read, lines: &SyncSender<Vec<u8>>) {
     }
 }
 
-/// What an answer to a command is made of, or why there is none.
-type CommandOutcome<T> = Result<T, CommandError>;
-
-/// Commands are small.
+/// Maximum length of a command line.
 const LINE_BYTES_MAX: u64 = 1 << 20;
-/// Commands that wait for the one before them.
+/// Size of the command queue.
 const LINES_QUEUED_MAX: usize = 16;
-/// After the end of the input.
-const END_WITHIN: Duration = Duration::from_millis(1500);
+/// Maximum time from the end of the input to the exit.
+const EXIT_TIMEOUT: Duration = Duration::from_millis(1500);
 
 #[cfg(test)]
 mod tests {
@@ -177,7 +179,7 @@ mod tests {
     fn session(commands: &[&str]) -> Vec<Value> {
         let (sender, lines) = mpsc::sync_channel(LINES_QUEUED_MAX);
         for command in commands {
-            sender.send(command.as_bytes().to_vec()).expect("room");
+            sender.send(command.as_bytes().to_vec()).expect("queued");
         }
         drop(sender);
         let mut output = Vec::new();
@@ -188,8 +190,8 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_it_is_and_what_it_does_not_understand() {
-        let said = session(&[
+    fn hello_and_invalid_commands_get_responses() {
+        let responses = session(&[
             r#"{"id":1,"op":"hello","protocol":1,"timeout_ms":1000}"#,
             "hello",
             r#"{"op":"gc"}"#,
@@ -200,50 +202,71 @@ mod tests {
             r#"{"id":7,"op":"bye"}"#,
             r#"{"id":8,"op":"gc"}"#,
         ]);
-        assert_eq!(said.len(), 8, "{said:#?}");
-        assert_eq!(said[0]["library"], "librdkafka");
-        assert_eq!(said[0]["capabilities"].as_array().expect("a list").len(), 9);
-        for (place, id) in [
+        assert_eq!(responses.len(), 8, "{responses:#?}");
+        assert_eq!(responses[0]["library"], "librdkafka");
+        assert_eq!(
+            responses[0]["capabilities"]
+                .as_array()
+                .expect("a list")
+                .len(),
+            9
+        );
+        for (index, id) in [
             (1, Value::Null),
             (2, Value::Null),
             (3, json!(-3)),
             (4, json!(4)),
         ] {
-            assert_eq!(said[place]["id"], id, "{said:#?}");
-            assert_eq!(said[place]["ok"], false);
-            assert!(said[place]["error"].is_string());
+            assert_eq!(responses[index]["id"], id, "{responses:#?}");
+            assert_eq!(responses[index]["ok"], false);
+            assert!(responses[index]["error"].is_string());
         }
-        assert_eq!(said[4]["error"], "missing field `len`");
-        assert_eq!(said[5], json!({"id": 5, "ok": true}));
-        assert!(said[6]["rss_kb"].as_u64().expect("a number") > 0);
-        assert_eq!(said[6]["heap_kb"], Value::Null);
-        assert_eq!(said[7], json!({"id": 7, "ok": true}));
+        assert_eq!(responses[4]["error"], "missing field `len`");
+        assert_eq!(responses[5], json!({"id": 5, "ok": true}));
+        assert!(responses[6]["rss_kb"].as_u64().expect("a number") > 0);
+        assert_eq!(responses[6]["heap_kb"], Value::Null);
+        assert_eq!(responses[7], json!({"id": 7, "ok": true}));
     }
 
     #[test]
-    fn work_before_configure_is_refused() {
-        let said = session(&[
-            r#"{"id":1,"op":"produce","topic":"t","len":1,"count":1,"seed":1,"state":"warm","per_record":false}"#,
-            r#"{"id":2,"op":"consume","topic":"t","len":1,"count":1,"seed":1,"via":"assign","verify":false,"commit":false}"#,
+    fn commands_before_configure_are_rejected() {
+        let responses = session(&[
+            concat!(
+                r#"{"id":1,"op":"produce","topic":"t","len":1,"count":1,"seed":1,"#,
+                r#""state":"warm","per_record":false}"#
+            ),
+            concat!(
+                r#"{"id":2,"op":"consume","topic":"t","len":1,"count":1,"seed":1,"#,
+                r#""via":"assign","verify":false,"commit":false}"#
+            ),
         ]);
-        for line in said {
-            assert_eq!(line["error"], "configure has to come first");
+        for line in responses {
+            assert_eq!(line["error"], "configure must precede this command");
         }
     }
 
     #[test]
-    fn a_broker_that_does_not_answer_is_given_up_in_time() {
-        let said = session(&[
+    fn unreachable_broker_times_out() {
+        let responses = session(&[
             r#"{"id":1,"op":"configure","bootstrap":"127.0.0.1:1","profile":"p","settings":{}}"#,
-            r#"{"id":2,"timeout_ms":300,"op":"produce","topic":"t","len":1,"count":1,"seed":1,"state":"cold","per_record":false}"#,
-            r#"{"id":3,"timeout_ms":300,"op":"consume","topic":"t","len":1,"count":1,"seed":1,"via":"assign","verify":false,"commit":false}"#,
-            r#"{"id":4,"timeout_ms":300,"op":"produce","topic":"t","len":1,"count":1,"seed":1,"state":"warm","per_record":false}"#,
+            concat!(
+                r#"{"id":2,"timeout_ms":300,"op":"produce","topic":"t","len":1,"count":1,"#,
+                r#""seed":1,"state":"cold","per_record":false}"#
+            ),
+            concat!(
+                r#"{"id":3,"timeout_ms":300,"op":"consume","topic":"t","len":1,"count":1,"#,
+                r#""seed":1,"via":"assign","verify":false,"commit":false}"#
+            ),
+            concat!(
+                r#"{"id":4,"timeout_ms":300,"op":"produce","topic":"t","len":1,"count":1,"#,
+                r#""seed":1,"state":"warm","per_record":false}"#
+            ),
         ]);
-        assert_eq!(said[0]["ok"], true, "{said:#?}");
-        for line in &said[1..] {
+        assert_eq!(responses[0]["ok"], true, "{responses:#?}");
+        for line in &responses[1..] {
             assert_eq!(line["ok"], false, "{line}");
         }
-        let text = said[1]["error"].as_str().expect("text");
+        let text = responses[1]["error"].as_str().expect("text");
         assert!(text.starts_with("0 of 1 records delivered"), "{text}");
     }
 }

@@ -1,37 +1,37 @@
-//! Bursts of records.
+//! Executes `produce`.
 
 use std::time::{Duration, Instant};
 
 use crate::{ProduceCommand, ProduceMarks, Produced, ProducerState};
 use rdkafka::producer::BaseRecord;
 
-use super::CommandOutcome;
 use super::deadline::Deadline;
+use super::error::CommandOutcome;
 use super::sender::DriverProducer;
 use super::session::DriverSession;
 use super::usage::{ClockMark, DriverClock};
 use super::values::{key, value};
 
-/// Produces a burst with a producer of the state asked for.
+/// Produces a burst with a producer in the requested state.
 pub(super) fn produce(
     session: &mut DriverSession,
-    asked: &ProduceCommand,
+    command: &ProduceCommand,
     timeout: &Deadline<'_>,
 ) -> CommandOutcome<Produced> {
-    let value = value(asked.seed, asked.len)?;
+    let value = value(command.seed, command.len)?;
     let clock = session.clock();
     let burst = Burst {
-        asked,
+        command,
         value: &value,
         clock,
     };
-    match asked.state {
-        ProducerState::Warm => session.with_kept(&asked.topic, timeout, |sender| {
+    match command.state {
+        ProducerState::Warm => session.with_warm_producer(&command.topic, timeout, |sender| {
             burst.run(sender, clock.mark(), timeout)
         }),
         ProducerState::Metadata => {
             let sender = session.configured()?.sender(clock)?;
-            sender.know(&asked.topic, timeout)?;
+            sender.load_metadata(&command.topic, timeout)?;
             burst.run(&sender, clock.mark(), timeout)
         }
         ProducerState::Cold => {
@@ -43,16 +43,16 @@ pub(super) fn produce(
     }
 }
 
-/// Records to be sent.
+/// Burst of records.
 struct Burst<'a> {
-    asked: &'a ProduceCommand,
+    command: &'a ProduceCommand,
     value: &'a [u8],
     clock: DriverClock,
 }
 
-/// Time spent in the two parts of sending.
+/// Time times creating records and in send calls.
 #[derive(Debug, Default)]
-struct Spent {
+struct SendTimes {
     create: Duration,
     send: Duration,
 }
@@ -64,8 +64,8 @@ impl Burst<'_> {
         t0: ClockMark,
         timeout: &Deadline<'_>,
     ) -> CommandOutcome<Produced> {
-        sender.begin(self.asked.count, false);
-        let spent = if self.asked.per_record {
+        sender.start_command(self.command.count, false);
+        let times = if self.command.per_record {
             Some(self.send_timed(sender, timeout)?)
         } else {
             self.send(sender, timeout)?;
@@ -73,8 +73,8 @@ impl Burst<'_> {
         };
         let t1 = self.clock.now_ns();
         let reported = sender.finish(timeout)?;
-        let micros = |part: fn(&Spent) -> Duration| {
-            spent.as_ref().map(|spent| part(spent).as_secs_f64() * 1e6)
+        let micros = |part: fn(&SendTimes) -> Duration| {
+            times.as_ref().map(|times| part(times).as_secs_f64() * 1e6)
         };
         Ok(Produced {
             marks: ProduceMarks {
@@ -86,33 +86,37 @@ impl Burst<'_> {
             acked: reported.acked,
             failed: reported.failed,
             errors: reported.errors,
-            create_us: micros(|spent| spent.create),
-            send_us: micros(|spent| spent.send),
+            create_us: micros(|times| times.create),
+            send_us: micros(|times| times.send),
         })
     }
 
     fn send(&self, sender: &DriverProducer, timeout: &Deadline<'_>) -> CommandOutcome<()> {
-        let topic = &self.asked.topic;
-        for ordinal in 0..self.asked.count {
+        let topic = &self.command.topic;
+        for ordinal in 0..self.command.count {
             sender.send(topic, &key(ordinal as i64), self.value, 0, timeout)?;
         }
         Ok(())
     }
 
-    fn send_timed(&self, sender: &DriverProducer, timeout: &Deadline<'_>) -> CommandOutcome<Spent> {
-        let mut spent = Spent::default();
+    fn send_timed(
+        &self,
+        sender: &DriverProducer,
+        timeout: &Deadline<'_>,
+    ) -> CommandOutcome<SendTimes> {
+        let mut times = SendTimes::default();
         let mut before = Instant::now();
-        for ordinal in 0..self.asked.count {
+        for ordinal in 0..self.command.count {
             let key = key(ordinal as i64);
-            let record = BaseRecord::with_opaque_to(&self.asked.topic, 0);
+            let record = BaseRecord::with_opaque_to(&self.command.topic, 0);
             let record = record.partition(0).key(&key[..]).payload(self.value);
             let made = Instant::now();
             sender.hand_over(record, timeout)?;
             let sent = Instant::now();
-            spent.create += made - before;
-            spent.send += sent - made;
+            times.create += made - before;
+            times.send += sent - made;
             before = sent;
         }
-        Ok(spent)
+        Ok(times)
     }
 }

@@ -1,4 +1,4 @@
-//! One librdkafka consumer, polled by whoever reads.
+//! librdkafka consumer that is polled by its user.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,25 +10,23 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Message as _};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
-use super::CommandOutcome;
 use super::deadline::Deadline;
-use super::error::CommandError;
-use super::sender::late;
+use super::error::{CommandError, CommandOutcome, late};
 use super::settings::ClientConfigs;
 use super::usage::DriverClock;
 use super::values::{PRIMER, number};
 
-/// A consumer.
+/// Consumer of a driver.
 pub(super) struct DriverConsumer {
     client: BaseConsumer<Assigned>,
     topic: String,
     last_error: String,
 }
 
-/// A record handed over; primers are none.
+/// Received record that is not a primer.
 pub(super) struct ReceivedRecord<'a> {
     message: BorrowedMessage<'a>,
-    /// What its key says.
+    /// Number in its key.
     pub(super) number: Option<i64>,
 }
 
@@ -44,23 +42,23 @@ impl ReceivedRecord<'_> {
     }
 }
 
-/// What a turn of reading brings.
+/// Result of a poll.
 pub(super) enum ReadStep<'a> {
     Record(ReceivedRecord<'a>),
     Primer,
-    /// Nothing within the wait.
+    /// No record within the timeout.
     Nothing,
 }
 
 impl DriverConsumer {
-    /// Makes the client, for a group of its own.
+    /// Creates the client with its own consumer group.
     pub(super) fn start(
         clients: &ClientConfigs,
         topic: &str,
         joins: bool,
         clock: DriverClock,
     ) -> CommandOutcome<Self> {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         let group = format!(
             "weir-driver-{}-{:x}-{number}",
             std::process::id(),
@@ -73,7 +71,7 @@ impl DriverConsumer {
         let settings = clients.consumer(&group, joins);
         let client = BaseConsumer::from_config_and_context(&settings, context);
         Ok(Self {
-            client: client.map_err(CommandError::kafka("making a consumer"))?,
+            client: client.map_err(CommandError::kafka("creating a consumer"))?,
             topic: topic.to_owned(),
             last_error: String::new(),
         })
@@ -84,7 +82,7 @@ impl DriverConsumer {
         subscribed.map_err(CommandError::kafka("subscribing"))
     }
 
-    /// Takes partition 0 from an offset on.
+    /// Assigns partition 0 from an offset.
     pub(super) fn assign(&self, offset: i64) -> CommandOutcome<()> {
         let mut list = TopicPartitionList::new();
         let added = list.add_partition_offset(&self.topic, 0, Offset::Offset(offset));
@@ -92,25 +90,26 @@ impl DriverConsumer {
         assigned.map_err(CommandError::kafka("assigning"))
     }
 
-    /// Where the next record of partition 0 will be.
+    /// Returns the end offset of partition 0.
     pub(super) fn end_offset(&self, timeout: &Deadline<'_>) -> CommandOutcome<i64> {
         let left = timeout
             .left()
-            .map_err(|over| late("asked for", 0, 1, over, ""))?;
+            .map_err(|reason| late("requested", 0, 1, reason, ""))?;
         let offsets = self.client.fetch_watermarks(&self.topic, 0, left);
-        let (_, end) = offsets.map_err(|error| self.refused(&error))?;
+        let (_, end) = offsets.map_err(|error| self.topic_error(&error))?;
         Ok(end)
     }
 
-    /// When the group gave it its partition.
+    /// Returns the time of the assignment by the group.
     pub(super) fn assigned_ns(&self) -> u64 {
         self.client.context().at_ns.load(Ordering::Acquire)
     }
 
-    /// Waits for a record. Errors that may pass are kept for later; others end the command.
-    pub(super) fn turn(&mut self, wait: Duration) -> CommandOutcome<ReadStep<'_>> {
-        // Only to tell what to keep: a record borrows the client for as long as the caller has it.
-        let error = match self.client.poll(wait) {
+    /// Waits for a record. Transient errors are stored for a later message; others end the command.
+    pub(super) fn poll(&mut self, timeout: Duration) -> CommandOutcome<ReadStep<'_>> {
+        // Only the error leaves this match: a record borrows the client as long as the caller uses
+        // it.
+        let error = match self.client.poll(timeout) {
             None => return Ok(ReadStep::Nothing),
             Some(Ok(message)) => {
                 let number = number(message.key());
@@ -122,31 +121,32 @@ impl DriverConsumer {
             Some(Err(error)) => error,
         };
         if is_final(&error) {
-            return Err(self.refused(&error));
+            return Err(self.topic_error(&error));
         }
         self.last_error = error.to_string();
         Ok(ReadStep::Nothing)
     }
 
-    /// Stores what was read; waits for the answer.
+    /// Commits the position and waits for the response.
     pub(super) fn commit(&self) -> CommandOutcome<()> {
         let committed = self.client.commit_consumer_state(CommitMode::Sync);
         committed.map_err(CommandError::kafka("committing"))
     }
 
-    /// Looks whether there is time; `got` of `wanted` have come.
-    pub(super) fn go_on(
+    /// Returns the time to wait for a record; an error after the deadline. `got` of `expected`
+    /// records were received.
+    pub(super) fn check_time(
         &self,
         timeout: &Deadline<'_>,
         got: u64,
-        wanted: u64,
+        expected: u64,
     ) -> CommandOutcome<Duration> {
         let left = timeout.left();
-        let left = left.map_err(|over| late("received", got, wanted, over, &self.last_error));
+        let left = left.map_err(|reason| late("received", got, expected, reason, &self.last_error));
         left.map(|left| left.min(POLL_SLICE))
     }
 
-    fn refused(&self, error: &KafkaError) -> CommandError {
+    fn topic_error(&self, error: &KafkaError) -> CommandError {
         CommandError::Topic {
             topic: self.topic.clone(),
             reason: error.to_string(),
@@ -154,7 +154,7 @@ impl DriverConsumer {
     }
 }
 
-/// Whether waiting does not help.
+/// Returns `true` if waiting does not help.
 fn is_final(error: &KafkaError) -> bool {
     match error {
         KafkaError::MessageConsumptionFatal(_) => true,
@@ -170,7 +170,7 @@ fn is_final(error: &KafkaError) -> bool {
     }
 }
 
-/// Remembers when the group gave it its partition.
+/// Client context that stores the time of the assignment.
 struct Assigned {
     clock: DriverClock,
     at_ns: AtomicU64,
@@ -194,6 +194,6 @@ impl ConsumerContext for Assigned {
     }
 }
 
-/// How long a wait for a record may be before time is looked at.
+/// Maximum wait for a record between checks of the deadline.
 const POLL_SLICE: Duration = Duration::from_millis(100);
-static NEXT: AtomicU32 = AtomicU32::new(0);
+static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);

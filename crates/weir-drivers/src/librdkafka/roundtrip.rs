@@ -1,13 +1,12 @@
-//! Producer and consumer at once, each record timed from when it was due.
+//! Executes `roundtrip`: produces and consumes at the same time. Latencies count from due times.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use crate::{ReportedDistribution, RoundTrip, RoundTripMarks, RoundTripped};
 
-use super::CommandOutcome;
 use super::deadline::Deadline;
-use super::error::CommandError;
+use super::error::{CommandError, CommandOutcome};
 use super::histogram::DriverHistogram;
 use super::reader::{DriverConsumer, ReadStep};
 use super::sender::DriverProducer;
@@ -19,36 +18,36 @@ use weir_load::pacer::{Pacer, Rate};
 /// Sends and receives `count` records.
 pub(super) fn roundtrip(
     session: &DriverSession,
-    asked: &RoundTrip,
+    command: &RoundTrip,
     timeout: &Deadline<'_>,
 ) -> CommandOutcome<RoundTripped> {
-    let value = value(asked.seed, asked.len)?;
-    let pacer = match asked.rate {
+    let value = value(command.seed, command.len)?;
+    let pacer = match command.rate {
         0.0 => None,
         rate => Some(Pacer::new(Rate::per_second(rate)?)),
     };
     let clock = session.clock();
     let clients = session.configured()?;
     let sender = clients.sender(clock)?;
-    sender.know(&asked.topic, timeout)?;
-    let mut reader = DriverConsumer::start(clients, &asked.topic, false, clock)?;
+    sender.load_metadata(&command.topic, timeout)?;
+    let mut reader = DriverConsumer::start(clients, &command.topic, false, clock)?;
     reader.assign(reader.end_offset(timeout)?)?;
-    sender.send_primer(&asked.topic, timeout)?;
+    sender.send_primer(&command.topic, timeout)?;
     wait_for_primer(&mut reader, timeout)?;
     let t0 = clock.mark();
-    let wanted = AtomicU64::new(asked.count);
+    let expected = AtomicU64::new(command.count);
     let (sent, received) = thread::scope(|scope| {
-        let receiving = scope.spawn(|| receive(&mut reader, &wanted, t0, clock, timeout));
-        let sending = Sending {
-            asked,
+        let receiving = scope.spawn(|| receive(&mut reader, &expected, t0, clock, timeout));
+        let sending = RoundTripProducer {
+            command,
             value: &value,
             pacer,
             clock,
         };
         let sent = sending.run(&sender, t0.ns, timeout);
-        // What has failed will not come.
-        let coming = sent.as_ref().map_or(0, |sent| sent.reported.acked);
-        wanted.store(coming, Ordering::Release);
+        // Failed records will not arrive.
+        let acked = sent.as_ref().map_or(0, |sent| sent.reported.acked);
+        expected.store(acked, Ordering::Release);
         (sent, receiving.join())
     });
     let sent = sent?;
@@ -81,14 +80,14 @@ pub(super) fn roundtrip(
 
 fn wait_for_primer(reader: &mut DriverConsumer, timeout: &Deadline<'_>) -> CommandOutcome<()> {
     loop {
-        let wait = reader.go_on(timeout, 0, 1)?;
-        if let ReadStep::Primer = reader.turn(wait)? {
+        let wait = reader.check_time(timeout, 0, 1)?;
+        if let ReadStep::Primer = reader.poll(wait)? {
             return Ok(());
         }
     }
 }
 
-/// What the consumer's end found.
+/// Results of the consumer.
 struct ReceivedRecords {
     last: ClockMark,
     got: u64,
@@ -97,31 +96,31 @@ struct ReceivedRecords {
 
 fn receive(
     reader: &mut DriverConsumer,
-    wanted: &AtomicU64,
+    expected: &AtomicU64,
     t0: ClockMark,
     clock: DriverClock,
     timeout: &Deadline<'_>,
 ) -> CommandOutcome<ReceivedRecords> {
     let mut latency = DriverHistogram::default();
     let (mut got, mut last) = (0, t0);
-    let mut wait = reader.go_on(timeout, 0, wanted.load(Ordering::Acquire))?;
-    while got < wanted.load(Ordering::Acquire) {
-        match reader.turn(wait)? {
+    let mut wait = reader.check_time(timeout, 0, expected.load(Ordering::Acquire))?;
+    while got < expected.load(Ordering::Acquire) {
+        match reader.poll(wait)? {
             ReadStep::Record(record) => {
                 let now = clock.now_ns();
-                // One with another key was written by somebody else.
+                // A record with another key has another origin.
                 let Some(due) = record.number.filter(|due| *due >= 0) else {
                     continue;
                 };
                 latency.record_ns(now as i64 - due);
                 got += 1;
-                if got == wanted.load(Ordering::Acquire) {
+                if got == expected.load(Ordering::Acquire) {
                     last = clock.mark();
                 }
             }
             ReadStep::Primer => {}
             ReadStep::Nothing => {
-                wait = reader.go_on(timeout, got, wanted.load(Ordering::Acquire))?;
+                wait = reader.check_time(timeout, got, expected.load(Ordering::Acquire))?;
             }
         }
     }
@@ -135,30 +134,30 @@ fn receive(
     })
 }
 
-/// What the producer's end does.
-struct Sending<'a> {
-    asked: &'a RoundTrip,
+/// Producing part of a roundtrip.
+struct RoundTripProducer<'a> {
+    command: &'a RoundTrip,
     value: &'a [u8],
     pacer: Option<Pacer>,
     clock: DriverClock,
 }
 
-struct Sent {
+struct SentRecords {
     t1: u64,
     reported: super::sender::Reported,
     pacing: ReportedDistribution,
 }
 
-impl Sending<'_> {
+impl RoundTripProducer<'_> {
     fn run(
         &self,
         sender: &DriverProducer,
         t0_ns: u64,
         timeout: &Deadline<'_>,
-    ) -> CommandOutcome<Sent> {
-        sender.begin(self.asked.count, false);
+    ) -> CommandOutcome<SentRecords> {
+        sender.start_command(self.command.count, false);
         let mut pacing = DriverHistogram::default();
-        for index in 0..self.asked.count {
+        for index in 0..self.command.count {
             let due_ns = match self.pacer {
                 None => self.clock.now_ns(),
                 Some(pacer) => {
@@ -169,10 +168,10 @@ impl Sending<'_> {
                 }
             };
             let key = key(due_ns as i64);
-            sender.send(&self.asked.topic, &key, self.value, due_ns, timeout)?;
+            sender.send(&self.command.topic, &key, self.value, due_ns, timeout)?;
         }
         let t1 = self.clock.now_ns();
-        Ok(Sent {
+        Ok(SentRecords {
             t1,
             reported: sender.finish(timeout)?,
             pacing: pacing.distribution(),
@@ -180,7 +179,7 @@ impl Sending<'_> {
     }
 }
 
-/// Sleeps until the clock reads `due_ns`; what it reads then.
+/// Sleeps until the clock reaches `due_ns`. Returns the time of the clock.
 pub(super) fn wait_until(clock: DriverClock, due_ns: u64) -> u64 {
     loop {
         let now = clock.now_ns();

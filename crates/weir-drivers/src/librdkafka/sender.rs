@@ -1,7 +1,7 @@
-//! One librdkafka producer with a thread that serves delivery reports while there is work.
+//! librdkafka producer with a thread that serves delivery reports during a command.
 //!
-//! Batches stop waiting for company for as long as librdkafka's own flush lasts, which the crate
-//! calls without a wait; so that one is called here ([`weir_flush`]).
+//! To end the linger of batches, librdkafka's own flush must wait. The crate calls it without a
+//! wait, so this module calls it directly ([`weir_flush`]).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,46 +16,46 @@ use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext};
 use weir_flush::flush;
 
-use super::CommandOutcome;
 use super::deadline::{Deadline, WaitAborted};
-use super::error::CommandError;
+use super::error::{CommandError, CommandOutcome, late};
 use super::histogram::DriverHistogram;
 use super::usage::{ClockMark, DriverClock};
 use super::values::{PRIMER, PRIMER_VALUE, key};
 
-/// A producer.
+/// Producer of a driver.
 pub(super) struct DriverProducer {
     client: Arc<BaseProducer<Reports>>,
     gate: Arc<PollGate>,
     server: Option<JoinHandle<()>>,
 }
 
-/// What became of the records of a command.
+/// Results of the records of a command.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Reported {
-    /// Of the last report.
+    /// Time of the last delivery report.
     pub(super) last: ClockMark,
     pub(super) acked: u64,
     pub(super) failed: u64,
     pub(super) errors: Vec<String>,
-    /// Report minus the instant given with each record, if that was asked for.
+    /// Delivery reports minus due times, if requested.
     pub(super) latency: ReportedDistribution,
 }
 
 impl DriverProducer {
-    /// Makes the client.
+    /// Creates the client.
     pub(super) fn start(settings: &ClientConfig, clock: DriverClock) -> CommandOutcome<Self> {
         let context = Reports::new(clock);
         let client = BaseProducer::from_config_and_context(settings, context);
-        let client = Arc::new(client.map_err(CommandError::kafka("making a producer"))?);
+        let client = Arc::new(client.map_err(CommandError::kafka("creating a producer"))?);
         let gate = Arc::new(PollGate::default());
-        let (served, open) = (Arc::clone(&client), Arc::clone(&gate));
+        let (served, report_gate) = (Arc::clone(&client), Arc::clone(&gate));
         let server = thread::Builder::new().name("reports".to_owned());
         let server = server.spawn(move || {
-            while open.pass() {
-                // Serves every report as it comes. A slice ends in a spin of up to a millisecond
-                // (the crate counts whole ones), so it is longer than most work.
-                served.poll(SLICE);
+            while report_gate.wait() {
+                // Serves every report when it arrives. A timeout ends with a spin of up to a
+                // millisecond, because the crate uses whole milliseconds, so it is longer than most
+                // commands.
+                served.poll(POLL_INTERVAL);
             }
         })?;
         Ok(Self {
@@ -65,29 +65,29 @@ impl DriverProducer {
         })
     }
 
-    /// Asks for the topic, so that no record has to.
-    pub(super) fn know(&self, topic: &str, timeout: &Deadline<'_>) -> CommandOutcome<()> {
+    /// Loads the topic's metadata, so that no record waits for it.
+    pub(super) fn load_metadata(&self, topic: &str, timeout: &Deadline<'_>) -> CommandOutcome<()> {
         let left = timeout
             .left()
-            .map_err(|over| late("asked for", 0, 1, over, ""))?;
+            .map_err(|reason| late("requested", 0, 1, reason, ""))?;
         let client = self.client.client();
         let metadata = client.fetch_metadata(Some(topic), left);
-        let metadata = metadata.map_err(CommandError::kafka("asking for the topic"))?;
-        let refused = |reason: String| CommandError::Topic {
+        let metadata = metadata.map_err(CommandError::kafka("requesting metadata"))?;
+        let failed = |reason: String| CommandError::Topic {
             topic: topic.to_owned(),
             reason,
         };
         let found = metadata.topics().first();
-        let found = found.ok_or_else(|| refused("the answer names none".to_owned()))?;
+        let found = found.ok_or_else(|| failed("the response has no topic".to_owned()))?;
         match found.error() {
-            Some(code) => Err(refused(RDKafkaErrorCode::from(code).to_string())),
+            Some(code) => Err(failed(RDKafkaErrorCode::from(code).to_string())),
             None => Ok(()),
         }
     }
 
-    /// Delivers one record that consumers step over.
+    /// Delivers one primer, which consumers skip.
     pub(super) fn send_primer(&self, topic: &str, timeout: &Deadline<'_>) -> CommandOutcome<()> {
-        self.begin(1, false);
+        self.start_command(1, false);
         self.send(topic, &key(PRIMER), &PRIMER_VALUE, 0, timeout)?;
         let reported = self.finish(timeout)?;
         match reported.errors.first() {
@@ -99,13 +99,14 @@ impl DriverProducer {
         }
     }
 
-    /// Begins a command of so many records. Reports are served until [`finish`](Self::finish).
-    pub(super) fn begin(&self, expected: u64, timed: bool) {
-        self.reports().begin(expected, timed);
+    /// Starts a command with this number of records. Reports are served until
+    /// [`finish`](Self::finish).
+    pub(super) fn start_command(&self, expected: u64, timed: bool) {
+        self.reports().start(expected, timed);
         self.gate.open(self.server.as_ref());
     }
 
-    /// Hands over a record. A full queue is waited for; a record that is refused has failed.
+    /// Sends a record; waits while the queue is full. A rejected record counts as failed.
     pub(super) fn send(
         &self,
         topic: &str,
@@ -114,52 +115,52 @@ impl DriverProducer {
         due_ns: u64,
         timeout: &Deadline<'_>,
     ) -> CommandOutcome<()> {
-        // Invariant: a pointer has 64 bits here, as everywhere this program runs.
+        // Invariant: pointers have 64 bits on all supported machines.
         let record = BaseRecord::with_opaque_to(topic, due_ns as usize);
         self.hand_over(record.partition(0).key(key).payload(value), timeout)
     }
 
-    /// The same for a record that is made.
+    /// Like [`Self::send`], for an existing record.
     pub(super) fn hand_over(
         &self,
         mut record: BaseRecord<'_, [u8], [u8], usize>,
         timeout: &Deadline<'_>,
     ) -> CommandOutcome<()> {
         loop {
-            let (error, refused) = match self.client.send(record) {
+            let (error, rejected) = match self.client.send(record) {
                 Ok(()) => return Ok(()),
-                Err(refused) => refused,
+                Err(rejected) => rejected,
             };
             if error != KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull) {
                 self.reports().report(Err(&error), 0);
                 return Ok(());
             }
-            timeout.left().map_err(|over| self.late(over))?;
-            thread::sleep(QUEUE_PAUSE);
-            record = refused;
+            timeout.left().map_err(|reason| self.late(reason))?;
+            thread::sleep(QUEUE_FULL_PAUSE);
+            record = rejected;
         }
     }
 
-    /// Sends what waits for company, and waits for all reports.
+    /// Flushes lingering batches and waits for all delivery reports.
     pub(super) fn finish(&self, timeout: &Deadline<'_>) -> CommandOutcome<Reported> {
         let reports = self.reports();
         while !reports.are_complete() {
-            let left = timeout.left().map_err(|over| self.late(over))?;
-            let flushed = flush(self.client.client(), left.min(SLICE));
+            let left = timeout.left().map_err(|reason| self.late(reason))?;
+            let flushed = flush(self.client.client(), left.min(POLL_INTERVAL));
             if flushed.map_err(CommandError::kafka("flushing"))? {
-                // The library knows of no more records: what is missing is being reported.
-                reports.wait(left.min(SLICE));
+                // The library has no more queued records; the missing reports are being delivered.
+                reports.wait(left.min(POLL_INTERVAL));
             }
         }
         self.gate.close();
         Ok(reports.reported())
     }
 
-    fn late(&self, over: WaitAborted) -> CommandError {
+    fn late(&self, reason: WaitAborted) -> CommandError {
         let reports = self.reports();
-        let (done, wanted) = (reports.done(), reports.expected());
+        let (done, expected) = (reports.done(), reports.expected());
         let error = reports.errors().last().cloned().unwrap_or_default();
-        late("delivered", done, wanted, over, &error)
+        late("delivered", done, expected, reason, &error)
     }
 
     fn reports(&self) -> &Reports {
@@ -171,32 +172,13 @@ impl Drop for DriverProducer {
     fn drop(&mut self) {
         self.gate.end(self.server.as_ref());
         if let Some(server) = self.server.take() {
-            // A panic of a callback was reported where it happened.
+            // The panic hook has reported a panic of the thread.
             let _ = server.join();
         }
     }
 }
 
-/// A fault of a command whose time is over, or whose caller is gone.
-pub(super) fn late(
-    what: &'static str,
-    done: u64,
-    wanted: u64,
-    over: WaitAborted,
-    error: &str,
-) -> CommandError {
-    match over {
-        WaitAborted::Late => CommandError::Late {
-            what,
-            done,
-            wanted,
-            error: error.to_owned(),
-        },
-        WaitAborted::Halted => CommandError::Halted { doing: "given up" },
-    }
-}
-
-/// Holds the serving thread while there is nothing to serve.
+/// Gate that blocks the serving thread between commands.
 #[derive(Debug, Default)]
 struct PollGate {
     is_open: AtomicBool,
@@ -204,8 +186,8 @@ struct PollGate {
 }
 
 impl PollGate {
-    /// Waits until there is work; whether there will ever be any.
-    fn pass(&self) -> bool {
+    /// Waits until the gate is open. Returns `false` after the end.
+    fn wait(&self) -> bool {
         loop {
             if self.is_over.load(Ordering::Acquire) {
                 return false;
@@ -236,20 +218,20 @@ impl PollGate {
     }
 }
 
-/// Counts delivery reports.
+/// Counters of delivery reports.
 struct Reports {
     clock: DriverClock,
     expected: AtomicU64,
     done: AtomicU64,
     failed: AtomicU64,
     timed: AtomicBool,
-    /// Set once the mark of the last report is there.
+    /// Set after the mark of the last report was stored.
     is_complete: AtomicBool,
-    rest: Mutex<ReportDetails>,
+    details: Mutex<ReportDetails>,
     complete: Condvar,
 }
 
-/// What is not needed for every report.
+/// Data that most reports do not need.
 #[derive(Default)]
 struct ReportDetails {
     last: ClockMark,
@@ -266,14 +248,14 @@ impl Reports {
             failed: AtomicU64::new(0),
             timed: AtomicBool::new(false),
             is_complete: AtomicBool::new(false),
-            rest: Mutex::new(ReportDetails::default()),
+            details: Mutex::new(ReportDetails::default()),
             complete: Condvar::new(),
         }
     }
 
-    fn begin(&self, expected: u64, timed: bool) {
-        *self.rest() = ReportDetails {
-            // Of a command without records.
+    fn start(&self, expected: u64, timed: bool) {
+        *self.details() = ReportDetails {
+            // Mark for a command without records.
             last: self.clock.mark(),
             ..ReportDetails::default()
         };
@@ -291,19 +273,19 @@ impl Reports {
                 KafkaError::MessageProduction(code) => code.to_string(),
                 error => error.to_string(),
             };
-            let mut rest = self.rest();
-            if rest.errors.len() < ERRORS_MAX {
-                rest.errors.push(text);
+            let mut details = self.details();
+            if details.errors.len() < ERRORS_MAX {
+                details.errors.push(text);
             }
         } else if self.timed.load(Ordering::Relaxed) {
             let late = self.clock.now_ns() as i64 - due_ns as i64;
-            self.rest().latency.record_ns(late);
+            self.details().latency.record_ns(late);
         }
         let done = self.done.fetch_add(1, Ordering::AcqRel) + 1;
         if done == self.expected() {
             let last = self.clock.mark();
-            let mut rest = self.rest();
-            rest.last = last;
+            let mut details = self.details();
+            details.last = last;
             self.is_complete.store(true, Ordering::Release);
             self.complete.notify_all();
         }
@@ -322,31 +304,31 @@ impl Reports {
     }
 
     fn wait(&self, wait: Duration) {
-        let rest = self.rest();
+        let details = self.details();
         if !self.are_complete() {
-            // Completion is told under this lock.
-            drop(self.complete.wait_timeout(rest, wait));
+            // Completion is signalled while this lock is held.
+            drop(self.complete.wait_timeout(details, wait));
         }
     }
 
     fn errors(&self) -> Vec<String> {
-        self.rest().errors.clone()
+        self.details().errors.clone()
     }
 
     fn reported(&self) -> Reported {
-        let rest = self.rest();
+        let details = self.details();
         let failed = self.failed.load(Ordering::Relaxed);
         Reported {
-            last: rest.last,
+            last: details.last,
             acked: self.done().saturating_sub(failed),
             failed,
-            errors: rest.errors.clone(),
-            latency: rest.latency.distribution(),
+            errors: details.errors.clone(),
+            latency: details.latency.distribution(),
         }
     }
 
-    fn rest(&self) -> MutexGuard<'_, ReportDetails> {
-        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
+    fn details(&self) -> MutexGuard<'_, ReportDetails> {
+        self.details.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -357,9 +339,9 @@ impl ClientContext for Reports {
 
     fn error(&self, error: KafkaError, reason: &str) {
         tracing::warn!(target: "librdkafka", %error, "producer: {reason}");
-        let mut rest = self.rest();
-        if rest.errors.len() < ERRORS_MAX {
-            rest.errors.push(reason.to_owned());
+        let mut details = self.details();
+        if details.errors.len() < ERRORS_MAX {
+            details.errors.push(reason.to_owned());
         }
     }
 }
@@ -375,8 +357,9 @@ impl ProducerContext for Reports {
     }
 }
 
+/// Maximum number of error texts per command.
 const ERRORS_MAX: usize = 5;
-/// Of waits that look now and then whether they are to end.
-const SLICE: Duration = Duration::from_millis(100);
-/// Between two tries to hand a record to a full queue.
-const QUEUE_PAUSE: Duration = Duration::from_micros(100);
+/// Interval at which waits check their deadline.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Pause before another attempt to send to a full queue.
+const QUEUE_FULL_PAUSE: Duration = Duration::from_micros(100);

@@ -1,22 +1,21 @@
-//! Settings of the protocol as librdkafka's properties, and what they have become.
+//! Maps the protocol's settings to librdkafka properties, and reads their effective values.
 
 use crate::{ClientSettings, Configure, Configured};
 use rdkafka::config::{ClientConfig, NativeClientConfig};
 use serde_json::{Number, Value};
 
-use super::CommandOutcome;
-use super::error::CommandError;
+use super::error::{CommandError, CommandOutcome};
 use super::sender::DriverProducer;
 use super::usage::DriverClock;
 
-/// What clients are made with.
+/// Configuration of the clients.
 #[derive(Debug, Clone)]
 pub(super) struct ClientConfigs {
     producer: ClientConfig,
     consumer: ClientConfig,
 }
 
-/// Which clients have a property.
+/// Clients that have a property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClientScope {
     Producer,
@@ -24,70 +23,73 @@ enum ClientScope {
     Both,
 }
 
-/// How values are written here and there.
+/// Format of a value in the protocol and in librdkafka.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ValueFormat {
     Number,
-    /// A number of bytes, to the library in KiB.
+    /// Number of bytes, in librdkafka in KiB.
     Kibi,
-    /// A number, where 0 stands for the largest that the library has.
+    /// Number, of which 0 means the given maximum of librdkafka.
     OrMost(u64),
-    /// `all` is -1.
+    /// Number, of which -1 is `all`.
     Acks,
-    Truth,
+    Boolean,
     Text,
 }
 
-/// A setting of the protocol, and the property it is.
+/// Setting of the protocol and its librdkafka property.
 struct SettingMapping {
     name: &'static str,
-    side: ClientScope,
+    scope: ClientScope,
     property: &'static str,
-    form: ValueFormat,
+    format: ValueFormat,
 }
 
-/// Turns settings into clients-to-be; what they are then is read back from the library.
-pub(super) fn configure(asked: &Configure) -> CommandOutcome<(ClientConfigs, Configured)> {
+/// Creates client configurations from settings, and reads the effective values from the library.
+pub(super) fn configure(command: &Configure) -> CommandOutcome<(ClientConfigs, Configured)> {
     let mut clients = ClientConfigs {
-        producer: base(&asked.bootstrap),
-        consumer: base(&asked.bootstrap),
+        producer: base(&command.bootstrap),
+        consumer: base(&command.bootstrap),
     };
     clients.consumer.set("auto.offset.reset", "earliest");
-    let mut answer = Configured::default();
-    for (name, value) in &asked.settings {
-        let Some(row) = ROWS.iter().find(|row| row.name == name) else {
-            answer.unsupported.push(name.clone());
-            answer.effective.insert(name.clone(), Value::Null);
+    let mut response = Configured::default();
+    for (name, value) in &command.settings {
+        let Some(mapping) = MAPPINGS.iter().find(|it| it.name == name) else {
+            response.unsupported.push(name.clone());
+            response.effective.insert(name.clone(), Value::Null);
             continue;
         };
-        let text = row.form.write(value).ok_or_else(|| wrong(name, value))?;
-        if row.side != ClientScope::Consumer {
-            clients.producer.set(row.property, &text);
+        let text = mapping
+            .format
+            .write(value)
+            .ok_or_else(|| invalid_value(name, value))?;
+        if mapping.scope != ClientScope::Consumer {
+            clients.producer.set(mapping.property, &text);
         }
-        if row.side != ClientScope::Producer {
-            clients.consumer.set(row.property, &text);
+        if mapping.scope != ClientScope::Producer {
+            clients.consumer.set(mapping.property, &text);
         }
     }
-    read_back(&clients, &mut answer.effective)?;
-    Ok((clients, answer))
+    read_back(&clients, &mut response.effective)?;
+    Ok((clients, response))
 }
 
-/// Adds what all settings are that the library can tell.
+/// Adds the effective values of all settings that the library reports.
 fn read_back(clients: &ClientConfigs, effective: &mut ClientSettings) -> CommandOutcome<()> {
-    let refused = CommandError::kafka("settings");
-    let producer = clients.producer.create_native_config().map_err(&refused)?;
-    let consumer = clients.consumer.create_native_config().map_err(&refused)?;
-    for row in &ROWS {
-        let side: &NativeClientConfig = match row.side {
+    let failed = CommandError::kafka("settings");
+    let producer = clients.producer.create_native_config().map_err(&failed)?;
+    let consumer = clients.consumer.create_native_config().map_err(&failed)?;
+    for mapping in &MAPPINGS {
+        let config: &NativeClientConfig = match mapping.scope {
             ClientScope::Consumer => &consumer,
             ClientScope::Producer | ClientScope::Both => &producer,
         };
-        // A property of topics is not there before it is set.
-        let Ok(text) = side.get(row.property) else {
+        // Topic properties are missing unless they were set.
+        let Ok(text) = config.get(mapping.property) else {
             continue;
         };
-        if let Some(value) = row.form.read(&text) {
-            effective.insert(row.name.to_owned(), value);
+        if let Some(value) = mapping.format.read(&text) {
+            effective.insert(mapping.name.to_owned(), value);
         }
     }
     Ok(())
@@ -101,16 +103,16 @@ fn base(bootstrap: &str) -> ClientConfig {
     config
 }
 
-fn wrong(name: &str, value: &Value) -> CommandError {
+fn invalid_value(name: &str, value: &Value) -> CommandError {
     CommandError::Setting {
         name: name.to_owned(),
         value: value.to_string(),
-        reason: "not a value that this setting can have".to_owned(),
+        reason: "invalid value for this setting".to_owned(),
     }
 }
 
 impl ValueFormat {
-    /// As the library wants it.
+    /// Formats a value for librdkafka.
     fn write(self, value: &Value) -> Option<String> {
         match self {
             Self::Number => value.as_f64().map(|_| value.to_string()),
@@ -120,17 +122,17 @@ impl ValueFormat {
                 0 => Some(most.to_string()),
                 number => Some(number.to_string()),
             },
-            Self::Truth => value.as_bool().map(|truth| truth.to_string()),
+            Self::Boolean => value.as_bool().map(|it| it.to_string()),
             Self::Text => value.as_str().map(str::to_owned),
         }
     }
 
-    /// As the protocol wants it.
+    /// Parses a value of librdkafka.
     fn read(self, text: &str) -> Option<Value> {
         let number = |text: &str| {
             let whole = text.parse::<i64>().ok().map(Value::from);
-            let broken = || Number::from_f64(text.parse().ok()?).map(Value::from);
-            whole.or_else(broken)
+            let fraction = || Number::from_f64(text.parse().ok()?).map(Value::from);
+            whole.or_else(fraction)
         };
         match self {
             Self::Acks if text == "all" => Some(Value::from(-1)),
@@ -139,19 +141,19 @@ impl ValueFormat {
                 .parse::<u64>()
                 .ok()
                 .map(|kibi| Value::from(kibi.saturating_mul(KIBI))),
-            Self::Truth => text.parse::<bool>().ok().map(Value::from),
+            Self::Boolean => text.parse::<bool>().ok().map(Value::from),
             Self::Text => Some(Value::from(text)),
         }
     }
 }
 
 impl ClientConfigs {
-    /// A new producer.
+    /// Creates a producer.
     pub(super) fn sender(&self, clock: DriverClock) -> CommandOutcome<DriverProducer> {
         DriverProducer::start(&self.producer, clock)
     }
 
-    /// What a consumer is made with; one that joins no group does not commit by itself.
+    /// Returns the configuration of a consumer; outside a group, auto-commit is disabled.
     pub(super) fn consumer(&self, group: &str, joins: bool) -> ClientConfig {
         let mut config = self.consumer.clone();
         config.set("group.id", group);
@@ -164,125 +166,125 @@ impl ClientConfigs {
 
 const KIBI: u64 = 1024;
 
-const fn row(
+const fn mapping(
     name: &'static str,
-    side: ClientScope,
+    scope: ClientScope,
     property: &'static str,
-    form: ValueFormat,
+    format: ValueFormat,
 ) -> SettingMapping {
     SettingMapping {
         name,
-        side,
+        scope,
         property,
-        form,
+        format,
     }
 }
 
-const ROWS: [SettingMapping; 19] = [
-    row("acks", ClientScope::Producer, "acks", ValueFormat::Acks),
-    row(
+const MAPPINGS: [SettingMapping; 19] = [
+    mapping("acks", ClientScope::Producer, "acks", ValueFormat::Acks),
+    mapping(
         "linger_ms",
         ClientScope::Producer,
         "queue.buffering.max.ms",
         ValueFormat::Number,
     ),
-    row(
+    mapping(
         "batch_bytes",
         ClientScope::Producer,
         "batch.size",
         ValueFormat::Number,
     ),
-    row(
+    mapping(
         "batch_records",
         ClientScope::Producer,
         "batch.num.messages",
         ValueFormat::OrMost(1_000_000),
     ),
-    row(
+    mapping(
         "max_in_flight",
         ClientScope::Producer,
         "max.in.flight.requests.per.connection",
         ValueFormat::Number,
     ),
-    row(
+    mapping(
         "retries",
         ClientScope::Producer,
         "message.send.max.retries",
         ValueFormat::Number,
     ),
-    row(
+    mapping(
         "idempotence",
         ClientScope::Producer,
         "enable.idempotence",
-        ValueFormat::Truth,
+        ValueFormat::Boolean,
     ),
-    row(
+    mapping(
         "compression",
         ClientScope::Producer,
         "compression.codec",
         ValueFormat::Text,
     ),
-    row(
+    mapping(
         "queue_bytes",
         ClientScope::Producer,
         "queue.buffering.max.kbytes",
         ValueFormat::Kibi,
     ),
-    row(
+    mapping(
         "queue_records",
         ClientScope::Producer,
         "queue.buffering.max.messages",
         ValueFormat::Number,
     ),
-    row(
+    mapping(
         "max_request_bytes",
         ClientScope::Both,
         "message.max.bytes",
         ValueFormat::Number,
     ),
-    row(
+    mapping(
         "send_buffer_bytes",
         ClientScope::Both,
         "socket.send.buffer.bytes",
         ValueFormat::Number,
     ),
-    row(
+    mapping(
         "receive_buffer_bytes",
         ClientScope::Both,
         "socket.receive.buffer.bytes",
         ValueFormat::Number,
     ),
-    row(
+    mapping(
         "fetch_min_bytes",
         ClientScope::Consumer,
         "fetch.min.bytes",
         ValueFormat::Number,
     ),
-    row(
+    mapping(
         "fetch_wait_ms",
         ClientScope::Consumer,
         "fetch.wait.max.ms",
         ValueFormat::Number,
     ),
-    row(
+    mapping(
         "fetch_partition_bytes",
         ClientScope::Consumer,
         "fetch.message.max.bytes",
         ValueFormat::Number,
     ),
-    row(
+    mapping(
         "check_crcs",
         ClientScope::Consumer,
         "check.crcs",
-        ValueFormat::Truth,
+        ValueFormat::Boolean,
     ),
-    row(
+    mapping(
         "auto_commit",
         ClientScope::Consumer,
         "enable.auto.commit",
-        ValueFormat::Truth,
+        ValueFormat::Boolean,
     ),
-    row(
+    mapping(
         "auto_commit_ms",
         ClientScope::Consumer,
         "auto.commit.interval.ms",
@@ -295,7 +297,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn asked(settings: Value) -> Configure {
+    fn request(settings: Value) -> Configure {
         Configure {
             bootstrap: "127.0.0.1:1".to_owned(),
             profile: "p".to_owned(),
@@ -306,15 +308,16 @@ mod tests {
     #[test]
     fn settings_are_read_back() {
         let settings = json!({
-            "acks": -1, "linger_ms": 0.5, "batch_bytes": 1000, "batch_records": 0, "max_in_flight": 5,
+            "acks": -1, "linger_ms": 0.5, "batch_bytes": 1000, "batch_records": 0,
+            "max_in_flight": 5,
             "retries": 0, "idempotence": false, "compression": "none", "queue_bytes": 1_048_577,
             "queue_records": 0, "max_request_bytes": 1_048_576, "send_buffer_bytes": 0,
             "receive_buffer_bytes": 0, "fetch_min_bytes": 1, "fetch_wait_ms": 500,
             "fetch_partition_bytes": 1_048_576, "check_crcs": true, "auto_commit": false,
             "auto_commit_ms": 1000, "quota": 3,
         });
-        let (_, answer) = configure(&asked(settings.clone())).expect("all are legal");
-        assert_eq!(answer.unsupported, ["quota"]);
+        let (_, response) = configure(&request(settings.clone())).expect("valid settings");
+        assert_eq!(response.unsupported, ["quota"]);
         for (name, value) in settings.as_object().expect("an object") {
             let expected = match name.as_str() {
                 "batch_records" => json!(1_000_000),
@@ -322,27 +325,29 @@ mod tests {
                 "quota" => Value::Null,
                 _ => value.clone(),
             };
-            assert_eq!(answer.effective.get(name), Some(&expected), "{name}");
+            assert_eq!(response.effective.get(name), Some(&expected), "{name}");
         }
     }
 
     #[test]
-    fn defaults_are_told_too() {
-        let (_, answer) = configure(&asked(json!({}))).expect("nothing can be wrong");
-        assert!(answer.unsupported.is_empty());
-        assert_eq!(answer.effective["linger_ms"], 5);
-        assert_eq!(answer.effective["check_crcs"], false);
+    fn defaults_are_reported() {
+        let (_, response) = configure(&request(json!({}))).expect("valid settings");
+        assert!(response.unsupported.is_empty());
+        assert_eq!(response.effective["linger_ms"], 5);
+        assert_eq!(response.effective["check_crcs"], false);
     }
 
     #[test]
-    fn what_the_library_does_not_take_is_refused_by_name() {
+    fn invalid_values_are_rejected_by_name() {
         for (settings, expected) in [
             (json!({"acks": "many"}), "acks \"many\""),
             (json!({"check_crcs": 1}), "check_crcs 1"),
             (json!({"batch_bytes": -1}), "batch.size"),
             (json!({"compression": "middle-out"}), "middle-out"),
         ] {
-            let error = configure(&asked(settings)).expect_err(expected).to_string();
+            let error = configure(&request(settings))
+                .expect_err(expected)
+                .to_string();
             assert!(error.contains(expected), "{error}");
         }
     }

@@ -1,41 +1,42 @@
-//! Work at a steady rate, told second by second.
+//! Executes `steady`: a constant rate, reported second by second.
 
 use std::time::Duration;
 
 use crate::{Steady, SteadyDone, SteadySecond, TopicEnd};
 
-use super::CommandOutcome;
 use super::deadline::Deadline;
+use super::error::{CommandOutcome, late};
 use super::histogram::DriverHistogram;
 use super::reader::{DriverConsumer, ReadStep};
 use super::roundtrip::wait_until;
-use super::sender::{DriverProducer, late};
+use super::sender::DriverProducer;
 use super::session::DriverSession;
 use super::usage::{ClockMark, DriverClock};
 use super::values::{KEY_BYTES, key, value};
 use weir_load::pacer::{Pacer, Rate};
 
-/// Produces or consumes for a time; `on_second` hears of each second.
+/// Produces or consumes for some time; calls `on_second` for each second.
 pub(super) fn steady(
     session: &mut DriverSession,
-    asked: &Steady,
+    command: &Steady,
     timeout: &Deadline<'_>,
     on_second: &mut dyn FnMut(&SteadySecond),
 ) -> CommandOutcome<SteadyDone> {
     let clock = session.clock();
-    match asked.role {
+    match command.role {
         TopicEnd::Produce => {
-            let value = value(asked.seed, asked.len)?;
-            let pacer = Pacer::new(Rate::per_second(asked.rate)?);
-            session.with_kept(&asked.topic, timeout, |sender| {
-                let seconds = Seconds::start(asked.seconds, clock, on_second);
-                produce(sender, asked, &value, pacer, seconds, timeout)
+            let value = value(command.seed, command.len)?;
+            let pacer = Pacer::new(Rate::per_second(command.rate)?);
+            session.with_warm_producer(&command.topic, timeout, |sender| {
+                let seconds = Seconds::start(command.seconds, clock, on_second);
+                produce(sender, command, &value, pacer, seconds, timeout)
             })
         }
         TopicEnd::Consume => {
-            let reader = DriverConsumer::start(session.configured()?, &asked.topic, false, clock)?;
+            let reader =
+                DriverConsumer::start(session.configured()?, &command.topic, false, clock)?;
             reader.assign(0)?;
-            let seconds = Seconds::start(asked.seconds, clock, on_second);
+            let seconds = Seconds::start(command.seconds, clock, on_second);
             consume(reader, seconds, timeout)
         }
     }
@@ -43,31 +44,34 @@ pub(super) fn steady(
 
 fn produce(
     sender: &DriverProducer,
-    asked: &Steady,
+    command: &Steady,
     value: &[u8],
     pacer: Pacer,
     mut seconds: Seconds<'_>,
     timeout: &Deadline<'_>,
 ) -> CommandOutcome<SteadyDone> {
     let clock = seconds.clock;
-    let count = pacer.due_before(asked.seconds.saturating_mul(SECOND_NS));
+    let count = pacer.due_before(command.seconds.saturating_mul(SECOND_NS));
     let bytes = KEY_BYTES + value.len() as u64;
     let mut pacing = DriverHistogram::default();
-    sender.begin(count, true);
+    sender.start_command(count, true);
     for index in 0..count {
-        let due_ns = seconds.begun.ns + pacer.due_ns(index);
+        let due_ns = seconds.started.ns + pacer.due_ns(index);
         let mut now = clock.now_ns();
         while now < due_ns {
-            seconds.tell_until(now);
-            // Seconds are told and ends noticed also between records that are far apart.
-            now = wait_until(clock, due_ns.min(seconds.next_ns()).min(now + LOOK_NS));
+            seconds.report_until(now);
+            // Seconds and the deadline are also checked between records that are far apart.
+            now = wait_until(
+                clock,
+                due_ns.min(seconds.next_ns()).min(now + CHECK_INTERVAL_NS),
+            );
             let left = timeout.left();
-            left.map_err(|over| late("sent", index, count, over, ""))?;
+            left.map_err(|reason| late("sent", index, count, reason, ""))?;
         }
-        seconds.tell_until(now);
+        seconds.report_until(now);
         pacing.record_ns(now as i64 - due_ns as i64);
         let key = key(index as i64);
-        sender.send(&asked.topic, &key, value, due_ns, timeout)?;
+        sender.send(&command.topic, &key, value, due_ns, timeout)?;
         seconds.add(bytes);
     }
     let reported = sender.finish(timeout)?;
@@ -88,31 +92,31 @@ fn consume(
     let clock = seconds.clock;
     loop {
         let now = clock.now_ns();
-        seconds.tell_until(now);
-        if now >= seconds.over_ns() {
+        seconds.report_until(now);
+        if now >= seconds.end_ns() {
             return Ok(seconds.end());
         }
         let wait = Duration::from_nanos(seconds.next_ns() - now);
-        match reader.turn(wait.min(Duration::from_nanos(LOOK_NS)))? {
+        match reader.poll(wait.min(Duration::from_nanos(CHECK_INTERVAL_NS)))? {
             ReadStep::Record(record) => seconds.add(record.bytes()),
             ReadStep::Primer => {}
             ReadStep::Nothing => {
-                reader.go_on(timeout, seconds.records, seconds.records)?;
+                reader.check_time(timeout, seconds.records, seconds.records)?;
             }
         }
     }
 }
 
-/// Tells seconds as they end; the last one when all is done.
+/// Reporter of seconds. The last second is reported when all work is done.
 struct Seconds<'a> {
     clock: DriverClock,
-    begun: ClockMark,
-    /// When the second that goes on has begun.
+    started: ClockMark,
+    /// Start of the current second.
     mark: ClockMark,
     count: u64,
-    told: u64,
-    /// Of the second that goes on.
-    now: (u64, u64),
+    reported: u64,
+    /// Records and bytes of the current second.
+    current: (u64, u64),
     records: u64,
     bytes: u64,
     on_second: &'a mut dyn FnMut(&SteadySecond),
@@ -120,14 +124,14 @@ struct Seconds<'a> {
 
 impl<'a> Seconds<'a> {
     fn start(count: u64, clock: DriverClock, on_second: &'a mut dyn FnMut(&SteadySecond)) -> Self {
-        let begun = clock.mark();
+        let started = clock.mark();
         Self {
             clock,
-            begun,
-            mark: begun,
+            started,
+            mark: started,
             count,
-            told: 0,
-            now: (0, 0),
+            reported: 0,
+            current: (0, 0),
             records: 0,
             bytes: 0,
             on_second,
@@ -135,71 +139,71 @@ impl<'a> Seconds<'a> {
     }
 
     fn add(&mut self, bytes: u64) {
-        self.now.0 += 1;
-        self.now.1 += bytes;
+        self.current.0 += 1;
+        self.current.1 += bytes;
     }
 
-    /// When the last second is over.
-    fn over_ns(&self) -> u64 {
+    /// Returns the end of the last second.
+    fn end_ns(&self) -> u64 {
         self.at(self.count)
     }
 
-    /// When the second that goes on is over.
+    /// Returns the end of the current second.
     fn next_ns(&self) -> u64 {
-        self.at((self.told + 1).min(self.count))
+        self.at((self.reported + 1).min(self.count))
     }
 
     fn at(&self, second: u64) -> u64 {
-        self.begun
+        self.started
             .ns
             .saturating_add(second.saturating_mul(SECOND_NS))
     }
 
-    /// Tells the seconds that are over, but not the last: something may come late.
-    fn tell_until(&mut self, now_ns: u64) {
-        while self.told + 1 < self.count && now_ns >= self.next_ns() {
-            self.tell();
+    /// Reports completed seconds, except the last one, which may get late results.
+    fn report_until(&mut self, now_ns: u64) {
+        while self.reported + 1 < self.count && now_ns >= self.next_ns() {
+            self.report();
         }
     }
 
-    fn tell(&mut self) {
+    fn report(&mut self) {
         let mark = self.clock.mark();
-        let (records, bytes) = std::mem::take(&mut self.now);
+        let (records, bytes) = std::mem::take(&mut self.current);
         self.records += records;
         self.bytes += bytes;
         (self.on_second)(&SteadySecond {
-            second: self.told,
+            second: self.reported,
             records,
             bytes,
             cpu_us: mark.cpu_us_since(self.mark),
         });
         self.mark = mark;
-        self.told += 1;
+        self.reported += 1;
     }
 
-    /// Work that is done early is not over before its time.
+    /// Waits for the end of the last second if the work is done earlier.
     fn wait_for_last(&mut self, timeout: &Deadline<'_>) -> CommandOutcome<()> {
         loop {
             let now = self.clock.now_ns();
-            self.tell_until(now);
-            if now >= self.over_ns() {
+            self.report_until(now);
+            if now >= self.end_ns() {
                 return Ok(());
             }
             let left = timeout.left();
-            left.map_err(|over| late("sent", self.records, self.records, over, ""))?;
-            wait_until(self.clock, self.next_ns().min(now + LOOK_NS));
+            left.map_err(|reason| late("sent", self.records, self.records, reason, ""))?;
+            wait_until(self.clock, self.next_ns().min(now + CHECK_INTERVAL_NS));
         }
     }
 
     fn end(mut self) -> SteadyDone {
-        while self.told < self.count {
-            self.tell();
+        while self.reported < self.count {
+            self.report();
         }
         SteadyDone {
             records: self.records,
             bytes: self.bytes,
             failed: 0,
-            cpu_us: self.mark.cpu_us_since(self.begun),
+            cpu_us: self.mark.cpu_us_since(self.started),
             latency: None,
             pacing: None,
         }
@@ -207,27 +211,27 @@ impl<'a> Seconds<'a> {
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// How long the end of the input may go unnoticed.
-const LOOK_NS: u64 = 200_000_000;
+/// Maximum time until the end of the input is detected.
+const CHECK_INTERVAL_NS: u64 = 200_000_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn seconds_add_up_and_all_are_told() {
-        let mut told = Vec::new();
-        let mut on_second = |second: &SteadySecond| told.push((second.second, second.records));
+    fn seconds_add_up_and_are_all_reported() {
+        let mut reported = Vec::new();
+        let mut on_second = |second: &SteadySecond| reported.push((second.second, second.records));
         let mut seconds = Seconds::start(4, DriverClock::start(), &mut on_second);
         seconds.add(10);
-        seconds.tell_until(seconds.at(2));
+        seconds.report_until(seconds.at(2));
         seconds.add(10);
         seconds.add(10);
-        // The last one waits for what comes late.
-        seconds.tell_until(seconds.at(9));
+        // The last one waits for late results.
+        seconds.report_until(seconds.at(9));
         seconds.add(10);
         let done = seconds.end();
         assert_eq!((done.records, done.bytes), (4, 40));
-        assert_eq!(told, [(0, 1), (1, 0), (2, 2), (3, 1)]);
+        assert_eq!(reported, [(0, 1), (1, 0), (2, 2), (3, 1)]);
     }
 }

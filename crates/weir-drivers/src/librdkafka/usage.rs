@@ -1,4 +1,4 @@
-//! The driver's own clocks, and what it takes of the machine.
+//! Clocks and resource usage of the driver.
 
 use std::fs;
 use std::time::Instant;
@@ -8,16 +8,16 @@ use rustix::time::{ClockId, clock_gettime};
 
 use weir_load::clock::nanos;
 
-/// Nanoseconds since the driver started.
+/// Clock with nanoseconds since the start of the driver.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DriverClock(Instant);
 
-/// A reading of both clocks.
+/// Simultaneous reading of the driver's clock and the CPU time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ClockMark {
-    /// Of the driver's clock.
+    /// Time of the driver's clock.
     pub(super) ns: u64,
-    /// Processor time of the whole process.
+    /// CPU time of the whole process.
     pub(super) cpu_ns: u64,
 }
 
@@ -37,20 +37,20 @@ impl DriverClock {
         }
     }
 
-    /// When the clock will read `ns`.
+    /// Returns the instant at which the clock reads `ns`.
     pub(super) fn instant(&self, ns: u64) -> Instant {
         self.0 + std::time::Duration::from_nanos(ns)
     }
 }
 
 impl ClockMark {
-    /// Processor time from an earlier mark to this one, in microseconds.
+    /// Returns the CPU time since an earlier mark, in microseconds.
     pub(super) fn cpu_us_since(&self, earlier: Self) -> f64 {
         self.cpu_ns.saturating_sub(earlier.cpu_ns) as f64 / 1e3
     }
 }
 
-/// Processor time of the process, user and system.
+/// Returns the CPU time of the process, user plus system.
 fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
@@ -58,7 +58,7 @@ fn cpu_ns() -> u64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(rest)
 }
 
-/// Memory and threads; zeros where the system does not tell.
+/// Returns memory and threads; zeros if the system does not report them.
 pub(super) fn stats() -> Stats {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let number = |name: &str| {
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clocks_go_forward() {
+    fn clocks_advance() {
         let clock = DriverClock::start();
         let first = clock.mark();
         let mut sum = 0_u64;
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_process_has_memory_and_threads() {
+    fn process_has_memory_and_threads() {
         let stats = stats();
         assert!(stats.rss_kb > 0 && stats.threads > 0);
     }

@@ -1,14 +1,13 @@
 //! Keys and values of records, the same in all drivers.
 
-use super::CommandOutcome;
-use super::error::CommandError;
+use super::error::{CommandError, CommandOutcome};
 
-/// The value of a command: the output of SplitMix64.
+/// Returns the value of a command's records: the output of SplitMix64.
 pub(super) fn value(seed: u64, len: u64) -> CommandOutcome<Vec<u8>> {
     if len > VALUE_BYTES_MAX {
         return Err(CommandError::Value(len));
     }
-    // Invariant: small enough for memory by the check above.
+    // Invariant: the check above keeps it within memory limits.
     let len = len as usize;
     let mut bytes = Vec::with_capacity(len + size_of::<u64>());
     let mut state = seed;
@@ -23,21 +22,21 @@ pub(super) fn value(seed: u64, len: u64) -> CommandOutcome<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A key: an ordinal, an instant, or the mark of a primer.
+/// Returns a key: an ordinal, a time, or the mark of a primer.
 pub(super) fn key(number: i64) -> [u8; 8] {
     number.to_be_bytes()
 }
 
-/// What a key says, if it is one.
+/// Returns the number of a key, if it has one.
 pub(super) fn number(key: Option<&[u8]>) -> Option<i64> {
     Some(i64::from_be_bytes(key?.try_into().ok()?))
 }
 
-/// Key of records that only warm something up.
+/// Key of primers.
 pub(super) const PRIMER: i64 = -1;
 pub(super) const PRIMER_VALUE: [u8; 1] = [0];
 pub(super) const KEY_BYTES: u64 = 8;
-/// More than any broker takes in one record as it comes.
+/// Limit of a value, above any broker's default maximum record size.
 const VALUE_BYTES_MAX: u64 = 256 << 20;
 
 #[cfg(test)]
@@ -45,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_as_the_document_says() {
+    fn values_match_the_documentation() {
         let expected = [0xc1, 0x5c, 0x02, 0x89, 0xec, 0x2d, 0x0a, 0x91, 0x67, 0xec];
         assert_eq!(value(1, 10).expect("small"), expected);
         assert_eq!(value(1, 3).expect("small"), expected[..3]);

@@ -1,11 +1,10 @@
 //! Forwards requests for sessions of other shards. The responses return to the connection of the
 //! requests, in the order of the requests.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use weir_net::PostError;
-use weir_net::server::{ConnId, ServerIo};
+use weir_net::server::ServerIo;
 use weir_tlcp::request::Request;
 
 use super::event::{ForwardedRequests, ForwardedResponse};
@@ -15,14 +14,12 @@ use super::teardown::ITEMS_PER_ITERATION;
 use super::wire::{NO_CONNECTION, Wire};
 use super::{Shard, ShardEvent, http};
 
-/// Maximum number of messages of one WebSocket that wait for the response to an earlier one.
-const DEFERRED_MAX: usize = 64;
-/// Maximum number of bytes of these messages.
-const DEFERRED_BYTES_MAX: usize = 256 * 1024;
-
 impl Shard {
     /// Sends the requests for sessions of other shards to these shards.
-    pub(super) fn forward_requests(&mut self, responses: ResponseBatch) {
+    ///
+    /// Responses keep the order of the requests, so the input of a WebSocket is paused until they
+    /// are complete: a later message may move the connection to another shard.
+    pub(super) fn forward_requests(&mut self, wire: &mut impl Wire, responses: ResponseBatch) {
         self.forwarding.last_id += 1;
         let forward_id = self.forwarding.last_id;
         let mut parts: Vec<Vec<u8>> = Vec::new();
@@ -51,28 +48,14 @@ impl Shard {
             transport: responses.transport,
             parts,
             missing: batches.len(),
-            deferred: VecDeque::new(),
-            deferred_bytes: 0,
         };
-        self.forwarding.by_conn.insert(responses.conn, forward_id);
+        if pending.transport == RequestTransport::WebSocket {
+            wire.pause_input(pending.conn);
+        }
         self.forwarding.by_id.insert(forward_id, pending);
         for (shard, forwarded) in batches {
             self.send_event(shard, ShardEvent::Requests(Box::new(forwarded)));
         }
-    }
-
-    /// Queues a message until the response to an earlier one is complete. Ends a client that
-    /// exceeds the limits.
-    pub(super) fn defer(&mut self, wire: &mut impl Wire, conn: ConnId, text: &str) {
-        let forward_id = self.forwarding.by_conn.get(&conn).copied();
-        let Some(pending) = forward_id.and_then(|id| self.forwarding.by_id.get_mut(&id)) else {
-            return;
-        };
-        pending.deferred_bytes += text.len();
-        if pending.deferred.len() >= DEFERRED_MAX || pending.deferred_bytes > DEFERRED_BYTES_MAX {
-            return self.drop_slow_client(wire, conn);
-        }
-        pending.deferred.push_back(text.to_owned());
     }
 
     /// Executes requests of another shard, in a later iteration if this one has joined and released
@@ -127,7 +110,6 @@ impl Shard {
         let Some(pending) = self.forwarding.by_id.remove(&response.forward_id) else {
             return;
         };
-        self.forwarding.by_conn.remove(&pending.conn);
         let lines = pending.parts.concat();
         match &pending.transport {
             RequestTransport::Http { origin } => {
@@ -137,10 +119,8 @@ impl Shard {
                 if !lines.is_empty() && !wire.send_text(pending.conn, &lines) {
                     self.drop_slow_client(wire, pending.conn);
                 }
+                wire.resume_input(pending.conn);
             }
-        }
-        for text in pending.deferred {
-            self.handle_message(wire, pending.conn, &text);
         }
     }
 

@@ -139,7 +139,7 @@ fn tlcp(
         }
     }
     if !responses.remote.is_empty() {
-        shard.forward_requests(responses);
+        shard.forward_requests(wire, responses);
         return RequestOutcome::Later;
     }
     match (outcome, &responses.transport) {

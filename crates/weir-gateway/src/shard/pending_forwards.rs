@@ -16,16 +16,12 @@ pub(super) struct PendingForward {
     /// Parts of the response, in order.
     pub(super) parts: Vec<Vec<u8>>,
     pub(super) missing: usize,
-    /// Later messages of the connection.
-    pub(super) deferred: VecDeque<String>,
-    pub(super) deferred_bytes: usize,
 }
 
 /// All forwarded requests; at most one message per connection.
 #[derive(Debug, Default)]
 pub(super) struct Forwarding {
     pub(super) by_id: HashMap<u64, PendingForward>,
-    pub(super) by_conn: HashMap<ConnId, u64>,
     pub(super) last_id: u64,
     /// Events that found a mailbox full, oldest first.
     pub(super) outgoing: VecDeque<(u16, ShardEvent)>,
@@ -34,11 +30,6 @@ pub(super) struct Forwarding {
 }
 
 impl Forwarding {
-    /// Returns `true` if responses to a message of this connection are outstanding.
-    pub(super) fn is_waiting(&self, conn: ConnId) -> bool {
-        !self.by_conn.is_empty() && self.by_conn.contains_key(&conn)
-    }
-
     /// Returns `true` if requests of other shards wait for a later iteration.
     pub(super) fn has_incoming(&self) -> bool {
         !self.incoming.is_empty()

@@ -25,10 +25,6 @@ pub(super) fn client_ip(wire: &mut impl Wire, conn: ConnId) -> String {
 impl Shard {
     /// Handles one WebSocket message. The responses are in the order of the requests.
     pub(super) fn handle_message(&mut self, wire: &mut impl Wire, conn: ConnId, text: &str) {
-        if self.forwarding.is_waiting(conn) {
-            // Responses keep their order, so this message waits for the response of another shard.
-            return self.defer(wire, conn, text);
-        }
         let lines = std::mem::take(&mut self.response_buffer);
         let mut responses = ResponseBatch::on(conn, RequestTransport::WebSocket, lines);
         let mut outcome = MessageOutcome::Respond;
@@ -45,7 +41,7 @@ impl Shard {
             }
         });
         if !responses.remote.is_empty() {
-            return self.forward_requests(responses);
+            return self.forward_requests(wire, responses);
         }
         if outcome == MessageOutcome::Respond {
             self.flush(wire, &mut responses);

@@ -139,6 +139,14 @@ impl Wire for ScriptedWire {
         unreachable!("there is only one shard");
     }
 
+    fn pause_input(&mut self, _id: ConnId) {
+        unreachable!("there is only one shard");
+    }
+
+    fn resume_input(&mut self, _id: ConnId) {
+        unreachable!("there is only one shard");
+    }
+
     fn tag(&mut self, id: ConnId) -> Option<u64> {
         self.peer(id)
             .filter(|peer| !peer.closed)

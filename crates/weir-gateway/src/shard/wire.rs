@@ -23,6 +23,8 @@ pub(super) trait Wire {
     fn finish(&mut self, conn: ConnId);
     fn reply(&mut self, conn: ConnId, response: &Response);
     fn detach(&mut self, conn: ConnId);
+    fn pause_input(&mut self, conn: ConnId);
+    fn resume_input(&mut self, conn: ConnId);
     fn tag(&mut self, conn: ConnId) -> Option<u64>;
     fn set_tag(&mut self, conn: ConnId, tag: u64);
     fn set_timer(&mut self, at_ms: u64, token: u64);
@@ -71,6 +73,14 @@ impl Wire for ServerIo {
 
     fn detach(&mut self, conn: ConnId) {
         self.detach(conn);
+    }
+
+    fn pause_input(&mut self, conn: ConnId) {
+        self.pause_input(conn);
+    }
+
+    fn resume_input(&mut self, conn: ConnId) {
+        self.resume_input(conn);
     }
 
     fn tag(&mut self, conn: ConnId) -> Option<u64> {

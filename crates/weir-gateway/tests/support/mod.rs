@@ -230,6 +230,15 @@ impl Client {
             .expect("the gateway reads");
     }
 
+    /// Sends several messages in one write.
+    pub fn send_together(&mut self, texts: &[&str]) {
+        for text in texts {
+            let written = self.socket.write(Message::text(*text));
+            written.expect("the gateway reads");
+        }
+        self.socket.flush().expect("the gateway reads");
+    }
+
     /// Sends a message that the gateway may not read; returns `false` on failure.
     pub fn try_send(&mut self, text: &str) -> bool {
         self.socket.send(Message::text(text)).is_ok()

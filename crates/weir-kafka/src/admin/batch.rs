@@ -1,4 +1,4 @@
-//! Several topics at once, and where a partition ends.
+//! Operations on several topics, and ends of partitions.
 
 use std::time::Instant;
 
@@ -10,11 +10,11 @@ use super::view::TopicView;
 use super::{Admin, AdminError, POLL_MAX, POLL_MIN, block_on, topic_error};
 
 impl Admin {
-    /// Creates topics of one partition and one replica in one request, and waits until every broker shows a leader
-    /// for each.
+    /// Creates topics of one partition and one replica in one request. Waits until every broker
+    /// reports a leader for each.
     ///
     /// # Errors
-    /// Also if one of them exists already; others may have been made then.
+    /// Also if one of them exists; others may have been created then.
     pub fn create_topics(
         &self,
         names: &[String],
@@ -31,46 +31,47 @@ impl Admin {
                 topic
             })
             .collect();
-        let answer = block_on(self.client.create_topics(&topics, &self.options()));
+        let response = block_on(self.client.create_topics(&topics, &self.options()));
         let results =
-            answer.map_err(|error| topic_error("create", &names[0], error.to_string()))?;
+            response.map_err(|error| topic_error("create", &names[0], error.to_string()))?;
         for result in results {
             result.map_err(|(name, code)| topic_error("create", &name, code.to_string()))?;
         }
         names.iter().try_for_each(|name| {
             self.wait_leaders(name, 1)?;
-            // A broker shows itself as a leader a moment before it takes records as one.
+            // A broker reports itself as a leader shortly before it accepts records.
             self.end_offset(name, 0).map(|_| ())
         })
     }
 
-    /// Deletes topics in one request and waits until no broker shows any; one that is not there is fine.
+    /// Deletes topics in one request and waits until no broker reports any of them. Topics that do
+    /// not exist are ignored.
     ///
     /// # Errors
-    /// If one cannot be deleted.
+    /// If a topic cannot be deleted.
     pub fn delete_topics(&self, names: &[String]) -> Result<(), AdminError> {
         let Some(first) = names.first() else {
             return Ok(());
         };
         let names_only: Vec<&str> = names.iter().map(String::as_str).collect();
-        let answer = block_on(self.client.delete_topics(&names_only, &self.options()));
-        let results = answer.map_err(|error| topic_error("delete", first, error.to_string()))?;
+        let response = block_on(self.client.delete_topics(&names_only, &self.options()));
+        let results = response.map_err(|error| topic_error("delete", first, error.to_string()))?;
         for result in results {
             match result {
                 Ok(_) | Err((_, RDKafkaErrorCode::UnknownTopicOrPartition)) => {}
                 Err((name, code)) => return Err(topic_error("delete", &name, code.to_string())),
             }
         }
-        let gone = |view: &TopicView| *view == TopicView::Missing;
+        let deleted = |view: &TopicView| *view == TopicView::Missing;
         names
             .iter()
-            .try_for_each(|name| self.wait_everywhere(name, "gone", gone))
+            .try_for_each(|name| self.wait_everywhere(name, "deleted", deleted))
     }
 
     /// Deletes the records of a partition before `offset`.
     ///
     /// # Errors
-    /// The cluster's refusal.
+    /// Kafka rejected the request.
     pub fn delete_records(
         &self,
         topic: &str,
@@ -90,10 +91,11 @@ impl Admin {
             .map_err(failed)
     }
 
-    /// Offset that the next record of a partition will get. Waits for a leader that has only just been made one.
+    /// Returns the offset of the next record of a partition. Retries while a leader is being
+    /// elected.
     ///
     /// # Errors
-    /// If no leader answers.
+    /// If no leader responds.
     pub fn end_offset(&self, topic: &str, partition: i32) -> Result<u64, AdminError> {
         let deadline = Instant::now() + self.timeout;
         let mut pause = POLL_MIN;
@@ -101,7 +103,7 @@ impl Admin {
             let client = self.client.inner();
             match client.fetch_watermarks(topic, partition, self.timeout) {
                 Ok((_, end)) => return Ok(u64::try_from(end).unwrap_or(0)),
-                Err(error) if !is_passing(&error) || Instant::now() >= deadline => {
+                Err(error) if !is_transient(&error) || Instant::now() >= deadline => {
                     return Err(topic_error("look up", topic, error.to_string()));
                 }
                 Err(_) => std::thread::sleep(pause),
@@ -111,8 +113,8 @@ impl Admin {
     }
 }
 
-/// Whether a broker that has not caught up yet answers so.
-fn is_passing(error: &KafkaError) -> bool {
+/// Returns `true` for errors of a broker whose metadata is not up to date yet.
+fn is_transient(error: &KafkaError) -> bool {
     matches!(
         error.rdkafka_error_code(),
         Some(RDKafkaErrorCode::NotLeaderForPartition | RDKafkaErrorCode::LeaderNotAvailable)

@@ -1,4 +1,4 @@
-//! Topics of a cluster: create, grow, delete, look up. Calls block and end by a deadline.
+//! Creates, grows, deletes and looks up topics. Calls block, at most until a timeout.
 
 mod batch;
 mod view;
@@ -22,53 +22,53 @@ use thiserror::Error;
 use crate::properties;
 use view::TopicView;
 
-/// Why an administrative call failed.
+/// Reason why an administrative call failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AdminError {
-    /// librdkafka refused the settings.
-    #[error("admin client settings refused: {reason}")]
+    /// librdkafka rejected the configuration.
+    #[error("admin client configuration rejected: {reason}")]
     Refused {
-        /// librdkafka's text.
+        /// Message of librdkafka.
         reason: String,
     },
-    /// No broker answered.
+    /// No broker responded.
     #[error(
-        "no Kafka broker answered at \"{bootstrap_servers}\" within {timeout_ms} ms ({reason}): \
-         is the address right and the broker running?"
+        "no response from a Kafka broker at \"{bootstrap_servers}\" within {timeout_ms} ms \
+         ({reason}): check the address and that the broker is running"
     )]
     Unreachable {
-        /// Servers asked.
+        /// Configured bootstrap servers.
         bootstrap_servers: String,
-        /// Time given, in milliseconds.
+        /// Timeout in milliseconds.
         timeout_ms: u128,
-        /// librdkafka's text.
+        /// Message of librdkafka.
         reason: String,
     },
-    /// The cluster refused.
+    /// Kafka rejected the request.
     #[error("cannot {action} topic \"{topic}\": {reason}")]
     Topic {
-        /// What was asked: create, grow, delete, look up.
+        /// Operation: create, grow, delete, look up.
         action: &'static str,
         /// Topic name.
         topic: String,
-        /// Kafka's reason.
+        /// Error text of Kafka.
         reason: String,
     },
-    /// The cluster agreed, but not all brokers showed it in time.
+    /// Kafka accepted the request, but not all brokers reported the result before the timeout.
     #[error("topic \"{topic}\" is not {wanted} on every broker after {timeout_ms} ms: {last}")]
     NotSettled {
         /// Topic name.
         topic: String,
-        /// What was waited for.
+        /// Expected state.
         wanted: &'static str,
-        /// Time given, in milliseconds.
+        /// Timeout in milliseconds.
         timeout_ms: u128,
-        /// What was seen last, by broker.
+        /// Last state by broker.
         last: String,
     },
 }
 
-/// A connection to a cluster for administration.
+/// Administrative connection to a cluster.
 pub struct Admin {
     client: AdminClient<LogOnly>,
     bootstrap_servers: String,
@@ -76,14 +76,15 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Connects and makes sure that a broker answers. `timeout` also bounds each later call.
+    /// Connects and waits for the response of a broker. `timeout` also bounds each later call.
     pub fn connect(bootstrap_servers: &str, timeout: Duration) -> Result<Self, AdminError> {
-        let settings = properties::base(bootstrap_servers, "weir-admin");
-        let client = AdminClient::from_config_and_context(&settings, LogOnly).map_err(|error| {
-            AdminError::Refused {
-                reason: error.to_string(),
-            }
-        })?;
+        let client_config = properties::base(bootstrap_servers, "weir-admin");
+        let client =
+            AdminClient::from_config_and_context(&client_config, LogOnly).map_err(|error| {
+                AdminError::Refused {
+                    reason: error.to_string(),
+                }
+            })?;
         let admin = Self {
             client,
             bootstrap_servers: bootstrap_servers.to_owned(),
@@ -93,7 +94,7 @@ impl Admin {
         Ok(admin)
     }
 
-    /// Node ids of all brokers, ascending.
+    /// Returns the node ids of all brokers in ascending order.
     pub fn broker_ids(&self) -> Result<Vec<i32>, AdminError> {
         let metadata = self.metadata(None)?;
         let brokers = metadata.brokers().iter();
@@ -102,7 +103,7 @@ impl Admin {
         Ok(ids)
     }
 
-    /// Number of partitions, `None` if there is no such topic.
+    /// Returns the number of partitions, or `None` if the topic does not exist.
     pub fn partitions(&self, topic: &str) -> Result<Option<usize>, AdminError> {
         let metadata = self.metadata(Some(topic))?;
         let Some(found) = metadata.topics().iter().find(|found| found.name() == topic) else {
@@ -117,15 +118,15 @@ impl Admin {
         }
     }
 
-    /// Whether the cluster has the topic.
+    /// Returns `true` if the topic exists.
     pub fn topic_exists(&self, topic: &str) -> Result<bool, AdminError> {
         Ok(self.partitions(topic)?.is_some())
     }
 
-    /// Creates a topic and waits until every broker shows a leader for each partition.
+    /// Creates a topic and waits until every broker reports a leader for each partition.
     ///
     /// # Errors
-    /// Also if the topic exists already.
+    /// Also if the topic exists.
     pub fn create_topic(
         &self,
         name: &str,
@@ -136,36 +137,37 @@ impl Admin {
         let replication = TopicReplication::Fixed(replication);
         let mut topic = NewTopic::new(name, partitions, replication);
         topic.config = configs.to_vec();
-        let answer = block_on(self.client.create_topics([&topic], &self.options()));
-        check("create", name, answer)?;
+        let response = block_on(self.client.create_topics([&topic], &self.options()));
+        check("create", name, response)?;
         self.wait_leaders(name, usize::try_from(partitions).unwrap_or(1))
     }
 
-    /// Raises the number of partitions to `total` and waits like [`create_topic`](Self::create_topic).
+    /// Raises the number of partitions to `total` and waits as [`create_topic`](Self::create_topic)
+    /// does.
     pub fn grow_topic(&self, name: &str, total: usize) -> Result<(), AdminError> {
         let wanted = NewPartitions::new(name, total);
-        let answer = block_on(self.client.create_partitions([&wanted], &self.options()));
-        check("grow", name, answer)?;
+        let response = block_on(self.client.create_partitions([&wanted], &self.options()));
+        check("grow", name, response)?;
         self.wait_leaders(name, total)
     }
 
-    /// Deletes a topic and waits until no broker shows it.
+    /// Deletes a topic and waits until no broker reports it.
     pub fn delete_topic(&self, name: &str) -> Result<(), AdminError> {
-        let answer = block_on(self.client.delete_topics(&[name], &self.options()));
-        check("delete", name, answer)?;
-        self.wait_everywhere(name, "gone", |view| *view == TopicView::Missing)
+        let response = block_on(self.client.delete_topics(&[name], &self.options()));
+        check("delete", name, response)?;
+        self.wait_everywhere(name, "deleted", |view| *view == TopicView::Missing)
     }
 
     fn wait_leaders(&self, name: &str, partitions: usize) -> Result<(), AdminError> {
         self.wait_everywhere(
             name,
-            "led",
+            "ready",
             |view| matches!(view, TopicView::Led { with_leader, .. } if *with_leader >= partitions),
         )
     }
 
-    /// Asks every broker by itself until all views satisfy `done`: a client that connects next
-    /// may meet any of them.
+    /// Requests the topic's state from every broker until all satisfy `done`, because a client may
+    /// connect to any of them.
     fn wait_everywhere(
         &self,
         name: &str,
@@ -176,16 +178,16 @@ impl Admin {
         let mut pause = POLL_MIN;
         loop {
             let metadata = self.metadata(None)?;
-            let mut open = Vec::new();
+            let mut pending = Vec::new();
             for broker in metadata.brokers() {
-                let view = view::ask(broker.host(), broker.port(), name, VIEW_TIMEOUT);
+                let view = view::request_view(broker.host(), broker.port(), name, VIEW_TIMEOUT);
                 match view {
                     Ok(view) if done(&view) => {}
-                    Ok(view) => open.push(format!("broker {}: {view}", broker.id())),
-                    Err(reason) => open.push(format!("broker {}: {reason}", broker.id())),
+                    Ok(view) => pending.push(format!("broker {}: {view}", broker.id())),
+                    Err(reason) => pending.push(format!("broker {}: {reason}", broker.id())),
                 }
             }
-            if open.is_empty() && !metadata.brokers().is_empty() {
+            if pending.is_empty() && !metadata.brokers().is_empty() {
                 return Ok(());
             }
             if Instant::now() >= deadline {
@@ -193,7 +195,7 @@ impl Admin {
                     topic: name.to_owned(),
                     wanted,
                     timeout_ms: self.timeout.as_millis(),
-                    last: open.join(", "),
+                    last: pending.join(", "),
                 });
             }
             std::thread::sleep(pause);
@@ -219,7 +221,7 @@ impl Admin {
     }
 }
 
-/// Logs and nothing else.
+/// Client context that only logs.
 struct LogOnly;
 
 impl ClientContext for LogOnly {
@@ -228,16 +230,16 @@ impl ClientContext for LogOnly {
     }
 
     fn error(&self, error: rdkafka::error::KafkaError, reason: &str) {
-        tracing::debug!(target: "librdkafka", %error, "admin: {reason}");
+        tracing::debug!(target: "librdkafka", %error, reason, "admin client error");
     }
 }
 
 fn check(
     action: &'static str,
     topic: &str,
-    answer: KafkaResult<Vec<TopicResult>>,
+    response: KafkaResult<Vec<TopicResult>>,
 ) -> Result<(), AdminError> {
-    let results = answer.map_err(|error| topic_error(action, topic, error.to_string()))?;
+    let results = response.map_err(|error| topic_error(action, topic, error.to_string()))?;
     for result in results {
         if let Err((_, code)) = result {
             return Err(topic_error(action, topic, code.to_string()));
@@ -254,7 +256,7 @@ fn topic_error(action: &'static str, topic: &str, reason: String) -> AdminError 
     }
 }
 
-/// Drives one future on this thread; works inside and outside any runtime.
+/// Runs one future on this thread, inside or outside a runtime.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);
     impl Wake for Unpark {
@@ -282,12 +284,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_broker_is_named_with_the_remedy() {
+    fn unreachable_broker_error_names_address_and_timeout() {
         let Err(error) = Admin::connect("127.0.0.1:1", Duration::from_millis(200)) else {
             panic!("nothing listens on port 1");
         };
         let text = error.to_string();
-        let start = "no Kafka broker answered at \"127.0.0.1:1\" within 200 ms (";
+        let start = "no response from a Kafka broker at \"127.0.0.1:1\" within 200 ms (";
         assert!(text.starts_with(start), "{text}");
     }
 }

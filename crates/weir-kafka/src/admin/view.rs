@@ -1,4 +1,4 @@
-//! Asks one broker, over its own connection, how it sees a topic.
+//! Requests the state of a topic from one broker, over a separate connection.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -12,17 +12,17 @@ use crate::wire::frame::KafkaFrameReader;
 use crate::wire::header::read_response_v0;
 use crate::wire::metadata::{self, Metadata};
 
-/// A topic in the eyes of one broker.
+/// State of a topic as one broker reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TopicView {
-    /// Not there.
+    /// The topic does not exist.
     Missing,
-    /// There, with so many of its partitions led.
+    /// The topic exists; `with_leader` of its `partitions` have a leader.
     Led {
         with_leader: usize,
         partitions: usize,
     },
-    /// There, but with this Kafka error code.
+    /// The topic has this Kafka error code.
     Failed(i16),
 }
 
@@ -33,14 +33,14 @@ impl fmt::Display for TopicView {
             Self::Led {
                 with_leader,
                 partitions,
-            } => write!(f, "{with_leader} of {partitions} partitions led"),
-            Self::Failed(code) => write!(f, "kafka error code {code}"),
+            } => write!(f, "{with_leader} of {partitions} partitions have a leader"),
+            Self::Failed(code) => write!(f, "Kafka error code {code}"),
         }
     }
 }
 
-/// Asks the broker at `host:port` about `topic`.
-pub(super) fn ask(
+/// Requests the state of `topic` from the broker at `host:port`.
+pub(super) fn request_view(
     host: &str,
     port: i32,
     topic: &str,
@@ -70,21 +70,21 @@ fn exchange(host: &str, port: i32, topic: &str, timeout: Duration) -> std::io::R
     let mut addresses = (host, port).to_socket_addrs()?;
     let address = addresses
         .next()
-        .ok_or_else(|| std::io::Error::other("the name has no address"))?;
+        .ok_or_else(|| std::io::Error::other("host name has no address"))?;
     let mut stream = TcpStream::connect_timeout(&address, timeout)?;
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))?;
     let mut request = BytesMut::new();
     metadata::write(&mut request, 1, "weir-admin", topic).map_err(std::io::Error::other)?;
     stream.write_all(&request)?;
-    read_answer(&mut stream, topic)
+    read_response(&mut stream, topic)
 }
 
-fn read_answer(stream: &mut TcpStream, topic: &str) -> std::io::Result<Metadata> {
+fn read_response(stream: &mut TcpStream, topic: &str) -> std::io::Result<Metadata> {
     let mut frames = KafkaFrameReader::new(FRAME_BYTES_MAX);
     let mut buffer = vec![0; 16 << 10];
-    let mut answer = None;
-    while answer.is_none() {
+    let mut response = None;
+    while response.is_none() {
         let count = stream.read(&mut buffer)?;
         if count == 0 {
             return Err(std::io::ErrorKind::UnexpectedEof.into());
@@ -92,12 +92,12 @@ fn read_answer(stream: &mut TcpStream, topic: &str) -> std::io::Result<Metadata>
         frames
             .feed::<WireError>(&buffer[..count], |frame| {
                 let (_, body) = read_response_v0(frame)?;
-                answer = Some(metadata::read(body, topic)?);
+                response = Some(metadata::read(body, topic)?);
                 Ok(())
             })
             .map_err(std::io::Error::other)?;
     }
-    answer.ok_or_else(|| std::io::ErrorKind::UnexpectedEof.into())
+    response.ok_or_else(|| std::io::ErrorKind::UnexpectedEof.into())
 }
 
 const FRAME_BYTES_MAX: usize = 16 << 20;

@@ -1,15 +1,16 @@
-//! The offsets that partitions have, and what becomes of a position that is not among them.
+//! First and end offsets of partitions, and replacements of positions that are out of range.
+
+use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaResult;
 use rdkafka::{Offset, TopicPartitionList};
 
-use super::StartFrom;
 use super::client::IngestContext;
-use super::discovery::REQUEST_TIMEOUT;
+use super::config::StartFrom;
 use super::offsets::Offsets;
 
-/// First and end offset of a partition, as its leader reports them.
+/// First and end offset of a partition, as reported by its leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bounds {
     pub(super) first: i64,
@@ -17,9 +18,9 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Returns where reading continues if the partition does not have `position`. Records that
-    /// retention removed are gone, so `from` decides. A position beyond the end belongs to a topic
-    /// that was deleted and created again: nothing of the new one has been read.
+    /// Returns the offset to continue at if `position` is out of range, else `None`. If retention
+    /// removed the records, `from` decides. A position beyond the end belongs to a topic that was
+    /// deleted and created again, so the new topic is read from its beginning.
     pub(super) fn replacement(self, position: i64, from: StartFrom) -> Option<i64> {
         if position > self.end {
             return Some(self.first);
@@ -39,7 +40,8 @@ pub(super) struct AllBounds {
 }
 
 impl AllBounds {
-    /// Asks the leaders of all partitions in `list`; those that do not answer are left out.
+    /// Requests the bounds of the partitions in `list` from their leaders. The result lacks those
+    /// whose leader did not respond.
     pub(super) fn query(consumer: &BaseConsumer<IngestContext>, list: &[(String, i32)]) -> Self {
         Self {
             first: query(consumer, list, Offset::Beginning),
@@ -55,8 +57,9 @@ impl AllBounds {
     }
 }
 
-/// Returns the offset that `logical` stands for in each partition, without those that failed. One
-/// partition without a leader fails a common request, so after a failure each is asked for alone.
+/// Returns the offset that `logical` stands for in each partition, without failed ones. A partition
+/// without a leader fails a request for several partitions, so after a failure each is requested
+/// alone.
 pub(super) fn query(
     consumer: &BaseConsumer<IngestContext>,
     partitions: &[(String, i32)],
@@ -66,7 +69,7 @@ pub(super) fn query(
     if partitions.is_empty() {
         return offsets;
     }
-    match ask(consumer, partitions, logical) {
+    match request(consumer, partitions, logical) {
         Ok(found) => found,
         Err(_) if partitions.len() == 1 => offsets,
         Err(_) => {
@@ -78,7 +81,7 @@ pub(super) fn query(
     }
 }
 
-fn ask(
+fn request(
     consumer: &BaseConsumer<IngestContext>,
     partitions: &[(String, i32)],
     logical: Offset,
@@ -97,12 +100,15 @@ fn ask(
     Ok(offsets)
 }
 
+/// Timeout of a request of the discovery thread. It bounds the time to stop.
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn positions_within_the_bounds_stay() {
+    fn positions_within_bounds_are_valid() {
         let bounds = Bounds { first: 5, end: 9 };
         for from in [StartFrom::Latest, StartFrom::Earliest] {
             for position in 5..=9 {
@@ -112,14 +118,14 @@ mod tests {
     }
 
     #[test]
-    fn positions_lost_by_retention_follow_the_start_rule() {
+    fn positions_lost_by_retention_follow_start_config() {
         let bounds = Bounds { first: 5, end: 9 };
         assert_eq!(bounds.replacement(4, StartFrom::Latest), Some(9));
         assert_eq!(bounds.replacement(4, StartFrom::Earliest), Some(5));
     }
 
     #[test]
-    fn positions_beyond_the_end_start_over() {
+    fn positions_beyond_end_restart_at_first_offset() {
         let bounds = Bounds { first: 0, end: 3 };
         for from in [StartFrom::Latest, StartFrom::Earliest] {
             assert_eq!(bounds.replacement(4, from), Some(0));

@@ -1,4 +1,4 @@
-//! librdkafka settings and callbacks of ingest.
+//! librdkafka configuration and callbacks of ingest.
 
 use std::sync::Arc;
 
@@ -8,11 +8,12 @@ use rdkafka::consumer::{BaseConsumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::statistics::Statistics;
 
+use super::config::IngestConfig;
+use super::error::SourceError;
 use super::state::IngestState;
-use super::{IngestConfig, SourceError};
 use crate::properties;
 
-/// Receives what librdkafka tells besides records.
+/// Receiver of librdkafka's logs, errors and statistics.
 pub(super) struct IngestContext {
     shared: Arc<IngestState>,
 }
@@ -24,7 +25,7 @@ impl ClientContext for IngestContext {
 
     fn error(&self, error: KafkaError, reason: &str) {
         if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AutoOffsetReset) {
-            // The reader gets it too and has the position checked.
+            // The reader receives this error too and requests a check of the position.
             return;
         }
         let down = error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown);
@@ -35,15 +36,15 @@ impl ClientContext for IngestContext {
     }
 
     fn stats(&self, statistics: Statistics) {
-        for (topic, figures) in &statistics.topics {
-            for (partition, figures) in &figures.partitions {
-                // Readers of committed data cannot get past the last stable offset.
-                let end = if figures.ls_offset >= 0 {
-                    figures.ls_offset
+        for (topic, topic_statistics) in &statistics.topics {
+            for (partition, partition_statistics) in &topic_statistics.partitions {
+                // With `read_committed`, the last stable offset is the end.
+                let end = if partition_statistics.ls_offset >= 0 {
+                    partition_statistics.ls_offset
                 } else {
-                    figures.hi_offset
+                    partition_statistics.hi_offset
                 };
-                let end = (figures.leader >= 0 && end >= 0).then_some(end);
+                let end = (partition_statistics.leader >= 0 && end >= 0).then_some(end);
                 self.shared.note_fetched_end(topic, *partition, end);
             }
         }
@@ -52,30 +53,30 @@ impl ClientContext for IngestContext {
 
 impl ConsumerContext for IngestContext {}
 
-/// Creates the consumer; nothing is assigned to it yet.
+/// Creates the consumer, without an assignment.
 pub(super) fn consumer(
     config: &IngestConfig,
     shared: &Arc<IngestState>,
 ) -> Result<BaseConsumer<IngestContext>, SourceError> {
     check_topics(&config.topics)?;
-    let mut settings = properties::base(&config.bootstrap_servers, &config.client_id);
+    let mut client_config = properties::base(&config.bootstrap_servers, &config.client_id);
     let group = config.group_id.as_deref().unwrap_or(&config.client_id);
-    settings
+    client_config
         .set("group.id", if group.is_empty() { "weir" } else { group })
         .set("enable.auto.commit", "false")
         .set("enable.auto.offset.store", "false")
         .set("enable.partition.eof", "false")
-        // Where to continue is decided by this crate: it depends on what became of the position.
+        // This crate decides where to continue, because it depends on why the position is invalid.
         .set("auto.offset.reset", "error")
         .set("allow.auto.create.topics", "false");
     for (key, value) in TUNING {
-        settings.set(key, value);
+        client_config.set(key, value);
     }
-    properties::apply(&mut settings, &config.properties, &OWNED)?;
+    properties::apply(&mut client_config, &config.properties, &OWNED)?;
     let context = IngestContext {
         shared: Arc::clone(shared),
     };
-    BaseConsumer::from_config_and_context(&settings, context).map_err(|error| {
+    BaseConsumer::from_config_and_context(&client_config, context).map_err(|error| {
         SourceError::Refused {
             reason: error.to_string(),
         }
@@ -97,7 +98,7 @@ fn check_topics(topics: &[String]) -> Result<(), SourceError> {
     Ok(())
 }
 
-/// The guarantees of `SourceStatus::ready` and of lossless reading rest on these.
+/// Properties that `SourceStatus::ready` and lossless reading depend on.
 const OWNED: [&str; 8] = [
     "bootstrap.servers",
     "enable.auto.commit",
@@ -109,19 +110,19 @@ const OWNED: [&str; 8] = [
     "group.id",
 ];
 
-/// Defaults a user may override.
+/// Defaults that the user may override.
 const TUNING: [(&str, &str); 8] = [
-    // One byte is enough for an answer, so this wait only bounds how long a partition added to a
-    // running fetch has to wait for its turn.
+    // A fetch returns as soon as there is one byte, so this time only delays partitions that are
+    // added while a fetch is pending.
     ("fetch.wait.max.ms", "100"),
     ("fetch.min.bytes", "1"),
     ("fetch.error.backoff.ms", "100"),
-    // What may wait in memory for `poll`: librdkafka stops fetching above either bound, and looks
-    // again after the back-off, whose default of a second would be a second of latency.
+    // Bounds of the queue in memory. librdkafka stops fetching above either bound and checks again
+    // after the backoff. The default backoff of one second would add a second of latency.
     ("queued.min.messages", "50000"),
     ("queued.max.messages.kbytes", "32768"),
     ("fetch.queue.backoff.ms", "5"),
-    // Source of the cached end offsets behind `lag`.
+    // Update interval of the cached end offsets that `lag` reports.
     ("statistics.interval.ms", "1000"),
     ("socket.timeout.ms", "15000"),
 ];
@@ -141,7 +142,7 @@ mod tests {
         }
     }
 
-    fn refusal(config: &IngestConfig) -> String {
+    fn start_error(config: &IngestConfig) -> String {
         let shared = Arc::new(IngestState::new(&config.topics, config.hold));
         match consumer(config, &shared) {
             Ok(_) => panic!("accepted"),
@@ -150,22 +151,24 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_cannot_work_are_refused_with_their_name() {
+    fn invalid_config_error_names_property() {
         assert_eq!(
-            refusal(&config(&[], &[])),
-            "no topic to read: name at least one"
+            start_error(&config(&[], &[])),
+            "no topic configured: specify at least one"
         );
-        assert!(refusal(&config(&["a/b"], &[])).starts_with("\"a/b\" is no topic name"));
-        let owned = refusal(&config(&["t"], &[("enable.auto.commit", "true")]));
+        assert!(
+            start_error(&config(&["a/b"], &[])).starts_with("\"a/b\" is not a valid topic name")
+        );
+        let owned = start_error(&config(&["t"], &[("enable.auto.commit", "true")]));
         assert!(owned.contains("enable.auto.commit"), "{owned}");
-        let unknown = refusal(&config(&["t"], &[("no.such.key", "1")]));
+        let unknown = start_error(&config(&["t"], &[("no.such.key", "1")]));
         assert!(unknown.contains("no.such.key"), "{unknown}");
-        let bad = refusal(&config(&["t"], &[("fetch.min.bytes", "many")]));
+        let bad = start_error(&config(&["t"], &[("fetch.min.bytes", "many")]));
         assert!(bad.contains("fetch.min.bytes"), "{bad}");
     }
 
     #[test]
-    fn tuning_is_accepted_by_librdkafka_and_open_to_the_user() {
+    fn tuning_is_valid_and_overridable() {
         let config = config(&["t"], &[("fetch.wait.max.ms", "7")]);
         let shared = Arc::new(IngestState::new(&config.topics, config.hold));
         assert!(consumer(&config, &shared).is_ok());

@@ -1,5 +1,5 @@
-//! The thread that stores offsets: librdkafka tells nobody how an asynchronous commit went, so this
-//! one waits for each answer in the reader's place.
+//! A thread that stores offsets. librdkafka does not report the result of an asynchronous commit,
+//! so this thread commits synchronously in place of the reader.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -8,13 +8,14 @@ use std::time::Duration;
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 
-use super::SourceError;
 use super::client::IngestContext;
+use super::error::SourceError;
 use super::state::IngestState;
 
-/// The reader's end. Dropping it ends the thread, unless a broker keeps that waiting.
+/// Handle of the commit thread. Dropping it stops the thread and waits for it, unless a commit is
+/// in progress.
 pub(super) struct Committer {
-    desk: Arc<PendingCommit>,
+    pending: Arc<PendingCommit>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -26,8 +27,8 @@ struct PendingCommit {
 
 #[derive(Default)]
 struct Inner {
-    waiting: Option<TopicPartitionList>,
-    busy: bool,
+    queued: Option<TopicPartitionList>,
+    committing: bool,
     stopping: bool,
 }
 
@@ -36,49 +37,50 @@ impl Committer {
         consumer: &Arc<BaseConsumer<IngestContext>>,
         shared: &Arc<IngestState>,
     ) -> Result<Self, SourceError> {
-        let desk = Arc::new(PendingCommit::default());
+        let pending = Arc::new(PendingCommit::default());
         let (consumer, shared) = (Arc::clone(consumer), Arc::clone(shared));
-        let theirs = Arc::clone(&desk);
+        let for_thread = Arc::clone(&pending);
         let thread = std::thread::Builder::new()
             .name("kafka-commit".to_owned())
-            .spawn(move || theirs.serve(&consumer, &shared))
+            .spawn(move || for_thread.serve(&consumer, &shared))
             .map_err(|error| SourceError::Thread {
                 reason: error.to_string(),
             })?;
         Ok(Self {
-            desk,
+            pending,
             thread: Some(thread),
         })
     }
 
-    /// Hands over a list. One that still waits is replaced, so each must be complete.
+    /// Queues a list of offsets. It replaces a list that was not sent yet, so each list must be
+    /// complete.
     pub(super) fn post(&self, list: TopicPartitionList) {
-        self.desk.lock().waiting = Some(list);
-        self.desk.changed.notify_all();
+        self.pending.lock().queued = Some(list);
+        self.pending.changed.notify_all();
     }
 
-    /// Whether every list handed over was sent and answered or replaced within `patience`.
-    pub(super) fn wait_committed(&self, patience: Duration) -> bool {
-        let open = |inner: &mut Inner| inner.busy || inner.waiting.is_some();
-        let waited = self
-            .desk
-            .changed
-            .wait_timeout_while(self.desk.lock(), patience, open);
-        let (inner, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+    /// Returns `true` if every queued list was committed, rejected or replaced within `timeout`.
+    pub(super) fn wait_committed(&self, timeout: Duration) -> bool {
+        let is_unfinished = |inner: &mut Inner| inner.committing || inner.queued.is_some();
+        let waited =
+            self.pending
+                .changed
+                .wait_timeout_while(self.pending.lock(), timeout, is_unfinished);
+        let (inner, result) = waited.unwrap_or_else(PoisonError::into_inner);
         drop(inner);
-        !timeout.timed_out()
+        !result.timed_out()
     }
 }
 
 impl Drop for Committer {
     fn drop(&mut self) {
-        let mut inner = self.desk.lock();
+        let mut inner = self.pending.lock();
         inner.stopping = true;
-        let busy = inner.busy;
+        let committing = inner.committing;
         drop(inner);
-        self.desk.changed.notify_all();
-        if let Some(thread) = self.thread.take().filter(|_| !busy) {
-            // A panic there was reported by its own thread; nothing is left to do here.
+        self.pending.changed.notify_all();
+        if let Some(thread) = self.thread.take().filter(|_| !committing) {
+            // A panic there was already reported; there is nothing to handle.
             let _ = thread.join();
         }
     }
@@ -87,22 +89,22 @@ impl Drop for Committer {
 impl PendingCommit {
     fn serve(&self, consumer: &BaseConsumer<IngestContext>, shared: &IngestState) {
         while let Some(list) = self.next() {
-            let outcome = consumer.commit(&list, CommitMode::Sync);
-            let error = outcome.err().map(|error| error.to_string());
+            let result = consumer.commit(&list, CommitMode::Sync);
+            let error = result.err().map(|error| error.to_string());
             shared.note_commit(error.map(|error| format!("commit of offsets: {error}")));
         }
     }
 
-    /// The next list; `None` to stop.
+    /// Returns the next list, or `None` if the thread must stop.
     fn next(&self) -> Option<TopicPartitionList> {
         let mut inner = self.lock();
-        inner.busy = false;
+        inner.committing = false;
         self.changed.notify_all();
-        let idle = |inner: &mut Inner| inner.waiting.is_none() && !inner.stopping;
+        let idle = |inner: &mut Inner| inner.queued.is_none() && !inner.stopping;
         let waited = self.changed.wait_while(inner, idle);
         inner = waited.unwrap_or_else(PoisonError::into_inner);
-        let list = inner.waiting.take();
-        inner.busy = list.is_some();
+        let list = inner.queued.take();
+        inner.committing = list.is_some();
         list
     }
 

@@ -1,4 +1,4 @@
-//! The thread that finds topics, partitions and start offsets, and assigns them.
+//! A thread that finds topics, partitions and start offsets, and assigns the partitions.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -8,14 +8,15 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::{Offset, TopicPartitionList};
 
-use super::bounds::{self, AllBounds};
+use super::bounds::{self, AllBounds, REQUEST_TIMEOUT};
 use super::client::IngestContext;
+use super::config::{IngestConfig, StartFrom};
+use super::error::SourceError;
 use super::identity::Identities;
 use super::moves::{Move, Moves};
 use super::state::{IngestState, TopicLookup};
-use super::{IngestConfig, SourceError, StartFrom};
 
-/// Starts the thread; it ends when `shared` says so and returns the topic ids it knows.
+/// Starts the thread. It ends when `shared` is stopped, and returns the known topic ids.
 pub(super) fn spawn(
     config: &IngestConfig,
     consumer: &Arc<BaseConsumer<IngestContext>>,
@@ -43,10 +44,10 @@ struct Discovery {
     consumer: Arc<BaseConsumer<IngestContext>>,
     shared: Arc<IngestState>,
     from: StartFrom,
-    /// Ask for stored offsets first.
+    /// Start at stored offsets, if there are any.
     resume: bool,
     topics: Vec<String>,
-    /// Addresses of all brokers, as last told.
+    /// Addresses of all brokers, from the latest metadata.
     brokers: Vec<(String, u16)>,
     identities: Identities,
 }
@@ -55,8 +56,8 @@ impl Discovery {
     fn run(mut self) -> Identities {
         let mut interval = INTERVAL_MIN;
         loop {
-            self.round();
-            interval = if self.shared.settled() {
+            self.look_up_all();
+            interval = if self.shared.is_settled() {
                 INTERVAL_MAX
             } else {
                 (interval * 2).min(INTERVAL_MAX)
@@ -70,36 +71,36 @@ impl Discovery {
         }
     }
 
-    fn round(&mut self) {
+    fn look_up_all(&mut self) {
         for index in 0..self.topics.len() {
-            if self.shared.stopping() {
+            if self.shared.is_stopping() {
                 return;
             }
             if let Err(error) = self.look_up_topic(index) {
                 let topic = &self.topics[index];
-                self.shared.probed(false);
+                self.shared.note_probe(false);
                 self.shared
                     .note_error(format!("metadata of topic \"{topic}\": {error}"));
             }
         }
         let replaced = self.identities.replaced(&self.brokers, &self.topics);
         if !replaced.is_empty() {
-            // This client is of no more use.
+            // This client cannot read the new topics and must be replaced.
             return self.shared.note_replaced(replaced);
         }
         if let Err(error) = self.assign_found() {
             self.shared.note_error(format!("start offsets: {error}"));
         }
         self.check_positions();
-        let held = self.shared.held();
-        let ends = bounds::query(&self.consumer, &held, Offset::End);
-        self.shared.note_ends(&held, &ends);
+        let unassigned = self.shared.unassigned();
+        let ends = bounds::query(&self.consumer, &unassigned, Offset::End);
+        self.shared.note_ends(&unassigned, &ends);
     }
 
-    /// Decides about positions that could not be read from. If all of them are right after all,
-    /// reading starts again at each of them.
+    /// Decides how to continue at positions that librdkafka could not fetch from. If all positions
+    /// are valid, reading restarts at each of them.
     fn check_positions(&self) {
-        let Some(positions) = self.shared.with_moves(Moves::take_doubtful) else {
+        let Some(positions) = self.shared.with_moves(Moves::take_unchecked) else {
             return;
         };
         let partitions: Vec<_> = positions
@@ -126,19 +127,19 @@ impl Discovery {
             moves.retain(|one| one.from != one.to);
         }
         self.shared.with_moves(|shared| {
-            shared.decide(moves);
+            shared.add_moves(moves);
             if unknown > 0 {
-                shared.doubt_again(positions);
+                shared.return_unchecked(positions);
             }
         });
     }
 
-    /// Asks for one topic's partitions and notes the new ones.
+    /// Requests the metadata of one topic and adds its new partitions.
     fn look_up_topic(&mut self, index: usize) -> KafkaResult<()> {
         let name = self.topics[index].clone();
         let name = name.as_str();
         let metadata = self.consumer.fetch_metadata(Some(name), REQUEST_TIMEOUT)?;
-        self.shared.probed(true);
+        self.shared.note_probe(true);
         let brokers = metadata.brokers().iter().filter_map(|broker| {
             let port = u16::try_from(broker.port()).ok()?;
             Some((broker.host().to_owned(), port))
@@ -155,46 +156,47 @@ impl Discovery {
             }
             Some(code) => return Err(KafkaError::MetadataFetch(code)),
         };
-        let looked_up = self
+        let lookup = self
             .shared
-            .with_topics(|topics| topics[index].looked_up(partitions));
-        match looked_up {
+            .with_topics(|topics| topics[index].apply_lookup(partitions));
+        match lookup {
             TopicLookup::Same => Ok(()),
             TopicLookup::Grew => {
-                tracing::info!(topic = name, partitions, "reading topic");
+                tracing::info!(topic = name, partitions, "started reading topic");
                 Ok(())
             }
             TopicLookup::Deleted => {
-                tracing::warn!(topic = name, "topic was deleted");
+                tracing::warn!(topic = name, "topic deleted");
                 self.identities.deleted(name);
-                self.forget(index)
+                self.unassign_deleted(index)
             }
         }
     }
 
-    /// Stops reading a deleted topic. One that is created with its name is read from its beginning.
-    fn forget(&self, index: usize) -> KafkaResult<()> {
+    /// Stops reading a deleted topic. If it is created again, it is read from its beginning.
+    fn unassign_deleted(&self, index: usize) -> KafkaResult<()> {
         let unassigned = self.shared.with_topics(|topics| {
             let topic = &mut topics[index];
             let partitions = std::mem::take(&mut topic.partitions);
-            let mut gone = TopicPartitionList::new();
+            let mut deleted = TopicPartitionList::new();
             for (partition, _) in partitions.iter().filter(|(_, state)| state.assigned) {
-                gone.add_partition(&topic.name, *partition);
+                deleted.add_partition(&topic.name, *partition);
             }
-            match gone.count() {
+            match deleted.count() {
                 0 => Ok(()),
-                _ => self.consumer.incremental_unassign(&gone),
+                _ => self.consumer.incremental_unassign(&deleted),
             }
         });
-        // Only now no record of the old topic can come after the reader has forgotten it.
+        // From here on, the reader cannot receive records of the old topic.
         self.shared.note_deleted(&self.topics[index]);
         unassigned
     }
 
-    /// Gives every partition that is not read yet a numeric start offset and assigns it. Logical
-    /// offsets would cost half a second each, and `ready` could not be told.
+    /// Requests a numeric start offset for every partition that has none, and assigns the
+    /// partitions. Logical offsets would take half a second each and would not allow to determine
+    /// `ready`.
     fn assign_found(&self) -> KafkaResult<()> {
-        let (mut late, mut asked) = (TopicPartitionList::new(), TopicPartitionList::new());
+        let (mut late, mut unknown_starts) = (TopicPartitionList::new(), TopicPartitionList::new());
         self.shared.with_topics(|topics| {
             for topic in topics {
                 for (partition, state) in &topic.partitions {
@@ -204,7 +206,7 @@ impl Discovery {
                             late.add_partition(&topic.name, *partition);
                         }
                         None => {
-                            asked.add_partition(&topic.name, *partition);
+                            unknown_starts.add_partition(&topic.name, *partition);
                         }
                     }
                 }
@@ -214,28 +216,28 @@ impl Discovery {
             late.set_all_offsets(Offset::Offset(0))?;
             self.note_starts(&late, false)?;
         }
-        let started = self.start_asked(&asked);
-        assign_waiting(&self.consumer, &self.shared).and(started)
+        let started = self.request_starts(&unknown_starts);
+        assign_ready(&self.consumer, &self.shared).and(started)
     }
 
-    /// Notes where the leaders, or stored offsets, say. One partition without a leader fails a
-    /// common question, so after a failure each partition is asked for alone.
-    fn start_asked(&self, asked: &TopicPartitionList) -> KafkaResult<()> {
-        let outcome = match asked.count() {
+    /// Requests start offsets and stores them. A partition without a leader fails a request for
+    /// several partitions, so after a failure each is requested alone.
+    fn request_starts(&self, unknown_starts: &TopicPartitionList) -> KafkaResult<()> {
+        let outcome = match unknown_starts.count() {
             0 => return Ok(()),
-            _ => self.start_offsets(asked),
+            _ => self.start_offsets(unknown_starts),
         };
         match outcome {
-            Err(error) if asked.count() == 1 => Err(error),
+            Err(error) if unknown_starts.count() == 1 => Err(error),
             Err(_) => {
                 let mut result = Ok(());
-                for element in asked.elements() {
-                    if self.shared.stopping() {
+                for element in unknown_starts.elements() {
+                    if self.shared.is_stopping() {
                         break;
                     }
                     let mut one = TopicPartitionList::new();
                     one.add_partition(element.topic(), element.partition());
-                    result = self.start_asked(&one).and(result);
+                    result = self.request_starts(&one).and(result);
                 }
                 result
             }
@@ -243,13 +245,13 @@ impl Discovery {
         }
     }
 
-    /// One request per leader for all partitions at once, after one for stored offsets.
-    fn start_offsets(&self, asked: &TopicPartitionList) -> KafkaResult<()> {
-        let mut unknown = asked.clone();
+    /// Sends one request per leader for all partitions, after a request for stored offsets.
+    fn start_offsets(&self, unknown_starts: &TopicPartitionList) -> KafkaResult<()> {
+        let mut unknown = unknown_starts.clone();
         if self.resume {
             let stored = self
                 .consumer
-                .committed_offsets(asked.clone(), REQUEST_TIMEOUT)?;
+                .committed_offsets(unknown_starts.clone(), REQUEST_TIMEOUT)?;
             self.note_starts(&self.within_bounds(&stored)?, true)?;
             unknown = TopicPartitionList::new();
             for element in stored.elements() {
@@ -269,8 +271,8 @@ impl Discovery {
         self.note_starts(&found, false)
     }
 
-    /// Replaces stored offsets that their partitions do not have any more. Those of partitions
-    /// whose leaders do not answer are left out.
+    /// Replaces stored offsets that are out of range. The result lacks partitions whose leader did
+    /// not respond.
     fn within_bounds(&self, stored: &TopicPartitionList) -> KafkaResult<TopicPartitionList> {
         let elements = stored.elements();
         let numbers = elements
@@ -307,7 +309,7 @@ impl Discovery {
         Ok(checked)
     }
 
-    /// Takes over the offsets that are numbers.
+    /// Stores the offsets that are numeric.
     fn note_starts(&self, found: &TopicPartitionList, stored: bool) -> KafkaResult<()> {
         for element in found.elements() {
             if let Err(error) = element.error() {
@@ -335,39 +337,37 @@ impl Discovery {
     }
 }
 
-/// Gives librdkafka every partition whose start is known, except those that are held back.
-pub(super) fn assign_waiting(
+/// Assigns every partition with a start offset to librdkafka, except paused ones.
+pub(super) fn assign_ready(
     consumer: &BaseConsumer<IngestContext>,
     shared: &IngestState,
 ) -> KafkaResult<()> {
-    shared.with_hold(|hold, topics| {
-        let mut waiting = TopicPartitionList::new();
+    shared.with_pause(|pause, topics| {
+        let mut ready = TopicPartitionList::new();
         for topic in topics.iter() {
             for (partition, state) in &topic.partitions {
-                if let Some(start) = state.start.filter(|_| state.is_waiting(*hold)) {
+                if let Some(start) = state.start.filter(|_| state.can_be_assigned(*pause)) {
                     let start = Offset::Offset(start);
-                    waiting.add_partition_offset(&topic.name, *partition, start)?;
+                    ready.add_partition_offset(&topic.name, *partition, start)?;
                 }
             }
         }
-        if waiting.count() == 0 {
+        if ready.count() == 0 {
             return Ok(());
         }
-        consumer.incremental_assign(&waiting)?;
+        consumer.incremental_assign(&ready)?;
         for topic in topics {
             for state in topic.partitions.values_mut() {
-                state.assigned |= state.start.is_some() && state.is_waiting(*hold);
+                state.assigned |= state.start.is_some() && state.can_be_assigned(*pause);
             }
         }
         Ok(())
     })
 }
 
-/// First pause between attempts; doubles up to the maximum.
+/// First interval between lookups; doubles up to the maximum.
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
-/// Pause while brokers do not answer: how late recovery may be noticed.
+/// Interval while brokers do not respond; maximum delay until recovery is noticed.
 const INTERVAL_LOST: Duration = Duration::from_millis(500);
-/// Pause when all is well: how late a new topic or partition may be noticed.
+/// Interval in normal operation; maximum delay until a new topic or partition is noticed.
 const INTERVAL_MAX: Duration = Duration::from_secs(2);
-/// Bounds how long stopping can take.
-pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,6 +1,6 @@
-//! Which topic a name stands for. A topic that is deleted and created again keeps its name and gets
-//! another id, which librdkafka knows, acts upon only in part, and does not show. So the ids are
-//! asked for over a connection of their own.
+//! Detects topics that were deleted and created again under the same name. Such a topic gets a new
+//! id. librdkafka knows the id but handles the change only in part and does not expose it, so the
+//! ids are requested over a separate connection.
 
 use std::collections::HashMap;
 use std::io::{Error, ErrorKind, Read, Write};
@@ -17,14 +17,14 @@ use crate::wire::WireError;
 use crate::wire::frame::KafkaFrameReader;
 use crate::wire::header::write_request;
 
-/// A topic's id; 0 is none.
+/// Topic id; 0 is none.
 type Id = u128;
 
-/// Ids of the topics, asked for over one connection.
+/// Topic ids, requested over one connection.
 #[derive(Debug)]
 pub(super) struct Identities {
     client_id: String,
-    /// A broker that answered before; another one may not have heard of a change yet.
+    /// Connection to a broker that responded before; others may not know of a change yet.
     stream: Option<TcpStream>,
     correlation_id: i32,
     known: HashMap<String, KnownTopic>,
@@ -33,7 +33,7 @@ pub(super) struct Identities {
 #[derive(Debug, Default)]
 struct KnownTopic {
     id: Id,
-    /// Ids that it had before: a broker that lags may still name one.
+    /// Previous ids; a broker with outdated metadata may still return one of them.
     former: Vec<Id>,
 }
 
@@ -47,14 +47,14 @@ impl Identities {
         }
     }
 
-    /// Returns the topics that are not the ones they were at the last call. Brokers that do not
-    /// tell ids (before Kafka 2.8) and failures change nothing.
+    /// Returns the topics whose id has changed since the last call. Brokers before Kafka 2.8, which
+    /// return no ids, and failed requests change nothing.
     pub(super) fn replaced(&mut self, brokers: &[(String, u16)], topics: &[String]) -> Vec<String> {
-        let ids = match self.ask(brokers, topics) {
+        let ids = match self.request_ids(brokers, topics) {
             Ok(ids) => ids,
             Err(error) => {
                 self.stream = None;
-                tracing::debug!(%error, "topic ids unknown");
+                tracing::debug!(%error, "topic id request failed");
                 return Vec::new();
             }
         };
@@ -62,14 +62,14 @@ impl Identities {
         changed.map(|(topic, _)| topic).collect()
     }
 
-    /// Forgets the id of a topic whose deletion was seen: the next one is no replacement.
+    /// Forgets the id of a deleted topic, so that its successor does not count as a replacement.
     pub(super) fn deleted(&mut self, topic: &str) {
         if let Some(known) = self.known.get_mut(topic) {
             known.retire();
         }
     }
 
-    /// Takes over a topic's id and returns `true` if it replaces another one.
+    /// Stores a topic's id and returns `true` if it replaces another one.
     fn note(&mut self, topic: &str, id: Id) -> bool {
         let known = self.known.entry(topic.to_owned()).or_default();
         if id == 0 || id == known.id || known.former.contains(&id) {
@@ -81,7 +81,7 @@ impl Identities {
         is_replaced
     }
 
-    fn ask(
+    fn request_ids(
         &mut self,
         brokers: &[(String, u16)],
         topics: &[String],
@@ -143,18 +143,18 @@ fn connect(brokers: &[(String, u16)]) -> std::io::Result<TcpStream> {
 fn read_frame(stream: &mut TcpStream) -> std::io::Result<Bytes> {
     let mut frames = KafkaFrameReader::new(FRAME_BYTES_MAX);
     let mut buffer = vec![0; 16 << 10];
-    let mut whole = None;
+    let mut complete = None;
     loop {
         let count = stream.read(&mut buffer)?;
         if count == 0 {
             return Err(ErrorKind::UnexpectedEof.into());
         }
         let fed = frames.feed::<WireError>(&buffer[..count], |frame| {
-            whole = Some(Bytes::copy_from_slice(frame));
+            complete = Some(Bytes::copy_from_slice(frame));
             Ok(())
         });
         fed.map_err(Error::other)?;
-        if let Some(frame) = whole.take() {
+        if let Some(frame) = complete.take() {
             return Ok(frame);
         }
     }
@@ -173,12 +173,12 @@ fn read_ids(mut frame: Bytes, correlation_id: i32) -> std::io::Result<Vec<(Strin
     Ok(named.collect())
 }
 
-/// First version with topic ids that names topics in requests as before.
+/// First version whose responses contain topic ids; requests still name the topics.
 const VERSION: i16 = 10;
-/// Bounds how long discovery waits for one broker.
+/// Timeout of each operation on the connection to a broker.
 const TIMEOUT: Duration = Duration::from_secs(1);
 const FRAME_BYTES_MAX: usize = 16 << 20;
-/// Former ids kept per topic.
+/// Former ids stored per topic.
 const FORMER_MAX: usize = 16;
 
 #[cfg(test)]
@@ -186,30 +186,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_id_replaces_a_topic_once() {
+    fn changed_id_replaces_topic_once() {
         let mut identities = Identities::new("test");
-        assert!(!identities.note("a", 1), "seen first");
+        assert!(!identities.note("a", 1), "first id");
         assert!(!identities.note("a", 1));
         assert!(identities.note("a", 2));
-        assert!(!identities.note("a", 1), "a broker that lags");
+        assert!(!identities.note("a", 1), "outdated metadata");
         assert!(!identities.note("a", 2));
         assert!(!identities.note("b", 3), "another topic");
-        assert!(!identities.note("a", 0), "no id told");
+        assert!(!identities.note("a", 0), "no id");
         assert!(identities.note("a", 4));
     }
 
     #[test]
-    fn topic_after_seen_deletion_is_not_a_replacement() {
+    fn topic_after_deletion_is_not_a_replacement() {
         let mut identities = Identities::new("test");
         identities.note("a", 1);
         identities.deleted("a");
-        assert!(!identities.note("a", 1), "a broker that lags");
+        assert!(!identities.note("a", 1), "outdated metadata");
         assert!(!identities.note("a", 2));
         assert!(identities.note("a", 3));
     }
 
     #[test]
-    fn random_bytes_are_errors() {
+    fn malformed_responses_are_errors() {
         assert!(read_ids(Bytes::from_static(b"\0\0\0\x01\0\xff\xff"), 1).is_err());
         assert!(read_ids(Bytes::from_static(b"\0\0\0\x02\0"), 1).is_err());
     }

@@ -1,15 +1,15 @@
 //! Positions that librdkafka could not fetch from. It stops reading such a partition and does not
-//! say which one it was: discovery compares all positions with the partitions' offsets, and the
-//! reader, which alone knows whether a position has changed meanwhile, moves them.
+//! report which one it was. So discovery compares all positions with the partitions' bounds, and
+//! the reader, which knows whether a position has changed since, moves them.
 
 use super::offsets::Offsets;
 
-/// One partition to be read from elsewhere.
+/// A change of the position of one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Move {
     pub(super) topic: String,
     pub(super) partition: i32,
-    /// The position that was checked; if it has changed since, the move is void.
+    /// Position that was checked. If it has changed since, the move is ignored.
     pub(super) from: i64,
     pub(super) to: i64,
 }
@@ -27,38 +27,38 @@ impl Move {
             partition,
             position = from,
             continues_at = to,
-            "position is not in the partition any more"
+            "position out of range, continuing at another offset"
         );
     }
 }
 
-/// Positions on their way to discovery, and moves on their way back.
+/// Unchecked positions for discovery, and moves for the reader.
 #[derive(Debug, Default)]
 pub(super) struct Moves {
-    doubtful: Option<Offsets>,
+    unchecked: Option<Offsets>,
     decided: Vec<Move>,
 }
 
 impl Moves {
-    /// Asks for a check of all positions; the newest replace those that wait.
-    pub(super) fn doubt(&mut self, positions: Offsets) {
-        self.doubtful = Some(positions);
+    /// Requests a check of all positions; replaces positions that were not checked yet.
+    pub(super) fn set_unchecked(&mut self, positions: Offsets) {
+        self.unchecked = Some(positions);
     }
 
-    /// Hands positions back that could not be checked, unless newer ones wait.
-    pub(super) fn doubt_again(&mut self, positions: Offsets) {
-        self.doubtful.get_or_insert(positions);
+    /// Returns positions that could not be checked, unless newer ones were set.
+    pub(super) fn return_unchecked(&mut self, positions: Offsets) {
+        self.unchecked.get_or_insert(positions);
     }
 
-    pub(super) fn take_doubtful(&mut self) -> Option<Offsets> {
-        self.doubtful.take()
+    pub(super) fn take_unchecked(&mut self) -> Option<Offsets> {
+        self.unchecked.take()
     }
 
-    pub(super) fn decide(&mut self, moves: Vec<Move>) {
+    pub(super) fn add_moves(&mut self, moves: Vec<Move>) {
         self.decided.extend(moves);
     }
 
-    pub(super) fn take_decided(&mut self) -> Vec<Move> {
+    pub(super) fn take_moves(&mut self) -> Vec<Move> {
         std::mem::take(&mut self.decided)
     }
 }

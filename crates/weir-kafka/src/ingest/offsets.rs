@@ -1,21 +1,21 @@
-//! Offsets per topic and partition.
+//! Offsets by topic and partition.
 
-/// The next offset of each partition that has one.
+/// Next offsets of partitions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Offsets {
-    // A source reads a handful of topics: comparing names beats hashing them.
+    // A source reads few topics, so comparing names is faster than hashing them.
     topics: Vec<(Box<str>, Vec<Option<i64>>)>,
 }
 
 impl Offsets {
-    /// The offset of a partition, `None` if none was set.
+    /// Returns the offset of a partition, or `None` if it has none.
     #[must_use]
     pub fn get(&self, topic: &str, partition: i32) -> Option<i64> {
         let (_, partitions) = self.topics.iter().find(|(name, _)| &**name == topic)?;
         *partitions.get(usize::try_from(partition).ok()?)?
     }
 
-    /// Sets the offset of a partition and hands back what it was.
+    /// Sets the offset of a partition and returns the previous one. Ignores negative partitions.
     pub fn set(&mut self, topic: &str, partition: i32, offset: i64) -> Option<i64> {
         let partition = usize::try_from(partition).ok()?;
         let found = self.topics.iter().position(|(name, _)| &**name == topic);
@@ -30,19 +30,19 @@ impl Offsets {
         partitions[partition].replace(offset)
     }
 
-    /// Forgets a topic.
+    /// Removes a topic.
     pub fn remove(&mut self, topic: &str) {
         self.topics.retain(|(name, _)| &**name != topic);
     }
 
-    /// Takes over all offsets of `other`.
+    /// Copies all offsets of `other`.
     pub fn merge(&mut self, other: &Self) {
         for (topic, partition, offset) in other.iter() {
             self.set(topic, partition, offset);
         }
     }
 
-    /// Topic, partition and offset of all that are set.
+    /// Returns topic, partition and offset of all entries.
     pub fn iter(&self) -> impl Iterator<Item = (&str, i32, i64)> {
         self.topics.iter().flat_map(|(topic, partitions)| {
             let known = partitions.iter().enumerate();
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_offset_of_a_partition_counts() {
+    fn set_replaces_and_merge_adds_offsets() {
         let mut offsets = Offsets::default();
         assert_eq!(offsets.set("a", 2, 5), None);
         assert_eq!(offsets.set("a", 2, 7), Some(5));

@@ -1,5 +1,5 @@
-//! The reading end: takes records from librdkafka, keeps positions, holds reading back and goes on,
-//! stores offsets. One thread at a time; the records themselves may be read on others.
+//! Takes records from librdkafka, tracks positions, pauses and resumes, and commits offsets. Used
+//! by one thread at a time; other threads may use the records.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -11,24 +11,26 @@ use rdkafka::{Offset, TopicPartitionList};
 
 use super::client::IngestContext;
 use super::committer::Committer;
-use super::discovery::assign_waiting;
+use super::config::PauseScope;
+use super::discovery::assign_ready;
+use super::error::SourceError;
 use super::moves::Move;
 use super::offsets::Offsets;
 use super::state::IngestState;
-use super::{PartitionLag, PauseScope, SourceError, SourceStatus};
+use super::status::{PartitionLag, SourceStatus};
 use crate::record::{HeaderList, Record};
 
-/// What a reader remembers between calls.
+/// State of a reader between calls.
 #[derive(Debug, Default)]
 pub(super) struct ReadCursor {
-    /// Next offset to be read, from records handed over.
+    /// Next offset of each partition, after the records returned so far.
     pub(super) next: Offsets,
-    /// What was stored last, to skip what would change nothing.
+    /// Offsets of the last commit, to skip commits that change nothing.
     pub(super) stored: Offsets,
     pub(super) headers_skipped: u64,
 }
 
-/// Reads; lends its records for as long as its [`KafkaIngest`](super::KafkaIngest) is borrowed.
+/// Reader of records. It lends them while its [`KafkaIngest`](super::KafkaIngest) is borrowed.
 pub struct KafkaReader<'a> {
     pub(super) consumer: &'a BaseConsumer<IngestContext>,
     pub(super) shared: &'a IngestState,
@@ -36,35 +38,36 @@ pub struct KafkaReader<'a> {
     pub(super) cursor: &'a mut ReadCursor,
 }
 
-/// A record lent by librdkafka: nothing is copied, and another thread may read and drop it.
+/// A record lent by librdkafka, without a copy. Another thread may use and drop it.
 pub struct LentRecord<'a>(BorrowedMessage<'a>);
 
 impl LentRecord<'_> {
-    /// Topic the record was read from.
+    /// Returns the topic of the record.
     #[must_use]
     pub fn topic(&self) -> &str {
         self.0.topic()
     }
 
-    /// Partition of that topic.
+    /// Returns the partition within that topic.
     #[must_use]
     pub fn partition(&self) -> i32 {
         self.0.partition()
     }
 
-    /// Offset in that partition.
+    /// Returns the offset in that partition.
     #[must_use]
     pub fn offset(&self) -> i64 {
         self.0.offset()
     }
 
-    /// Key bytes; `None` is a null key.
+    /// Returns the key; `None` is a null key.
     #[must_use]
     pub fn key(&self) -> Option<&[u8]> {
         self.0.key()
     }
 
-    /// All of it. Header names that are not UTF-8 are left out and counted.
+    /// Returns the record with its headers. Headers whose names are not UTF-8 are skipped and
+    /// counted.
     pub fn record(&self, headers_skipped: &mut u64) -> Record<'_> {
         Record {
             headers: borrow_headers(&self.0, headers_skipped),
@@ -72,7 +75,7 @@ impl LentRecord<'_> {
         }
     }
 
-    /// All but its headers, which librdkafka parses only for those who ask.
+    /// Returns the record without its headers, so that librdkafka does not parse them.
     #[must_use]
     pub fn without_headers(&self) -> Record<'_> {
         Record {
@@ -88,18 +91,18 @@ impl LentRecord<'_> {
 }
 
 impl<'a> KafkaReader<'a> {
-    /// Waits up to `timeout` for a first record, then appends what is there to `out`, at most `max`
-    /// records. Tells how many.
+    /// Waits up to `timeout` for a first record, then appends the available records, at most `max`,
+    /// to `out`. Returns their number.
     ///
     /// # Errors
-    /// Only when the source can never deliver again.
+    /// Only if the source can never deliver records again.
     pub fn poll(
         &mut self,
         timeout: Duration,
         max: usize,
         out: &mut Vec<LentRecord<'a>>,
     ) -> Result<usize, SourceError> {
-        self.take_news()?;
+        self.take_changes()?;
         let deadline = Instant::now() + timeout;
         let mut count = 0;
         while count < max {
@@ -120,7 +123,7 @@ impl<'a> KafkaReader<'a> {
                         reason: code.to_string(),
                     });
                 }
-                // librdkafka retries by itself.
+                // librdkafka retries.
                 Some(Err(error)) => {
                     self.note_error(&error);
                     if Instant::now() >= deadline {
@@ -132,20 +135,20 @@ impl<'a> KafkaReader<'a> {
         Ok(count)
     }
 
-    /// Stops reading. `unread` were polled but count as not read: they come again after
-    /// [`go_on`](Self::go_on), before what follows them.
+    /// Pauses all partitions. The `unread` records count as not read: they are delivered again
+    /// after resuming, before later ones.
     ///
     /// # Errors
-    /// librdkafka's refusal, which would be a fault of this crate.
+    /// librdkafka rejected the call, which would be a bug in this crate.
     pub fn hold(&mut self, unread: &[LentRecord<'_>]) -> Result<(), SourceError> {
-        self.take_news()?;
+        self.take_changes()?;
         for record in unread.iter().rev() {
             let (topic, partition) = (record.topic(), record.partition());
             self.cursor.next.set(topic, partition, record.offset());
         }
         let next = &self.cursor.next;
-        let outcome = self.shared.with_hold(|hold, topics| {
-            *hold = PauseScope::All;
+        let outcome = self.shared.with_pause(|pause, topics| {
+            *pause = PauseScope::All;
             let mut read = TopicPartitionList::new();
             for topic in topics {
                 for (partition, state) in &mut topic.partitions {
@@ -160,25 +163,27 @@ impl<'a> KafkaReader<'a> {
                 _ => self.consumer.incremental_unassign(&read),
             }
         });
-        outcome.map_err(refused)
+        outcome.map_err(rejected)
     }
 
-    /// Reads everything that was held back, from where it was held.
+    /// Resumes all paused partitions where they were paused.
     ///
     /// # Errors
-    /// librdkafka's refusal, which would be a fault of this crate.
+    /// librdkafka rejected the call, which would be a bug in this crate.
     pub fn go_on(&mut self) -> Result<(), SourceError> {
-        self.shared.with_hold(|hold, _| *hold = PauseScope::Nothing);
-        assign_waiting(self.consumer, self.shared).map_err(refused)
+        self.shared
+            .with_pause(|pause, _| *pause = PauseScope::Nothing);
+        assign_ready(self.consumer, self.shared).map_err(rejected)
     }
 
-    /// Reads what was held back, except for partitions that resume from a stored offset.
+    /// Resumes paused partitions, except those that resume from a stored offset.
     ///
     /// # Errors
-    /// librdkafka's refusal, which would be a fault of this crate.
+    /// librdkafka rejected the call, which would be a bug in this crate.
     pub fn go_on_with_new(&mut self) -> Result<(), SourceError> {
-        self.shared.with_hold(|hold, _| *hold = PauseScope::Stored);
-        assign_waiting(self.consumer, self.shared).map_err(refused)
+        self.shared
+            .with_pause(|pause, _| *pause = PauseScope::Stored);
+        assign_ready(self.consumer, self.shared).map_err(rejected)
     }
 
     /// Returns `true` if any partition resumes from a stored offset.
@@ -190,25 +195,27 @@ impl<'a> KafkaReader<'a> {
         })
     }
 
-    /// Returns `true` if this reader gets nothing useful any more, since a topic was replaced by
-    /// another one of its name: end it and call [`renew`](super::KafkaIngest::renew).
+    /// Returns `true` if a topic was replaced by another one with the same name, so that this
+    /// reader does not return its records. Drop the reader and call
+    /// [`renew`](super::KafkaIngest::renew).
     #[must_use]
     pub fn needs_renewal(&self) -> bool {
         self.shared.needs_renewal()
     }
 
-    /// Lets librdkafka tell what it has to tell while reading is held back.
+    /// Runs librdkafka's callbacks while reading is paused.
     ///
     /// # Errors
-    /// librdkafka's refusal, which would be a fault of this crate.
+    /// librdkafka rejected the call, which would be a bug in this crate.
     pub fn serve(&mut self) -> Result<(), SourceError> {
-        self.take_news()?;
-        // A record left over from before comes again: it is not counted as read.
+        self.take_changes()?;
+        // This record is delivered again, so it does not count as read.
         drop(self.consumer.poll(Duration::ZERO));
         Ok(())
     }
 
-    /// Where each partition goes on: behind the last record polled, or where it started.
+    /// Returns the next offset of each partition: after the last record polled, or the start
+    /// offset.
     #[must_use]
     pub fn positions(&self) -> Offsets {
         let mut positions = Offsets::default();
@@ -229,11 +236,11 @@ impl<'a> KafkaReader<'a> {
         positions
     }
 
-    /// Stores offsets under the group id and does not wait for the answer, which
-    /// [`SourceStatus`] counts. Nothing is sent without a group id, or if these were sent last.
+    /// Stores offsets under the group id, without waiting for the result, which [`SourceStatus`]
+    /// counts. Does nothing without a group id, or if the same offsets were committed last.
     ///
     /// # Errors
-    /// librdkafka's refusal of an offset.
+    /// librdkafka rejected an offset.
     pub fn commit(&mut self, offsets: &Offsets) -> Result<(), SourceError> {
         let Some(committer) = self.committer else {
             return Ok(());
@@ -244,21 +251,21 @@ impl<'a> KafkaReader<'a> {
         let mut list = TopicPartitionList::new();
         for (topic, partition, offset) in offsets.iter() {
             let added = list.add_partition_offset(topic, partition, Offset::Offset(offset));
-            added.map_err(refused)?;
+            added.map_err(rejected)?;
         }
         committer.post(list);
         self.cursor.stored = offsets.clone();
         Ok(())
     }
 
-    /// Waits for the answers to all commits, at most so long; `true` if they came.
+    /// Waits up to `timeout` for the results of all commits. Returns `true` if all were received.
     #[must_use]
-    pub fn await_commits(&self, patience: Duration) -> bool {
+    pub fn await_commits(&self, timeout: Duration) -> bool {
         self.committer
-            .is_none_or(|committer| committer.wait_committed(patience))
+            .is_none_or(|committer| committer.wait_committed(timeout))
     }
 
-    /// How the source is doing; asks no broker.
+    /// Returns the current status without a request to a broker.
     #[must_use]
     pub fn status(&self) -> SourceStatus {
         SourceStatus {
@@ -267,8 +274,8 @@ impl<'a> KafkaReader<'a> {
         }
     }
 
-    /// Returns the lag of each partition from cached figures and, if brokers answer and every end is
-    /// known, `true`. Asks no broker.
+    /// Returns the cached lag of each partition, and `true` if brokers respond and every end is
+    /// known. Sends no request to a broker.
     #[must_use]
     pub fn lag(&self) -> (Vec<PartitionLag>, bool) {
         let (mut lag, known) = self.shared.lag();
@@ -285,7 +292,7 @@ impl<'a> KafkaReader<'a> {
         let before = self.cursor.next.set(topic, partition, offset + 1);
         if before.is_some_and(|next| offset < next) {
             self.shared.note_reset();
-            tracing::warn!(topic, partition, offset, "offsets started anew");
+            tracing::warn!(topic, partition, offset, "offsets restarted");
         }
     }
 
@@ -295,8 +302,10 @@ impl<'a> KafkaReader<'a> {
             _ => RDKafkaErrorCode::Unknown,
         };
         match code {
-            // Not a failure: what became of a position is found out and logged there.
-            RDKafkaErrorCode::AutoOffsetReset => return self.shared.doubt(self.positions()),
+            // Not a failure: discovery checks and logs the positions.
+            RDKafkaErrorCode::AutoOffsetReset => {
+                return self.shared.request_check(self.positions());
+            }
             RDKafkaErrorCode::UnknownTopicOrPartition
             | RDKafkaErrorCode::UnknownTopic
             | RDKafkaErrorCode::UnknownPartition => self.shared.probe_soon(),
@@ -305,9 +314,9 @@ impl<'a> KafkaReader<'a> {
         self.shared.note_error(error.to_string());
     }
 
-    /// Forgets deleted topics and moves positions as discovery decided.
-    fn take_news(&mut self) -> Result<(), SourceError> {
-        let Some((deleted, moves)) = self.shared.take_news() else {
+    /// Forgets deleted topics and applies the moves of discovery.
+    fn take_changes(&mut self) -> Result<(), SourceError> {
+        let Some((deleted, moves)) = self.shared.take_changes() else {
             return Ok(());
         };
         for topic in deleted {
@@ -316,31 +325,31 @@ impl<'a> KafkaReader<'a> {
         }
         match moves.is_empty() {
             true => Ok(()),
-            false => self.apply(&moves).map_err(refused),
+            false => self.apply(&moves).map_err(rejected),
         }
     }
 
-    /// Reads partitions from elsewhere, unless they have been read on since that was decided.
+    /// Applies moves, except to partitions whose position has changed since the check.
     fn apply(&mut self, moves: &[Move]) -> KafkaResult<()> {
         let next = &mut self.cursor.next;
         let mut lost = Vec::new();
         self.shared.with_topics(|topics| {
             let mut read = TopicPartitionList::new();
-            for order in moves {
-                let topic = topics.iter_mut().find(|topic| topic.name == order.topic);
-                let state = topic.and_then(|topic| topic.partitions.get_mut(&order.partition));
+            for step in moves {
+                let topic = topics.iter_mut().find(|topic| topic.name == step.topic);
+                let state = topic.and_then(|topic| topic.partitions.get_mut(&step.partition));
                 let Some(state) = state else { continue };
-                let position = next.get(&order.topic, order.partition).or(state.start);
-                if position != Some(order.from) {
+                let position = next.get(&step.topic, step.partition).or(state.start);
+                if position != Some(step.from) {
                     continue;
                 }
-                state.start = Some(order.to);
-                next.set(&order.topic, order.partition, order.to);
+                state.start = Some(step.to);
+                next.set(&step.topic, step.partition, step.to);
                 if std::mem::take(&mut state.assigned) {
-                    read.add_partition(&order.topic, order.partition);
+                    read.add_partition(&step.topic, step.partition);
                 }
-                if order.from != order.to {
-                    lost.push(order);
+                if step.from != step.to {
+                    lost.push(step);
                 }
             }
             match read.count() {
@@ -348,15 +357,15 @@ impl<'a> KafkaReader<'a> {
                 _ => self.consumer.incremental_unassign(&read),
             }
         })?;
-        for order in lost {
+        for step in lost {
             self.shared.note_reset();
-            order.log();
+            step.log();
         }
-        assign_waiting(self.consumer, self.shared)
+        assign_ready(self.consumer, self.shared)
     }
 }
 
-fn refused(error: KafkaError) -> SourceError {
+fn rejected(error: KafkaError) -> SourceError {
     SourceError::Refused {
         reason: error.to_string(),
     }
@@ -371,8 +380,8 @@ pub(crate) fn borrow_headers<'a>(
         return list;
     };
     for index in 0..headers.count() {
-        // rdkafka 0.39 unwraps the UTF-8 check of the name, and anyone who may produce chooses
-        // that name, so the panic is caught here. Costs nothing when it does not happen.
+        // rdkafka 0.39 unwraps the UTF-8 check of the name, and producers choose the name, so the
+        // panic is caught here. This costs nothing when there is no panic.
         match catch_unwind(AssertUnwindSafe(|| headers.try_get(index))) {
             Ok(Some(header)) => list.push((header.key, header.value)),
             Ok(None) => break,

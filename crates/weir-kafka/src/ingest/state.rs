@@ -1,82 +1,84 @@
-//! What ingest's threads share: which partitions are read from where, errors, readiness.
+//! State shared by the threads of ingest: partitions and their positions, errors, readiness.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::config::PauseScope;
 use super::moves::{Move, Moves};
 use super::offsets::Offsets;
-use super::{PartitionLag, PauseScope, SourceStatus, TopicStatus};
+use super::status::{PartitionLag, SourceStatus, TopicStatus};
 
-/// State behind one lock; it is touched per error, per second and per status call, not per record.
+/// State behind one lock. It is used per error, per second and per status call, not per record.
 pub(super) struct IngestState {
     inner: Mutex<Inner>,
     wake: Condvar,
-    /// A topic was deleted or positions are to be moved; the reader takes note.
-    news: AtomicBool,
-    /// Topics were replaced by others of their name: the client must be made anew.
-    renewal: AtomicBool,
+    /// A topic was deleted or positions must be moved; the reader takes these changes.
+    has_changes: AtomicBool,
+    /// Topics were replaced by others with the same name; the client must be replaced.
+    needs_new_client: AtomicBool,
 }
 
 struct Inner {
     topics: Vec<TopicState>,
     reachable: bool,
     failed_probes: u32,
-    stopping: bool,
+    is_stopping: bool,
     probe_now: bool,
     errors: u64,
     last_error: Option<String>,
-    /// Why the newest commit failed.
+    /// Reason why the latest commit failed.
     commit_error: Option<String>,
-    hold: PauseScope,
-    /// Topics that were deleted since the reader asked.
+    pause: PauseScope,
+    /// Topics deleted since the reader last took the changes.
     deleted: Vec<String>,
     moves: Moves,
-    /// Topics that were replaced since the client was made.
+    /// Topics replaced since the client was created.
     replaced: Vec<String>,
     resets: u64,
     commits: u64,
     commit_errors: u64,
 }
 
-/// What is known of one configured topic.
+/// State of one configured topic.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TopicState {
     pub(super) name: String,
-    /// Whether the cluster ever answered for it; decides where new partitions start.
+    /// The topic was looked up before; decides where new partitions start.
     pub(super) looked_up: bool,
     pub(super) exists: bool,
-    /// Lookups in a row that found no such topic.
+    /// Number of consecutive lookups without the topic.
     missed: u32,
     pub(super) partitions: BTreeMap<i32, PartitionState>,
 }
 
-/// A partition found; it is being read once it has a start offset.
+/// State of a known partition. It is read once it has a start offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct PartitionState {
-    /// Not there when its topic was first looked up: read from the beginning.
+    /// The partition did not exist at the first lookup of its topic; it is read from its beginning.
     pub(super) late: bool,
-    /// Where reading starts or, after a pause, goes on.
+    /// Offset at which reading starts or, after a pause, resumes.
     pub(super) start: Option<i64>,
     /// `start` was stored under the group id.
     pub(super) stored: bool,
-    /// Known to librdkafka, which is reading it.
+    /// Assigned to librdkafka, which reads it.
     pub(super) assigned: bool,
     pub(super) end: Option<i64>,
 }
 
-/// What a lookup of a topic told.
+/// Result of a topic lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TopicLookup {
     Same,
     Grew,
-    /// It was there and is no more: offsets of a topic with its name start anew.
+    /// The topic existed before and is missing now. A new topic with its name starts with new
+    /// offsets.
     Deleted,
 }
 
 impl IngestState {
-    pub(super) fn new(topics: &[String], hold: PauseScope) -> Self {
+    pub(super) fn new(topics: &[String], pause: PauseScope) -> Self {
         let topics = topics
             .iter()
             .map(|name| TopicState {
@@ -89,12 +91,12 @@ impl IngestState {
                 topics,
                 reachable: false,
                 failed_probes: 0,
-                stopping: false,
+                is_stopping: false,
                 probe_now: false,
                 errors: 0,
                 last_error: None,
                 commit_error: None,
-                hold,
+                pause,
                 deleted: Vec::new(),
                 moves: Moves::default(),
                 replaced: Vec::new(),
@@ -103,8 +105,8 @@ impl IngestState {
                 commit_errors: 0,
             }),
             wake: Condvar::new(),
-            news: AtomicBool::new(false),
-            renewal: AtomicBool::new(false),
+            has_changes: AtomicBool::new(false),
+            needs_new_client: AtomicBool::new(false),
         }
     }
 
@@ -113,11 +115,11 @@ impl IngestState {
         let topics = inner.topics.iter().map(|topic| TopicStatus {
             topic: topic.name.clone(),
             exists: topic.exists,
-            partitions: topic.started(),
+            partitions: topic.started_partitions(),
         });
         SourceStatus {
-            ready: inner.settled(),
-            trouble: inner.trouble(),
+            ready: inner.is_settled(),
+            trouble: inner.problem(),
             topics: topics.collect(),
             last_error: inner.last_error.clone(),
             errors: inner.errors,
@@ -128,8 +130,8 @@ impl IngestState {
         }
     }
 
-    /// Returns the lag of each partition that has a position, and `true` if all ends are known and
-    /// brokers answer.
+    /// Returns the lag of each partition with a position, and `true` if brokers respond and all
+    /// ends are known.
     pub(super) fn lag(&self) -> (Vec<PartitionLag>, bool) {
         let inner = self.lock();
         let mut known = inner.reachable;
@@ -156,12 +158,12 @@ impl IngestState {
         inner.last_error = Some(text);
     }
 
-    /// Offsets of a partition started anew.
+    /// Counts a partition whose offsets restarted.
     pub(super) fn note_reset(&self) {
         self.lock().resets += 1;
     }
 
-    /// The answer to a commit.
+    /// Counts the result of a commit.
     pub(super) fn note_commit(&self, error: Option<String>) {
         let mut inner = self.lock();
         match &error {
@@ -174,61 +176,62 @@ impl IngestState {
         inner.commit_error = error;
     }
 
-    /// Something is wrong with a topic: worth a look at once.
+    /// Requests an immediate lookup, after an error of a topic.
     pub(super) fn probe_soon(&self) {
         self.lock().probe_now = true;
         self.wake.notify_all();
     }
 
-    /// Runs `change` on what is held back and the topics, under the lock.
-    pub(super) fn with_hold<R>(
+    /// Runs `change` on the pause scope and the topics, under the lock.
+    pub(super) fn with_pause<R>(
         &self,
         change: impl FnOnce(&mut PauseScope, &mut [TopicState]) -> R,
     ) -> R {
         let mut inner = self.lock();
-        let Inner { hold, topics, .. } = &mut *inner;
-        change(hold, topics)
+        let Inner { pause, topics, .. } = &mut *inner;
+        change(pause, topics)
     }
 
-    /// A topic is gone: its positions are void.
+    /// Notes that a topic was deleted and that its positions are invalid.
     pub(super) fn note_deleted(&self, topic: &str) {
         self.lock().deleted.push(topic.to_owned());
-        self.news.store(true, Ordering::Release);
+        self.has_changes.store(true, Ordering::Release);
     }
 
-    /// Returns topics deleted since the last call and positions to be moved; takes no lock when
-    /// there are none.
-    pub(super) fn take_news(&self) -> Option<(Vec<String>, Vec<Move>)> {
-        if !self.news.swap(false, Ordering::Acquire) {
+    /// Returns the topics deleted since the last call and the positions to be moved. Takes no lock
+    /// if there are none.
+    pub(super) fn take_changes(&self) -> Option<(Vec<String>, Vec<Move>)> {
+        if !self.has_changes.swap(false, Ordering::Acquire) {
             return None;
         }
         let mut inner = self.lock();
         let deleted = std::mem::take(&mut inner.deleted);
-        Some((deleted, inner.moves.take_decided()))
+        Some((deleted, inner.moves.take_moves()))
     }
 
-    /// Notes topics that were replaced by others of their name.
+    /// Notes topics that were replaced by others with the same name.
     pub(super) fn note_replaced(&self, topics: Vec<String>) {
         let mut inner = self.lock();
         inner.resets += topics.len() as u64;
         inner.replaced.extend(topics);
         drop(inner);
-        self.renewal.store(true, Ordering::Release);
+        self.needs_new_client.store(true, Ordering::Release);
     }
 
-    /// Returns `true` if the client must be made anew.
+    /// Returns `true` if the client must be replaced.
     pub(super) fn needs_renewal(&self) -> bool {
-        self.renewal.load(Ordering::Acquire)
+        self.needs_new_client.load(Ordering::Acquire)
     }
 
-    /// Prepares for another client, which goes on at `positions`: nothing is assigned, replaced
-    /// topics are found again and read from their beginnings. Returns their names.
+    /// Prepares for another client that continues at `positions`: unassigns all partitions and
+    /// clears those of replaced topics, so that they are read from their beginning. Returns the
+    /// names of the replaced topics.
     pub(super) fn renew(&self, positions: &Offsets) -> Vec<String> {
-        self.renewal.store(false, Ordering::Release);
+        self.needs_new_client.store(false, Ordering::Release);
         let mut inner = self.lock();
         let replaced = std::mem::take(&mut inner.replaced);
         inner.moves = Moves::default();
-        inner.stopping = false;
+        inner.is_stopping = false;
         for topic in &mut inner.topics {
             if replaced.contains(&topic.name) {
                 topic.partitions.clear();
@@ -241,22 +244,22 @@ impl IngestState {
         replaced
     }
 
-    /// Has positions checked at once.
-    pub(super) fn doubt(&self, positions: Offsets) {
-        self.lock().moves.doubt(positions);
+    /// Requests an immediate check of positions.
+    pub(super) fn request_check(&self, positions: Offsets) {
+        self.lock().moves.set_unchecked(positions);
         self.probe_soon();
     }
 
-    /// Runs `change` on the positions to be checked and moved.
+    /// Runs `change` on the unchecked positions and the moves, under the lock.
     pub(super) fn with_moves<R>(&self, change: impl FnOnce(&mut Moves) -> R) -> R {
         let mut inner = self.lock();
         let result = change(&mut inner.moves);
         drop(inner);
-        self.news.store(true, Ordering::Release);
+        self.has_changes.store(true, Ordering::Release);
         result
     }
 
-    /// All broker connections are gone: not ready, and worth a probe at once.
+    /// Notes that all broker connections are lost, and requests an immediate lookup.
     pub(super) fn brokers_lost(&self) {
         let mut inner = self.lock();
         inner.reachable = false;
@@ -264,10 +267,11 @@ impl IngestState {
         self.wake.notify_all();
     }
 
-    /// A metadata request succeeded or failed. One failure may be a hiccup; two are not.
-    pub(super) fn probed(&self, answered: bool) {
+    /// Notes the result of a metadata request. Brokers count as unreachable after two failures in a
+    /// row.
+    pub(super) fn note_probe(&self, succeeded: bool) {
         let mut inner = self.lock();
-        if answered {
+        if succeeded {
             inner.failed_probes = 0;
             inner.reachable = true;
         } else {
@@ -278,8 +282,8 @@ impl IngestState {
         }
     }
 
-    /// Notes the end of a partition as told by its leader with fetched records; `None` if it has no
-    /// leader. For a partition that is not being read this would be the end of the time it was.
+    /// Notes the end of a partition as reported with fetched records; `None` if it has no leader.
+    /// Ignored if the partition is not assigned, because the value would be outdated.
     pub(super) fn note_fetched_end(&self, topic: &str, partition: i32, end: Option<i64>) {
         let mut inner = self.lock();
         let found = inner.topics.iter_mut().find(|known| known.name == topic);
@@ -289,24 +293,24 @@ impl IngestState {
         }
     }
 
-    /// Partitions that have a position and are not being read, so that their ends must be asked for.
-    pub(super) fn held(&self) -> Vec<(String, i32)> {
+    /// Returns the partitions with a position that are not assigned; their ends must be requested.
+    pub(super) fn unassigned(&self) -> Vec<(String, i32)> {
         let inner = self.lock();
-        let mut held = Vec::new();
+        let mut unassigned = Vec::new();
         for topic in inner.topics.iter().filter(|_| inner.reachable) {
             for (partition, state) in &topic.partitions {
                 if !state.assigned && state.start.is_some() {
-                    held.push((topic.name.clone(), *partition));
+                    unassigned.push((topic.name.clone(), *partition));
                 }
             }
         }
-        held
+        unassigned
     }
 
-    /// Notes ends that were asked for; a partition without an answer has none that is known.
-    pub(super) fn note_ends(&self, asked: &[(String, i32)], ends: &Offsets) {
+    /// Notes requested ends. The end of a partition without a response is unknown.
+    pub(super) fn note_ends(&self, requested: &[(String, i32)], ends: &Offsets) {
         let mut inner = self.lock();
-        for (name, partition) in asked {
+        for (name, partition) in requested {
             let found = inner.topics.iter_mut().find(|known| known.name == *name);
             let state = found.and_then(|topic| topic.partitions.get_mut(partition));
             if let Some(state) = state.filter(|state| !state.assigned) {
@@ -315,35 +319,36 @@ impl IngestState {
         }
     }
 
-    /// Runs `change` on the topics under the lock.
+    /// Runs `change` on the topics, under the lock.
     pub(super) fn with_topics<R>(&self, change: impl FnOnce(&mut [TopicState]) -> R) -> R {
         change(&mut self.lock().topics)
     }
 
-    /// Whether every topic is looked up, exists and is being read.
-    pub(super) fn settled(&self) -> bool {
-        self.lock().settled()
+    /// Returns `true` if every topic exists and all its partitions have a start offset.
+    pub(super) fn is_settled(&self) -> bool {
+        self.lock().is_settled()
     }
 
     pub(super) fn stop(&self) {
-        self.lock().stopping = true;
+        self.lock().is_stopping = true;
         self.wake.notify_all();
     }
 
-    /// Waits for `interval` or a reason to probe sooner. `false`: stop.
+    /// Waits up to `interval`, or until an immediate lookup is requested. Returns `false` if the
+    /// thread must stop.
     pub(super) fn wait(&self, interval: Duration) -> bool {
-        let idle = |inner: &mut Inner| !inner.stopping && !inner.probe_now;
+        let idle = |inner: &mut Inner| !inner.is_stopping && !inner.probe_now;
         let waited = self.wake.wait_timeout_while(self.lock(), interval, idle);
         let mut inner = match waited {
             Ok((inner, _)) => inner,
             Err(poisoned) => poisoned.into_inner().0,
         };
         inner.probe_now = false;
-        !inner.stopping
+        !inner.is_stopping
     }
 
-    pub(super) fn stopping(&self) -> bool {
-        self.lock().stopping
+    pub(super) fn is_stopping(&self) -> bool {
+        self.lock().is_stopping
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -352,30 +357,33 @@ impl IngestState {
 }
 
 impl Inner {
-    fn settled(&self) -> bool {
-        self.reachable && self.topics.iter().all(TopicState::complete)
+    fn is_settled(&self) -> bool {
+        self.reachable && self.topics.iter().all(TopicState::is_complete)
     }
 
-    /// Returns why reading is not ready, or what fails although it is. An error that was overcome is
-    /// not among it.
-    fn trouble(&self) -> Option<String> {
+    /// Returns the reason why the source is not ready or, if it is, the commit error. Resolved
+    /// errors are not returned.
+    fn problem(&self) -> Option<String> {
         let last = |text: String| Some(self.last_error.clone().unwrap_or(text));
         if !self.reachable {
-            return last("no broker has answered".to_owned());
+            return last("no broker has responded".to_owned());
         }
         let topics = || self.topics.iter();
         if let Some(topic) = topics().find(|topic| !topic.looked_up) {
-            return last(format!("topic \"{}\" not looked up yet", topic.name));
+            return last(format!(
+                "topic \"{}\" has not been looked up yet",
+                topic.name
+            ));
         }
         let missing = topics().filter(|topic| !topic.exists);
         let missing: Vec<_> = missing.map(|topic| format!("\"{}\"", topic.name)).collect();
         if !missing.is_empty() {
             return Some(format!(
-                "missing topic {}: create it, it is read from its beginning then",
+                "missing topic {}: create it, and it will be read from its beginning",
                 missing.join(", ")
             ));
         }
-        if let Some(topic) = topics().find(|topic| !topic.complete()) {
+        if let Some(topic) = topics().find(|topic| !topic.is_complete()) {
             return last(format!("topic \"{}\" has no start offsets yet", topic.name));
         }
         self.commit_error.clone()
@@ -383,22 +391,22 @@ impl Inner {
 }
 
 impl PartitionState {
-    /// Neither read nor held back.
-    pub(super) fn is_waiting(&self, hold: PauseScope) -> bool {
-        let held = match hold {
+    /// Returns `true` if the partition is neither assigned nor paused.
+    pub(super) fn can_be_assigned(&self, pause: PauseScope) -> bool {
+        let unassigned = match pause {
             PauseScope::Nothing => false,
             PauseScope::Stored => self.stored,
             PauseScope::All => true,
         };
-        !self.assigned && !held
+        !self.assigned && !unassigned
     }
 }
 
 impl TopicState {
-    /// Takes over what the cluster says: `None` if it has no such topic, else the number of
-    /// partitions. One answer without the topic may come from a broker that has just started; two
-    /// in a row mean that it was deleted.
-    pub(super) fn looked_up(&mut self, partitions: Option<i32>) -> TopicLookup {
+    /// Applies the result of a lookup: `None` if the cluster has no such topic, else the number of
+    /// partitions. A response without the topic may come from a broker that has just started, so
+    /// only two in a row mean that it was deleted.
+    pub(super) fn apply_lookup(&mut self, partitions: Option<i32>) -> TopicLookup {
         if partitions.is_none() && self.exists && self.missed == 0 {
             self.missed = 1;
             return TopicLookup::Same;
@@ -428,13 +436,13 @@ impl TopicState {
         }
     }
 
-    fn started(&self) -> usize {
+    fn started_partitions(&self) -> usize {
         let states = self.partitions.values();
         states.filter(|state| state.start.is_some()).count()
     }
 
-    fn complete(&self) -> bool {
-        self.looked_up && self.exists && self.started() == self.partitions.len()
+    fn is_complete(&self) -> bool {
+        self.looked_up && self.exists && self.started_partitions() == self.partitions.len()
     }
 }
 
@@ -450,118 +458,118 @@ mod tests {
     fn ready_needs_brokers_lookups_and_start_offsets() {
         let shared = IngestState::new(&["a".to_owned(), "b".to_owned()], PauseScope::Nothing);
         assert!(!ready(&shared));
-        shared.probed(true);
+        shared.note_probe(true);
         assert!(!ready(&shared));
         shared.with_topics(|topics| {
-            topics[0].looked_up(Some(1));
-            topics[1].looked_up(None);
+            topics[0].apply_lookup(Some(1));
+            topics[1].apply_lookup(None);
         });
         assert!(!ready(&shared), "partition 0 of a has no start offset");
         shared.with_topics(|topics| {
             topics[0].partitions.get_mut(&0).expect("known").start = Some(5);
         });
         assert!(!ready(&shared), "topic b is missing");
-        let trouble = shared.status().trouble.expect("a reason");
-        assert!(trouble.starts_with("missing topic \"b\""), "{trouble}");
-        shared.with_topics(|topics| topics[1].looked_up(Some(0)));
+        let problem = shared.status().trouble.expect("a reason");
+        assert!(problem.starts_with("missing topic \"b\""), "{problem}");
+        shared.with_topics(|topics| topics[1].apply_lookup(Some(0)));
         assert!(ready(&shared));
     }
 
     #[test]
-    fn lost_brokers_end_readiness_until_an_answer() {
+    fn lost_brokers_reset_ready_until_response() {
         let shared = IngestState::new(&["a".to_owned()], PauseScope::Nothing);
-        shared.with_topics(|topics| topics[0].looked_up(Some(0)));
-        shared.probed(true);
-        shared.probed(false);
-        assert!(ready(&shared), "one failed probe is a hiccup");
-        shared.probed(false);
+        shared.with_topics(|topics| topics[0].apply_lookup(Some(0)));
+        shared.note_probe(true);
+        shared.note_probe(false);
+        assert!(ready(&shared), "one failed probe is tolerated");
+        shared.note_probe(false);
         assert!(!ready(&shared));
-        shared.probed(true);
+        shared.note_probe(true);
         assert!(ready(&shared));
         shared.brokers_lost();
         assert!(!ready(&shared));
         assert!(
             shared.wait(Duration::from_secs(3600)),
-            "a loss cuts the wait short"
+            "lost brokers end the wait"
         );
     }
 
     #[test]
-    fn partitions_seen_first_are_not_late_and_others_are() {
+    fn partitions_after_first_lookup_are_late() {
         let mut topic = TopicState::default();
-        assert_eq!(topic.looked_up(Some(1)), TopicLookup::Grew);
-        assert_eq!(topic.looked_up(Some(2)), TopicLookup::Grew);
-        assert_eq!(topic.looked_up(Some(2)), TopicLookup::Same);
+        assert_eq!(topic.apply_lookup(Some(1)), TopicLookup::Grew);
+        assert_eq!(topic.apply_lookup(Some(2)), TopicLookup::Grew);
+        assert_eq!(topic.apply_lookup(Some(2)), TopicLookup::Same);
         assert!(!topic.partitions[&0].late);
         assert!(topic.partitions[&1].late);
 
         let mut topic = TopicState::default();
-        assert_eq!(topic.looked_up(None), TopicLookup::Same);
-        assert_eq!(topic.looked_up(Some(1)), TopicLookup::Grew);
-        assert!(topic.partitions[&0].late, "created after the first look");
+        assert_eq!(topic.apply_lookup(None), TopicLookup::Same);
+        assert_eq!(topic.apply_lookup(Some(1)), TopicLookup::Grew);
+        assert!(topic.partitions[&0].late, "created after the first lookup");
     }
 
     #[test]
-    fn a_topic_is_deleted_when_two_answers_say_so() {
+    fn topic_is_deleted_after_two_missing_lookups() {
         let mut topic = TopicState::default();
-        topic.looked_up(Some(1));
-        assert_eq!(topic.looked_up(None), TopicLookup::Same);
+        topic.apply_lookup(Some(1));
+        assert_eq!(topic.apply_lookup(None), TopicLookup::Same);
         assert!(topic.exists);
-        assert_eq!(topic.looked_up(Some(1)), TopicLookup::Same);
-        assert_eq!(topic.looked_up(None), TopicLookup::Same);
-        assert_eq!(topic.looked_up(None), TopicLookup::Deleted);
+        assert_eq!(topic.apply_lookup(Some(1)), TopicLookup::Same);
+        assert_eq!(topic.apply_lookup(None), TopicLookup::Same);
+        assert_eq!(topic.apply_lookup(None), TopicLookup::Deleted);
         assert!(!topic.exists);
-        assert_eq!(topic.looked_up(None), TopicLookup::Same);
+        assert_eq!(topic.apply_lookup(None), TopicLookup::Same);
     }
 
     #[test]
     fn lag_counts_from_position_to_end() {
         let shared = IngestState::new(&["a".to_owned()], PauseScope::Nothing);
         shared.with_topics(|topics| {
-            topics[0].looked_up(Some(1));
+            topics[0].apply_lookup(Some(1));
             topics[0].partitions.get_mut(&0).expect("known").start = Some(5);
         });
-        shared.probed(true);
+        shared.note_probe(true);
         let lag = || {
             let (lag, known) = shared.lag();
             (lag[0].records(), known)
         };
         assert_eq!(lag(), (None, false));
         shared.note_fetched_end("a", 0, Some(12));
-        assert_eq!(lag(), (None, false), "it is not being read");
-        let held = shared.held();
-        assert_eq!(held, [("a".to_owned(), 0)]);
+        assert_eq!(lag(), (None, false), "not assigned");
+        let unassigned = shared.unassigned();
+        assert_eq!(unassigned, [("a".to_owned(), 0)]);
         let mut ends = Offsets::default();
         ends.set("a", 0, 12);
-        shared.note_ends(&held, &ends);
+        shared.note_ends(&unassigned, &ends);
         assert_eq!(lag(), (Some(7), true));
         shared.with_topics(|topics| {
             topics[0].partitions.get_mut(&0).expect("known").assigned = true;
         });
-        assert!(shared.held().is_empty());
+        assert!(shared.unassigned().is_empty());
         shared.note_fetched_end("a", 0, Some(15));
         assert_eq!(lag(), (Some(10), true));
         shared.brokers_lost();
-        assert_eq!(lag(), (Some(10), false), "the last that was known");
-        shared.probed(true);
+        assert_eq!(lag(), (Some(10), false), "last known end");
+        shared.note_probe(true);
         shared.note_fetched_end("a", 0, None);
-        assert_eq!(lag(), (None, false), "it has no leader");
+        assert_eq!(lag(), (None, false), "no leader");
     }
 
     #[test]
-    fn trouble_ends_with_its_cause() {
+    fn problem_clears_with_its_cause() {
         let shared = IngestState::new(&["a".to_owned()], PauseScope::Nothing);
-        let trouble = || shared.status().trouble;
-        assert!(trouble().is_some());
+        let problem = || shared.status().trouble;
+        assert!(problem().is_some());
         shared.note_error("connection refused".to_owned());
-        assert_eq!(trouble().as_deref(), Some("connection refused"));
-        shared.probed(true);
-        shared.with_topics(|topics| topics[0].looked_up(Some(0)));
-        assert_eq!(trouble(), None, "overcome");
+        assert_eq!(problem().as_deref(), Some("connection refused"));
+        shared.note_probe(true);
+        shared.with_topics(|topics| topics[0].apply_lookup(Some(0)));
+        assert_eq!(problem(), None, "resolved error");
         assert!(shared.status().last_error.is_some());
         shared.note_commit(Some("not allowed".to_owned()));
-        assert_eq!(trouble().as_deref(), Some("not allowed"));
+        assert_eq!(problem().as_deref(), Some("not allowed"));
         shared.note_commit(None);
-        assert_eq!(trouble(), None);
+        assert_eq!(problem(), None);
     }
 }

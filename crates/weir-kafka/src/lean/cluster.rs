@@ -1,5 +1,5 @@
-//! Who leads which partition. Asked once and again when a consumer meets a wrong leader; however
-//! many consumers notice at the same time, one request is sent.
+//! Cached metadata: brokers and partition leaders. It is requested at the start and again when a
+//! consumer meets a wrong leader. Concurrent refreshes share one request.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -12,7 +12,8 @@ use tokio::net::TcpStream;
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
-use super::{LeanConfig, LeanError};
+use super::config::LeanConfig;
+use super::error::LeanError;
 use crate::wire::WireError;
 use crate::wire::frame::KafkaFrameReader;
 use crate::wire::header::read_response_v0;
@@ -23,9 +24,10 @@ pub(super) struct ClusterCache {
     client_id: String,
     topic: String,
     view: RefCell<View>,
-    /// Raised by every attempt, so that waiting tasks know theirs was made for them.
+    /// Incremented with each attempt, so that a waiting task sees that another one refreshed
+    /// the metadata.
     attempts: Cell<u64>,
-    asking: Mutex<()>,
+    refreshing: Mutex<()>,
     changes: watch::Sender<u64>,
 }
 
@@ -45,16 +47,16 @@ impl ClusterCache {
             topic: config.topic.clone(),
             view: RefCell::default(),
             attempts: Cell::new(0),
-            asking: Mutex::new(()),
+            refreshing: Mutex::new(()),
             changes: watch::Sender::new(0),
         }
     }
 
-    /// Asks until every partition has a leader; gives up after a while.
+    /// Requests metadata until every partition has a leader, for at most `START_TIMEOUT`.
     pub(super) async fn start(&self) -> Result<(), LeanError> {
         let deadline = Instant::now() + START_TIMEOUT;
         loop {
-            let outcome = self.ask_any().await;
+            let outcome = self.request_view().await;
             let reason = match outcome {
                 Ok(view) if view.is_led() => {
                     self.view.replace(view);
@@ -73,18 +75,18 @@ impl ClusterCache {
         }
     }
 
-    /// Stamp to hand to [`refresh`](Self::refresh) later.
+    /// Returns the number of attempts, to be passed to [`refresh`](Self::refresh) later.
     pub(super) fn attempts(&self) -> u64 {
         self.attempts.get()
     }
 
-    /// Asks again, unless someone did so since `seen` was taken.
+    /// Requests metadata again, unless another task did so since `seen` was read.
     pub(super) async fn refresh(&self, seen: u64) {
-        let _turn = self.asking.lock().await;
+        let _guard = self.refreshing.lock().await;
         if self.attempts.get() > seen {
             return;
         }
-        let outcome = self.ask_any().await;
+        let outcome = self.request_view().await;
         self.attempts.set(self.attempts.get() + 1);
         match outcome {
             Ok(view) => {
@@ -98,12 +100,12 @@ impl ClusterCache {
         }
     }
 
-    /// Turns when leaders or addresses change.
+    /// Returns a receiver that is notified when leaders or addresses change.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Number of the present view.
+    /// Returns the version of the current view.
     pub(super) fn version(&self) -> u64 {
         *self.changes.borrow()
     }
@@ -114,7 +116,7 @@ impl ClusterCache {
         leaders.filter(|leader| *leader >= 0).collect()
     }
 
-    /// Partitions below `limit` that `broker` leads.
+    /// Returns the partitions below `limit` that `broker` leads.
     pub(super) fn led_by(&self, broker: i32, limit: usize) -> Vec<i32> {
         let view = self.view.borrow();
         let led = view.leaders.iter().take(limit);
@@ -132,14 +134,14 @@ impl ClusterCache {
         found.map(|(_, address)| *address)
     }
 
-    /// The address of one of the brokers, spread by `consumer`.
+    /// Returns the address of one of the brokers; `consumer` selects which one.
     pub(super) fn some_address(&self, consumer: usize) -> Option<SocketAddr> {
         let view = self.view.borrow();
         let index = consumer.checked_rem(view.brokers.len())?;
         view.brokers.get(index).map(|(_, address)| *address)
     }
 
-    async fn ask_any(&self) -> Result<View, String> {
+    async fn request_view(&self) -> Result<View, String> {
         let mut servers: Vec<String> = self
             .bootstrap_servers
             .split(',')
@@ -147,43 +149,49 @@ impl ClusterCache {
             .collect();
         let known = self.view.borrow().brokers.clone();
         servers.extend(known.iter().map(|(_, address)| address.to_string()));
-        let mut last = "no server named".to_owned();
+        let mut last_error = "no bootstrap server configured".to_owned();
         for server in servers {
-            let asked = tokio::time::timeout(ASK_TIMEOUT, self.ask(server.trim())).await;
-            match asked {
+            let outcome =
+                tokio::time::timeout(REQUEST_TIMEOUT, self.request_metadata(server.trim())).await;
+            match outcome {
                 Ok(Ok(metadata)) => match self.view_of(metadata).await {
                     Ok(view) => return Ok(view),
-                    Err(reason) => last = format!("{server}: {reason}"),
+                    Err(reason) => last_error = format!("{server}: {reason}"),
                 },
-                Ok(Err(error)) => last = format!("{server}: {error}"),
-                Err(_) => last = format!("{server}: no answer in {} s", ASK_TIMEOUT.as_secs()),
+                Ok(Err(error)) => last_error = format!("{server}: {error}"),
+                Err(_) => {
+                    last_error = format!(
+                        "{server}: no response within {} s",
+                        REQUEST_TIMEOUT.as_secs()
+                    )
+                }
             }
         }
-        Err(last)
+        Err(last_error)
     }
 
-    async fn ask(&self, server: &str) -> std::io::Result<Metadata> {
+    async fn request_metadata(&self, server: &str) -> std::io::Result<Metadata> {
         let mut stream = TcpStream::connect(server).await?;
         let mut request = BytesMut::new();
         metadata::write(&mut request, 1, &self.client_id, &self.topic)
             .map_err(std::io::Error::other)?;
         stream.write_all(&request).await?;
-        let mut frames = KafkaFrameReader::new(ANSWER_BYTES_MAX);
+        let mut frames = KafkaFrameReader::new(RESPONSE_BYTES_MAX);
         let mut buffer = vec![0; 16 << 10];
         loop {
             let count = stream.read(&mut buffer).await?;
             if count == 0 {
                 return Err(std::io::ErrorKind::UnexpectedEof.into());
             }
-            let mut answer = None;
+            let mut response = None;
             frames
                 .feed::<WireError>(&buffer[..count], |frame| {
                     let (_, body) = read_response_v0(frame)?;
-                    answer = Some(metadata::read(body, &self.topic)?);
+                    response = Some(metadata::read(body, &self.topic)?);
                     Ok(())
                 })
                 .map_err(std::io::Error::other)?;
-            if let Some(metadata) = answer {
+            if let Some(metadata) = response {
                 return Ok(metadata);
             }
         }
@@ -217,8 +225,8 @@ impl View {
     }
 }
 
-/// A topic just created needs a moment; a wrong address should be told soon.
+/// A new topic needs some time to get leaders; a wrong address should be reported soon.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
 const START_PAUSE: Duration = Duration::from_millis(100);
-const ASK_TIMEOUT: Duration = Duration::from_secs(3);
-const ANSWER_BYTES_MAX: usize = 16 << 20;
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
+const RESPONSE_BYTES_MAX: usize = 16 << 20;

@@ -1,11 +1,12 @@
-//! Spreads connection attempts evenly, so that neither a ramp nor a broker's return is a storm.
+//! Spreads connection attempts evenly, so that neither the start of a run nor the return of a
+//! broker causes a burst.
 
 use std::cell::Cell;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Hands out the moments at which a connection may be opened.
+/// Rate limiter of connection attempts.
 #[derive(Debug)]
 pub(super) struct ConnectPacer {
     next: Cell<Option<Instant>>,
@@ -21,12 +22,13 @@ impl ConnectPacer {
         }
     }
 
-    /// Waits for this caller's turn.
-    pub(super) async fn turn(&self) {
+    /// Waits until the caller may connect.
+    pub(super) async fn wait(&self) {
         tokio::time::sleep_until(self.slot(Instant::now())).await;
     }
 
-    /// Unused time is not saved up: after a pause the rate starts anew.
+    /// Returns the next free point in time. Unused time does not accumulate: after a pause, the
+    /// rate starts again from `now`.
     fn slot(&self, now: Instant) -> Instant {
         let slot = self.next.get().map_or(now, |next| next.max(now));
         self.next.set(Some(slot + self.step));
@@ -34,11 +36,11 @@ impl ConnectPacer {
     }
 }
 
-/// Growing pauses between attempts of one consumer.
+/// Increasing pauses between attempts of one consumer.
 #[derive(Debug)]
 pub(super) struct Backoff {
     pause: Duration,
-    /// Differs between consumers, so that they do not return in step.
+    /// Differs between consumers, so that they do not reconnect at the same time.
     spread: Duration,
 }
 
@@ -73,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_keep_the_rate_and_save_nothing_up() {
+    fn unused_slots_do_not_accumulate() {
         let pacer = ConnectPacer::new(1000);
         let start = Instant::now();
         let step = Duration::from_millis(1);
@@ -86,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_to_a_bound_and_start_anew() {
+    fn backoff_grows_to_maximum_and_resets() {
         let mut backoff = Backoff::new(0);
         let pauses: Vec<_> = (0..8).map(|_| backoff.next().as_millis()).collect();
         assert_eq!(pauses, [50, 100, 200, 400, 800, 1600, 2000, 2000]);

@@ -1,4 +1,5 @@
-//! One socket to one broker: a request, then its answer. Links and group members each have their own.
+//! A connection to one broker that sends one request at a time and reads its response. Fetchers and
+//! group members each have their own.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -6,8 +7,9 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tokio::net::{TcpSocket, TcpStream};
 
+use super::error::LeanError;
+use super::sink::LeanSink;
 use super::state::LeanState;
-use super::{LeanError, LeanSink};
 use crate::wire::EncodeError;
 use crate::wire::frame::KafkaFrameReader;
 use crate::wire::header::read_response_v0;
@@ -21,21 +23,22 @@ pub(super) struct BrokerConnection {
 }
 
 impl BrokerConnection {
-    /// Connects for `consumer` when its turn comes; answers may have `frame_bytes_max` bytes.
+    /// Connects for `consumer` at the rate of the pacer. Responses may have up to `frame_bytes_max`
+    /// bytes.
     pub(super) async fn open<S: LeanSink>(
         shared: &LeanState<S>,
         consumer: usize,
         address: SocketAddr,
         frame_bytes_max: usize,
     ) -> Result<Self, LeanError> {
-        shared.pacer.turn().await;
+        shared.pacer.wait().await;
         let sources = &shared.config.source_addresses;
         let source = sources.get(consumer % sources.len().max(1)).copied();
         let connecting = tokio::time::timeout(CONNECT_TIMEOUT, connect(address, source));
         let stream = match connecting.await {
             Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => return Err(lost(address, &error)),
-            Err(_) => return Err(lost(address, &"no connection in time")),
+            Ok(Err(error)) => return Err(connection_error(address, &error)),
+            Err(_) => return Err(connection_error(address, &"connect timed out")),
         };
         shared.count(|report| report.connections += 1);
         Ok(Self {
@@ -51,11 +54,11 @@ impl BrokerConnection {
         self.address
     }
 
-    /// Sends one request and reads its answer, which the broker may hold for `held`.
+    /// Sends one request and reads its response. The broker may delay the response by `max_wait`.
     pub(super) async fn exchange<S: LeanSink>(
         &mut self,
         shared: &LeanState<S>,
-        held: Duration,
+        max_wait: Duration,
         write: impl FnOnce(&mut BytesMut, i32) -> Result<(), EncodeError>,
         mut read: impl FnMut(&[u8]) -> Result<(), LeanError>,
     ) -> Result<(), LeanError> {
@@ -68,27 +71,30 @@ impl BrokerConnection {
                 Ok(sent) if sent == out.len() => Vec::new(),
                 Ok(sent) => out[sent..].to_vec(),
                 Err(error) if would_block(&error) => out.to_vec(),
-                Err(error) => return Err(lost(self.address, &error)),
+                Err(error) => return Err(connection_error(self.address, &error)),
             }
         };
         if !unsent.is_empty() {
-            self.send_rest(&unsent).await?;
+            self.send_remaining(&unsent).await?;
         }
-        let answer = self.receive(shared, &mut read);
-        match tokio::time::timeout(held + ANSWER_TIMEOUT, answer).await {
+        let response = self.receive(shared, &mut read);
+        match tokio::time::timeout(max_wait + RESPONSE_TIMEOUT, response).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(lost(self.address, &"no answer in time")),
+            Err(_) => Err(connection_error(
+                self.address,
+                &"no response before the timeout",
+            )),
         }
     }
 
-    async fn send_rest(&self, mut bytes: &[u8]) -> Result<(), LeanError> {
+    async fn send_remaining(&self, mut bytes: &[u8]) -> Result<(), LeanError> {
         while !bytes.is_empty() {
             let ready = self.stream.writable().await;
-            ready.map_err(|error| lost(self.address, &error))?;
+            ready.map_err(|error| connection_error(self.address, &error))?;
             match self.stream.try_write(bytes) {
                 Ok(sent) => bytes = &bytes[sent..],
                 Err(error) if would_block(&error) => {}
-                Err(error) => return Err(lost(self.address, &error)),
+                Err(error) => return Err(connection_error(self.address, &error)),
             }
         }
         Ok(())
@@ -103,25 +109,28 @@ impl BrokerConnection {
         let address = self.address;
         loop {
             let ready = self.stream.readable().await;
-            ready.map_err(|error| lost(address, &error))?;
+            ready.map_err(|error| connection_error(address, &error))?;
             let mut buffer = shared.read_buffer.borrow_mut();
             let count = match self.stream.try_read(&mut buffer) {
-                Ok(0) => return Err(lost(address, &"closed by the broker")),
+                Ok(0) => return Err(connection_error(address, &"closed by the broker")),
                 Ok(count) => count,
                 Err(error) if would_block(&error) => continue,
-                Err(error) => return Err(lost(address, &error)),
+                Err(error) => return Err(connection_error(address, &error)),
             };
             shared.on_bytes(self.consumer, count);
-            let mut answered = false;
+            let mut received = false;
             self.frames.feed(&buffer[..count], |frame| {
                 let (id, body) = read_response_v0(frame)?;
-                if id != expected || answered {
-                    return Err(lost(address, &"an answer that was not asked for"));
+                if id != expected || received {
+                    return Err(connection_error(
+                        address,
+                        &"response without a matching request",
+                    ));
                 }
-                answered = true;
+                received = true;
                 read(body)
             })?;
-            if answered {
+            if received {
                 return Ok(());
             }
         }
@@ -146,7 +155,7 @@ fn would_block(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::WouldBlock
 }
 
-fn lost(address: SocketAddr, reason: &dyn ToString) -> LeanError {
+fn connection_error(address: SocketAddr, reason: &dyn ToString) -> LeanError {
     LeanError::Connection {
         address: address.to_string(),
         reason: reason.to_string(),
@@ -154,5 +163,5 @@ fn lost(address: SocketAddr, reason: &dyn ToString) -> LeanError {
 }
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Beyond the time a broker may hold an answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Timeout of a response, in addition to the time the broker may delay it.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);

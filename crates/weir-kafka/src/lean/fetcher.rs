@@ -1,4 +1,5 @@
-//! One consumer's connection to one broker: positions, then fetch after fetch.
+//! One consumer's connection to one broker: looks up start offsets, then sends one fetch after
+//! another.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -7,13 +8,24 @@ use bytes::BytesMut;
 
 use super::connect_pacer::Backoff;
 use super::connection::BrokerConnection;
+use super::error::LeanError;
+use super::sink::LeanSink;
 use super::state::LeanState;
-use super::{LeanError, LeanSink};
 use crate::wire::fetch::{self, FetchQuery, FetchedPartition};
 use crate::wire::list_offsets;
 
-/// Keeps the connection alive until the broker leads nothing that the consumer reads.
-pub(super) async fn run<S: LeanSink>(shared: Rc<LeanState<S>>, consumer: usize, broker: i32) {
+/// Starts a fetcher for each leader that has none for this consumer yet.
+pub(super) fn start_all<S: LeanSink + 'static>(shared: &Rc<LeanState<S>>, consumer: usize) {
+    for leader in shared.cluster.leaders() {
+        if shared.claim_fetcher(consumer, leader) {
+            let task = run(Rc::clone(shared), consumer, leader);
+            tokio::task::spawn_local(task);
+        }
+    }
+}
+
+/// Keeps the connection open until the broker leads no partition that the consumer reads.
+async fn run<S: LeanSink>(shared: Rc<LeanState<S>>, consumer: usize, broker: i32) {
     let mut backoff = Backoff::new(consumer);
     loop {
         let seen = shared.cluster.attempts();
@@ -33,17 +45,17 @@ async fn serve<S: LeanSink>(
     broker: i32,
     backoff: &mut Backoff,
 ) -> Result<(), LeanError> {
-    let mut led = Led::of(shared, consumer, broker);
+    let mut led = LedPartitions::of(shared, consumer, broker);
     if led.partitions.is_empty() {
         return Ok(());
     }
-    let mut link = LeaderFetcher::open(shared, consumer, broker).await?;
+    let mut fetcher = LeaderFetcher::open(shared, consumer, broker).await?;
     loop {
         led.update(shared, consumer, broker);
         if led.partitions.is_empty() {
             return Ok(());
         }
-        match link.turn(shared, &led.partitions).await {
+        match fetcher.step(shared, &led.partitions).await {
             Ok(()) => backoff.reset(),
             Err(error) => {
                 shared.count(|report| report.disconnects += 1);
@@ -53,14 +65,14 @@ async fn serve<S: LeanSink>(
     }
 }
 
-/// Partitions of a consumer led by a broker, as of one view of the cluster and one assignment.
-struct Led {
+/// Partitions of a consumer that a broker leads, for one metadata version and one assignment.
+struct LedPartitions {
     partitions: Vec<i32>,
     cluster: u64,
     assignment: u64,
 }
 
-impl Led {
+impl LedPartitions {
     fn of<S: LeanSink>(shared: &LeanState<S>, consumer: usize, broker: i32) -> Self {
         let mut partitions = shared.cluster.led_by(broker, shared.partitions.get());
         partitions.retain(|partition| shared.owns(consumer, *partition));
@@ -82,7 +94,7 @@ impl Led {
 struct LeaderFetcher {
     connection: BrokerConnection,
     consumer: usize,
-    held: Duration,
+    max_wait: Duration,
 }
 
 impl LeaderFetcher {
@@ -94,7 +106,7 @@ impl LeaderFetcher {
         let Some(address) = shared.cluster.address(broker) else {
             return Err(LeanError::Connection {
                 address: format!("broker {broker}"),
-                reason: "its address is not known".to_owned(),
+                reason: "the broker's address is not known".to_owned(),
             });
         };
         let config = &shared.config;
@@ -103,12 +115,13 @@ impl LeaderFetcher {
         Ok(Self {
             connection: BrokerConnection::open(shared, consumer, address, frame_bytes_max).await?,
             consumer,
-            held: Duration::from_millis(config.max_wait_ms.unsigned_abs().into()),
+            max_wait: Duration::from_millis(config.max_wait_ms.unsigned_abs().into()),
         })
     }
 
-    /// Positions what has none yet, then fetches once.
-    async fn turn<S: LeanSink>(
+    /// Looks up the start offsets of partitions without a position; if there are none, fetches
+    /// once.
+    async fn step<S: LeanSink>(
         &mut self,
         shared: &LeanState<S>,
         partitions: &[i32],
@@ -118,13 +131,13 @@ impl LeaderFetcher {
             return self.fetch(shared, partitions).await;
         }
         let new: Vec<i32> = partitions.iter().filter(|it| !known(it)).copied().collect();
-        let begin = match shared.config.from_oldest {
+        let start = match shared.config.from_oldest {
             true => list_offsets::EARLIEST,
             false => list_offsets::LATEST,
         };
-        let offsets = self.offsets(shared, &new, begin).await?;
+        let offsets = self.offsets(shared, &new, start).await?;
         for (partition, offset) in offsets {
-            shared.begin_at(self.consumer, partition, offset);
+            shared.set_start(self.consumer, partition, offset);
         }
         Ok(())
     }
@@ -140,18 +153,23 @@ impl LeaderFetcher {
             let (client, topic) = (&config.client_id, &config.topic);
             list_offsets::write(out, id, client, topic, partitions, timestamp)
         };
-        let mut answer = Vec::new();
+        let mut response = Vec::new();
         self.connection
-            .exchange(shared, self.held, write, |body| {
-                answer = list_offsets::read(body)?;
+            .exchange(shared, self.max_wait, write, |body| {
+                response = list_offsets::read(body)?;
                 Ok(())
             })
             .await?;
         let offset = |row: list_offsets::PartitionOffset| match row.error {
             0 => Ok((row.partition, row.offset.max(0))),
-            code => Err(kafka("list offsets", &config.topic, row.partition, code)),
+            code => Err(kafka_error(
+                "list offsets",
+                &config.topic,
+                row.partition,
+                code,
+            )),
         };
-        answer.into_iter().map(offset).collect()
+        response.into_iter().map(offset).collect()
     }
 
     async fn fetch<S: LeanSink>(
@@ -174,37 +192,38 @@ impl LeaderFetcher {
         };
         let write =
             |out: &mut BytesMut, id| fetch::write(out, id, &query, partitions.iter().map(from));
-        let mut failed = Failed::default();
+        let mut errors = FetchErrors::default();
         let assignment = shared.assignment(consumer);
         self.connection
-            .exchange(shared, self.held, write, |body| {
+            .exchange(shared, self.max_wait, write, |body| {
                 let code = fetch::read::<LeanError>(body, |fetched| {
-                    // Asked for by an assignment that is over: another member may have it by now.
+                    // The assignment of this request has ended; another member may own the
+                    // partition now.
                     if shared.assignment(consumer) != assignment {
                         return Ok(());
                     }
                     match fetched.error {
                         0 => return shared.deliver(consumer, &fetched),
-                        OFFSET_OUT_OF_RANGE => failed.out_of_range.push(fetched.partition),
-                        _ => failed.note(&fetched),
+                        OFFSET_OUT_OF_RANGE => errors.out_of_range.push(fetched.partition),
+                        _ => errors.note(&fetched),
                     }
                     Ok(())
                 })?;
                 if code != 0 {
-                    failed.error = Some(kafka("fetch", &config.topic, -1, code));
+                    errors.error = Some(kafka_error("fetch", &config.topic, -1, code));
                 }
                 Ok(())
             })
             .await?;
         shared.count(|report| report.fetches += 1);
-        if !failed.out_of_range.is_empty() {
-            self.reset(shared, &failed.out_of_range).await?;
+        if !errors.out_of_range.is_empty() {
+            self.reset(shared, &errors.out_of_range).await?;
         }
-        failed.error.map_or(Ok(()), Err)
+        errors.error.map_or(Ok(()), Err)
     }
 
-    /// Our position is no longer there: go on at the oldest record if retention removed it, else
-    /// at the end.
+    /// Replaces positions that are out of range: by the oldest offset if retention removed the
+    /// records, else by the end of the partition.
     async fn reset<S: LeanSink>(
         &mut self,
         shared: &LeanState<S>,
@@ -218,7 +237,7 @@ impl LeaderFetcher {
             .offsets(shared, partitions, list_offsets::LATEST)
             .await?;
         for ((partition, oldest), (_, newest)) in oldest.into_iter().zip(newest) {
-            let error = kafka("fetch", topic, partition, OFFSET_OUT_OF_RANGE);
+            let error = kafka_error("fetch", topic, partition, OFFSET_OUT_OF_RANGE);
             shared.on_error(self.consumer, &error);
             let position = shared.position(self.consumer, partition).unwrap_or(0);
             let next = if oldest > position { oldest } else { newest };
@@ -228,15 +247,16 @@ impl LeaderFetcher {
     }
 }
 
-/// What a fetch answer held besides records.
+/// Errors of a fetch response.
 #[derive(Default)]
-struct Failed {
+struct FetchErrors {
     out_of_range: Vec<i32>,
     error: Option<LeanError>,
 }
 
-impl Failed {
-    /// A wrong leader, mostly: the link ends, the cluster is asked again.
+impl FetchErrors {
+    /// Stores the error of a partition. Usually another broker is the leader now; the connection is
+    /// then closed and the metadata requested again.
     fn note(&mut self, fetched: &FetchedPartition<'_>) {
         let FetchedPartition {
             topic,
@@ -244,11 +264,11 @@ impl Failed {
             error,
             ..
         } = *fetched;
-        self.error = Some(kafka("fetch", topic, partition, error));
+        self.error = Some(kafka_error("fetch", topic, partition, error));
     }
 }
 
-fn kafka(what: &str, topic: &str, partition: i32, code: i16) -> LeanError {
+fn kafka_error(what: &str, topic: &str, partition: i32, code: i16) -> LeanError {
     LeanError::Kafka {
         what: format!("{what} of \"{topic}\" partition {partition}"),
         code,

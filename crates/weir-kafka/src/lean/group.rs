@@ -1,9 +1,8 @@
-//! A member of a consumer group: joins, says that it lives, commits where it is, and leaves.
+//! A consumer group member: joins, sends heartbeats, commits its positions, and leaves.
 //!
-//! The eager protocol: before it joins again a member gives up all its partitions, after a last
-//! commit. While the coordinator is away it goes on reading.
+//! It uses the eager protocol: before joining again, a member commits a last time and gives up all
+//! its partitions. While the coordinator is unavailable, the member continues to read.
 
-use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -12,33 +11,18 @@ use bytes::BytesMut;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::config::LeanGroups;
 use super::connect_pacer::Backoff;
 use super::connection::BrokerConnection;
+use super::error::LeanError;
+use super::fetcher;
+use super::sink::LeanSink;
 use super::state::LeanState;
-use super::{LeanError, LeanGroups, LeanSink, start_fetchers};
 use crate::wire::group::membership::{self, GroupTimeouts, JoinResponse};
 use crate::wire::group::{self as wire, MemberIdentity, offsets, subscription};
 use crate::wire::{EncodeError, WireError};
 
-/// Who is a member, and whether they are to leave.
-#[derive(Debug)]
-pub(super) struct GroupMembers {
-    leaving: watch::Sender<bool>,
-    present: Cell<usize>,
-    changed: watch::Sender<()>,
-}
-
-impl Default for GroupMembers {
-    fn default() -> Self {
-        Self {
-            leaving: watch::Sender::new(false),
-            present: Cell::new(0),
-            changed: watch::Sender::new(()),
-        }
-    }
-}
-
-/// Starts the consumer's membership.
+/// Starts the consumer's group membership.
 pub(super) fn start<S: LeanSink + 'static>(
     shared: &Rc<LeanState<S>>,
     groups: &LeanGroups,
@@ -60,7 +44,7 @@ pub(super) fn start<S: LeanSink + 'static>(
     tokio::task::spawn_local(member.run());
 }
 
-/// Lets all members commit and leave; waits for them, but not for ever.
+/// Makes all members commit and leave. Waits for them up to `LEAVE_TIMEOUT`.
 pub(super) async fn leave_all<S: LeanSink>(shared: &LeanState<S>) {
     let mut changed = shared.members.changed.subscribe();
     shared.members.leaving.send_replace(true);
@@ -68,7 +52,7 @@ pub(super) async fn leave_all<S: LeanSink>(shared: &LeanState<S>) {
         async { while shared.members.present.get() > 0 && changed.changed().await.is_ok() {} };
     if tokio::time::timeout(LEAVE_TIMEOUT, all).await.is_err() {
         let present = shared.members.present.get();
-        tracing::debug!(present, "members did not leave in time");
+        tracing::debug!(present, "group members did not leave before the timeout");
     }
 }
 
@@ -78,23 +62,23 @@ struct GroupMember<S> {
     groups: LeanGroups,
     group: String,
     consumer: usize,
-    /// Given by the coordinator; empty before.
+    /// Assigned by the coordinator; empty before.
     id: String,
-    /// The generation joined, if it may still be valid.
+    /// Generation joined, while it may still be valid.
     generation: Option<i32>,
-    /// What was committed last.
+    /// Positions of the last commit.
     committed: Vec<(i32, i64)>,
-    /// Attempts since the last that worked; each begins at another broker.
+    /// Attempts since the last success; each starts at another broker.
     attempt: usize,
 }
 
-/// How a stay in a generation ended.
+/// Reason why a generation ended for this member.
 enum GenerationEnd {
-    /// Everybody is to join again.
+    /// The group rebalances: all members join again.
     Rebalance,
-    /// The coordinator no longer knows this member or its generation.
+    /// The coordinator does not know this member or its generation any more.
     Expelled,
-    /// The run is over.
+    /// The run ends.
     Leaving,
 }
 
@@ -104,8 +88,9 @@ impl<S: LeanSink + 'static> GroupMember<S> {
         while !*self.leaving.borrow() {
             match self.serve(&mut backoff).await {
                 Ok(()) => break,
-                // A cluster that is new or has just lost a broker finds its coordinators soon.
-                Err(error) if is_passing(&error) && self.attempt < ATTEMPTS_QUIET => {
+                // A new cluster, or one that just lost a broker, needs some time to elect
+                // coordinators.
+                Err(error) if is_transient(&error) && self.attempt < ATTEMPTS_QUIET => {
                     tracing::debug!(%error, consumer = self.consumer, "coordinator not ready");
                 }
                 Err(error) => self.shared.on_error(self.consumer, &error),
@@ -123,10 +108,10 @@ impl<S: LeanSink + 'static> GroupMember<S> {
         members.changed.send_replace(());
     }
 
-    /// One connection to the coordinator, until it fails or the run is over.
+    /// Serves one connection to the coordinator until it fails or the run ends.
     async fn serve(&mut self, backoff: &mut Backoff) -> Result<(), LeanError> {
-        let mut link = self.coordinator().await?;
-        let outcome = self.run_membership(&mut link, backoff).await;
+        let mut connection = self.coordinator().await?;
+        let outcome = self.run_membership(&mut connection, backoff).await;
         if matches!(outcome, Err(LeanError::Connection { .. })) {
             self.shared.count(|report| report.disconnects += 1);
         }
@@ -135,20 +120,21 @@ impl<S: LeanSink + 'static> GroupMember<S> {
 
     async fn run_membership(
         &mut self,
-        link: &mut BrokerConnection,
+        connection: &mut BrokerConnection,
         backoff: &mut Backoff,
     ) -> Result<(), LeanError> {
         loop {
-            if self.generation.is_none() && !self.join(link).await? {
+            if self.generation.is_none() && !self.join(connection).await? {
                 continue;
             }
             backoff.reset();
             self.attempt = 0;
-            match self.stay(link).await? {
+            match self.run_generation(connection).await? {
                 GenerationEnd::Rebalance => {
-                    // Nothing comes between the last position and its commit.
+                    // No record is delivered between reading the last positions and committing
+                    // them.
                     let last = self.shared.revoke(self.consumer);
-                    let committed = self.commit(link, last).await;
+                    let committed = self.commit(connection, last).await;
                     self.generation = None;
                     committed?;
                 }
@@ -159,14 +145,15 @@ impl<S: LeanSink + 'static> GroupMember<S> {
                 }
                 GenerationEnd::Leaving => {
                     let last = self.shared.revoke(self.consumer);
-                    self.commit(link, last).await?;
-                    return self.leave(link).await;
+                    self.commit(connection, last).await?;
+                    return self.leave(connection).await;
                 }
             }
         }
     }
 
-    /// Asks some broker for the coordinator and connects to it, which may be the same.
+    /// Asks a broker for the coordinator and connects to it, or reuses the connection if that
+    /// broker is the coordinator.
     async fn coordinator(&self) -> Result<BrokerConnection, LeanError> {
         let Some(address) = self
             .shared
@@ -175,21 +162,21 @@ impl<S: LeanSink + 'static> GroupMember<S> {
         else {
             return Err(self.failed("find coordinator", wire::COORDINATOR_NOT_AVAILABLE));
         };
-        let mut link = match self.open(address).await {
-            Ok(link) => link,
+        let mut connection = match self.open(address).await {
+            Ok(connection) => connection,
             Err(error) => {
-                // Its address may be an old one.
+                // The address may be outdated.
                 let seen = self.shared.cluster.attempts();
                 self.shared.cluster.refresh(seen).await;
                 return Err(error);
             }
         };
-        let caller = self.caller();
+        let identity = self.identity();
         let found = self
-            .ask(
-                &mut link,
+            .request(
+                &mut connection,
                 Duration::ZERO,
-                |out, id| wire::write_find_coordinator(out, id, caller),
+                |out, id| wire::write_find_coordinator(out, id, identity),
                 wire::read_find_coordinator,
             )
             .await?;
@@ -199,34 +186,35 @@ impl<S: LeanSink + 'static> GroupMember<S> {
         let host = (found.host.as_str(), found.port);
         let addresses = tokio::net::lookup_host(host).await;
         let addresses: Vec<_> = addresses.map_err(|e| unresolved(host, &e))?.collect();
-        if addresses.contains(&link.address()) {
-            return Ok(link);
+        if addresses.contains(&connection.address()) {
+            return Ok(connection);
         }
         let first = addresses.first();
-        let first = first.ok_or_else(|| unresolved(host, &"the name has no address"))?;
+        let first = first.ok_or_else(|| unresolved(host, &"host name has no address"))?;
         self.open(*first).await
     }
 
     async fn open(&self, address: SocketAddr) -> Result<BrokerConnection, LeanError> {
-        BrokerConnection::open(&self.shared, self.consumer, address, ANSWER_BYTES_MAX).await
+        BrokerConnection::open(&self.shared, self.consumer, address, RESPONSE_BYTES_MAX).await
     }
 
-    /// Joins and takes its share; false if it has to be tried again at once.
-    async fn join(&mut self, link: &mut BrokerConnection) -> Result<bool, LeanError> {
+    /// Joins the group and applies the assignment. Returns `false` if joining must be repeated at
+    /// once.
+    async fn join(&mut self, connection: &mut BrokerConnection) -> Result<bool, LeanError> {
         let topic = self.shared.config.topic.clone();
-        let caller = self.caller();
-        let patience = GroupTimeouts {
-            session_ms: millis(self.groups.session_timeout),
-            rebalance_ms: millis(REBALANCE_TIMEOUT),
+        let identity = self.identity();
+        let timeouts = GroupTimeouts {
+            session_timeout_ms: millis(self.groups.session_timeout),
+            rebalance_timeout_ms: millis(REBALANCE_TIMEOUT),
         };
         let wanted = subscription::write_subscription(&topic);
         let joined = self
-            .ask(
-                link,
+            .request(
+                connection,
                 REBALANCE_TIMEOUT,
                 |out, id| {
                     let assignor = subscription::RANGE;
-                    membership::write_join(out, id, caller, patience, assignor, wanted)
+                    membership::write_join(out, id, identity, timeouts, assignor, wanted)
                 },
                 membership::read_join,
             )
@@ -244,16 +232,16 @@ impl<S: LeanSink + 'static> GroupMember<S> {
             code => return Err(self.failed("join", code)),
         }
         self.id.clone_from(&joined.member);
-        let shares = self.divide(&joined)?;
-        let caller = MemberIdentity {
+        let assignments = self.assign_partitions(&joined)?;
+        let identity = MemberIdentity {
             generation: joined.generation,
-            ..self.caller()
+            ..self.identity()
         };
         let (code, share) = self
-            .ask(
-                link,
+            .request(
+                connection,
                 REBALANCE_TIMEOUT,
-                |out, id| membership::write_sync(out, id, caller, shares),
+                |out, id| membership::write_sync(out, id, identity, assignments),
                 membership::read_sync,
             )
             .await?;
@@ -267,17 +255,21 @@ impl<S: LeanSink + 'static> GroupMember<S> {
             code => return Err(self.failed("sync", code)),
         }
         let partitions = subscription::read_assignment(&share, &topic)?;
-        let share = self.committed(link, &partitions).await?;
+        let share = self.committed(connection, &partitions).await?;
         self.generation = Some(joined.generation);
         self.committed = known(&share);
         self.shared.assign(self.consumer, &share);
         self.shared.count(|report| report.assignments += 1);
-        start_fetchers(&self.shared, self.consumer);
+        fetcher::start_all(&self.shared, self.consumer);
         Ok(true)
     }
 
-    /// As the leader: every member's share. Members with other topics only get none.
-    fn divide(&self, joined: &JoinResponse) -> Result<Vec<(String, Vec<u8>)>, LeanError> {
+    /// Returns every member's assignment if this member is the leader, else an empty list. Members
+    /// that did not subscribe to the topic get no partitions.
+    fn assign_partitions(
+        &self,
+        joined: &JoinResponse,
+    ) -> Result<Vec<(String, Vec<u8>)>, LeanError> {
         if !joined.is_leader() {
             return Ok(Vec::new());
         }
@@ -291,30 +283,30 @@ impl<S: LeanSink + 'static> GroupMember<S> {
             };
             list.push(member.clone());
         }
-        let shares = subscription::divide(self.shared.partitions.get(), ours);
+        let assignments = subscription::range_assign(self.shared.partitions.get(), ours);
         let none = others.into_iter().map(|member| (member, Vec::new()));
         let written = |(member, partitions): (String, Vec<i32>)| {
             (member, subscription::write_assignment(topic, &partitions))
         };
-        Ok(shares.into_iter().chain(none).map(written).collect())
+        Ok(assignments.into_iter().chain(none).map(written).collect())
     }
 
-    /// What the group has committed for these partitions.
+    /// Returns the committed offsets of `partitions`.
     async fn committed(
         &self,
-        link: &mut BrokerConnection,
+        connection: &mut BrokerConnection,
         partitions: &[i32],
     ) -> Result<Vec<(i32, Option<i64>)>, LeanError> {
         if partitions.is_empty() {
             return Ok(Vec::new());
         }
         let topic = &self.shared.config.topic;
-        let caller = self.caller();
+        let identity = self.identity();
         let found = self
-            .ask(
-                link,
+            .request(
+                connection,
                 Duration::ZERO,
-                |out, id| offsets::write_fetch(out, id, caller, topic, partitions),
+                |out, id| offsets::write_fetch(out, id, identity, topic, partitions),
                 offsets::read_fetch,
             )
             .await?;
@@ -324,9 +316,12 @@ impl<S: LeanSink + 'static> GroupMember<S> {
         Ok(found.positions)
     }
 
-    /// Heartbeats and commits until the generation ends.
-    async fn stay(&mut self, link: &mut BrokerConnection) -> Result<GenerationEnd, LeanError> {
-        // At once, for a member that comes back after its coordinator was away.
+    /// Sends heartbeats and commits until the generation ends.
+    async fn run_generation(
+        &mut self,
+        connection: &mut BrokerConnection,
+    ) -> Result<GenerationEnd, LeanError> {
+        // At once, for a member that returns after its coordinator was unavailable.
         let mut heartbeat = Instant::now();
         let mut commit = Instant::now() + self.groups.commit_every;
         loop {
@@ -339,7 +334,7 @@ impl<S: LeanSink + 'static> GroupMember<S> {
             let now = Instant::now();
             if now >= heartbeat {
                 heartbeat = now + self.groups.heartbeat_every;
-                match self.heartbeat(link).await? {
+                match self.heartbeat(connection).await? {
                     0 => {}
                     wire::REBALANCE_IN_PROGRESS => return Ok(GenerationEnd::Rebalance),
                     wire::UNKNOWN_MEMBER | wire::ILLEGAL_GENERATION => {
@@ -351,39 +346,39 @@ impl<S: LeanSink + 'static> GroupMember<S> {
             if now >= commit {
                 commit = now + self.groups.commit_every;
                 let positions = self.shared.positions(self.consumer);
-                self.commit(link, positions).await?;
+                self.commit(connection, positions).await?;
             }
         }
     }
 
-    async fn heartbeat(&self, link: &mut BrokerConnection) -> Result<i16, LeanError> {
-        let caller = self.caller();
-        self.ask(
-            link,
+    async fn heartbeat(&self, connection: &mut BrokerConnection) -> Result<i16, LeanError> {
+        let identity = self.identity();
+        self.request(
+            connection,
             Duration::ZERO,
-            |out, id| membership::write_heartbeat(out, id, caller),
+            |out, id| membership::write_heartbeat(out, id, identity),
             membership::read_code,
         )
         .await
     }
 
-    /// Commits what has changed since the last commit. That the generation is over is left to the
-    /// next heartbeat.
+    /// Commits the positions if they changed since the last commit. If the generation has ended,
+    /// the next heartbeat reports it.
     async fn commit(
         &mut self,
-        link: &mut BrokerConnection,
+        connection: &mut BrokerConnection,
         positions: Vec<(i32, i64)>,
     ) -> Result<(), LeanError> {
         if positions.is_empty() || positions == self.committed {
             return Ok(());
         }
         let topic = &self.shared.config.topic;
-        let caller = self.caller();
+        let identity = self.identity();
         let codes = self
-            .ask(
-                link,
+            .request(
+                connection,
                 Duration::ZERO,
-                |out, id| offsets::write_commit(out, id, caller, topic, &positions),
+                |out, id| offsets::write_commit(out, id, identity, topic, &positions),
                 offsets::read_commit,
             )
             .await?;
@@ -398,20 +393,20 @@ impl<S: LeanSink + 'static> GroupMember<S> {
                 | wire::UNKNOWN_MEMBER
                 | wire::ILLEGAL_GENERATION),
             ) => {
-                tracing::debug!(code, group = self.group, "commit refused");
+                tracing::debug!(code, group = self.group, "coordinator rejected commit");
                 Ok(())
             }
             Some(code) => Err(self.failed("commit", code)),
         }
     }
 
-    async fn leave(&self, link: &mut BrokerConnection) -> Result<(), LeanError> {
-        let caller = self.caller();
+    async fn leave(&self, connection: &mut BrokerConnection) -> Result<(), LeanError> {
+        let identity = self.identity();
         let code = self
-            .ask(
-                link,
+            .request(
+                connection,
                 Duration::ZERO,
-                |out, id| membership::write_leave(out, id, caller),
+                |out, id| membership::write_leave(out, id, identity),
                 membership::read_code,
             )
             .await?;
@@ -421,24 +416,26 @@ impl<S: LeanSink + 'static> GroupMember<S> {
         }
     }
 
-    async fn ask<T>(
+    async fn request<T>(
         &self,
-        link: &mut BrokerConnection,
-        held: Duration,
+        connection: &mut BrokerConnection,
+        max_wait: Duration,
         write: impl FnOnce(&mut BytesMut, i32) -> Result<(), EncodeError>,
         read: impl Fn(&[u8]) -> Result<T, WireError>,
     ) -> Result<T, LeanError> {
-        let mut answer = None;
-        let keep = |body: &[u8]| {
-            answer = Some(read(body)?);
+        let mut response = None;
+        let store = |body: &[u8]| {
+            response = Some(read(body)?);
             Ok(())
         };
-        link.exchange(&self.shared, held, write, keep).await?;
-        // Invariant: an exchange that succeeds has read an answer.
-        answer.ok_or_else(|| self.failed("read answer", -1))
+        connection
+            .exchange(&self.shared, max_wait, write, store)
+            .await?;
+        // Invariant: a successful exchange has read a response.
+        response.ok_or_else(|| self.failed("read response", -1))
     }
 
-    fn caller(&self) -> MemberIdentity<'_> {
+    fn identity(&self) -> MemberIdentity<'_> {
         MemberIdentity {
             client_id: &self.shared.config.client_id,
             group: &self.group,
@@ -455,13 +452,13 @@ impl<S: LeanSink + 'static> GroupMember<S> {
     }
 }
 
-fn is_passing(error: &LeanError) -> bool {
-    let passing = [
+fn is_transient(error: &LeanError) -> bool {
+    let transient = [
         wire::COORDINATOR_LOADING,
         wire::COORDINATOR_NOT_AVAILABLE,
         wire::NOT_COORDINATOR,
     ];
-    matches!(error, LeanError::Kafka { code, .. } if passing.contains(code))
+    matches!(error, LeanError::Kafka { code, .. } if transient.contains(code))
 }
 
 fn known(share: &[(i32, Option<i64>)]) -> Vec<(i32, i64)> {
@@ -482,11 +479,11 @@ fn millis(duration: Duration) -> i32 {
     i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
 }
 
-/// How long a rebalance may wait for a member.
+/// Rebalance timeout sent to the coordinator.
 const REBALANCE_TIMEOUT: Duration = Duration::from_secs(60);
-/// All members leave at once, so this is for those whose coordinator is away.
+/// All members leave at the same time; only members with an unavailable coordinator need this long.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Some 30 seconds of a coordinator that is not ready; beyond that it is an error to tell.
+/// Failed attempts, about 30 seconds, before an unavailable coordinator counts as an error.
 const ATTEMPTS_QUIET: usize = 20;
-/// Lists the members of a group; ours are small.
-const ANSWER_BYTES_MAX: usize = 4 << 20;
+/// A join response lists the members of the group.
+const RESPONSE_BYTES_MAX: usize = 4 << 20;

@@ -1,5 +1,5 @@
-//! What all tasks of one run share, and the positions of each consumer. One thread, no locks:
-//! borrows never live across an await.
+//! State shared by all tasks of one run, and the positions of each consumer. Single-threaded, so
+//! there are no locks; borrows never span an await.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -7,9 +7,12 @@ use std::collections::HashSet;
 use bytes::BytesMut;
 
 use super::cluster::ClusterCache;
+use super::config::LeanConfig;
 use super::connect_pacer::ConnectPacer;
-use super::group::GroupMembers;
-use super::{LeanConfig, LeanError, LeanRecord, LeanReport, LeanSink};
+use super::error::LeanError;
+use super::members::GroupMembers;
+use super::report::LeanReport;
+use super::sink::{LeanRecord, LeanSink};
 use crate::records::{Batches, DecompressBuffer};
 use crate::wire::fetch::FetchedPartition;
 
@@ -19,34 +22,35 @@ pub(super) struct LeanState<S> {
     pub(super) pacer: ConnectPacer,
     pub(super) report: Cell<LeanReport>,
     pub(super) members: GroupMembers,
-    /// All sockets of the thread are read into this; only unfinished frames are kept elsewhere.
+    /// Buffer for reads from all sockets of the thread. Only incomplete frames are stored
+    /// elsewhere.
     pub(super) read_buffer: RefCell<Vec<u8>>,
     pub(super) write_buffer: RefCell<BytesMut>,
-    /// Partitions at the start; those added later are not read.
+    /// Partitions at the start of the run.
     pub(super) partitions: Cell<usize>,
     sink: RefCell<S>,
     scratch: RefCell<DecompressBuffer>,
     consumers: RefCell<Vec<Consumer>>,
-    links: RefCell<HashSet<(usize, i32)>>,
+    fetchers: RefCell<HashSet<(usize, i32)>>,
 }
 
-/// Positions of one consumer by partition number.
+/// Positions of one consumer, by partition number.
 #[derive(Debug, Default)]
 struct Consumer {
     positions: Box<[Position]>,
-    /// Grows with each change of what it owns.
+    /// Incremented with each change of the assignment.
     assignment: u64,
-    told_ready: bool,
+    reported_ready: bool,
 }
 
-/// Where a consumer is in one partition.
+/// Position of a consumer in one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Position {
-    /// Somebody else's.
+    /// Assigned to another consumer.
     Foreign,
-    /// Its own, but where to begin is not known yet.
+    /// Assigned to this consumer; the start offset is not known yet.
     Unknown,
-    /// Its own; the next offset to read.
+    /// Assigned to this consumer; the next offset to read.
     At(i64),
 }
 
@@ -63,13 +67,14 @@ impl<S: LeanSink> LeanState<S> {
             sink: RefCell::new(sink),
             scratch: RefCell::default(),
             consumers: RefCell::default(),
-            links: RefCell::default(),
+            fetchers: RefCell::default(),
             config,
         }
     }
 
-    /// Gives every consumer all partitions the topic has now; members of groups get theirs later.
-    pub(super) fn begin(&self) {
+    /// Creates the consumers. Without groups each gets all partitions; group members get theirs
+    /// later.
+    pub(super) fn create_consumers(&self) {
         let partitions = self.cluster.partition_count();
         self.partitions.set(partitions);
         let first = match self.config.groups {
@@ -79,19 +84,20 @@ impl<S: LeanSink> LeanState<S> {
         let fresh = || Consumer {
             positions: vec![first; partitions].into_boxed_slice(),
             assignment: 0,
-            told_ready: false,
+            reported_ready: false,
         };
         let mut consumers = self.consumers.borrow_mut();
         consumers.resize_with(self.config.consumers, fresh);
     }
 
-    /// `true` once per running link.
+    /// Returns `true` if no fetcher is running for this consumer and broker, and marks it as
+    /// running.
     pub(super) fn claim_fetcher(&self, consumer: usize, broker: i32) -> bool {
-        self.links.borrow_mut().insert((consumer, broker))
+        self.fetchers.borrow_mut().insert((consumer, broker))
     }
 
     pub(super) fn release_fetcher(&self, consumer: usize, broker: i32) {
-        self.links.borrow_mut().remove(&(consumer, broker));
+        self.fetchers.borrow_mut().remove(&(consumer, broker));
     }
 
     pub(super) fn position(&self, consumer: usize, partition: i32) -> Option<i64> {
@@ -115,19 +121,19 @@ impl<S: LeanSink> LeanState<S> {
         slot.copied().unwrap_or(Position::Foreign)
     }
 
-    /// Number of the consumer's present assignment.
+    /// Returns the number of the consumer's current assignment.
     pub(super) fn assignment(&self, consumer: usize) -> u64 {
         let consumers = self.consumers.borrow();
         consumers.get(consumer).map_or(0, |state| state.assignment)
     }
 
-    /// Gives a member its share, each partition with its committed position if there is one.
-    pub(super) fn assign(&self, consumer: usize, share: &[(i32, Option<i64>)]) {
+    /// Sets a member's partitions, each with its committed offset if there is one.
+    pub(super) fn assign(&self, consumer: usize, assignment: &[(i32, Option<i64>)]) {
         self.change(consumer, |state| {
             state.positions.fill(Position::Foreign);
-            for (partition, committed) in share {
+            for (partition, committed) in assignment {
                 let index = usize::try_from(*partition).ok();
-                // Partitions that came later than the start are not read.
+                // Partitions that were added during the run are not read.
                 if let Some(slot) = index.and_then(|index| state.positions.get_mut(index)) {
                     *slot = committed.map_or(Position::Unknown, Position::At);
                 }
@@ -136,7 +142,7 @@ impl<S: LeanSink> LeanState<S> {
         });
     }
 
-    /// Takes away all that a member owns; tells where it was.
+    /// Removes all partitions of a member and returns its positions.
     pub(super) fn revoke(&self, consumer: usize) -> Vec<(i32, i64)> {
         let positions = self.positions(consumer);
         let mut consumers = self.consumers.borrow_mut();
@@ -147,7 +153,7 @@ impl<S: LeanSink> LeanState<S> {
         positions
     }
 
-    /// Where a consumer is, as far as that is known; ascending by partition.
+    /// Returns the known positions of a consumer, in ascending order of partitions.
     pub(super) fn positions(&self, consumer: usize) -> Vec<(i32, i64)> {
         let consumers = self.consumers.borrow();
         let state = consumers.get(consumer).into_iter();
@@ -159,15 +165,15 @@ impl<S: LeanSink> LeanState<S> {
         known.collect()
     }
 
-    /// Sets where a partition of the consumer goes on.
+    /// Sets the position of a partition, if the consumer owns it.
     pub(super) fn set_position(&self, consumer: usize, partition: i32, offset: i64) {
         self.set_if(consumer, partition, offset, |slot| {
             slot != Position::Foreign
         });
     }
 
-    /// Sets where a partition begins, unless that is known by now.
-    pub(super) fn begin_at(&self, consumer: usize, partition: i32, offset: i64) {
+    /// Sets the start offset of a partition, unless its position is already known.
+    pub(super) fn set_start(&self, consumer: usize, partition: i32, offset: i64) {
         self.set_if(consumer, partition, offset, |slot| {
             slot == Position::Unknown
         });
@@ -184,12 +190,12 @@ impl<S: LeanSink> LeanState<S> {
         if !fits(slot) {
             return;
         }
-        // Only a known slot is not foreign.
+        // A partition that is not `Foreign` has a valid index.
         let Ok(index) = usize::try_from(partition) else {
             return;
         };
         if slot != Position::Unknown {
-            // Nothing becomes ready by it: the way of every fetch.
+            // The usual case, after a fetch: the consumer does not become ready by it.
             if let Some(state) = self.consumers.borrow_mut().get_mut(consumer) {
                 state.positions[index] = Position::At(offset);
             }
@@ -200,7 +206,8 @@ impl<S: LeanSink> LeanState<S> {
         });
     }
 
-    /// Changes what a consumer owns or knows; the last missing position makes it ready, once.
+    /// Changes the state of a consumer. Reports it as ready, once, when all its positions are
+    /// known.
     fn change(&self, consumer: usize, change: impl FnOnce(&mut Consumer)) {
         let became_ready = {
             let mut consumers = self.consumers.borrow_mut();
@@ -209,7 +216,7 @@ impl<S: LeanSink> LeanState<S> {
             };
             change(state);
             let all_known = !state.positions.contains(&Position::Unknown);
-            all_known && !std::mem::replace(&mut state.told_ready, true)
+            all_known && !std::mem::replace(&mut state.reported_ready, true)
         };
         if became_ready {
             self.count(|report| report.ready += 1);
@@ -217,7 +224,7 @@ impl<S: LeanSink> LeanState<S> {
         }
     }
 
-    /// Hands a fetched partition's records to the sink and moves the position on.
+    /// Passes a fetched partition's records to the sink and advances the position.
     pub(super) fn deliver(
         &self,
         consumer: usize,
@@ -247,7 +254,8 @@ impl<S: LeanSink> LeanState<S> {
             if !batch.is_control() {
                 for record in batch.records(&mut scratch)? {
                     let record = record?;
-                    // A fetch is answered with whole batches, which may begin before the offset.
+                    // A fetch response contains whole batches, which may start before the requested
+                    // offset.
                     if record.offset >= *next {
                         *next = record.offset.saturating_add(1);
                         *delivered += 1;
@@ -256,7 +264,7 @@ impl<S: LeanSink> LeanState<S> {
                     }
                 }
             }
-            // Compaction leaves holes at the end of batches, and markers are passed over.
+            // Compaction may remove the last records of a batch, and control records are skipped.
             *next = batch.next_offset()?.max(*next);
         }
         Ok(())
@@ -279,5 +287,5 @@ impl<S: LeanSink> LeanState<S> {
     }
 }
 
-/// Large enough for a usual fetch answer in one read.
+/// Large enough for a typical fetch response in one read.
 const READ_BUFFER_BYTES: usize = 256 << 10;

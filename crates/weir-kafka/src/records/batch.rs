@@ -1,20 +1,20 @@
-//! The frame of a batch: its header, and the walk from batch to batch.
+//! Batch headers, and iteration over batches.
 
 use super::RecordsError;
 use super::compression::{self, Codec, DecompressBuffer};
-use super::record::Records;
+use super::record::{BatchTimestamps, Records};
 use crate::wire::WireError;
 use crate::wire::reader::WireReader;
 
-/// Walks over the batches of one partition's fetched bytes. A batch cut short at the end is where
-/// the broker reached its size limit: it ends the walk without an error.
+/// Iterator over the batches of one partition's fetched records. A truncated batch at the end,
+/// where the broker reached its size limit, ends the iteration without an error.
 #[derive(Debug, Clone)]
 pub struct Batches<'a> {
     left: &'a [u8],
 }
 
 impl<'a> Batches<'a> {
-    /// Starts at the first batch.
+    /// Creates an iterator that starts at the first batch.
     #[must_use]
     pub fn new(records: &'a [u8]) -> Self {
         Self { left: records }
@@ -48,29 +48,29 @@ impl<'a> Iterator for Batches<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.next_batch();
         if next.is_err() {
-            // There is no way to find the next batch behind a broken one.
+            // The position of the next batch is unknown.
             self.left = &[];
         }
         next.transpose()
     }
 }
 
-/// One batch, borrowed.
+/// A borrowed batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchView<'a> {
     /// Offset of its first record.
     pub base_offset: i64,
     /// Epoch of the leader that stored it, -1 if unknown.
     pub partition_leader_epoch: i32,
-    /// CRC-32C of everything from the attributes on.
+    /// CRC-32C of the bytes from the attributes to the end.
     pub crc: u32,
     /// Flag bits; see the methods.
     pub attributes: i16,
-    /// Distance from first to last offset; compaction may have removed records between.
+    /// Distance from the first to the last offset. Compaction may have removed records in between.
     pub last_offset_delta: i32,
-    /// Timestamp that record timestamps count from, in milliseconds.
+    /// Base of the record timestamps, in milliseconds.
     pub base_timestamp_ms: i64,
-    /// Largest timestamp, in milliseconds; with log-append time, everyone's.
+    /// Maximum timestamp, in milliseconds. With log-append time, the timestamp of all records.
     pub max_timestamp_ms: i64,
     /// Idempotent producer's id, -1 for none.
     pub producer_id: i64,
@@ -78,7 +78,7 @@ pub struct BatchView<'a> {
     pub producer_epoch: i16,
     /// Sequence number of the first record, -1 for none.
     pub base_sequence: i32,
-    /// Records in the batch.
+    /// Number of records.
     pub record_count: usize,
     checked: &'a [u8],
     payload: &'a [u8],
@@ -123,30 +123,30 @@ impl<'a> BatchView<'a> {
         })
     }
 
-    /// How the records are packed.
+    /// Returns the compression codec.
     pub fn codec(&self) -> Result<Codec, RecordsError> {
         Codec::from_bits(self.attributes & 0x07)
     }
 
-    /// Timestamps are the broker's, one for the whole batch.
+    /// Returns `true` if the broker set the timestamp, which is the same for all records.
     #[must_use]
     pub fn log_append_time(&self) -> bool {
         self.attributes & 0x08 != 0
     }
 
-    /// Part of a transaction.
+    /// Returns `true` if the batch is part of a transaction.
     #[must_use]
     pub fn is_transactional(&self) -> bool {
         self.attributes & 0x10 != 0
     }
 
-    /// Holds a transaction marker, which is nothing an application should see.
+    /// Returns `true` if the batch contains a transaction marker, which applications must not see.
     #[must_use]
     pub fn is_control(&self) -> bool {
         self.attributes & 0x20 != 0
     }
 
-    /// The offset to go on from behind this batch.
+    /// Returns the offset after this batch.
     pub fn next_offset(&self) -> Result<i64, RecordsError> {
         self.base_offset
             .checked_add(i64::from(self.last_offset_delta))
@@ -154,7 +154,7 @@ impl<'a> BatchView<'a> {
             .ok_or(RecordsError::Overflow { what: "offset" })
     }
 
-    /// Compares the checksum; reading does not do so by itself.
+    /// Compares the checksum; other methods do not check it.
     pub fn verify_crc(&self) -> Result<(), RecordsError> {
         let found = crc32c::crc32c(self.checked);
         if found == self.crc {
@@ -167,41 +167,48 @@ impl<'a> BatchView<'a> {
         })
     }
 
-    /// The records, in place or, if packed, in `scratch`.
-    pub fn records<'s>(
-        &self,
-        scratch: &'s mut DecompressBuffer,
-    ) -> Result<Records<'s>, RecordsError>
+    /// Returns the records, from the batch itself or, if it is compressed, from `buffer`.
+    pub fn records<'s>(&self, buffer: &'s mut DecompressBuffer) -> Result<Records<'s>, RecordsError>
     where
         'a: 's,
     {
         let bytes = match self.codec()? {
             Codec::None => self.payload,
-            codec => compression::unpack(codec, self.payload, scratch, &mut || true)?,
+            codec => compression::decompress(codec, self.payload, buffer, &mut || true)?,
         };
-        Ok(Records::new(self, bytes))
+        let timestamps = if self.log_append_time() {
+            BatchTimestamps::All(self.max_timestamp_ms)
+        } else {
+            BatchTimestamps::From(self.base_timestamp_ms)
+        };
+        Ok(Records::new(
+            bytes,
+            self.record_count,
+            self.base_offset,
+            timestamps,
+        ))
     }
 
-    /// The records' bytes as they are in the batch, packed or not.
+    /// Returns the encoded records, which may be compressed.
     #[must_use]
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
 
-    /// Unpacks the records into `scratch`, where they may be changed, as long as `proceed` returns
-    /// `true`. It is asked often: it should be cheap.
+    /// Decompresses the records into `buffer`, where they may be changed, while `proceed` returns
+    /// `true`. `proceed` is called often and should be fast.
     ///
     /// # Errors
-    /// [`RecordsError::Stopped`] once it returned `false`.
+    /// [`RecordsError::Stopped`] if `proceed` returned `false`.
     pub fn unpack<'s>(
         &self,
-        scratch: &'s mut DecompressBuffer,
+        buffer: &'s mut DecompressBuffer,
         proceed: &mut dyn FnMut() -> bool,
     ) -> Result<&'s mut [u8], RecordsError> {
-        compression::unpack(self.codec()?, self.payload, scratch, proceed)?;
-        Ok(scratch.decompressed_mut())
+        compression::decompress(self.codec()?, self.payload, buffer, proceed)?;
+        Ok(buffer.decompressed_mut())
     }
 }
 
-/// Leader epoch to record count.
+/// Bytes from the leader epoch to the record count.
 pub(super) const HEADER_BYTES_AFTER_LENGTH: usize = 49;

@@ -1,32 +1,32 @@
-//! Packing of batches in the forms that every client and broker unpacks.
+//! Compresses batches in formats that all clients and brokers can read.
 
 use std::io::{self, Write as _};
 
 use super::RecordsError;
 use super::compression::{Codec, XERIAL_MAGIC};
 
-/// Snappy comes bare or in the frames of Java's library; readers may know only one of them, so what is
-/// written anew is written as it came.
+/// Framing of snappy data. Java's library adds frames, and some readers support only one format, so
+/// rewritten records keep the format they had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnappyFraming {
-    /// As the codec has it.
+    /// One block without frames.
     Bare,
-    /// In frames.
+    /// Frames of Java's library.
     Frames,
 }
 
 impl SnappyFraming {
-    /// The form of packed records.
+    /// Returns the framing of compressed records.
     #[must_use]
-    pub fn of(packed: &[u8]) -> Self {
-        match packed.starts_with(&XERIAL_MAGIC) {
+    pub fn of(compressed: &[u8]) -> Self {
+        match compressed.starts_with(&XERIAL_MAGIC) {
             true => Self::Frames,
             false => Self::Bare,
         }
     }
 }
 
-/// Packs batches; keeps what its codecs need between them.
+/// Batch compressor with reusable codec state.
 pub struct BatchCompressor {
     zstd: Option<zstd::bulk::Compressor<'static>>,
     snappy: snap::raw::Encoder,
@@ -45,34 +45,35 @@ impl Default for BatchCompressor {
 
 impl std::fmt::Debug for BatchCompressor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Packer").finish_non_exhaustive()
+        f.debug_struct("BatchCompressor").finish_non_exhaustive()
     }
 }
 
 impl BatchCompressor {
-    /// Appends `plain`, packed, to `out`.
+    /// Compresses `plain` and appends the result to `out`.
     ///
     /// # Errors
-    /// [`RecordsError::Compress`] with the codec's text; `out` may then end in half a batch.
+    /// [`RecordsError::Compress`] with the codec's message; `out` may then end with an incomplete
+    /// batch.
     pub fn pack(
         &mut self,
         codec: Codec,
-        form: SnappyFraming,
+        framing: SnappyFraming,
         plain: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), RecordsError> {
-        let packed = match codec {
+        let compressed = match codec {
             Codec::None => {
                 out.extend_from_slice(plain);
                 Ok(())
             }
             Codec::Gzip => gzip(plain, out),
-            Codec::Snappy if form == SnappyFraming::Frames => self.snappy_frames(plain, out),
+            Codec::Snappy if framing == SnappyFraming::Frames => self.snappy_frames(plain, out),
             Codec::Snappy => self.snappy_block(plain, out),
             Codec::Lz4 => lz4(plain, out),
             Codec::Zstd => self.zstd(plain, out),
         };
-        packed.map_err(|error| RecordsError::Compress {
+        compressed.map_err(|error| RecordsError::Compress {
             codec,
             reason: error.to_string(),
         })
@@ -124,7 +125,7 @@ fn gzip(plain: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
     encoder.finish().map(drop)
 }
 
-/// Independent blocks: Java's reader knows no others.
+/// Uses independent blocks, because Java's reader supports no others.
 fn lz4(plain: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
     let mut encoder = lz4::EncoderBuilder::new()
         .block_mode(lz4::BlockMode::Independent)
@@ -137,11 +138,11 @@ fn lz4(plain: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
     encoder.finish().1
 }
 
-// Fast ones: a proxy's time is dearer than a few percent of size.
+// Fast levels: the proxy's CPU time matters more than a few percent of size.
 const GZIP_LEVEL: u32 = 1;
 const LZ4_LEVEL: u32 = 1;
 const ZSTD_LEVEL: i32 = 1;
-/// As Java's library cuts them.
+/// Block size of Java's library.
 const XERIAL_BLOCK_BYTES: usize = 32 << 10;
-/// Memory for packing that is kept between batches.
+/// Memory retained between batches.
 const KEEP_BYTES: usize = 256 << 10;

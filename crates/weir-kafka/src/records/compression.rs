@@ -1,21 +1,21 @@
-//! Unpacking of compressed batches into a reusable buffer with a bound.
+//! Decompresses batches into a reusable, bounded buffer.
 //!
-//! `kafka-protocol` has helpers for this, but they trust the sizes in the data; a few hundred
-//! bytes could make them fill the memory. So the same codecs are used directly.
+//! `kafka-protocol` has helpers for this, but they trust sizes in the data: a few hundred bytes
+//! could make them exhaust the memory. So the codecs are used directly.
 
 use std::cell::Cell;
 use std::io::{self, BufRead, Read};
 
 use super::RecordsError;
 
-/// Compression of a batch.
+/// Codec of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Codec {
-    /// Plain.
+    /// No compression.
     None,
     /// gzip.
     Gzip,
-    /// snappy, bare or in the frames of Java's library.
+    /// snappy, with or without the frames of Java's library.
     Snappy,
     /// The LZ4 frame format.
     Lz4,
@@ -36,44 +36,44 @@ impl Codec {
     }
 }
 
-/// Where batches are unpacked; kept between batches, one per thread is enough.
+/// Buffer for decompressed batches; one per thread is enough.
 #[derive(Debug)]
 pub struct DecompressBuffer {
-    unpacked: Vec<u8>,
+    decompressed: Vec<u8>,
     bytes_max: usize,
 }
 
 impl DecompressBuffer {
-    /// A batch that unpacks to more than `bytes_max` is an error.
+    /// Creates a buffer. A batch that decompresses to more than `bytes_max` bytes is an error.
     #[must_use]
     pub fn new(bytes_max: usize) -> Self {
         Self {
-            unpacked: Vec::new(),
+            decompressed: Vec::new(),
             bytes_max,
         }
     }
 
-    /// Replaces the limit on the unpacked bytes of a batch.
+    /// Sets the limit of decompressed bytes per batch.
     pub fn set_bytes_max(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
     }
 
-    /// What was unpacked last; it may be changed.
+    /// Returns the latest decompressed records; they may be changed.
     #[must_use]
     pub fn decompressed_mut(&mut self) -> &mut [u8] {
-        &mut self.unpacked
+        &mut self.decompressed
     }
 
-    /// Returns the memory in use, in bytes.
+    /// Returns the allocated memory in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.unpacked.capacity()
+        self.decompressed.capacity()
     }
 
-    /// Gives memory beyond `keep_bytes` back; what was unpacked is gone.
+    /// Frees memory beyond `keep_bytes` and discards the decompressed records.
     pub fn shrink(&mut self, keep_bytes: usize) {
-        self.unpacked.clear();
-        self.unpacked.shrink_to(keep_bytes);
+        self.decompressed.clear();
+        self.decompressed.shrink_to(keep_bytes);
     }
 }
 
@@ -83,44 +83,45 @@ impl Default for DecompressBuffer {
     }
 }
 
-/// Unpacks `packed` into `scratch` as long as `proceed` returns `true`, which is asked at least once
-/// per [`CHUNK_BYTES`] of input: a few bytes of input can cost time without any output.
-pub(super) fn unpack<'s>(
+/// Decompresses `compressed` into `buffer` while `proceed` returns `true`. `proceed` is called at
+/// least once per [`CHUNK_BYTES`] of input, because a few bytes of input can take time without any
+/// output.
+pub(super) fn decompress<'s>(
     codec: Codec,
-    packed: &[u8],
-    scratch: &'s mut DecompressBuffer,
+    compressed: &[u8],
+    buffer: &'s mut DecompressBuffer,
     proceed: &mut dyn FnMut() -> bool,
 ) -> Result<&'s [u8], RecordsError> {
-    scratch.unpacked.clear();
+    buffer.decompressed.clear();
     let failed = |error: io::Error| decompress_error(codec, &error);
     let stopped = Cell::new(false);
     let input = LimitedReader {
-        left: packed,
+        left: compressed,
         proceed,
         stopped: &stopped,
     };
-    let unpacked = match codec {
+    let decompressed = match codec {
         Codec::None => {
-            scratch.unpacked.extend_from_slice(packed);
+            buffer.decompressed.extend_from_slice(compressed);
             Ok(())
         }
-        Codec::Gzip => read_bounded(codec, flate2::bufread::MultiGzDecoder::new(input), scratch),
+        Codec::Gzip => read_bounded(codec, flate2::bufread::MultiGzDecoder::new(input), buffer),
         Codec::Lz4 => lz4::Decoder::new(input)
             .map_err(failed)
-            .and_then(|decoder| read_bounded(codec, decoder, scratch)),
+            .and_then(|decoder| read_bounded(codec, decoder, buffer)),
         Codec::Zstd => zstd_decoder(input)
             .map_err(failed)
-            .and_then(|decoder| read_bounded(codec, decoder, scratch)),
-        Codec::Snappy => decompress_snappy(packed, scratch),
+            .and_then(|decoder| read_bounded(codec, decoder, buffer)),
+        Codec::Snappy => decompress_snappy(compressed, buffer),
     };
-    match unpacked {
+    match decompressed {
         Err(RecordsError::Decompress { .. }) if stopped.get() => Err(RecordsError::Stopped),
-        other => other.map(|()| &scratch.unpacked[..]),
+        other => other.map(|()| &buffer.decompressed[..]),
     }
 }
 
-/// Windows up to those of the highest level are accepted, as clients and brokers do. Their memory
-/// is used only as far as a batch unpacks.
+/// Accepts window sizes of all compression levels, as clients and brokers do. Memory is only used
+/// as far as a batch decompresses.
 fn zstd_decoder<R: BufRead>(input: R) -> io::Result<zstd::stream::read::Decoder<'static, R>> {
     let mut decoder = zstd::stream::read::Decoder::with_buffer(input)?;
     decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
@@ -137,15 +138,15 @@ fn decompress_error(codec: Codec, error: &io::Error) -> RecordsError {
 fn read_bounded(
     codec: Codec,
     decoder: impl Read,
-    scratch: &mut DecompressBuffer,
+    buffer: &mut DecompressBuffer,
 ) -> Result<(), RecordsError> {
-    let limit = scratch.bytes_max as u64 + 1;
-    let outcome = decoder.take(limit).read_to_end(&mut scratch.unpacked);
+    let limit = buffer.bytes_max as u64 + 1;
+    let outcome = decoder.take(limit).read_to_end(&mut buffer.decompressed);
     outcome.map_err(|error| decompress_error(codec, &error))?;
-    check_bound(codec, scratch.unpacked.len(), scratch.bytes_max)
+    check_bound(codec, buffer.decompressed.len(), buffer.bytes_max)
 }
 
-/// Compressed input in small pieces; before each of them its reader may be stopped.
+/// Compressed input in chunks; `proceed` can stop it before each chunk.
 struct LimitedReader<'a> {
     left: &'a [u8],
     proceed: &'a mut dyn FnMut() -> bool,
@@ -176,45 +177,49 @@ impl Read for LimitedReader<'_> {
     }
 }
 
-/// Java writes a 16-byte header and then blocks, each behind its length; others write one bare
-/// block.
-fn decompress_snappy(packed: &[u8], scratch: &mut DecompressBuffer) -> Result<(), RecordsError> {
-    let Some(mut blocks) = packed
+/// Decompresses snappy with and without frames. Java's library writes a 16-byte header and then
+/// blocks, each after its length. Others write one block.
+fn decompress_snappy(compressed: &[u8], buffer: &mut DecompressBuffer) -> Result<(), RecordsError> {
+    let Some(mut blocks) = compressed
         .strip_prefix(&XERIAL_MAGIC)
         .and_then(|rest| rest.get(XERIAL_VERSION_BYTES..))
     else {
-        return unpack_snappy_block(packed, scratch);
+        return decompress_snappy_block(compressed, buffer);
     };
     while let Some((length, rest)) = blocks.split_first_chunk::<4>() {
         let length = u32::from_be_bytes(*length) as usize;
         let Some((block, rest)) = rest.split_at_checked(length) else {
-            return Err(snappy_error("block is cut short"));
+            return Err(snappy_error("block is truncated"));
         };
-        unpack_snappy_block(block, scratch)?;
+        decompress_snappy_block(block, buffer)?;
         blocks = rest;
     }
     if blocks.is_empty() {
         Ok(())
     } else {
-        Err(snappy_error("block length is cut short"))
+        Err(snappy_error("block length is truncated"))
     }
 }
 
-fn unpack_snappy_block(block: &[u8], scratch: &mut DecompressBuffer) -> Result<(), RecordsError> {
+fn decompress_snappy_block(
+    block: &[u8],
+    buffer: &mut DecompressBuffer,
+) -> Result<(), RecordsError> {
     let failed = |error: snap::Error| snappy_error(&error.to_string());
     let length = snap::raw::decompress_len(block).map_err(failed)?;
-    // Snappy cannot shrink anything below a 64th, so a larger claim is a lie: reserve nothing.
+    // Snappy cannot compress to less than a 64th, so a larger length is invalid. Nothing is
+    // allocated.
     if length / 64 > block.len() {
-        return Err(snappy_error("claims an impossible length"));
+        return Err(snappy_error("decompressed length is impossible"));
     }
-    let start = scratch.unpacked.len();
+    let start = buffer.decompressed.len();
     check_bound(
         Codec::Snappy,
         start.saturating_add(length),
-        scratch.bytes_max,
+        buffer.bytes_max,
     )?;
-    scratch.unpacked.resize(start + length, 0);
-    let target = &mut scratch.unpacked[start..];
+    buffer.decompressed.resize(start + length, 0);
+    let target = &mut buffer.decompressed[start..];
     snap::raw::Decoder::new()
         .decompress(block, target)
         .map_err(failed)?;
@@ -236,11 +241,11 @@ fn check_bound(codec: Codec, bytes: usize, bytes_max: usize) -> Result<(), Recor
 }
 
 pub(super) const XERIAL_MAGIC: [u8; 8] = *b"\x82SNAPPY\0";
-/// Two version numbers, which no reader looks at.
+/// Two version numbers, which readers ignore.
 const XERIAL_VERSION_BYTES: usize = 8;
-/// Input that is unpacked before its reader may be stopped.
+/// Input bytes that are decompressed between two calls of `proceed`.
 const CHUNK_BYTES: usize = 16 << 10;
-/// 128 MiB, the limit of the library's own default.
+/// 128 MiB, the default limit of the library.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
-/// Brokers accept batches of 1 MiB by default; this leaves room for good compression.
+/// Brokers accept batches of 1 MiB by default; this allows for high compression ratios.
 const DECOMPRESSED_BYTES_MAX: usize = 64 << 20;

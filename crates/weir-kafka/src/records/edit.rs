@@ -1,4 +1,4 @@
-//! A batch as bytes that may be changed: its size, its format, and its checksum made right again.
+//! Reads the size and format of an encoded batch, and updates its length and checksum.
 
 use std::ops::Range;
 
@@ -7,20 +7,20 @@ use super::batch::HEADER_BYTES_AFTER_LENGTH;
 /// Bytes of a batch before its records.
 pub const BATCH_HEADER_BYTES: usize = LENGTH.end + HEADER_BYTES_AFTER_LENGTH;
 
-/// What lies at the front of some records' bytes.
+/// State of the first batch in encoded records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstBatch {
-    /// A batch of the current format, of so many bytes with its header.
+    /// A batch of the current format; its size in bytes with the header.
     Batch(usize),
     /// A message of an old format, 0 or 1.
     Old(i8),
-    /// A batch that is cut: the rest does not hold all of it.
+    /// A truncated batch.
     Cut,
-    /// No batch: its own length or format can not be.
+    /// Invalid bytes: the length or format is impossible.
     Garbage,
 }
 
-/// Looks at the first batch of `records`, which must not be empty.
+/// Returns the state of the first batch of `records`, which must not be empty.
 #[must_use]
 pub fn front(records: &[u8]) -> FirstBatch {
     let (Some(length), Some(magic)) = (records.get(LENGTH), records.get(MAGIC)) else {
@@ -35,28 +35,28 @@ pub fn front(records: &[u8]) -> FirstBatch {
     let length = i32::from_be_bytes(length.try_into().unwrap_or_default());
     match usize::try_from(length) {
         Ok(length) if length >= HEADER_BYTES_AFTER_LENGTH => match LENGTH.end + length {
-            whole if whole <= records.len() => FirstBatch::Batch(whole),
+            total if total <= records.len() => FirstBatch::Batch(total),
             _ => FirstBatch::Cut,
         },
         _ => FirstBatch::Garbage,
     }
 }
 
-/// Sets the checksum of a batch to that of its content.
+/// Sets the checksum of a batch.
 ///
 /// # Panics
-/// If the bytes are shorter than a batch's header, which is the caller's mistake.
+/// If the bytes are shorter than a batch header, which is a bug of the caller.
 pub fn seal(batch: &mut [u8]) {
     let crc = crc32c::crc32c(&batch[CHECKED_AT..]);
     batch[CRC].copy_from_slice(&crc.to_be_bytes());
 }
 
-/// Sets the length of a batch to that of its bytes, and its checksum.
+/// Sets the length and the checksum of a batch.
 ///
 /// # Panics
-/// If the bytes are shorter than a batch's header, which is the caller's mistake.
+/// If the bytes are shorter than a batch header, which is a bug of the caller.
 pub fn set_length_and_crc(batch: &mut [u8]) {
-    // Invariant: batches lie in frames, whose size has 31 bits.
+    // Invariant: batches are part of frames, whose size has 31 bits.
     let length = i32::try_from(batch.len() - LENGTH.end).unwrap_or(i32::MAX);
     batch[LENGTH].copy_from_slice(&length.to_be_bytes());
     seal(batch);

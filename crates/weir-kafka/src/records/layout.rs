@@ -1,4 +1,4 @@
-//! Where the parts of records lie in an unpacked batch, for those that change some of them.
+//! Positions of the parts of records in decompressed batches, used to replace some parts.
 
 use std::ops::Range;
 
@@ -6,16 +6,16 @@ use super::RecordsError;
 use crate::wire::WireError;
 use crate::wire::reader::WireReader;
 
-/// Places of one record's parts; ranges count from the start of the bytes read.
+/// Positions of one record's parts; ranges count from the start of the bytes read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordLayout {
-    /// Attributes, timestamp and offset: what stays as it is.
+    /// Attributes, timestamp and offset, which are never changed.
     pub fixed: Range<usize>,
-    /// The key without its length; `None` is null.
+    /// The key without its length; `None` is a null key.
     pub key: Option<Range<usize>>,
     /// The value without its length; `None` is a tombstone.
     pub value: Option<Range<usize>>,
-    /// Count and headers.
+    /// The header count and the headers.
     pub headers: Range<usize>,
 }
 
@@ -23,7 +23,7 @@ impl RecordLayout {
     /// Reads the record that starts at `at`. The next one starts where its headers end.
     ///
     /// # Errors
-    /// [`RecordsError`] if there is no record.
+    /// [`RecordsError`] if the bytes are not a record.
     pub fn read(bytes: &[u8], at: usize) -> Result<Self, RecordsError> {
         let mut outer = WireReader::new(bytes.get(at..).unwrap_or_default());
         let body = outer.varint_bytes("record length")?;
@@ -53,15 +53,15 @@ impl RecordLayout {
         })
     }
 
-    /// Where the next record starts.
+    /// Returns the position of the next record.
     #[must_use]
     pub fn end(&self) -> usize {
         self.headers.end
     }
 }
 
-/// Appends a record whose value and headers may differ from those in `bytes`, where the rest of it
-/// lies. `headers` starts with their count.
+/// Appends a record with a new value and new headers. Its other parts are copied from `bytes` at
+/// the positions of `layout`. `headers` starts with the header count.
 pub fn put_record(
     out: &mut Vec<u8>,
     bytes: &[u8],
@@ -84,7 +84,7 @@ pub fn put_record(
     out.extend_from_slice(headers);
 }
 
-/// Appends bytes behind their zigzag length; null is -1.
+/// Appends a zigzag length and the bytes; null is length -1.
 pub fn put_varint_bytes(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
     match bytes {
         None => put_varint(out, -1),
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_as_they_are_read() {
+    fn varints_round_trip() {
         let edges = [0, -1, 1, 63, 64, -64, -65, 8191, 8192, 1 << 30];
         for value in edges.into_iter().chain([i64::from(i32::MAX)]) {
             let mut out = Vec::new();

@@ -1,8 +1,8 @@
-//! Record batches (magic 2) read in place: nothing is copied unless the batch is compressed. And what
-//! it takes to change them: places of a record's parts, packing, checksums.
+//! Record batches (magic 2), read without copies unless a batch is compressed, and the functions to
+//! change them: positions of a record's parts, compression, checksums.
 //!
-//! Pure and suspicious: every length is checked, decompression has a bound, and bytes that are
-//! not a batch are an error, never a panic.
+//! No I/O. Every length is checked, decompression is bounded, and invalid batches are errors, never
+//! panics.
 
 mod batch;
 mod compress;
@@ -22,21 +22,21 @@ pub use edit::{BATCH_HEADER_BYTES, FirstBatch, front, seal, set_length_and_crc};
 pub use layout::{RecordLayout, put_record, put_varint, put_varint_bytes};
 pub use record::{HeaderSlice, Headers, RecordSlice, Records};
 
-/// Record batches that cannot be read. Whoever wrote or stored them is at fault.
+/// Record batches that cannot be decoded; the producer or the broker is at fault.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RecordsError {
-    /// A field does not fit.
+    /// An invalid field.
     #[error("record batch: {0}")]
     Wire(#[from] WireError),
-    /// An old message format, which brokers no longer send to current clients.
-    #[error("record batch at offset {base_offset} has format {magic}, only 2 can be read")]
+    /// An old message format, which brokers do not send to current clients.
+    #[error("record batch at offset {base_offset} has format {magic}; only format 2 is supported")]
     Magic {
         /// First offset of the batch.
         base_offset: i64,
-        /// Format number found.
+        /// Format of the batch.
         magic: i8,
     },
-    /// The checksum differs.
+    /// Wrong checksum.
     #[error("record batch at offset {base_offset}: crc {found:#010x}, expected {expected:#010x}")]
     Checksum {
         /// First offset of the batch.
@@ -46,57 +46,57 @@ pub enum RecordsError {
         /// Checksum in the batch.
         expected: u32,
     },
-    /// Compression bits without a meaning.
+    /// Unknown codec.
     #[error("unknown compression {code}")]
     UnknownCodec {
-        /// The bits.
+        /// Codec bits of the attributes.
         code: i16,
     },
-    /// The codec refused.
+    /// The codec could not decompress the records.
     #[error("cannot decompress {codec:?}: {reason}")]
     Decompress {
         /// Codec used.
         codec: Codec,
-        /// Its text.
+        /// Message of the codec.
         reason: String,
     },
-    /// The codec refused to pack.
+    /// The codec could not compress the records.
     #[error("cannot compress {codec:?}: {reason}")]
     Compress {
         /// Codec used.
         codec: Codec,
-        /// Its text.
+        /// Message of the codec.
         reason: String,
     },
-    /// More data than we are ready to hold.
-    #[error("{codec:?} batch unpacks to more than {bytes_max} bytes: raise the limit")]
+    /// The decompressed records exceed the limit.
+    #[error("{codec:?} batch decompresses to more than {bytes_max} bytes: raise the limit")]
     TooLarge {
         /// Codec used.
         codec: Codec,
-        /// Limit in force.
+        /// Limit in bytes.
         bytes_max: usize,
     },
-    /// The caller stopped the work.
-    #[error("unpacking took longer than allowed")]
+    /// The caller stopped the decompression.
+    #[error("decompression took longer than allowed")]
     Stopped,
-    /// The record's own length and its fields disagree.
-    #[error("record at offset {offset}: {left} bytes left over")]
+    /// The record's length does not match its fields.
+    #[error("record at offset {offset}: {left} bytes after its last field")]
     RecordLength {
         /// Offset of the record.
         offset: i64,
-        /// Bytes its fields did not use.
+        /// Bytes after the last field.
         left: usize,
     },
-    /// The batch announces fewer records than it has bytes for.
-    #[error("record batch: {left} bytes behind its last record")]
+    /// The batch has bytes after its last record.
+    #[error("record batch: {left} bytes after its last record")]
     Trailing {
-        /// Bytes left over.
+        /// Bytes after the last record.
         left: usize,
     },
-    /// Offset or timestamp beyond 64 bits.
+    /// An offset or timestamp exceeds 64 bits.
     #[error("record batch: {what} overflows")]
     Overflow {
-        /// Field computed.
+        /// Computed field.
         what: &'static str,
     },
 }

@@ -1,11 +1,10 @@
-//! Records inside a batch, and their headers, read only if asked for.
+//! Records of a batch and their headers, which are parsed on demand.
 
 use super::RecordsError;
-use super::batch::BatchView;
 use crate::wire::WireError;
 use crate::wire::reader::WireReader;
 
-/// The records of one batch in offset order.
+/// Iterator over the records of one batch, in offset order.
 #[derive(Debug, Clone)]
 pub struct Records<'a> {
     reader: WireReader<'a>,
@@ -14,23 +13,26 @@ pub struct Records<'a> {
     timestamps: BatchTimestamps,
 }
 
+/// Timestamps of the records of a batch, in milliseconds.
 #[derive(Debug, Clone, Copy)]
-enum BatchTimestamps {
+pub(super) enum BatchTimestamps {
+    /// Base timestamp; each record stores the difference from it.
     From(i64),
+    /// Log-append time, the same for all records.
     All(i64),
 }
 
 impl<'a> Records<'a> {
-    pub(super) fn new(batch: &BatchView<'_>, bytes: &'a [u8]) -> Self {
-        let timestamps = if batch.log_append_time() {
-            BatchTimestamps::All(batch.max_timestamp_ms)
-        } else {
-            BatchTimestamps::From(batch.base_timestamp_ms)
-        };
+    pub(super) fn new(
+        bytes: &'a [u8],
+        record_count: usize,
+        base_offset: i64,
+        timestamps: BatchTimestamps,
+    ) -> Self {
         Self {
             reader: WireReader::new(bytes),
-            left: batch.record_count,
-            base_offset: batch.base_offset,
+            left: record_count,
+            base_offset,
             timestamps,
         }
     }
@@ -85,14 +87,14 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// One record, borrowed.
+/// A borrowed record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordSlice<'a> {
     /// Offset in its partition.
     pub offset: i64,
     /// Milliseconds since the Unix epoch, -1 for none.
     pub timestamp_ms: i64,
-    /// The broker set it (`LogAppendTime`), not the producer.
+    /// `timestamp_ms` was set by the broker (`LogAppendTime`), not by the producer.
     pub log_append_time: bool,
     /// Key; `None` is null.
     pub key: Option<&'a [u8]>,
@@ -102,7 +104,7 @@ pub struct RecordSlice<'a> {
 }
 
 impl<'a> RecordSlice<'a> {
-    /// The headers in order; their bytes are looked at only now.
+    /// Returns the headers in order. They are parsed on iteration.
     #[must_use]
     pub fn headers(&self) -> Headers<'a> {
         Headers {
@@ -112,8 +114,8 @@ impl<'a> RecordSlice<'a> {
         }
     }
 
-    /// The last header of that name, as Kafka's own clients answer. Unreadable headers count as
-    /// absent.
+    /// Returns the value of the last header with this name, as Kafka's own clients do. Invalid
+    /// headers are ignored.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
         let matching = self.headers().flatten().filter(|(key, _)| *key == name);
@@ -124,7 +126,7 @@ impl<'a> RecordSlice<'a> {
 /// Name and value of a header; the value may be null.
 pub type HeaderSlice<'a> = (&'a str, Option<&'a [u8]>);
 
-/// Walks over the headers of one record.
+/// Iterator over the headers of one record.
 #[derive(Debug, Clone)]
 pub struct Headers<'a> {
     reader: WireReader<'a>,
@@ -170,7 +172,8 @@ impl<'a> Iterator for Headers<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.next_header();
-        // A name that is not UTF-8 costs one header; a broken length costs the rest.
+        // A name that is not UTF-8 invalidates one header; an invalid length invalidates the
+        // remaining ones.
         let names_only = matches!(next, Err(RecordsError::Wire(WireError::Utf8 { .. })));
         if names_only && self.reader.varint_bytes("header value").is_ok() {
             return next.transpose();

@@ -1,4 +1,4 @@
-//! Our reader against the codec's writer, and against noise.
+//! The reader, compared with the encoder of `kafka-protocol`, and with invalid bytes.
 
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::protocol::StrBytes;
@@ -42,7 +42,7 @@ fn record() -> impl Strategy<Value = Record> {
     )
 }
 
-/// A run of records with rising offsets, gaps as after compaction.
+/// Generates records with ascending offsets and with gaps, as after compaction.
 fn run() -> impl Strategy<Value = Vec<Record>> {
     let rows = prop::collection::vec((record(), 1_i64..4), 1..12);
     (rows, 0_i64..1 << 40).prop_map(|(rows, mut offset)| {
@@ -88,12 +88,12 @@ fn flat(record: &Record) -> Flat {
 }
 
 fn read_all(bytes: &[u8]) -> Result<Vec<Flat>, RecordsError> {
-    let mut scratch = DecompressBuffer::new(1 << 20);
+    let mut buffer = DecompressBuffer::new(1 << 20);
     let mut seen = Vec::new();
     for batch in Batches::new(bytes) {
         let batch = batch?;
         batch.verify_crc()?;
-        for record in batch.records(&mut scratch)? {
+        for record in batch.records(&mut buffer)? {
             let record = record?;
             let headers = record.headers().map(|header| {
                 header.map(|(name, value)| (name.to_owned(), value.map(<[u8]>::to_vec)))
@@ -112,7 +112,7 @@ fn read_all(bytes: &[u8]) -> Result<Vec<Flat>, RecordsError> {
 
 proptest! {
     #[test]
-    fn reads_what_the_codec_writes(runs in prop::collection::vec((run(), 0_usize..5), 1..3)) {
+    fn encoded_batches_round_trip(runs in prop::collection::vec((run(), 0_usize..5), 1..3)) {
         let mut bytes = Vec::new();
         let mut expected = Vec::new();
         for (records, codec) in &runs {
@@ -123,7 +123,9 @@ proptest! {
     }
 
     #[test]
-    fn a_cut_last_batch_ends_the_walk(first in run(), second in run(), cut in any::<prop::sample::Index>()) {
+    fn truncated_last_batch_is_ignored(
+        first in run(), second in run(), cut in any::<prop::sample::Index>(),
+    ) {
         let whole = encode(&first, Compression::None);
         let last = encode(&second, Compression::None);
         let mut bytes = whole.to_vec();
@@ -133,10 +135,10 @@ proptest! {
     }
 
     #[test]
-    fn a_flipped_byte_behind_the_checksum_is_noticed(records in run(), at in any::<prop::sample::Index>()) {
+    fn corrupted_bytes_fail_crc(records in run(), at in any::<prop::sample::Index>()) {
         let mut bytes = encode(&records, Compression::None).to_vec();
-        let behind_crc = 21;
-        let at = behind_crc + at.index(bytes.len() - behind_crc);
+        let crc_end = 21;
+        let at = crc_end + at.index(bytes.len() - crc_end);
         bytes[at] ^= 0x10;
         let batch = Batches::new(&bytes).next();
         if let Some(Ok(batch)) = batch {
@@ -145,7 +147,7 @@ proptest! {
     }
 
     #[test]
-    fn changed_bytes_never_panic(
+    fn corrupted_bytes_never_panic(
         records in run(), codec in 0_usize..5,
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {
@@ -186,7 +188,7 @@ fn sample(value: &[u8]) -> Record {
 }
 
 #[test]
-fn batch_flags_and_offsets() {
+fn batch_reports_flags_and_offsets() {
     let mut record = sample(b"v");
     record.control = true;
     record.transactional = true;
@@ -198,13 +200,13 @@ fn batch_flags_and_offsets() {
 }
 
 #[test]
-fn log_append_time_counts_for_every_record() {
+fn log_append_time_applies_to_all_records() {
     let mut bytes = encode(&[sample(b"v")], Compression::None).to_vec();
     bytes[22] |= 0x08;
     bytes[35..43].copy_from_slice(&77_i64.to_be_bytes());
     let batch = Batches::new(&bytes).next().expect("one").expect("good");
-    let mut scratch = DecompressBuffer::default();
-    let record = batch.records(&mut scratch).expect("plain").next();
+    let mut buffer = DecompressBuffer::default();
+    let record = batch.records(&mut buffer).expect("plain").next();
     assert_eq!(record.expect("one").expect("good").timestamp_ms, 77);
 }
 
@@ -212,35 +214,32 @@ fn log_append_time_counts_for_every_record() {
 fn headers_are_found_by_name() {
     let bytes = encode(&[sample(b"v")], Compression::None);
     let batch = Batches::new(&bytes).next().expect("one").expect("good");
-    let mut scratch = DecompressBuffer::default();
-    let mut records = batch.records(&mut scratch).expect("plain");
+    let mut buffer = DecompressBuffer::default();
+    let mut records = batch.records(&mut buffer).expect("plain");
     let record = records.next().expect("one").expect("good");
     assert_eq!(record.header("h"), Some(&b"1"[..]));
     assert_eq!(record.header("other"), None);
 }
 
 #[test]
-fn a_batch_that_unpacks_beyond_the_limit_is_refused() {
+fn batch_over_decompression_limit_is_rejected() {
     let zeros = vec![0_u8; 100_000];
     for compression in &ALL[1..] {
         let bytes = encode(&[sample(&zeros)], *compression);
         assert!(bytes.len() < 10_000, "{compression:?} does not compress");
         let batch = Batches::new(&bytes).next().expect("one").expect("good");
-        let mut scratch = DecompressBuffer::new(50_000);
-        let refused = batch
-            .records(&mut scratch)
+        let mut buffer = DecompressBuffer::new(50_000);
+        let error = batch
+            .records(&mut buffer)
             .map(|_| ())
             .expect_err("above the limit");
-        assert!(
-            matches!(refused, RecordsError::TooLarge { .. }),
-            "{refused}"
-        );
+        assert!(matches!(error, RecordsError::TooLarge { .. }), "{error}");
         assert!(batch.records(&mut DecompressBuffer::new(200_000)).is_ok());
     }
 }
 
 #[test]
-fn old_formats_and_unknown_codecs_are_named() {
+fn unknown_format_and_codec_errors_name_them() {
     let mut bytes = encode(&[sample(b"v")], Compression::None).to_vec();
     bytes[22] = 0x07;
     let batch = Batches::new(&bytes).next().expect("one").expect("good");
@@ -249,6 +248,6 @@ fn old_formats_and_unknown_codecs_are_named() {
     let error = Batches::new(&bytes).next().expect("one").expect_err("old");
     assert_eq!(
         error.to_string(),
-        "record batch at offset 3 has format 1, only 2 can be read"
+        "record batch at offset 3 has format 1; only format 2 is supported"
     );
 }

@@ -1,9 +1,9 @@
-//! Bytes that replace others: collected first, put together once.
+//! Collects replacements of byte ranges and applies them at once.
 
 use std::ops::Range;
 
-/// Replacements for ranges of one piece of bytes. The ranges must not overlap; an empty range
-/// inserts, and what is inserted at one place keeps its order.
+/// Replacements of byte ranges. Ranges must not overlap. An empty range inserts; insertions at the
+/// same position keep their order.
 #[derive(Debug, Default)]
 pub struct ByteEdits {
     rows: Vec<(Range<usize>, Range<usize>)>,
@@ -11,37 +11,37 @@ pub struct ByteEdits {
 }
 
 impl ByteEdits {
-    /// Forgets all and keeps up to `keep_bytes` of memory.
+    /// Removes all replacements and frees memory beyond `keep_bytes`.
     pub fn clear(&mut self, keep_bytes: usize) {
         self.rows.clear();
         self.bytes.clear();
         self.bytes.shrink_to(keep_bytes);
     }
 
-    /// Whether there is nothing to replace.
+    /// Returns `true` if there are no replacements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Number of replacements so far, for [`Self::truncate`].
+    /// Returns the number of replacements, for [`Self::truncate`].
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Returns the bytes collected so far.
+    /// Returns the size of all replacement bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Forgets the replacements behind the first `len`.
+    /// Removes all replacements after the first `len`.
     pub fn truncate(&mut self, len: usize) {
         self.rows.truncate(len);
     }
 
-    /// Replaces `at` by what `write` appends; gives its length.
+    /// Replaces `at` by the bytes that `write` appends. Returns their number.
     pub fn replace(&mut self, at: Range<usize>, write: impl FnOnce(&mut Vec<u8>)) -> usize {
         let start = self.bytes.len();
         write(&mut self.bytes);
@@ -50,7 +50,8 @@ impl ByteEdits {
         length
     }
 
-    /// Replaces `at` by what `write` appends if it says so; gives its length then.
+    /// Replaces `at` by the bytes that `write` appends, if it returns `true`. Returns their number,
+    /// or `None` if nothing was replaced.
     pub fn replace_if(
         &mut self,
         at: Range<usize>,
@@ -66,18 +67,18 @@ impl ByteEdits {
         Some(end - start)
     }
 
-    /// Takes `at` out.
+    /// Removes the range `at`.
     pub fn remove(&mut self, at: Range<usize>) {
         self.rows.push((at, 0..0));
     }
 
     /// Appends `bytes` with all replacements to `out`.
     pub fn apply(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        // A stable sort: insertions at one place stay in order.
+        // A stable sort, because insertions at the same position must keep their order.
         self.rows.sort_by_key(|(at, _)| at.start);
         let mut from = 0;
         for (at, with) in &self.rows {
-            debug_assert!(from <= at.start, "patches overlap");
+            debug_assert!(from <= at.start, "edits overlap");
             out.extend_from_slice(&bytes[from..at.start]);
             out.extend_from_slice(&self.bytes[with.clone()]);
             from = at.end;
@@ -91,19 +92,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replacements_insertions_and_removals_in_any_order() {
-        let mut patches = ByteEdits::default();
-        patches.remove(6..8);
-        patches.replace(3..3, |out| out.extend_from_slice(b"<1>"));
-        patches.replace(3..3, |out| out.extend_from_slice(b"<2>"));
-        assert_eq!(patches.replace(0..2, |out| out.push(b'x')), 1);
-        let mark = patches.len();
-        patches.remove(4..5);
-        patches.truncate(mark);
+    fn edits_apply_in_any_order() {
+        let mut edits = ByteEdits::default();
+        edits.remove(6..8);
+        edits.replace(3..3, |out| out.extend_from_slice(b"<1>"));
+        edits.replace(3..3, |out| out.extend_from_slice(b"<2>"));
+        assert_eq!(edits.replace(0..2, |out| out.push(b'x')), 1);
+        let count = edits.len();
+        edits.remove(4..5);
+        edits.truncate(count);
         let mut out = b"=".to_vec();
-        patches.apply(b"0123456789", &mut out);
+        edits.apply(b"0123456789", &mut out);
         assert_eq!(out, b"=x2<1><2>34589");
-        patches.clear(0);
-        assert!(patches.is_empty());
+        edits.clear(0);
+        assert!(edits.is_empty());
     }
 }

@@ -1,4 +1,5 @@
-//! Fetch version 11: by topic name, without compact encodings. Answers are read in place.
+//! Fetch version 11: with topic names, without compact encodings. Responses are read without
+//! copies.
 
 use bytes::{BufMut, BytesMut};
 use kafka_protocol::messages::ApiKey;
@@ -7,26 +8,26 @@ use super::frame::SIZE_BYTES;
 use super::reader::WireReader;
 use super::{EncodeError, WireError};
 
-/// Newest version with plain encodings and topic names (13 and later carry topic ids only).
+/// Latest version without compact encodings (13 and later have topic ids only).
 pub const VERSION: i16 = 11;
 
-/// What to ask of one broker, besides the partitions.
+/// Parameters of a fetch request, except its partitions.
 #[derive(Debug, Clone, Copy)]
 pub struct FetchQuery<'a> {
     /// Name shown in broker logs and quotas.
     pub client_id: &'a str,
     /// Topic name.
     pub topic: &'a str,
-    /// How long the broker may hold the request for `min_bytes`, in milliseconds.
+    /// Maximum time the broker waits for `min_bytes`, in milliseconds.
     pub max_wait_ms: i32,
-    /// Bytes that make it answer sooner.
+    /// Minimum size of the records in the response, unless `max_wait_ms` elapses.
     pub min_bytes: i32,
-    /// Bound of the answer; one batch larger than this still comes whole.
+    /// Maximum size of the records in the response. A larger first batch is returned whole.
     pub max_bytes: i32,
 }
 
-/// Appends a framed fetch request outside any fetch session. `partitions` gives partition and
-/// next offset. Written by hand: it is sent per consumer and answer, and allocates nothing.
+/// Appends a fetch request without a fetch session. `partitions` contains partitions and their next
+/// offsets. Encoded here without allocations, because each consumer sends one per response.
 pub fn write(
     out: &mut BytesMut,
     correlation_id: i32,
@@ -81,7 +82,7 @@ fn too_large(what: &str) -> EncodeError {
     }
 }
 
-/// One partition of an answer, borrowed from it.
+/// One partition of a response, borrowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FetchedPartition<'a> {
     /// Topic name.
@@ -90,14 +91,14 @@ pub struct FetchedPartition<'a> {
     pub partition: i32,
     /// Kafka error code, 0 for none.
     pub error: i16,
-    /// Offset behind the newest record that all in-sync replicas have.
+    /// Offset after the last record that all in-sync replicas have.
     pub high_watermark: i64,
-    /// Record batches, the last one possibly cut.
+    /// Record batches; the last one may be truncated.
     pub records: &'a [u8],
 }
 
-/// Reads an answer's body and calls `sink` for each partition in it. Gives the answer's own
-/// error code, 0 for none.
+/// Reads the body of a response and calls `sink` for each partition. Returns the response's error
+/// code, 0 for none.
 pub fn read<'a, E: From<WireError>>(
     body: &'a [u8],
     mut sink: impl FnMut(FetchedPartition<'a>) -> Result<(), E>,
@@ -193,14 +194,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reads_what_the_codec_writes(rows in prop::collection::vec(row(), 0..5), cut in 0_usize..300) {
+        fn encoded_response_round_trips(
+            rows in prop::collection::vec(row(), 0..5), cut in 0_usize..300,
+        ) {
             let bytes = encoded(&rows);
             let (error, found) = collect(&bytes)?;
             prop_assert_eq!(error, 3);
             prop_assert_eq!(found.len(), rows.len());
             for (found, row) in found.iter().zip(&rows) {
                 prop_assert_eq!(found.topic, "t");
-                prop_assert_eq!((found.partition, found.error, found.high_watermark), (row.0, row.1, row.2));
+                let fields = (found.partition, found.error, found.high_watermark);
+                prop_assert_eq!(fields, (row.0, row.1, row.2));
                 prop_assert_eq!(found.records, row.3.as_deref().unwrap_or_default());
             }
             if cut < bytes.len() {
@@ -215,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_codec_reads_the_request_we_write() {
+    fn written_request_is_decodable() {
         let query = FetchQuery {
             client_id: "me",
             topic: "t",

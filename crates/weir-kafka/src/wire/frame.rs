@@ -1,23 +1,23 @@
-//! Size-prefixed frames out of a stream of bytes.
+//! Splits a byte stream into size-prefixed frames.
 //!
-//! Complete frames are lent straight from the caller's read buffer, which may be shared by all
-//! connections of a thread; only the beginning of an unfinished frame is kept here.
+//! Complete frames are lent from the caller's read buffer, which all connections of a thread may
+//! share. Only the start of an incomplete frame is stored here.
 
 use super::WireError;
 
 /// Bytes of the size prefix.
 pub const SIZE_BYTES: usize = 4;
 
-/// Cuts one connection's bytes into frames.
+/// Splits the bytes of one connection into frames.
 #[derive(Debug)]
 pub struct KafkaFrameReader {
-    /// Beginning of an unfinished frame with its prefix; holds no memory between frames.
+    /// Start of an incomplete frame, with its prefix. Uses no memory between frames.
     partial: Vec<u8>,
     frame_bytes_max: usize,
 }
 
 impl KafkaFrameReader {
-    /// Accepts frames of up to `frame_bytes_max` bytes, prefix not counted.
+    /// Creates a reader that accepts frames of up to `frame_bytes_max` bytes without prefix.
     #[must_use]
     pub fn new(frame_bytes_max: usize) -> Self {
         Self {
@@ -26,11 +26,11 @@ impl KafkaFrameReader {
         }
     }
 
-    /// Takes the bytes that arrived and calls `sink` with each frame they complete, without its
-    /// prefix. Keeps at most twice as many bytes as arrived, whatever size a prefix announces.
+    /// Calls `sink` with each complete frame, without its prefix. Stores at most twice as many
+    /// bytes as arrived, regardless of the announced size.
     ///
     /// # Errors
-    /// A negative or too large size, or the sink's own error; the connection is then lost.
+    /// A negative or excessive size, or an error of the sink. The connection must then be closed.
     pub fn feed<E: From<WireError>>(
         &mut self,
         arrived: &[u8],
@@ -46,9 +46,9 @@ impl KafkaFrameReader {
             if self.partial.len() < total {
                 return Ok(());
             }
-            // Dropped afterwards: thousands of idle connections should hold nothing.
-            let whole = std::mem::take(&mut self.partial);
-            sink(&whole[SIZE_BYTES..])?;
+            // Freed afterwards, so that idle connections use no memory.
+            let frame = std::mem::take(&mut self.partial);
+            sink(&frame[SIZE_BYTES..])?;
         }
         while let Some(total) = self.frame_total(left)? {
             let Some((frame, next)) = left.split_at_checked(total) else {
@@ -63,19 +63,20 @@ impl KafkaFrameReader {
         Ok(())
     }
 
-    /// Whether the stream may end here.
+    /// Returns `true` if no incomplete frame is stored.
     #[must_use]
     pub fn at_boundary(&self) -> bool {
         self.partial.is_empty()
     }
 
-    /// Bytes held for the unfinished frame.
+    /// Returns the bytes allocated for the incomplete frame.
     #[must_use]
-    pub fn held_bytes(&self) -> usize {
+    pub fn buffered_bytes(&self) -> usize {
         self.partial.capacity()
     }
 
-    /// Length of the first frame with its prefix, once the prefix is there.
+    /// Returns the length of the first frame with its prefix, or `None` if the prefix is
+    /// incomplete.
     fn frame_total(&self, bytes: &[u8]) -> Result<Option<usize>, WireError> {
         let Some(prefix) = bytes.first_chunk::<SIZE_BYTES>() else {
             return Ok(None);
@@ -94,12 +95,12 @@ impl KafkaFrameReader {
         Ok(Some(SIZE_BYTES + bytes))
     }
 
-    /// Moves bytes until `partial` has `total`; gives back the rest.
+    /// Moves bytes until `partial` has `total` bytes; returns the remaining ones.
     fn fill_to<'a>(&mut self, total: usize, bytes: &'a [u8]) -> &'a [u8] {
         let missing = total.saturating_sub(self.partial.len());
         let (taken, rest) = bytes.split_at(missing.min(bytes.len()));
         if self.partial.capacity() < self.partial.len() + taken.len() {
-            // Doubling, but never beyond the end of this frame.
+            // Doubles the capacity, but not beyond the end of this frame.
             let grown = (self.partial.len() + taken.len()).max(2 * self.partial.len());
             self.partial
                 .reserve_exact(grown.min(total) - self.partial.len());
@@ -141,19 +142,19 @@ mod tests {
         let large = collect(&mut reader, &[0, 0, 0, 9]).expect_err("above the limit");
         assert_eq!(
             large.to_string(),
-            "frame of 9 bytes, at most 8 are accepted: raise the limit"
+            "frame of 9 bytes exceeds the limit of 8 bytes: raise the limit"
         );
     }
 
     #[test]
-    fn an_announced_size_reserves_nothing() {
+    fn announced_size_allocates_nothing() {
         let mut reader = KafkaFrameReader::new(100 << 20);
-        let mut head = (90_000_000_i32).to_be_bytes().to_vec();
-        head.push(1);
-        for byte in head {
+        let mut prefix = (90_000_000_i32).to_be_bytes().to_vec();
+        prefix.push(1);
+        for byte in prefix {
             assert_eq!(collect(&mut reader, &[byte]), Ok(vec![]));
         }
-        assert!(reader.held_bytes() <= 16, "{}", reader.held_bytes());
+        assert!(reader.buffered_bytes() <= 16, "{}", reader.buffered_bytes());
         assert!(!reader.at_boundary());
     }
 
@@ -164,23 +165,24 @@ mod tests {
         }
 
         #[test]
-        fn frames_come_out_as_they_went_in(
+        fn frames_round_trip_in_chunks(
             frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..8),
             cuts in prop::collection::vec(1_usize..50, 1..30),
         ) {
             let bytes = stream(&frames);
             let mut reader = KafkaFrameReader::new(64);
-            let (mut seen, mut left, mut cuts) = (Vec::new(), bytes.as_slice(), cuts.iter().cycle());
+            let (mut seen, mut left) = (Vec::new(), bytes.as_slice());
+            let mut cuts = cuts.iter().cycle();
             while !left.is_empty() {
                 let cut = cuts.next().map_or(1, |cut| *cut).min(left.len());
                 let (now, later) = left.split_at(cut);
                 seen.extend(collect(&mut reader, now)?);
-                prop_assert!(reader.held_bytes() <= 64 + SIZE_BYTES);
+                prop_assert!(reader.buffered_bytes() <= 64 + SIZE_BYTES);
                 left = later;
             }
             prop_assert_eq!(seen, frames);
             prop_assert!(reader.at_boundary());
-            prop_assert_eq!(reader.held_bytes(), 0);
+            prop_assert_eq!(reader.buffered_bytes(), 0);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Request and response headers: which version each API uses, and how a request is framed.
+//! Request and response headers: header versions, and encoding of requests.
 
 use bytes::{BufMut, BytesMut};
 use kafka_protocol::messages::{ApiKey, RequestHeader};
@@ -8,50 +8,50 @@ use super::frame::SIZE_BYTES;
 use super::reader::WireReader;
 use super::{EncodeError, WireError};
 
-/// Version of the request header that goes with `api_version` of the API numbered `key`.
+/// Returns the request header version of `api_version` of the API `key`.
 pub fn request_header_version(key: i16, api_version: i16) -> Result<i16, WireError> {
     let api = ApiKey::try_from(key).map_err(|()| WireError::ApiKey { key })?;
     Ok(api.request_header_version(api_version))
 }
 
-/// Version of the response header. The answer to ApiVersions is always 0, so that a client which
-/// asked with an unknown version can still read it.
+/// Returns the response header version of `api_version` of the API `key`. It is always 0 for
+/// ApiVersions, so that clients can read the response to an unsupported version.
 pub fn response_header_version(key: i16, api_version: i16) -> Result<i16, WireError> {
     let api = ApiKey::try_from(key).map_err(|()| WireError::ApiKey { key })?;
     Ok(api.response_header_version(api_version))
 }
 
-/// The part of a request header that is the same in all its versions.
+/// Fields that all versions of the request header start with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestPeek {
-    /// Number of the API.
+    /// API key.
     pub api_key: i16,
-    /// Version of its message.
+    /// API version.
     pub api_version: i16,
-    /// Number that the answer repeats.
+    /// Correlation id; the response repeats it.
     pub correlation_id: i32,
 }
 
 impl RequestPeek {
-    /// Reads the first eight bytes of a request frame without its prefix.
+    /// Reads the first eight bytes of a request frame without prefix.
     pub fn read(frame: &[u8]) -> Result<Self, WireError> {
         let mut reader = WireReader::new(frame);
         Ok(Self {
-            api_key: reader.i16("api key")?,
-            api_version: reader.i16("api version")?,
+            api_key: reader.i16("API key")?,
+            api_version: reader.i16("API version")?,
             correlation_id: reader.i32("correlation id")?,
         })
     }
 }
 
-/// Splits an answer with response header version 0 into correlation id and body.
+/// Splits a response with header version 0 into correlation id and body.
 pub fn read_response_v0(frame: &[u8]) -> Result<(i32, &[u8]), WireError> {
     let mut reader = WireReader::new(frame);
     let correlation_id = reader.i32("correlation id")?;
     Ok((correlation_id, reader.rest()))
 }
 
-/// Appends one request to `out`: size prefix, header, body.
+/// Appends a request to `out`: size prefix, header, body.
 pub fn write_request<M: Encodable>(
     out: &mut BytesMut,
     api: ApiKey,
@@ -60,7 +60,7 @@ pub fn write_request<M: Encodable>(
     client_id: &str,
     body: &M,
 ) -> Result<(), EncodeError> {
-    let failed = |reason: String| EncodeError {
+    let encode_error = |reason: String| EncodeError {
         api: format!("{api:?}"),
         reason,
     };
@@ -74,9 +74,9 @@ pub fn write_request<M: Encodable>(
     header
         .encode(out, api.request_header_version(api_version))
         .and_then(|()| body.encode(out, api_version))
-        .map_err(|error| failed(error.to_string()))?;
+        .map_err(|error| encode_error(error.to_string()))?;
     let size = i32::try_from(out.len() - start - SIZE_BYTES)
-        .map_err(|_| failed("larger than a frame can be".to_owned()))?;
+        .map_err(|_| encode_error("exceeds the maximum frame size".to_owned()))?;
     out[start..start + SIZE_BYTES].copy_from_slice(&size.to_be_bytes());
     Ok(())
 }
@@ -88,7 +88,7 @@ mod tests {
     use kafka_protocol::protocol::Decodable;
 
     #[test]
-    fn header_versions_switch_where_the_api_turns_flexible() {
+    fn flexible_api_versions_use_newer_headers() {
         let fetch = ApiKey::Fetch as i16;
         assert_eq!(request_header_version(fetch, 11), Ok(1));
         assert_eq!(request_header_version(fetch, 12), Ok(2));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_written_request_reads_back() {
+    fn request_round_trips() {
         let mut out = BytesMut::from(&b"before"[..]);
         let body = FetchRequest::default().with_max_wait_ms(7);
         write_request(&mut out, ApiKey::Fetch, 11, 42, "me", &body).expect("encodes");

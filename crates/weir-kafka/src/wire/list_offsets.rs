@@ -1,4 +1,4 @@
-//! ListOffsets version 1: first or next offset of partitions.
+//! ListOffsets version 1: the first or the end offset of partitions.
 
 use bytes::BytesMut;
 use kafka_protocol::messages::list_offsets_request::{
@@ -11,14 +11,14 @@ use super::header::write_request;
 use super::reader::WireReader;
 use super::{EncodeError, WireError};
 
-/// Oldest version that Kafka 4 serves; one offset per partition is all we ask.
+/// Oldest version that Kafka 4 supports; it returns one offset per partition, which is sufficient.
 pub const VERSION: i16 = 1;
-/// Timestamp that stands for "the next offset to be written".
+/// Timestamp that requests the end offset.
 pub const LATEST: i64 = -1;
-/// Timestamp that stands for "the oldest offset kept".
+/// Timestamp that requests the first offset.
 pub const EARLIEST: i64 = -2;
 
-/// The answer for one partition.
+/// Response for one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionOffset {
     /// Partition number.
@@ -54,7 +54,7 @@ pub fn write(
     write_request(out, api, VERSION, correlation_id, client_id, &body)
 }
 
-/// Reads an answer's body about one topic.
+/// Reads the body of a response.
 pub fn read(body: &[u8]) -> Result<Vec<PartitionOffset>, WireError> {
     let mut reader = WireReader::new(body);
     let mut offsets = Vec::new();
@@ -86,7 +86,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reads_what_the_codec_writes(
+        fn encoded_response_round_trips(
             rows in prop::collection::vec((any::<i32>(), any::<i16>(), any::<i64>()), 0..6),
             noise in prop::collection::vec(any::<u8>(), 0..80),
         ) {
@@ -103,7 +103,8 @@ mod tests {
             let mut bytes = BytesMut::new();
             response.encode(&mut bytes, VERSION).expect("encodes");
             let found = read(&bytes)?;
-            let found: Vec<_> = found.iter().map(|row| (row.partition, row.error, row.offset)).collect();
+            let found = found.iter().map(|row| (row.partition, row.error, row.offset));
+            let found: Vec<_> = found.collect();
             prop_assert_eq!(found, rows);
             let _ = read(&noise);
         }

@@ -1,4 +1,4 @@
-//! Metadata version 7: brokers, and the leaders of one topic. Read by hand, lengths checked.
+//! Metadata version 7: brokers, and partition leaders of one topic.
 
 use bytes::BytesMut;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
@@ -9,15 +9,15 @@ use super::header::write_request;
 use super::reader::WireReader;
 use super::{EncodeError, WireError};
 
-/// Newest version without compact encodings; all brokers since Kafka 2.1 serve it.
+/// Latest version without compact encodings; supported by all brokers since Kafka 2.1.
 pub const VERSION: i16 = 7;
 
-/// What one broker knows of the cluster and of one topic.
+/// Brokers and one topic, as reported by one broker.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Metadata {
     /// All brokers.
     pub brokers: Vec<BrokerAddress>,
-    /// The topic asked for.
+    /// The requested topic, if it is in the response.
     pub topic: Option<TopicMetadata>,
 }
 
@@ -32,14 +32,14 @@ pub struct BrokerAddress {
     pub port: u16,
 }
 
-/// One topic as a broker knows it.
+/// One topic, as reported by a broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicMetadata {
     /// Kafka error code, 0 for none.
     pub error: i16,
     /// Topic name.
     pub name: String,
-    /// Its partitions in the order sent.
+    /// Partitions in the order of the response.
     pub partitions: Vec<PartitionMetadata>,
 }
 
@@ -52,11 +52,11 @@ pub struct PartitionMetadata {
     pub partition: i32,
     /// Node id of the leader, -1 for none.
     pub leader: i32,
-    /// Epoch of that leader, -1 if not known.
+    /// Leader epoch, -1 if unknown.
     pub leader_epoch: i32,
 }
 
-/// Appends a request for `topic` that does not create it.
+/// Appends a request for `topic` that does not create the topic.
 pub fn write(
     out: &mut BytesMut,
     correlation_id: i32,
@@ -73,7 +73,7 @@ pub fn write(
     write_request(out, api, VERSION, correlation_id, client_id, &body)
 }
 
-/// Reads an answer's body; `topic` selects which topic is kept.
+/// Reads the body of a response; other topics than `topic` are ignored.
 pub fn read(body: &[u8], topic: &str) -> Result<Metadata, WireError> {
     let mut reader = WireReader::new(body);
     reader.i32("throttle time")?;
@@ -170,7 +170,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reads_what_the_codec_writes(
+        fn encoded_response_round_trips(
             leaders in prop::collection::vec(-1_i32..5, 0..6),
             hosts in prop::collection::vec("[a-z.]{1,12}", 0..4),
         ) {
@@ -178,13 +178,13 @@ mod tests {
             let read = read(&bytes, "mine")?;
             let found: Vec<_> = read.brokers.iter().map(|broker| broker.host.clone()).collect();
             prop_assert_eq!(found, hosts);
-            let topic = read.topic.expect("asked for");
+            let topic = read.topic.expect("requested topic");
             let found: Vec<_> = topic.partitions.iter().map(|found| found.leader).collect();
             prop_assert_eq!(found, leaders);
         }
 
         #[test]
-        fn cut_or_random_bytes_are_errors_not_panics(
+        fn truncated_or_random_bytes_never_panic(
             bytes in prop::collection::vec(any::<u8>(), 0..200), cut in 0_usize..120,
         ) {
             let _ = read(&bytes, "t");
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_request_names_one_topic_and_creates_nothing() {
+    fn request_contains_topic_without_creating_it() {
         let mut out = BytesMut::new();
         write(&mut out, 5, "me", "mine").expect("encodes");
         let mut bytes = out.freeze().slice(4..);

@@ -1,7 +1,7 @@
-//! Kafka's bytes on a connection: frames, headers and the few messages read by hand. No I/O.
+//! Encoding and decoding of Kafka frames, headers and selected messages. No I/O.
 //!
-//! Requests are built by `kafka-protocol`. Answers on hot or exposed paths are read here instead,
-//! because its decoder trusts array lengths and allocates what a peer claims.
+//! `kafka-protocol` encodes the requests. Responses on hot paths, or from untrusted peers, are
+//! decoded here, because its decoder trusts array lengths and allocates the claimed sizes.
 
 pub mod byte_edits;
 pub mod fetch;
@@ -15,61 +15,61 @@ pub mod reader;
 
 use thiserror::Error;
 
-/// Bytes that are not what the protocol says. The peer's fault, always.
+/// Bytes that violate the protocol; always an error of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum WireError {
     /// The bytes end inside a field.
     #[error("{what}: needs {needed} bytes, only {left} left")]
     Truncated {
-        /// Field being read.
+        /// Field that was read.
         what: &'static str,
-        /// Bytes the field takes.
+        /// Size of the field in bytes.
         needed: usize,
-        /// Bytes there are.
+        /// Remaining bytes.
         left: usize,
     },
-    /// A length or count that cannot be.
+    /// An impossible length or count.
     #[error("{what}: impossible length {value}")]
     Length {
-        /// Field being read.
+        /// Field that was read.
         what: &'static str,
-        /// The length claimed.
+        /// Claimed length.
         value: i64,
     },
     /// A string that is not UTF-8.
     #[error("{what}: not UTF-8")]
     Utf8 {
-        /// Field being read.
+        /// Field that was read.
         what: &'static str,
     },
-    /// A variable-length number that goes on for too long.
+    /// A variable-length number with too many bytes.
     #[error("{what}: variable-length number too long")]
     Varint {
-        /// Field being read.
+        /// Field that was read.
         what: &'static str,
     },
-    /// A frame above the limit.
-    #[error("frame of {bytes} bytes, at most {bytes_max} are accepted: raise the limit")]
+    /// A frame above the size limit.
+    #[error("frame of {bytes} bytes exceeds the limit of {bytes_max} bytes: raise the limit")]
     FrameTooLarge {
-        /// Size the peer announced.
+        /// Announced size in bytes.
         bytes: u64,
-        /// Limit in force.
+        /// Limit in bytes.
         bytes_max: usize,
     },
-    /// An API key this crate does not know.
-    #[error("unknown api key {key}")]
+    /// An unknown API key.
+    #[error("unknown API key {key}")]
     ApiKey {
-        /// The number sent.
+        /// Received API key.
         key: i16,
     },
 }
 
-/// A message that could not be built, which is our own fault or that of a setting.
+/// A request that could not be encoded, because of a bug or an invalid configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("cannot encode {api} request: {reason}")]
 pub struct EncodeError {
     /// Name of the API.
     pub api: String,
-    /// The codec's text.
+    /// Message of the codec.
     pub reason: String,
 }

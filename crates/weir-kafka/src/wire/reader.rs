@@ -1,27 +1,27 @@
-//! A cursor over borrowed bytes with every length checked before use.
+//! Reads fields from borrowed bytes and checks every length before use.
 
 use super::WireError;
 
-/// Reads big-endian fields from the front of a slice.
+/// Reader of big-endian fields.
 #[derive(Debug, Clone, Copy)]
 pub struct WireReader<'a> {
     left: &'a [u8],
 }
 
 impl<'a> WireReader<'a> {
-    /// Starts at the front of `bytes`.
+    /// Creates a reader that starts at the first byte.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { left: bytes }
     }
 
-    /// What has not been read yet.
+    /// Returns the bytes that were not read yet.
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         self.left
     }
 
-    /// Takes `count` bytes.
+    /// Reads `count` bytes.
     pub fn bytes(&mut self, count: usize, what: &'static str) -> Result<&'a [u8], WireError> {
         let Some((taken, left)) = self.left.split_at_checked(count) else {
             return Err(WireError::Truncated {
@@ -34,57 +34,57 @@ impl<'a> WireReader<'a> {
         Ok(taken)
     }
 
-    /// Takes one signed byte.
+    /// Reads a signed byte.
     pub fn i8(&mut self, what: &'static str) -> Result<i8, WireError> {
         Ok(i8::from_be_bytes(self.array(what)?))
     }
 
-    /// Takes a 16-bit number.
+    /// Reads a 16-bit number.
     pub fn i16(&mut self, what: &'static str) -> Result<i16, WireError> {
         Ok(i16::from_be_bytes(self.array(what)?))
     }
 
-    /// Takes a 32-bit number.
+    /// Reads a 32-bit number.
     pub fn i32(&mut self, what: &'static str) -> Result<i32, WireError> {
         Ok(i32::from_be_bytes(self.array(what)?))
     }
 
-    /// Takes an unsigned 32-bit number.
+    /// Reads an unsigned 32-bit number.
     pub fn u32(&mut self, what: &'static str) -> Result<u32, WireError> {
         Ok(u32::from_be_bytes(self.array(what)?))
     }
 
-    /// Takes a 64-bit number.
+    /// Reads a 64-bit number.
     pub fn i64(&mut self, what: &'static str) -> Result<i64, WireError> {
         Ok(i64::from_be_bytes(self.array(what)?))
     }
 
-    /// Takes a zigzag number of at most 5 bytes.
+    /// Reads a zigzag number of at most 5 bytes.
     pub fn varint(&mut self, what: &'static str) -> Result<i32, WireError> {
         let raw = self.base128(5, what)?;
         let raw = u32::try_from(raw).map_err(|_| WireError::Varint { what })?;
         Ok((raw >> 1) as i32 ^ -((raw & 1) as i32))
     }
 
-    /// Takes a zigzag number of at most 10 bytes.
+    /// Reads a zigzag number of at most 10 bytes.
     pub fn varlong(&mut self, what: &'static str) -> Result<i64, WireError> {
         let raw = self.base128(10, what)?;
         Ok((raw >> 1) as i64 ^ -((raw & 1) as i64))
     }
 
-    /// Takes bytes behind a zigzag length; -1 is null.
+    /// Reads a zigzag length and the bytes after it; length -1 is null.
     pub fn varint_bytes(&mut self, what: &'static str) -> Result<Option<&'a [u8]>, WireError> {
         let length = self.varint(what)?;
         self.sized(i64::from(length), what)
     }
 
-    /// Takes bytes behind a 32-bit length; -1 is null.
+    /// Reads a 32-bit length and the bytes after it; length -1 is null.
     pub fn nullable_bytes(&mut self, what: &'static str) -> Result<Option<&'a [u8]>, WireError> {
         let length = self.i32(what)?;
         self.sized(i64::from(length), what)
     }
 
-    /// Takes text behind a 16-bit length; -1 is null.
+    /// Reads a 16-bit length and the text after it; length -1 is null.
     pub fn nullable_string(&mut self, what: &'static str) -> Result<Option<&'a str>, WireError> {
         let length = self.i16(what)?;
         match self.sized(i64::from(length), what)? {
@@ -96,14 +96,15 @@ impl<'a> WireReader<'a> {
         }
     }
 
-    /// Takes text that may not be null.
+    /// Reads text that must not be null.
     pub fn string(&mut self, what: &'static str) -> Result<&'a str, WireError> {
         self.nullable_string(what)?
             .ok_or(WireError::Length { what, value: -1 })
     }
 
-    /// Takes an array's 32-bit count; null counts as 0. Refuses a count whose elements of at
-    /// least `element_bytes_min` bytes cannot fit into what is left, so it is safe to reserve.
+    /// Reads the 32-bit count of an array; null counts as 0. Rejects a count whose elements, of at
+    /// least `element_bytes_min` bytes each, exceed the remaining bytes, so that callers may
+    /// allocate for it.
     pub fn count(
         &mut self,
         element_bytes_min: usize,
@@ -124,19 +125,19 @@ impl<'a> WireReader<'a> {
         Ok(count)
     }
 
-    /// Takes an unsigned number of at most 5 bytes, as flexible versions have them.
+    /// Reads an unsigned number of at most 5 bytes, as in flexible versions.
     pub fn uvarint(&mut self, what: &'static str) -> Result<u32, WireError> {
         let raw = self.base128(5, what)?;
         u32::try_from(raw).map_err(|_| WireError::Varint { what })
     }
 
-    /// Takes bytes of a flexible version; a length of 0 is null, others count from 1.
+    /// Reads bytes of a flexible version. Length 0 is null; other lengths are encoded plus one.
     pub fn compact_bytes(&mut self, what: &'static str) -> Result<Option<&'a [u8]>, WireError> {
         let length = self.uvarint(what)?;
         self.sized(i64::from(length) - 1, what)
     }
 
-    /// Takes text of a flexible version that may be null.
+    /// Reads text of a flexible version, which may be null.
     pub fn compact_nullable_string(
         &mut self,
         what: &'static str,
@@ -145,13 +146,13 @@ impl<'a> WireReader<'a> {
         text.transpose().map_err(|_| WireError::Utf8 { what })
     }
 
-    /// Takes text of a flexible version.
+    /// Reads text of a flexible version, which must not be null.
     pub fn compact_string(&mut self, what: &'static str) -> Result<&'a str, WireError> {
         self.compact_nullable_string(what)?
             .ok_or(WireError::Length { what, value: -1 })
     }
 
-    /// Takes an array's count of a flexible version; null counts as 0. Refuses what cannot fit, as
+    /// Reads the count of an array of a flexible version; null counts as 0. Rejects counts as
     /// [`Self::count`] does.
     pub fn compact_count(
         &mut self,
@@ -166,7 +167,7 @@ impl<'a> WireReader<'a> {
         Ok(count)
     }
 
-    /// Passes over the tagged fields that end a structure of a flexible version.
+    /// Skips the tagged fields at the end of a structure of a flexible version.
     pub fn skip_tags(&mut self, what: &'static str) -> Result<(), WireError> {
         for _ in 0..self.uvarint(what)? {
             self.uvarint(what)?;
@@ -200,7 +201,7 @@ impl<'a> WireReader<'a> {
             };
             self.left = left;
             let bits = u64::from(byte & 0x7f);
-            // The tenth byte has room for one bit only.
+            // The tenth byte may only contain one bit.
             if index == 9 && bits > 1 {
                 break;
             }
@@ -230,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zigzag_numbers_at_their_edges() {
+    fn zigzag_numbers_at_limits() {
         let cases: [(&[u8], i64); 6] = [
             (&[0x00], 0),
             (&[0x01], -1),
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_cannot_fit_are_refused_before_anything_is_reserved() {
+    fn counts_over_remaining_bytes_are_errors() {
         let bytes = [0x7f, 0xff, 0xff, 0xff, 1, 2, 3, 4];
         let error = WireReader::new(&bytes).count(4, "topics");
         let value = i64::from(i32::MAX);
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_flexible_versions() {
+    fn reads_fields_of_flexible_versions() {
         assert_eq!(
             WireReader::new(&[0xff, 0xff, 0xff, 0xff, 0x0f]).uvarint("n"),
             Ok(u32::MAX)
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_not_empty() {
+    fn null_and_empty_differ() {
         assert_eq!(
             WireReader::new(&[0xff, 0xff]).nullable_string("s"),
             Ok(None)

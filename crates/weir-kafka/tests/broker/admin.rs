@@ -1,4 +1,4 @@
-//! Topics: create, grow, delete.
+//! Topics: creation, growth, deletion.
 
 use weir_kafka::AdminError;
 
@@ -9,7 +9,7 @@ fn topics_are_created_grown_and_deleted() {
     let broker = broker();
     let admin = broker.admin();
     let topic = unique("admin");
-    assert!(!admin.topic_exists(&topic).expect("answers"));
+    assert!(!admin.topic_exists(&topic).expect("broker responds"));
 
     let config = [("retention.ms", "60000")];
     admin.create_topic(&topic, 2, 1, &config).expect("created");
@@ -17,16 +17,16 @@ fn topics_are_created_grown_and_deleted() {
     admin.grow_topic(&topic, 5).expect("grown");
     assert_eq!(admin.partitions(&topic), Ok(Some(5)));
     admin.delete_topic(&topic).expect("deleted");
-    assert!(!admin.topic_exists(&topic).expect("answers"));
-    assert!(!admin.broker_ids().expect("answers").is_empty());
+    assert!(!admin.topic_exists(&topic).expect("broker responds"));
+    assert!(!admin.broker_ids().expect("broker responds").is_empty());
 }
 
 #[test]
-fn refusals_name_topic_and_reason() {
+fn rejection_errors_name_topic_and_reason() {
     let broker = broker();
     let admin = broker.admin();
-    let topic = broker.topic("taken", 1);
-    let error = admin.create_topic(&topic, 1, 1, &[]).expect_err("taken");
+    let topic = broker.topic("existing", 1);
+    let error = admin.create_topic(&topic, 1, 1, &[]).expect_err("existing");
     assert!(matches!(
         error,
         AdminError::Topic {
@@ -43,7 +43,7 @@ fn refusals_name_topic_and_reason() {
 }
 
 #[test]
-fn several_topics_are_made_and_deleted_at_once_and_tell_their_ends() {
+fn several_topics_are_created_and_deleted_together() {
     let broker = broker();
     let admin = broker.admin();
     let mut names: Vec<String> = (0..3).map(|at| unique(&format!("many-{at}"))).collect();
@@ -57,13 +57,13 @@ fn several_topics_are_made_and_deleted_at_once_and_tell_their_ends() {
         .producer()
         .store(&names[1], 0, &numbered("record", 7));
     assert_eq!(admin.end_offset(&names[1], 0), Ok(7));
-    let taken = admin.create_topics(&names[2..], &config);
-    let error = taken.expect_err("taken").to_string();
+    let existing = admin.create_topics(&names[2..], &config);
+    let error = existing.expect_err("existing").to_string();
     assert!(error.contains(&names[2]), "{error}");
     names.push(unique("never"));
     admin.delete_topics(&names).expect("deleted");
     for name in &names {
-        assert!(!admin.topic_exists(name).expect("answers"));
+        assert!(!admin.topic_exists(name).expect("broker responds"));
     }
     admin.create_topics(&[], &[]).expect("nothing to do");
     admin.delete_topics(&[]).expect("nothing to do");

@@ -1,4 +1,4 @@
-//! Brokers that stop and come back, leaders that move.
+//! Stopped and restarted brokers, moved leaders.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use crate::support::{
     TEST_TIMEOUT, TestBroker, lab, numbered, poll_until, read, until_ready, values,
 };
 
-/// Tells the test thread what happens to consumers.
+/// Reports ready consumers to the test thread and records positions.
 struct EventLog {
     missing: usize,
     ready: mpsc::Sender<()>,
@@ -43,8 +43,8 @@ impl LeanSink for EventLog {
 }
 
 /// Runs lean consumers of three partitions while `disturb` stores `per_partition` records in each.
-/// `disturb` hands back what must live until all is read.
-fn undisturbed<T: Send + 'static>(
+/// The result of `disturb` is dropped after all records were read.
+fn consume_during<T: Send + 'static>(
     bootstrap: &str,
     topic: &str,
     per_partition: usize,
@@ -75,7 +75,7 @@ fn undisturbed<T: Send + 'static>(
     let work = lean::run(config, Rc::clone(&sink), stopped);
     let outcome = runtime.block_on(async { tokio::time::timeout(2 * TEST_TIMEOUT, work).await });
     let disturbed = disturb.join().expect("produced");
-    let report = outcome.expect("complete in time").expect("ran");
+    let report = outcome.expect("complete before the timeout").expect("ran");
     for seen in &sink.borrow().seen {
         for partition in 0..3 {
             let offsets = seen.iter().filter(|it| it.0 == partition).map(|it| it.1);
@@ -86,7 +86,7 @@ fn undisturbed<T: Send + 'static>(
 }
 
 #[test]
-fn a_restarted_broker_loses_nothing_for_ingest_and_lean_consumers() {
+fn broker_restart_loses_no_records() {
     let mut lab = lab(1);
     let bootstrap = lab.bootstrap();
     let broker = TestBroker {
@@ -96,7 +96,7 @@ fn a_restarted_broker_loses_nothing_for_ingest_and_lean_consumers() {
     let mut source = broker.ingest(&[&topic], StartFrom::Latest);
     until_ready(&mut source);
     let name = topic.clone();
-    let (report, (lab, mut seen)) = undisturbed(&bootstrap, &topic, 10, move || {
+    let (report, (lab, mut seen)) = consume_during(&bootstrap, &topic, 10, move || {
         let store = |prefix: &str| {
             let sender = broker.producer();
             (0..3).for_each(|partition| sender.store(&name, partition, &numbered(prefix, 5)));
@@ -124,19 +124,19 @@ fn a_restarted_broker_loses_nothing_for_ingest_and_lean_consumers() {
     assert!(report.connections >= 20, "{report:?}");
 }
 
-/// What three partitions hold at the end.
+/// Values in three partitions at the end.
 fn before_and_after() -> Vec<String> {
     let one = [numbered("before", 5), numbered("after", 5)].concat();
     [one.as_slice(); 3].concat()
 }
 
 #[test]
-fn lean_consumers_and_ingest_follow_moved_leaders() {
+fn consumers_follow_moved_leaders() {
     let mut lab = lab(3);
     let broker = TestBroker {
         bootstrap: lab.bootstrap(),
     };
-    let admin = Admin::connect(&broker.bootstrap, TEST_TIMEOUT).expect("answers");
+    let admin = Admin::connect(&broker.bootstrap, TEST_TIMEOUT).expect("broker responds");
     let topic = crate::support::unique("moved");
     let config = [("min.insync.replicas", "1")];
     admin.create_topic(&topic, 3, 3, &config).expect("created");
@@ -145,13 +145,13 @@ fn lean_consumers_and_ingest_follow_moved_leaders() {
     until_ready(&mut source);
 
     let (bootstrap, name) = (broker.bootstrap.clone(), topic.clone());
-    let (_, lab) = undisturbed(&bootstrap, &topic, 10, move || {
+    let (_, lab) = consume_during(&bootstrap, &topic, 10, move || {
         let sender = broker.producer();
         let store = |prefix: &str| {
             (0..3).for_each(|partition| sender.store(&name, partition, &numbered(prefix, 5)));
         };
         store("before");
-        // Whichever partitions broker 1 leads move to the others.
+        // The partitions that broker 1 leads move to the others.
         lab.stop_broker(1).expect("stops");
         store("after");
         lab

@@ -1,4 +1,5 @@
-//! Members of groups: they join, share, commit, leave, and what the dead had goes to the living.
+//! Consumer group members: they join, share partitions, commit and leave; partitions of a killed
+//! member are reassigned.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{self, Receiver};
@@ -12,7 +13,7 @@ use weir_kafka::lean::{self, LeanConfig, LeanError, LeanGroups, LeanRecord, Lean
 
 use crate::support::{TEST_TIMEOUT, TestBroker, broker, lab, numbered, unique};
 
-/// What consumers on another thread tell.
+/// Events of consumers on another thread.
 enum ConsumerEvent {
     Ready,
     Failed(String),
@@ -22,32 +23,32 @@ enum ConsumerEvent {
 struct EventSink(mpsc::Sender<ConsumerEvent>);
 
 impl EventSink {
-    fn tell(&self, told: ConsumerEvent) {
-        // A test that has seen enough no longer listens.
-        let _ = self.0.send(told);
+    fn send(&self, event: ConsumerEvent) {
+        // The test may have stopped receiving.
+        let _ = self.0.send(event);
     }
 }
 
 impl LeanSink for EventSink {
     fn on_ready(&mut self, _: usize) {
-        self.tell(ConsumerEvent::Ready);
+        self.send(ConsumerEvent::Ready);
     }
 
     fn on_record(&mut self, consumer: usize, record: &LeanRecord<'_>) {
         let value = String::from_utf8_lossy(record.value.unwrap_or_default()).into_owned();
-        self.tell(ConsumerEvent::Record(consumer, value));
+        self.send(ConsumerEvent::Record(consumer, value));
     }
 
     fn on_error(&mut self, _: usize, error: &LeanError) {
-        self.tell(ConsumerEvent::Failed(error.to_string()));
+        self.send(ConsumerEvent::Failed(error.to_string()));
     }
 
     fn on_bytes(&mut self, _: usize, _: usize) {}
 }
 
-/// Consumers on a thread of their own.
+/// Consumers on a separate thread.
 struct TestConsumers {
-    told: Receiver<ConsumerEvent>,
+    events: Receiver<ConsumerEvent>,
     stop: watch::Sender<bool>,
     kill: oneshot::Sender<()>,
     thread: JoinHandle<Option<LeanReport>>,
@@ -59,7 +60,7 @@ struct TestConsumers {
 
 impl TestConsumers {
     fn start(config: LeanConfig) -> Self {
-        let (teller, told) = mpsc::channel();
+        let (sender, events) = mpsc::channel();
         let (stop, stopped) = watch::channel(false);
         let (kill, killed) = oneshot::channel();
         let thread = std::thread::spawn(move || {
@@ -67,14 +68,16 @@ impl TestConsumers {
             let runtime = runtime.enable_all().build().expect("runtime");
             runtime.block_on(async {
                 tokio::select! {
-                    report = lean::run(config, EventSink(teller), stopped) => Some(report.expect("ran")),
-                    // The sockets close without a word, as those of a killed process.
+                    report = lean::run(config, EventSink(sender), stopped) => {
+                        Some(report.expect("ran"))
+                    }
+                    // The sockets are closed without LeaveGroup requests, as after a kill.
                     Ok(()) = killed => None,
                 }
             })
         });
         Self {
-            told,
+            events,
             stop,
             kill,
             thread,
@@ -84,12 +87,12 @@ impl TestConsumers {
         }
     }
 
-    /// Takes what is told until `done`.
+    /// Receives events until `done` returns `true`.
     fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + TEST_TIMEOUT;
         while !done(self) {
             let left = deadline.saturating_duration_since(Instant::now());
-            match self.told.recv_timeout(left) {
+            match self.events.recv_timeout(left) {
                 Ok(ConsumerEvent::Ready) => self.ready += 1,
                 Ok(ConsumerEvent::Failed(error)) => self.errors.push(error),
                 Ok(ConsumerEvent::Record(consumer, value)) => {
@@ -104,7 +107,7 @@ impl TestConsumers {
     }
 
     fn until_ready(&mut self, consumers: usize) {
-        self.until("ready", |crowd| crowd.ready == consumers);
+        self.until("ready", |test| test.ready == consumers);
     }
 
     fn counts(&self) -> Vec<usize> {
@@ -121,7 +124,7 @@ impl TestConsumers {
     }
 
     fn kill(self) {
-        self.kill.send(()).expect("it runs");
+        self.kill.send(()).expect("consumers are running");
         assert_eq!(self.thread.join().expect("no panic"), None);
     }
 }
@@ -136,26 +139,26 @@ fn config(broker: &TestBroker, topic: &str, consumers: usize, groups: LeanGroups
     }
 }
 
-/// A client of another make, to ask how the broker sees a group.
+/// Creates a consumer of another client library, to query the broker about a group.
 fn other_client(broker: &TestBroker, group: &str) -> BaseConsumer {
     ClientConfig::new()
         .set("bootstrap.servers", &broker.bootstrap)
         .set("group.id", group)
         .create()
-        .expect("settings work")
+        .expect("valid configuration")
 }
 
-/// Waits until the group has committed these offsets, partition 0 first.
+/// Waits until the group has committed these offsets, in the order of partitions.
 fn until_committed(broker: &TestBroker, group: &str, topic: &str, expected: &[i64]) {
     let client = other_client(broker, group);
-    let mut asked = TopicPartitionList::new();
+    let mut partition_list = TopicPartitionList::new();
     let partitions = i32::try_from(expected.len()).expect("few");
-    asked.add_partition_range(topic, 0, partitions - 1);
+    partition_list.add_partition_range(topic, 0, partitions - 1);
     let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         let found = client
-            .committed_offsets(asked.clone(), TEST_TIMEOUT)
-            .expect("an answer");
+            .committed_offsets(partition_list.clone(), TEST_TIMEOUT)
+            .expect("response");
         let offsets = found.elements().into_iter().map(|it| it.offset());
         let offsets: Vec<_> = offsets.collect();
         if offsets.iter().eq(expected
@@ -174,17 +177,17 @@ fn until_committed(broker: &TestBroker, group: &str, topic: &str, expected: &[i6
     }
 }
 
-/// State and number of members of a group, as the broker lists it.
-fn listed(broker: &TestBroker, group: &str) -> (String, usize) {
+/// Returns state and number of members of a group, as reported by the broker.
+fn group_state(broker: &TestBroker, group: &str) -> (String, usize) {
     let client = other_client(broker, group);
     let list = client
         .fetch_group_list(Some(group), TEST_TIMEOUT)
-        .expect("an answer");
+        .expect("response");
     let found = list
         .groups()
         .iter()
         .find(|it| it.name() == group)
-        .expect("listed");
+        .expect("group_state");
     assert_eq!(
         (found.protocol_type(), found.protocol()),
         ("consumer", "range")
@@ -193,63 +196,67 @@ fn listed(broker: &TestBroker, group: &str) -> (String, usize) {
 }
 
 #[test]
-fn two_hundred_groups_join_commit_and_leave() {
+fn many_groups_join_commit_and_leave() {
     const GROUPS: usize = 220;
     let broker = broker();
     let topic = broker.topic("groups", 2);
     let sender = broker.producer();
     sender.store(&topic, 0, &numbered("old", 5));
-    let prefix = unique("crowd");
-    let mut crowd = TestConsumers::start(config(&broker, &topic, GROUPS, LeanGroups::new(&prefix)));
-    crowd.until_ready(GROUPS);
+    let prefix = unique("consumers");
+    let mut consumers =
+        TestConsumers::start(config(&broker, &topic, GROUPS, LeanGroups::new(&prefix)));
+    consumers.until_ready(GROUPS);
     let group = |index: usize| format!("{prefix}{index}");
     for index in [0, 1, 117, GROUPS - 1] {
-        assert_eq!(listed(&broker, &group(index)), ("Stable".to_owned(), 1));
+        assert_eq!(
+            group_state(&broker, &group(index)),
+            ("Stable".to_owned(), 1)
+        );
     }
     sender.store(&topic, 0, &numbered("a", 20));
     sender.store(&topic, 1, &numbered("b", 10));
-    crowd.until("records", |crowd| crowd.records() >= GROUPS * 30);
+    consumers.until("records", |consumers| consumers.records() >= GROUPS * 30);
     for index in [0, 5, 200] {
         until_committed(&broker, &group(index), &topic, &[25, 10]);
     }
     assert!(
-        crowd.counts().iter().all(|count| *count == 30),
+        consumers.counts().iter().all(|count| *count == 30),
         "{:?}",
-        crowd.counts()
+        consumers.counts()
     );
-    let report = crowd.stop();
+    let report = consumers.stop();
     assert_eq!((report.ready, report.errors), (GROUPS, 0));
     assert_eq!(report.assignments, GROUPS as u64);
     for index in [0, 117] {
         let client = other_client(&broker, &group(index));
         let list = client
             .fetch_group_list(Some(&group(index)), TEST_TIMEOUT)
-            .expect("an answer");
+            .expect("response");
         assert_eq!(list.groups()[0].members().len(), 0);
         assert_eq!(list.groups()[0].state(), "Empty");
     }
 }
 
 #[test]
-fn a_group_goes_on_where_it_left() {
+fn group_resumes_at_committed_offset() {
     let broker = broker();
     let topic = broker.topic("group-resume", 1);
     let sender = broker.producer();
     let groups = LeanGroups {
-        // Only leaving commits.
+        // Members commit only when they leave.
         commit_every: Duration::from_secs(3600),
         ..LeanGroups::new(&unique("resume"))
     };
     let mut first = TestConsumers::start(config(&broker, &topic, 1, groups.clone()));
     first.until_ready(1);
     sender.store(&topic, 0, &numbered("a", 7));
-    first.until("records", |crowd| crowd.records() == 7);
+    first.until("records", |consumers| consumers.records() == 7);
     first.stop();
     sender.store(&topic, 0, &numbered("missed", 3));
     let mut second = TestConsumers::start(config(&broker, &topic, 1, groups));
     second.until_ready(1);
     sender.store(&topic, 0, &numbered("b", 2));
-    second.until("records", |crowd| crowd.records() == 5);
+    second.until("records", |consumers| consumers.records() == 5);
     assert_eq!(
         second.seen[&0],
         ["missed0", "missed1", "missed2", "b0", "b1"]
@@ -258,7 +265,7 @@ fn a_group_goes_on_where_it_left() {
 }
 
 #[test]
-fn members_of_a_group_share_its_partitions() {
+fn members_share_the_partitions_of_a_group() {
     let broker = broker();
     let topic = broker.topic("group-share", 5);
     let sender = broker.producer();
@@ -268,29 +275,33 @@ fn members_of_a_group_share_its_partitions() {
         ..LeanGroups::new(&unique("share"))
     };
     let group = groups.prefix.clone() + "0";
-    let mut crowd = TestConsumers::start(config(&broker, &topic, 2, groups));
-    crowd.until_ready(2);
+    let mut consumers = TestConsumers::start(config(&broker, &topic, 2, groups));
+    consumers.until_ready(2);
     let deadline = Instant::now() + TEST_TIMEOUT;
-    while listed(&broker, &group) != ("Stable".to_owned(), 2) {
-        assert!(Instant::now() < deadline, "{:?}", listed(&broker, &group));
+    while group_state(&broker, &group) != ("Stable".to_owned(), 2) {
+        assert!(
+            Instant::now() < deadline,
+            "{:?}",
+            group_state(&broker, &group)
+        );
     }
     for partition in 0..5 {
         sender.store(&topic, partition, &numbered(&format!("{partition}-"), 10));
     }
-    crowd.until("records", |crowd| crowd.records() >= 50);
+    consumers.until("records", |consumers| consumers.records() >= 50);
     until_committed(&broker, &group, &topic, &[10; 5]);
-    let mut counts = crowd.counts();
+    let mut counts = consumers.counts();
     counts.sort_unstable();
     assert_eq!(counts, [20, 30]);
-    let mut all: Vec<_> = crowd.seen.values().flatten().collect();
+    let mut all: Vec<_> = consumers.seen.values().flatten().collect();
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), 50);
-    crowd.stop();
+    consumers.stop();
 }
 
 #[test]
-fn what_a_killed_member_had_goes_to_the_living() {
+fn partitions_of_killed_member_are_reassigned() {
     let broker = broker();
     let topic = broker.topic("group-kill", 4);
     let sender = broker.producer();
@@ -298,18 +309,22 @@ fn what_a_killed_member_had_goes_to_the_living() {
         members: 2,
         commit_every: Duration::from_millis(50),
         heartbeat_every: Duration::from_millis(100),
-        // The least that a broker allows by default.
+        // Minimum that brokers allow by default.
         session_timeout: Duration::from_secs(6),
         ..LeanGroups::new(&unique("kill"))
     };
     let group = groups.prefix.clone() + "0";
-    let mut living = TestConsumers::start(config(&broker, &topic, 1, groups.clone()));
-    living.until_ready(1);
-    let mut dying = TestConsumers::start(config(&broker, &topic, 1, groups));
-    dying.until_ready(1);
+    let mut survivor = TestConsumers::start(config(&broker, &topic, 1, groups.clone()));
+    survivor.until_ready(1);
+    let mut killed_member = TestConsumers::start(config(&broker, &topic, 1, groups));
+    killed_member.until_ready(1);
     let deadline = Instant::now() + TEST_TIMEOUT;
-    while listed(&broker, &group) != ("Stable".to_owned(), 2) {
-        assert!(Instant::now() < deadline, "{:?}", listed(&broker, &group));
+    while group_state(&broker, &group) != ("Stable".to_owned(), 2) {
+        assert!(
+            Instant::now() < deadline,
+            "{:?}",
+            group_state(&broker, &group)
+        );
     }
     let store = |name: &str| {
         for partition in 0..4 {
@@ -321,22 +336,26 @@ fn what_a_killed_member_had_goes_to_the_living() {
         }
     };
     store("before");
-    dying.until("records", |crowd| crowd.records() == 10);
+    killed_member.until("records", |consumers| consumers.records() == 10);
     until_committed(&broker, &group, &topic, &[5; 4]);
-    dying.kill();
+    killed_member.kill();
     store("after");
-    living.until("records", |crowd| crowd.records() >= 30);
-    let after = living.seen[&0]
+    survivor.until("records", |consumers| consumers.records() >= 30);
+    let after = survivor.seen[&0]
         .iter()
         .filter(|value| value.starts_with("after"));
     assert_eq!(after.count(), 20);
-    assert_eq!(living.records(), 30, "nothing twice: it was committed");
-    assert!(living.stop().assignments >= 3);
+    assert_eq!(
+        survivor.records(),
+        30,
+        "committed records are not delivered again"
+    );
+    assert!(survivor.stop().assignments >= 3);
 }
 
 #[test]
-fn groups_follow_their_coordinators() {
-    // Coordinators are spread over the brokers by the hash of the group's name.
+fn groups_follow_moved_coordinators() {
+    // Groups are assigned to coordinators by the hash of their ids.
     const GROUPS: usize = 12;
     let mut lab = lab(3);
     let broker = TestBroker {
@@ -354,23 +373,23 @@ fn groups_follow_their_coordinators() {
         ..LeanGroups::new(&unique("moved"))
     };
     let prefix = groups.prefix.clone();
-    let mut crowd = TestConsumers::start(config(&broker, &topic, GROUPS, groups));
-    crowd.until_ready(GROUPS);
+    let mut consumers = TestConsumers::start(config(&broker, &topic, GROUPS, groups));
+    consumers.until_ready(GROUPS);
     sender.store(&topic, 0, &numbered("before", 5));
-    crowd.until("records", |crowd| crowd.records() >= GROUPS * 5);
+    consumers.until("records", |consumers| consumers.records() >= GROUPS * 5);
     lab.stop_broker(1).expect("stops");
     sender.store(&topic, 0, &numbered("after", 5));
-    crowd.until("records", |crowd| crowd.records() >= GROUPS * 10);
+    consumers.until("records", |consumers| consumers.records() >= GROUPS * 10);
     for index in 0..GROUPS {
         until_committed(&broker, &format!("{prefix}{index}"), &topic, &[10]);
     }
     assert!(
-        crowd.counts().iter().all(|count| *count == 10),
+        consumers.counts().iter().all(|count| *count == 10),
         "{:?}",
-        crowd.counts()
+        consumers.counts()
     );
-    let report = crowd.stop();
-    // One link each, and at most two connections until the coordinator is found.
+    let report = consumers.stop();
+    // One fetcher connection each, and at most two connections to find the coordinator.
     assert!(report.connections > 3 * GROUPS as u64, "{report:?}");
     drop(lab);
 }

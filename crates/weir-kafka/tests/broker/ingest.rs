@@ -1,4 +1,4 @@
-//! Ingest: what `ready` promises, start positions, topics and partitions that appear later.
+//! Ingest: guarantees of `ready`, start positions, topics and partitions that are added later.
 
 use kafka_protocol::records::Compression;
 use weir_kafka::{RecordSource, StartFrom};
@@ -7,7 +7,7 @@ use crate::support::{broker, numbered, poll_until, read, unique, until_ready, va
 use crate::wire;
 
 #[test]
-fn latest_delivers_everything_produced_after_ready_and_nothing_before() {
+fn latest_delivers_only_records_after_ready() {
     let broker = broker();
     let topic = broker.topic("latest", 3);
     let sender = broker.producer();
@@ -15,7 +15,7 @@ fn latest_delivers_everything_produced_after_ready_and_nothing_before() {
         sender.store(&topic, partition, &numbered("old", 10));
     }
     let mut source = broker.ingest(&[&topic], StartFrom::Latest);
-    assert_eq!(until_ready(&mut source), vec![], "nothing old");
+    assert_eq!(until_ready(&mut source), vec![], "no old records");
     for partition in 0..3 {
         sender.store(&topic, partition, &numbered("new", 10));
     }
@@ -28,7 +28,7 @@ fn latest_delivers_everything_produced_after_ready_and_nothing_before() {
 }
 
 #[test]
-fn earliest_delivers_what_is_there_in_order() {
+fn earliest_delivers_existing_records_in_order() {
     let broker = broker();
     let topic = broker.topic("earliest", 1);
     let sent = numbered("v", 500);
@@ -44,14 +44,14 @@ fn earliest_delivers_what_is_there_in_order() {
 }
 
 #[test]
-fn a_topic_created_later_is_read_from_its_beginning() {
+fn topic_created_later_is_read_from_beginning() {
     let broker = broker();
     let topic = unique("later");
     let mut source = broker.ingest(&[&topic], StartFrom::Latest);
     let mut seen = Vec::new();
     poll_until(&mut source, &mut seen, "missing topic", |source, _| {
-        let trouble = source.status().trouble;
-        trouble.is_some_and(|trouble| trouble.starts_with("missing topic"))
+        let problem = source.status().trouble;
+        problem.is_some_and(|problem| problem.starts_with("missing topic"))
     });
     assert!(!source.status().ready);
 
@@ -68,7 +68,7 @@ fn a_topic_created_later_is_read_from_its_beginning() {
 }
 
 #[test]
-fn an_added_partition_is_read_from_its_beginning_and_others_go_on() {
+fn added_partition_is_read_from_beginning() {
     let broker = broker();
     let topic = broker.topic("grown", 1);
     let sender = broker.producer();
@@ -100,7 +100,7 @@ fn several_topics_are_read_by_one_source() {
 }
 
 #[test]
-fn a_header_name_that_is_not_utf8_costs_that_header_only() {
+fn header_with_invalid_utf8_name_is_skipped() {
     let broker = broker();
     let topic = broker.topic("names", 1);
     let values = numbered("v", 2);
@@ -116,17 +116,19 @@ fn a_header_name_that_is_not_utf8_costs_that_header_only() {
 }
 
 #[test]
-fn max_bounds_one_poll() {
+fn poll_returns_at_most_max_records() {
     let broker = broker();
     let topic = broker.topic("max", 1);
     broker.producer().store(&topic, 0, &numbered("v", 100));
     let mut source = broker.ingest(&[&topic], StartFrom::Earliest);
     let (mut total, mut calls) = (0, 0);
     while total < 100 {
-        let mut handed = 0;
+        let mut delivered = 0;
         let wait = std::time::Duration::from_secs(20);
-        let count = source.poll(wait, 30, &mut |_| handed += 1).expect("lives");
-        assert_eq!(count, handed);
+        let count = source
+            .poll(wait, 30, &mut |_| delivered += 1)
+            .expect("poll succeeds");
+        assert_eq!(count, delivered);
         assert!(count <= 30);
         total += count;
         calls += 1;
@@ -160,14 +162,14 @@ fn lag_of(source: &mut weir_kafka::KafkaIngest) -> Vec<(i64, Option<i64>)> {
 }
 
 #[test]
-fn without_a_broker_the_source_is_not_ready_and_says_why() {
+fn source_without_broker_reports_error() {
     let config = weir_kafka::IngestConfig {
         bootstrap_servers: "127.0.0.1:1".to_owned(),
         client_id: "test".to_owned(),
         topics: vec!["t".to_owned()],
         ..weir_kafka::IngestConfig::default()
     };
-    let mut source = weir_kafka::KafkaIngest::start(&config).expect("settings work");
+    let mut source = weir_kafka::KafkaIngest::start(&config).expect("valid configuration");
     let mut seen = Vec::new();
     poll_until(&mut source, &mut seen, "error", |source, _| {
         source.status().last_error.is_some()

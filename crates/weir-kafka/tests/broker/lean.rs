@@ -1,4 +1,4 @@
-//! Lean consumers: each gets every record once and in order, whatever the codec.
+//! Lean consumers: each receives every record once and in order, with every codec.
 
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -12,9 +12,9 @@ use weir_kafka::lean::{self, LeanConfig, LeanError, LeanRecord, LeanReport, Lean
 use crate::support::{TEST_TIMEOUT, TestBroker, broker, numbered};
 use crate::wire;
 
-/// Gathers what consumers get; calls `produce` when all are ready and stops at `expected` records
+/// Collects records. Signals when all consumers are ready, and stops the run at `expected` records
 /// per consumer.
-struct Gather {
+struct RecordCollector {
     ready: Vec<bool>,
     seen: Vec<Vec<(i32, i64, String)>>,
     headers: usize,
@@ -26,9 +26,9 @@ struct Gather {
     stop: watch::Sender<bool>,
 }
 
-impl LeanSink for Gather {
+impl LeanSink for RecordCollector {
     fn on_ready(&mut self, consumer: usize) {
-        assert!(!self.ready[consumer], "ready twice");
+        assert!(!self.ready[consumer], "reported ready twice");
         self.ready[consumer] = true;
         if self.ready.iter().all(|ready| *ready) {
             let sender = self.all_ready.take().expect("only once");
@@ -58,15 +58,15 @@ impl LeanSink for Gather {
     }
 }
 
-/// Runs consumers; `produce` runs on another thread once all are ready.
-fn gather(
+/// Runs consumers. `produce` runs on another thread once all are ready.
+fn collect(
     config: LeanConfig,
     expected: usize,
     produce: impl FnOnce() + Send + 'static,
-) -> (Gather, LeanReport) {
+) -> (RecordCollector, LeanReport) {
     let (stop, stopped) = watch::channel(false);
     let (all_ready, wait_ready) = tokio::sync::oneshot::channel();
-    let sink = Rc::new(RefCell::new(Gather {
+    let sink = Rc::new(RefCell::new(RecordCollector {
         ready: vec![false; config.consumers],
         seen: vec![Vec::new(); config.consumers],
         headers: 0,
@@ -105,13 +105,13 @@ fn config(broker: &TestBroker, topic: &str, consumers: usize) -> LeanConfig {
 }
 
 #[test]
-fn fifty_consumers_get_every_record_in_order() {
+fn all_consumers_receive_every_record_in_order() {
     let broker = broker();
     let topic = broker.topic("lean", 2);
     broker.producer().store(&topic, 0, &numbered("old", 7));
     let sender = broker.producer();
     let name = topic.clone();
-    let (sink, report) = gather(config(&broker, &topic, 50), 400, move || {
+    let (sink, report) = collect(config(&broker, &topic, 50), 400, move || {
         for round in 0..20 {
             for partition in 0..2 {
                 sender.store(&name, partition, &numbered(&format!("{round}-"), 10));
@@ -121,10 +121,10 @@ fn fifty_consumers_get_every_record_in_order() {
     assert_eq!(sink.errors, Vec::<String>::new());
     for seen in &sink.seen {
         for partition in 0..2 {
-            let mine: Vec<_> = seen.iter().filter(|it| it.0 == partition).collect();
+            let records: Vec<_> = seen.iter().filter(|it| it.0 == partition).collect();
             let first = if partition == 0 { 7 } else { 0 };
-            assert_eq!(mine.len(), 200);
-            for (index, (_, offset, value)) in mine.iter().enumerate() {
+            assert_eq!(records.len(), 200);
+            for (index, (_, offset, value)) in records.iter().enumerate() {
                 assert_eq!(*offset, first + index as i64);
                 assert_eq!(*value, format!("{}-{}", index / 10, index % 10));
             }
@@ -137,29 +137,29 @@ fn fifty_consumers_get_every_record_in_order() {
 }
 
 #[test]
-fn every_codec_is_unpacked() {
+fn every_codec_is_decompressed() {
     let broker = broker();
     let topic = broker.topic("lean-codecs", 1);
-    let own = [
+    let codecs = [
         Compression::Gzip,
         Compression::Snappy,
         Compression::Lz4,
         Compression::Zstd,
     ];
-    let theirs = ["gzip", "snappy", "lz4"];
+    let librdkafka_codecs = ["gzip", "snappy", "lz4"];
     let mut expected = Vec::new();
     let mut batches = Vec::new();
-    for codec in own {
+    for codec in codecs {
         let values = numbered(&format!("{codec:?}"), 40);
         batches.push(wire::batch(&values, codec));
         expected.extend(values);
     }
-    for codec in theirs {
+    for codec in librdkafka_codecs {
         expected.extend(numbered(codec, 40));
     }
-    let senders = theirs.map(|codec| (codec, broker.producer_with(codec, Acks::All)));
+    let senders = librdkafka_codecs.map(|codec| (codec, broker.producer_with(codec, Acks::All)));
     let (bootstrap, name) = (broker.bootstrap.clone(), topic.clone());
-    let (sink, _) = gather(config(&broker, &topic, 2), expected.len(), move || {
+    let (sink, _) = collect(config(&broker, &topic, 2), expected.len(), move || {
         for batch in batches {
             wire::store(&bootstrap, &name, batch);
         }
@@ -171,11 +171,11 @@ fn every_codec_is_unpacked() {
         let values: Vec<_> = seen.iter().map(|it| it.2.clone()).collect();
         assert_eq!(values, expected);
     }
-    assert_eq!(sink.headers, 2 * own.len() * 40);
+    assert_eq!(sink.headers, 2 * codecs.len() * 40);
 }
 
 #[test]
-fn answers_larger_than_the_read_buffer_and_the_fetch_limit_arrive_whole() {
+fn responses_over_buffer_and_fetch_limit_are_read() {
     let broker = broker();
     let topic = broker.topic("lean-large", 1);
     let sender = broker.producer();
@@ -188,20 +188,20 @@ fn answers_larger_than_the_read_buffer_and_the_fetch_limit_arrive_whole() {
         source_addresses: vec![IpAddr::from([127, 0, 0, 1]), IpAddr::from([127, 0, 0, 2])],
         ..config(&broker, &topic, 3)
     };
-    let (sink, _) = gather(config, 12, move || sender.store(&name, 0, &sent));
+    let (sink, _) = collect(config, 12, move || sender.store(&name, 0, &sent));
     for seen in &sink.seen {
         assert!(seen.iter().map(|it| &it.2).eq(values.iter()));
     }
 }
 
 #[test]
-fn a_missing_topic_is_told() {
+fn missing_topic_error_names_topic() {
     let broker = broker();
     let (_stop, stopped) = watch::channel(false);
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().expect("runtime");
     let (stop, _) = watch::channel(false);
-    let sink = Gather {
+    let sink = RecordCollector {
         ready: vec![],
         seen: vec![],
         headers: 0,
@@ -214,7 +214,7 @@ fn a_missing_topic_is_told() {
     };
     let config = config(&broker, "no-such-topic", 1);
     let error = runtime.block_on(lean::run(config, sink, stopped));
-    let text = error.expect_err("not there").to_string();
+    let text = error.expect_err("missing topic").to_string();
     assert!(
         text.contains("topic \"no-such-topic\" does not exist"),
         "{text}"

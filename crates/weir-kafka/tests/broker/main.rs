@@ -1,4 +1,4 @@
-//! Tests against a real broker: `WEIR_E2E_BOOTSTRAP` names one, else one is started.
+//! Tests against a Kafka broker: the one in `WEIR_E2E_BOOTSTRAP`, or a new one.
 
 mod admin;
 mod faults;

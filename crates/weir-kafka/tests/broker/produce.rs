@@ -1,4 +1,4 @@
-//! Producer: what is sent arrives, reports carry tokens, refusals are told.
+//! Producer: delivery of records, tokens of delivery reports, rejected records.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use weir_kafka::{Acks, SendError, StartFrom};
 use crate::support::{TEST_TIMEOUT, broker, numbered, read, values};
 
 #[test]
-fn keys_headers_and_null_values_survive_the_round_trip() {
+fn keys_headers_and_null_values_round_trip() {
     let broker = broker();
     let topic = broker.topic("round-trip", 1);
     let sender = broker.producer();
@@ -52,7 +52,7 @@ fn keys_headers_and_null_values_survive_the_round_trip() {
 }
 
 #[test]
-fn compressed_records_come_back() {
+fn compressed_records_round_trip() {
     let broker = broker();
     let topic = broker.topic("compressed", 1);
     let mut expected = Vec::new();
@@ -81,7 +81,7 @@ fn every_acks_level_reports_each_record_once() {
 }
 
 #[test]
-fn metadata_is_waited_for_and_a_missing_topic_is_told() {
+fn partitions_waits_for_metadata_and_reports_missing_topic() {
     let broker = broker();
     let topic = broker.topic("known", 3);
     let sender = broker.producer();
@@ -89,19 +89,19 @@ fn metadata_is_waited_for_and_a_missing_topic_is_told() {
     let error = sender
         .producer
         .partitions("no-such-topic", Duration::from_secs(5));
-    let text = error.expect_err("not there").to_string();
+    let text = error.expect_err("missing topic").to_string();
     assert!(text.contains("\"no-such-topic\""), "{text}");
 }
 
 #[test]
-fn a_record_that_cannot_be_sent_is_refused_at_once() {
+fn oversized_record_is_rejected_at_once() {
     let broker = broker();
-    let topic = broker.topic("refused", 1);
+    let topic = broker.topic("rejected", 1);
     let sender = broker.producer();
     let large = vec![0_u8; 5 << 20];
-    let refused = sender
+    let rejected = sender
         .producer
         .send(&topic, Some(0), None, &large, &[], None, 1);
-    assert!(matches!(refused, Err(SendError::Fatal(_))), "{refused:?}");
+    assert!(matches!(rejected, Err(SendError::Fatal(_))), "{rejected:?}");
     assert_eq!(sender.producer.in_flight(), 0);
 }

@@ -1,4 +1,4 @@
-//! Topics that are deleted and created again, seen by a source that reads all the time.
+//! Topics that are deleted and created again while a source reads them.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use weir_kafka::{KafkaIngest, Producer, ProducerConfig, RecordSource, StartFrom};
 
 use crate::support::{
-    Owned, TEST_TIMEOUT, TestBroker, broker, lab, numbered, poll_until, read, until_ready,
+    CopiedRecord, TEST_TIMEOUT, TestBroker, broker, lab, numbered, poll_until, read, until_ready,
 };
 
-/// Longest wait for the records of a topic that was created again.
-const RESUMES_WITHIN: Duration = Duration::from_secs(10);
+/// Maximum time until records of a recreated topic are read.
+const RESUME_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn recreate(broker: &TestBroker, topic: &str) {
     let admin = broker.admin();
@@ -23,20 +23,21 @@ fn recreate(broker: &TestBroker, topic: &str) {
     }
 }
 
-/// Reads until offset 0 and `count` more records of the topic that was created last have come.
-fn read_new(source: &mut KafkaIngest, count: usize) -> Vec<Owned> {
-    let begun = Instant::now();
-    let mut seen: Vec<Owned> = Vec::new();
+/// Reads until offset 0 and `count` more records of the latest topic were delivered.
+fn read_new(source: &mut KafkaIngest, count: usize) -> Vec<CopiedRecord> {
+    let start = Instant::now();
+    let mut seen: Vec<CopiedRecord> = Vec::new();
     poll_until(source, &mut seen, "new records", |_, seen| {
         let first = seen.iter().rposition(|record| record.offset == 0);
         first.is_some_and(|first| seen.len() - first > count)
     });
-    assert!(begun.elapsed() < RESUMES_WITHIN, "{:?}", begun.elapsed());
+    assert!(start.elapsed() < RESUME_TIMEOUT, "{:?}", start.elapsed());
     let first = seen.iter().rposition(|record| record.offset == 0);
     seen.split_off(first.unwrap_or_default())
 }
 
-/// A restart of the broker raises the epoch of a partition's leader; that of a new topic is lower.
+/// A broker restart increments the leader epoch of a partition; a new topic starts with a lower
+/// one.
 #[test]
 fn recreated_topic_with_lower_leader_epoch_is_read() {
     let mut lab = lab(1);
@@ -68,9 +69,9 @@ fn recreated_topic_with_lower_leader_epoch_is_read() {
     assert_eq!((seen[0].text(), seen[0].offset), ("after0".to_owned(), 5));
 }
 
-/// Records that were written to the new topic before it was noticed reach beyond the old position.
+/// Records written before the replacement is detected extend beyond the old position.
 #[test]
-fn recreated_topic_that_outgrew_the_position_is_read_from_its_beginning() {
+fn recreated_longer_topic_is_read_from_beginning() {
     let broker = broker();
     let topic = broker.topic("outgrown", 1);
     let mut source = broker.ingest(&[&topic], StartFrom::Latest);
@@ -84,7 +85,7 @@ fn recreated_topic_that_outgrew_the_position_is_read_from_its_beginning() {
 }
 
 #[test]
-fn recreated_topic_under_load_is_read_within_seconds() {
+fn recreated_topic_under_load_is_read_soon() {
     let broker = broker();
     let topic = broker.topic("recreated", 1);
     let mut source = broker.ingest(&[&topic], StartFrom::Latest);
@@ -93,14 +94,14 @@ fn recreated_topic_under_load_is_read_within_seconds() {
         bootstrap_servers: broker.bootstrap.clone(),
         ..ProducerConfig::default()
     };
-    let producer = Producer::start(&config, Box::new(|_| {})).expect("settings work");
+    let producer = Producer::start(&config, Box::new(|_| {})).expect("valid configuration");
     let (stop, stopped) = mpsc::channel::<()>();
     let name = topic.as_str();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let pause = Duration::from_micros(500);
             while stopped.recv_timeout(pause) == Err(mpsc::RecvTimeoutError::Timeout) {
-                // Errors are those of a topic that is not there.
+                // Errors are expected while the topic does not exist.
                 let _ = producer.send(name, Some(0), None, b"v", &[], None, 0);
             }
         });

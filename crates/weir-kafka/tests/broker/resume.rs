@@ -1,5 +1,5 @@
-//! Reading that is held back and goes on, offsets that are stored and resumed from, topics that are
-//! deleted and created again.
+//! Pausing and resuming, offsets stored under a group id, and topics that are deleted and created
+//! again.
 
 use std::time::{Duration, Instant};
 
@@ -27,12 +27,12 @@ fn source(
         hold,
         ..IngestConfig::default()
     };
-    let mut source = KafkaIngest::start(&config).expect("settings work");
+    let mut source = KafkaIngest::start(&config).expect("valid configuration");
     wait(&mut source, "ready", |source| source.status().ready);
     source
 }
 
-/// Waits without reading.
+/// Waits without reading records.
 fn wait(source: &mut KafkaIngest, what: &str, done: impl Fn(&KafkaIngest) -> bool) {
     let deadline = Instant::now() + TEST_TIMEOUT;
     while !done(source) {
@@ -41,7 +41,7 @@ fn wait(source: &mut KafkaIngest, what: &str, done: impl Fn(&KafkaIngest) -> boo
             "no {what}: {:?}",
             source.status()
         );
-        source.reader().serve().expect("lives");
+        source.reader().serve().expect("poll succeeds");
         std::thread::yield_now();
     }
 }
@@ -52,7 +52,9 @@ fn lent<'a>(reader: &mut KafkaReader<'a>, count: usize) -> Vec<LentRecord<'a>> {
     while records.len() < count {
         assert!(Instant::now() < deadline, "only {} records", records.len());
         let wait = Duration::from_millis(20);
-        reader.poll(wait, count, &mut records).expect("lives");
+        reader
+            .poll(wait, count, &mut records)
+            .expect("poll succeeds");
     }
     records
 }
@@ -66,7 +68,7 @@ fn texts(records: &[LentRecord<'_>]) -> Vec<String> {
 }
 
 #[test]
-fn what_was_held_back_comes_once_and_in_order() {
+fn paused_records_are_delivered_once_in_order() {
     let broker = broker();
     let topic = broker.topic("held", 1);
     let sent = numbered("v", 40);
@@ -75,22 +77,22 @@ fn what_was_held_back_comes_once_and_in_order() {
     let mut reader = source.reader();
     sender.store(&topic, 0, &sent[..20]);
     let first = lent(&mut reader, 20);
-    // The last five were polled when the word came to stop.
-    reader.hold(&first[15..]).expect("holds");
+    // The last five records were polled before the pause.
+    reader.hold(&first[15..]).expect("pauses");
     sender.store(&topic, 0, &sent[20..30]);
-    reader.serve().expect("lives");
-    reader.go_on().expect("goes on");
+    reader.serve().expect("poll succeeds");
+    reader.go_on().expect("resumes");
     let again = lent(&mut reader, 15);
     assert_eq!(texts(&again), sent[15..30]);
-    reader.hold(&[]).expect("holds");
-    reader.go_on().expect("goes on");
+    reader.hold(&[]).expect("pauses");
+    reader.go_on().expect("resumes");
     sender.store(&topic, 0, &sent[30..]);
     assert_eq!(texts(&lent(&mut reader, 10)), sent[30..]);
     assert_eq!(reader.status().resets, 0);
 }
 
 #[test]
-fn lent_records_are_read_on_other_threads_while_reading_goes_on() {
+fn lent_records_are_readable_on_other_threads() {
     let broker = broker();
     let topic = broker.topic("lent", 1);
     let sent = numbered("v", 2000);
@@ -111,7 +113,9 @@ fn lent_records_are_read_on_other_threads_while_reading_goes_on() {
             batches.flat_map(|batch| texts(&batch)).collect::<Vec<_>>()
         });
         for _ in 0..20 {
-            sender.send(lent(&mut reader, 100)).expect("it reads");
+            sender
+                .send(lent(&mut reader, 100))
+                .expect("receiver is alive");
         }
         drop(sender);
         seen = other.join().expect("no panic");
@@ -120,7 +124,7 @@ fn lent_records_are_read_on_other_threads_while_reading_goes_on() {
 }
 
 #[test]
-fn a_group_resumes_where_it_stored_and_starts_as_told_only_once() {
+fn group_resumes_at_stored_offsets() {
     let broker = broker();
     for (from, fresh) in [
         (StartFrom::Latest, &["c", "d"][..]),
@@ -151,15 +155,15 @@ fn a_group_resumes_where_it_stored_and_starts_as_told_only_once() {
         let mut reader = again.reader();
         let mut early = Vec::new();
         let wait = Duration::from_millis(300);
-        reader.poll(wait, 10, &mut early).expect("lives");
-        assert_eq!(texts(&early), [""; 0], "held until somebody wants it");
-        reader.go_on().expect("goes on");
+        reader.poll(wait, 10, &mut early).expect("poll succeeds");
+        assert_eq!(texts(&early), [""; 0], "paused until resumed");
+        reader.go_on().expect("resumes");
         assert_eq!(texts(&lent(&mut reader, 2)), ["d", "e"]);
     }
 }
 
 #[test]
-fn a_deleted_topic_is_noticed_and_the_next_one_read_from_its_beginning() {
+fn topic_created_after_deletion_is_read_from_beginning() {
     let broker = broker();
     let topic = broker.topic("recreated", 1);
     let sender = broker.producer();
@@ -180,7 +184,7 @@ fn a_deleted_topic_is_noticed_and_the_next_one_read_from_its_beginning() {
 }
 
 #[test]
-fn a_topic_replaced_at_once_is_read_from_its_beginning_and_counted() {
+fn topic_replaced_at_once_is_read_from_beginning() {
     let broker = broker();
     let topic = broker.topic("replaced", 1);
     let sender = broker.producer();
@@ -192,7 +196,7 @@ fn a_topic_replaced_at_once_is_read_from_its_beginning_and_counted() {
     admin.delete_topic(&topic).expect("deleted");
     let deadline = Instant::now() + TEST_TIMEOUT;
     while admin.create_topic(&topic, 1, 1, &[]).is_err() {
-        assert!(Instant::now() < deadline, "the name stays taken");
+        assert!(Instant::now() < deadline, "the old topic still exists");
         std::thread::yield_now();
     }
     broker.producer().store(&topic, 0, &numbered("new", 5));

@@ -1,4 +1,4 @@
-//! Broker, topic names, waiting and collecting for the tests of this folder.
+//! Broker, topics, waiting and collecting of records for the broker tests.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{OnceLock, mpsc};
@@ -10,15 +10,15 @@ use weir_kafka::{
 };
 use weir_lab::{Lab, LabOptions};
 
-/// Bounds every wait; only a failing test takes this long.
+/// Timeout of every wait; only failing tests reach it.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A broker to test against.
+/// Broker under test.
 pub(crate) struct TestBroker {
     pub(crate) bootstrap: String,
 }
 
-/// The broker that all tests share. One started here ends with this process.
+/// Returns the broker that all tests share. A broker started here ends with this process.
 pub(crate) fn broker() -> TestBroker {
     static LAB: OnceLock<Lab> = OnceLock::new();
     let named = std::env::var("WEIR_E2E_BOOTSTRAP").ok();
@@ -26,7 +26,7 @@ pub(crate) fn broker() -> TestBroker {
     TestBroker { bootstrap }
 }
 
-/// Brokers of a test's own, to be stopped and started.
+/// Starts separate brokers for a test that stops and starts them.
 pub(crate) fn lab(brokers: u8) -> Lab {
     let options = LabOptions {
         brokers,
@@ -39,7 +39,7 @@ pub(crate) fn lab(brokers: u8) -> Lab {
 
 impl TestBroker {
     pub(crate) fn admin(&self) -> Admin {
-        Admin::connect(&self.bootstrap, TEST_TIMEOUT).expect("broker answers")
+        Admin::connect(&self.bootstrap, TEST_TIMEOUT).expect("broker responds")
     }
 
     /// Creates a topic that no other test uses.
@@ -59,7 +59,7 @@ impl TestBroker {
             from,
             ..IngestConfig::default()
         };
-        KafkaIngest::start(&config).expect("settings work")
+        KafkaIngest::start(&config).expect("valid configuration")
     }
 
     pub(crate) fn producer(&self) -> TestProducer {
@@ -71,16 +71,16 @@ impl TestBroker {
             bootstrap_servers: self.bootstrap.clone(),
             compression: compression.to_owned(),
             acks,
-            // Lets compressed batches hold more than one record.
+            // Fills compressed batches with more than one record.
             linger_ms: if compression == "none" { 0.0 } else { 20.0 },
             ..ProducerConfig::default()
         };
         let (sender, deliveries) = mpsc::channel();
         let report = move |delivery| {
-            // The test may have ended already.
+            // The test may have ended.
             let _ = sender.send(delivery);
         };
-        let producer = Producer::start(&config, Box::new(report)).expect("settings work");
+        let producer = Producer::start(&config, Box::new(report)).expect("valid configuration");
         TestProducer {
             producer,
             deliveries,
@@ -125,9 +125,9 @@ impl TestProducer {
     }
 }
 
-/// A record with its bytes copied out.
+/// A copied record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Owned {
+pub(crate) struct CopiedRecord {
     pub(crate) topic: String,
     pub(crate) partition: i32,
     pub(crate) offset: i64,
@@ -137,13 +137,13 @@ pub(crate) struct Owned {
     pub(crate) headers: Vec<(String, Option<Vec<u8>>)>,
 }
 
-impl Owned {
+impl CopiedRecord {
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(self.value.as_deref().unwrap_or_default()).into_owned()
     }
 }
 
-impl From<Record<'_>> for Owned {
+impl From<Record<'_>> for CopiedRecord {
     fn from(record: Record<'_>) -> Self {
         let header =
             |(name, value): &(&str, Option<&[u8]>)| ((*name).to_owned(), value.map(<[u8]>::to_vec));
@@ -159,8 +159,8 @@ impl From<Record<'_>> for Owned {
     }
 }
 
-/// Polls until `source` is ready; whatever it delivers meanwhile is handed back.
-pub(crate) fn until_ready(source: &mut KafkaIngest) -> Vec<Owned> {
+/// Polls until `source` is ready. Returns the records delivered until then.
+pub(crate) fn until_ready(source: &mut KafkaIngest) -> Vec<CopiedRecord> {
     let mut seen = Vec::new();
     poll_until(source, &mut seen, "ready", |source, _| {
         source.status().ready
@@ -168,8 +168,8 @@ pub(crate) fn until_ready(source: &mut KafkaIngest) -> Vec<Owned> {
     seen
 }
 
-/// Polls until `count` records came.
-pub(crate) fn read(source: &mut KafkaIngest, count: usize) -> Vec<Owned> {
+/// Polls until `count` records were delivered.
+pub(crate) fn read(source: &mut KafkaIngest, count: usize) -> Vec<CopiedRecord> {
     let mut seen = Vec::new();
     poll_until(source, &mut seen, "records", |_, seen| seen.len() >= count);
     seen
@@ -177,9 +177,9 @@ pub(crate) fn read(source: &mut KafkaIngest, count: usize) -> Vec<Owned> {
 
 pub(crate) fn poll_until(
     source: &mut KafkaIngest,
-    seen: &mut Vec<Owned>,
+    seen: &mut Vec<CopiedRecord>,
     what: &str,
-    done: impl Fn(&mut KafkaIngest, &[Owned]) -> bool,
+    done: impl Fn(&mut KafkaIngest, &[CopiedRecord]) -> bool,
 ) {
     let deadline = Instant::now() + TEST_TIMEOUT;
     while !done(source, seen) {
@@ -193,12 +193,12 @@ pub(crate) fn poll_until(
             .poll(Duration::from_millis(20), 1000, &mut |record| {
                 seen.push(record.into());
             })
-            .expect("source lives");
+            .expect("poll succeeds");
     }
 }
 
-pub(crate) fn values(records: &[Owned]) -> Vec<String> {
-    records.iter().map(Owned::text).collect()
+pub(crate) fn values(records: &[CopiedRecord]) -> Vec<String> {
+    records.iter().map(CopiedRecord::text).collect()
 }
 
 pub(crate) fn numbered(prefix: &str, count: usize) -> Vec<String> {

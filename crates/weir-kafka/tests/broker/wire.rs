@@ -1,4 +1,4 @@
-//! A raw Produce request: for batches that librdkafka would not build.
+//! Raw Produce requests, for batches that librdkafka would not build.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use kafka_protocol::records::{
 };
 use weir_kafka::wire::header::write_request;
 
-/// One encoded batch of values, with a header per record.
+/// Encodes a batch of values, with one header per record.
 pub(crate) fn batch(values: &[String], compression: Compression) -> Bytes {
     let record = |(offset, value): (usize, &String)| Record {
         transactional: false,
@@ -39,11 +39,11 @@ pub(crate) fn batch(values: &[String], compression: Compression) -> Bytes {
     out.freeze()
 }
 
-/// Replaces the first `from` and mends the checksum.
+/// Replaces the first occurrence of `from` and updates the checksum.
 pub(crate) fn patch(batch: &Bytes, from: &[u8], to: &[u8]) -> Bytes {
     let mut bytes = batch.to_vec();
     let at = bytes.windows(from.len()).position(|window| window == from);
-    let at = at.expect("pattern is there");
+    let at = at.expect("pattern found");
     bytes[at..at + to.len()].copy_from_slice(to);
     let crc = crc32c::crc32c(&bytes[21..]);
     bytes[17..21].copy_from_slice(&crc.to_be_bytes());
@@ -69,11 +69,13 @@ pub(crate) fn store(bootstrap: &str, topic: &str, batch: Bytes) {
     let mut stream = TcpStream::connect(server).expect("broker listens");
     stream.write_all(&out).expect("sent");
     let mut size = [0; 4];
-    stream.read_exact(&mut size).expect("answered");
-    let mut answer = vec![0; u32::from_be_bytes(size) as usize];
-    stream.read_exact(&mut answer).expect("whole answer");
-    let mut body = Bytes::from(answer).slice(4..);
+    stream.read_exact(&mut size).expect("response size");
+    let mut response_bytes = vec![0; u32::from_be_bytes(size) as usize];
+    stream
+        .read_exact(&mut response_bytes)
+        .expect("whole response");
+    let mut body = Bytes::from(response_bytes).slice(4..);
     let response = ProduceResponse::decode(&mut body, 8).expect("decodes");
     let code = response.responses[0].partition_responses[0].error_code;
-    assert_eq!(code, 0, "kafka error code");
+    assert_eq!(code, 0, "Kafka error code");
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::existing::{self, ExistingLab};
 use super::{Broker, Lab, LabOptions, temporary_dir};
 use crate::broker::{self, BrokerProcess, Launch};
+use crate::class_archive;
 use crate::config::{self, NodePorts};
 use crate::diagnose;
 use crate::disk;
@@ -84,6 +85,7 @@ fn attach(dir: PathBuf, state: LabState, options: &LabOptions) -> Result<Lab, La
         java: host_tools::java("to run Apache Kafka")?,
         libs: kafka::libs(&state.kafka_version, &mut |_| (), &AtomicBool::new(false))?,
         heap_mb: state.heap_mb,
+        class_archive: None,
         jvm_arguments: state.jvm_arguments.clone(),
         dir,
         dir_is_temporary: false,
@@ -143,6 +145,7 @@ fn start_or_clean(
     let launch = Launch {
         java,
         libs,
+        class_archive: class_archive(options, progress, stop),
         heap_mb: options.heap_mb,
         jvm_arguments: options.jvm_arguments.clone(),
         dir,
@@ -159,6 +162,34 @@ fn start_or_clean(
         }
     }
 }
+
+/// Returns the archive of the broker's classes; writes it with a broker of its own if it is missing.
+fn class_archive(
+    options: &LabOptions,
+    progress: &mut dyn FnMut(&str),
+    stop: &AtomicBool,
+) -> Option<PathBuf> {
+    if class_archive::is_written_by(&options.jvm_arguments) {
+        return None;
+    }
+    let java = host_tools::java_version_found()?;
+    let version = &options.kafka_version;
+    class_archive::find_or_write(version, &java, progress, stop, |argument| {
+        let options = LabOptions {
+            kafka_version: version.clone(),
+            heap_mb: ARCHIVE_HEAP_MB,
+            jvm_arguments: vec![argument],
+            ..LabOptions::default()
+        };
+        let mut lab = up_temporary(&options, &mut |_| (), stop)?;
+        lab.finish_within(ARCHIVE_TIMEOUT)
+    })
+}
+
+/// Heap of the broker whose classes are recorded, in MiB.
+const ARCHIVE_HEAP_MB: u32 = 256;
+/// Time for that broker to stop, which includes writing the archive.
+const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(120);
 
 fn start(
     launch: Launch,

@@ -1,4 +1,4 @@
-//! The agents of a run as the coordinator sees them, and what they say together.
+//! The agents of a run from the coordinator's side, and their merged reports.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -11,27 +11,27 @@ use super::wire;
 use crate::delivery::DeliverySummary;
 use crate::worker::protocol::{LatencyInterval, LatencyTag, WorkerCommand, WorkerProgress};
 
-/// One agent.
+/// One connected agent.
 #[derive(Debug)]
 pub(super) struct AgentHandle {
-    /// Which one it is, for people.
+    /// Description of the agent for messages.
     pub(super) name: String,
     pub(super) pid: u32,
     stream: TcpStream,
     pub(super) ready: Option<u64>,
     progress: WorkerProgress,
-    /// Whether the progress is newer than what was told last.
+    /// The progress was not reported yet.
     fresh: bool,
-    pub(super) heard: Instant,
+    pub(super) last_event_at: Instant,
     pub(super) summary: Option<DeliverySummary>,
     pub(super) closed: bool,
 }
 
-/// All agents that have come.
+/// All agents that have joined.
 #[derive(Debug, Default)]
 pub(super) struct AgentSet {
-    pub(super) members: Vec<AgentHandle>,
-    /// Response of all agents since the last progress.
+    pub(super) handles: Vec<AgentHandle>,
+    /// Response times of all agents since the last progress.
     second: Histogram,
 }
 
@@ -44,49 +44,49 @@ impl AgentHandle {
             ready: None,
             progress: WorkerProgress::default(),
             fresh: false,
-            heard: Instant::now(),
+            last_event_at: Instant::now(),
             summary: None,
             closed: false,
         }
     }
 
-    /// Sends a line; one that cannot be sent is noticed by the end of the connection.
+    /// Sends a line. A write error closes the connection, whose reading thread reports the loss.
     pub(super) fn send(&mut self, line: &[u8]) {
         if let Err(error) = self.stream.write_all(line) {
-            tracing::debug!(agent = self.name, %error, "command not sent");
+            tracing::debug!(agent = self.name, %error, "failed to send command");
             let _ = self.stream.shutdown(Shutdown::Both);
         }
     }
 }
 
 impl Drop for AgentHandle {
-    /// The thread that reads holds the connection too; this ends it for both sides.
+    /// Closes the connection for both directions; the reading thread has its own handle.
     fn drop(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 }
 
 impl AgentSet {
-    /// Sends a command to all.
+    /// Sends a command to all agents.
     pub(super) fn command(&mut self, command: &WorkerCommand) {
         let line = wire::line(command);
-        for member in &mut self.members {
-            member.send(&line);
+        for handle in &mut self.handles {
+            handle.send(&line);
         }
     }
 
-    /// Connections of all agents, once all `wanted` are ready.
-    pub(super) fn ready(&self, wanted: usize) -> Option<u64> {
-        if self.members.len() < wanted {
+    /// Returns the number of connections of all agents once `required` agents are ready.
+    pub(super) fn ready(&self, required: usize) -> Option<u64> {
+        if self.handles.len() < required {
             return None;
         }
-        self.members.iter().map(|member| member.ready).sum()
+        self.handles.iter().map(|handle| handle.ready).sum()
     }
 
     pub(super) fn take_progress(&mut self, agent: usize, progress: WorkerProgress) {
-        let member = &mut self.members[agent];
-        member.progress = progress;
-        member.fresh = true;
+        let handle = &mut self.handles[agent];
+        handle.progress = progress;
+        handle.fresh = true;
     }
 
     pub(super) fn take_interval(&mut self, interval: &LatencyInterval) -> Result<(), String> {
@@ -98,23 +98,24 @@ impl AgentSet {
         Ok(())
     }
 
-    /// Whether every agent that still works has reported since the last time.
+    /// Returns `true` if every open agent has reported since the last progress, and at least one
+    /// has.
     pub(super) fn all_fresh(&self) -> bool {
-        self.members
+        self.handles
             .iter()
-            .all(|member| member.fresh || member.closed)
-            && self.members.iter().any(|member| member.fresh)
+            .all(|handle| handle.fresh || handle.closed)
+            && self.handles.iter().any(|handle| handle.fresh)
     }
 
-    /// The progress of all together.
+    /// Returns the merged progress of all agents.
     pub(super) fn progress(&mut self, unix_ns: u64) -> WorkerProgress {
         let mut counters: BTreeMap<String, u64> = BTreeMap::new();
-        for member in &mut self.members {
-            member.fresh = false;
-            for (name, &value) in &member.progress.counters {
+        for handle in &mut self.handles {
+            handle.fresh = false;
+            for (name, &value) in &handle.progress.counters {
                 let sum = counters.entry(name.clone()).or_default();
                 match GAUGES.contains(&name.as_str()) {
-                    // The busiest one decides whether the instrument is a limit.
+                    // The busiest agent shows whether the benchmarking tool is saturated.
                     true => *sum = value.max(*sum),
                     false => *sum += value,
                 }
@@ -131,18 +132,18 @@ impl AgentSet {
         progress
     }
 
-    /// The result of all together, once each has given its own.
-    pub(super) fn summary(&self, wanted: usize) -> Option<DeliverySummary> {
-        if self.members.len() < wanted {
+    /// Returns the merged summary once all `required` agents have sent theirs.
+    pub(super) fn summary(&self, required: usize) -> Option<DeliverySummary> {
+        if self.handles.len() < required {
             return None;
         }
         let mut merged = DeliverySummary::default();
-        for member in &self.members {
-            merged.merge(member.summary.as_ref()?);
+        for handle in &self.handles {
+            merged.merge(handle.summary.as_ref()?);
         }
         Some(merged)
     }
 }
 
-/// Counters of which the largest counts, not the sum.
+/// Counters that are merged by maximum, not by sum.
 const GAUGES: [&str; 2] = ["busy_permille", "turn_max_us"];

@@ -1,4 +1,4 @@
-//! The coordinator: waits for its agents, hands out shares, and merges what they report.
+//! The coordinator: waits for its agents, assigns shares of the clients, and merges their reports.
 
 use std::io::BufReader;
 use std::net::{SocketAddr, TcpStream};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::agent_set::{AgentHandle, AgentSet};
 use super::engine::{Children, Engine};
 use super::error::AgentError;
-use super::listener::{AgentListener, Visitor, reject};
+use super::listener::{AgentListener, JoinAttempt, reject};
 use super::wire::{self, CoordinatorMessage, FailedEvent, LINE_BYTES_MAX, read_line};
 use crate::clients::{ClientProtocol, ClientShare, ClientsOptions};
 use crate::clock::Clock;
@@ -17,51 +17,51 @@ use crate::delivery::DeliverySummary;
 use crate::worker::CoordinatorChannel;
 use crate::worker::protocol::{Summary, WorkerCommand, WorkerEvent, WorkerRole};
 
-/// How the agents of a run come together.
+/// Options of a coordinator.
 #[derive(Debug, Clone)]
 pub struct CoordinatorOptions {
-    /// Where agents dial; loopback unless they are on other machines.
+    /// Listen address for agents; loopback unless they run on other machines.
     pub listen: SocketAddr,
-    /// How many there must be.
+    /// Number of agents.
     pub agents: usize,
-    /// What they must know.
+    /// Secret that agents must send.
     pub token: String,
-    /// Who starts them.
+    /// Way to start the agents.
     pub engine: Engine,
-    /// How long to wait for all of them.
+    /// Maximum wait for all agents to join.
     pub join_timeout: Duration,
 }
 
-/// One run of several agents.
+/// Coordinator of one run.
 #[derive(Debug)]
 pub struct AgentCoordinator {
     options: CoordinatorOptions,
-    door: Option<AgentListener>,
+    listener: Option<AgentListener>,
     address: SocketAddr,
-    crew: AgentSet,
+    agents: AgentSet,
     children: Children,
     clock: Clock,
-    refused: Vec<String>,
-    /// Peers that were no agents.
-    foreign: u64,
-    /// Commands from before all agents had come, for those who come later.
+    rejected: Vec<String>,
+    /// Number of peers that sent no hello.
+    without_hello: u64,
+    /// Commands sent before all agents had joined, for the agents that join later.
     early: Vec<WorkerCommand>,
-    told_ready: bool,
+    is_ready_reported: bool,
     stopping: bool,
     next_progress: Instant,
 }
 
-/// What the threads of the coordinator tell its loop.
+/// Events from the coordinator's threads.
 enum CoordinatorEvent {
-    Visitor(Visitor),
+    Join(JoinAttempt),
     Event(usize, WorkerEvent),
     Failed(usize, FailedEvent),
     Closed(usize, Option<String>),
 }
 
-impl From<Visitor> for CoordinatorEvent {
-    fn from(visitor: Visitor) -> Self {
-        Self::Visitor(visitor)
+impl From<JoinAttempt> for CoordinatorEvent {
+    fn from(attempt: JoinAttempt) -> Self {
+        Self::Join(attempt)
     }
 }
 
@@ -69,41 +69,41 @@ impl AgentCoordinator {
     /// Listens for agents; none is started yet.
     ///
     /// # Errors
-    /// [`AgentError::Listen`] if the address cannot be had.
+    /// [`AgentError::Listen`] if listening on the address fails.
     pub fn bind(options: CoordinatorOptions) -> Result<Self, AgentError> {
-        let refused = |reason| AgentError::Listen {
+        let failed = |reason| AgentError::Listen {
             address: options.listen.to_string(),
             reason,
         };
-        let door = AgentListener::open(options.listen, &options.token).map_err(refused)?;
-        let address = door.address().map_err(refused)?;
+        let listener = AgentListener::open(options.listen, &options.token).map_err(failed)?;
+        let address = listener.address().map_err(failed)?;
         Ok(Self {
             options,
-            door: Some(door),
+            listener: Some(listener),
             address,
-            crew: AgentSet::default(),
+            agents: AgentSet::default(),
             children: Children::default(),
             clock: Clock::start(),
-            refused: Vec::new(),
-            foreign: 0,
+            rejected: Vec::new(),
+            without_hello: 0,
             early: Vec::new(),
-            told_ready: false,
+            is_ready_reported: false,
             stopping: false,
-            next_progress: Instant::now() + PROGRESS_WITHIN,
+            next_progress: Instant::now() + PROGRESS_TIMEOUT,
         })
     }
 
-    /// Where agents dial.
+    /// Returns the address that agents connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Runs `clients` in shares, one per agent; reports over `link` as one worker does that has them
-    /// all, and passes its commands on.
+    /// Runs `clients` in shares, one per agent. Reports over `link` like a single worker with all
+    /// clients, and forwards its commands.
     ///
     /// # Errors
-    /// [`AgentError`] if an agent did not come, was lost or failed. The others are stopped: a smaller
-    /// load than asked for is no result.
+    /// [`AgentError`] if an agent did not join, was lost or failed. The others are stopped, because
+    /// a result with fewer clients would not be valid.
     pub fn run(
         mut self,
         clients: &ClientsOptions,
@@ -113,7 +113,7 @@ impl AgentCoordinator {
             ClientProtocol::Tlcp { .. } => WorkerRole::Clients,
             ClientProtocol::Floor => WorkerRole::FloorClients,
         });
-        let (sender, messages) = mpsc::sync_channel(MESSAGES_QUEUED_MAX);
+        let (sender, events) = mpsc::sync_channel(EVENTS_QUEUED_MAX);
         let CoordinatorOptions {
             engine,
             agents,
@@ -123,74 +123,74 @@ impl AgentCoordinator {
         self.children = Children::start(engine, *agents, self.address, token)?;
         let joined_by = Instant::now() + self.options.join_timeout;
         loop {
-            self.messages(&messages, &sender, clients, link)?;
+            self.handle_events(&events, &sender, clients, link)?;
             self.commands(link);
-            self.look_around(&sender, joined_by)?;
-            self.tell(link);
-            if self.stopping && self.crew.members.is_empty() {
+            self.check_agents(&sender, joined_by)?;
+            self.report(link);
+            if self.stopping && self.agents.handles.is_empty() {
                 return Ok(DeliverySummary::default());
             }
-            if let Some(summary) = self.crew.summary(self.options.agents) {
+            if let Some(summary) = self.agents.summary(self.options.agents) {
                 return Ok(self.finish(summary, link));
             }
         }
     }
 
-    /// Takes what has come, waiting a little for the first.
-    fn messages(
+    /// Handles queued events; waits up to [`POLL_INTERVAL`] for the first one.
+    fn handle_events(
         &mut self,
-        messages: &Receiver<CoordinatorEvent>,
+        events: &Receiver<CoordinatorEvent>,
         sender: &SyncSender<CoordinatorEvent>,
         clients: &ClientsOptions,
         link: &CoordinatorChannel,
     ) -> Result<(), AgentError> {
-        // It cannot be closed: a sender is at hand.
-        let mut next = messages.recv_timeout(TURN).ok();
-        while let Some(message) = next {
-            match message {
-                CoordinatorEvent::Visitor(visitor) => self.visitor(visitor, clients, sender),
-                CoordinatorEvent::Event(agent, event) => self.event(agent, event, link)?,
-                CoordinatorEvent::Failed(agent, failed) => return Err(self.failed(agent, failed)),
-                CoordinatorEvent::Closed(agent, reason) => self.closed(agent, reason)?,
+        // Cannot be disconnected: the caller has a sender.
+        let mut next = events.recv_timeout(POLL_INTERVAL).ok();
+        while let Some(event) = next {
+            match event {
+                CoordinatorEvent::Join(attempt) => self.on_join(attempt, clients, sender),
+                CoordinatorEvent::Event(agent, event) => self.on_event(agent, event, link)?,
+                CoordinatorEvent::Failed(agent, failed) => return Err(self.failure(agent, failed)),
+                CoordinatorEvent::Closed(agent, reason) => self.on_closed(agent, reason)?,
             }
-            next = messages.try_recv().ok();
+            next = events.try_recv().ok();
         }
         Ok(())
     }
 
-    /// An agent gets its share in the order of coming; anybody else is remembered for the error.
-    fn visitor(
+    /// Gives an agent the next share. Rejected agents are stored for the error message.
+    fn on_join(
         &mut self,
-        visitor: Visitor,
+        attempt: JoinAttempt,
         clients: &ClientsOptions,
         sender: &SyncSender<CoordinatorEvent>,
     ) {
-        let (stream, peer, hello, clock) = match visitor {
-            Visitor::Agent {
+        let (stream, peer, hello, clock) = match attempt {
+            JoinAttempt::Agent {
                 stream,
                 peer,
                 hello,
                 clock,
             } => (stream, peer, hello, clock),
-            Visitor::Refused { peer, reason } => {
-                tracing::warn!(%peer, reason, "agent refused");
-                if self.refused.len() < REJECTED_STORED_MAX {
-                    self.refused.push(format!("{peer}: {reason}"));
+            JoinAttempt::Rejected { peer, reason } => {
+                tracing::warn!(%peer, reason, "rejected agent");
+                if self.rejected.len() < REJECTED_STORED_MAX {
+                    self.rejected.push(format!("{peer}: {reason}"));
                 }
                 return;
             }
-            Visitor::Foreign { peer, reason } => {
-                self.foreign += 1;
-                // Once: peers decide how many there are.
-                if self.foreign == 1 {
-                    tracing::warn!(%peer, reason, "peer sent no hello, disconnected");
+            JoinAttempt::NoHello { peer, reason } => {
+                self.without_hello += 1;
+                // Logged once, because peers control how often this happens.
+                if self.without_hello == 1 {
+                    tracing::warn!(%peer, reason, "disconnected peer without hello");
                 }
                 return;
             }
         };
-        let index = self.crew.members.len();
+        let index = self.agents.handles.len();
         if index >= self.options.agents || self.stopping {
-            return reject(stream, "the run has all its agents");
+            return reject(stream, "the run already has all its agents");
         }
         let name = format!(
             "agent {} of {} (pid {}, {peer})",
@@ -202,15 +202,15 @@ impl AgentCoordinator {
             tracing::warn!(
                 agent = name,
                 ahead_ms = clock.ahead_ns as f64 / 1e6,
-                "its clock differs: latencies are wrong by as much"
+                "clock differs, latencies are wrong by the difference"
             );
         }
         match read_events(index, &stream, sender.clone()) {
             Ok(()) => {}
-            Err(error) => tracing::warn!(agent = name, %error, "connection lost"),
+            Err(error) => tracing::warn!(agent = name, %error, "lost connection to agent"),
         }
-        let mut member = AgentHandle::new(name, hello.pid, stream);
-        member.send(&wire::line(&CoordinatorMessage::Clients {
+        let mut handle = AgentHandle::new(name, hello.pid, stream);
+        handle.send(&wire::line(&CoordinatorMessage::Clients {
             share: ClientShare {
                 index,
                 of: self.options.agents,
@@ -218,67 +218,67 @@ impl AgentCoordinator {
             options: Box::new(clients.clone()),
         }));
         for command in &self.early {
-            member.send(&wire::line(command));
+            handle.send(&wire::line(command));
         }
-        self.crew.members.push(member);
-        if self.crew.members.len() == self.options.agents {
-            // Nobody else is wanted.
-            self.door = None;
+        self.agents.handles.push(handle);
+        if self.agents.handles.len() == self.options.agents {
+            // All agents have joined.
+            self.listener = None;
         }
     }
 
-    fn event(
+    fn on_event(
         &mut self,
         agent: usize,
         event: WorkerEvent,
         link: &CoordinatorChannel,
     ) -> Result<(), AgentError> {
-        let member = &mut self.crew.members[agent];
-        member.heard = Instant::now();
+        let handle = &mut self.agents.handles[agent];
+        handle.last_event_at = Instant::now();
         match event {
-            // With its pid, so that whoever listens can watch the process.
+            // Forwarded with the pid, so that the process can be sampled.
             WorkerEvent::Hello { .. } => link.events.send(&event),
-            WorkerEvent::Ready { connections, .. } => member.ready = Some(connections),
-            WorkerEvent::Progress(progress) => self.crew.take_progress(agent, progress),
+            WorkerEvent::Ready { connections, .. } => handle.ready = Some(connections),
+            WorkerEvent::Progress(progress) => self.agents.take_progress(agent, progress),
             WorkerEvent::Interval(interval) => {
-                let taken = self.crew.take_interval(&interval);
+                let taken = self.agents.take_interval(&interval);
                 taken.map_err(|reason| self.lost(agent, reason))?;
                 link.events.send(&WorkerEvent::Interval(interval));
             }
             WorkerEvent::Final {
                 summary: Summary::Delivery(summary),
-            } => member.summary = Some(summary),
+            } => handle.summary = Some(summary),
             WorkerEvent::Final { .. } => {
                 return Err(self.lost(agent, "it sent another worker's summary".to_owned()));
             }
-            // Not asked for: one report cannot be made of several.
+            // Ignored: reports of several processes cannot be merged.
             WorkerEvent::Report { .. } => {}
-            // Its end follows, unless it can go on.
-            WorkerEvent::Error { message } => tracing::warn!(agent = member.name, message),
+            // The agent closes the connection next, unless it can continue.
+            WorkerEvent::Error { message } => tracing::warn!(agent = handle.name, message),
         }
         Ok(())
     }
 
-    fn failed(&self, agent: usize, failed: FailedEvent) -> AgentError {
+    fn failure(&self, agent: usize, failed: FailedEvent) -> AgentError {
         let message = match failed.event {
             WorkerEvent::Error { message } => message,
             other => format!("{other:?}"),
         };
         AgentError::Failed {
-            agent: self.crew.members[agent].name.clone(),
+            agent: self.agents.handles[agent].name.clone(),
             message,
             fault: failed.fault,
         }
     }
 
-    fn closed(&mut self, agent: usize, reason: Option<String>) -> Result<(), AgentError> {
-        let member = &mut self.crew.members[agent];
-        member.closed = true;
-        if member.summary.is_some() {
+    fn on_closed(&mut self, agent: usize, reason: Option<String>) -> Result<(), AgentError> {
+        let handle = &mut self.agents.handles[agent];
+        handle.closed = true;
+        if handle.summary.is_some() {
             return Ok(());
         }
         let reason = reason.unwrap_or_else(|| "its connection ended".to_owned());
-        let reason = match self.children.status(member.pid) {
+        let reason = match self.children.status(handle.pid) {
             Some(status) => format!("{reason}, its process ended with {status}"),
             None => reason,
         };
@@ -287,19 +287,19 @@ impl AgentCoordinator {
 
     fn lost(&self, agent: usize, reason: String) -> AgentError {
         AgentError::Lost {
-            agent: self.crew.members[agent].name.clone(),
+            agent: self.agents.handles[agent].name.clone(),
             reason,
         }
     }
 
-    /// Passes on what whoever started the run wants.
+    /// Forwards commands to the agents.
     fn commands(&mut self, link: &CoordinatorChannel) {
         loop {
             match link.commands.try_recv() {
                 Ok(WorkerCommand::Stop) => self.stop(),
                 Ok(command) => {
-                    self.crew.command(&command);
-                    if self.door.is_some() {
+                    self.agents.command(&command);
+                    if self.listener.is_some() {
                         self.early.push(command);
                     }
                 }
@@ -311,73 +311,73 @@ impl AgentCoordinator {
 
     fn stop(&mut self) {
         if !std::mem::replace(&mut self.stopping, true) {
-            self.crew.command(&WorkerCommand::Stop);
+            self.agents.command(&WorkerCommand::Stop);
         }
     }
 
-    /// Agents that do not come, or are no longer heard of.
-    fn look_around(
+    /// Detects agents that do not join or that stopped reporting.
+    fn check_agents(
         &mut self,
         sender: &SyncSender<CoordinatorEvent>,
         joined_by: Instant,
     ) -> Result<(), AgentError> {
         let now = Instant::now();
-        if let Some(door) = &self.door {
-            door.look(sender);
+        if let Some(listener) = &self.listener {
+            listener.poll(sender);
             if let Some((pid, status)) = self.children.ended() {
-                let known = self.crew.members.iter().any(|member| member.pid == pid);
-                if !known && !self.stopping {
+                let joined = self.agents.handles.iter().any(|handle| handle.pid == pid);
+                if !joined && !self.stopping {
                     let status = status.to_string();
-                    return Err(AgentError::Stillborn { pid, status });
+                    return Err(AgentError::EndedEarly { pid, status });
                 }
             }
             if now > joined_by {
                 return Err(self.missing());
             }
         }
-        let silent = self.crew.members.iter().position(|member| {
-            member.summary.is_none() && now.duration_since(member.heard) > SILENCE_MAX
+        let silent = self.agents.handles.iter().position(|handle| {
+            handle.summary.is_none() && now.duration_since(handle.last_event_at) > SILENCE_MAX
         });
         match silent {
             Some(agent) => {
                 let seconds = SILENCE_MAX.as_secs();
-                Err(self.lost(agent, format!("nothing was heard of it for {seconds} s")))
+                Err(self.lost(agent, format!("no message for {seconds} s")))
             }
             None => Ok(()),
         }
     }
 
     fn missing(&self) -> AgentError {
-        let mut refused = self.refused.clone();
-        if self.foreign > 0 {
-            refused.push(format!("{} peers without a hello", self.foreign));
+        let mut rejected = self.rejected.clone();
+        if self.without_hello > 0 {
+            rejected.push(format!("{} peers without a hello", self.without_hello));
         }
-        let refused = match refused.is_empty() {
+        let rejected = match rejected.is_empty() {
             true => String::new(),
-            false => format!(" (refused: {})", refused.join("; ")),
+            false => format!(" (rejected: {})", rejected.join("; ")),
         };
         AgentError::Missing {
-            joined: self.crew.members.len(),
-            wanted: self.options.agents,
+            joined: self.agents.handles.len(),
+            required: self.options.agents,
             seconds: self.options.join_timeout.as_secs(),
-            refused,
+            rejected,
             address: self.address.to_string(),
         }
     }
 
-    /// Says what all agents say together.
-    fn tell(&mut self, link: &CoordinatorChannel) {
+    /// Sends the merged progress, and ready once all agents are ready.
+    fn report(&mut self, link: &CoordinatorChannel) {
         let now = Instant::now();
-        if self.crew.all_fresh() || now >= self.next_progress {
-            self.next_progress = now + PROGRESS_WITHIN;
-            let progress = self.crew.progress(self.clock.now_unix_ns());
+        if self.agents.all_fresh() || now >= self.next_progress {
+            self.next_progress = now + PROGRESS_TIMEOUT;
+            let progress = self.agents.progress(self.clock.now_unix_ns());
             link.events.send(&WorkerEvent::Progress(progress));
         }
-        if self.told_ready {
+        if self.is_ready_reported {
             return;
         }
-        if let Some(connections) = self.crew.ready(self.options.agents) {
-            self.told_ready = true;
+        if let Some(connections) = self.agents.ready(self.options.agents) {
+            self.is_ready_reported = true;
             link.events.send(&WorkerEvent::Ready {
                 connections,
                 port: None,
@@ -386,7 +386,7 @@ impl AgentCoordinator {
     }
 
     fn finish(mut self, summary: DeliverySummary, link: &CoordinatorChannel) -> DeliverySummary {
-        let progress = self.crew.progress(self.clock.now_unix_ns());
+        let progress = self.agents.progress(self.clock.now_unix_ns());
         link.events.send(&WorkerEvent::Progress(progress));
         link.events.send(&WorkerEvent::Final {
             summary: Summary::Delivery(summary.clone()),
@@ -396,7 +396,7 @@ impl AgentCoordinator {
     }
 }
 
-/// Hands on what an agent says, on a thread, until it says no more.
+/// Starts a thread that forwards the events of an agent until its connection ends.
 fn read_events(
     agent: usize,
     stream: &TcpStream,
@@ -407,15 +407,15 @@ fn read_events(
     let mut input = BufReader::new(stream.try_clone()?);
     thread::spawn(move || {
         let reason = loop {
-            let message = match read_line(&mut input, LINE_BYTES_MAX) {
-                Ok(Some(line)) => message(agent, &line),
+            let event = match read_line(&mut input, LINE_BYTES_MAX) {
+                Ok(Some(line)) => parse_event(agent, &line),
                 Ok(None) => break None,
                 Err(error) => break Some(error.to_string()),
             };
-            match message {
-                // The run may be over.
-                Ok(message) => drop(sender.send(message)),
-                Err(error) => break Some(format!("it sent a line that is no event: {error}")),
+            match event {
+                // The coordinator may have ended.
+                Ok(event) => drop(sender.send(event)),
+                Err(error) => break Some(format!("it sent an invalid event: {error}")),
             }
         };
         let _ = sender.send(CoordinatorEvent::Closed(agent, reason));
@@ -423,7 +423,7 @@ fn read_events(
     Ok(())
 }
 
-fn message(agent: usize, line: &[u8]) -> std::io::Result<CoordinatorEvent> {
+fn parse_event(agent: usize, line: &[u8]) -> std::io::Result<CoordinatorEvent> {
     let event: WorkerEvent = wire::parse(line)?;
     if let WorkerEvent::Error { .. } = event {
         if let Ok(failed) = wire::parse(line) {
@@ -433,14 +433,14 @@ fn message(agent: usize, line: &[u8]) -> std::io::Result<CoordinatorEvent> {
     Ok(CoordinatorEvent::Event(agent, event))
 }
 
-/// A full queue makes agents wait; they say a line a second.
-const MESSAGES_QUEUED_MAX: usize = 4096;
-const TURN: Duration = Duration::from_millis(20);
-/// A progress is due each second; one that is late is not waited for.
-const PROGRESS_WITHIN: Duration = Duration::from_millis(1500);
-/// Agents report each second, whatever they do.
+/// Size of the event queue; if it is full, agents wait. Each sends about one line per second.
+const EVENTS_QUEUED_MAX: usize = 4096;
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Maximum wait for the progress of all agents; each sends one per second.
+const PROGRESS_TIMEOUT: Duration = Duration::from_millis(1500);
+/// Maximum time without an event of an agent; agents report every second.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 const REJECTED_STORED_MAX: usize = 8;
-/// A tenth of the latencies the published tests are about.
+/// A tenth of the latencies in the published tests.
 const CLOCK_DIFFERENCE_NS: u64 = 1_000_000;

@@ -1,4 +1,4 @@
-//! What starts the agents of a run.
+//! Starts the agents of a run.
 
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
@@ -8,25 +8,25 @@ use std::time::{Duration, Instant};
 
 use super::{AgentError, TOKEN_VARIABLE};
 
-/// Who starts the agents.
+/// Way to start the agents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Engine {
-    /// This process, as children on this machine.
+    /// As child processes of this process.
     Local {
-        /// The program, whose command `agent` is called.
+        /// Program with the command `agent`.
         exe: PathBuf,
     },
-    /// Somebody else, on any machine that reaches the coordinator.
+    /// By the user, on any machine that can connect to the coordinator.
     Manual,
 }
 
-/// Agents that are children of this process; killed when dropped.
+/// Agents that are child processes; killed on drop.
 #[derive(Debug, Default)]
 pub(super) struct Children(Vec<Child>);
 
 impl Children {
-    /// Starts `count` agents. Each has a process group of its own, so that Ctrl-C reaches only the
-    /// coordinator; they notice its end by the end of their connection.
+    /// Starts `count` agents. Each has its own process group, so that Ctrl-C reaches only the
+    /// coordinator. They end when their connection closes.
     pub(super) fn start(
         engine: &Engine,
         count: usize,
@@ -51,7 +51,7 @@ impl Children {
         Ok(children)
     }
 
-    /// A child that has ended, if one has.
+    /// Returns a child process that has ended, if there is one.
     pub(super) fn ended(&mut self) -> Option<(u32, ExitStatus)> {
         self.0.iter_mut().find_map(|child| {
             let status = child.try_wait().ok().flatten()?;
@@ -59,28 +59,28 @@ impl Children {
         })
     }
 
-    /// How the child of that pid ended, once it has.
+    /// Returns the exit status of the child `pid`. Waits for it up to [`STATUS_TIMEOUT`].
     pub(super) fn status(&mut self, pid: u32) -> Option<ExitStatus> {
         let child = self.0.iter_mut().find(|child| child.id() == pid)?;
-        let deadline = Instant::now() + STATUS_WITHIN;
+        let deadline = Instant::now() + STATUS_TIMEOUT;
         loop {
             match child.try_wait().ok()? {
                 Some(status) => return Some(status),
                 None if Instant::now() > deadline => return None,
-                None => std::thread::sleep(LOOK),
+                None => std::thread::sleep(EXIT_POLL_INTERVAL),
             }
         }
     }
 
-    /// Waits for all to end in order; they have reported their last.
+    /// Waits for all to exit after their final report.
     pub(super) fn wait(&mut self) {
-        let deadline = Instant::now() + END_WITHIN;
+        let deadline = Instant::now() + EXIT_TIMEOUT;
         while Instant::now() < deadline {
             let all = |child: &mut Child| matches!(child.try_wait(), Ok(Some(_)) | Err(_));
             if self.0.iter_mut().all(all) {
                 return;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(EXIT_POLL_INTERVAL);
         }
     }
 }
@@ -89,7 +89,7 @@ impl Drop for Children {
     fn drop(&mut self) {
         for child in &mut self.0 {
             if let Ok(None) = child.try_wait() {
-                // Both fail only for a process that is gone.
+                // Both fail only if the process has ended.
                 let _ = child.kill();
                 let _ = child.wait();
             }
@@ -97,7 +97,7 @@ impl Drop for Children {
     }
 }
 
-const LOOK: Duration = Duration::from_millis(5);
-/// Between the end of a connection and that of its process.
-const STATUS_WITHIN: Duration = Duration::from_secs(1);
-const END_WITHIN: Duration = Duration::from_secs(5);
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// Maximum time between the end of a connection and that of its process.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(1);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! Why a run of several processes could not go on, by whose fault.
+//! Errors of runs with several processes, by class.
 
 use std::io;
 
@@ -7,91 +7,92 @@ use thiserror::Error;
 use crate::clients::ClientsError;
 use crate::error::ErrorClass;
 
-/// Why agents or their coordinator failed.
+/// Error of an agent or its coordinator.
 #[derive(Debug, Error)]
 pub enum AgentError {
-    /// The coordinator cannot listen.
+    /// The coordinator cannot listen for agents.
     #[error("cannot listen for agents on {address}: {reason}")]
     Listen {
-        /// The address.
+        /// Listen address.
         address: String,
-        /// The operating system's reason.
+        /// Error of the operating system.
         reason: io::Error,
     },
-    /// An agent could not be started.
-    #[error("agent not started: {0}")]
+    /// A local agent did not start.
+    #[error("cannot start agent: {0}")]
     Start(io::Error),
-    /// An agent of ours ended before it came.
-    #[error("agent with pid {pid} ended before it took work: {status}")]
-    Stillborn {
-        /// Its process.
+    /// A local agent ended before it joined.
+    #[error("agent with pid {pid} ended before it joined the run: {status}")]
+    EndedEarly {
+        /// Process id.
         pid: u32,
-        /// How it ended.
+        /// Exit status.
         status: String,
     },
-    /// Not all agents came.
+    /// Not all agents joined in time.
     #[error(
-        "{joined} of {wanted} agents came within {seconds} s{refused}: start the missing ones with \
-         `weir agent --coordinator {address}` and the run's token"
+        "only {joined} of {required} agents joined within {seconds} s{rejected}: start the \
+             missing ones with `weir agent --coordinator {address}` and the run's token"
     )]
     Missing {
-        /// Agents that came.
+        /// Agents that joined.
         joined: usize,
-        /// Agents the run needs.
-        wanted: usize,
-        /// How long was waited.
+        /// Agents that the run needs.
+        required: usize,
+        /// Timeout in seconds.
         seconds: u64,
-        /// Who was refused, if anybody.
-        refused: String,
-        /// Where they were expected.
+        /// Rejected peers in parentheses; empty if there are none.
+        rejected: String,
+        /// Address that agents connect to.
         address: String,
     },
-    /// An agent went away, or fell silent: its share is missing, so nothing of the run counts.
+    /// An agent closed its connection or stopped reporting. Its share is missing, so the run is not
+    /// valid.
     #[error("{agent} was lost, so the run is not valid: {reason}")]
     Lost {
-        /// Which one.
+        /// Description of the agent.
         agent: String,
-        /// What was seen of it.
+        /// Reason for the loss.
         reason: String,
     },
-    /// An agent says that it failed.
+    /// An agent reported an error.
     #[error("{agent} failed: {message}")]
     Failed {
-        /// Which one.
+        /// Description of the agent.
         agent: String,
-        /// Its own words.
+        /// Error message of the agent.
         message: String,
-        /// Whose fault it says it is.
+        /// Class of the error, as reported by the agent.
         fault: ErrorClass,
     },
-    /// Seen by an agent: no coordinator, or a broken connection.
+    /// On an agent: no coordinator, or a broken connection.
     #[error("coordinator at {address}: {reason}")]
     Coordinator {
-        /// Where it should be.
+        /// Address of the coordinator.
         address: String,
-        /// What went wrong.
+        /// Reason.
         reason: String,
     },
-    /// Seen by an agent: the coordinator does not want it.
-    #[error("the coordinator refused this agent: {reason}")]
-    Refused {
-        /// Its reason.
+    /// On an agent: the coordinator rejected it.
+    #[error("the coordinator rejected this agent: {reason}")]
+    Rejected {
+        /// Reason given by the coordinator.
         reason: String,
     },
-    /// Seen by an agent: its own work failed.
+    /// On an agent: its clients failed.
     #[error(transparent)]
     Work(ClientsError),
 }
 
 impl AgentError {
-    /// Whose fault it is.
+    /// Returns the class of the error.
     pub fn fault(&self) -> ErrorClass {
         match self {
-            Self::Listen { .. } | Self::Refused { .. } => ErrorClass::Usage,
+            Self::Listen { .. } | Self::Rejected { .. } => ErrorClass::Usage,
             Self::Coordinator { .. } => ErrorClass::Target,
             Self::Failed { fault, .. } => *fault,
             Self::Work(error) => error.fault(),
-            Self::Start(_) | Self::Stillborn { .. } | Self::Missing { .. } | Self::Lost { .. } => {
+            Self::Start(_) | Self::EndedEarly { .. } | Self::Missing { .. } | Self::Lost { .. } => {
                 ErrorClass::Instrument
             }
         }

@@ -1,4 +1,4 @@
-//! Where agents come in: a listening socket that answers only those who know the token.
+//! Listener for agents, which checks their token.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -10,40 +10,40 @@ use std::time::{Duration, Instant};
 use super::wire::{self, AgentHello, ClockReading, CoordinatorMessage, HELLO_BYTES_MAX};
 use crate::clock::Clock;
 
-/// The listening socket.
+/// Listening socket for agents.
 #[derive(Debug)]
 pub(super) struct AgentListener {
     listener: TcpListener,
     token: Arc<str>,
-    strangers: Arc<Strangers>,
+    handshakes: Arc<Handshakes>,
 }
 
-/// Who came.
+/// Result of one connection.
 #[derive(Debug)]
-pub(super) enum Visitor {
-    /// An agent that knows the token.
+pub(super) enum JoinAttempt {
+    /// An agent with the correct token.
     Agent {
         stream: TcpStream,
         peer: SocketAddr,
         hello: AgentHello,
         clock: ClockDifference,
     },
-    /// An agent that cannot take part, already sent away.
-    Refused { peer: SocketAddr, reason: String },
-    /// A peer that sent no hello: silent, foreign, or one connection too many. Already disconnected.
-    Foreign { peer: SocketAddr, reason: String },
+    /// An agent that cannot take part. It was sent the reason.
+    Rejected { peer: SocketAddr, reason: String },
+    /// A peer without a hello: idle, with other data, or one connection too many. Disconnected.
+    NoHello { peer: SocketAddr, reason: String },
 }
 
-/// An agent's clock minus ours.
+/// Clock of an agent minus the coordinator's.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClockDifference {
     pub(super) ahead_ns: i128,
-    /// How far off that may be: half of the way there and back.
+    /// Maximum error of the difference: half of the round trip.
     pub(super) error_ns: u64,
 }
 
 impl ClockDifference {
-    /// Whether it is more than `ns` for certain.
+    /// Returns `true` if the difference certainly exceeds `ns`.
     pub(super) fn exceeds(&self, ns: u64) -> bool {
         self.ahead_ns.unsigned_abs() > u128::from(ns) + u128::from(self.error_ns)
     }
@@ -56,7 +56,7 @@ impl AgentListener {
         Ok(Self {
             listener,
             token: token.into(),
-            strangers: Arc::default(),
+            handshakes: Arc::default(),
         })
     }
 
@@ -64,103 +64,104 @@ impl AgentListener {
         self.listener.local_addr()
     }
 
-    /// Accepts pending connections; what became of them goes to `visitors`. Never blocks: each peer
-    /// is read on a thread of its own, a bounded number at once and for a bounded time.
-    pub(super) fn look<V: From<Visitor> + Send + 'static>(&self, visitors: &SyncSender<V>) {
-        for _ in 0..ACCEPTED_AT_ONCE_MAX {
+    /// Accepts pending connections and sends the results to `attempts`. Never blocks: each peer is
+    /// read in its own thread, with limits on their number and duration.
+    pub(super) fn poll<V: From<JoinAttempt> + Send + 'static>(&self, attempts: &SyncSender<V>) {
+        for _ in 0..ACCEPTS_PER_ITERATION {
             let Ok((stream, peer)) = self.listener.accept() else {
                 return;
             };
-            // Without a handle to disconnect it by, a silent peer would keep its thread.
+            // Without a handle to disconnect it, an idle peer would occupy its thread.
             let Ok(handle) = stream.try_clone() else {
                 continue;
             };
             let (token, clock) = (Arc::clone(&self.token), Clock::start());
-            let (strangers, visitors) = (Arc::clone(&self.strangers), visitors.clone());
-            let id = strangers.add(peer.ip(), handle);
+            let (handshakes, attempts) = (Arc::clone(&self.handshakes), attempts.clone());
+            let id = handshakes.add(peer.ip(), handle);
             thread::spawn(move || {
-                let visitor = greet(stream, peer, &token, clock, || strangers.remove(id));
-                // The run may be over.
-                let _ = visitors.send(visitor.into());
+                let attempt = handshake(stream, peer, &token, clock, || handshakes.remove(id));
+                // The coordinator may have ended.
+                let _ = attempts.send(attempt.into());
             });
         }
     }
 }
 
-/// Connections that have not sent a hello yet.
+/// Connections without a hello so far.
 ///
-/// Agents send theirs at once, so that the oldest of too many is the one to disconnect: silent peers
-/// never keep agents out, and those of one address only each other.
+/// Agents send a hello immediately. If there are too many connections, the oldest is therefore
+/// disconnected: idle peers never block agents, and peers of one address affect only each other.
 #[derive(Debug, Default)]
-struct Strangers(Mutex<JoinAttempt>);
+struct Handshakes(Mutex<PendingHandshakes>);
 
 #[derive(Debug, Default)]
-struct JoinAttempt {
+struct PendingHandshakes {
     last_id: u64,
-    /// The oldest first.
+    /// Oldest first.
     connections: Vec<(u64, IpAddr, TcpStream)>,
 }
 
-impl Strangers {
-    /// Adds a connection, and disconnects the oldest if there are too many.
+impl Handshakes {
+    /// Adds a connection. Disconnects the oldest if there are too many.
     fn add(&self, address: IpAddr, handle: TcpStream) -> u64 {
-        let mut waiting = self.waiting();
+        let mut pending = self.pending();
         let of_address = |(_, other, _): &(u64, IpAddr, TcpStream)| *other == address;
-        let same = waiting
+        let same = pending
             .connections
             .iter()
             .filter(|it| of_address(it))
             .count();
         let surplus = match () {
-            () if same >= ADDRESS_STRANGERS_MAX => waiting.connections.iter().position(of_address),
-            () if waiting.connections.len() >= HANDSHAKES_MAX => Some(0),
+            () if same >= ADDRESS_HANDSHAKES_MAX => pending.connections.iter().position(of_address),
+            () if pending.connections.len() >= HANDSHAKES_MAX => Some(0),
             () => None,
         };
         if let Some(oldest) = surplus {
-            let (_, _, stream) = waiting.connections.remove(oldest);
-            // Its thread reads the end of the stream; one that is gone has ended already.
+            let (_, _, stream) = pending.connections.remove(oldest);
+            // Its thread then reads the end of the stream. The peer may already have closed it.
             let _ = stream.shutdown(Shutdown::Both);
         }
-        waiting.last_id += 1;
-        let id = waiting.last_id;
-        waiting.connections.push((id, address, handle));
+        pending.last_id += 1;
+        let id = pending.last_id;
+        pending.connections.push((id, address, handle));
         id
     }
 
     fn remove(&self, id: u64) {
-        self.waiting()
+        self.pending()
             .connections
             .retain(|(other, ..)| *other != id);
     }
 
-    fn waiting(&self) -> MutexGuard<'_, JoinAttempt> {
+    fn pending(&self) -> MutexGuard<'_, PendingHandshakes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Reads the hello, then calls `heard`; compares clocks with an agent.
-fn greet(
+/// Reads the hello, calls `on_hello` and compares the clocks.
+fn handshake(
     stream: TcpStream,
     peer: SocketAddr,
     token: &str,
     clock: Clock,
-    heard: impl FnOnce(),
-) -> Visitor {
+    on_hello: impl FnOnce(),
+) -> JoinAttempt {
     let hello = read_hello(&stream);
-    heard();
-    let met = match hello {
+    on_hello();
+    let accepted = match hello {
         Ok(hello) => check(&hello, token).and_then(|()| {
             let compared = compare_clocks(&stream, clock);
-            let difference = compared.map_err(|error| format!("no clock: {error}"))?;
+            let difference =
+                compared.map_err(|error| format!("clock comparison failed: {error}"))?;
             Ok((hello, difference))
         }),
         Err(reason) => {
             reject(stream, &reason);
-            return Visitor::Foreign { peer, reason };
+            return JoinAttempt::NoHello { peer, reason };
         }
     };
-    match met {
-        Ok((hello, clock)) => Visitor::Agent {
+    match accepted {
+        Ok((hello, clock)) => JoinAttempt::Agent {
             stream,
             peer,
             hello,
@@ -168,24 +169,24 @@ fn greet(
         },
         Err(reason) => {
             reject(stream, &reason);
-            Visitor::Refused { peer, reason }
+            JoinAttempt::Rejected { peer, reason }
         }
     }
 }
 
-/// Asks several times and keeps the quickest answer, which is the most exact one.
+/// Compares the clocks several times and uses the fastest response, which is the most exact one.
 fn compare_clocks(mut stream: &TcpStream, clock: Clock) -> io::Result<ClockDifference> {
     stream.set_nodelay(true)?;
     let mut best: Option<ClockDifference> = None;
-    for _ in 0..CLOCK_QUESTIONS {
-        let asked = clock.now_unix_ns();
+    for _ in 0..CLOCK_REQUESTS {
+        let requested_at = clock.now_unix_ns();
         stream.write_all(&wire::line(&CoordinatorMessage::Clock))?;
         let line = short_line(stream)?;
-        let answered = clock.now_unix_ns();
+        let received_at = clock.now_unix_ns();
         let reading: ClockReading = wire::parse(&line)?;
-        let error_ns = (answered - asked) / 2;
+        let error_ns = (received_at - requested_at) / 2;
         if best.is_none_or(|best| error_ns < best.error_ns) {
-            let middle = i128::from(asked + error_ns);
+            let middle = i128::from(requested_at + error_ns);
             best = Some(ClockDifference {
                 ahead_ns: i128::from(reading.unix_ns) - middle,
                 error_ns,
@@ -195,14 +196,14 @@ fn compare_clocks(mut stream: &TcpStream, clock: Clock) -> io::Result<ClockDiffe
     best.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Tells somebody that there is no work.
+/// Sends a rejection with its reason.
 pub(super) fn reject(mut stream: TcpStream, reason: &str) {
-    let refused = CoordinatorMessage::Refused {
+    let rejection = CoordinatorMessage::Refused {
         reason: reason.to_owned(),
     };
-    // Who does not listen misses only the reason.
+    // On a write error the peer only misses the reason.
     let _ = stream.set_write_timeout(Some(Duration::from_secs(1)));
-    let _ = stream.write_all(&wire::line(&refused));
+    let _ = stream.write_all(&wire::line(&rejection));
 }
 
 fn read_hello(stream: &TcpStream) -> Result<AgentHello, String> {
@@ -214,22 +215,22 @@ fn check(hello: &AgentHello, token: &str) -> Result<(), String> {
     if !is_same(hello.token.as_bytes(), token.as_bytes()) {
         return Err(format!(
             "wrong token: set {} to that of the run",
-            super::TOKEN_VARIABLE
+            "wrong token: set {} to the token of the run",
         ));
     }
     let own = env!("CARGO_PKG_VERSION");
     if hello.version != own {
         return Err(format!(
-            "version {} of the agent is not {own}: use the same program",
+            "agent has version {}, the coordinator {own}: use the same program",
             hello.version
         ));
     }
     Ok(())
 }
 
-/// A line, which must be short, soon there, and all that is said.
+/// Reads a short line within the timeout; no data may follow it.
 fn short_line(mut stream: &TcpStream) -> io::Result<Vec<u8>> {
-    let deadline = Instant::now() + HELLO_WITHIN;
+    let deadline = Instant::now() + HELLO_TIMEOUT;
     let mut line = Vec::new();
     let mut piece = [0; 512];
     stream.set_nonblocking(false)?;
@@ -254,17 +255,17 @@ fn short_line(mut stream: &TcpStream) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Takes the same time wherever the first difference is.
+/// Compares in constant time.
 fn is_same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }
 
-/// Connections without a hello.
+/// Maximum number of connections without a hello.
 const HANDSHAKES_MAX: usize = 64;
-/// Of these, those of one address.
-const ADDRESS_STRANGERS_MAX: usize = 32;
-/// Per turn of the coordinator (20 ms): the hello of an agent has two turns before its connection can be
-/// the oldest of too many.
-const ACCEPTED_AT_ONCE_MAX: usize = 16;
-const CLOCK_QUESTIONS: usize = 8;
-const HELLO_WITHIN: Duration = Duration::from_secs(10);
+/// Maximum number of connections without a hello from one address.
+const ADDRESS_HANDSHAKES_MAX: usize = 32;
+/// Maximum accepts per iteration of the coordinator (20 ms). It gives agents two iterations for
+/// their hello before their connection can be the oldest of too many.
+const ACCEPTS_PER_ITERATION: usize = 16;
+const CLOCK_REQUESTS: usize = 8;
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);

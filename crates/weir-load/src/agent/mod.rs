@@ -1,5 +1,5 @@
-//! Load beyond one process: agents dial a coordinator, are given a share of the run, and report to it
-//! as any worker does. The coordinator behaves as one worker towards whoever started it.
+//! Load beyond one process. Agents connect to a coordinator, run a share of the clients, and report
+//! like any worker. The coordinator acts as a single worker for the process that started it.
 
 mod agent_set;
 mod coordinator;
@@ -23,30 +23,30 @@ pub use error::AgentError;
 
 use wire::{AgentHello, ClockReading, CoordinatorMessage, FailedEvent, LINE_BYTES_MAX, read_line};
 
-/// The environment variable that holds the token for agents.
+/// Environment variable with the token for agents.
 pub const TOKEN_VARIABLE: &str = "WEIR_AGENT_TOKEN";
 
-/// How an agent finds its coordinator.
+/// Options of an agent.
 #[derive(Debug, Clone)]
 pub struct AgentOptions {
-    /// `host:port`.
+    /// Address `host:port` of the coordinator.
     pub coordinator: String,
-    /// What the coordinator expects to be told.
+    /// Secret that the coordinator requires.
     pub token: String,
-    /// How long to try to reach it.
+    /// Maximum time to connect to the coordinator.
     pub connect_timeout: Duration,
 }
 
-/// A new secret for one run.
+/// Returns a new secret for one run.
 pub fn new_token() -> String {
     format!("{:032x}", rand::random::<u128>())
 }
 
-/// Works for one coordinator, to the end of its run.
+/// Runs a share of the clients for one coordinator until the end of its run.
 ///
 /// # Errors
-/// [`AgentError`] if it could not be reached, did not want this agent, or the work failed; the
-/// coordinator has been told of the last.
+/// [`AgentError`] if the coordinator was not reachable or rejected the agent, or the clients
+/// failed; the coordinator was informed of the latter.
 pub fn run(options: &AgentOptions) -> Result<(), AgentError> {
     let stream = dial(options)?;
     let broken = |reason: io::Error| AgentError::Coordinator {
@@ -54,7 +54,7 @@ pub fn run(options: &AgentOptions) -> Result<(), AgentError> {
         reason: reason.to_string(),
     };
     stream.set_nodelay(true).map_err(broken)?;
-    // A coordinator that does not read must not stall the measurement for ever.
+    // A coordinator that does not read must not block the measurement.
     stream
         .set_write_timeout(Some(WRITE_TIMEOUT))
         .map_err(broken)?;
@@ -64,8 +64,8 @@ pub fn run(options: &AgentOptions) -> Result<(), AgentError> {
     let mut input = BufReader::new(stream);
     let clock = Clock::start();
     let (share, work) = loop {
-        match answer(&mut input).map_err(broken)? {
-            CoordinatorMessage::Refused { reason } => return Err(AgentError::Refused { reason }),
+        match read_message(&mut input).map_err(broken)? {
+            CoordinatorMessage::Refused { reason } => return Err(AgentError::Rejected { reason }),
             CoordinatorMessage::Clients { share, options } => break (share, options),
             CoordinatorMessage::Clock => {
                 let unix_ns = clock.now_unix_ns();
@@ -74,7 +74,7 @@ pub fn run(options: &AgentOptions) -> Result<(), AgentError> {
             }
         }
     };
-    tracing::info!(agent = share.index + 1, of = share.of, "work taken");
+    tracing::info!(agent = share.index + 1, of = share.of, "joined the run");
     let mut last = output.try_clone().map_err(broken)?;
     let link = CoordinatorChannel::over(input, output);
     let work = clients::ClientsOptions { share, ..*work };
@@ -87,37 +87,37 @@ pub fn run(options: &AgentOptions) -> Result<(), AgentError> {
                 },
                 fault: error.fault(),
             };
-            // A coordinator that is gone needs no word.
+            // The coordinator may have closed the connection.
             let _ = last.write_all(&wire::line(&failed));
             Err(AgentError::Work(error))
         }
     };
-    // The thread that reads commands holds the connection, too.
+    // The thread that reads commands has its own handle.
     let _ = last.shutdown(Shutdown::Write);
     result
 }
 
-fn answer(input: &mut impl BufRead) -> io::Result<CoordinatorMessage> {
+fn read_message(input: &mut impl BufRead) -> io::Result<CoordinatorMessage> {
     match read_line(input, LINE_BYTES_MAX)? {
         Some(line) => wire::parse(&line),
         None => Err(io::ErrorKind::UnexpectedEof.into()),
     }
 }
 
-/// Tries until it is there or the time for it is over: agents and coordinator may start in any order.
+/// Connects with retries until the timeout: agents and coordinator may start in any order.
 fn dial(options: &AgentOptions) -> Result<TcpStream, AgentError> {
     let deadline = Instant::now() + options.connect_timeout;
     loop {
         let attempt = connect(&options.coordinator);
         match attempt {
             Ok(stream) => return Ok(stream),
-            Err(error) if Instant::now() + RETRY > deadline => {
+            Err(error) if Instant::now() + RETRY_INTERVAL > deadline => {
                 return Err(AgentError::Coordinator {
                     address: options.coordinator.clone(),
                     reason: error.to_string(),
                 });
             }
-            Err(_) => std::thread::sleep(RETRY),
+            Err(_) => std::thread::sleep(RETRY_INTERVAL),
         }
     }
 }
@@ -133,7 +133,7 @@ fn connect(coordinator: &str) -> io::Result<TcpStream> {
     Err(last)
 }
 
-const RETRY: Duration = Duration::from_millis(200);
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 

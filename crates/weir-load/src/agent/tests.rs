@@ -1,4 +1,5 @@
-//! Coordinator and agents over real sockets, agents on threads, against a small floor server.
+//! Tests the coordinator with agents in threads, over real sockets and against a small floor
+//! server.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, Read as _};
@@ -14,11 +15,11 @@ use crate::worker::EventSender;
 use crate::worker::protocol::{LedgerEntry, Schedule, WorkerCommand};
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// What each client is owed.
+/// Number of records due to each client.
 const RECORDS: u64 = 5;
 const TOKEN: &str = "0123456789abcdef";
 
-/// Serves `OK` and, until the client leaves, one record after the other of the key it asks for.
+/// Starts a server that sends `OK` and then records of the requested key until the client closes.
 fn floor() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -43,9 +44,9 @@ fn serve(mut stream: TcpStream) {
         let line = format!("U,1,1,{}|5.0.{seq}.6\r\n", key.trim_end());
         let mut frame = vec![0x81, u8::try_from(line.len()).unwrap()];
         frame.extend_from_slice(line.as_bytes());
-        // Nothing comes from a client that stays.
-        let stays = |error: io::Error| error.kind() == io::ErrorKind::WouldBlock;
-        if stream.write_all(&frame).is_err() || !input.read(&mut [0]).is_err_and(stays) {
+        // An open client sends nothing.
+        let is_open = |error: io::Error| error.kind() == io::ErrorKind::WouldBlock;
+        if stream.write_all(&frame).is_err() || !input.read(&mut [0]).is_err_and(is_open) {
             return;
         }
     }
@@ -60,7 +61,7 @@ fn work(clients: usize) -> ClientsOptions {
     }
 }
 
-/// A coordinator on a thread.
+/// Coordinator in a thread.
 struct Run {
     address: SocketAddr,
     commands: SyncSender<WorkerCommand>,
@@ -104,8 +105,8 @@ impl Run {
         thread::spawn(move || run(&options))
     }
 
-    /// An agent of the test: it has said hello and knows its work.
-    fn impostor(&self) -> (BufReader<TcpStream>, String) {
+    /// Connects an agent of the test that has sent its hello and received its share.
+    fn test_agent(&self) -> (BufReader<TcpStream>, String) {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream
             .write_all(&wire::line(&AgentHello::new(TOKEN)))
@@ -150,7 +151,7 @@ struct LineLog(mpsc::Sender<WorkerEvent>);
 
 impl io::Write for LineLog {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        // The test may be over.
+        // The test may have ended.
         let _ = self.0.send(serde_json::from_slice(line)?);
         Ok(line.len())
     }
@@ -174,7 +175,7 @@ fn ledger() -> WorkerCommand {
     }
 }
 
-/// Everything counts.
+/// Returns a schedule whose measured window has no bounds.
 fn always() -> WorkerCommand {
     WorkerCommand::Start(Schedule {
         start_unix_ns: 0,
@@ -185,9 +186,9 @@ fn always() -> WorkerCommand {
 }
 
 #[test]
-fn three_agents_say_what_one_would() {
+fn merged_agents_equal_a_single_worker() {
     let run = Run::start(3, 10, TEST_TIMEOUT);
-    // Those who come after a command get it too.
+    // Agents that join after a command receive it, too.
     run.commands.send(always()).unwrap();
     let agents = [(); 3].map(|()| run.agent(TOKEN));
     assert_eq!(run.ready(), 10);
@@ -206,16 +207,16 @@ fn three_agents_say_what_one_would() {
             progress = Some(next);
         }
     }
-    let counters = progress.expect("a progress of all").counters;
+    let counters = progress.expect("a merged progress").counters;
     assert_eq!(counters["clients"], 10);
     assert_eq!(counters["updates"], summary.updates_total);
 }
 
 #[test]
-fn shares_are_handed_out_once_each() {
+fn shares_are_assigned_once() {
     let run = Run::start(3, 10, TEST_TIMEOUT);
-    let impostors = [(); 3].map(|()| run.impostor());
-    let shares: BTreeSet<usize> = impostors
+    let agents = [(); 3].map(|()| run.test_agent());
+    let shares: BTreeSet<usize> = agents
         .iter()
         .map(|(_, answer)| match serde_json::from_str(answer).unwrap() {
             CoordinatorMessage::Clients { share, options } => {
@@ -226,16 +227,16 @@ fn shares_are_handed_out_once_each() {
         })
         .collect();
     assert_eq!(shares, BTreeSet::from([0, 1, 2]));
-    drop(impostors);
+    drop(agents);
     assert_eq!(run.error().fault(), ErrorClass::Instrument);
 }
 
 #[test]
-fn a_lost_agent_ends_the_run_and_is_named() {
+fn lost_agent_ends_the_run() {
     let run = Run::start(2, 4, TEST_TIMEOUT);
-    let (lost, _) = run.impostor();
+    let (lost, _) = run.test_agent();
     let other = run.agent(TOKEN);
-    // The coordinator's own hello, then that of the other one, which has its work by then.
+    // The coordinator's own hello, then that of the other agent, which has its share by then.
     for _ in 0..2 {
         run.hello();
     }
@@ -245,26 +246,26 @@ fn a_lost_agent_ends_the_run_and_is_named() {
     let text = error.to_string();
     assert!(text.starts_with("agent 1 of 2 (pid "), "{text}");
     assert!(text.contains("was lost, so the run is not valid"), "{text}");
-    // The other one notices and ends.
+    // The other agent detects the closed connection and ends.
     other.join().unwrap().unwrap();
 }
 
 #[test]
-fn an_agent_that_talks_nonsense_is_lost() {
+fn agent_with_invalid_event_is_lost() {
     let run = Run::start(1, 1, TEST_TIMEOUT);
-    let (mut agent, _) = run.impostor();
+    let (mut agent, _) = run.test_agent();
     agent
         .get_mut()
         .write_all(b"{\"event\":\"nonsense\"}\n")
         .unwrap();
     let text = run.error().to_string();
-    assert!(text.contains("it sent a line that is no event"), "{text}");
+    assert!(text.contains("it sent an invalid event"), "{text}");
 }
 
 #[test]
-fn a_failing_agent_passes_its_fault_on() {
+fn failing_agent_reports_its_error_class() {
     let run = Run::start(1, 1, TEST_TIMEOUT);
-    let (mut agent, _) = run.impostor();
+    let (mut agent, _) = run.test_agent();
     let failed = FailedEvent {
         event: WorkerEvent::Error {
             message: "no client could subscribe".to_owned(),
@@ -282,15 +283,15 @@ fn a_failing_agent_passes_its_fault_on() {
 }
 
 #[test]
-fn strangers_are_refused_and_told_why() {
+fn invalid_token_is_rejected_with_reason() {
     let run = Run::start(1, 1, TEST_TIMEOUT);
-    let refused = run.agent("wrong").join().unwrap().unwrap_err();
-    assert!(refused.to_string().contains("wrong token"), "{refused}");
+    let rejected = run.agent("wrong").join().unwrap().unwrap_err();
+    assert!(rejected.to_string().contains("wrong token"), "{rejected}");
     let long = [b'x'; 2 * wire::HELLO_BYTES_MAX];
     for nonsense in [b"GET / HTTP/1.1\r\n".as_slice(), b"\n", &long] {
         let mut stream = TcpStream::connect(run.address).unwrap();
         stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
-        // The other side may have hung up on the long one.
+        // The coordinator may have closed the connection of the long one.
         let _ = stream.write_all(nonsense);
         let mut answer = String::new();
         match stream.read_to_string(&mut answer) {
@@ -307,7 +308,7 @@ fn strangers_are_refused_and_told_why() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.contains("use the same program"), "{answer}");
-    // All the same the right one is welcome.
+    // A valid agent can still join.
     let agent = run.agent(TOKEN);
     assert_eq!(run.ready(), 1);
     run.commands.send(WorkerCommand::Stop).unwrap();
@@ -315,16 +316,16 @@ fn strangers_are_refused_and_told_why() {
     agent.join().unwrap().unwrap();
 }
 
-/// They come first, stay, and would keep every place of a listener that waits for each of them.
+/// The peers connect first and would occupy all handshakes if the coordinator waited for them.
 #[test]
-fn silent_and_garbage_peers_do_not_keep_agents_out() {
+fn idle_and_garbage_peers_do_not_block_agents() {
     let run = Run::start(2, 4, Duration::from_secs(30));
     let connect = || TcpStream::connect(run.address).unwrap();
-    let silent: Vec<TcpStream> = (0..200).map(|_| connect()).collect();
+    let idle: Vec<TcpStream> = (0..200).map(|_| connect()).collect();
     let garbage: Vec<TcpStream> = (0_u8..40)
         .map(|byte| {
             let mut stream = connect();
-            // No line ends; the coordinator may have hung up.
+            // No line ends; the coordinator may have closed the connection.
             let _ = stream.write_all(&[byte | 0x80; 100]);
             stream
         })
@@ -337,11 +338,11 @@ fn silent_and_garbage_peers_do_not_keep_agents_out() {
     for agent in agents {
         agent.join().unwrap().unwrap();
     }
-    drop((silent, garbage));
+    drop((idle, garbage));
 }
 
 #[test]
-fn clocks_differ_only_beyond_the_error_of_the_comparison() {
+fn clock_difference_allows_for_comparison_error() {
     let difference = |ahead_ns, error_ns| listener::ClockDifference { ahead_ns, error_ns };
     assert!(difference(-7_000_000, 5_000_000).exceeds(1_000_000));
     assert!(!difference(-7_000_000, 6_000_000).exceeds(1_000_000));
@@ -349,19 +350,19 @@ fn clocks_differ_only_beyond_the_error_of_the_comparison() {
 }
 
 #[test]
-fn agents_that_do_not_come_are_counted() {
+fn missing_agents_are_counted() {
     let run = Run::start(2, 2, Duration::from_millis(300));
-    let refused = run.agent("wrong").join().unwrap();
-    assert!(refused.is_err());
+    let rejected = run.agent("wrong").join().unwrap();
+    assert!(rejected.is_err());
     let error = run.error().to_string();
     assert!(
-        error.starts_with("0 of 2 agents came within 0 s"),
+        error.starts_with("only 0 of 2 agents joined within 0 s"),
         "{error}"
     );
 }
 
 #[test]
-fn a_run_that_is_stopped_before_it_began_has_nothing() {
+fn run_stopped_before_start_is_empty() {
     let run = Run::start(2, 2, TEST_TIMEOUT);
     run.commands.send(WorkerCommand::Stop).unwrap();
     assert_eq!(

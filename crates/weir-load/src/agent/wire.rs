@@ -1,5 +1,5 @@
-//! The first lines between an agent and its coordinator, and the limits of all lines. What follows
-//! them is the worker protocol.
+//! The first lines between an agent and its coordinator, and the limits of all lines. The worker
+//! protocol follows.
 
 use std::io::{self, BufRead, Read as _};
 
@@ -10,18 +10,18 @@ use crate::clients::{ClientShare, ClientsOptions};
 use crate::error::ErrorClass;
 use crate::worker::protocol::WorkerEvent;
 
-/// An agent's first line.
+/// First line of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct AgentHello {
-    /// Proves that the agent belongs to the run.
+    /// Secret of the run.
     pub(super) token: String,
-    /// Version of the program; both ends must be the same.
+    /// Version of the program; both ends must have the same.
     pub(super) version: String,
     /// Process id on the agent's machine.
     pub(super) pid: u32,
 }
 
-/// An agent's clock.
+/// Clock of an agent.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct ClockReading {
     pub(super) unix_ns: u64,
@@ -37,27 +37,27 @@ impl AgentHello {
     }
 }
 
-/// What an agent is told.
+/// Message from the coordinator to an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "work", rename_all = "snake_case")]
 pub(super) enum CoordinatorMessage {
-    /// Nothing.
+    /// The agent is rejected.
     Refused {
-        /// Why.
+        /// Reason.
         reason: String,
     },
-    /// To say what its clock shows.
+    /// Request for the agent's clock.
     Clock,
-    /// To run a share of the clients.
+    /// Request to run a share of the clients.
     Clients {
-        /// Which share.
+        /// Share of the agent.
         share: ClientShare,
-        /// The clients of the whole run.
+        /// Options for the clients of the whole run.
         options: Box<ClientsOptions>,
     },
 }
 
-/// A worker's error with the fault it stands for.
+/// Error event of a worker with its class.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct FailedEvent {
     #[serde(flatten)]
@@ -80,21 +80,21 @@ pub(super) fn read_line(input: &mut impl BufRead, bytes_max: u64) -> io::Result<
     }
 }
 
-/// A message as a line.
+/// Serializes a message as a line.
 pub(super) fn line(message: &impl Serialize) -> Vec<u8> {
-    // Invariant: messages hold nothing that JSON can not express.
+    // Invariant: messages have no values that JSON cannot represent.
     let mut line = serde_json::to_vec(message).unwrap_or_default();
     line.push(b'\n');
     line
 }
 
-/// The message of a line.
+/// Parses the message of a line.
 pub(super) fn parse<T: DeserializeOwned>(line: &[u8]) -> io::Result<T> {
     serde_json::from_slice(line).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// A hello is a few hundred bytes.
+/// Limit of a hello, which has a few hundred bytes.
 pub(super) const HELLO_BYTES_MAX: usize = 4096;
-/// A summary of 20,000 clients whose figures all differ has some 600 kB; the options with 65,536 keys
-/// of 500 characters 33 MB.
+/// Limit of a line. A summary of 20,000 clients with different values has some 600 kB, options with
+/// 65,536 keys of 500 characters 33 MB.
 pub(super) const LINE_BYTES_MAX: u64 = 64 << 20;

@@ -1,4 +1,4 @@
-//! All clients of a run: their life as the event loop and the coordinator drive it.
+//! All simulated clients of a process, driven by the event loop and the coordinator.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -10,24 +10,26 @@ use weir_net::websocket::Inflater;
 use weir_tlcp::Mode;
 use weir_tlcp::client::ClientSessionConfig;
 
+use super::diff_choice::DiffChoice;
+use super::error::ClientsError;
 use super::items::assign_keys;
+use super::options::{ClientProtocol, ClientsOptions};
 use super::session::{ClientPhase, SessionContext, SimulatedClient, close_text};
 use super::shared::SessionTotals;
 use super::target::RequestTexts;
 use super::verify::ClientCheck;
-use super::{ClientProtocol, ClientsError, ClientsOptions, DiffChoice};
 use crate::clock::Clock;
 use crate::delivery::{Conflation, DeliverySummary, Expected, Ledger};
 use crate::keys::KeyId;
 use crate::worker::CoordinatorChannel;
 use crate::worker::protocol::{Summary, WorkerCommand, WorkerEvent};
 
-/// The handler of the event loop.
+/// Handler of the event loop.
 #[derive(Debug)]
 pub(super) struct ClientPool<'a> {
     target: &'a RequestTexts,
     plans: Vec<ClientSessionConfig<'a>>,
-    /// Those of clients that allow no diffs.
+    /// Like `plans`, for clients that allow no diffs.
     plain_plans: Vec<ClientSessionConfig<'a>>,
     link: &'a CoordinatorChannel,
     setup_timeout: Duration,
@@ -35,7 +37,7 @@ pub(super) struct ClientPool<'a> {
     shared: SessionTotals,
     key_ids: Vec<KeyId>,
     ledger: Option<Ledger>,
-    /// Records may be skipped, so their number says nothing.
+    /// The server may conflate, so the number of updates does not show whether all have arrived.
     may_conflate: bool,
     started: Instant,
     ready: bool,
@@ -44,11 +46,11 @@ pub(super) struct ClientPool<'a> {
     busy_at_report: LoopUtilization,
     io: IoState,
     out: Vec<u8>,
-    /// For compressed messages of any session.
+    /// Decompressor shared by all sessions.
     inflater: Inflater,
 }
 
-/// What the event loop said at the last tick.
+/// State of the event loop at the last tick.
 #[derive(Debug, Clone, Copy, Default)]
 struct IoState {
     busy: LoopUtilization,
@@ -70,10 +72,10 @@ impl<'a> ClientPool<'a> {
             ClientProtocol::Tlcp { .. } | ClientProtocol::Floor => Conflation::Forbidden,
         };
         let assigned = assign_keys(options.clients, target.keys.len(), options.seed);
-        let own = options.share.numbers(options.clients);
-        // The first client of each key gets whole values, if values are to be compared.
+        let local = options.share.numbers(options.clients);
+        // To compare values, the first client of each key allows no diffs.
         let mut has_plain = vec![!options.verify_values; target.keys.len()];
-        let sessions = own.map(|client| {
+        let sessions = local.map(|client| {
             let key = assigned[client];
             let plain = !std::mem::replace(&mut has_plain[key], true);
             let diffs = match plain {
@@ -99,7 +101,7 @@ impl<'a> ClientPool<'a> {
             may_conflate: conflation == Conflation::Allowed,
             started: now,
             ready: false,
-            next_report: now + REPORT_EVERY,
+            next_report: now + REPORT_INTERVAL,
             next_settle: now,
             busy_at_report: LoopUtilization::default(),
             io: IoState::default(),
@@ -108,14 +110,14 @@ impl<'a> ClientPool<'a> {
         }
     }
 
-    /// Settles all clients and sends the summary.
+    /// Settles all clients, sends the summary and returns it.
     pub(super) fn finish(mut self) -> Result<DeliverySummary, ClientsError> {
         if self.shared.live == 0 && self.shared.disconnects == 0 && self.shared.ended > 0 {
             return Err(self.unreachable());
         }
         let summary = self.summary();
-        self.report();
-        self.report_seed(Instant::now(), true);
+        self.report_progress();
+        self.report_published(Instant::now(), true);
         self.link.events.send(&WorkerEvent::Final {
             summary: Summary::Delivery(summary.clone()),
         });
@@ -147,7 +149,7 @@ impl<'a> ClientPool<'a> {
             summary.add_client(&counts, p99_us.map(|us| us * 1000));
         }
         if self.shared.meter.early > 0 {
-            let text = "arrivals before their due instant (clocks disagree)".to_owned();
+            let text = "arrivals before their due time (clocks disagree)".to_owned();
             summary.errors.insert(text, self.shared.meter.early);
         }
         summary
@@ -161,19 +163,20 @@ impl<'a> ClientPool<'a> {
     }
 
     fn unreachable(&self) -> ClientsError {
-        let most = self.shared.errors.iter().max_by_key(|(_, count)| **count);
+        let most_frequent = self.shared.errors.iter().max_by_key(|(_, count)| **count);
         ClientsError::Unreachable {
             server: self.target.servers.clone(),
-            reason: most.map_or_else(|| "no answer".to_owned(), |(text, _)| text.clone()),
+            reason: most_frequent
+                .map_or_else(|| "no response".to_owned(), |(text, _)| text.clone()),
         }
     }
 
-    /// Lets a session take bytes, then sends and ends as it wants.
+    /// Passes received bytes to a session, then sends its output and closes it if it has ended.
     fn drive(&mut self, io: &mut ClientIo<'_>, conn: usize, bytes: &[u8], read_at: Instant) {
         let now_ms = self.now_ms(read_at);
         let session = &mut self.sessions[conn];
         session.last_read_ms = now_ms;
-        session.silent = false;
+        session.is_overdue = false;
         let context = SessionContext {
             target: self.target,
             plan: match session.plain {
@@ -188,8 +191,15 @@ impl<'a> ClientPool<'a> {
             bytes,
             &context,
             (&mut self.out, &mut self.inflater),
-            &mut |session, step, payload| {
-                shared.step(session, step, payload, context.target, key_id, read_unix_ns);
+            &mut |session, action, payload| {
+                shared.on_action(
+                    session,
+                    action,
+                    payload,
+                    context.target,
+                    key_id,
+                    read_unix_ns,
+                );
             },
         );
         if !self.out.is_empty() {
@@ -200,7 +210,7 @@ impl<'a> ClientPool<'a> {
         }
     }
 
-    /// Commands of the coordinator; `Break` ends the run.
+    /// Handles the commands of the coordinator; `Break` ends the run.
     fn commands(&mut self) -> ControlFlow<()> {
         loop {
             match self.link.commands.try_recv() {
@@ -216,7 +226,7 @@ impl<'a> ClientPool<'a> {
         }
     }
 
-    /// Sessions that take too long to come up, and live ones that hear nothing.
+    /// Ends sessions that exceed the setup timeout, and counts live ones that receive no keepalive.
     fn check_times(&mut self, io: &mut ClientIo<'_>, now: Instant) {
         let now_ms = self.now_ms(now);
         let setup_ms = u32::try_from(self.setup_timeout.as_millis()).unwrap_or(u32::MAX);
@@ -226,16 +236,16 @@ impl<'a> ClientPool<'a> {
                 ClientPhase::Opening | ClientPhase::Subscribing
                     if now_ms.saturating_sub(session.started_ms) > setup_ms =>
                 {
-                    let text = "setup failed: no answer in time".to_owned();
+                    let text = "setup failed: no response within the setup timeout".to_owned();
                     self.shared.end(session, text);
                     io.close(conn);
                 }
-                ClientPhase::Live if session.keepalive_ms() > 0 && !session.silent => {
-                    let silence_ms = u64::from(now_ms.saturating_sub(session.last_read_ms));
-                    if silence_ms > session.keepalive_ms() + KEEPALIVE_SLACK_MS {
-                        session.silent = true;
+                ClientPhase::Live if session.keepalive_ms() > 0 && !session.is_overdue => {
+                    let idle_ms = u64::from(now_ms.saturating_sub(session.last_read_ms));
+                    if idle_ms > session.keepalive_ms() + KEEPALIVE_SLACK_MS {
+                        session.is_overdue = true;
                         self.shared
-                            .error("server silent for longer than its keepalive".to_owned());
+                            .error("server is_overdue for longer than its keepalive".to_owned());
                     }
                 }
                 _ => {}
@@ -243,7 +253,7 @@ impl<'a> ClientPool<'a> {
         }
     }
 
-    /// Whether every record of the ledger has arrived, or nobody is left to receive any.
+    /// Returns `true` if every record of the ledger has arrived, or no session is live.
     fn is_settled(&self) -> bool {
         if self.shared.live == 0 {
             return true;
@@ -268,24 +278,24 @@ impl<'a> ClientPool<'a> {
         })
     }
 
-    /// Deliveries owed to all clients together. Less have come nearly every time this is asked, which
-    /// spares a look at each of them.
+    /// Returns the number of deliveries due to all clients. Comparing it first is cheaper than
+    /// checking every client.
     fn due_in_all(&self, ledger: &Ledger) -> u64 {
         let mut per_key = vec![None; self.key_ids.len()];
-        let owed = self.sessions.iter().map(|session| {
+        let due = self.sessions.iter().map(|session| {
             *per_key[session.key as usize]
                 .get_or_insert_with(|| ledger.records(self.expected(session)))
         });
-        owed.sum()
+        due.sum()
     }
 
-    fn report_seed(&mut self, now: Instant, at_end: bool) {
-        if let Some(seed) = &mut self.shared.seed {
-            seed.turn(&self.link.events, now, at_end);
+    fn report_published(&mut self, now: Instant, at_end: bool) {
+        if let Some(published) = &mut self.shared.published {
+            published.poll(&self.link.events, now, at_end);
         }
     }
 
-    fn report(&mut self) {
+    fn report_progress(&mut self) {
         let counters = self.counters();
         self.busy_at_report = self.io.busy;
         let now_unix_ns = self.shared.clock.now_unix_ns();
@@ -306,7 +316,7 @@ impl<'a> ClientPool<'a> {
             ("in_window", shared.meter.in_window),
             ("early", shared.meter.early),
             ("background", shared.background),
-            ("values_compared", shared.witness.compared),
+            ("values_compared", shared.reference.compared),
             ("errors", shared.errors.values().sum()),
             ("disconnects", shared.disconnects),
             ("bytes_received", self.io.bytes_received),
@@ -367,10 +377,10 @@ impl ClientHandler for ClientPool<'_> {
             });
         }
         if now >= self.next_report {
-            self.next_report = now + REPORT_EVERY;
+            self.next_report = now + REPORT_INTERVAL;
             self.check_times(io, now);
-            self.report();
-            self.report_seed(now, false);
+            self.report_progress();
+            self.report_published(now, false);
         }
         let now_unix_ns = self.shared.clock.unix_ns(now);
         if self
@@ -381,7 +391,7 @@ impl ClientHandler for ClientPool<'_> {
             return ControlFlow::Break(());
         }
         if self.ready && self.ledger.is_some() && now >= self.next_settle {
-            self.next_settle = now + SETTLE_EVERY;
+            self.next_settle = now + SETTLE_INTERVAL;
             if self.is_settled() {
                 return ControlFlow::Break(());
             }
@@ -389,15 +399,15 @@ impl ClientHandler for ClientPool<'_> {
         ControlFlow::Continue(())
     }
 
-    /// A server that is slow to answer slows the ramp, instead of meeting a growing pile.
+    /// Limits concurrent setups, so that a slow server slows the ramp down.
     fn may_connect(&self, opened: usize) -> bool {
-        opened < self.shared.live + self.shared.ended + SETUPS_AT_ONCE_MAX
+        opened < self.shared.live + self.shared.ended + CONCURRENT_SETUPS_MAX
     }
 }
 
-const REPORT_EVERY: Duration = Duration::from_secs(1);
-const SETTLE_EVERY: Duration = Duration::from_millis(100);
-const SETUPS_AT_ONCE_MAX: usize = 512;
-/// Two seconds beyond the promise: what the SDKs grant by default.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+const SETTLE_INTERVAL: Duration = Duration::from_millis(100);
+const CONCURRENT_SETUPS_MAX: usize = 512;
+/// Slack beyond the keepalive interval: the default of the SDKs.
 const KEEPALIVE_SLACK_MS: u64 = 2000;
 const TEXT_RESOLUTION_NS: u64 = 1_000_000;

@@ -1,19 +1,19 @@
-//! The limit of open files, which bounds the clients of one process.
+//! Limit of open file descriptors, which bounds the clients of one process.
 
 use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// How many descriptors this process, or a child, may be allowed: the hard limit.
+/// Returns the hard limit of file descriptors for this process and its child processes.
 pub fn descriptors_allowed() -> u64 {
     getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX)
 }
 
-/// Raises the soft limit to the hard one if `needed` is more than the soft one; returns what is
-/// allowed then.
+/// Raises the soft limit to the hard limit if `needed` exceeds the soft limit. Returns the soft
+/// limit that is then in effect.
 ///
 /// # Errors
-/// If the operating system refuses what it says is allowed.
+/// The operating system rejects the change.
 pub fn raise_descriptors(needed: u64) -> io::Result<u64> {
     let limit = getrlimit(Resource::Nofile);
     let (soft, hard) = (limit.current.unwrap_or(u64::MAX), limit.maximum);
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn never_above_the_hard_limit() {
+    fn soft_limit_stays_within_hard_limit() {
         let allowed = raise_descriptors(u64::MAX).unwrap();
         assert_eq!(allowed, descriptors_allowed());
         assert_eq!(raise_descriptors(1).unwrap(), allowed);

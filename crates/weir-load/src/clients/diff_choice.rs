@@ -1,9 +1,9 @@
-//! Which diffs clients ask for.
+//! Diff formats that clients request.
 
 use serde::{Deserialize, Serialize};
 use weir_tlcp::request::Diffs;
 
-/// Formats that a session allows instead of whole values.
+/// Diff formats that a session accepts in addition to whole values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiffChoice {
     /// JSON Patch, `^P`.
@@ -19,10 +19,10 @@ impl DiffChoice {
         tlcp_diff: false,
     };
 
-    /// Reads `none`, or `json-patch` and `tlcp-diff` separated by a comma.
+    /// Parses `none`, or `json-patch` and `tlcp-diff` separated by a comma.
     ///
     /// # Errors
-    /// What would do, for a person.
+    /// Returns a message with the valid values.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut choice = Self::NONE;
         for word in text.split(',').filter(|_| text != "none") {
@@ -31,8 +31,7 @@ impl DiffChoice {
                 "tlcp-diff" => choice.tlcp_diff = true,
                 _ => {
                     return Err(
-                        "it is none, json-patch, tlcp-diff, or the latter two with a comma"
-                            .to_owned(),
+                        "give none, json-patch, tlcp-diff, or json-patch,tlcp-diff".to_owned()
                     );
                 }
             }
@@ -40,12 +39,12 @@ impl DiffChoice {
         Ok(choice)
     }
 
-    /// Whether there is any.
+    /// Returns `true` if at least one format is chosen.
     pub fn any(self) -> bool {
         self != Self::NONE
     }
 
-    /// The value of `LS_supported_diffs`.
+    /// Returns the value of `LS_supported_diffs`.
     pub(super) fn tags(self) -> &'static str {
         match (self.json_patch, self.tlcp_diff) {
             (false, false) => "",
@@ -55,7 +54,7 @@ impl DiffChoice {
         }
     }
 
-    /// As [`Self::parse`] reads it.
+    /// Returns the form that [`Self::parse`] reads.
     pub fn name(self) -> &'static str {
         match (self.json_patch, self.tlcp_diff) {
             (false, false) => "none",
@@ -78,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn choices_are_read_as_they_are_written() {
+    fn choice_names_round_trip() {
         for name in ["none", "json-patch", "tlcp-diff", "json-patch,tlcp-diff"] {
             assert_eq!(DiffChoice::parse(name).map(DiffChoice::name), Ok(name));
         }

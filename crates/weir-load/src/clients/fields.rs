@@ -1,26 +1,26 @@
-//! Where the fields that carry meaning stand in the schema.
+//! Positions of special fields in the field schema.
 
-/// Positions from 1 of the fields the clients look at; the others are only counted.
+/// Positions, from 1, of the fields that clients read; other fields are only counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FieldMap {
     /// Number of fields.
     pub count: usize,
-    /// `key`: must be the key the client asked for.
+    /// `key`: must equal the key of the client's item.
     pub key: Option<usize>,
-    /// `timestamp`, else `value`: holds the due instant as text.
+    /// `timestamp`, else `value`: has the due time as text.
     pub due: Option<usize>,
-    /// `partition` of the record.
+    /// `partition`: partition of the record.
     pub partition: Option<usize>,
-    /// `offset` of the record.
+    /// `offset`: offset of the record.
     pub offset: Option<usize>,
-    /// `ts`: the record's time stamp in milliseconds.
+    /// `ts`: timestamp of the record in milliseconds.
     pub stored: Option<usize>,
-    /// `weir`: the stamp.
+    /// `weir`: stamp of the record.
     pub stamp: Option<usize>,
 }
 
 impl FieldMap {
-    /// Looks the names up in a schema.
+    /// Finds the fields in a schema.
     pub fn new(fields: &[String]) -> Self {
         let position = |name: &str| {
             fields
@@ -39,7 +39,7 @@ impl FieldMap {
         }
     }
 
-    /// Whether partition and offset of every record are known.
+    /// Returns `true` if every update has partition and offset of its record.
     pub fn has_position(&self) -> bool {
         self.partition.is_some() && self.offset.is_some()
     }

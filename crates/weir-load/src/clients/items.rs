@@ -1,30 +1,30 @@
-//! Which client wants which key, evenly and in a seeded random order, and which process runs it.
+//! Assigns keys to clients, evenly and in a seeded random order, and clients to processes.
 
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
 use rand::{Rng as _, SeedableRng as _};
 use serde::{Deserialize, Serialize};
 
-/// The part of a run's clients that one process has: of the clients numbered from 0 those whose
-/// number leaves the remainder `index` when divided by `of`.
+/// Share of a run's clients for one process: the clients, numbered from 0, whose number modulo `of`
+/// is `index`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientShare {
-    /// From 0, below `of`.
+    /// Index of the share, from 0, below `of`.
     pub index: usize,
     /// Number of shares, at least 1.
     pub of: usize,
 }
 
 impl ClientShare {
-    /// All clients in one process.
+    /// Share of a single process: all clients.
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
-    /// The numbers of this share's clients out of `total`, ascending.
+    /// Returns the numbers of this share's clients out of `total`, ascending.
     pub fn numbers(self, total: usize) -> impl ExactSizeIterator<Item = usize> {
         (self.index.min(total)..total).step_by(self.of.max(1))
     }
 
-    /// How many clients this share has out of `total`.
+    /// Returns the number of this share's clients out of `total`.
     pub fn count(self, total: usize) -> usize {
         self.numbers(total).len()
     }
@@ -36,12 +36,12 @@ impl Default for ClientShare {
     }
 }
 
-/// For each of `clients` clients the index of its key among `keys`. Numbers of clients per key
-/// differ by at most one; the same seed gives the same answer.
+/// Returns for each of `clients` clients the index of its key among `keys`. The numbers of clients
+/// per key differ by at most one; the same seed gives the same result.
 pub fn assign_keys(clients: usize, keys: usize, seed: u64) -> Vec<usize> {
     let mut rng = StdRng::seed_from_u64(seed);
     let keys = keys.max(1);
-    // A random first key, so that the keys with one client more are not always the first ones.
+    // The first key is random, so that not always the same keys have one client more.
     let first = rng.random_range(0..keys);
     let mut assigned: Vec<usize> = (0..clients).map(|client| (first + client) % keys).collect();
     assigned.shuffle(&mut rng);
@@ -56,9 +56,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn shares_are_the_whole_and_nothing_twice(total in 0_usize..5000, of in 1_usize..12) {
+        fn shares_cover_all_clients_once(total in 0_usize..5000, of in 1_usize..12) {
             let shares = (0..of).map(|index| ClientShare { index, of });
-            let mut numbers: Vec<usize> = shares.clone().flat_map(|share| share.numbers(total)).collect();
+            let numbers = shares.clone().flat_map(|share| share.numbers(total));
+            let mut numbers: Vec<usize> = numbers.collect();
             numbers.sort_unstable();
             prop_assert_eq!(numbers, (0..total).collect::<Vec<_>>());
             let counts: Vec<usize> = shares.map(|share| share.count(total)).collect();
@@ -68,7 +69,7 @@ mod tests {
         }
 
         #[test]
-        fn keys_are_balanced_over_all_shares_together(
+        fn keys_are_balanced_over_all_shares(
             total in 1_usize..3000,
             of in 1_usize..6,
             keys in 1_usize..50,
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn even_and_reproducible() {
+    fn assignment_is_even_and_reproducible() {
         let assigned = assign_keys(1005, 40, 7);
         assert_eq!(assigned, assign_keys(1005, 40, 7));
         assert_ne!(assigned, assign_keys(1005, 40, 8));

@@ -1,4 +1,4 @@
-//! Latencies and counters of all clients together, and the events they become.
+//! Latencies and counters of all clients of a process, and the events that report them.
 
 use std::collections::BTreeMap;
 
@@ -8,25 +8,27 @@ use crate::stamp::Stamp;
 use crate::worker::EventSender;
 use crate::worker::protocol::{LatencyInterval, LatencyTag, Schedule, WorkerEvent, WorkerProgress};
 
-/// Counts and times deliveries; hands out an interval each second.
+/// Recorder of deliveries. It reports an interval each second.
 #[derive(Debug)]
 pub struct DeliveryRecorder {
     response: Histogram,
     service: Histogram,
-    /// From the record's time stamp to the arrival.
+    /// Time from the record's timestamp to the arrival.
     stored: Histogram,
-    /// How old the state of an item had become when a conflated update replaced it.
+    /// Age of an item's state when a conflated update replaced it.
     state_age: Histogram,
-    /// Response of the last second, in the window or not, for people to watch.
+    /// Response times of the last second, for progress displays; not limited to the measured
+    /// window.
     second: Histogram,
     interval_from_unix_ns: u64,
     pub(crate) updates: u64,
     pub(crate) in_window: u64,
-    /// Arrivals before their due instant: clocks that disagree.
+    /// Arrivals before their due time, because clocks disagree.
     pub(crate) early: u64,
 }
 
 impl DeliveryRecorder {
+    /// Creates a recorder whose first interval starts at `now_unix_ns`.
     pub fn new(now_unix_ns: u64) -> Self {
         Self {
             response: Histogram::new(),
@@ -41,7 +43,7 @@ impl DeliveryRecorder {
         }
     }
 
-    /// Counts one delivery read at `at_unix_ns`; returns its response time if it was due in the
+    /// Counts one delivery received at `at_unix_ns`. Returns its response time if it was due in the
     /// measured window.
     pub fn record(
         &mut self,
@@ -66,15 +68,15 @@ impl DeliveryRecorder {
         Some(response_ns)
     }
 
-    /// Takes how long after its storage a timed record came; the time stamp knows milliseconds, so its
-    /// middle is meant.
+    /// Records the time from the storage of a timed record to its arrival. The timestamp is
+    /// truncated to milliseconds, so half a millisecond is added to it.
     pub(crate) fn record_stored(&mut self, stored_ms: u64, at_unix_ns: u64) {
         let stored_unix_ns = stored_ms.saturating_mul(1_000_000).saturating_add(500_000);
         self.stored
             .record_ns(at_unix_ns.saturating_sub(stored_unix_ns));
     }
 
-    /// Counts a delivery that is not to be timed; returns whether it was due in the window.
+    /// Counts a delivery that is not timed. Returns `true` if it was due in the measured window.
     pub(crate) fn record_background(
         &mut self,
         due_unix_ns: u64,
@@ -86,17 +88,17 @@ impl DeliveryRecorder {
         in_window
     }
 
-    /// Takes the age of a state that a conflated update has replaced.
+    /// Records the age of a state that a conflated update replaced.
     pub(crate) fn record_state_age(&mut self, age_ns: u64) {
         self.state_age.record_ns(age_ns);
     }
 
-    /// Counts a delivery that tells nothing about its record.
+    /// Counts a delivery without a due time.
     pub(crate) fn record_untimed(&mut self) {
         self.updates += 1;
     }
 
-    /// Sends the intervals that have values, and the progress, and begins anew.
+    /// Sends the nonempty intervals and the progress, and starts a new interval.
     pub fn report(
         &mut self,
         events: &EventSender,

@@ -1,4 +1,4 @@
-//! A subscription mode as the word it has on the wire.
+//! Serializes a subscription mode as its TLCP name.
 
 use serde::de::Error as _;
 use serde::{Deserialize as _, Deserializer, Serializer};
@@ -8,7 +8,12 @@ pub(crate) fn serialize<S: Serializer>(mode: &Mode, serializer: S) -> Result<S::
     serializer.serialize_str(mode.as_str())
 }
 
+/// Parses the TLCP name of a mode.
+///
+/// # Errors
+/// The name is unknown.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Mode, D::Error> {
-    let word = String::deserialize(deserializer)?;
-    Mode::from_word(&word).ok_or_else(|| D::Error::custom(format!("\"{word}\" is no mode")))
+    let name = String::deserialize(deserializer)?;
+    Mode::from_word(&name)
+        .ok_or_else(|| D::Error::custom(format!("\"{name}\" is not a subscription mode")))
 }

@@ -1,4 +1,4 @@
-//! Whether values that came as diffs are those that clients without diffs got.
+//! Compares values received as diffs with those of clients without diffs.
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
@@ -9,17 +9,17 @@ use weir_tlcp::diff::apply_json_patch;
 use crate::keys::KeyId;
 use crate::stamp::Stamp;
 
-/// Records remembered; clients of one process are never so far apart.
+/// Maximum number of stored records; clients of one process never differ by that many.
 const RECORDS_MAX: usize = 16_384;
 
-/// What the first client that got a record read. Of every key one client asks for whole values, so
-/// that not all can be wrong in the same way.
+/// Hashes of the values that the first client received of each record. One client per key requests
+/// whole values, so that an error in diffs is always detected.
 #[derive(Debug)]
 pub(super) struct ReferenceValues {
     hasher: foldhash::fast::RandomState,
     seen: HashMap<Record, u64>,
     order: VecDeque<Record>,
-    /// Values that were compared with another client's.
+    /// Number of values that were compared with another client's.
     pub(super) compared: u64,
 }
 
@@ -36,9 +36,10 @@ impl ReferenceValues {
         }
     }
 
-    /// Whether these values are those that another client has got of the record, if one has.
+    /// Returns `true` if the values equal those that another client received of the record, or if
+    /// no client has received it yet.
     ///
-    /// JSON texts are compared without white space, which a patch does not keep.
+    /// JSON texts are compared without whitespace, which a patch does not preserve.
     pub(super) fn agrees<'a>(
         &mut self,
         key: KeyId,
@@ -72,7 +73,7 @@ mod tests {
     use crate::keys::KeyTable;
 
     #[test]
-    fn other_values_of_a_record_are_noticed() {
+    fn differing_values_of_a_record_are_detected() {
         let key = KeyTable::default().id(b"Apple").unwrap();
         let stamp = |seq| Stamp {
             due_unix_ns: 5,
@@ -80,15 +81,15 @@ mod tests {
             seq,
             sent_unix_ns: None,
         };
-        let mut witness = ReferenceValues::new();
+        let mut reference = ReferenceValues::new();
         let mut agrees =
-            |seq, value| witness.agrees(key, &stamp(seq), [Some(value), None].into_iter());
+            |seq, value| reference.agrees(key, &stamp(seq), [Some(value), None].into_iter());
         assert!(agrees(0, r#"{"a": 1}"#) && agrees(0, r#"{"a":1}"#));
         assert!(!agrees(0, r#"{"a":2}"#));
         assert!(agrees(1, "text") && !agrees(1, "text "));
         (2..2 + RECORDS_MAX as u64).for_each(|seq| assert!(agrees(seq, "x")));
-        // Forgotten, and learned anew.
+        // The oldest record was removed and is stored again.
         assert!(agrees(0, "new"));
-        assert_eq!(witness.compared, 3);
+        assert_eq!(reference.compared, 3);
     }
 }

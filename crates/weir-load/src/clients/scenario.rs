@@ -1,28 +1,28 @@
-//! What the clients of the published load tests subscribe: scenarios 1 to 3 with their JSON Patch
-//! and text diff variants, and the client that measures the filtering tests.
+//! Subscriptions of the published load tests: scenarios 1 to 3 with their JSON Patch and text diff
+//! variants, and the client that measures the filtering tests.
 
-use super::DiffChoice;
+use super::diff_choice::DiffChoice;
 use crate::keys::{FIRST_NAMES, FRUITS, extended_key, names_of};
 
-/// Stands for a client's key in an item template.
+/// Placeholder for a client's key in an item template.
 pub const KEY_PLACEHOLDER: &str = "{key}";
 
-/// A scenario of the connector load test, as the simulator's parameter `scenarioLKC` names it.
+/// Scenario of the connector load test, named as in the simulator's parameter `scenarioLKC`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scenario {
-    /// `1`: everybody gets every record.
+    /// `1`: all clients receive every record.
     One,
-    /// `2`: each client wants the records of one of 40 fruits.
+    /// `2`: each client subscribes to the records of one of 40 fruits.
     Two,
-    /// `3`: each client wants the fields of the JSON records of one of 40 first names.
+    /// `3`: each client subscribes to the fields of the JSON records of one of 40 first names.
     Three,
-    /// `3jp`: whole JSON values, of which changes travel as JSON Patch.
+    /// `3jp`: whole JSON values, whose changes are sent as JSON Patch.
     ThreePatch,
-    /// `3td`: whole JSON values, of which changes travel as text diffs.
+    /// `3td`: whole JSON values, whose changes are sent as text diffs.
     ThreeDiff,
 }
 
-/// The names record keys are taken from.
+/// Pool of names for record keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyPool {
     /// Kinds `keyed` and `json`.
@@ -31,7 +31,7 @@ pub enum KeyPool {
     FirstNames,
 }
 
-/// What the sessions of a test ask for.
+/// Subscription of the sessions of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscribe {
     /// Adapter set of the session.
@@ -40,14 +40,14 @@ pub struct Subscribe {
     pub data_adapter: String,
     /// Item of a client, with [`KEY_PLACEHOLDER`] for its key.
     pub items: String,
-    /// Where the keys come from.
+    /// Pool of the keys.
     pub pool: KeyPool,
     /// Field schema, in order.
     pub fields: Vec<String>,
 }
 
 impl Scenario {
-    /// All of them, in the order of their names.
+    /// All scenarios, in the order of their names.
     pub const ALL: [Self; 5] = [
         Self::One,
         Self::Two,
@@ -56,7 +56,7 @@ impl Scenario {
         Self::ThreeDiff,
     ];
 
-    /// The name in options and in the simulator's file.
+    /// Returns the name in options and in the simulator's file.
     pub fn name(self) -> &'static str {
         match self {
             Self::One => "1",
@@ -67,14 +67,14 @@ impl Scenario {
         }
     }
 
-    /// The scenario of that name.
+    /// Returns the scenario with that name.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|scenario| scenario.name() == name)
     }
 
-    /// The diffs that the scenario is about.
+    /// Returns the diff formats of the scenario.
     pub fn diffs(self) -> DiffChoice {
         DiffChoice {
             json_patch: self == Self::ThreePatch,
@@ -82,8 +82,8 @@ impl Scenario {
         }
     }
 
-    /// What fits the published connector configuration of the scenario: its data adapter, its item
-    /// template, all its fields.
+    /// Returns the subscription that fits the published connector configuration of the scenario:
+    /// its data adapter, its item template, all its fields.
     pub fn corrected(self) -> Subscribe {
         match self {
             Self::One => subscribe("QuickStart", "ltest", KeyPool::Fruits, "value"),
@@ -110,8 +110,9 @@ impl Scenario {
         .with_position()
     }
 
-    /// What the published simulator subscribes, word by word. In scenario 1 and 3 it asks for fields
-    /// that are not mapped, in scenario 2 for another data adapter than the published one.
+    /// Returns the subscription of the published simulator without changes. In scenarios 1 and 3 it
+    /// requests fields that are not mapped, in scenario 2 another data adapter than the published
+    /// one.
     pub fn as_committed(self) -> Subscribe {
         match self {
             Self::One => subscribe("QuickStart", "ltest", KeyPool::Fruits, "key value"),
@@ -139,7 +140,7 @@ impl Scenario {
 }
 
 impl KeyPool {
-    /// The first `count` names, each in its long form if `extended`.
+    /// Returns the first `count` names, in their long form if `extended`.
     pub fn names(self, count: usize, extended: bool) -> Vec<String> {
         let names = match self {
             Self::Fruits => names_of(&FRUITS, count),
@@ -152,7 +153,7 @@ impl KeyPool {
     }
 }
 
-/// The client that measures the filtering tests: one item, four fields.
+/// Returns the subscription of the client that measures the filtering tests: one item, four fields.
 pub fn probe() -> Subscribe {
     subscribe(
         "QuickStart",
@@ -162,8 +163,8 @@ pub fn probe() -> Subscribe {
     )
 }
 
-/// The key of that client: a fruit in its short or long form, or the first name that the JSON keys of
-/// kind `jsonkeyx` are searched for.
+/// Returns the key of that client: a fruit in its short or long form, or the first name that
+/// filters search in the JSON keys of kind `jsonkeyx`.
 pub fn probe_key(extended: bool, json_key: bool) -> String {
     match (json_key, extended) {
         (true, _) => "Timothy".to_owned(),
@@ -183,7 +184,7 @@ fn subscribe(data_adapter: &str, items: &str, pool: KeyPool, fields: &str) -> Su
 }
 
 impl Subscribe {
-    /// The three fields every published configuration maps beside its own.
+    /// Adds the three fields that every published configuration maps in addition to its own.
     fn with_position(mut self) -> Self {
         let fields = ["ts", "partition", "offset"].map(str::to_owned);
         self.fields.extend(fields);
@@ -196,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn corrected_scenarios_ask_for_what_the_published_configurations_map() {
+    fn corrected_scenarios_request_mapped_fields() {
         let mapped = |scenario: Scenario| match scenario {
             Scenario::One => "value",
             Scenario::Two | Scenario::ThreePatch | Scenario::ThreeDiff => "key value",
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn committed_scenarios_keep_their_faults() {
+    fn verbatim_scenarios_keep_published_errors() {
         let two = Scenario::Two.as_committed();
         assert_eq!(two.data_adapter, "JsonStart-k");
         assert!(!two.fields.contains(&"value".to_owned()));
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_probe_has_one_key() {
+    fn probe_has_one_key() {
         assert_eq!(probe_key(false, false), "Banana");
         assert!(probe_key(true, false).starts_with("BananaBananaB"));
         assert_eq!(probe_key(false, true), "Timothy");

@@ -1,26 +1,29 @@
-//! Where the clients of this process connect.
+//! Resolves the servers that the clients of this process connect to.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
 use weir_net::client::ServerTls;
 use weir_net::tls::ClientTls;
 
-use super::{ClientShare, ClientsError, ClientsOptions, TlsTrust};
+use super::error::ClientsError;
+use super::items::ClientShare;
+use super::options::{ClientsOptions, TlsTrust};
 
-/// Servers in the order in which this process' own connections take them.
+/// Servers, in the order in which the connections of this process use them.
 #[derive(Debug)]
 pub(super) struct Servers {
-    /// For the `Host` header.
+    /// Values of the `Host` header.
     pub(super) authorities: Vec<String>,
     pub(super) addresses: Vec<SocketAddr>,
     pub(super) tls: Vec<Option<ServerTls>>,
 }
 
-/// Client `n` of the whole run goes to server `n` modulo their number.
+/// Resolves the servers of this process. Client `n` of the whole run uses server `n` modulo their
+/// number.
 pub(super) fn local_servers(options: &ClientsOptions) -> Result<Servers, ClientsError> {
     let count = options.servers.len();
     if count == 0 {
-        return Err(refused("", "none given"));
+        return Err(server_error("", "no server given"));
     }
     let ClientShare { index, of } = options.share;
     let mut servers = Servers {
@@ -39,12 +42,12 @@ pub(super) fn local_servers(options: &ClientsOptions) -> Result<Servers, Clients
 }
 
 fn server_tls(server: &str, authority: &str, trust: &TlsTrust) -> Result<ServerTls, ClientsError> {
-    let failed = |error: weir_net::tls::TlsError| refused(server, &error.to_string());
+    let failed = |error: weir_net::tls::TlsError| server_error(server, &error.to_string());
     let trust = match trust {
         TlsTrust::Nobody => {
-            return Err(refused(
+            return Err(server_error(
                 server,
-                "give --ca FILE, or --insecure to check nothing",
+                "give --ca FILE, or --insecure to accept any certificate",
             ));
         }
         TlsTrust::Authorities(pem) => ClientTls::trusting(pem.as_bytes()),
@@ -56,7 +59,8 @@ fn server_tls(server: &str, authority: &str, trust: &TlsTrust) -> Result<ServerT
     })
 }
 
-/// The authority for the `Host` header, the first address it resolves to, and whether TLS is spoken.
+/// Returns the authority for the `Host` header, its first address, and `true` if the scheme is
+/// `wss`.
 fn resolve(server: &str) -> Result<(String, SocketAddr, bool), ClientsError> {
     let (authority, secure) = match server.strip_prefix("wss://") {
         Some(authority) => (authority, true),
@@ -64,18 +68,18 @@ fn resolve(server: &str) -> Result<(String, SocketAddr, bool), ClientsError> {
     };
     let authority = authority.trim_end_matches('/');
     if authority.contains(|c: char| c == '/' || c.is_whitespace() || c.is_control()) {
-        return Err(refused(server, "neither path nor blanks are allowed"));
+        return Err(server_error(server, "a path or blanks are not allowed"));
     }
     let mut addresses = authority
         .to_socket_addrs()
-        .map_err(|error| refused(server, &error.to_string()))?;
+        .map_err(|error| server_error(server, &error.to_string()))?;
     let address = addresses
         .next()
-        .ok_or_else(|| refused(server, "no address"))?;
+        .ok_or_else(|| server_error(server, "no address"))?;
     Ok((authority.to_owned(), address, secure))
 }
 
-fn refused(server: &str, reason: &str) -> ClientsError {
+fn server_error(server: &str, reason: &str) -> ClientsError {
     ClientsError::Server {
         server: server.to_owned(),
         reason: reason.to_owned(),

@@ -1,4 +1,4 @@
-//! One client: upgrade, session, subscription, updates.
+//! One simulated client: upgrade, session, subscription, updates.
 
 use weir_net::client::DisconnectReason;
 use weir_net::websocket::{
@@ -10,57 +10,58 @@ use weir_tlcp::client::{
     ClientSession, ClientSessionConfig, Line, Lines, SessionEvent, parse_line,
 };
 
+use super::fields::FieldMap;
+use super::options::ClientProtocol;
 use super::target::{RequestTexts, SUB_ID};
 use super::verify::ClientCheck;
-use super::{ClientProtocol, FieldMap};
 
-/// How far a client is.
+/// State of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientPhase {
     /// Its connection has not been opened.
     Idle,
-    /// Waits for `101`, or the floor's `OK`.
+    /// Waits for `101`, or the baseline server's `OK`.
     Opening,
     /// Waits for the session and the subscription.
     Subscribing,
     /// Receives updates.
     Live,
-    /// Over, for whatever reason.
+    /// Closed for any reason.
     Ended,
 }
 
-/// One client. Buffers exist only while something is incomplete.
+/// Simulated client. Buffers exist only while input is incomplete.
 #[derive(Debug)]
 pub(super) struct SimulatedClient {
     pub(super) phase: ClientPhase,
     /// Index of its key.
     pub(super) key: u32,
-    /// Allows no diffs, whatever the others do.
+    /// Accepts no diffs, so that its values serve as reference.
     pub(super) plain: bool,
     reader: WebSocketFrameReader,
     tlcp: ClientSession,
-    /// Bytes of an answer that is not complete: upgrade, `OK`.
+    /// Incomplete response to the first request: upgrade, `OK`.
     partial: Vec<u8>,
-    /// When it was started and when bytes last came, in ms of the fleet's clock.
+    /// Times of the start and of the last read, in milliseconds of the pool's clock.
     pub(super) started_ms: u32,
     pub(super) last_read_ms: u32,
-    /// Silence has been told; once per silence.
-    pub(super) silent: bool,
+    /// The missing keepalive was reported; reset by the next read.
+    pub(super) is_overdue: bool,
     pub(super) check: ClientCheck,
 }
 
-/// What a session wants of the fleet after bytes came.
+/// Result of input for the client pool.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SessionAction {
-    /// Nothing.
+    /// No action.
     Continue,
     /// The subscription has become active.
     Live,
-    /// An update of its item.
+    /// An update of the item.
     Update,
-    /// Something went wrong that does not end it.
-    Complain(String),
-    /// It is over.
+    /// An error that does not end the session.
+    Error(String),
+    /// The end of the session.
     End(String),
 }
 
@@ -75,12 +76,12 @@ impl SimulatedClient {
             partial: Vec::new(),
             started_ms: 0,
             last_read_ms: 0,
-            silent: false,
+            is_overdue: false,
             check,
         }
     }
 
-    /// What to send as soon as the connection is open.
+    /// Appends the bytes to send once the connection is open.
     pub(super) fn open(&mut self, conn: usize, target: &RequestTexts, out: &mut Vec<u8>) {
         self.phase = ClientPhase::Opening;
         match target.kind {
@@ -96,13 +97,13 @@ impl SimulatedClient {
         }
     }
 
-    /// The keepalive the server promised, in milliseconds; 0 without one.
+    /// Returns the keepalive interval of the server in milliseconds; 0 without one.
     pub(super) fn keepalive_ms(&self) -> u64 {
         self.tlcp.keepalive_ms()
     }
 
-    /// Takes bytes. `sink` is called for each step with the payload of updates; what is to be sent
-    /// is appended to `out`. `inflater` serves all sessions.
+    /// Processes received bytes. Calls `sink` for each action, with the payload of updates, and
+    /// appends the bytes to send to `out`. All sessions share `inflater`.
     pub(super) fn on_data(
         &mut self,
         bytes: &[u8],
@@ -133,7 +134,7 @@ impl SimulatedClient {
         self.frames(rest, context, (out, inflater), sink);
     }
 
-    /// The answer to what was sent first: how many bytes it has, `None` while it is incomplete.
+    /// Parses the response to the first request. Returns its length, `None` while it is incomplete.
     fn opening(
         &mut self,
         bytes: &[u8],
@@ -141,7 +142,7 @@ impl SimulatedClient {
         out: &mut Vec<u8>,
     ) -> Result<Option<usize>, String> {
         if context.target.kind == ClientProtocol::Floor {
-            return self.floor_answer(bytes);
+            return self.floor_response(bytes);
         }
         let (key, deflate) = (&context.target.websocket_key, context.target.compression);
         let opened = parse_server_response(bytes, key, WEBSOCKET_SUBPROTOCOL, deflate)
@@ -158,14 +159,14 @@ impl SimulatedClient {
         Ok(Some(opened.bytes))
     }
 
-    fn floor_answer(&mut self, bytes: &[u8]) -> Result<Option<usize>, String> {
+    fn floor_response(&mut self, bytes: &[u8]) -> Result<Option<usize>, String> {
         match bytes {
             [b'O', b'K', b'\n', ..] => {
                 self.phase = ClientPhase::Live;
                 Ok(Some(3))
             }
             b"" | b"O" | b"OK" => Ok(None),
-            _ => Err("floor server did not answer OK".to_owned()),
+            _ => Err("baseline server did not respond with OK".to_owned()),
         }
     }
 
@@ -176,7 +177,7 @@ impl SimulatedClient {
         (out, inflater): (&mut Vec<u8>, &mut Inflater),
         sink: &mut dyn FnMut(&mut Self, SessionAction, &[u8]),
     ) {
-        // Taken out, because the events borrow from it while the session is used.
+        // Moved out, because the events borrow from it while the session is used.
         let mut reader = std::mem::replace(&mut self.reader, reader(false));
         let mut rest = bytes;
         while self.phase != ClientPhase::Ended {
@@ -187,7 +188,7 @@ impl SimulatedClient {
                 }
                 Ok((_, None)) => break,
                 Err(error) => {
-                    self.broken(error, out, sink);
+                    self.on_frame_error(error, out, sink);
                     break;
                 }
             };
@@ -196,7 +197,7 @@ impl SimulatedClient {
                 FrameEvent::Deflated(payload) => {
                     match inflater.inflate(payload, MESSAGE_BYTES_MAX) {
                         Ok(message) => self.message(message, context, out, sink),
-                        Err(error) => self.broken(error, out, sink),
+                        Err(error) => self.on_frame_error(error, out, sink),
                     }
                 }
                 FrameEvent::Ping(payload) => push_pong(out, Some(MASK), payload),
@@ -215,8 +216,8 @@ impl SimulatedClient {
         self.reader = reader;
     }
 
-    /// The server broke a rule of WebSocket.
-    fn broken(
+    /// Closes the session because the server violated the WebSocket protocol.
+    fn on_frame_error(
         &mut self,
         error: FrameError,
         out: &mut Vec<u8>,
@@ -241,7 +242,7 @@ impl SimulatedClient {
         if !lines.remainder().is_empty() && self.phase != ClientPhase::Ended {
             sink(
                 self,
-                SessionAction::Complain("message that does not end in CR LF".to_owned()),
+                SessionAction::Error("message that does not end in CR LF".to_owned()),
                 &[],
             );
         }
@@ -255,7 +256,7 @@ impl SimulatedClient {
         sink: &mut dyn FnMut(&mut Self, SessionAction, &[u8]),
     ) {
         let line = match parse_line(line) {
-            // Nearly all lines are these; they need none of the session's logic.
+            // Fast path: nearly all lines are updates, which need no session logic.
             Ok(Line::Update {
                 sub_id: SUB_ID,
                 item: 1,
@@ -265,22 +266,22 @@ impl SimulatedClient {
             }
             Ok(Line::Update { .. }) => {
                 let text = "update of an item that was not subscribed".to_owned();
-                return sink(self, SessionAction::Complain(text), &[]);
+                return sink(self, SessionAction::Error(text), &[]);
             }
             Ok(line) => line,
-            Err(error) => return sink(self, SessionAction::Complain(error.to_string()), &[]),
+            Err(error) => return sink(self, SessionAction::Error(error.to_string()), &[]),
         };
         let Some(plan) = context.plan else {
             return sink(
                 self,
-                SessionAction::Complain("the floor sends updates only".to_owned()),
+                SessionAction::Error("baseline server sent more than updates".to_owned()),
                 &[],
             );
         };
-        let step = self.tlcp_event(&line, plan, &context.target.fields);
+        let action = self.tlcp_event(&line, plan, &context.target.fields);
         self.send_pending(context, out);
-        if step != SessionAction::Continue {
-            sink(self, step, &[]);
+        if action != SessionAction::Continue {
+            sink(self, action, &[]);
         }
     }
 
@@ -308,7 +309,7 @@ impl SimulatedClient {
                 SessionAction::Live
             }
             SessionEvent::Notification(Line::Overflow { lost, .. }) => {
-                SessionAction::Complain(format!("server dropped {lost} updates (OV)"))
+                SessionAction::Error(format!("server dropped {lost} updates (OV)"))
             }
             SessionEvent::Notification(Line::Unsub { .. }) => {
                 SessionAction::End("unsubscribed by the server".to_owned())
@@ -318,7 +319,7 @@ impl SimulatedClient {
                 SessionAction::End(format!("subscription refused with code {code}: {message}"))
             }
             SessionEvent::Loop { .. } => {
-                // On the same socket, at once: the delay is for polling clients.
+                // Rebinds on the same socket at once; the delay is for polling clients.
                 self.tlcp.rebind(false);
                 SessionAction::Continue
             }
@@ -328,7 +329,7 @@ impl SimulatedClient {
         }
     }
 
-    /// Appends all that TLCP wants to send now, each message in a frame of its own.
+    /// Appends all TLCP requests that can be sent now, each in a frame of its own.
     fn send_pending(&mut self, context: &SessionContext<'_>, out: &mut Vec<u8>) {
         let Some(plan) = context.plan else { return };
         let mut message = Vec::new();
@@ -339,11 +340,11 @@ impl SimulatedClient {
     }
 }
 
-/// What a session needs to know beside itself.
+/// Shared input of the sessions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SessionContext<'a> {
     pub(super) target: &'a RequestTexts,
-    /// What to ask for; `None` for the floor.
+    /// Subscription to request; `None` for the baseline server.
     pub(super) plan: Option<&'a ClientSessionConfig<'a>>,
 }
 
@@ -351,7 +352,7 @@ fn reader(deflate: bool) -> WebSocketFrameReader {
     WebSocketFrameReader::new(FrameRole::Client, MESSAGE_BYTES_MAX).with_deflate(deflate)
 }
 
-/// The text under which a closed connection is counted.
+/// Returns the text under which a closed connection is counted.
 pub(super) fn close_text(phase: ClientPhase, reason: DisconnectReason) -> String {
     match phase {
         ClientPhase::Live | ClientPhase::Ended => format!("session lost: {reason}"),
@@ -359,7 +360,7 @@ pub(super) fn close_text(phase: ClientPhase, reason: DisconnectReason) -> String
     }
 }
 
-/// Masks guard caches between the ends against hostile payloads; there is nothing of either here.
+/// Masking protects caches between the peers from hostile payloads; there are none here.
 const MASK: [u8; 4] = [0x57, 0x65, 0x69, 0x72];
-/// Far above any update of the plans; a server that sends more is broken.
+/// Far above any update of the plans; a longer message is an error of the server.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;

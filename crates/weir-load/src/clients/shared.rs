@@ -1,9 +1,9 @@
-//! What all sessions of a run report into: latencies, delivery, errors.
+//! Results of all sessions of a process: latencies, deliveries, errors.
 
 use std::collections::BTreeMap;
 
-use super::ClientsOptions;
 use super::meter::DeliveryRecorder;
+use super::options::ClientsOptions;
 use super::reference_values::ReferenceValues;
 use super::session::{ClientPhase, SessionAction, SimulatedClient};
 use super::target::RequestTexts;
@@ -17,39 +17,37 @@ use crate::published_report::PublishedReporter;
 use crate::stamp::Stamp;
 use crate::worker::protocol::Schedule;
 
-/// What the sessions report into while one of them is borrowed.
+/// Shared results; a separate type, so that a session can be borrowed at the same time.
 #[derive(Debug)]
 pub(super) struct SessionTotals {
     pub(super) clock: Clock,
     pub(super) meter: DeliveryRecorder,
     due: DueReader,
     pub(super) keys: KeyTable,
-    /// Of records without a key, and of those known by partition and offset.
+    /// Keys of records without a key, and of records identified by partition and offset.
     no_key: KeyId,
     position_key: KeyId,
     pub(super) schedule: Option<Schedule>,
     pub(super) errors: BTreeMap<String, u64>,
-    /// Sessions that have started, are live, have ended.
+    /// Numbers of sessions that were started, are live, have ended.
     pub(super) opened: usize,
     pub(super) live: usize,
     pub(super) ended: usize,
     /// Sessions that ended after they had been live.
     pub(super) disconnects: u64,
-    /// Updates that were not to be timed.
+    /// Updates that were not timed.
     pub(super) background: u64,
     /// Updates timed by the timestamp of their record.
     pub(super) from_timestamp: u64,
-    pub(super) seed: Option<PublishedReporter>,
-    pub(super) witness: ReferenceValues,
+    pub(super) published: Option<PublishedReporter>,
+    pub(super) reference: ReferenceValues,
 }
 
 impl SessionTotals {
-    /// Nothing has come yet.
     pub(super) fn new(options: &ClientsOptions, clock: Clock) -> Self {
         let mut keys = KeyTable::default();
-        // Invariant: an empty table has room for two.
         let [no_key, position_key] =
-            [b"".as_slice(), POSITION].map(|name| keys.id(name).expect("an empty table has room"));
+            [b"".as_slice(), POSITION].map(|name| keys.id(name).expect("table is empty"));
         Self {
             clock,
             meter: DeliveryRecorder::new(clock.now_unix_ns()),
@@ -65,36 +63,36 @@ impl SessionTotals {
             disconnects: 0,
             background: 0,
             from_timestamp: 0,
-            seed: options.seed_report.map(PublishedReporter::start),
-            witness: ReferenceValues::new(),
+            published: options.seed_report.map(PublishedReporter::start),
+            reference: ReferenceValues::new(),
         }
     }
 
-    /// The number of a client's key. The table takes far more keys than a plan has; those beyond
-    /// share one number.
+    /// Returns the number of a client's key. If the table is full, further keys share the number of
+    /// the empty key.
     pub(super) fn key_id(&mut self, key: &str) -> KeyId {
         self.keys.id(key.as_bytes()).unwrap_or(self.no_key)
     }
 
-    pub(super) fn step(
+    pub(super) fn on_action(
         &mut self,
         session: &mut SimulatedClient,
-        step: SessionAction,
+        action: SessionAction,
         payload: &[u8],
         target: &RequestTexts,
         key_id: KeyId,
         read_unix_ns: u64,
     ) {
-        match step {
+        match action {
             SessionAction::Continue => {}
             SessionAction::Live => self.live += 1,
-            SessionAction::Update => self.update(session, payload, target, key_id, read_unix_ns),
-            SessionAction::Complain(text) => self.error(text),
+            SessionAction::Update => self.on_update(session, payload, target, key_id, read_unix_ns),
+            SessionAction::Error(text) => self.error(text),
             SessionAction::End(text) => self.end(session, text),
         }
     }
 
-    fn update(
+    fn on_update(
         &mut self,
         session: &mut SimulatedClient,
         payload: &[u8],
@@ -103,16 +101,16 @@ impl SessionTotals {
         read_unix_ns: u64,
     ) {
         let check = &mut session.check;
-        let wanted = match target.keyed {
+        let expected = match target.keyed {
             true => ExpectedUpdate::Key(&target.keys[session.key as usize], key_id),
             false => ExpectedUpdate::All(self.no_key),
         };
-        let mut tools = DecodeContext {
+        let mut decoding = DecodeContext {
             due: &mut self.due,
             keys: &mut self.keys,
             marks: target.marked_only,
         };
-        let received = match check.read(payload, wanted, &target.fields, &mut tools) {
+        let received = match check.read(payload, expected, &target.fields, &mut decoding) {
             Ok(received) => received,
             Err(fault) => {
                 self.meter.record_untimed();
@@ -121,9 +119,9 @@ impl SessionTotals {
         };
         if let (RecordIdentity::Stamp(stamp), true) = (&received.identity, target.verify_values) {
             let values = check.values();
-            if !values.is_none_or(|values| self.witness.agrees(key_id, stamp, values)) {
+            if !values.is_none_or(|values| self.reference.agrees(key_id, stamp, values)) {
                 self.error(
-                    "update whose values are not those of a client without diffs".to_owned(),
+                    "update whose values differ from those of a client without diffs".to_owned(),
                 );
             }
         }
@@ -135,7 +133,7 @@ impl SessionTotals {
             return self.error(NO_TIME.to_owned());
         };
         self.from_timestamp += u64::from(received.due_unix_ns.is_none());
-        let in_window = self.time(check, &received, due_unix_ns, target, read_unix_ns);
+        let in_window = self.record_latency(check, &received, due_unix_ns, target, read_unix_ns);
         let verdict = self.deliver(check, &received, due_unix_ns, target, in_window);
         let state = check.state_due_unix_ns.replace(due_unix_ns);
         if let (DeliveryCheck::AfterGap(_), true, Some(state)) = (verdict, in_window, state) {
@@ -146,8 +144,8 @@ impl SessionTotals {
         }
     }
 
-    /// Takes the latency; returns whether the record was due in the window.
-    fn time(
+    /// Records the latency. Returns `true` if the record was due in the measured window.
+    fn record_latency(
         &mut self,
         check: &mut ClientCheck,
         received: &ReceivedUpdate,
@@ -160,8 +158,8 @@ impl SessionTotals {
             self.background += 1;
             return self.meter.record_background(due_unix_ns, schedule);
         }
-        if let Some(seed) = &mut self.seed {
-            seed.record(due_unix_ns, read_unix_ns);
+        if let Some(published) = &mut self.published {
+            published.record(due_unix_ns, read_unix_ns);
         }
         let schedule = self.schedule.as_ref();
         let stamp = match &received.identity {
@@ -195,7 +193,7 @@ impl SessionTotals {
                 checker.on_delivery(key, &stamp, in_window)
             }
             (RecordIdentity::Position { partition, offset }, _) => {
-                // No broker has so many partitions.
+                // Partition numbers of brokers fit.
                 let partition = u32::try_from(partition).unwrap_or(u32::MAX);
                 if target.keyed {
                     let key = self.position_key;
@@ -229,7 +227,7 @@ impl SessionTotals {
         self.error(text);
     }
 
-    /// Counts an error by its text; texts beyond a bound share one entry.
+    /// Counts an error by its text; texts beyond [`ERROR_TEXTS_MAX`] share one entry.
     pub(super) fn error(&mut self, text: String) {
         let text = match self.errors.len() < ERROR_TEXTS_MAX || self.errors.contains_key(&text) {
             true => text,
@@ -242,5 +240,5 @@ impl SessionTotals {
 const ERROR_TEXTS_MAX: usize = 100;
 const NO_TIME: &str =
     "update without stamp or timestamp (map field.ts to #{TIMESTAMP}, name ts in --fields)";
-/// Stands for the keys of records that are known by partition and offset; no record has this key.
+/// Key of all records that are identified by partition and offset; no record has this key.
 const POSITION: &[u8] = b"\0position";

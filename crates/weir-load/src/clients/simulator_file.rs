@@ -1,4 +1,4 @@
-//! The published client simulator's configuration file: what of it is honoured, and what is not.
+//! Reads the configuration file of the published client simulator and lists ignored parameters.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,9 +9,9 @@ use std::time::Duration;
 use roxmltree::{Document, Node};
 use thiserror::Error;
 
-use super::Scenario;
+use super::scenario::Scenario;
 
-/// What such a file asks for.
+/// Parameters of a simulator file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SimulatorFile {
     /// One URL per server port.
@@ -26,19 +26,19 @@ pub struct SimulatorFile {
     pub ramp_per_s: Option<f64>,
     /// `sessionDurationSeconds`.
     pub duration: Option<Duration>,
-    /// What is not honoured and why, each with its line.
+    /// Ignored parameters with line and reason.
     pub notes: Vec<String>,
 }
 
-/// Why a file cannot be used.
+/// Error of a simulator file.
 #[derive(Debug, Error)]
 #[error("{file}:{line}: {reason}")]
 pub struct SimulatorFileError {
-    /// The file as given.
+    /// File name as given.
     pub file: String,
     /// Line, from 1.
     pub line: u32,
-    /// What is wrong and the remedy.
+    /// Description of the problem and its remedy.
     pub reason: String,
 }
 
@@ -46,7 +46,7 @@ impl SimulatorFile {
     /// Reads a file.
     ///
     /// # Errors
-    /// With the line, if it cannot be read, is no XML, or says what cannot be done.
+    /// The file cannot be read, is not XML, or has a value that is not supported.
     pub fn read(path: &Path) -> Result<Self, SimulatorFileError> {
         let file = path.display().to_string();
         let mut text = String::new();
@@ -62,7 +62,7 @@ impl SimulatorFile {
         }
     }
 
-    /// Reads a text; `file` is its name in errors.
+    /// Parses a text; `file` is its name in errors.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -73,20 +73,20 @@ impl SimulatorFile {
             reason,
         };
         let document = Document::parse(text)
-            .map_err(|reason| error(reason.pos().row, format!("no XML: {reason}")))?;
+            .map_err(|reason| error(reason.pos().row, format!("not XML: {reason}")))?;
         SimulatorParams::of(&document)
             .and_then(|params| params.simulator())
             .map_err(|(line, reason)| error(line, reason))
     }
 }
 
-/// A line and what is wrong there.
+/// Line and description of a problem.
 type SimulatorLineError = (u32, String);
 
-/// The parameters by name, each with its line.
+/// Parameters by name, each with its line.
 struct SimulatorParams<'a> {
     values: BTreeMap<&'a str, (String, u32)>,
-    /// Of the root element.
+    /// Line of the root element.
     line: u32,
 }
 
@@ -97,7 +97,7 @@ impl<'a> SimulatorParams<'a> {
         if !root.has_tag_name("client_conf") {
             let name = root.tag_name().name();
             let reason = format!(
-                "element \"{name}\" where \"client_conf\" should be: is this the simulator's \
+                "element \"{name}\" found, expected \"client_conf\": is this the simulator's \
                  client configuration?"
             );
             return Err((line(&root), reason));
@@ -111,12 +111,12 @@ impl<'a> SimulatorParams<'a> {
             else {
                 return Err((
                     at,
-                    "only elements <param name=\"...\"> belong here".to_owned(),
+                    "only elements <param name=\"...\"> are allowed here".to_owned(),
                 ));
             };
             let value = node.text().unwrap_or("").trim().to_owned();
             if values.insert(name, (value, at)).is_some() {
-                return Err((at, format!("param \"{name}\" comes twice: remove one")));
+                return Err((at, format!("param \"{name}\" is duplicated: remove one")));
             }
         }
         Ok(Self {
@@ -132,7 +132,7 @@ impl<'a> SimulatorParams<'a> {
             scenario: self.scenario()?,
             sessions: self.sessions()?,
             ramp_per_s: self.number("delaySessionStartMillis")?.map(|millis| {
-                // Without a pause as fast as the server answers.
+                // Without a pause, the ramp is as fast as the server responds.
                 1000.0 / (millis.max(1) as f64)
             }),
             duration: self
@@ -145,12 +145,12 @@ impl<'a> SimulatorParams<'a> {
     fn urls(&self) -> Result<Vec<String>, SimulatorLineError> {
         let (protocol, line) = self.required("protocol")?;
         if !matches!(protocol, "ws://" | "wss://") {
-            let reason = format!("protocol \"{protocol}\": these clients speak ws:// and wss://");
+            let reason = format!("protocol \"{protocol}\" is not supported, use ws:// or wss://");
             return Err((line, reason));
         }
         let (host, _) = self.required("host")?;
         let (_, line) = self.required("port")?;
-        let out_of_range = |name: &str| (line, format!("{name} leaves the range of ports"));
+        let out_of_range = |name: &str| (line, format!("{name} is out of the range of ports"));
         let base = self.number("port")?.unwrap_or(0);
         let base = u16::try_from(base).map_err(|_| out_of_range("port"))?;
         let ports = self.number("serverPorts")?.unwrap_or(1).max(1);
@@ -169,7 +169,10 @@ impl<'a> SimulatorParams<'a> {
         };
         Scenario::of_name(name).ok_or_else(|| {
             let names = Scenario::ALL.map(Scenario::name).join(", ");
-            (*line, format!("scenarioLKC \"{name}\" is none of {names}"))
+            (
+                *line,
+                format!("scenarioLKC \"{name}\" is unknown, use {names}"),
+            )
         })
     }
 
@@ -188,7 +191,7 @@ impl<'a> SimulatorParams<'a> {
             .ok_or_else(|| {
                 (
                     self.line,
-                    format!("param \"{name}\" is missing: the simulator requires it as well"),
+                    format!("param \"{name}\" is missing: the simulator requires it, too"),
                 )
             })
     }
@@ -208,18 +211,24 @@ impl<'a> SimulatorParams<'a> {
             .values
             .iter()
             .filter(|(name, _)| !HONOURED.contains(name))
-            .map(|(name, (_, line))| (*line, format!("line {line}: {name}: {}", why_not(name))))
+            .map(|(name, (_, line))| {
+                (
+                    *line,
+                    format!("line {line}: {name}: {}", reason_ignored(name)),
+                )
+            })
             .collect();
         notes.sort();
         notes.into_iter().map(|(_, note)| note).collect()
     }
 }
 
-/// Why a parameter has no effect.
-fn why_not(name: &str) -> &'static str {
+/// Returns the reason why a parameter has no effect.
+fn reason_ignored(name: &str) -> &'static str {
     match name {
         "itemsPerSession" | "itemRandomExtraction" | "firstItemAvailable" | "lastItemAvailable" => {
-            "ignored, each session has the one item of its scenario; keys are spread evenly, see --seed"
+            "ignored, each session has the one item of its scenario; keys are spread evenly, \
+             see --seed"
         }
         "dataAdapterName" => {
             "ignored as the simulator does; the scenario decides, or --data-adapter"
@@ -250,7 +259,7 @@ const HONOURED: [&str; 9] = [
     "delaySessionStartMillis",
     "sessionDurationSeconds",
 ];
-/// Far above any such file.
+/// Far above the size of any such file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 #[cfg(test)]
@@ -275,7 +284,7 @@ mod tests {
 "#;
 
     #[test]
-    fn a_published_file_is_understood() {
+    fn published_file_is_parsed() {
         let file = SimulatorFile::parse(GOOD, "c.xml").unwrap();
         assert_eq!(file.urls, ["ws://localhost:8080", "ws://localhost:8081"]);
         assert_eq!(
@@ -299,17 +308,17 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_named_with_its_line() {
+    fn errors_have_their_line() {
         for (from, to, error) in [
             (
                 "ws://",
                 "http://",
-                "c.xml:4: protocol \"http://\": these clients speak ws:// and wss://",
+                "c.xml:4: protocol \"http://\" is not supported, use ws:// or wss://",
             ),
             (
                 "3jp",
                 "4",
-                "c.xml:7: scenarioLKC \"4\" is none of 1, 2, 3, 3jp, 3td",
+                "c.xml:7: scenarioLKC \"4\" is unknown, use 1, 2, 3, 3jp, 3td",
             ),
             (
                 ">20000<",
@@ -324,54 +333,54 @@ mod tests {
             (
                 ">8080<",
                 ">80800<",
-                "c.xml:6: port leaves the range of ports",
+                "c.xml:6: port is out of the range of ports",
             ),
             (
                 ">8080<",
                 ">65535<",
-                "c.xml:6: serverPorts leaves the range of ports",
+                "c.xml:6: serverPorts is out of the range of ports",
             ),
             (
                 "\"host\"",
                 "\"port\"",
-                "c.xml:6: param \"port\" comes twice: remove one",
+                "c.xml:6: param \"port\" is duplicated: remove one",
             ),
             (
                 "\"host\"",
                 "\"hosts\"",
-                "c.xml:2: param \"host\" is missing: the simulator requires it as well",
+                "c.xml:2: param \"host\" is missing: the simulator requires it, too",
             ),
             (
                 "<param name=\"port\">8080</param>",
                 "<parm name=\"port\">8080</parm>",
-                "c.xml:6: only elements <param name=\"...\"> belong here",
+                "c.xml:6: only elements <param name=\"...\"> are allowed here",
             ),
             (
                 "client_conf",
                 "adapters_conf",
-                "c.xml:2: element \"adapters_conf\" where \"client_conf\" should be: is this the \
-                 simulator's client configuration?",
+                "c.xml:2: element \"adapters_conf\" found, expected \"client_conf\": is this the \
+                     simulator's client configuration?",
             ),
         ] {
             let text = GOOD.replace(from, to);
-            let told = SimulatorFile::parse(&text, "c.xml")
+            let message = SimulatorFile::parse(&text, "c.xml")
                 .unwrap_err()
                 .to_string();
-            assert_eq!(told, error);
+            assert_eq!(message, error);
         }
         let open = GOOD.replace("3jp</param>", "3jp</parm>");
-        let told = SimulatorFile::parse(&open, "c.xml")
+        let message = SimulatorFile::parse(&open, "c.xml")
             .unwrap_err()
             .to_string();
-        assert!(told.starts_with("c.xml:7: no XML: "), "{told}");
+        assert!(message.starts_with("c.xml:7: not XML: "), "{message}");
         let declared = GOOD.replace(
             "<client_conf>",
             "<!DOCTYPE x [<!ENTITY a 'b'>]><client_conf>",
         );
-        let told = SimulatorFile::parse(&declared, "c.xml")
+        let message = SimulatorFile::parse(&declared, "c.xml")
             .unwrap_err()
             .to_string();
-        assert!(told.contains("no XML"), "{told}");
+        assert!(message.contains("not XML"), "{message}");
         let absent = SimulatorFile::read(Path::new("/nonexistent/c.xml")).unwrap_err();
         assert!(
             absent.to_string().starts_with("/nonexistent/c.xml:1: "),

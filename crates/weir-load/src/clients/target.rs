@@ -1,21 +1,24 @@
-//! What all sessions of a run share: requests, keys and item names.
+//! Request texts, keys and item names shared by all sessions of a run.
 
 use weir_net::websocket;
 use weir_tlcp::client::{AddParams, ClientSessionConfig, CreateParams};
 use weir_tlcp::{PATH_PREFIX, WEBSOCKET_SUBPROTOCOL};
 
-use super::{ClientProtocol, ClientsOptions, DiffChoice, FieldMap, KEY_PLACEHOLDER};
+use super::diff_choice::DiffChoice;
+use super::fields::FieldMap;
+use super::options::{ClientProtocol, ClientsOptions};
+use super::scenario::KEY_PLACEHOLDER;
 use weir_tlcp::Mode;
 
-/// The texts a run needs; the sessions borrow from it.
+/// Texts of a run, borrowed by its sessions.
 #[derive(Debug)]
 pub(super) struct RequestTexts {
     pub(super) servers: String,
     /// Record keys, by key index.
     pub(super) keys: Vec<String>,
-    /// Whether a client wants the records of its key only.
+    /// Each client subscribes to the records of its key only.
     pub(super) keyed: bool,
-    /// Take latencies of marked records only.
+    /// Record latencies of marked records only.
     pub(super) marked_only: bool,
     pub(super) record_timestamps: bool,
     /// Item names, by key index.
@@ -24,13 +27,13 @@ pub(super) struct RequestTexts {
     pub(super) fields: FieldMap,
     pub(super) kind: ClientProtocol,
     pub(super) diffs: DiffChoice,
-    /// Messages must come compressed where that makes them shorter.
+    /// Require permessage-deflate.
     pub(super) compression: bool,
-    /// Compare values; needs the stamp.
+    /// Compare values; requires stamps.
     pub(super) verify_values: bool,
-    /// `Sec-WebSocket-Key` of all sessions; it guards against caches, not against anybody.
+    /// `Sec-WebSocket-Key` of all sessions. It prevents cached responses and is not a secret.
     pub(super) websocket_key: String,
-    /// The upgrade requests, by server.
+    /// Upgrade requests, by server.
     upgrades: Vec<Vec<u8>>,
 }
 
@@ -75,12 +78,13 @@ impl RequestTexts {
         }
     }
 
-    /// The upgrade request of connection `conn`.
+    /// Returns the upgrade request of connection `conn`.
     pub(super) fn upgrade(&self, conn: usize) -> &[u8] {
         &self.upgrades[conn % self.upgrades.len()]
     }
 
-    /// What a TLCP session that allows these diffs asks for, by key index; empty for the floor.
+    /// Returns the subscriptions of TLCP sessions with these diff formats, by key index; empty for
+    /// the baseline server.
     pub(super) fn plans(&self, diffs: DiffChoice) -> Vec<ClientSessionConfig<'_>> {
         let ClientProtocol::Tlcp {
             adapter_set,
@@ -101,7 +105,7 @@ impl RequestTexts {
                 adds: vec![AddParams {
                     mode: *mode,
                     data_adapter: data_adapter.as_deref(),
-                    // Records from before the start would be taken for very late ones.
+                    // Without this, the snapshot's earlier records would count as late deliveries.
                     snapshot: (*mode != Mode::Raw).then_some("false"),
                     ..AddParams::raw(SUB_ID, item, &self.schema)
                 }],
@@ -111,5 +115,5 @@ impl RequestTexts {
     }
 }
 
-/// The one subscription of each session.
+/// Subscription id; each session has one subscription.
 pub(super) const SUB_ID: u32 = 1;

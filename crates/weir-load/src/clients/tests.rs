@@ -1,9 +1,10 @@
-//! The whole worker against small servers on threads of the test, and one session without sockets.
+//! Tests the whole worker against small servers in threads, and one session without sockets.
 
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
+use std::time::Duration;
 
 use proptest::prelude::*;
 use weir_net::websocket::{
@@ -21,12 +22,12 @@ use crate::delivery::Conflation;
 use crate::worker::EventSender;
 use crate::worker::protocol::{LatencyTag, LedgerEntry, Schedule, WorkerCommand, WorkerEvent};
 
-/// Hands what is written to it to a channel, one event each.
+/// Writer that sends each event line to a channel.
 struct ClientLines(mpsc::Sender<Vec<u8>>);
 
 impl io::Write for ClientLines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // The test may be over.
+        // The test may have ended.
         let _ = self.0.send(bytes.to_vec());
         Ok(bytes.len())
     }
@@ -36,8 +37,8 @@ impl io::Write for ClientLines {
     }
 }
 
-/// A link whose commands are there from the start: everything counts, and `last_seq + 1` records
-/// of Apple by producer 0 were acknowledged.
+/// Returns a channel with queued commands: everything is in the measured window, and `last_seq + 1`
+/// records of Apple by producer 0 were acknowledged.
 fn link(last_seq: u64) -> (CoordinatorChannel, Receiver<Vec<u8>>) {
     let (commands, receiver) = mpsc::sync_channel(8);
     let everything = Schedule {
@@ -60,7 +61,7 @@ fn link(last_seq: u64) -> (CoordinatorChannel, Receiver<Vec<u8>>) {
             entries: vec![entry],
         })
         .unwrap();
-    // Kept open: a closed one means stop.
+    // Stays open, because a closed channel means stop.
     std::mem::forget(commands);
     let (lines, events) = mpsc::channel();
     let link = CoordinatorChannel {
@@ -77,7 +78,7 @@ fn events(lines: &Receiver<Vec<u8>>) -> Vec<WorkerEvent> {
         .collect()
 }
 
-/// Serves `clients` connections, each on a thread.
+/// Accepts `clients` connections and serves each in a thread.
 fn server(clients: usize, serve: fn(TcpStream)) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -97,7 +98,7 @@ fn options(server: String, clients: usize) -> ClientsOptions {
     }
 }
 
-/// The upgrade, then the client's messages one by one.
+/// Server side of a connection, with the client's messages.
 struct Peer {
     stream: TcpStream,
     reader: WebSocketFrameReader,
@@ -117,7 +118,7 @@ impl Peer {
             .lines()
             .find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "))
             .unwrap();
-        stream.write_all(&upgrade_answer(key)).unwrap();
+        stream.write_all(&upgrade_response(key)).unwrap();
         let reader = WebSocketFrameReader::new(FrameRole::Server, 10_000);
         Self {
             stream,
@@ -141,7 +142,7 @@ impl Peer {
             }
             let mut bytes = [0; 512];
             let count = self.stream.read(&mut bytes).unwrap();
-            assert!(count > 0, "client is gone");
+            assert!(count > 0, "client closed the connection");
             self.received.extend_from_slice(&bytes[..count]);
         }
     }
@@ -152,12 +153,12 @@ impl Peer {
         self.stream.write_all(&frame).unwrap();
     }
 
-    /// Up to the subscription.
+    /// Runs the handshake up to the subscription.
     fn open(&mut self) {
         self.open_with(&["key", "value", "ts", "partition", "offset", "weir"]);
     }
 
-    /// The same for a client that subscribes to these fields.
+    /// Like [`Self::open`], for a client that subscribes to these fields.
     fn open_with(&mut self, fields: &[&str]) {
         assert_eq!(self.message(), "wsok");
         let create = self.message();
@@ -166,7 +167,7 @@ impl Peer {
         self.send(&["WSOK", "CONOK,S1,50000,5000,*", "SERVNAME,test"]);
         let add = self.message();
         assert!(add.contains("LS_op=add"), "{add}");
-        // No snapshot exists in RAW, and none is wanted in the other modes.
+        // RAW has no snapshot; in other modes the client does not request it.
         let raw = add.contains("LS_mode=RAW");
         assert_ne!(raw, add.contains("LS_snapshot=false"), "{add}");
         assert!(add.contains("LS_group=ltest-%5Bkey%3DApple%5D"), "{add}");
@@ -177,7 +178,7 @@ impl Peer {
     }
 }
 
-fn upgrade_answer(key: &str) -> Vec<u8> {
+fn upgrade_response(key: &str) -> Vec<u8> {
     let accept = accept_key(key);
     format!(
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -193,12 +194,12 @@ fn text(lines: &[&str]) -> String {
 const U0: &str = "U,1,1,Apple|value|1|0|0|1000.0.0.1500";
 
 #[test]
-fn sessions_receive_check_and_end() {
+fn sessions_receive_updates_and_settle() {
     let server = server(3, |stream| {
         let mut peer = Peer::accept(stream);
         peer.open();
         peer.send(&[U0, "U,1,1,|value|^3|1000.0.1.1500", "PROBE"]);
-        // Unbound and bound again on the same socket.
+        // Loop and rebind on the same socket.
         peer.send(&["LOOP,0"]);
         assert!(peer.message().starts_with("bind_session\r\nLS_session=S1"));
         peer.send(&["CONOK,S1,50000,5000,*", "U,1,1,|value|^3|1000.0.3.1500"]);
@@ -206,7 +207,7 @@ fn sessions_receive_check_and_end() {
             "U,1,1,|value|^3|1000.0.3.1500",
             "U,1,1,|value|^3|1000.0.2.1500",
         ]);
-        // The last record; the client leaves when it has all.
+        // The last record; the client closes when it has all records.
         peer.send(&["U,1,1,|value|^3|1000.0.4.1500"]);
         let _ = peer.stream.read(&mut [0]);
     });
@@ -235,10 +236,7 @@ fn sessions_receive_check_and_end() {
         .iter()
         .filter(|event| matches!(event, WorkerEvent::Interval(_)))
         .count();
-    assert_eq!(
-        intervals, 3,
-        "response, service and the way from the broker"
-    );
+    assert_eq!(intervals, 3, "response, service and stored-to-client");
 }
 
 #[test]
@@ -257,12 +255,13 @@ fn lost_sessions_and_records_are_counted() {
         [
             "server dropped 7 updates (OV)",
             "session ended with code 48: the end",
-            "update whose number of fields is not that of the schema",
+            "update whose number of fields differs from the schema",
         ]
     );
 }
 
-/// Lost, conflated, and whether an age of state was told, when two records are skipped.
+/// Returns lost records, conflated records, and whether a state age was reported, if two records
+/// are skipped.
 fn with_a_gap(mode: Mode) -> (u64, u64, bool) {
     let server = server(1, |stream| {
         let mut peer = Peer::accept(stream);
@@ -280,25 +279,29 @@ fn with_a_gap(mode: Mode) -> (u64, u64, bool) {
         ..options(server, 1)
     };
     let summary = run(&options, &link).unwrap();
-    let aged = |event: &WorkerEvent| matches!(event, WorkerEvent::Interval(i) if i.tag == LatencyTag::StateAge);
-    let told = events(&lines).iter().any(aged);
-    (summary.lost, summary.conflated, told)
+    let aged = |event: &WorkerEvent| match event {
+        WorkerEvent::Interval(interval) => interval.tag == LatencyTag::StateAge,
+        _ => false,
+    };
+    let reported = events(&lines).iter().any(aged);
+    (summary.lost, summary.conflated, reported)
 }
 
 #[test]
-fn a_gap_is_conflation_in_merge_and_loss_elsewhere() {
+fn gap_is_conflation_only_in_merge() {
     assert_eq!(with_a_gap(Mode::Merge), (0, 2, true));
     assert_eq!(with_a_gap(Mode::Distinct), (2, 0, false));
     assert_eq!(with_a_gap(Mode::Raw), (2, 0, false));
 }
 
-/// Response latencies told, and deliveries timed by the record's timestamp.
-fn of_own_topic(record_timestamps: bool) -> (u64, DeliverySummary) {
+/// Returns the number of response times and the summary, for records without a due time.
+fn run_without_due_times(record_timestamps: bool) -> (u64, DeliverySummary) {
     const FIELDS: [&str; 5] = ["key", "value", "ts", "partition", "offset"];
     let server = server(1, |stream| {
         let mut peer = Peer::accept(stream);
         peer.open_with(&FIELDS);
-        // Milliseconds in `ts`, and no due time anywhere; unchanged the second time.
+        // `ts` has milliseconds, and no field has a due time; `ts` is unchanged in the second
+        // update.
         let updates = ["U,1,1,Apple|text|1500|0|7", "U,1,1,^4|8"];
         peer.send(&[updates[0], updates[1], "END,48,the end"]);
     });
@@ -319,14 +322,14 @@ fn of_own_topic(record_timestamps: bool) -> (u64, DeliverySummary) {
 }
 
 #[test]
-fn record_timestamps_time_updates_without_due_time() {
-    let (timed, summary) = of_own_topic(true);
+fn record_timestamps_time_records_without_due_time() {
+    let (timed, summary) = run_without_due_times(true);
     assert_eq!((timed, summary.timed_by_timestamp), (2, 2), "{summary:?}");
     assert_eq!(
         (summary.latency_resolution_ns, summary.log_append_time),
         (1_000_000, None)
     );
-    let (timed, summary) = of_own_topic(false);
+    let (timed, summary) = run_without_due_times(false);
     assert_eq!((timed, summary.timed_by_timestamp), (0, 0));
     let error = summary
         .errors
@@ -339,7 +342,7 @@ fn record_timestamps_time_updates_without_due_time() {
 }
 
 #[test]
-fn the_published_report_is_made_at_the_end() {
+fn published_report_is_sent_at_the_end() {
     let server = server(1, |stream| {
         let mut peer = Peer::accept(stream);
         peer.open();
@@ -357,18 +360,18 @@ fn the_published_report_is_made_at_the_end() {
         WorkerEvent::Report { text } => Some(text),
         _ => None,
     });
-    // Its record was due decades ago, which is out of the range of that report.
-    let told = report.is_some_and(|text| text.contains(" 1 of 240000 ms and more"));
-    assert!(told, "{events:?}");
+    // The record was due decades ago, beyond the range of that report.
+    let reported = report.is_some_and(|text| text.contains(" 1 of 240000 ms and more"));
+    assert!(reported, "{events:?}");
 }
 
 #[test]
-fn the_last_record_settles_a_client_that_may_be_conflated() {
+fn last_record_settles_conflated_client() {
     let server = server(1, |stream| {
         let mut peer = Peer::accept(stream);
         peer.open();
         peer.send(&[U0, "U,1,1,|^4|1000.0.4.1500"]);
-        // Until the client leaves by itself.
+        // Blocks until the client closes the connection.
         let _ = peer.stream.read(&mut [0]);
     });
     let (link, _lines) = link(4);
@@ -384,7 +387,7 @@ fn the_last_record_settles_a_client_that_may_be_conflated() {
 }
 
 #[test]
-fn refusal_by_the_server_is_unreachable() {
+fn rejection_of_all_sessions_is_unreachable() {
     let server = server(2, |stream| {
         let mut peer = Peer::accept(stream);
         peer.message();
@@ -409,7 +412,7 @@ fn refusal_by_the_server_is_unreachable() {
 fn unusable_servers_are_named() {
     for (server, reason) in [
         ("wss://127.0.0.1:1", "give --ca FILE"),
-        ("ws://h:1/x", "neither path nor blanks are allowed"),
+        ("ws://h:1/x", "a path or blanks are not allowed"),
         ("ws://h", "invalid socket address"),
     ] {
         let (link, _lines) = link(0);
@@ -461,12 +464,12 @@ fn floor_clients_send_their_key() {
     ));
 }
 
-/// Feeds `stream` in pieces to a session without sockets; what it wanted of the fleet.
+/// Feeds `stream` in pieces to a session without sockets. Returns its actions.
 fn steps(stream: &[u8], cuts: &[usize]) -> Vec<String> {
     steps_with(false, stream, cuts)
 }
 
-/// The same of a session that asks for compressed messages, or does not.
+/// Like [`steps`], for a session with or without compression.
 fn steps_with(compression: bool, stream: &[u8], cuts: &[usize]) -> Vec<String> {
     let options = ClientsOptions {
         compression,
@@ -504,7 +507,7 @@ fn steps_with(compression: bool, stream: &[u8], cuts: &[usize]) -> Vec<String> {
 }
 
 #[test]
-fn compressed_messages_are_read_and_must_be_agreed_on() {
+fn compression_is_negotiated_or_an_error() {
     let update = "U,1,1,Apple|value value value value|1|0|0|1000.0.0.1500";
     let plain = server_stream(&[
         vec!["WSOK", "CONOK,S1,50000,5000,*"],
@@ -521,8 +524,12 @@ fn compressed_messages_are_read_and_must_be_agreed_on() {
     let payload = deflater.deflate(text(&[update]).as_bytes()).unwrap();
     push_deflated_server_text(&mut stream, payload);
     let seen = steps_with(true, &stream, &[3, 300, stream.len() - 3]);
-    let wanted = format!("Update {}", &update["U,1,1,".len()..]);
-    assert_eq!(seen[1..], [wanted.as_str(), wanted.as_str()], "{seen:?}");
+    let expected = format!("Update {}", &update["U,1,1,".len()..]);
+    assert_eq!(
+        seen[1..],
+        [expected.as_str(), expected.as_str()],
+        "{seen:?}"
+    );
     let seen = steps_with(true, &plain, &[]);
     assert!(seen[0].contains("server does not compress"), "{seen:?}");
     let seen = steps(&stream, &[]);
@@ -535,7 +542,7 @@ fn compressed_messages_are_read_and_must_be_agreed_on() {
 fn server_stream(messages: &[Vec<&str>]) -> Vec<u8> {
     let options = options("ws://h:1".to_owned(), 1);
     let target = RequestTexts::new(&options, &["h:1".to_owned()]);
-    let mut stream = upgrade_answer(&target.websocket_key);
+    let mut stream = upgrade_response(&target.websocket_key);
     for message in messages {
         push_server_text(&mut stream, text(message).as_bytes());
     }
@@ -544,7 +551,9 @@ fn server_stream(messages: &[Vec<&str>]) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn a_session_does_not_depend_on_cuts(cuts in prop::collection::vec(any::<usize>(), 0..12)) {
+    fn session_result_is_independent_of_read_sizes(
+        cuts in prop::collection::vec(any::<usize>(), 0..12)
+    ) {
         let stream = server_stream(&[
             vec!["WSOK", "CONOK,S1,50000,5000,*"],
             vec!["SUBOK,1,1,6", "CONF,1,unlimited,filtered", U0],
@@ -557,7 +566,9 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_after_the_upgrade_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_after_upgrade_never_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..300)
+    ) {
         let mut stream = server_stream(&[vec!["WSOK", "CONOK,S1,50000,5000,*", "SUBOK,1,1,6"]]);
         push_server_text(&mut stream, &bytes);
         stream.extend_from_slice(&bytes);

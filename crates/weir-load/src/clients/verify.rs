@@ -1,52 +1,53 @@
-//! Checking one update without keeping its values: fields, key, stamp.
+//! Checks fields, key and stamp of an update, normally without storing its values.
 
 use thiserror::Error;
 use weir_stats::CompactHistogram;
 use weir_tlcp::client::{FieldToken, ItemState, field_tokens};
 use weir_tlcp::text::percent_decode;
 
+use super::diff_choice::DiffChoice;
+use super::fields::FieldMap;
 use super::target::RequestTexts;
-use super::{DiffChoice, FieldMap};
 use crate::delivery::{Conflation, DeliveryChecker};
 use crate::due_text::{DueReader, DueTimestamp};
 use crate::keys::{KeyId, KeyTable};
 use crate::stamp::Stamp;
 
-/// What a client knows of its item; some hundred bytes.
+/// Received state of a client's item; some hundred bytes.
 #[derive(Debug, Clone)]
 pub(super) struct ClientCheck {
     started: bool,
-    /// Diffs it may be sent.
+    /// Diff formats that the server may use.
     diffs: DiffChoice,
-    /// All values, where they are looked at beyond what one update says.
+    /// All values, if they are compared or if diffs have to be applied.
     state: Option<Box<ItemState>>,
-    /// What was last received, which unchanged marks repeat.
+    /// Last received contents, which unchanged marks repeat.
     last_stamp: Option<Stamp>,
     last_due: Option<DueTimestamp>,
     last_key: Option<KeyId>,
     last_position: Option<(u64, u64)>,
     last_stored_ms: Option<u64>,
-    /// Due instant of the record before, the state a conflated update replaces.
+    /// Due time of the previous record, whose state a conflated update replaces.
     pub(super) state_due_unix_ns: Option<u64>,
     pub(super) checker: DeliveryChecker,
     pub(super) latency: CompactHistogram,
 }
 
-/// What a client may be given.
+/// Records that a client may receive.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ExpectedUpdate<'a> {
     /// Records of this key.
     Key(&'a str, KeyId),
-    /// All records; those without a key, or of unknown key, are of this one.
+    /// All records. Records without a key, or with a null key, get this one.
     All(KeyId),
 }
 
-/// What reading needs beside the client's own state.
+/// Shared input for decoding.
 #[derive(Debug)]
 pub(super) struct DecodeContext<'a> {
     pub(super) due: &'a mut DueReader,
     pub(super) keys: &'a mut KeyTable,
-    /// Whether the mark of probe records matters.
+    /// Read the mark of probe records.
     pub(super) marks: bool,
 }
 
@@ -67,8 +68,8 @@ impl ClientCheck {
         }
     }
 
-    /// Lets it be sent these diffs. Values are kept if they are to be compared, or if a time stamp is
-    /// inside one that may come as a diff.
+    /// Allows diffs. Values are stored if they are compared, or if the due time is in a field that
+    /// may be sent as a diff.
     pub(super) fn with_diffs(mut self, diffs: DiffChoice, target: &RequestTexts) -> Self {
         self.diffs = diffs;
         let inside = diffs.any() && target.fields.stamp.is_none();
@@ -79,20 +80,20 @@ impl ClientCheck {
         self
     }
 
-    /// The values after the last update, if they are kept.
+    /// Returns the values after the last update, if they are stored.
     pub(super) fn values(&self) -> Option<impl Iterator<Item = Option<&str>>> {
         self.state.as_ref().map(|state| state.values())
     }
 
-    /// Reads one update. After an error the update counts for nothing.
+    /// Reads one update. After an error the update does not count.
     pub(super) fn read(
         &mut self,
         payload: &[u8],
-        wanted: ExpectedUpdate<'_>,
+        expected_update: ExpectedUpdate<'_>,
         fields: &FieldMap,
-        tools: &mut DecodeContext<'_>,
+        context: &mut DecodeContext<'_>,
     ) -> Result<ReceivedUpdate, UpdateFault> {
-        let expected = match wanted {
+        let expected = match expected_update {
             ExpectedUpdate::Key(key, _) => Some(key),
             ExpectedUpdate::All(_) => None,
         };
@@ -101,9 +102,9 @@ impl ClientCheck {
             state.apply(payload).map_err(|_| UpdateFault::Undecodable)?;
         }
         self.started = true;
-        let key = match wanted {
+        let key = match expected_update {
             ExpectedUpdate::Key(_, id) => Some(id),
-            ExpectedUpdate::All(no_key) => self.key(&found, no_key, tools.keys),
+            ExpectedUpdate::All(no_key) => self.key(&found, no_key, context.keys),
         };
         let stamp = match found.stamp {
             Some(FieldToken::Raw(text)) => {
@@ -115,14 +116,14 @@ impl ClientCheck {
         self.last_stamp = stamp;
         let text = match found.due {
             // The stamp is more exact and cheaper to read.
-            _ if stamp.is_some() && !tools.marks => None,
+            _ if stamp.is_some() && !context.marks => None,
             Some(FieldToken::Raw(text)) => {
-                Some(tools.due.read(text)).filter(|due| due.unix_ns.is_some())
+                Some(context.due.read(text)).filter(|due| due.unix_ns.is_some())
             }
             Some(FieldToken::JsonPatch(_) | FieldToken::TlcpDiff(_)) => {
                 let value = self.state.as_ref().zip(fields.due);
                 let value = value.and_then(|(state, field)| state.value(field));
-                let due = value.map(|value| tools.due.read(value.as_bytes()));
+                let due = value.map(|value| context.due.read(value.as_bytes()));
                 due.filter(|due| due.unix_ns.is_some())
             }
             Some(FieldToken::Unchanged { .. }) => self.last_due,
@@ -149,7 +150,7 @@ impl ClientCheck {
         })
     }
 
-    /// The key of an update that may have any; `None` if there are too many of them.
+    /// Returns the key of an update that may have any key; `None` if the key table is full.
     fn key(
         &mut self,
         found: &FoundFields<'_>,
@@ -169,19 +170,19 @@ impl ClientCheck {
     }
 }
 
-/// What an update tells about its record.
+/// Description of an update's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReceivedUpdate {
     pub(super) identity: RecordIdentity,
     pub(super) due_unix_ns: Option<u64>,
-    /// The record's time stamp, if it came along.
+    /// Timestamp of the record, if the update has it.
     pub(super) stored_ms: Option<u64>,
-    /// Whether the record is one of those a probe times.
+    /// The record has the mark of probe records.
     pub(super) marked: bool,
     pub(super) key: Option<KeyId>,
 }
 
-/// By what a record is told from others.
+/// Identity of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RecordIdentity {
     Stamp(Stamp),
@@ -189,26 +190,26 @@ pub(super) enum RecordIdentity {
     Unknown,
 }
 
-/// What is wrong with an update. The texts are those of the summary.
+/// Error in an update. The texts appear in the summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(super) enum UpdateFault {
     #[error("update with a malformed mark")]
     BadMark,
-    #[error("update whose number of fields is not that of the schema")]
+    #[error("update whose number of fields differs from the schema")]
     FieldCount,
     #[error("first update of an item with an unchanged mark")]
     NotExplicit,
     #[error("update with a diff although the session allowed none")]
     Diff,
-    #[error("update that cannot be applied to the values before")]
+    #[error("update that cannot be applied to the previous values")]
     Undecodable,
-    #[error("update whose key field is not the key of its item")]
+    #[error("update whose key field differs from the key of its item")]
     ForeignKey,
     #[error("update with a malformed stamp")]
     BadStamp,
 }
 
-/// The tokens of the fields that matter.
+/// Tokens of the fields that clients read.
 #[derive(Debug, Default)]
 struct FoundFields<'a> {
     key: Option<FieldToken<'a>>,
@@ -220,7 +221,7 @@ struct FoundFields<'a> {
 }
 
 impl<'a> FoundFields<'a> {
-    /// Goes through all tokens once.
+    /// Scans all tokens once.
     fn scan(
         payload: &'a [u8],
         key: Option<&str>,
@@ -265,7 +266,7 @@ impl<'a> FoundFields<'a> {
     }
 }
 
-/// Whether an escaped text stands for `expected`.
+/// Returns `true` if an escaped text equals `expected` after decoding.
 fn is_text(escaped: &[u8], expected: &str) -> bool {
     if !escaped.contains(&b'%') {
         return escaped == expected.as_bytes();
@@ -273,7 +274,7 @@ fn is_text(escaped: &[u8], expected: &str) -> bool {
     std::str::from_utf8(escaped).is_ok_and(|text| percent_decode(text) == expected)
 }
 
-/// A number, or the one before if it is marked as unchanged.
+/// Returns the number of a token, or `last` for an unchanged mark.
 fn number(token: Option<FieldToken<'_>>, last: Option<u64>) -> Option<u64> {
     match token? {
         FieldToken::Unchanged { .. } => last,

@@ -1,4 +1,5 @@
-//! What all consumers of the process know: a check and a small histogram each, and the sums.
+//! Shared state of all consumers of a process: a delivery check and a small histogram each, and
+//! totals.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::TryRecvError;
@@ -8,8 +9,8 @@ use rustix::time::{ClockId, clock_gettime};
 use weir_kafka::lean::{LeanError, LeanRecord, LeanReport, LeanSink};
 use weir_stats::CompactHistogram;
 
+use super::options::{ConsumerClient, ConsumerOptions};
 use super::origin::{OriginReader, key_name};
-use super::{ConsumerClient, ConsumerOptions};
 use crate::clients::meter::DeliveryRecorder;
 use crate::clock::{Clock, nanos};
 use crate::delivery::{DeliveryChecker, DeliverySummary, Expected, Ledger};
@@ -19,9 +20,9 @@ use crate::published_report::PublishedReporter;
 use crate::worker::CoordinatorChannel;
 use crate::worker::protocol::{Schedule, WorkerCommand, WorkerEvent};
 
-/// The sink of the lean consumers and what the coordinator asks about.
+/// Sink of the lean consumers, and handler of the coordinator's commands.
 pub(super) struct LeanConsumers {
-    /// One per consumer that stands alone, or one per group: each is owed every record.
+    /// One per standalone consumer or per group. All records are due to each of them.
     clients: Vec<ConsumerState>,
     consumers: usize,
     per_client: usize,
@@ -29,25 +30,25 @@ pub(super) struct LeanConsumers {
     clock: Clock,
     origins: OriginReader,
     meter: DeliveryRecorder,
-    /// Deliveries of records due in the window, by their stamps.
+    /// Deliveries of records due in the measured window, by their stamps.
     in_window: u64,
     schedule: Option<Schedule>,
     ledger: Option<Ledger>,
     ready: usize,
-    told_ready: bool,
+    is_ready_reported: bool,
     bytes_received: u64,
-    /// Records whose due instant came from the value's text.
+    /// Records whose due time was parsed from the value.
     from_text: u64,
-    /// Whether records without a due time are timed by their timestamp, and how many were.
+    /// Time records without a due time by their timestamp, and the number of such records.
     record_timestamps: bool,
     from_timestamp: u64,
-    /// Who set the timestamp of the last record, where that is known.
+    /// `true` if the broker set the timestamp of the last record; `None` if unknown.
     log_append_time: Option<bool>,
     errors: BTreeMap<String, u64>,
     next_report: Instant,
     next_settle: Instant,
     busy: CpuUtilization,
-    seed: Option<PublishedReporter>,
+    published: Option<PublishedReporter>,
 }
 
 #[derive(Debug, Default)]
@@ -56,10 +57,10 @@ struct ConsumerState {
     latency: CompactHistogram,
 }
 
-/// Whether the consumers go on.
+/// Result of an iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LoopControl {
-    GoOn,
+    Continue,
     Stop,
 }
 
@@ -86,24 +87,24 @@ impl LeanConsumers {
             schedule: None,
             ledger: None,
             ready: 0,
-            told_ready: false,
+            is_ready_reported: false,
             bytes_received: 0,
             from_text: 0,
             record_timestamps: options.record_timestamps,
             from_timestamp: 0,
             log_append_time: None,
             errors: BTreeMap::new(),
-            next_report: now + REPORT_EVERY,
+            next_report: now + REPORT_INTERVAL,
             next_settle: now,
             busy: CpuUtilization::start(options.client),
-            seed: options.seed_report.map(PublishedReporter::start),
+            published: options.seed_report.map(PublishedReporter::start),
         }
     }
 
-    /// Commands, reports and the end; called some fifty times a second.
-    pub(super) fn turn(&mut self, link: &CoordinatorChannel) -> LoopControl {
-        if !self.told_ready && self.ready >= self.consumers {
-            self.told_ready = true;
+    /// Handles commands, reports and the end of the run. Called 50 times per second.
+    pub(super) fn poll(&mut self, link: &CoordinatorChannel) -> LoopControl {
+        if !self.is_ready_reported && self.ready >= self.consumers {
+            self.is_ready_reported = true;
             link.events.send(&WorkerEvent::Ready {
                 connections: self.ready as u64,
                 port: None,
@@ -118,19 +119,19 @@ impl LeanConsumers {
             next = LoopControl::Stop;
         }
         if self.ledger.is_some() && now >= self.next_settle {
-            self.next_settle = now + SETTLE_EVERY;
+            self.next_settle = now + SETTLE_INTERVAL;
             if self.is_settled() {
                 next = LoopControl::Stop;
             }
         }
         if now >= self.next_report || next == LoopControl::Stop {
-            self.next_report = now + REPORT_EVERY;
+            self.next_report = now + REPORT_INTERVAL;
             let counters = self.counters();
             self.meter
                 .report(&link.events, self.clock.unix_ns(now), counters);
         }
-        if let Some(seed) = &mut self.seed {
-            seed.turn(&link.events, now, next == LoopControl::Stop);
+        if let Some(published) = &mut self.published {
+            published.poll(&link.events, now, next == LoopControl::Stop);
         }
         next
     }
@@ -145,17 +146,17 @@ impl LeanConsumers {
                 Ok(WorkerCommand::Stop) | Err(TryRecvError::Disconnected) => {
                     return LoopControl::Stop;
                 }
-                Err(TryRecvError::Empty) => return LoopControl::GoOn,
+                Err(TryRecvError::Empty) => return LoopControl::Continue,
             }
         }
     }
 
-    /// Whether every record of the ledger has come to every consumer.
+    /// Returns `true` if every record of the ledger has arrived at every consumer.
     fn is_settled(&self) -> bool {
         let Some(ledger) = &self.ledger else {
             return false;
         };
-        // The cheap sum first: it is short of the target nearly every time this is asked.
+        // Compares the sum first, which is cheaper than checking every consumer.
         let expected = ledger.records(Expected::All) * self.clients.len() as u64;
         let settled =
             |client: &ConsumerState| client.checker.settle(ledger, Expected::All).lost == 0;
@@ -176,7 +177,7 @@ impl LeanConsumers {
         counters.map(|(name, n)| (name.to_owned(), n)).into()
     }
 
-    /// Settles every consumer.
+    /// Settles every consumer and returns the summary.
     pub(super) fn summary(&self, report: &LeanReport) -> DeliverySummary {
         let mut summary = DeliverySummary {
             bytes_received: self.bytes_received,
@@ -203,13 +204,13 @@ impl LeanConsumers {
             summary.add_client(&counts, p99_us.map(|us| us * 1000));
         }
         if self.meter.early > 0 {
-            let text = "arrivals before their due instant (clocks disagree)".to_owned();
+            let text = "arrivals before their due time (clocks disagree)".to_owned();
             summary.errors.insert(text, self.meter.early);
         }
         summary
     }
 
-    /// One record with its key and value.
+    /// Counts one record and checks it; `stored_ms` is its timestamp, -1 without one.
     pub(super) fn record<'a>(
         &mut self,
         consumer: usize,
@@ -219,7 +220,6 @@ impl LeanConsumers {
     ) {
         let mut origin = self.origins.read(headers, value);
         if origin.due_unix_ns.is_none() && self.record_timestamps {
-            // -1: none.
             let stored_ms = u64::try_from(stored_ms).ok();
             origin.due_unix_ns = stored_ms.map(|ms| ms.saturating_mul(1_000_000));
             self.from_timestamp += u64::from(stored_ms.is_some());
@@ -237,18 +237,18 @@ impl LeanConsumers {
             let response_ns = self.meter.record(due_unix_ns, stamp, at_unix_ns, schedule);
             if let Some(response_ns) = response_ns {
                 client.latency.record_ns(response_ns);
-                // Records may carry no time at all.
+                // A record may have no timestamp.
                 if let Ok(stored_ms) = u64::try_from(stored_ms) {
                     self.meter.record_stored(stored_ms, at_unix_ns);
                 }
             }
-            if let Some(seed) = &mut self.seed {
-                seed.record(due_unix_ns, at_unix_ns);
+            if let Some(published) = &mut self.published {
+                published.record(due_unix_ns, at_unix_ns);
             }
         } else {
             self.meter.record_background(due_unix_ns, schedule);
         }
-        // The ledger's window is that of the stamps, which a text knows to the millisecond only.
+        // The ledger uses the due times of the stamps; a text has only milliseconds.
         let checked_unix_ns = stamp.map_or(due_unix_ns, |stamp| stamp.due_unix_ns);
         let in_window = schedule.is_some_and(|schedule| schedule.in_window(checked_unix_ns));
         self.in_window += u64::from(in_window);
@@ -269,10 +269,10 @@ impl LeanConsumers {
         self.bytes_received += count as u64;
     }
 
-    /// Counts an error by its text; texts beyond a bound share one entry.
+    /// Counts an error by its text; texts beyond [`ERROR_TEXTS_MAX`] share one entry.
     pub(super) fn on_error(&mut self, text: String) {
-        let known = self.errors.len() < ERROR_TEXTS_MAX || self.errors.contains_key(&text);
-        let text = if known {
+        let has_entry = self.errors.len() < ERROR_TEXTS_MAX || self.errors.contains_key(&text);
+        let text = if has_entry {
             text
         } else {
             "other errors".to_owned()
@@ -303,8 +303,7 @@ impl LeanSink for LeanConsumers {
     }
 }
 
-/// How busy the one thread was, or with librdkafka's threads the machine with this process: CPU time
-/// against the clock.
+/// CPU utilization: of the one thread, or with librdkafka of this process relative to all cores.
 #[derive(Debug)]
 struct CpuUtilization {
     of: ConsumerClient,
@@ -324,7 +323,7 @@ impl CpuUtilization {
         }
     }
 
-    /// Thousandths of the time since the last call.
+    /// Returns the CPU time in thousandths of the time since the last call.
     fn permille(&mut self) -> u64 {
         let now = Self::start(self.of);
         let elapsed_ns = nanos(now.at - self.at).max(1);
@@ -345,7 +344,7 @@ fn cpu_time(of: ClockId) -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanos)
 }
 
-const REPORT_EVERY: Duration = Duration::from_secs(1);
-const SETTLE_EVERY: Duration = Duration::from_millis(100);
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+const SETTLE_INTERVAL: Duration = Duration::from_millis(100);
 const ERROR_TEXTS_MAX: usize = 100;
 const TEXT_RESOLUTION_NS: u64 = 1_000_000;

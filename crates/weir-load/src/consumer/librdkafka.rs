@@ -1,5 +1,5 @@
-//! The same consumers over librdkafka, a client and a thread each: costly to multiply, but code of
-//! others, so that what the lean ones say can be checked against it.
+//! Consumers that use librdkafka, with one client and one thread each. They need more resources
+//! than the lean consumers, but their code is independent and validates the results of those.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,21 +11,22 @@ use weir_kafka::lean::LeanReport;
 use weir_kafka::{IngestConfig, KafkaIngest, LentRecord};
 
 use super::lean_consumers::{LeanConsumers, LoopControl};
-use super::{ConsumerOptions, TURN};
+use super::options::ConsumerOptions;
+use super::runtime::POLL_INTERVAL;
 use crate::clock::Clock;
 use crate::delivery::DeliverySummary;
 use crate::error::LoadError;
 use crate::worker::CoordinatorChannel;
 
-/// Each has some six threads and its own buffers.
+/// Each client has about six threads and its own buffers.
 const CLIENTS_MAX: usize = 200;
 const POLL: Duration = Duration::from_millis(20);
-/// Records that share one look at the clock.
+/// Maximum number of records with the same arrival time.
 const RECORDS_PER_POLL: usize = 16;
 
-/// What cannot be had of these consumers.
+/// Checks that librdkafka consumers support the options.
 pub(super) fn check(options: &ConsumerOptions) -> Result<(), LoadError> {
-    let refused = |reason: String| {
+    let unsupported = |reason: String| {
         Err(LoadError::Option {
             option: "--client",
             value: "librdkafka".to_owned(),
@@ -33,62 +34,64 @@ pub(super) fn check(options: &ConsumerOptions) -> Result<(), LoadError> {
         })
     };
     if options.clients > CLIENTS_MAX {
-        return refused(format!(
-            "at most {CLIENTS_MAX} --clients: each has threads of its own"
+        return unsupported(format!(
+            "at most {CLIENTS_MAX} --clients: each has its own threads"
         ));
     }
     if options.groups.is_some() {
-        return refused("joins no groups here: use --architecture standalone".to_owned());
+        return unsupported(
+            "consumer groups are not supported: use --architecture standalone".to_owned(),
+        );
     }
     Ok(())
 }
 
-/// Consumes as [`super::run`] does.
+/// Runs the consumers as [`super::run`] does.
 pub(super) fn consume(
     options: &ConsumerOptions,
-    crowd: LeanConsumers,
+    consumers: LeanConsumers,
     link: &CoordinatorChannel,
 ) -> Result<DeliverySummary, LoadError> {
-    let (crowd, stop) = (Mutex::new(crowd), AtomicBool::new(false));
+    let (consumers, stop) = (Mutex::new(consumers), AtomicBool::new(false));
     thread::scope(|scope| {
         let mut readers = Vec::with_capacity(options.clients);
-        let mut begun = Ok(());
+        let mut started = Ok(());
         for consumer in 0..options.clients {
-            let (crowd, stop) = (&crowd, &stop);
-            let reader = move || read(options, consumer, crowd, stop);
+            let (consumers, stop) = (&consumers, &stop);
+            let reader = move || read(options, consumer, consumers, stop);
             let named = thread::Builder::new().name(format!("consume-{consumer}"));
             match named.spawn_scoped(scope, reader) {
                 Ok(reader) => readers.push(reader),
                 Err(reason) => {
-                    begun = Err(no_thread(reason));
+                    started = Err(no_thread(reason));
                     break;
                 }
             }
         }
-        // A reader ends by itself only with an error.
-        while begun.is_ok() && !readers.iter().any(thread::ScopedJoinHandle::is_finished) {
-            if lock(&crowd).turn(link) == LoopControl::Stop {
+        // A reader ends on its own only with an error.
+        while started.is_ok() && !readers.iter().any(thread::ScopedJoinHandle::is_finished) {
+            if lock(&consumers).poll(link) == LoopControl::Stop {
                 break;
             }
-            thread::sleep(TURN);
+            thread::sleep(POLL_INTERVAL);
         }
         stop.store(true, Ordering::Relaxed);
         let ended = readers.into_iter().map(|reader| {
             let panicked = || no_thread(io::Error::other("a consumer panicked"));
             reader.join().unwrap_or_else(|_| Err(panicked()))
         });
-        // All are waited for, the first error counts.
-        ended.fold(begun, Result::and)
+        // Waits for all readers; the first error counts.
+        ended.fold(started, Result::and)
     })?;
-    let summary = lock(&crowd).summary(&LeanReport::default());
+    let summary = lock(&consumers).summary(&LeanReport::default());
     Ok(summary)
 }
 
-/// One consumer: all partitions from their end on.
+/// Runs one consumer, which reads all partitions from their end.
 fn read(
     options: &ConsumerOptions,
     consumer: usize,
-    crowd: &Mutex<LeanConsumers>,
+    consumers: &Mutex<LeanConsumers>,
     stop: &AtomicBool,
 ) -> Result<(), LoadError> {
     let clock = Clock::start();
@@ -111,28 +114,28 @@ fn read(
         let at_unix_ns = clock.now_unix_ns();
         if batch.is_empty() || !ready {
             let status = reader.status();
-            let mut crowd = lock(crowd);
+            let mut consumers = lock(consumers);
             if status.ready && !ready {
                 ready = true;
-                crowd.on_ready();
+                consumers.on_ready();
             }
             for text in status.last_error.iter().filter(|_| status.errors > errors) {
-                crowd.on_error(text.clone());
+                consumers.on_error(text.clone());
             }
             errors = status.errors;
         }
         if batch.is_empty() {
             continue;
         }
-        let mut crowd = lock(crowd);
+        let mut consumers = lock(consumers);
         for lent in &batch {
-            // A header whose name is no text is none of ours.
+            // Headers whose name is not UTF-8 are skipped.
             let record = lent.record(&mut 0);
             let headers = record.headers.iter().copied();
             let bytes = [record.key, record.value].into_iter().flatten();
-            crowd.on_bytes(bytes.map(<[u8]>::len).sum());
+            consumers.on_bytes(bytes.map(<[u8]>::len).sum());
             let times = (record.timestamp_ms, at_unix_ns);
-            crowd.record(consumer, (record.key, record.value), headers, times);
+            consumers.record(consumer, (record.key, record.value), headers, times);
         }
     }
     Ok(())
@@ -145,9 +148,9 @@ fn no_thread(reason: io::Error) -> LoadError {
     }
 }
 
-fn lock(crowd: &Mutex<LeanConsumers>) -> MutexGuard<'_, LeanConsumers> {
-    // Figures that a panic has cut short are not reported: its error ends the run.
-    crowd.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(consumers: &Mutex<LeanConsumers>) -> MutexGuard<'_, LeanConsumers> {
+    // After a panic the run ends with an error, so inconsistent counters are not reported.
+    consumers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -155,12 +158,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_they_cannot_do_is_refused() {
+    fn unsupported_options_are_rejected() {
         let mut options = ConsumerOptions::new("127.0.0.1:9092", "t", CLIENTS_MAX + 1);
         let error = check(&options).expect_err("too many").to_string();
         assert_eq!(
             error,
-            "--client librdkafka: at most 200 --clients: each has threads of its own"
+            "--client librdkafka: at most 200 --clients: each has its own threads"
         );
         options.clients = CLIENTS_MAX;
         assert!(check(&options).is_ok());

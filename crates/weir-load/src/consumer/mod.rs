@@ -1,9 +1,11 @@
-//! Plain Kafka consumers: thousands in one thread, alone or in groups; each of those reads the
-//! whole topic and checks it.
+//! Plain Kafka consumers: thousands in one thread, standalone or in groups. Each consumer or group
+//! reads the whole topic and checks it.
 
 mod lean_consumers;
 mod librdkafka;
+mod options;
 mod origin;
+mod runtime;
 mod scan;
 
 use std::cell::RefCell;
@@ -14,6 +16,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use weir_kafka::lean::{self, LeanConfig, LeanReport};
 
+pub use options::{ConsumerClient, ConsumerOptions};
 pub use origin::{LatencySource, UnknownSource};
 pub use scan::{ScanOptions, run as run_scan};
 pub use weir_kafka::lean::LeanGroups;
@@ -25,81 +28,13 @@ use crate::topic;
 use crate::worker::CoordinatorChannel;
 use crate::worker::protocol::{Summary, WorkerEvent, WorkerRole};
 use lean_consumers::{LeanConsumers, LoopControl};
+use runtime::{POLL_INTERVAL, event_loop};
 
-/// Whose code reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ConsumerClient {
-    /// Ours: thousands in one thread.
-    #[default]
-    Lean,
-    /// librdkafka, a client and a thread per consumer.
-    Librdkafka,
-}
-
-/// How many consumers read what.
-#[derive(Debug, Clone)]
-pub struct ConsumerOptions {
-    /// Comma-separated `host:port` list; plain TCP only.
-    pub bootstrap_servers: String,
-    /// Topic that every consumer reads, all partitions, from its end on.
-    pub topic: String,
-    /// Number of consumers.
-    pub clients: usize,
-    /// What they are made of.
-    pub client: ConsumerClient,
-    /// New connections per second.
-    pub ramp_per_s: usize,
-    /// How long a broker may hold a fetch without records.
-    pub max_wait: Duration,
-    /// Where the due instants of records are read.
-    pub latency_from: LatencySource,
-    /// Times only records whose timestamp carries the mark of probe records.
-    pub marked_only: bool,
-    /// Times records without a due time by their timestamp.
-    pub record_timestamps: bool,
-    /// Groups that the consumers join; `None`: each stands alone.
-    pub groups: Option<LeanGroups>,
-    /// How often the published programs' report is made; `None`: never.
-    pub seed_report: Option<Duration>,
-}
-
-impl ConsumerOptions {
-    /// `clients` consumers of one topic, 1,000 new connections a second, fetches held for 500 ms.
-    pub fn new(bootstrap_servers: &str, topic: &str, clients: usize) -> Self {
-        Self {
-            bootstrap_servers: bootstrap_servers.to_owned(),
-            topic: topic.to_owned(),
-            clients,
-            client: ConsumerClient::Lean,
-            ramp_per_s: 1000,
-            max_wait: Duration::from_millis(500),
-            latency_from: LatencySource::Header,
-            marked_only: false,
-            record_timestamps: false,
-            groups: None,
-            seed_report: None,
-        }
-    }
-
-    fn config(&self) -> LeanConfig {
-        LeanConfig {
-            bootstrap_servers: self.bootstrap_servers.clone(),
-            topic: self.topic.clone(),
-            consumers: self.clients,
-            max_wait_ms: i32::try_from(self.max_wait.as_millis()).unwrap_or(i32::MAX),
-            connect_rate_per_s: self.ramp_per_s,
-            client_id: "weir-load-consume".to_owned(),
-            groups: self.groups.clone(),
-            ..LeanConfig::default()
-        }
-    }
-}
-
-/// Consumes until the coordinator or the schedule ends it, or all of the ledger has come; returns
-/// what was reported last.
+/// Consumes until the coordinator or the schedule ends it, or all records of the ledger have
+/// arrived. Returns the final summary.
 ///
 /// # Errors
-/// [`LoadError`] if the consumers could not begin; the link has not been told.
+/// [`LoadError`] if the consumers did not start; `link` gets no event about it.
 pub fn run(
     options: &ConsumerOptions,
     link: &CoordinatorChannel,
@@ -108,9 +43,9 @@ pub fn run(
     check_report(options)?;
     let brokers = topic::require(&options.bootstrap_servers, &options.topic)?;
     check_groups(options)?;
-    // A member has a connection to its coordinator besides.
-    let each = brokers + usize::from(options.groups.is_some());
-    check_clients(options.clients, each)?;
+    // A group member also has a connection to its group coordinator.
+    let connections_each = brokers + usize::from(options.groups.is_some());
+    check_clients(options.clients, connections_each)?;
     let summary = match options.client {
         ConsumerClient::Lean => consume_lean(options, link)?,
         ConsumerClient::Librdkafka => {
@@ -129,54 +64,44 @@ fn consume_lean(
     link: &CoordinatorChannel,
 ) -> Result<DeliverySummary, LoadError> {
     let runtime = event_loop()?;
-    let crowd = Rc::new(RefCell::new(LeanConsumers::new(options)));
-    let report = runtime.block_on(consume(options.config(), &crowd, link))?;
-    let summary = crowd.borrow().summary(&report);
+    let consumer_state = Rc::new(RefCell::new(LeanConsumers::new(options)));
+    let report = runtime.block_on(consume(options.config(), &consumer_state, link))?;
+    let summary = consumer_state.borrow().summary(&report);
     Ok(summary)
-}
-
-fn event_loop() -> Result<tokio::runtime::Runtime, LoadError> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|reason| LoadError::System {
-            what: "starting the event loop of the consumers",
-            reason,
-        })
 }
 
 async fn consume(
     config: LeanConfig,
-    crowd: &Rc<RefCell<LeanConsumers>>,
+    consumer_state: &Rc<RefCell<LeanConsumers>>,
     link: &CoordinatorChannel,
 ) -> Result<LeanReport, LoadError> {
     let (stop, stopped) = watch::channel(false);
-    let steer = async {
-        let mut turns = interval_at(Instant::now() + TURN, TURN);
-        turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let control = async {
+        let mut ticks = interval_at(Instant::now() + POLL_INTERVAL, POLL_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            turns.tick().await;
-            if crowd.borrow_mut().turn(link) == LoopControl::Stop {
+            ticks.tick().await;
+            if consumer_state.borrow_mut().poll(link) == LoopControl::Stop {
                 break;
             }
         }
-        // Nobody listens only when the consumers have failed, which their result tells.
+        // The receiver is closed only if the consumers failed; their result has the error.
         let _ = stop.send(true);
     };
-    let consumers = lean::run(config, Rc::clone(crowd), stopped);
+    let consumers = lean::run(config, Rc::clone(consumer_state), stopped);
     tokio::pin!(consumers);
     tokio::select! {
-        // They end by themselves only with an error at the start.
+        // The consumers end on their own only with an error at the start.
         outcome = &mut consumers => Ok(outcome?),
-        () = steer => Ok(consumers.await?),
+        () = control => Ok(consumers.await?),
     }
 }
 
 fn check_report(options: &ConsumerOptions) -> Result<(), LoadError> {
     match options.seed_report {
-        Some(every) if every < REPORT_EVERY_MIN => Err(LoadError::Option {
+        Some(interval) if interval < REPORT_INTERVAL_MIN => Err(LoadError::Option {
             option: "--report-every",
-            value: format!("{} ms", every.as_millis()),
+            value: format!("{} ms", interval.as_millis()),
             reason: "give at least 1s".to_owned(),
         }),
         _ => Ok(()),
@@ -195,7 +120,7 @@ fn check_groups(options: &ConsumerOptions) -> Result<(), LoadError> {
     })
 }
 
-/// Each consumer needs one connection to every broker that leads a partition.
+/// Checks the number of consumers and raises the file descriptor limit for their connections.
 fn check_clients(clients: usize, connections_each: usize) -> Result<(), LoadError> {
     if clients == 0 {
         return Err(LoadError::Option {
@@ -215,17 +140,16 @@ fn check_clients(clients: usize, connections_each: usize) -> Result<(), LoadErro
             option: "--clients",
             value: clients.to_string(),
             reason: format!(
-                "{needed} file descriptors are needed, this process may have {allowed}: raise the \
-                 hard limit (ulimit -Hn) or take fewer"
+                "{needed} file descriptors are needed, the limit is {allowed}: raise the hard \
+                     limit (ulimit -Hn) or use fewer consumers"
             ),
         });
     }
     Ok(())
 }
 
-const TURN: Duration = Duration::from_millis(20);
-const REPORT_EVERY_MIN: Duration = Duration::from_secs(1);
-/// Standard streams, poll, librdkafka's look at the topic, log files.
+const REPORT_INTERVAL_MIN: Duration = Duration::from_secs(1);
+/// Reserve for standard streams, poll, librdkafka's metadata request and log files.
 const DESCRIPTORS_SPARE: u64 = 64;
 
 #[cfg(test)]
@@ -233,8 +157,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_consumers_that_cannot_be_are_named() {
-        let none = check_clients(0, 1).expect_err("nobody").to_string();
+    fn invalid_numbers_of_consumers_are_rejected() {
+        let none = check_clients(0, 1).expect_err("too few").to_string();
         assert_eq!(none, "--clients 0: at least one is needed");
         let many = check_clients(usize::MAX, 3)
             .expect_err("too many")

@@ -1,4 +1,4 @@
-//! What a record says about itself: its stamp, the instant its latency counts from, its mark.
+//! Reads stamp, due time and probe mark of a record.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,19 +9,19 @@ use crate::due_text::DueReader;
 use crate::local_time::LocalTime;
 use crate::stamp::{DUE_HEADER, SEQ_HEADER, Stamp, TEXT_HEADER, parse_due};
 
-/// Where the due instant of a record is read.
+/// Source of a record's due time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum LatencySource {
-    /// From the headers of this producer; from the text for records without them.
+    /// Headers of Weir's producers; the text of the value for records without them.
     #[default]
     Header,
     /// From the first 23 characters of the value.
     Text,
-    /// From this member of a JSON value; from the text for values that are no object.
+    /// Member of a JSON value; the text for values that are not objects.
     Json(String),
 }
 
-/// A source that does not exist.
+/// Error for an unknown source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown source \"{0}\": use header, text or json:MEMBER, for example json:timestamp")]
 pub struct UnknownSource(String);
@@ -51,18 +51,18 @@ impl fmt::Display for LatencySource {
     }
 }
 
-/// What was found in one record.
+/// Stamp and due time of one record.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) stamp: Option<Stamp>,
     pub(super) due_unix_ns: Option<u64>,
-    /// Whether the due instant was read from a text.
+    /// The due time was parsed from the value.
     pub(super) from_text: bool,
-    /// Whether the record is to be timed.
+    /// The latency of the record is recorded.
     pub(super) timed: bool,
 }
 
-/// Reads origins; keeps what speeds that up.
+/// Reader of origins with cached state.
 #[derive(Debug)]
 pub(super) struct OriginReader {
     source: LatencySource,
@@ -124,8 +124,8 @@ impl OriginReader {
     }
 }
 
-/// What a key is about, as the producer's ledger names it: the key itself, or the member `nameId` of
-/// one that is an object.
+/// Returns the name of a key in the producer's ledger: the key itself, or the member `nameId` of a
+/// key that is a JSON object.
 pub(super) fn key_name(key: &[u8]) -> &[u8] {
     if key.first() != Some(&b'{') {
         return key;
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_read_as_they_are_written() {
+    fn source_names_round_trip() {
         for text in ["header", "text", "json:timestamp", "json:a.b"] {
             let source: LatencySource = text.parse().expect("a source");
             assert_eq!(source.to_string(), text);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_exact_and_texts_are_the_fallback() {
+    fn text_is_used_without_headers() {
         let value = format!("{TEXT}-pid-0-abc");
         let stamped = read("header", false, &value, true);
         assert_eq!(
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_found_wherever_they_are() {
+    fn timestamp_member_is_found_in_any_position() {
         for (source, value) in [
             (
                 "json:timestamp",
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn only_marked_records_are_timed_if_so_wished() {
+    fn only_marked_records_are_timed() {
         let marked = format!("{{\"timestamp\":\"PREFIX-{TEXT}\"}}");
         let plain = format!("{{\"timestamp\":\"{TEXT}\"}}");
         for (source, due) in [("header", Some(9_000_001)), ("json:timestamp", TEXT_DUE)] {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_an_object_goes_by_its_name() {
+    fn json_key_is_named_by_its_member() {
         assert_eq!(key_name(b"Apple"), b"Apple");
         assert_eq!(key_name(b""), b"");
         let key = br#"{"timestamp":"x","nameId":"Timothy","sndValue":"y"}"#;

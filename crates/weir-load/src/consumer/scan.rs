@@ -1,5 +1,5 @@
-//! One consumer that reads a topic from its begin to a number of messages, as `kafka-consumer-perf-test`
-//! does: how fast a broker hands out what it has.
+//! A consumer that reads a topic from its start up to a number of messages, as
+//! `kafka-consumer-perf-test` does. It measures the read throughput of a broker.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant as TokioInstant, MissedTickBehavior, interval_at};
 use weir_kafka::lean::{self, LeanConfig, LeanError, LeanGroups, LeanRecord, LeanReport, LeanSink};
 
-use super::{TURN, event_loop};
+use super::runtime::{POLL_INTERVAL, event_loop};
 use crate::clock::{Clock, nanos};
 use crate::error::LoadError;
 use crate::topic;
@@ -20,20 +20,20 @@ use crate::worker::protocol::{
     ScanSummary, Summary, WorkerCommand, WorkerEvent, WorkerProgress, WorkerRole,
 };
 
-/// What is read, and how.
+/// Options of a scan.
 #[derive(Debug, Clone)]
 pub struct ScanOptions {
     /// Comma-separated `host:port` list; plain TCP only.
     pub bootstrap_servers: String,
-    /// The topic.
+    /// Topic to read.
     pub topic: String,
-    /// Messages after which the consumer ends.
+    /// Number of messages after which the consumer ends.
     pub messages: u64,
-    /// Bytes fetched at most per request and partition; one batch larger than this still comes whole.
+    /// Maximum bytes per fetch request and partition; a larger batch is returned whole.
     pub fetch_size_bytes: u64,
-    /// The consumer group it joins.
+    /// Consumer group to join.
     pub group: String,
-    /// Longest time without a message before it ends with fewer.
+    /// Maximum time without a message, after which the consumer ends with fewer.
     pub timeout: Duration,
 }
 
@@ -54,10 +54,10 @@ impl ScanOptions {
     }
 }
 
-/// Reads when told to start; returns what was reported last.
+/// Waits for the start command and reads the topic. Returns the final summary.
 ///
 /// # Errors
-/// [`LoadError`] if the consumer could not begin; the link has not been told.
+/// [`LoadError`] if the consumer did not start; `link` gets no event about it.
 pub fn run(options: &ScanOptions, link: &CoordinatorChannel) -> Result<ScanSummary, LoadError> {
     link.events.hello(WorkerRole::Consume);
     topic::require(&options.bootstrap_servers, &options.topic)?;
@@ -76,7 +76,7 @@ pub fn run(options: &ScanOptions, link: &CoordinatorChannel) -> Result<ScanSumma
     Ok(summary)
 }
 
-/// Waits for the word to start; false if there is none.
+/// Waits for the start command. Returns `false` if the run is stopped instead.
 fn is_started(link: &CoordinatorChannel) -> bool {
     loop {
         match link.commands.recv() {
@@ -92,20 +92,20 @@ async fn scan(options: &ScanOptions, link: &CoordinatorChannel) -> Result<ScanSu
     let reader = Rc::new(RefCell::new(ScanSink::new(options.messages, done)));
     let consumer = lean::run(options.config(), Rc::clone(&reader), stopped);
     tokio::pin!(consumer);
-    let mut turns = interval_at(TokioInstant::now() + TURN, TURN);
-    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = interval_at(TokioInstant::now() + POLL_INTERVAL, POLL_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let report = loop {
         tokio::select! {
-            // It ends by itself only with an error at the start, or when all has come.
+            // The consumer ends on its own after the last message, or with an error at the start.
             outcome = &mut consumer => break outcome?,
-            _ = turns.tick() => reader.borrow_mut().turn(options.timeout, link),
+            _ = ticks.tick() => reader.borrow_mut().poll(options.timeout, link),
         }
     };
     let summary = reader.borrow().summary(&report);
     Ok(summary)
 }
 
-/// Counts what comes.
+/// Counter of the received messages.
 struct ScanSink {
     clock: Clock,
     started: Instant,
@@ -135,25 +135,25 @@ impl ScanSink {
             wire_bytes: 0,
             errors: BTreeMap::new(),
             done,
-            next_report: started + REPORT_EVERY,
+            next_report: started + REPORT_INTERVAL,
         }
     }
 
-    /// Commands, timeout and the report when it is time.
-    fn turn(&mut self, timeout: Duration, link: &CoordinatorChannel) {
+    /// Handles commands, the timeout and the progress report.
+    fn poll(&mut self, timeout: Duration, link: &CoordinatorChannel) {
         let now = Instant::now();
-        let is_asked = loop {
+        let is_stop_requested = loop {
             match link.commands.try_recv() {
                 Ok(WorkerCommand::Stop) | Err(TryRecvError::Disconnected) => break true,
                 Ok(WorkerCommand::Start(_) | WorkerCommand::Ledger { .. }) => {}
                 Err(TryRecvError::Empty) => break false,
             }
         };
-        if is_asked || now - self.last > timeout {
+        if is_stop_requested || now - self.last > timeout {
             self.end();
         }
         if now >= self.next_report {
-            self.next_report = now + REPORT_EVERY;
+            self.next_report = now + REPORT_INTERVAL;
             let counters = [
                 ("messages", self.messages),
                 ("bytes", self.bytes),
@@ -168,7 +168,7 @@ impl ScanSink {
     }
 
     fn end(&self) {
-        // Nobody listens only when the consumer has ended already.
+        // The receiver is closed only if the consumer has already ended.
         let _ = self.done.send(true);
     }
 
@@ -192,7 +192,7 @@ impl LeanSink for ScanSink {
         self.ready = Some(Instant::now());
     }
 
-    /// What comes beyond the number, with the last fetch, is not counted.
+    /// Counts a record. Further records of the last fetch do not count.
     fn on_record(&mut self, _consumer: usize, record: &LeanRecord<'_>) {
         if self.messages >= self.messages_max {
             return;
@@ -218,5 +218,5 @@ impl LeanSink for ScanSink {
     }
 }
 
-const REPORT_EVERY: Duration = Duration::from_secs(1);
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 const ERROR_TEXTS_MAX: usize = 100;

@@ -1,4 +1,4 @@
-//! The running check of one client.
+//! Running delivery check of one client.
 
 use std::cmp::Ordering;
 
@@ -7,48 +7,48 @@ use super::summary::DeliveryCounts;
 use crate::keys::KeyId;
 use crate::stamp::Stamp;
 
-/// Gaps remembered per key and producer. Beyond that the oldest gap is final: its records are
-/// lost, and one that comes after all is `unchecked`, as it cannot be told from a duplicate.
+/// Maximum number of stored gaps per key and producer. Beyond it, the records of the oldest gap
+/// count as lost. If one of them arrives later, it is `unchecked`, because it could be a duplicate.
 pub const GAPS_PER_STREAM_MAX: usize = 1024;
 
-/// Whether a client may be given the newest state instead of every record.
+/// Permission to send the newest state instead of every record.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Conflation {
-    /// Every record must come; an absent one is lost.
+    /// Every record must arrive; a missing one is lost.
     #[default]
     Forbidden,
-    /// Records of a key may be skipped when a later one of the same key came; those are counted
-    /// as conflated. Without a later one they are lost.
+    /// Records of a key may be skipped if a later one of the same key arrives. They count as
+    /// conflated. Without a later one they are lost.
     Allowed,
 }
 
-/// What one delivery turned out to be.
+/// Result of one delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryCheck {
-    /// The next one in order (or the first ever).
+    /// The next record in order, or the first one.
     InOrder,
-    /// This many records before it have not come (yet).
+    /// This number of records before it is missing so far.
     AfterGap(u64),
-    /// It was delivered before.
+    /// The record was delivered before.
     Duplicate,
-    /// It fills a gap: late, not lost.
+    /// The record fills a gap: it is late, not lost.
     Reordered,
-    /// Too old to be told apart; see [`GAPS_PER_STREAM_MAX`].
+    /// Too old to be distinguished from a duplicate; see [`GAPS_PER_STREAM_MAX`].
     Unknown,
 }
 
-/// Checks the deliveries of one client; about 50 bytes per key and producer while nothing is lost.
+/// Checker of one client's deliveries; about 50 bytes per key and producer while nothing is lost.
 #[derive(Debug, Clone, Default)]
 pub struct DeliveryChecker {
-    /// Sorted by key and producer; most clients hear from a handful.
+    /// Sorted by key and producer; most clients have a handful.
     streams: Vec<SequenceState>,
-    /// Newest due instant per key, sorted by key; kept only when conflation is allowed.
+    /// Latest due time per key, sorted by key; used only with conflation.
     newest: Vec<(KeyId, u64)>,
     conflation: Conflation,
     counts: DeliveryCounts,
 }
 
-/// What was seen of one key and producer.
+/// Received sequence numbers of one key and producer.
 #[derive(Debug, Clone)]
 struct SequenceState {
     key: KeyId,
@@ -62,23 +62,23 @@ struct SequenceState {
 struct Gaps {
     /// Ascending, disjoint.
     open: Vec<Gap>,
-    /// Records of gaps dropped for space whose revealing record was in the window.
+    /// Records of removed gaps that were detected in the measured window.
     dropped_in_window: u64,
-    /// Below this a sequence number may lie in a dropped gap.
+    /// Lower sequence numbers may belong to a removed gap.
     dropped_below: u64,
 }
 
-/// Records `from .. from + len` have not come.
+/// Missing records `from .. from + len`.
 #[derive(Debug, Clone, Copy)]
 struct Gap {
     from: u64,
     len: u64,
-    /// Whether the record that revealed the gap was due in the window.
+    /// The gap was detected by a record due in the measured window.
     in_window: bool,
 }
 
 impl DeliveryChecker {
-    /// A checker that has seen nothing.
+    /// Creates a checker without deliveries.
     pub fn new(conflation: Conflation) -> Self {
         Self {
             conflation,
@@ -91,7 +91,7 @@ impl DeliveryChecker {
         self.counts.updates_total += 1;
         self.counts.deliveries_in_window += u64::from(in_window);
         if self.conflation == Conflation::Allowed {
-            self.note_newest(key, stamp.due_unix_ns);
+            self.update_newest(key, stamp.due_unix_ns);
         }
         let verdict = match self.find(key, stamp.producer) {
             Ok(at) => self.streams[at].on_seq(stamp.seq, in_window),
@@ -105,9 +105,9 @@ impl DeliveryChecker {
         verdict
     }
 
-    /// Counts a delivery known by its position only, in an item that holds some of the records of a
-    /// partition: what lies between two offsets may belong to others, so no gap is known. A record
-    /// before the newest one is late, the newest one again a duplicate.
+    /// Counts a delivery that is known by its offset only, in an item with some of the records of a
+    /// partition. Offsets between two deliveries may belong to other items, so gaps are not
+    /// detected. A lower offset than the newest is late, the newest offset again is a duplicate.
     pub fn on_sparse_offset(
         &mut self,
         key: KeyId,
@@ -129,25 +129,25 @@ impl DeliveryChecker {
         verdict
     }
 
-    /// Counts a delivery whose record has no stamp: it can only be counted.
+    /// Counts a delivery without a stamp, which cannot be checked.
     pub fn on_unstamped(&mut self, in_window: bool) {
         self.counts.updates_total += 1;
         self.counts.deliveries_in_window += u64::from(in_window);
         self.counts.unchecked += u64::from(in_window);
     }
 
-    /// Whether records may be skipped.
+    /// Returns the conflation setting.
     pub fn conflation(&self) -> Conflation {
         self.conflation
     }
 
-    /// The counts so far; `lost` and `conflated` are known only after settling.
+    /// Returns the current counts; `lost` and `conflated` are known only after settling.
     pub fn counts(&self) -> &DeliveryCounts {
         &self.counts
     }
 
-    /// The final counts: what the ledger says was due to this client and did not come is lost,
-    /// or conflated where that is allowed and a later record of the key came.
+    /// Returns the final counts. A record of the ledger that did not arrive is lost; with
+    /// conflation and a later record of the key it is conflated.
     pub fn settle(&self, ledger: &Ledger, expected: Expected) -> DeliveryCounts {
         let mut counts = self.counts;
         for records in ledger.expected(expected) {
@@ -161,8 +161,8 @@ impl DeliveryChecker {
         counts
     }
 
-    /// The final counts where no ledger exists: only gaps between seen records are known, and
-    /// those revealed inside the window count.
+    /// Returns the final counts without a ledger. Only gaps between delivered records are known;
+    /// those detected within the window count.
     pub fn settle_without_ledger(&self) -> DeliveryCounts {
         let mut counts = self.counts;
         let absent: u64 = self
@@ -199,8 +199,8 @@ impl DeliveryChecker {
             return;
         }
         counts.conflated += absent.before_highest;
-        // A later record of the same key by another producer supersedes these too; if there was
-        // none, the very last one should have come.
+        // A later record of the same key from another producer supersedes these, too. Without one,
+        // the last record is lost.
         let superseded = self.newest_of(records.key) > records.last_due_unix_ns;
         let lost = u64::from(absent.after_highest > 0 && !superseded);
         counts.lost += lost;
@@ -212,7 +212,7 @@ impl DeliveryChecker {
             .binary_search_by_key(&(key, producer), |stream| (stream.key, stream.producer))
     }
 
-    fn note_newest(&mut self, key: KeyId, due_unix_ns: u64) {
+    fn update_newest(&mut self, key: KeyId, due_unix_ns: u64) {
         match self.newest.binary_search_by_key(&key, |entry| entry.0) {
             Ok(at) => self.newest[at].1 = self.newest[at].1.max(due_unix_ns),
             Err(at) => self.newest.insert(at, (key, due_unix_ns)),
@@ -225,7 +225,7 @@ impl DeliveryChecker {
     }
 }
 
-/// Records of the window one client did not get.
+/// Records of the window that one client did not receive.
 #[derive(Debug, Clone, Copy, Default)]
 struct MissingRecords {
     before_highest: u64,
@@ -252,7 +252,7 @@ impl SequenceState {
         }
     }
 
-    /// Where gaps mean nothing.
+    /// Handles an offset of a sparse sequence, where gaps are no losses.
     fn on_sparse(&mut self, seq: u64) -> DeliveryCheck {
         match seq.cmp(&self.highest_seq) {
             Ordering::Greater => {
@@ -275,7 +275,7 @@ impl SequenceState {
             return DeliveryCheck::AfterGap(seq - from);
         }
         if seq < self.first_seq {
-            // Older than the first one seen: what lies between has not come either.
+            // Older than the first delivery: the records between are missing, too.
             let (from, len) = (seq + 1, self.first_seq - seq - 1);
             self.first_seq = seq;
             if len > 0 {
@@ -321,7 +321,7 @@ impl Gaps {
         self.insert(at, from, len, in_window);
     }
 
-    /// A gap before all others.
+    /// Adds a gap before all others.
     fn push_front(&mut self, from: u64, len: u64, in_window: bool) {
         self.insert(0, from, len, in_window);
     }
@@ -346,7 +346,7 @@ impl Gaps {
         }
     }
 
-    /// A late record: takes it out of its gap.
+    /// Removes a late record from its gap.
     fn fill(&mut self, seq: u64) -> DeliveryCheck {
         let after = self.open.partition_point(|gap| gap.from <= seq);
         let hit = after.checked_sub(1).filter(|&at| seq < self.open[at].end());

@@ -1,16 +1,16 @@
-//! What the producers say was written in the measured window.
+//! Records of the measured window that producers reported as acknowledged.
 
 use crate::keys::{KeyId, KeyTable};
 use crate::worker::protocol::LedgerEntry;
 
-/// The acknowledged records of the window, by key and producer.
+/// Acknowledged records of the measured window, by key and producer.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
     /// Sorted by key and producer.
     entries: Vec<WindowRecords>,
 }
 
-/// The records of one key and producer that were due in the window and acknowledged.
+/// Acknowledged records of one key and producer that were due in the measured window.
 #[derive(Debug, Clone)]
 pub(super) struct WindowRecords {
     pub(super) key: KeyId,
@@ -21,18 +21,18 @@ pub(super) struct WindowRecords {
     pub(super) last_due_unix_ns: u64,
 }
 
-/// Which records a client should have been given.
+/// Records due to a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
     /// All keys.
     All,
-    /// One key, such as a client of one item.
+    /// One key, for a client of one item.
     Key(KeyId),
 }
 
 impl Ledger {
-    /// Takes the entries of all producers together; `keys` must be the table the clients use.
-    /// Keys the full table refuses are left out: no client can have a checker for them.
+    /// Creates a ledger from the entries of all producers. `keys` must be the table of the clients.
+    /// Keys that do not fit the table are skipped: no client can have a checker for them.
     pub fn new(entries: &[LedgerEntry], keys: &mut KeyTable) -> Self {
         let mut entries: Vec<_> = entries
             .iter()
@@ -42,7 +42,7 @@ impl Ledger {
         Self { entries }
     }
 
-    /// Number of records a client with this expectation should have been given.
+    /// Returns the number of records due to a client with this expectation.
     pub fn records(&self, expected: Expected) -> u64 {
         let entries = self.expected(expected).iter();
         entries.map(|entry| entry.count_in(0, u64::MAX)).sum()
@@ -76,7 +76,7 @@ impl WindowRecords {
         })
     }
 
-    /// Acknowledged records of the window with `from <= seq < until` (`u64::MAX`: no end).
+    /// Returns the number of acknowledged records with `from <= seq < until` (`u64::MAX`: no end).
     pub(super) fn count_in(&self, from: u64, until: u64) -> u64 {
         let from = from.max(self.first_seq);
         let until = until.min(self.last_seq.saturating_add(1));

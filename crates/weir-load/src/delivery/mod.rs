@@ -1,7 +1,7 @@
-//! Per-client delivery check: lost, duplicated, reordered, conflated.
+//! Delivery check per client: lost, duplicated, reordered, conflated.
 //!
-//! A client holds one [`DeliveryChecker`], a few dozen bytes per key and producer it hears from.
-//! At the end it is settled against the [`Ledger`] of what the broker acknowledged.
+//! A client has one [`DeliveryChecker`] with a few dozen bytes per key and producer that it
+//! receives. At the end it is compared with the [`Ledger`] of acknowledged records.
 
 mod checker;
 mod ledger;

@@ -1,4 +1,4 @@
-//! Delivery counts of one client and their sum over many.
+//! Delivery counts of one client, and totals of many.
 
 use std::collections::BTreeMap;
 
@@ -7,58 +7,59 @@ use serde::{Deserialize, Serialize};
 /// Counts of one client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeliveryCounts {
-    /// Deliveries of records due in the window, duplicates included.
+    /// Deliveries of records due in the window, including duplicates.
     pub deliveries_in_window: u64,
-    /// Records due to the client in the window that never came.
+    /// Records due to the client in the window that did not arrive.
     pub lost: u64,
-    /// Deliveries in the window of a record that had come before.
+    /// Repeated deliveries in the window.
     pub duplicated: u64,
-    /// Deliveries in the window that came after a later record of the same key and producer.
+    /// Deliveries in the window after a later record of the same key and producer.
     pub reordered: u64,
-    /// Records in the window skipped where that is allowed and a later one of the key came.
+    /// Records in the window that were skipped with permission and followed by a later one of the
+    /// key.
     pub conflated: u64,
-    /// Deliveries in the window that could not be checked: no stamp, or too old.
+    /// Deliveries in the window that could not be checked: without stamp, or too old.
     pub unchecked: u64,
-    /// All deliveries, in and out of the window.
+    /// All deliveries, inside and outside the window.
     pub updates_total: u64,
 }
 
-/// What a set of clients received; sums over clients merge over workers.
+/// Deliveries of a set of clients. Summaries of several workers can be merged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliverySummary {
-    /// Clients that took part.
+    /// Number of clients.
     pub clients: u64,
     /// Deliveries of records due in the window, over all clients.
     pub deliveries_in_window: u64,
-    /// Records due in the window that never came.
+    /// Records due in the window that did not arrive.
     pub lost: u64,
-    /// Deliveries of a record that had come before.
+    /// Repeated deliveries.
     pub duplicated: u64,
-    /// Deliveries that came after a later record of the same key and producer.
+    /// Deliveries after a later record of the same key and producer.
     pub reordered: u64,
-    /// Records skipped where that is allowed.
+    /// Records skipped with permission.
     pub conflated: u64,
     /// Deliveries that could not be checked.
     pub unchecked: u64,
     /// Bytes received, as the worker counts them.
     pub bytes_received: u64,
-    /// Connections or sessions that ended before they should.
+    /// Connections or sessions that ended early.
     pub disconnects: u64,
-    /// All deliveries, in and out of the window.
+    /// All deliveries, inside and outside the window.
     pub updates_total: u64,
-    /// Resolution of the latencies in nanoseconds: 1, or 1,000,000 when the due instant had to be
-    /// read from the value's text.
+    /// Resolution of the latencies in nanoseconds: 1, or 1,000,000 if due times were parsed from
+    /// text.
     pub latency_resolution_ns: u64,
-    /// Deliveries whose latency counts from the record's timestamp, for want of a due time.
+    /// Deliveries timed by the record's timestamp, because there was no due time.
     #[serde(default)]
     pub timed_by_timestamp: u64,
-    /// Whether the broker set these timestamps (`LogAppendTime`) or the producer (`CreateTime`); `None`
-    /// where that is not known.
+    /// `true` if the broker set these timestamps (`LogAppendTime`), `false` if the producer did
+    /// (`CreateTime`); `None` if unknown.
     #[serde(default)]
     pub log_append_time: Option<bool>,
-    /// True if losses were settled against a producer's ledger; false: only gaps are known.
+    /// `true` if losses were determined with a producer's ledger; `false`: only gaps are known.
     pub settled: bool,
-    /// Times members of consumer groups got a share of the partitions, first ones included.
+    /// Number of assignments that members of consumer groups received, including the first ones.
     #[serde(default)]
     pub group_assignments: u64,
     /// Commits of consumer groups.
@@ -94,7 +95,7 @@ impl DeliverySummary {
         *self.errors.entry(text.into()).or_default() += 1;
     }
 
-    /// Adds the result of another worker.
+    /// Adds the summary of another worker.
     pub fn merge(&mut self, other: &Self) {
         let both_settled = self.settled && other.settled;
         self.settled = if self.clients == 0 {
@@ -125,8 +126,8 @@ impl DeliverySummary {
     }
 }
 
-/// How one figure differs over clients, exactly: each value with the number of clients that have
-/// it, ascending. Quantiles of merged workers are therefore as exact as those of one.
+/// Exact distribution of a value over clients: each value with its number of clients, ascending.
+/// Percentiles of merged workers are therefore as exact as those of one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spread(Vec<(u64, u64)>);
 
@@ -139,29 +140,30 @@ impl Spread {
         }
     }
 
-    /// Adds another worker's clients.
+    /// Adds the clients of another worker.
     pub fn merge(&mut self, other: &Self) {
         for &(value, clients) in &other.0 {
             self.add(value, clients);
         }
     }
 
-    /// Number of clients with a value.
+    /// Returns the number of clients with a value.
     pub fn clients(&self) -> u64 {
         self.0.iter().map(|entry| entry.1).sum()
     }
 
-    /// Smallest value of a client.
+    /// Returns the smallest value.
     pub fn min(&self) -> Option<u64> {
         self.0.first().map(|entry| entry.0)
     }
 
-    /// Largest value of a client.
+    /// Returns the largest value.
     pub fn max(&self) -> Option<u64> {
         self.0.last().map(|entry| entry.0)
     }
 
-    /// The smallest value that at least `percent` of the clients do not exceed (nearest rank).
+    /// Returns the smallest value that at least `percent` of the clients do not exceed (nearest
+    /// rank).
     pub fn percentile(&self, percent: u8) -> Option<u64> {
         let clients = u128::from(self.clients());
         let rank = (clients * u128::from(percent.min(100)))
@@ -181,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nearest_rank_over_clients() {
+    fn percentiles_use_nearest_rank() {
         let mut spread = Spread::default();
         assert_eq!(
             (spread.min(), spread.max(), spread.percentile(50)),
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn two_workers_merge_to_what_one_would_say() {
+    fn merged_workers_equal_a_single_one() {
         let clients = [(10, Some(1_000_000)), (20, Some(3_000_000)), (0, None)].map(|(n, p99)| {
             let counts = DeliveryCounts {
                 deliveries_in_window: n,

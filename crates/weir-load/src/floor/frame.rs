@@ -1,4 +1,4 @@
-//! One record as the WebSocket frame the gateway would send for it.
+//! Encodes a record as the WebSocket frame that the gateway would send for it.
 
 use serde_json::Value;
 use weir_kafka::Record;
@@ -10,7 +10,7 @@ use weir_tlcp::text::push_value;
 use crate::clients::DiffChoice;
 use crate::stamp::TEXT_HEADER;
 
-/// The fields of a record, in the order of the schema.
+/// Field values of a record, in the order of the schema.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Values(Vec<Option<String>>);
 
@@ -19,26 +19,26 @@ impl Values {
         self.0.iter().map(Option::as_deref)
     }
 
-    /// The same values, in the memory that is there.
+    /// Copies the values of `other`, reusing memory.
     pub(super) fn copy_from(&mut self, other: &Self) {
         self.0.clone_from(&other.0);
     }
 }
 
-/// Where a field comes from, by its name.
+/// Source of a field, by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum SourceAddresses {
+enum FieldSource {
     Key,
     Value,
     Timestamp,
     Partition,
     Offset,
     Stamp,
-    /// A member of the value, which is JSON; of an array its first element.
+    /// Member of a JSON value; of an array its first element.
     Member(String),
 }
 
-impl SourceAddresses {
+impl FieldSource {
     fn of(name: &str) -> Self {
         match name {
             "key" => Self::Key,
@@ -52,10 +52,10 @@ impl SourceAddresses {
     }
 }
 
-/// Builds frames in buffers it keeps.
+/// Frame encoder with reusable buffers.
 #[derive(Debug)]
 pub(super) struct FrameBuilder {
-    sources: Vec<SourceAddresses>,
+    sources: Vec<FieldSource>,
     is_json: bool,
     diffs: DiffSettings,
     budget: DiffBudget,
@@ -65,13 +65,11 @@ pub(super) struct FrameBuilder {
 }
 
 impl FrameBuilder {
-    /// Frames of these fields; changed values are sent as these diffs where they are shorter.
+    /// Creates an encoder for these fields. Changed values are sent as diffs of these formats if
+    /// shorter.
     pub(super) fn new(fields: &[String], diffs: DiffChoice) -> Self {
-        let sources: Vec<SourceAddresses> = fields
-            .iter()
-            .map(|name| SourceAddresses::of(name))
-            .collect();
-        let member = |source: &SourceAddresses| matches!(source, SourceAddresses::Member(_));
+        let sources: Vec<FieldSource> = fields.iter().map(|name| FieldSource::of(name)).collect();
+        let member = |source: &FieldSource| matches!(source, FieldSource::Member(_));
         Self {
             is_json: sources.iter().any(member),
             sources,
@@ -87,8 +85,8 @@ impl FrameBuilder {
         }
     }
 
-    /// Reads the fields of a record. Bytes that are not UTF-8 are replaced as everywhere in the
-    /// extraction language; what is not there is null.
+    /// Reads the fields of a record. Bytes that are not UTF-8 are replaced, as in the extraction
+    /// language; a missing value is null.
     pub(super) fn read(&self, record: &Record<'_>, values: &mut Values) {
         let json: Option<Value> = record
             .value
@@ -97,30 +95,31 @@ impl FrameBuilder {
         values.0.resize(self.sources.len(), None);
         for (source, value) in self.sources.iter().zip(&mut values.0) {
             match source {
-                SourceAddresses::Key => set(value, record.key),
-                SourceAddresses::Value => set(value, record.value),
-                SourceAddresses::Timestamp => *value = Some(record.timestamp_ms.to_string()),
-                SourceAddresses::Partition => *value = Some(record.partition.to_string()),
-                SourceAddresses::Offset => *value = Some(record.offset.to_string()),
-                SourceAddresses::Stamp => {
+                FieldSource::Key => set(value, record.key),
+                FieldSource::Value => set(value, record.value),
+                FieldSource::Timestamp => *value = Some(record.timestamp_ms.to_string()),
+                FieldSource::Partition => *value = Some(record.partition.to_string()),
+                FieldSource::Offset => *value = Some(record.offset.to_string()),
+                FieldSource::Stamp => {
                     let headers = &record.headers;
                     let stamp = headers.iter().find(|(name, _)| *name == TEXT_HEADER);
                     set(value, stamp.and_then(|(_, stamp)| *stamp));
                 }
-                SourceAddresses::Member(name) => {
+                FieldSource::Member(name) => {
                     *value = json.as_ref().and_then(|json| member(json, name))
                 }
             }
         }
     }
 
-    /// `U,1,1,...` in a text frame without a mask: all fields, or what differs from `previous`.
+    /// Encodes `U,1,1,...` in an unmasked text frame: all fields, or the changes from `previous`.
     pub(super) fn build(&mut self, previous: Option<&Values>, values: &Values) -> &[u8] {
         self.line.clear();
         self.line.extend_from_slice(b"U,1,1,");
         match previous {
             Some(previous) => {
-                // Nobody remembers how a value was set; a text diff must not follow a patch.
+                // The format of the previous update is not stored, and TLCP-diff must not follow a
+                // JSON Patch.
                 let patched = self.diffs.order.formats().next() == Some(DiffFormat::JsonPatch);
                 let mut field = FieldDiffs {
                     settings: &self.diffs,
@@ -198,7 +197,7 @@ mod tests {
     const SCENARIO_2: &str = "key value ts partition offset weir";
 
     #[test]
-    fn the_frame_is_the_gateways() {
+    fn frame_matches_the_gateway_format() {
         let mut builder = builder(SCENARIO_2);
         let line = b"U,1,1,Apple|x-pid-0-y|1700000000000|2|77|1.2.3.4\r\n";
         let values = read(&builder, &record(Some(b"Apple"), b"x-pid-0-y"));
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn absent_and_special_values_are_escaped_as_tlcp_wants() {
+    fn null_and_special_values_are_escaped() {
         let mut builder = builder(SCENARIO_2);
         let mut record = record(None, b"a|b");
         record.headers.clear();
@@ -224,13 +223,13 @@ mod tests {
     }
 
     #[test]
-    fn members_of_json_are_fields() {
+    fn json_members_are_fields() {
         let mut builder = builder("key firstText firstnumber hobbies none");
         let json = br#"{"firstText":"abc","firstnumber":7,"hobbies":["Chess","Golf"],"none":null}"#;
         let values = read(&builder, &record(Some(b"James"), json));
         let frame = builder.build(None, &values);
         assert_eq!(&frame[2..], b"U,1,1,James|abc|7|Chess|#\r\n");
-        let values = read(&builder, &record(Some(b"James"), b"no json"));
+        let values = read(&builder, &record(Some(b"James"), b"not json"));
         assert_eq!(
             &builder.build(None, &values)[2..],
             b"U,1,1,James|#|#|#|#\r\n"
@@ -238,12 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn changed_documents_are_patched() {
+    fn changed_documents_are_sent_as_patches() {
         let names = ["key", "value", "weir"].map(str::to_owned);
         let choice = DiffChoice::parse("json-patch").unwrap();
         let mut builder = FrameBuilder::new(&names, choice);
-        const OLD: &[u8] = br#"{"number":1,"text":"some text that is long enough to make the whole worth a patch"}"#;
-        const NEW: &[u8] = br#"{"number":2,"text":"some text that is long enough to make the whole worth a patch"}"#;
+        const OLD: &[u8] =
+            br#"{"number":1,"text":"some text long enough to make the document worth a patch"}"#;
+        const NEW: &[u8] =
+            br#"{"number":2,"text":"some text long enough to make the document worth a patch"}"#;
         let old = read(&builder, &record(Some(b"Apple"), OLD));
         let new = read(&builder, &record(Some(b"Apple"), NEW));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Accepts connections and reads the one line each client sends, on a thread of its own.
+//! Accepts connections and reads the key line of each client, in its own thread.
 
 use std::io::{self, Read};
 use std::net::SocketAddr;
@@ -15,86 +15,86 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::error::LoadError;
 
-/// Somebody who has said what it wants to hear.
+/// A client that has sent its key.
 #[derive(Debug)]
 pub(super) struct FloorSubscriber {
     pub(super) socket: TcpStream,
-    pub(super) wish: KeyFilter,
+    pub(super) filter: KeyFilter,
 }
 
-/// Which records a guest wants.
+/// Records that a subscriber receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum KeyFilter {
-    /// Those of one key; the empty key is that of records without one.
+    /// Records of one key; the empty key is that of records without a key.
     Key(Box<[u8]>),
-    /// All.
+    /// All records.
     All,
 }
 
-/// The listening socket and its thread; closing it ends the thread.
+/// Listening socket and its thread, which ends on drop.
 #[derive(Debug)]
 pub(super) struct FloorListener {
     port: u16,
-    guests: Receiver<FloorSubscriber>,
+    subscribers: Receiver<FloorSubscriber>,
     waker: Waker,
     closed: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl FloorListener {
-    /// Listens on `address`.
+    /// Listens on `address` and starts the thread.
     pub(super) fn open(address: SocketAddr) -> Result<Self, LoadError> {
         let listener = listen(address).map_err(|reason| LoadError::Listen {
             address: address.to_string(),
             reason,
         })?;
         let failed = |reason| LoadError::System {
-            what: "starting the floor's thread for new connections",
+            what: "starting the thread that accepts connections",
             reason,
         };
         let port = listener.local_addr().map_err(failed)?.port();
         let poll = Poll::new().map_err(failed)?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(failed)?;
-        let (sender, guests) = mpsc::sync_channel(SUBSCRIBERS_QUEUED_MAX);
+        let (sender, subscribers) = mpsc::sync_channel(SUBSCRIBERS_QUEUED_MAX);
         let closed = Arc::new(AtomicBool::new(false));
-        let mut keeper =
+        let mut handshakes =
             HandshakeLoop::new(poll, listener, sender, Arc::clone(&closed)).map_err(failed)?;
         let thread = thread::Builder::new()
-            .name("floor-door".to_owned())
+            .name("floor-accept".to_owned())
             .spawn(move || {
-                if let Err(error) = keeper.work() {
-                    tracing::error!(%error, "no more connections are accepted");
+                if let Err(error) = handshakes.run() {
+                    tracing::error!(%error, "stopped accepting connections");
                 }
             })
             .map_err(failed)?;
         Ok(Self {
             port,
-            guests,
+            subscribers,
             waker,
             closed,
             thread: Some(thread),
         })
     }
 
-    /// The port listened on.
+    /// Returns the listen port.
     pub(super) fn port(&self) -> u16 {
         self.port
     }
 
-    /// Who came in.
-    pub(super) fn guests(&self) -> &Receiver<FloorSubscriber> {
-        &self.guests
+    /// Returns the queue of new subscribers.
+    pub(super) fn subscribers(&self) -> &Receiver<FloorSubscriber> {
+        &self.subscribers
     }
 }
 
 impl Drop for FloorListener {
     fn drop(&mut self) {
         self.closed.store(true, Ordering::Release);
-        // Room for the guest the thread may be waiting to hand over.
-        while self.guests.try_recv().is_ok() {}
+        // Makes space for a subscriber that the thread may be waiting to queue.
+        while self.subscribers.try_recv().is_ok() {}
         let woken = self.waker.wake().is_ok();
         if let Some(thread) = self.thread.take().filter(|_| woken) {
-            // A panic of the thread was reported where it happened.
+            // The panic hook has reported a panic of the thread.
             let _ = thread.join();
         }
     }
@@ -110,14 +110,14 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(TcpListener::from_std(socket.into()))
 }
 
-/// What the thread holds.
+/// State of the thread.
 struct HandshakeLoop {
     poll: Poll,
     listener: TcpListener,
     sender: SyncSender<FloorSubscriber>,
     closed: Arc<AtomicBool>,
-    /// Connections that have not said their line, each with what came of it so far.
-    waiting: Slab<(TcpStream, Vec<u8>)>,
+    /// Connections without a complete line, each with the bytes received so far.
+    pending: Slab<(TcpStream, Vec<u8>)>,
 }
 
 impl HandshakeLoop {
@@ -134,15 +134,15 @@ impl HandshakeLoop {
             listener,
             sender,
             closed,
-            waiting: Slab::new(),
+            pending: Slab::new(),
         })
     }
 
-    fn work(&mut self) -> io::Result<()> {
+    fn run(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         let mut more = false;
         while !self.closed.load(Ordering::Acquire) {
-            // Without a free descriptor the queue stays, and no event tells of it again.
+            // Without a free file descriptor, connections stay queued and cause no further event.
             match self.poll.poll(&mut events, more.then_some(ACCEPT_PAUSE)) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 outcome => outcome?,
@@ -153,74 +153,75 @@ impl HandshakeLoop {
             }
             for event in &events {
                 if event.token().0 < LISTENER.0 {
-                    self.hear(event.token().0);
+                    self.read(event.token().0);
                 }
             }
         }
         Ok(())
     }
 
-    /// Accepts until nobody waits; false if it should be tried again in a while.
+    /// Accepts all queued connections. Returns `false` if accepting should be retried later.
     fn accept_all(&mut self) -> bool {
         loop {
             match self.listener.accept() {
                 Ok((socket, _)) => {
-                    if let Err(error) = self.greet(socket) {
-                        tracing::debug!(%error, "connection refused");
+                    if let Err(error) = self.add(socket) {
+                        tracing::debug!(%error, "rejected connection");
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    tracing::warn!(%error, "connection not accepted");
+                    tracing::warn!(%error, "failed to accept connection");
                     return false;
                 }
             }
         }
     }
 
-    fn greet(&mut self, mut socket: TcpStream) -> io::Result<()> {
-        if self.waiting.len() >= WAITING_MAX {
+    fn add(&mut self, mut socket: TcpStream) -> io::Result<()> {
+        if self.pending.len() >= HANDSHAKES_MAX {
             return Err(io::Error::other("too many connections without a key"));
         }
         socket.set_nodelay(true)?;
-        let entry = self.waiting.vacant_entry();
+        let entry = self.pending.vacant_entry();
         let token = Token(entry.key());
         self.poll
             .registry()
             .register(&mut socket, token, Interest::READABLE)?;
         entry.insert((socket, Vec::new()));
-        // The line is usually there already, and then no event may tell of it.
-        self.hear(token.0);
+        // The line has usually arrived already and may cause no further event.
+        self.read(token.0);
         Ok(())
     }
 
-    /// Reads from one that has not said its line.
-    fn hear(&mut self, at: usize) {
-        let Some((socket, line)) = self.waiting.get_mut(at) else {
+    /// Reads from a connection without a complete line.
+    fn read(&mut self, at: usize) {
+        let Some((socket, line)) = self.pending.get_mut(at) else {
             return;
         };
         match read_line(socket, line) {
             Ok(None) => {}
-            Ok(Some(wish)) => self.hand_over(at, wish),
+            Ok(Some(filter)) => self.hand_over(at, filter),
             Err(error) => {
-                tracing::debug!(%error, "connection without a key");
-                self.waiting.remove(at);
+                tracing::debug!(%error, "closed connection without a key");
+                self.pending.remove(at);
             }
         }
     }
 
-    fn hand_over(&mut self, at: usize, wish: KeyFilter) {
-        let (mut socket, _) = self.waiting.remove(at);
+    fn hand_over(&mut self, at: usize, filter: KeyFilter) {
+        let (mut socket, _) = self.pending.remove(at);
         let freed = self.poll.registry().deregister(&mut socket);
-        // Waits for room: the other side takes guests at every turn, and a closed one takes none.
+        // Blocks while the queue is full; the other thread empties it in every iteration and on
+        // drop.
         if freed.is_ok() && !self.closed.load(Ordering::Acquire) {
-            let _ = self.sender.send(FloorSubscriber { socket, wish });
+            let _ = self.sender.send(FloorSubscriber { socket, filter });
         }
     }
 }
 
-/// Reads what is there; the wish once the line is complete.
+/// Reads available bytes. Returns the filter once the line is complete.
 fn read_line(socket: &mut impl Read, line: &mut Vec<u8>) -> io::Result<Option<KeyFilter>> {
     let mut buffer = [0; 256];
     loop {
@@ -239,7 +240,7 @@ fn read_line(socket: &mut impl Read, line: &mut Vec<u8>) -> io::Result<Option<Ke
             }));
         }
         if line.len() > LINE_BYTES_MAX {
-            return Err(io::Error::other("the key is too long"));
+            return Err(io::Error::other("key line is too long"));
         }
     }
 }
@@ -248,8 +249,8 @@ const LISTENER: Token = Token(usize::MAX - 1);
 const WAKER: Token = Token(usize::MAX);
 const BACKLOG: i32 = 4096;
 const SUBSCRIBERS_QUEUED_MAX: usize = 4096;
-/// Connections that may be open without having sent a line.
-const WAITING_MAX: usize = 16_384;
+/// Maximum number of connections without a complete line.
+const HANDSHAKES_MAX: usize = 16_384;
 const LINE_BYTES_MAX: usize = 1024;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -258,46 +259,50 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    const DEADLINE: Duration = Duration::from_secs(10);
+    const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
     fn open() -> (FloorListener, SocketAddr) {
-        let door = FloorListener::open(([127, 0, 0, 1], 0).into()).expect("a free port");
-        let address = ([127, 0, 0, 1], door.port()).into();
-        (door, address)
+        let listener = FloorListener::open(([127, 0, 0, 1], 0).into()).expect("a free port");
+        let address = ([127, 0, 0, 1], listener.port()).into();
+        (listener, address)
     }
 
     #[test]
-    fn a_line_in_pieces_is_one_wish() {
-        let (door, address) = open();
+    fn split_key_line_parses_once() {
+        let (listener, address) = open();
         let mut client = std::net::TcpStream::connect(address).expect("connects");
         let mut other = std::net::TcpStream::connect(address).expect("connects");
         client.write_all(b"App").expect("written");
         other.write_all(b"*\n").expect("written");
-        let guest = door
-            .guests()
-            .recv_timeout(DEADLINE)
+        let subscribers = listener.subscribers();
+        let second = subscribers
+            .recv_timeout(TEST_TIMEOUT)
             .expect("the second one");
-        assert_eq!(guest.wish, KeyFilter::All);
+        assert_eq!(second.filter, KeyFilter::All);
         client.write_all(b"le\r\n").expect("written");
-        let guest = door.guests().recv_timeout(DEADLINE).expect("the first one");
-        assert_eq!(guest.wish, KeyFilter::Key(b"Apple".as_slice().into()));
+        let first = subscribers
+            .recv_timeout(TEST_TIMEOUT)
+            .expect("the first one");
+        assert_eq!(first.filter, KeyFilter::Key(b"Apple".as_slice().into()));
     }
 
     #[test]
-    fn lines_without_end_and_closed_connections_are_refused() {
+    fn unterminated_lines_and_closed_connections_are_rejected() {
         let mut line = Vec::new();
         let mut endless = io::repeat(b'x');
         assert!(read_line(&mut endless, &mut line).is_err());
         assert!(line.len() <= LINE_BYTES_MAX + 256);
         assert!(read_line(&mut io::empty(), &mut Vec::new()).is_err());
-        let wish = read_line(&mut b"\n".as_slice(), &mut Vec::new()).expect("readable");
-        assert_eq!(wish, Some(KeyFilter::Key([].into())));
+        let filter = read_line(&mut b"\n".as_slice(), &mut Vec::new()).expect("readable");
+        assert_eq!(filter, Some(KeyFilter::Key([].into())));
     }
 
     #[test]
-    fn a_taken_port_is_named() {
-        let (_door, address) = open();
-        let error = FloorListener::open(address).expect_err("taken").to_string();
+    fn port_in_use_is_named() {
+        let (_listener, address) = open();
+        let error = FloorListener::open(address)
+            .expect_err("port in use")
+            .to_string();
         assert!(error.contains(&address.to_string()), "{error}");
     }
 }

@@ -1,10 +1,10 @@
-//! The floor: the least a server must do to hand a topic's records to its clients.
+//! Baseline server: the minimum work of a server that sends a topic's records to its clients.
 //!
-//! It reads the topic like the gateway does and writes one ready-made frame, the same bytes the
-//! gateway would send, to every socket of the record's key. No mapping, no sessions, no state per
-//! client but the socket; what it costs is what any server costs at least. Fields that did not change
-//! are left out as the gateway leaves them out. A client says which key
-//! it wants in one line (`*`: all), is answered `OK`, and gets frames from then on.
+//! It reads the topic like the gateway and writes one pre-encoded frame, with the same bytes as the
+//! gateway, to every socket of the record's key. It has no mapping, no sessions, and no state per
+//! client except the socket, so its cost is a lower bound for any server. It omits unchanged fields
+//! like the gateway. A client sends its key in one line (`*`: all keys), receives `OK`, and then
+//! gets frames.
 
 mod frame;
 mod listener;
@@ -29,37 +29,37 @@ use frame::{FrameBuilder, Values};
 use listener::{FloorListener, FloorSubscriber};
 use subscribers::Subscribers;
 
-/// Where the floor listens and what it reads.
+/// Options of the baseline server.
 #[derive(Debug, Clone)]
 pub struct FloorOptions {
-    /// Address to listen on; port 0 picks a free one, told when ready.
+    /// Listen address; port 0 selects a free one, which the ready event has.
     pub listen: SocketAddr,
     /// Comma-separated `host:port` list.
     pub bootstrap_servers: String,
-    /// Topic to read, from its end on.
+    /// Topic to read from its end.
     pub topic: String,
-    /// Fields of a frame: `key`, `value`, `ts`, `partition`, `offset`, `weir` (the stamp); any other
-    /// name is a member of the value, which has to be JSON then.
+    /// Fields of a frame: `key`, `value`, `ts`, `partition`, `offset`, `weir` (the stamp). Any
+    /// other name is a member of the value, which must then be JSON.
     pub fields: Vec<String>,
-    /// Diffs that changed values are sent as.
+    /// Diff formats for changed values.
     pub diffs: DiffChoice,
 }
 
-/// Serves until told to stop; returns what was reported last.
+/// Serves until it is stopped. Returns the final summary.
 ///
 /// # Errors
-/// [`LoadError`] if the floor could not begin or the topic can no longer be read; the link has not
-/// been told.
+/// [`LoadError`] if the server did not start or the topic can no longer be read; `link` gets no
+/// event about it.
 pub fn run(options: &FloorOptions, link: &CoordinatorChannel) -> Result<FloorSummary, LoadError> {
     link.events.hello(WorkerRole::Floor);
     raise_descriptors(u64::MAX).map_err(|reason| LoadError::System {
         what: "raising the limit of file descriptors",
         reason,
     })?;
-    let door = FloorListener::open(options.listen)?;
+    let listener = FloorListener::open(options.listen)?;
     let ingest = start_ingest(options)?;
     let frames = FrameBuilder::new(&options.fields, options.diffs);
-    let summary = Floor::new(ingest, &door, link, frames).serve()?;
+    let summary = Floor::new(ingest, &listener, link, frames).serve()?;
     link.events.send(&WorkerEvent::Final {
         summary: Summary::Floor(summary.clone()),
     });
@@ -79,14 +79,14 @@ fn start_ingest(options: &FloorOptions) -> Result<KafkaIngest, LoadError> {
     Ok(KafkaIngest::start(&config)?)
 }
 
-/// The one loop: records in, writes out, newcomers between.
+/// Event loop: reads records, writes frames and adds new subscribers.
 struct Floor<'a> {
     ingest: KafkaIngest,
-    door: &'a FloorListener,
+    listener: &'a FloorListener,
     link: &'a CoordinatorChannel,
     frames: FrameBuilder,
     values: Values,
-    hall: Subscribers,
+    subscribers: Subscribers,
     records_read: u64,
     clock: Clock,
     next_report: Instant,
@@ -97,20 +97,20 @@ struct Floor<'a> {
 impl<'a> Floor<'a> {
     fn new(
         ingest: KafkaIngest,
-        door: &'a FloorListener,
+        listener: &'a FloorListener,
         link: &'a CoordinatorChannel,
         frames: FrameBuilder,
     ) -> Self {
         Self {
             ingest,
-            door,
+            listener,
             link,
             frames,
             values: Values::default(),
-            hall: Subscribers::default(),
+            subscribers: Subscribers::default(),
             records_read: 0,
             clock: Clock::start(),
-            next_report: Instant::now() + REPORT_EVERY,
+            next_report: Instant::now() + REPORT_INTERVAL,
             stop_unix_ns: u64::MAX,
             stopping: false,
         }
@@ -118,39 +118,39 @@ impl<'a> Floor<'a> {
 
     fn serve(mut self) -> Result<FloorSummary, LoadError> {
         while !self.stopping && !self.ingest.status().ready {
-            self.turn()?;
+            self.iterate()?;
         }
         if !self.stopping {
             self.link.events.send(&WorkerEvent::Ready {
                 connections: 0,
-                port: Some(self.door.port()),
+                port: Some(self.listener.port()),
             });
         }
         while !self.stopping {
-            self.turn()?;
+            self.iterate()?;
         }
         self.report();
         Ok(self.summary())
     }
 
-    fn turn(&mut self) -> Result<(), LoadError> {
+    fn iterate(&mut self) -> Result<(), LoadError> {
         let Self {
             ingest,
             frames,
             values,
-            hall,
+            subscribers,
             ..
         } = self;
-        let read = ingest.poll(POLL, RECORDS_PER_TURN_MAX, &mut |record| {
+        let read = ingest.poll(POLL_TIMEOUT, RECORDS_PER_ITERATION_MAX, &mut |record| {
             frames.read(&record, values);
-            hall.send(record.key.unwrap_or_default(), values, frames);
+            subscribers.send(record.key.unwrap_or_default(), values, frames);
         })?;
         self.records_read += read as u64;
-        admit(self.door.guests(), &mut self.hall);
+        add_subscribers(self.listener.subscribers(), &mut self.subscribers);
         self.take_commands();
         let now = Instant::now();
         if now >= self.next_report {
-            self.next_report = now + REPORT_EVERY;
+            self.next_report = now + REPORT_INTERVAL;
             self.report();
             self.stopping |= self.clock.unix_ns(now) >= self.stop_unix_ns;
         }
@@ -177,7 +177,7 @@ impl<'a> Floor<'a> {
             ("records_read", summary.records_read),
             ("frames_sent", summary.frames_sent),
             ("bytes_sent", summary.bytes_sent),
-            ("sockets", self.hall.sockets() as u64),
+            ("sockets", self.subscribers.sockets() as u64),
             ("accepted", summary.accepted),
             ("closed_would_block", summary.closed_would_block),
             ("closed_other", summary.closed_other),
@@ -196,21 +196,21 @@ impl<'a> Floor<'a> {
     fn summary(&self) -> FloorSummary {
         FloorSummary {
             records_read: self.records_read,
-            ..self.hall.summary()
+            ..self.subscribers.summary()
         }
     }
 }
 
-/// Lets everybody in who has said a key.
-fn admit(guests: &Receiver<FloorSubscriber>, hall: &mut Subscribers) {
-    for guest in guests.try_iter() {
-        hall.enter(guest);
+/// Adds the clients that have sent their key.
+fn add_subscribers(queue: &Receiver<FloorSubscriber>, subscribers: &mut Subscribers) {
+    for subscriber in queue.try_iter() {
+        subscribers.add(subscriber);
     }
 }
 
-const REPORT_EVERY: Duration = Duration::from_secs(1);
-/// Without records, newcomers and commands wait for at most this long. Not shorter: the Kafka client
-/// spins through the last millisecond of each wait that ends without a record, which at 5 ms took
-/// an eighth of a core.
-const POLL: Duration = Duration::from_millis(100);
-const RECORDS_PER_TURN_MAX: usize = 1000;
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum delay of new subscribers and commands when no records arrive. Not shorter, because the
+/// Kafka client spins during the last millisecond of a wait without a record. At 5 ms this took an
+/// eighth of a core.
+const POLL_TIMEOUT: Duration = Duration::from_millis(100);
+const RECORDS_PER_ITERATION_MAX: usize = 1000;

@@ -1,4 +1,4 @@
-//! The sockets of the floor by key, and the loop that is measured: nothing but `write`.
+//! Sockets of the baseline server by key, and the measured loop, which only writes.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use super::frame::{FrameBuilder, Values};
 use super::listener::{FloorSubscriber, KeyFilter};
 use crate::worker::protocol::FloorSummary;
 
-/// Everybody who is in.
+/// Sockets of all subscribers.
 #[derive(Debug, Default)]
 pub(super) struct Subscribers {
     by_key: HashMap<Box<[u8]>, KeySockets<TcpStream>>,
@@ -27,56 +27,59 @@ struct Counts {
     closed_other: u64,
 }
 
-/// The sockets of one key. Each record starts at another one, so that nobody is always first.
+/// Sockets of one key. Each record starts with another one, so that none is always first.
 #[derive(Debug)]
 struct KeySockets<S> {
     sockets: Vec<S>,
     first: usize,
-    /// What all of them have been given last; `None` before the first frame and after a newcomer.
-    given: Option<Values>,
-    /// Index and whether it was full; empty between writes.
+    /// Values that all of them received last; `None` before the first frame and after a new
+    /// subscriber.
+    last_sent: Option<Values>,
+    /// Index of a failed socket, and `true` if its send buffer was full; empty between writes.
     failed: Vec<(usize, bool)>,
 }
 
 impl Subscribers {
-    /// Lets a guest in and answers; from here on no record of its key is missed.
-    pub(super) fn enter(&mut self, guest: FloorSubscriber) {
-        let FloorSubscriber { mut socket, wish } = guest;
+    /// Sends `OK` to a subscriber and adds it; it receives all later records of its key.
+    pub(super) fn add(&mut self, subscriber: FloorSubscriber) {
+        let FloorSubscriber { mut socket, filter } = subscriber;
         self.counts.accepted += 1;
-        if !matches!(socket.write(ANSWER), Ok(written) if written == ANSWER.len()) {
+        if !matches!(socket.write(RESPONSE), Ok(written) if written == RESPONSE.len()) {
             self.counts.closed_other += 1;
             return;
         }
-        let row = match wish {
+        let row = match filter {
             KeyFilter::All => &mut self.all_keys,
             KeyFilter::Key(key) => self.by_key.entry(key).or_default(),
         };
         row.sockets.push(socket);
-        row.given = None;
+        row.last_sent = None;
         self.counts.sockets_max = self.counts.sockets_max.max(self.sockets());
     }
 
-    /// Writes a record to every socket of the key and to those of all keys.
+    /// Writes a record to every socket of the key, and to those that receive all keys.
     pub(super) fn send(&mut self, key: &[u8], values: &Values, frames: &mut FrameBuilder) {
         let rows = [self.by_key.get_mut(key), Some(&mut self.all_keys)];
         for row in rows.into_iter().flatten() {
             if row.sockets.is_empty() {
                 continue;
             }
-            row.write(frames.build(row.given.as_ref(), values), &mut self.counts);
-            row.given.get_or_insert_default().copy_from(values);
+            row.write(
+                frames.build(row.last_sent.as_ref(), values),
+                &mut self.counts,
+            );
+            row.last_sent.get_or_insert_default().copy_from(values);
         }
     }
 
-    /// Sockets at present.
+    /// Returns the number of open sockets.
     pub(super) fn sockets(&self) -> usize {
         let counts = &self.counts;
-        let gone = counts.closed_would_block + counts.closed_other;
-        // Accepted ones that have not gone; both are counted where it happens.
-        usize::try_from(counts.accepted - gone).unwrap_or(usize::MAX)
+        let closed = counts.closed_would_block + counts.closed_other;
+        usize::try_from(counts.accepted - closed).unwrap_or(usize::MAX)
     }
 
-    /// The counts so far; records read are not known here.
+    /// Returns the counts so far, without the number of records.
     pub(super) fn summary(&self) -> FloorSummary {
         let counts = &self.counts;
         FloorSummary {
@@ -96,7 +99,7 @@ impl<S> Default for KeySockets<S> {
         Self {
             sockets: Vec::new(),
             first: 0,
-            given: None,
+            last_sent: None,
             failed: Vec::new(),
         }
     }
@@ -121,9 +124,9 @@ impl<S: Write> KeySockets<S> {
         }
     }
 
-    /// Closes what could not take the frame: the policy of the floor is to disconnect.
+    /// Closes sockets that did not accept the whole frame.
     fn close_failed(&mut self, counts: &mut Counts) {
-        // From the back, so that no index moves before its turn.
+        // In descending order, because removal changes higher indexes.
         self.failed.sort_unstable();
         for (at, full) in self.failed.drain(..).rev() {
             self.sockets.swap_remove(at);
@@ -133,7 +136,7 @@ impl<S: Write> KeySockets<S> {
     }
 }
 
-/// Whether the socket's buffer had no room: not at all, or not for the whole frame.
+/// Returns `true` if the send buffer had no space for the whole frame.
 fn is_full(outcome: &io::Result<usize>) -> bool {
     match outcome {
         Ok(written) => *written > 0,
@@ -141,8 +144,8 @@ fn is_full(outcome: &io::Result<usize>) -> bool {
     }
 }
 
-/// What a guest hears once it is in.
-const ANSWER: &[u8] = b"OK\n";
+/// Response to a subscriber.
+const RESPONSE: &[u8] = b"OK\n";
 
 #[cfg(test)]
 mod tests {
@@ -150,21 +153,21 @@ mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    /// Tells its name for each frame until it has no room.
+    /// Logs its name for each frame and accepts `capacity` bytes.
     struct Fake {
         name: u32,
-        room: usize,
+        capacity: usize,
         log: Rc<RefCell<Vec<u32>>>,
     }
 
     impl Write for Fake {
         fn write(&mut self, frame: &[u8]) -> io::Result<usize> {
             self.log.borrow_mut().push(self.name);
-            if self.room == 0 {
+            if self.capacity == 0 {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            let taken = frame.len().min(self.room);
-            self.room -= taken;
+            let taken = frame.len().min(self.capacity);
+            self.capacity -= taken;
             Ok(taken)
         }
 
@@ -173,24 +176,24 @@ mod tests {
         }
     }
 
-    fn row(rooms: &[usize]) -> (KeySockets<Fake>, Rc<RefCell<Vec<u32>>>) {
+    fn key_sockets(capacities: &[usize]) -> (KeySockets<Fake>, Rc<RefCell<Vec<u32>>>) {
         let log = Rc::new(RefCell::new(Vec::new()));
         let names = 0..;
-        let sockets = names.zip(rooms).map(|(name, &room)| Fake {
+        let sockets = names.zip(capacities).map(|(name, &capacity)| Fake {
             name,
-            room,
+            capacity,
             log: Rc::clone(&log),
         });
-        let row = KeySockets {
+        let sockets_of_key = KeySockets {
             sockets: sockets.collect(),
             ..KeySockets::default()
         };
-        (row, log)
+        (sockets_of_key, log)
     }
 
     #[test]
     fn each_record_starts_at_another_socket() {
-        let (mut row, log) = row(&[usize::MAX; 3]);
+        let (mut row, log) = key_sockets(&[usize::MAX; 3]);
         let mut counts = Counts::default();
         for _ in 0..4 {
             row.write(b"frame", &mut counts);
@@ -200,9 +203,9 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_without_room_is_counted_and_closed() {
-        // The second takes one frame, the fourth two bytes of the first one.
-        let (mut row, log) = row(&[100, 5, 100, 2]);
+    fn full_socket_is_counted_and_closed() {
+        // The second accepts one frame, the fourth two bytes of the first one.
+        let (mut row, log) = key_sockets(&[100, 5, 100, 2]);
         let mut counts = Counts::default();
         row.write(b"frame", &mut counts);
         row.write(b"frame", &mut counts);
@@ -215,8 +218,8 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_row_is_no_work() {
-        let (mut row, _) = row(&[]);
+    fn key_without_sockets_writes_nothing() {
+        let (mut row, _) = key_sockets(&[]);
         let mut counts = Counts::default();
         row.write(b"frame", &mut counts);
         assert_eq!(counts.frames_sent, 0);

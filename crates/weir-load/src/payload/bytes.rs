@@ -1,16 +1,17 @@
-//! Values of the kind `random`: as many bytes as asked for, as compressible as asked for.
+//! Values of the kind `random`: bytes of a given number and compressibility.
 
 use super::random::Random;
 
-/// Blocks of which the first part is random and the rest is not; a compressor finds the rest and
-/// nothing else.
+/// Length of the blocks. The first part of a block is random; a compressor can shorten only the
+/// rest.
 const BLOCK: usize = 64;
-/// What the rest of a block consists of.
+/// Byte that fills the rest of a block.
 const FILLER: u8 = b'-';
-/// Larger than the batches of a producer, so that hardly two records of one share anything.
+/// Larger than the batches of a producer, so that two records of a batch rarely have bytes in
+/// common.
 const POOL_BYTES: usize = 16 << 20;
 
-/// Takes pieces out of a pool that was filled beforehand.
+/// Random values, cut from a pool that is filled in advance.
 #[derive(Debug, Clone)]
 pub(super) struct ByteValues {
     pool: Box<[u8]>,
@@ -20,7 +21,8 @@ pub(super) struct ByteValues {
 }
 
 impl ByteValues {
-    /// `entropy` is the share of random bytes: 1 can not be compressed, 0 is one byte repeated.
+    /// Creates values of `size` bytes. `entropy` is the share of random bytes: a value of entropy 1
+    /// cannot be compressed, 0 is one byte repeated.
     pub(super) fn new(size: usize, entropy: f64, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let mut pool = vec![FILLER; POOL_BYTES.max(size + BLOCK)].into_boxed_slice();
@@ -41,10 +43,11 @@ impl ByteValues {
         }
     }
 
-    /// Draws the next value. Pieces begin with a block, so that each has the same share.
+    /// Draws the next value. Values start at a block, so that all have the same share of random
+    /// bytes.
     pub(super) fn make(&mut self) {
         let blocks = (self.pool.len() - self.size) / BLOCK;
-        // At most 2^18 blocks: the pool is of 16 MiB, or one record's size and a block.
+        // At most 2^18 blocks: the pool has 16 MiB, or the size of one record and a block.
         self.at = self.random.below(blocks as u32) as usize * BLOCK;
     }
 
@@ -64,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn values_have_the_size_and_the_share_of_random_bytes() {
+    fn values_have_given_size_and_random_share() {
         for size in [0, 1, 100, 6400] {
             assert_eq!(value(size, 1.0).len(), size);
         }
@@ -73,13 +76,13 @@ mod tests {
             value.iter().filter(|byte| **byte == FILLER).count()
         };
         assert_eq!(filler(0.0), 6400);
-        // A random byte is the filler once in 256.
+        // A random byte equals the filler once in 256.
         assert!((3150..3300).contains(&filler(0.5)), "{}", filler(0.5));
         assert!(filler(1.0) < 60, "{}", filler(1.0));
     }
 
     #[test]
-    fn one_value_is_not_like_the_next() {
+    fn consecutive_values_differ() {
         let mut values = ByteValues::new(1000, 0.5, 1);
         let mut make = || {
             values.make();

@@ -1,35 +1,35 @@
-//! Which key a record gets: all alike, a few often, in turn, or a hot set.
+//! Chooses the keys of records: uniform, Zipf, sequential, or a hot set.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::Random;
+use super::random::Random;
 
-/// How records are spread over keys.
+/// Distribution of records over keys.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub enum KeyDistribution {
-    /// Each key as likely as the others.
+    /// All keys are equally likely.
     #[default]
     Uniform,
-    /// Key number *k*, from 1, with a weight of `1 / k^exponent`.
+    /// Key number *k*, from 1, has a weight of `1 / k^exponent`.
     Zipf(f64),
-    /// One after the other, and from the first again.
+    /// One key after the other, repeatedly.
     Sequential,
-    /// The first `keys` of all (a share) get `records` of the records (a share), all alike; the others
-    /// share the rest.
+    /// The share `keys` of the keys gets the share `records` of the records. Within both groups all
+    /// keys are equally likely.
     Hot {
-        /// Share of the keys that are hot; at least one is.
+        /// Share of the keys that are hot; at least one key is.
         keys: f64,
-        /// Share of the records that they get.
+        /// Share of the records for the hot keys.
         records: f64,
     },
 }
 
-/// A distribution that does not exist.
+/// Error for an unknown distribution.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown distribution \"{0}\": use uniform, sequential, zipf, zipf:EXPONENT or hot:KEYS:RECORDS, two shares \
-     of 1 such as hot:0.1:0.9"
+    "unknown distribution \"{0}\": use uniform, sequential, zipf, zipf:EXPONENT or \
+         hot:KEYS:RECORDS, two shares of 1 such as hot:0.1:0.9"
 )]
 pub struct UnknownDistribution(String);
 
@@ -70,24 +70,24 @@ impl fmt::Display for KeyDistribution {
     }
 }
 
-/// Draws one key after the other.
+/// Generator of key numbers.
 #[derive(Debug, Clone)]
 pub struct KeyChoice {
     random: Random,
     keys: u32,
-    how: KeySampler,
+    sampler: KeySampler,
 }
 
 #[derive(Debug, Clone)]
 enum KeySampler {
     Uniform,
     Sequential(u32),
-    /// Cumulative weights of all keys, the last one 1.
+    /// Cumulative weights of all keys; the last one is 1.
     Weighted(Vec<f64>),
 }
 
 impl KeyChoice {
-    /// Draws from `keys` keys; the same seed draws the same.
+    /// Creates a generator over `keys` keys; the same seed gives the same sequence.
     pub fn new(distribution: KeyDistribution, keys: usize, seed: u64) -> Self {
         let weighted = |weight: &dyn Fn(usize) -> f64| {
             let all: f64 = (0..keys).map(weight).sum();
@@ -98,7 +98,7 @@ impl KeyChoice {
             });
             KeySampler::Weighted(cumulative.collect())
         };
-        let how = match distribution {
+        let sampler = match distribution {
             KeyDistribution::Uniform => KeySampler::Uniform,
             KeyDistribution::Sequential => KeySampler::Sequential(0),
             KeyDistribution::Zipf(exponent) => {
@@ -110,7 +110,7 @@ impl KeyChoice {
             } => {
                 let hot = ((keys as f64 * share).round() as usize).clamp(1, keys.max(1));
                 let cold = keys - hot.min(keys);
-                // Without others the hot ones get everything.
+                // Without cold keys the hot ones get all records.
                 let records = if cold == 0 { 1.0 } else { records };
                 weighted(&|key| match key < hot {
                     true => records / hot as f64,
@@ -121,13 +121,13 @@ impl KeyChoice {
         Self {
             random: Random::new(seed),
             keys: u32::try_from(keys).unwrap_or(u32::MAX),
-            how,
+            sampler,
         }
     }
 
-    /// Number of the next record's key.
+    /// Returns the number of the next record's key.
     pub fn draw(&mut self) -> usize {
-        match &mut self.how {
+        match &mut self.sampler {
             KeySampler::Uniform => self.random.below(self.keys) as usize,
             KeySampler::Sequential(next) => {
                 let key = *next;
@@ -135,10 +135,10 @@ impl KeyChoice {
                 key as usize
             }
             KeySampler::Weighted(cumulative) => {
-                // 53 bits: all that a double holds.
+                // 53 bits: the precision of a double.
                 let drawn = (self.random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
                 let key = cumulative.partition_point(|sum| *sum <= drawn);
-                // Sums of rounded shares may end a little below 1.
+                // Rounded shares may add up to a little less than 1.
                 key.min(cumulative.len().saturating_sub(1))
             }
         }
@@ -164,7 +164,7 @@ mod tests {
     const RECORDS: usize = 40_000;
 
     #[test]
-    fn uniform_draws_what_it_always_did() {
+    fn uniform_keeps_its_sequence_for_a_seed() {
         let mut plain = Random::new(9);
         let mut choice = KeyChoice::new(KeyDistribution::Uniform, 40, 9);
         for _ in 0..100 {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn each_distribution_gives_its_shares() {
+    fn distributions_give_their_shares() {
         assert!(counts("sequential", 40).iter().all(|count| *count == 1000));
         let zipf = counts("zipf", 10);
         // The sum of 1/k for ten keys is 2.929: 34.1 % and 3.4 %.
@@ -195,14 +195,14 @@ mod tests {
     }
 
     #[test]
-    fn one_key_is_always_that_one() {
+    fn single_key_is_always_drawn() {
         for distribution in ["uniform", "sequential", "zipf:2", "hot:0.5:0.5"] {
             assert_eq!(counts(distribution, 1), [RECORDS], "{distribution}");
         }
     }
 
     #[test]
-    fn names_are_read_back_and_mistakes_told() {
+    fn distribution_names_round_trip_or_fail() {
         for text in ["uniform", "sequential", "zipf:1.5", "hot:0.1:0.9"] {
             let read: KeyDistribution = text.parse().expect(text);
             assert_eq!(read.to_string(), text);

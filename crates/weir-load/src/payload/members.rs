@@ -1,21 +1,22 @@
-//! Values of the kind `json-members`: an object of so many members of so many characters, of which a share
+//! Values of the kind `json-members`: JSON objects of configurable size. A share of the members
 //! changes from one record of a key to the next.
 
-use super::{TextPool, TimestampText};
+use super::text_pool::TextPool;
+use super::timestamp_text::TimestampText;
 
-/// What the objects look like.
+/// Shape of the objects.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MembersSpec {
-    /// Members beside `timestamp` and `key`.
+    /// Number of members in addition to `timestamp` and `key`.
     pub members: u32,
-    /// Characters of each.
+    /// Characters of each member.
     pub characters: u32,
-    /// Share of the members that are others than in the record before of the same key.
+    /// Share of the members that differ from the previous record of the same key.
     pub change_ratio: f64,
 }
 
 impl Default for MembersSpec {
-    /// Some 700 bytes, of which a tenth changes.
+    /// Returns a shape of some 700 bytes, of which a tenth changes.
     fn default() -> Self {
         Self {
             members: 20,
@@ -25,17 +26,17 @@ impl Default for MembersSpec {
     }
 }
 
-/// One object per key.
+/// Objects of all keys.
 #[derive(Debug, Clone)]
 pub(super) struct MemberObjects {
     spec: MembersSpec,
     pool: TextPool,
     stamp: TimestampText,
-    /// Where the text of each member begins in the pool, by key.
+    /// Start of each member's text in the pool, by key.
     texts: Vec<Vec<usize>>,
-    /// What is left of a change when the share is no whole number of members.
+    /// Fraction of a member that is still to change.
     due: f64,
-    /// The member that changes next: in turn, so that all do.
+    /// Member that changes next; all change in turn.
     next: usize,
     value: Vec<u8>,
 }
@@ -66,7 +67,7 @@ impl MemberObjects {
         value.clear();
         value.extend_from_slice(b"{\"timestamp\":\"");
         self.stamp.push(value, due_unix_ns);
-        // Keys are names of the pool, or what was given in their place.
+        // Keys are names of the pool, or a given key.
         value.extend_from_slice(b"\",\"key\":");
         value.extend_from_slice(serde_json::Value::from(key).to_string().as_bytes());
         for (number, at) in texts.iter().enumerate() {
@@ -79,7 +80,7 @@ impl MemberObjects {
         value.push(b'}');
     }
 
-    /// Renews as many members as the share asks for, over all records.
+    /// Replaces the share `change_ratio` of the members, on average over all records.
     fn change(&mut self, index: usize) {
         let texts = &mut self.texts[index];
         self.due += self.spec.change_ratio * texts.len() as f64;
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_changed_members_is_the_one_asked_for() {
+    fn share_of_changed_members_is_change_ratio() {
         for (ratio, expected) in [(0.0, 0), (0.1, 200), (0.025, 50), (1.0, 2000)] {
             let mut members = members(ratio);
             let mut before = object(&mut members, 0);
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_have_objects_of_their_own() {
+    fn each_key_has_its_own_object() {
         let mut members = members(0.0);
         let (first, second) = (object(&mut members, 0), object(&mut members, 1));
         assert_ne!(first["m0"], second["m0"]);

@@ -1,6 +1,7 @@
-//! What records contain: kinds, keys and values as the published generator makes them.
+//! Keys and values of records, as the published generator creates them.
 //!
-//! Random text is made once; a record costs some copies, its numbers and its timestamp.
+//! Random text is generated once. Creating a record costs some copies, its numbers and its
+//! timestamp.
 
 mod bytes;
 mod choice;
@@ -10,6 +11,8 @@ mod random;
 mod replay;
 mod small;
 mod text;
+mod text_pool;
+mod timestamp_text;
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,6 +23,7 @@ pub use members::MembersSpec;
 pub use random::Random;
 pub use replay::{ReplayError, ReplayFormat, ReplayRecord, ReplaySource};
 pub use text::TextValues;
+pub use timestamp_text::MARK;
 
 use crate::keys::{FIRST_NAMES, FRUITS, extended_key, names_of};
 use crate::local_time::LocalTime;
@@ -28,30 +32,31 @@ use members::MemberObjects;
 use person::People;
 use replay::Replay;
 use small::SmallObjects;
+use timestamp_text::TimestampText;
 
-/// Kind of record, by the published generator's names.
+/// Kind of record, named as in the published generator.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PayloadKind {
     /// Text without a key.
     Base,
-    /// Text under one of 40 keys.
+    /// Text with one of 40 keys.
     #[default]
     Keyed,
-    /// An object of four members under one of 40 keys.
+    /// Object of four members, with one of 40 keys.
     Json,
-    /// The same under keys of 500 characters.
+    /// Like `Json`, with keys of 500 characters.
     JsonExtended,
-    /// An object of eleven members of which a text and a number change.
+    /// Object of eleven members, of which a text and a number change.
     Complex,
-    /// An object of twelve members of which a short text and a number change.
+    /// Object of twelve members, of which a short text and a number change.
     VeryComplex,
-    /// The same under a key that is an object with an array of 1024 names.
+    /// Like `VeryComplex`, with an object as key that has an array of 1024 names.
     JsonKeyX,
-    /// An object of so many members, of which a share changes, under one of 40 keys.
+    /// Object of a configurable number of members, of which a share changes, with one of 40 keys.
     JsonMembers,
-    /// Records of a file or a topic, with their keys and headers, in their order and again.
+    /// Records of a file or a topic with their keys and headers, in their order, repeatedly.
     Replay,
-    /// Bytes without a key, as many and as random as asked for.
+    /// Bytes without a key, of configurable size and entropy.
     Random,
 }
 
@@ -70,7 +75,7 @@ impl PayloadKind {
         Self::Random,
     ];
 
-    /// The name in options, plans and results.
+    /// Returns the name in options, plans and results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Base => "base",
@@ -86,27 +91,27 @@ impl PayloadKind {
         }
     }
 
-    /// Whether records have a key.
+    /// Returns `true` if records have a key.
     pub fn has_key(self) -> bool {
         !matches!(self, Self::Base | Self::Random | Self::Replay)
     }
 
-    /// Whether values are objects with a timestamp member of ours.
+    /// Returns `true` if values are objects with a generated timestamp member.
     pub fn has_timestamp(self) -> bool {
         !self.has_size() && self != Self::Replay
     }
 
-    /// Whether values are text of a size to choose; those of the others are objects of fixed shape.
+    /// Returns `true` if values are text of a configurable size; others are objects of fixed shape.
     pub fn has_size(self) -> bool {
         matches!(self, Self::Base | Self::Keyed | Self::Random)
     }
 }
 
-/// A kind that does not exist.
+/// Error for an unknown kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown kind \"{0}\": use base, keyed, json, json-extended, complex, verycomplex, jsonkeyx, json-members, replay or \
-     random"
+    "unknown kind \"{0}\": use base, keyed, json, json-extended, complex, verycomplex, jsonkeyx, \
+         json-members, replay or random"
 )]
 pub struct UnknownPayloadKind(String);
 
@@ -125,34 +130,30 @@ impl fmt::Display for PayloadKind {
     }
 }
 
-/// What records of one run are made of.
+/// Description of the records of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PayloadSpec {
-    /// Their kind.
+    /// Kind of the records.
     pub kind: PayloadKind,
-    /// Random characters, where the kind has a size.
+    /// Number of random characters, if the kind has a size.
     pub size: usize,
-    /// Number of keys, where the kind has one.
+    /// Number of keys, if the kind has keys.
     pub keys: usize,
-    /// A key that takes the place of the pool's last, unless it is one of the pool.
+    /// Additional key; replaces the last key of the pool, unless it is one of them.
     pub key: Option<String>,
-    /// Share of random bytes of the kind `random`: 1 can not be compressed.
+    /// Share of random bytes of the kind `random`: values of entropy 1 cannot be compressed.
     pub entropy: f64,
-    /// The objects of the kind `json-members`.
+    /// Objects of the kind `json-members`.
     pub members: MembersSpec,
-    /// The records of the kind `replay`; at least one there.
+    /// Records of the kind `replay`; at least one.
     pub replay: Arc<[ReplayRecord]>,
-    /// The same seed makes the same records.
+    /// Random seed; the same seed gives the same records.
     pub seed: u64,
-    /// Whether the timestamp member begins with [`MARK`].
+    /// Starts the timestamp member with [`MARK`].
     pub marked: bool,
 }
 
-/// Stands in front of the timestamp of records that count for latency, where others are to be
-/// background.
-pub const MARK: &str = "PREFIX-";
-
-/// Makes keys and values, one record after the other.
+/// Generator of keys and values.
 #[derive(Debug, Clone)]
 pub struct PayloadGenerator {
     form: ValueForm,
@@ -170,7 +171,7 @@ enum ValueForm {
 }
 
 impl PayloadGenerator {
-    /// Prepares what does not change from record to record.
+    /// Creates a generator with everything that is constant over all records.
     pub fn new(spec: &PayloadSpec, local: LocalTime) -> Self {
         if spec.kind == PayloadKind::Replay && !spec.replay.is_empty() {
             let (replay, names) = Replay::new(Arc::clone(&spec.replay));
@@ -200,10 +201,10 @@ impl PayloadGenerator {
             local: local.clone(),
             marked: spec.marked,
         };
-        // The choice of keys takes the seed itself; the negation only keeps the two apart.
+        // The choice of keys uses the seed itself; the negation gives another sequence.
         let seed = !spec.seed;
         let form = match spec.kind {
-            // Without records there is nothing to send again.
+            // Without records there is nothing to replay.
             PayloadKind::Random | PayloadKind::Replay => {
                 ValueForm::Bytes(ByteValues::new(spec.size, spec.entropy, seed))
             }
@@ -230,13 +231,13 @@ impl PayloadGenerator {
         Self { form, names }
     }
 
-    /// What tells streams of records apart, in the order of their numbers: the keys, or what a key
-    /// that is an object is about. One empty name for records without a key.
+    /// Returns the names of the record sequences, by number: the keys, or the name within a key
+    /// that is an object. One empty name for records without a key.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Name of the next record: drawn, or the one that a record from elsewhere has.
+    /// Returns the name of the next record: a drawn one, or that of the replayed record.
     pub(crate) fn next_name(&self, choice: &mut KeyChoice) -> usize {
         match &self.form {
             ValueForm::Replay(records) => records.name(),
@@ -244,7 +245,7 @@ impl PayloadGenerator {
         }
     }
 
-    /// Headers that the record made last brought along.
+    /// Returns the headers of the last record.
     pub(crate) fn headers(&self) -> &[(String, Vec<u8>)] {
         match &self.form {
             ValueForm::Replay(records) => &records.last().headers,
@@ -252,7 +253,7 @@ impl PayloadGenerator {
         }
     }
 
-    /// Makes the next record, due at `due_unix_ns`, under name `name`.
+    /// Creates the next record, due at `due_unix_ns`, for the name number `name`.
     pub fn make(&mut self, name: usize, due_unix_ns: u64, producer: u32) {
         match &mut self.form {
             ValueForm::Bytes(values) => values.make(),
@@ -266,7 +267,7 @@ impl PayloadGenerator {
         }
     }
 
-    /// Key of the record made last under name `name`.
+    /// Returns the key of the last record, which has the name number `name`.
     pub fn key(&self, name: usize) -> Option<&[u8]> {
         match &self.form {
             ValueForm::Replay(records) => records.last().key.as_deref(),
@@ -278,7 +279,7 @@ impl PayloadGenerator {
         }
     }
 
-    /// Value of the record made last.
+    /// Returns the value of the last record.
     pub fn value(&self) -> &[u8] {
         match &self.form {
             ValueForm::Bytes(values) => values.value(),
@@ -289,59 +290,6 @@ impl PayloadGenerator {
             ValueForm::People(people) => people.value(),
         }
     }
-}
-
-/// Writes timestamps as members of objects have them.
-#[derive(Debug, Clone)]
-struct TimestampText {
-    local: LocalTime,
-    marked: bool,
-}
-
-impl TimestampText {
-    fn push(&mut self, out: &mut Vec<u8>, due_unix_ns: u64) {
-        if self.marked {
-            out.extend_from_slice(MARK.as_bytes());
-        }
-        out.extend_from_slice(&self.local.format(due_unix_ns));
-    }
-}
-
-/// Random text of which records take pieces.
-#[derive(Debug, Clone)]
-struct TextPool {
-    text: Box<[u8]>,
-    random: Random,
-}
-
-impl TextPool {
-    fn new(seed: u64) -> Self {
-        let mut random = Random::new(seed);
-        let mut text = vec![0; POOL_BYTES].into_boxed_slice();
-        random.fill_alphanumeric(&mut text);
-        Self { text, random }
-    }
-
-    /// Where some text of `len` characters begins.
-    fn draw(&mut self, len: usize) -> usize {
-        self.random.below((POOL_BYTES - len) as u32) as usize
-    }
-
-    fn piece(&self, at: usize, len: usize) -> &[u8] {
-        &self.text[at..at + len]
-    }
-
-    /// A number as Java's random generator gives it: any of 32 bits, with sign.
-    fn draw_number(&mut self) -> i32 {
-        self.random.next_u64() as i32
-    }
-}
-
-/// A piece may begin anywhere, so that hardly two of a run are the same.
-const POOL_BYTES: usize = 1 << 20;
-
-fn push_number(out: &mut Vec<u8>, number: i32) {
-    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 #[cfg(test)]

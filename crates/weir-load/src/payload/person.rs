@@ -1,23 +1,25 @@
 //! Objects that change little from record to record: `complex`, `verycomplex` and `jsonkeyx`.
 //!
-//! One object per name, shared by all producers; each record of a name changes two of its members.
+//! There is one object per name, shared by all producers. Each record of a name changes two members
+//! of its object.
 
-use super::{TextPool, TimestampText, push_number};
+use super::text_pool::{TextPool, push_number};
+use super::timestamp_text::TimestampText;
 use crate::keys::{FIRST_NAMES, HOBBIES};
 
 const TEXT_LEN: usize = 256;
 const CHANGES_LEN: usize = 20;
 const TEXT_MEMBERS: [&str; 4] = ["firstText", "secondText", "thirdText", "fourthText"];
-/// The first one has a small n in the published generator, and mappings rely on it.
+/// The published generator has a small n in the first one, and mappings rely on it.
 const NUMBER_MEMBERS: [&str; 4] = ["firstnumber", "secondNumber", "thirdNumber", "fourthNumber"];
-/// Which number changes with which text.
+/// Index of the number that changes together with each text.
 const NUMBER_OF_TEXT: [usize; 4] = [3, 2, 1, 0];
 /// Elements of the array in a key that is an object.
 const KEY_NAMES: usize = 1024;
-/// The element that is the name the record is about.
+/// Position of the record's own name in that array.
 const KEY_NAME_AT: usize = 998;
 
-/// What a record's step changes, and what its key is.
+/// Changes of a record and form of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PersonForm {
     Complex,
@@ -25,14 +27,14 @@ enum PersonForm {
     JsonKey,
 }
 
-/// The objects of all names.
+/// Objects of all names.
 #[derive(Debug, Clone)]
 pub(super) struct People {
     form: PersonForm,
     people: Vec<Person>,
     pool: TextPool,
     stamp: TimestampText,
-    /// The array of a key that is an object, before and after the name that clients look for.
+    /// Array of a key that is an object, before and after the record's own name.
     names: (String, String),
     key: Vec<u8>,
     value: Vec<u8>,
@@ -41,11 +43,11 @@ pub(super) struct People {
 #[derive(Debug, Clone)]
 struct Person {
     id: String,
-    /// Where its texts begin in the pool.
+    /// Start of `changes` and of each text in the pool.
     changes: usize,
     texts: [usize; 4],
     numbers: [i32; 4],
-    /// `"hobbies":[...]`, which never changes.
+    /// `"hobbies":[...]`, which is constant.
     hobbies: String,
 }
 
@@ -105,7 +107,7 @@ impl People {
 
     fn change(&mut self, name: usize) {
         let (person, pool) = (&mut self.people[name], &mut self.pool);
-        // Forty chances in the published generator, ten for each.
+        // The published generator draws one of forty, ten for each text.
         let which = pool.random.below(4) as usize;
         if self.form == PersonForm::Complex {
             person.texts[which] = pool.draw(TEXT_LEN);
@@ -167,7 +169,8 @@ fn hobbies(pool: &mut TextPool) -> String {
     format!("\"hobbies\":[{}]", quoted(drawn))
 }
 
-/// The names in a shuffled cycle, up to the one that clients look for, and from there on.
+/// Returns the names of a shuffled cycle: those before position [`KEY_NAME_AT`], and those after
+/// it.
 fn key_names(cycle: &[&str]) -> (String, String) {
     let names: Vec<_> = cycle.iter().copied().cycle().take(KEY_NAMES).collect();
     let before = quoted(names[..KEY_NAME_AT].iter().copied());
@@ -175,13 +178,13 @@ fn key_names(cycle: &[&str]) -> (String, String) {
     (format!(",\"names\":[{before},\""), format!("\",{after}]}}"))
 }
 
-/// Nothing in the pools needs escaping.
+/// Quotes texts; the names of the pools need no escaping.
 fn quoted<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     let quoted = texts.into_iter().map(|text| format!("\"{text}\""));
     quoted.collect::<Vec<_>>().join(",")
 }
 
-/// Fisher and Yates.
+/// Shuffles with the algorithm of Fisher and Yates.
 fn shuffle(names: &mut [&str], pool: &mut TextPool) {
     for last in (1..names.len()).rev() {
         // The pools have 40 names.

@@ -1,16 +1,16 @@
-//! Reproducible randomness: the same seed gives the same run on every machine and version.
+//! Reproducible random numbers: the same seed gives the same run on every machine and version.
 
-/// SplitMix64 (Steele, Lea, Flood 2014): fast and even enough for filler text and key choice.
+/// SplitMix64 (Steele, Lea, Flood 2014): fast, and uniform enough for filler text and key choice.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence of one seed.
+    /// Returns the sequence of a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -19,7 +19,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, each as likely as the other to one part in 2^32; 0 if `bound` is 0.
+    /// Returns a number below `bound`, uniform to one part in 2^32; 0 if `bound` is 0.
     pub fn below(&mut self, bound: u32) -> u32 {
         // The high half of a 32 x 32 bit product is below the bound.
         (((self.next_u64() >> 32) * u64::from(bound)) >> 32) as u32
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sequence_is_the_published_one() {
+    fn sequence_matches_the_published_one() {
         let mut random = Random::new(1_234_567);
         assert_eq!(random.next_u64(), 6_457_827_717_110_365_317);
         assert_eq!(random.next_u64(), 3_203_168_211_198_807_973);
@@ -53,7 +53,7 @@ mod tests {
         for _ in 0..40_000 {
             counts[random.below(40) as usize] += 1;
         }
-        // 1000 each, standard deviation 31: five of them.
+        // 1000 each, standard deviation 31; five of them are allowed.
         assert!(
             counts.iter().all(|count| (845..=1155).contains(count)),
             "{counts:?}"
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn filler_is_alphanumeric_and_uses_all_of_it() {
+    fn filler_uses_all_alphanumeric_characters() {
         let mut text = vec![0; 4000];
         Random::new(7).fill_alphanumeric(&mut text);
         assert!(text.iter().all(u8::is_ascii_alphanumeric));

@@ -1,4 +1,4 @@
-//! Records that were made elsewhere: of a file or a topic, sent again in their order, over and over.
+//! Replays records of a file or a topic in their order, repeatedly.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,31 +10,32 @@ use std::time::Duration;
 
 use weir_kafka::peek::{PeekError, sample};
 
-/// Where records come from.
+/// Source of the records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplaySource {
-    /// A file.
+    /// File.
     File {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// How records stand in it.
+        /// Format of the records in it.
         format: ReplayFormat,
     },
-    /// The oldest records of a topic, with their keys and headers.
+    /// Oldest records of a topic, with their keys and headers.
     Topic {
-        /// Its name.
+        /// Name of the topic.
         topic: String,
-        /// How many, over all partitions.
+        /// Number of records, over all partitions.
         records: usize,
     },
 }
 
-/// How records stand in a file.
+/// Format of the records in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplayFormat {
-    /// One a line: the value, or key and value with this text between them.
+    /// One record per line: the value, or key and value with this separator.
     Lines(Option<String>),
-    /// Length of the key, key, length of the value, value; lengths of 32 bits, big-endian, -1 for no key.
+    /// Length of the key, key, length of the value, value. Lengths have 32 bits, big-endian; -1: no
+    /// key.
     Lengths,
 }
 
@@ -50,52 +51,56 @@ impl FromStr for ReplayFormat {
     }
 }
 
-/// Why there is nothing to send again.
+/// Error of reading the records.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// The file.
+    /// The file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The operating system's reason.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A length that the file does not have.
-    #[error("{}: record {record} is cut off or has a length beyond the end: is it --replay-format lines?", path.display())]
+    /// A record is incomplete or has an invalid length.
+    #[error(
+        "{}: record {record} is cut off or has a length beyond the end: is it \
+         --replay-format lines?",
+        path.display()
+    )]
     Cut {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Number of the record, from 1.
         record: usize,
     },
-    /// Nothing in it.
+    /// The file or topic has no records.
     #[error("no records in {0}: give a file or a topic with at least one")]
     Empty(String),
-    /// More than is kept.
+    /// The records exceed [`BYTES_MAX`].
     #[error("{0} has more than 256 MiB: give a part of it")]
     TooLarge(String),
-    /// The topic.
+    /// The topic cannot be read.
     #[error(transparent)]
     Topic(#[from] PeekError),
 }
 
-/// One of them.
+/// Record to replay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReplayRecord {
-    /// Its key.
+    /// Key of the record.
     pub key: Option<Vec<u8>>,
-    /// Its value.
+    /// Value of the record.
     pub value: Vec<u8>,
-    /// Its headers; those of this program's own producers are left out.
+    /// Headers of the record, without those that Weir's producers write.
     pub headers: Vec<(String, Vec<u8>)>,
 }
 
 impl ReplaySource {
-    /// Reads all of them.
+    /// Reads all records.
     ///
     /// # Errors
-    /// [`ReplayError`] if there is none, or too much.
+    /// [`ReplayError`] if there are no records or too many bytes, or if reading fails.
     pub fn read(&self, bootstrap_servers: &str) -> Result<Vec<ReplayRecord>, ReplayError> {
         let (records, from) = match self {
             Self::File { path, format } => (
@@ -109,7 +114,7 @@ impl ReplaySource {
                     let headers = headers.filter(|(name, _)| !OURS.contains(&name.as_str()));
                     Some(ReplayRecord {
                         key: record.key,
-                        // A deletion has no value to send.
+                        // A tombstone has no value to send.
                         value: record.value?,
                         headers: headers
                             .filter_map(|(name, value)| Some((name, value?)))
@@ -189,7 +194,7 @@ fn of_line(line: &[u8], separator: Option<&str>) -> ReplayRecord {
     }
 }
 
-/// Takes a length and as many bytes; `Some(None)` for length -1, `None` if they are not there.
+/// Takes a length and that many bytes. `Some(None)` for length -1, `None` if bytes are missing.
 fn take<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     let (length, after) = rest.split_first_chunk::<4>()?;
     *rest = after;
@@ -203,18 +208,18 @@ fn take<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     }
 }
 
-/// Goes through them, and from the first again.
+/// Position in the records, which are replayed in a cycle.
 #[derive(Debug, Clone)]
 pub(super) struct Replay {
     records: Arc<[ReplayRecord]>,
-    /// By record, which of the names its key is.
+    /// By record, the number of its key's name.
     names: Vec<usize>,
     next: usize,
     last: usize,
 }
 
 impl Replay {
-    /// Also tells the names of its keys, in order of their first appearance.
+    /// Returns the replay and the names of its keys in order of first appearance.
     pub(super) fn new(records: Arc<[ReplayRecord]>) -> (Self, Vec<String>) {
         let (mut all, mut known) = (Vec::new(), HashMap::new());
         let names = records.iter().map(|record| {
@@ -234,7 +239,7 @@ impl Replay {
         (replay, all)
     }
 
-    /// Name of the next record's key.
+    /// Returns the name number of the next record's key.
     pub(super) fn name(&self) -> usize {
         self.names[self.next]
     }
@@ -249,13 +254,13 @@ impl Replay {
     }
 }
 
-/// Headers that each run writes anew.
+/// Headers that each run writes itself.
 const OURS: [&str; 3] = [
     crate::stamp::DUE_HEADER,
     crate::stamp::SEQ_HEADER,
     crate::stamp::TEXT_HEADER,
 ];
-/// All of it is kept in memory.
+/// Limit of the records, which are held in memory.
 const BYTES_MAX: usize = 256 << 20;
 const TOPIC_WITHIN: Duration = Duration::from_secs(30);
 
@@ -276,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_values_or_keys_and_values() {
+    fn lines_are_values_or_keyed_values() {
         let text = b"a=1\r\n\nno key\nb==2";
         let plain = read(text, &ReplayFormat::Lines(None)).unwrap();
         assert_eq!(plain[0], record(None, "a=1"));
@@ -314,27 +319,27 @@ mod tests {
     }
 
     #[test]
-    fn records_come_in_order_and_again() {
+    fn records_repeat_in_order() {
         let records: Vec<_> = [("a", "1"), ("b", "2"), ("a", "3")]
             .map(|(key, value)| record(Some(key), value))
             .into();
         let (mut replay, names) = Replay::new(records.into());
         assert_eq!(names, ["a", "b"]);
-        let mut came = Vec::new();
+        let mut replayed = Vec::new();
         for _ in 0..4 {
             let name = replay.name();
             replay.make();
-            came.push((name, replay.last().value.clone()));
+            replayed.push((name, replay.last().value.clone()));
         }
         let expected = [(0, "1"), (1, "2"), (0, "3"), (0, "1")];
         assert_eq!(
-            came,
+            replayed,
             expected.map(|(name, value)| (name, value.as_bytes().to_vec()))
         );
     }
 
     #[test]
-    fn what_is_not_there_is_named() {
+    fn missing_file_and_unknown_format_are_errors() {
         let source = ReplaySource::File {
             path: "no/such/file".into(),
             format: ReplayFormat::Lines(None),

@@ -1,11 +1,12 @@
 //! Values of the kind `json`: timestamp, filler, key and a number.
 
-use super::{TextPool, TimestampText, push_number};
+use super::text_pool::{TextPool, push_number};
+use super::timestamp_text::TimestampText;
 
-/// Characters of the filler, whatever size was asked for.
+/// Characters of the filler; the configured size does not apply.
 const TEXT_LEN: usize = 512;
 
-/// Makes one object after the other.
+/// Generator of the objects.
 #[derive(Debug, Clone)]
 pub(super) struct SmallObjects {
     pool: TextPool,
@@ -31,7 +32,7 @@ impl SmallObjects {
         self.stamp.push(value, due_unix_ns);
         value.extend_from_slice(b"\",\"fstValue\":\"");
         value.extend_from_slice(self.pool.piece(at, TEXT_LEN));
-        // Keys are names of the pool: nothing in them needs escaping.
+        // Keys are names of the pool, which need no escaping.
         value.extend_from_slice(b"\",\"sndValue\":\"");
         value.extend_from_slice(key.as_bytes());
         value.extend_from_slice(b"\",\"intNum\":");

@@ -27,7 +27,7 @@ fn payloads(kind: PayloadKind) -> PayloadGenerator {
     PayloadGenerator::new(&PayloadSpec { kind, ..spec() }, LocalTime::utc())
 }
 
-/// One record as key text and object.
+/// Returns one record as key text, object and value text.
 fn object(payloads: &mut PayloadGenerator, name: usize) -> (String, Value, String) {
     payloads.make(name, DUE, 0);
     let key = payloads.key(name).expect("a key").to_vec();
@@ -36,7 +36,7 @@ fn object(payloads: &mut PayloadGenerator, name: usize) -> (String, Value, Strin
     (String::from_utf8(key).expect("UTF-8"), object, value)
 }
 
-/// Names and order of the members of an object.
+/// Checks names and order of an object's members.
 fn assert_members(text: &str, members: &[&str]) {
     let object: Value = serde_json::from_str(text).expect("an object");
     let count = object.as_object().expect("an object").len();
@@ -83,7 +83,7 @@ fn kinds_have_the_published_names() {
 }
 
 #[test]
-fn json_has_four_members_and_its_key_in_the_value() {
+fn json_has_four_members_including_its_key() {
     let mut payloads = payloads(PayloadKind::Json);
     for name in [0, 1, 39] {
         let (key, value, text) = object(&mut payloads, name);
@@ -101,7 +101,7 @@ fn json_has_four_members_and_its_key_in_the_value() {
 }
 
 #[test]
-fn the_extended_key_has_500_characters_and_is_in_the_value_too() {
+fn extended_key_has_500_characters() {
     let mut payloads = payloads(PayloadKind::JsonExtended);
     let mut keys = Vec::new();
     for (name, fruit) in FRUITS.into_iter().enumerate() {
@@ -128,7 +128,7 @@ const COMPLEX: [&str; 11] = [
     "timestamp",
 ];
 
-/// Members that differ between two objects.
+/// Returns the members that differ between two objects.
 fn changed<'a>(before: &Value, after: &'a Value) -> Vec<&'a str> {
     let after = after.as_object().expect("an object");
     let changed = after
@@ -138,7 +138,7 @@ fn changed<'a>(before: &Value, after: &'a Value) -> Vec<&'a str> {
 }
 
 #[test]
-fn complex_changes_a_text_and_the_number_that_goes_with_it() {
+fn complex_changes_a_text_and_its_number() {
     let mut payloads = payloads(PayloadKind::Complex);
     let (key, mut before, text) = object(&mut payloads, 3);
     assert_members(&text, &COMPLEX);
@@ -150,7 +150,7 @@ fn complex_changes_a_text_and_the_number_that_goes_with_it() {
     assert_eq!(text_of(&before, "timestamp"), DUE_TEXT);
     let mut pairs = std::collections::BTreeMap::new();
     for round in 0..200 {
-        // Records of others change nothing here.
+        // Records of other names do not change this object.
         object(&mut payloads, round % 3);
         let (_, after, _) = object(&mut payloads, 3);
         for member in &COMPLEX[1..5] {
@@ -176,7 +176,7 @@ fn complex_changes_a_text_and_the_number_that_goes_with_it() {
 }
 
 #[test]
-fn verycomplex_changes_a_short_text_and_a_number() {
+fn verycomplex_changes_a_short_text_and_number() {
     let mut payloads = payloads(PayloadKind::VeryComplex);
     let (_, mut before, text) = object(&mut payloads, 0);
     let members = [&["id", "changes"], &COMPLEX[1..]].concat();
@@ -192,7 +192,7 @@ fn verycomplex_changes_a_short_text_and_a_number() {
 }
 
 #[test]
-fn a_key_that_is_an_object_repeats_the_value_and_has_1024_names() {
+fn json_key_repeats_value_and_has_1024_names() {
     let mut payloads = payloads(PayloadKind::JsonKeyX);
     for name in [0, 21, 39] {
         let (key, value, text) = object(&mut payloads, name);
@@ -224,7 +224,7 @@ fn a_key_that_is_an_object_repeats_the_value_and_has_1024_names() {
 }
 
 #[test]
-fn the_mark_stands_in_the_timestamp_member() {
+fn mark_is_in_the_timestamp_member() {
     for kind in PayloadKind::ALL
         .into_iter()
         .filter(|kind| kind.has_timestamp())
@@ -262,7 +262,7 @@ fn text_kinds_are_unchanged() {
 }
 
 #[test]
-fn the_same_seed_makes_the_same_records() {
+fn same_seed_gives_same_records() {
     for kind in PayloadKind::ALL {
         let make = |seed| {
             let spec = PayloadSpec {

@@ -3,12 +3,14 @@
 use super::random::Random;
 use crate::local_time::{LocalTime, TEXT_LEN};
 
-/// Texts prepared beforehand. Far apart enough that no compressor sees one twice in a batch.
+/// Maximum number of prepared texts: so many that a compressor does not find the same text
+/// twice in a batch.
 const TEXTS: usize = 4096;
-/// Most memory for prepared texts; large values get fewer of them.
+/// Maximum memory of the prepared texts; large values get fewer of them.
 const POOL_BYTES_MAX: usize = 16 << 20;
 
-/// Writes `<timestamp>-pid-<producer>-<random text>`; drawing the text costs nothing while sending.
+/// Generator of `<timestamp>-pid-<producer>-<random text>`; the random texts are prepared in
+/// advance.
 #[derive(Debug, Clone)]
 pub struct TextValues {
     pool: Vec<u8>,
@@ -33,7 +35,7 @@ impl TextValues {
         }
     }
 
-    /// The value of a record due at `due_unix_ns`; valid until the next call.
+    /// Creates the value of a record due at `due_unix_ns`; it is valid until the next call.
     pub fn value(&mut self, due_unix_ns: u64, producer: u32) -> &[u8] {
         self.value.clear();
         self.value
@@ -51,7 +53,7 @@ impl TextValues {
         &self.value
     }
 
-    /// The value made last; empty before the first.
+    /// Returns the last value; empty before the first.
     pub fn last(&self) -> &[u8] {
         &self.value
     }
@@ -62,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_the_published_ones() {
+    fn lengths_match_the_published_ones() {
         // size, producer, length
         let rows = [
             (1024, 0, 1054),
@@ -84,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_reads_as_published() {
+    fn value_has_the_published_form() {
         let mut values = TextValues::new(8, 0, LocalTime::utc());
         let value = String::from_utf8(values.value(7_000_000, 3).to_vec()).expect("ASCII");
         let filler = value.strip_prefix("1970-01-01 00:00:00.007-pid-3-");
@@ -92,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_makes_the_same_values_and_texts_differ() {
+    fn same_seed_gives_same_texts() {
         let make = |seed| {
             let mut values = TextValues::new(16, seed, LocalTime::utc());
             [(); 3].map(|()| values.value(0, 0).to_vec())
@@ -104,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pool_is_bounded_and_goes_round() {
+    fn pool_is_bounded_and_repeats() {
         let mut values = TextValues::new(1 << 20, 0, LocalTime::utc());
         assert_eq!(values.pool.len(), POOL_BYTES_MAX);
         let first = values.value(0, 0).to_vec();

@@ -1,16 +1,16 @@
-//! Schedule lag and acknowledgement times: of the last second, and of the whole window.
+//! Schedule lag and acknowledgement times of the last second and of the whole run.
 
 use weir_stats::Histogram;
 
 use crate::worker::protocol::{LatencyInterval, LatencyTag, Quantiles, WorkerEvent};
 
-/// The producer's histograms.
+/// Histograms of a producer.
 #[derive(Debug, Default)]
 pub(super) struct PublishRecorder {
     lag: TimedHistograms,
     ack: TimedHistograms,
     acknowledged: TimedHistograms,
-    /// Lag of the last second whether measured or not, for people to watch.
+    /// Lag of the last second, for progress displays; not limited to the measured window.
     second: Histogram,
     interval_from_unix_ns: u64,
 }
@@ -29,7 +29,7 @@ impl PublishRecorder {
         }
     }
 
-    /// A record was handed over this long after it was due.
+    /// Records the schedule lag of a sent record.
     pub(super) fn lag(&mut self, lag_ns: u64, in_window: bool) {
         self.second.record_ns(lag_ns);
         if in_window {
@@ -37,7 +37,7 @@ impl PublishRecorder {
         }
     }
 
-    /// A record was acknowledged this long after it was handed over, and after it was due.
+    /// Records the times from send and from due time to the acknowledgement.
     pub(super) fn ack(&mut self, ack_ns: u64, since_due_ns: u64, in_window: bool) {
         if in_window {
             self.ack.interval.record_ns(ack_ns);
@@ -45,7 +45,8 @@ impl PublishRecorder {
         }
     }
 
-    /// Ends the interval: the events it makes, and the lag to watch (p50, p99 in microseconds).
+    /// Ends the interval. Returns its events, and p50 and p99 of the last second's lag in
+    /// microseconds.
     pub(super) fn end_interval(
         &mut self,
         now_unix_ns: u64,
@@ -74,7 +75,7 @@ impl PublishRecorder {
         (events, watched.0, watched.1)
     }
 
-    /// Schedule lag and acknowledgement times of all ended intervals.
+    /// Returns schedule lag and acknowledgement times of all ended intervals.
     pub(super) fn totals(&self) -> (Quantiles, Quantiles) {
         (quantiles(&self.lag.total), quantiles(&self.ack.total))
     }
@@ -107,7 +108,7 @@ mod tests {
         let mut meter = PublishRecorder::new(100);
         meter.lag(50_000, false);
         let (events, p50_us, _) = meter.end_interval(200);
-        assert!(events.is_empty(), "nothing of the window: {events:?}");
+        assert!(events.is_empty(), "no record in the window: {events:?}");
         assert_eq!(p50_us, Some(50));
         let mut counts = Vec::new();
         for (until, records) in [(300, 3), (400, 2)] {

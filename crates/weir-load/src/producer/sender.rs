@@ -1,4 +1,4 @@
-//! The sending loop: sleep until due, send everything due, never skip.
+//! Sending loop: waits until records are due and sends all that are due.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use weir_kafka::{Producer, SendError};
 
 use super::meter::PublishRecorder;
-use super::tracker::{ProduceAck, Tracker};
-use super::{Answers, ProducerOptions};
+use super::options::ProducerOptions;
+use super::tracker::{AckQueue, ProduceAck, Tracker};
 use crate::clock::{Clock, nanos};
 use crate::pacer::Pacer;
 use crate::payload::{KeyChoice, PayloadGenerator};
@@ -20,16 +20,16 @@ use crate::worker::protocol::{
     ProduceSummary, Schedule, WorkerCommand, WorkerEvent, WorkerProgress,
 };
 
-/// Where records go and how their answers come back.
+/// Kafka producer and acknowledgement queue.
 pub(super) struct ProduceTarget<'a> {
     pub(super) producer: &'a Producer,
-    pub(super) answers: &'a Answers,
+    pub(super) acks: &'a AckQueue,
     pub(super) clock: Clock,
-    /// Partitions of the topic, if a record's name decides which one it goes to; else its key does.
+    /// Number of partitions, if the record's name selects the partition; `None`: its key does.
     pub(super) partitions: Option<usize>,
 }
 
-/// One run over one schedule.
+/// Sender of one run.
 pub(super) struct ScheduledSender<'a> {
     options: &'a ProducerOptions,
     schedule: Schedule,
@@ -41,7 +41,7 @@ pub(super) struct ScheduledSender<'a> {
     text_stamp: Vec<u8>,
     tracker: Tracker,
     meter: PublishRecorder,
-    /// Swapped with the shared list, so that its lock is held for a moment only.
+    /// Acknowledgements to process; swapped with the shared queue to hold its lock only briefly.
     taken: Vec<ProduceAck>,
     /// Index of the next record.
     next: u64,
@@ -49,7 +49,7 @@ pub(super) struct ScheduledSender<'a> {
     bytes_sent: u64,
     queue_full: u64,
     last_send_unix_ns: u64,
-    /// Records that had come due when the schedule ended, or was ended.
+    /// Records due at the end of the schedule or at the stop.
     due_at_end: Option<u64>,
     next_report: Instant,
     stopping: bool,
@@ -81,30 +81,30 @@ impl<'a> ScheduledSender<'a> {
             queue_full: 0,
             last_send_unix_ns: 0,
             due_at_end: None,
-            next_report: Instant::now() + REPORT_EVERY,
+            next_report: Instant::now() + REPORT_INTERVAL,
             stopping: false,
             target,
         }
     }
 
-    /// Follows the schedule to its end, waits for the answers and sums up.
+    /// Follows the schedule to its end, waits for acknowledgements and returns the summary.
     pub(super) fn run(mut self) -> ProduceSummary {
         self.follow_schedule();
-        // Told to stop, it does not owe what came due at that moment.
+        // On a stop command, records that became due but were not sent do not count.
         self.due_at_end = Some(if self.stopping { self.next } else { self.due() });
         let deadline = Instant::now() + self.options.drain;
         while self.tracker.unacknowledged() > 0 && Instant::now() < deadline {
-            self.look_around();
+            self.poll_housekeeping();
             thread::sleep(DRAIN_POLL);
         }
-        self.take_answers();
+        self.take_acks();
         self.report();
         self.summary()
     }
 
     fn follow_schedule(&mut self) {
         loop {
-            self.look_around();
+            self.poll_housekeeping();
             let limit = self.limit();
             if self.next >= limit || self.stopping {
                 return;
@@ -112,8 +112,8 @@ impl<'a> ScheduledSender<'a> {
             let due = self.due_by_now().min(limit);
             while self.next < due && !self.stopping {
                 self.send_next();
-                if self.next % LOOK_AROUND_EVERY == 0 {
-                    self.look_around();
+                if self.next % HOUSEKEEPING_RECORDS == 0 {
+                    self.poll_housekeeping();
                 }
             }
             if self.next < self.limit() {
@@ -122,7 +122,7 @@ impl<'a> ScheduledSender<'a> {
         }
     }
 
-    /// Moves the window and the end; records are due as before.
+    /// Moves the measured window and the end; due times stay the same.
     fn reschedule(&mut self, schedule: Schedule) {
         self.schedule = Schedule {
             start_unix_ns: self.schedule.start_unix_ns,
@@ -131,7 +131,7 @@ impl<'a> ScheduledSender<'a> {
         self.tracker.move_window(self.schedule);
     }
 
-    /// Number of records of the whole schedule.
+    /// Returns the number of records in the whole schedule.
     fn limit(&self) -> u64 {
         let Schedule {
             start_unix_ns,
@@ -152,7 +152,7 @@ impl<'a> ScheduledSender<'a> {
         }
     }
 
-    /// Records that have come due.
+    /// Returns the number of records that are due.
     fn due(&self) -> u64 {
         let due = || self.due_by_now().min(self.limit());
         self.due_at_end.unwrap_or_else(due)
@@ -170,8 +170,8 @@ impl<'a> ScheduledSender<'a> {
         }
     }
 
-    /// Sends record `next`, waiting for room as long as the run goes on. Its key is drawn once, so
-    /// that the same seed means the same records however the queue behaves.
+    /// Sends record `next`; while the queue is full, it waits until the run ends. The key is drawn
+    /// once per record, so that the same seed gives the same records regardless of the queue.
     fn send_next(&mut self) {
         let index = self.next;
         self.next += 1;
@@ -201,13 +201,13 @@ impl<'a> ScheduledSender<'a> {
                     return;
                 }
                 Err(SendError::Fatal(reason)) => {
-                    self.tracker.refused(stream, &stamp, &reason);
+                    self.tracker.rejected(stream, &stamp, &reason);
                     return;
                 }
                 Err(SendError::QueueFull) => {
                     self.queue_full += u64::from(!delayed);
                     delayed = true;
-                    if !self.wait_for_room() {
+                    if !self.wait_for_queue_space() {
                         return;
                     }
                 }
@@ -215,14 +215,14 @@ impl<'a> ScheduledSender<'a> {
         }
     }
 
-    /// Hands one record to the Kafka library; tells the bytes of key and value. `fresh` makes the
-    /// record; a second try of the same record keeps it.
+    /// Passes one record to the Kafka library. Returns the bytes of key and value. `fresh` creates
+    /// the record; a retry uses the existing one.
     fn try_send(&mut self, key: usize, stamp: &Stamp, fresh: bool) -> Result<usize, SendError> {
         if fresh {
             let (due, producer) = (stamp.due_unix_ns, stamp.producer);
             self.payloads.make(key, due, producer);
         }
-        // A remainder of a number of partitions fits one.
+        // The remainder is less than the number of partitions, an `i32`.
         let partition = self
             .target
             .partitions
@@ -240,7 +240,7 @@ impl<'a> ScheduledSender<'a> {
             (true, false) => &headers[..2],
             (true, true) => &headers[..],
         };
-        // Only records from elsewhere have headers of their own.
+        // Only replayed records have headers of their own.
         let own = self.payloads.headers();
         let mut all = Vec::new();
         let headers = match own.is_empty() {
@@ -262,10 +262,10 @@ impl<'a> ScheduledSender<'a> {
         Ok(value.len() + key.map_or(0, <[u8]>::len))
     }
 
-    /// Waits a moment for room in the queue; false if the run is over.
-    fn wait_for_room(&mut self) -> bool {
+    /// Waits briefly for queue space. Returns `false` if the run is over.
+    fn wait_for_queue_space(&mut self) -> bool {
         thread::sleep(QUEUE_FULL_PAUSE);
-        self.look_around();
+        self.poll_housekeeping();
         let last = self
             .schedule
             .stop_unix_ns
@@ -273,9 +273,9 @@ impl<'a> ScheduledSender<'a> {
         !self.stopping && self.target.clock.now_unix_ns() < last
     }
 
-    /// Answers, commands and the report when it is time.
-    fn look_around(&mut self) {
-        self.take_answers();
+    /// Handles acknowledgements, commands and progress reports.
+    fn poll_housekeeping(&mut self) {
+        self.take_acks();
         loop {
             match self.link.commands.try_recv() {
                 Ok(WorkerCommand::Stop) | Err(TryRecvError::Disconnected) => {
@@ -288,21 +288,21 @@ impl<'a> ScheduledSender<'a> {
             }
         }
         if Instant::now() >= self.next_report {
-            self.next_report += REPORT_EVERY;
+            self.next_report += REPORT_INTERVAL;
             self.report();
         }
     }
 
-    fn take_answers(&mut self) {
+    fn take_acks(&mut self) {
         let mut shared = self
             .target
-            .answers
+            .acks
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         std::mem::swap(&mut *shared, &mut self.taken);
         drop(shared);
-        for answer in self.taken.drain(..) {
-            if let Some(acked) = self.tracker.answered(&answer) {
+        for ack in self.taken.drain(..) {
+            if let Some(acked) = self.tracker.acknowledged(&ack) {
                 self.meter
                     .ack(acked.ack_ns, acked.since_due_ns, acked.in_window);
             }
@@ -379,11 +379,11 @@ impl<'a> ScheduledSender<'a> {
     }
 }
 
-const REPORT_EVERY: Duration = Duration::from_secs(1);
-/// A stop is seen within this time.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum time until a stop command is handled.
 const COMMAND_POLL: Duration = Duration::from_millis(20);
-/// Records after which a sender that catches up takes answers and looks for commands.
-const LOOK_AROUND_EVERY: u64 = 256;
-/// A full queue of 100,000 records gets room in far less; the wait shows as lateness.
+/// Number of records after which a sender that catches up handles acknowledgements and commands.
+const HOUSEKEEPING_RECORDS: u64 = 256;
+/// Wait for a full queue of 100,000 records, which drains much faster. The wait counts as lag.
 const QUEUE_FULL_PAUSE: Duration = Duration::from_micros(500);
 const DRAIN_POLL: Duration = Duration::from_millis(1);

@@ -1,25 +1,29 @@
-//! Which records are on their way, and what became of them by key and producer.
+//! Tracks in-flight records, and their results by key and producer.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::{Arc, Mutex};
 
 use slab::Slab;
 
 use crate::stamp::Stamp;
 use crate::worker::protocol::{LedgerEntry, Schedule};
 
-/// What the broker said to one record.
+/// Result of one record.
 #[derive(Debug, Clone)]
 pub(super) struct ProduceAck {
-    /// The token it was sent with.
+    /// Token of the record.
     pub(super) token: usize,
-    /// When the answer came.
+    /// Time of the delivery report.
     pub(super) at_unix_ns: u64,
-    /// Why it was not stored.
+    /// Error, if the broker did not store the record.
     pub(super) error: Option<String>,
 }
 
-/// Follows each record from its number to its answer; touched by the sending thread only.
+/// Acknowledgements from librdkafka's thread to the sender; at most one per in-flight record.
+pub(super) type AckQueue = Arc<Mutex<Vec<ProduceAck>>>;
+
+/// Records from sequence number to acknowledgement; used by the sending thread only.
 #[derive(Debug)]
 pub(super) struct Tracker {
     streams: Vec<SequenceCounters>,
@@ -35,7 +39,7 @@ pub(super) struct Tracker {
 #[derive(Debug, Clone, Default)]
 struct SequenceCounters {
     next_seq: u64,
-    /// First and last number due in the window.
+    /// First and last sequence number due in the measured window.
     window: Option<(u64, u64)>,
     last_due_unix_ns: u64,
     failed: Vec<u64>,
@@ -50,19 +54,19 @@ struct InFlight {
     in_window: bool,
 }
 
-/// An acknowledged record.
+/// Acknowledged record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AckedRecord {
-    /// From the send to the answer.
+    /// Time from the send to the acknowledgement.
     pub(super) ack_ns: u64,
-    /// From the due instant to the answer.
+    /// Time from the due time to the acknowledgement.
     pub(super) since_due_ns: u64,
-    /// Whether it was due in the window.
+    /// The record was due in the measured window.
     pub(super) in_window: bool,
 }
 
 impl Tracker {
-    /// Counters for `streams` pairs of key and producer.
+    /// Creates counters for `streams` pairs of key and producer.
     pub(super) fn new(streams: usize, window: Schedule) -> Self {
         Self {
             streams: vec![SequenceCounters::default(); streams],
@@ -75,23 +79,23 @@ impl Tracker {
         }
     }
 
-    /// What comes from now on belongs to another window. Nothing sent before may be due in it.
+    /// Sets another measured window. No record sent so far may be due in it.
     pub(super) fn move_window(&mut self, window: Schedule) {
         self.window = window;
     }
 
-    /// The number the next record of `stream` has; taken by [`sent`](Self::sent) or
-    /// [`refused`](Self::refused).
+    /// Returns the sequence number of the next record of `stream`. [`sent`](Self::sent) and
+    /// [`rejected`](Self::rejected) advance it.
     pub(super) fn next_seq(&self, stream: usize) -> u64 {
         self.streams[stream].next_seq
     }
 
-    /// The token the next record is sent with.
+    /// Returns the token of the next record.
     pub(super) fn next_token(&self) -> usize {
         self.in_flight.vacant_key()
     }
 
-    /// The record is on its way, under the token that was [`next_token`](Self::next_token).
+    /// Registers a sent record with the token [`next_token`](Self::next_token).
     pub(super) fn sent(&mut self, stream: usize, stamp: &Stamp, sent_unix_ns: u64) {
         let in_window = self.take_seq(stream, stamp);
         self.in_flight.insert(InFlight {
@@ -103,35 +107,36 @@ impl Tracker {
         });
     }
 
-    /// The Kafka library refused the record for good.
-    pub(super) fn refused(&mut self, stream: usize, stamp: &Stamp, reason: &str) {
+    /// Registers a record that the Kafka library rejected finally.
+    pub(super) fn rejected(&mut self, stream: usize, stamp: &Stamp, reason: &str) {
         let in_window = self.take_seq(stream, stamp);
         self.fail(stream, stamp.seq, in_window, reason);
     }
 
-    /// Takes an answer; `None` for a failed record.
-    pub(super) fn answered(&mut self, answer: &ProduceAck) -> Option<AckedRecord> {
-        let record = self.in_flight.try_remove(answer.token)?;
-        if let Some(reason) = &answer.error {
+    /// Handles a delivery report; returns `None` for a failed record.
+    pub(super) fn acknowledged(&mut self, ack: &ProduceAck) -> Option<AckedRecord> {
+        let record = self.in_flight.try_remove(ack.token)?;
+        if let Some(reason) = &ack.error {
             self.fail(record.stream, record.seq, record.in_window, reason);
             return None;
         }
         self.acked += 1;
         self.acked_in_window += u64::from(record.in_window);
         Some(AckedRecord {
-            ack_ns: answer.at_unix_ns.saturating_sub(record.sent_unix_ns),
-            since_due_ns: answer.at_unix_ns.saturating_sub(record.due_unix_ns),
+            ack_ns: ack.at_unix_ns.saturating_sub(record.sent_unix_ns),
+            since_due_ns: ack.at_unix_ns.saturating_sub(record.due_unix_ns),
             in_window: record.in_window,
         })
     }
 
-    /// Records without an answer.
+    /// Returns the number of in-flight records.
     pub(super) fn unacknowledged(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// What clients settle against; what still has no answer is left out. `key` names a stream's
-    /// key, `producers` are the producers' numbers: stream `s` is key `s / producers.len()`.
+    /// Returns the acknowledged records that clients are checked against. In-flight records count
+    /// as failed. `keys` are the names of the keys, `producers` the numbers of the producers:
+    /// stream `s` has key `s / producers.len()`.
     pub(super) fn into_ledger(
         mut self,
         keys: &[String],
@@ -178,22 +183,22 @@ impl Tracker {
 }
 
 impl SequenceCounters {
-    /// First and last acknowledged number and what failed between; `None` if nothing was
-    /// acknowledged in the window.
+    /// Returns first and last acknowledged number and the failed numbers between; `None` if no
+    /// record was acknowledged in the window.
     fn into_entry(mut self, key: &str, producer: u32) -> Option<LedgerEntry> {
         let (mut first, mut last) = self.window?;
         let mut failed = std::mem::take(&mut self.failed);
         failed.sort_unstable();
-        let mut begin = 0;
-        while failed.get(begin) == Some(&first) {
-            begin += 1;
+        let mut start = 0;
+        while failed.get(start) == Some(&first) {
+            start += 1;
             first += 1;
         }
         let mut last_due_unix_ns = self.last_due_unix_ns;
-        while failed.len() > begin && failed.last() == Some(&last) {
+        while failed.len() > start && failed.last() == Some(&last) {
             failed.pop();
             last -= 1;
-            // The due instant of an earlier record is not kept.
+            // The due times of earlier records are not stored.
             last_due_unix_ns = 0;
         }
         if first > last {
@@ -204,7 +209,7 @@ impl SequenceCounters {
             producer,
             first_seq: first,
             last_seq: last,
-            missing: failed.split_off(begin),
+            missing: failed.split_off(start),
             last_due_unix_ns,
         })
     }
@@ -237,8 +242,12 @@ mod tests {
         token
     }
 
-    fn answer(tracker: &mut Tracker, token: usize, error: Option<&str>) -> Option<AckedRecord> {
-        tracker.answered(&ProduceAck {
+    fn acknowledge(
+        tracker: &mut Tracker,
+        token: usize,
+        error: Option<&str>,
+    ) -> Option<AckedRecord> {
+        tracker.acknowledged(&ProduceAck {
             token,
             at_unix_ns: 100,
             error: error.map(str::to_owned),
@@ -246,15 +255,15 @@ mod tests {
     }
 
     #[test]
-    fn the_ledger_holds_what_was_acknowledged_in_the_window() {
+    fn ledger_has_acknowledged_records_of_window() {
         let mut tracker = Tracker::new(4, WINDOW);
         let tokens: Vec<_> = (5..25).map(|due| send(&mut tracker, 2, due)).collect();
-        // Number n is due at n + 5. Due 10 and 11 fail, 14 fails, 19 is never answered.
+        // Number n is due at n + 5. Due 10, 11 and 14 fail, 19 is never acknowledged.
         for (n, token) in tokens.iter().enumerate() {
             match n {
-                5 | 6 | 9 => assert_eq!(answer(&mut tracker, *token, Some("timed out")), None),
+                5 | 6 | 9 => assert_eq!(acknowledge(&mut tracker, *token, Some("timed out")), None),
                 14 => {}
-                _ => assert!(answer(&mut tracker, *token, None).is_some()),
+                _ => assert!(acknowledge(&mut tracker, *token, None).is_some()),
             }
         }
         assert_eq!(
@@ -276,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_moves_counts_from_its_new_begin() {
+    fn moved_window_counts_from_its_start() {
         let mut tracker = Tracker::new(1, WINDOW);
         let early = send(&mut tracker, 0, 3);
         tracker.move_window(Schedule {
@@ -286,7 +295,7 @@ mod tests {
         });
         let tokens = [5, 7, 12].map(|due| send(&mut tracker, 0, due));
         for token in [early].into_iter().chain(tokens) {
-            assert!(answer(&mut tracker, token, None).is_some());
+            assert!(acknowledge(&mut tracker, token, None).is_some());
         }
         assert_eq!((tracker.acked, tracker.acked_in_window), (4, 2));
         let ledger = tracker.into_ledger(&[String::new()], 0..1);
@@ -294,18 +303,18 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_of_failures_has_no_entry() {
+    fn failed_records_give_no_ledger_entry() {
         let mut tracker = Tracker::new(1, WINDOW);
         for due in [10, 11, 12] {
             let stamp = stamp(&tracker, 0, due);
-            tracker.refused(0, &stamp, "too large");
+            tracker.rejected(0, &stamp, "too large");
         }
         assert_eq!((tracker.failed, tracker.next_seq(0)), (3, 3));
         assert!(tracker.into_ledger(&[String::new()], 0..1).is_empty());
     }
 
     #[test]
-    fn an_answer_counts_once_and_tells_its_time() {
+    fn acknowledgement_counts_once_with_its_time() {
         let mut tracker = Tracker::new(1, WINDOW);
         let token = send(&mut tracker, 0, 10);
         let acked = AckedRecord {
@@ -313,8 +322,8 @@ mod tests {
             since_due_ns: 90,
             in_window: true,
         };
-        assert_eq!(answer(&mut tracker, token, None), Some(acked));
-        assert_eq!(answer(&mut tracker, token, None), None);
+        assert_eq!(acknowledge(&mut tracker, token, None), Some(acked));
+        assert_eq!(acknowledge(&mut tracker, token, None), None);
         assert_eq!(tracker.acked, 1);
         let ledger = tracker.into_ledger(&[String::new()], 0..1);
         assert_eq!((ledger[0].last_seq, ledger[0].last_due_unix_ns), (0, 10));

@@ -1,12 +1,12 @@
-//! Eight rows of asterisks, with the published way to find what one asterisk stands for.
+//! Histogram of eight rows of asterisks, with the published scale.
 
 use std::fmt::{self, Write};
 
 const ROWS: usize = 8;
 const STARS_MAX: f64 = 20.0;
 
-/// Samples from `low_ms` to `top_ms` in rows of `step_ms`. A row's upper edge belongs to it, its
-/// lower edge to the row before; only the first row has both.
+/// Samples from `low_ms` to `top_ms` in rows of `step_ms`. A row includes its upper edge; the lower
+/// edge belongs to the previous row. Only the first row includes both.
 pub(super) struct Graph {
     low_ms: u64,
     top_ms: u64,
@@ -15,13 +15,13 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// Counts `samples` (milliseconds and number), none of them outside of the edges.
+    /// Counts `samples` (milliseconds and number), which must be within the edges.
     pub(super) fn new(low_ms: u64, top_ms: u64, samples: impl Iterator<Item = (u64, u64)>) -> Self {
         let step_ms = (top_ms - low_ms).div_ceil(ROWS as u64).max(1);
         let mut counts = [0; ROWS];
         for (ms, count) in samples {
             let above_edge = (ms - low_ms).saturating_sub(1);
-            // Below the number of rows, as a step is at least an eighth of the whole.
+            // Less than the number of rows, because a step is at least an eighth of the range.
             counts[(above_edge / step_ms) as usize] += count;
         }
         Self {
@@ -32,7 +32,7 @@ impl Graph {
         }
     }
 
-    /// Writes the rows between `Min` and `end`, which has no line feed.
+    /// Writes the rows between `Min` and `end`, without a trailing line feed.
     pub(super) fn write(&self, out: &mut String, end: &str) -> fmt::Result {
         let unit = self.unit();
         writeln!(out, "Min")?;
@@ -53,8 +53,8 @@ impl Graph {
         Ok(())
     }
 
-    /// Samples for one asterisk: the smallest count after the last empty row but one, or what
-    /// leaves room for 20, but at least 1.
+    /// Returns the number of samples per asterisk: the smallest count after the last empty row
+    /// other than the last row, or more to limit rows to 20 asterisks, but at least 1.
     fn unit(&self) -> f64 {
         let smallest = self.counts.into_iter().fold(0, |least, count| {
             if count < least || least == 0 {

@@ -1,7 +1,8 @@
-//! The published load test's latency report, to the character: for comparison with its figures.
+//! Latency report in the exact format of the published load tests, for comparison with their
+//! results.
 //!
-//! Cumulative from the start, whole milliseconds, mean cut to whole milliseconds, nearest-rank
-//! percentiles. Ours is better in all of that; this one is the same as theirs.
+//! It is cumulative from the start, in whole milliseconds, with a truncated mean and nearest-rank
+//! percentiles. Weir's own statistics are more exact; this report reproduces the published method.
 
 mod graph;
 mod reporter;
@@ -11,39 +12,39 @@ use std::time::Duration;
 
 pub use reporter::PublishedReporter;
 
-/// Cells of one millisecond; longer latencies have no place in the published report.
+/// Number of cells of one millisecond; the published report excludes longer latencies.
 pub const CELLS: usize = 240_000;
-/// How often the published programs print it.
-pub const REPORT_EVERY: Duration = Duration::from_secs(60);
+/// Report interval of the published programs.
+pub const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 const PERCENTILES: [u32; 6] = [25, 50, 75, 90, 95, 98];
 const NS_PER_MS: u64 = 1_000_000;
 
-/// Latencies of all clients of a process, about 2 MB whatever their number.
+/// Latencies of all clients of a process; about 2 MB for any number of clients.
 #[derive(Debug, Clone)]
 pub struct PublishedStatistics {
     cells: Box<[u64]>,
     samples: u64,
     sum_ms: u64,
-    /// Cells from the first that may be filled to the one after the last.
+    /// Range of cells that may be nonempty.
     first: usize,
     end: usize,
     below: u64,
     above: u64,
 }
 
-/// The numbers of one report, in whole milliseconds.
+/// Values of one report, in whole milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PublishedFigures {
-    /// Samples in range.
+    /// Number of samples in range.
     pub samples: u64,
-    /// Least one.
+    /// Minimum.
     pub min_ms: u64,
-    /// Sum by number, the rest cut off.
+    /// Mean, truncated.
     pub mean_ms: u64,
-    /// Population form around the cut mean, rounded half up.
+    /// Population standard deviation around the truncated mean, rounded half up.
     pub stddev_ms: u64,
-    /// Largest one.
+    /// Maximum.
     pub max_ms: u64,
     /// 25th, 50th, 75th, 90th, 95th and 98th percentile.
     pub percentiles_ms: [u64; 6],
@@ -64,13 +65,13 @@ impl Default for PublishedStatistics {
 }
 
 impl PublishedStatistics {
-    /// Nothing counted yet.
+    /// Creates empty statistics.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Counts the latency of a record of the first instant that came at the second, both in unix
-    /// nanoseconds, as the published programs see them: each cut to whole milliseconds first.
+    /// Counts the latency from `due_unix_ns` to `at_unix_ns` like the published programs: both
+    /// times are truncated to milliseconds first.
     pub fn record(&mut self, due_unix_ns: u64, at_unix_ns: u64) {
         let (due_ms, at_ms) = (due_unix_ns / NS_PER_MS, at_unix_ns / NS_PER_MS);
         match at_ms.checked_sub(due_ms) {
@@ -79,7 +80,7 @@ impl PublishedStatistics {
         }
     }
 
-    /// Counts one latency of whole milliseconds; one of 240,000 and more is only counted apart.
+    /// Counts one latency in milliseconds. Latencies of 240,000 ms and more are counted separately.
     pub fn record_ms(&mut self, latency_ms: u64) {
         let index = usize::try_from(latency_ms).unwrap_or(usize::MAX);
         match self.cells.get_mut(index) {
@@ -94,10 +95,10 @@ impl PublishedStatistics {
         }
     }
 
-    /// Adds what another one counted.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         for (ms, more) in other.filled() {
-            // As many cells here as there.
+            // Both have the same number of cells.
             self.cells[ms as usize] += more;
         }
         self.samples += other.samples;
@@ -108,12 +109,13 @@ impl PublishedStatistics {
         self.above += other.above;
     }
 
-    /// Samples below 0 ms and of 240,000 ms and more, which are in no figure.
+    /// Returns the numbers of samples below 0 ms and of at least 240,000 ms, which no other value
+    /// includes.
     pub fn out_of_range(&self) -> (u64, u64) {
         (self.below, self.above)
     }
 
-    /// The figures; `None` without a sample.
+    /// Returns the values of a report; `None` without a sample.
     pub fn figures(&self) -> Option<PublishedFigures> {
         let mean_ms = self.sum_ms.checked_div(self.samples)?;
         let min_ms = self.filled().next()?.0;
@@ -128,8 +130,8 @@ impl PublishedStatistics {
         })
     }
 
-    /// The report after `elapsed`, without a line feed at its end. Lines of ours tell what was out
-    /// of range, which the published report leaves out.
+    /// Returns the report after `elapsed`, without a trailing line feed. Weir adds lines about
+    /// values out of range, which the published report omits.
     pub fn report(&self, elapsed: Duration) -> String {
         let mut text = String::new();
         // Invariant: writing to a string does not fail.
@@ -156,7 +158,7 @@ impl PublishedStatistics {
             let (below, above) = self.out_of_range();
             write!(
                 out,
-                "\n\nNot in these figures: {below} updates below 0 ms, {above} of {CELLS} ms and more"
+                "\n\nNot included: {below} updates below 0 ms, {above} of {CELLS} ms and more"
             )?;
         }
         Ok(())
@@ -176,12 +178,12 @@ impl PublishedStatistics {
             })
             .sum();
         let variance = squares as f64 / self.samples as f64;
-        // Below the number of cells.
+        // Less than the number of cells.
         (variance.sqrt() + 0.5).floor() as u64
     }
 
     fn percentile_ms(&self, percentile: u32) -> u64 {
-        // Doubles, in this order: that is how the published figures were made.
+        // Doubles, in this order of operations, as in the published programs.
         let rank = (self.samples as f64 / 100.0 * f64::from(percentile)).ceil() as u64;
         let mut seen = 0;
         let reached = self.filled().find(|(_, count)| {
@@ -191,9 +193,9 @@ impl PublishedStatistics {
         reached.map_or(0, |(ms, _)| ms)
     }
 
-    /// Cells that are not empty, with their milliseconds, ascending.
+    /// Returns the nonempty cells with their milliseconds, ascending.
     fn filled(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> {
-        // Empty as long as nothing was counted.
+        // Empty if nothing was counted.
         let used = self.cells.get(self.first..self.end).unwrap_or_default();
         let first_ms = self.first as u64;
         let cells = used.iter().enumerate();

@@ -1,4 +1,4 @@
-//! When the report is due: each minute from the start of the process, and once more at its end.
+//! Schedules the report: once per interval from the start of the process, and at its end.
 
 use std::time::{Duration, Instant};
 
@@ -6,37 +6,37 @@ use super::PublishedStatistics;
 use crate::worker::EventSender;
 use crate::worker::protocol::WorkerEvent;
 
-/// Gathers latencies and sends the report as an event.
+/// Collector of latencies that sends the report as an event.
 #[derive(Debug)]
 pub struct PublishedReporter {
     statistics: PublishedStatistics,
-    every: Duration,
+    interval: Duration,
     started: Instant,
     next: Instant,
 }
 
 impl PublishedReporter {
-    /// Starts the clock of the report, which is due each `every`.
-    pub fn start(every: Duration) -> Self {
-        Self::start_at(Instant::now(), every)
+    /// Starts a reporter with this interval.
+    pub fn start(interval: Duration) -> Self {
+        Self::start_at(Instant::now(), interval)
     }
 
-    fn start_at(now: Instant, every: Duration) -> Self {
+    fn start_at(now: Instant, interval: Duration) -> Self {
         Self {
             statistics: PublishedStatistics::new(),
-            every,
+            interval,
             started: now,
-            next: now + every,
+            next: now + interval,
         }
     }
 
-    /// Counts a record due at the first instant that came at the second.
+    /// Counts a record due at `due_unix_ns` that arrived at `at_unix_ns`.
     pub fn record(&mut self, due_unix_ns: u64, at_unix_ns: u64) {
         self.statistics.record(due_unix_ns, at_unix_ns);
     }
 
-    /// Sends the report if it is time, or if this is the end.
-    pub fn turn(&mut self, events: &EventSender, now: Instant, at_end: bool) {
+    /// Sends the report if the interval has passed, or if `at_end` is set.
+    pub fn poll(&mut self, events: &EventSender, now: Instant, at_end: bool) {
         if let Some(text) = self.text_at(now, at_end) {
             events.send(&WorkerEvent::Report { text });
         }
@@ -46,7 +46,7 @@ impl PublishedReporter {
         if now < self.next && !at_end {
             return None;
         }
-        self.next = now + self.every;
+        self.next = now + self.interval;
         Some(self.statistics.report(now - self.started))
     }
 }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_comes_at_its_time_and_at_the_end() {
+    fn report_is_sent_per_interval_and_at_end() {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         let mut reporter = PublishedReporter::start_at(start, Duration::from_secs(60));

@@ -1,8 +1,8 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Samples as (milliseconds, number) and the published text that they must make. The samples are
-/// ours, found so that every figure and every row of the published example comes out.
+/// Checks that samples of (milliseconds, number) give the published text. The samples were chosen
+/// to reproduce every value and every row of a published example.
 fn check(samples: &[(u64, u64)], elapsed_s: u64, published: &str) {
     let mut statistics = PublishedStatistics::new();
     for &(ms, count) in samples {
@@ -13,7 +13,7 @@ fn check(samples: &[(u64, u64)], elapsed_s: u64, published: &str) {
 }
 
 #[test]
-fn the_example_of_the_first_test_series() {
+fn first_test_series_example_is_reproduced() {
     let mut samples = vec![
         (4, 300),
         (5, 390),
@@ -91,7 +91,7 @@ Min
 }
 
 #[test]
-fn the_first_example_of_the_filtering_tests() {
+fn first_filtering_example_is_reproduced() {
     let samples = [
         (2, 60),
         (3, 62),
@@ -148,7 +148,7 @@ Min
 }
 
 #[test]
-fn the_second_example_of_the_filtering_tests() {
+fn second_filtering_example_is_reproduced() {
     let samples = [
         (3, 9),
         (4, 14),
@@ -215,7 +215,7 @@ fn of(samples: &[u64]) -> PublishedStatistics {
 }
 
 #[test]
-fn nothing_and_next_to_nothing_have_a_line_of_their_own() {
+fn empty_and_zero_latencies_have_own_texts() {
     let report = |samples| of(samples).report(Duration::from_secs(60));
     assert_eq!(report(&[]), "No updates received so far, nothing to report");
     assert_eq!(
@@ -225,7 +225,7 @@ fn nothing_and_next_to_nothing_have_a_line_of_their_own() {
 }
 
 #[test]
-fn one_value_makes_one_row() {
+fn single_value_gives_a_single_row() {
     let report = of(&[7]).report(Duration::from_secs(2 * 3600 + 61));
     let expected = "\n\n\nTest Duration: 2 Hours 1 minutes and 1 seconds\n\
         Number of samples: 1\nMin = 7 ms\nMean = 7 ms - Standard Deviation = 0 ms\nMax = 7 ms\n\
@@ -236,31 +236,31 @@ fn one_value_makes_one_row() {
 }
 
 #[test]
-fn the_largest_value_has_a_row_and_more_digits() {
+fn largest_value_has_a_row_with_more_digits() {
     let report = of(&[0, 239_999]).report(Duration::ZERO);
     assert!(report.contains("\n0000 - 30000 *|\n"), "{report}");
     assert!(report.contains("\n210000 - 240000 *|\nMax"), "{report}");
 }
 
 #[test]
-fn what_is_out_of_range_is_told_apart_and_counted_nowhere_else() {
+fn values_out_of_range_are_counted_separately() {
     let mut statistics = of(&[5, 240_000, u64::MAX]);
     statistics.record(2_000_000, 1_999_999);
-    // The same millisecond is no latency, whatever the nanoseconds say.
+    // Two times in the same millisecond give no negative latency.
     statistics.record(2_000_001, 2_000_000);
     assert_eq!(statistics.out_of_range(), (1, 2));
     let figures = statistics.figures().expect("two samples");
     assert_eq!((figures.samples, figures.min_ms, figures.max_ms), (2, 0, 5));
     let report = statistics.report(Duration::ZERO);
-    let told = "Not in these figures: 1 updates below 0 ms, 2 of 240000 ms and more";
+    let excluded = "Not included: 1 updates below 0 ms, 2 of 240000 ms and more";
     assert!(
-        report.ends_with(&format!("90th percentile\n\n{told}")),
+        report.ends_with(&format!("90th percentile\n\n{excluded}")),
         "{report}"
     );
 }
 
 #[test]
-fn instants_are_cut_to_milliseconds_before_they_are_compared() {
+fn times_are_truncated_before_subtraction() {
     let mut statistics = PublishedStatistics::new();
     statistics.record(1_999_999, 5_000_000);
     statistics.record(1_000_000, 5_999_999);
@@ -269,17 +269,17 @@ fn instants_are_cut_to_milliseconds_before_they_are_compared() {
 }
 
 #[test]
-fn the_unit_is_the_least_count_after_the_last_empty_row() {
+fn unit_is_smallest_count_after_last_gap() {
     // 8 rows of 1 ms; counts by row, asterisks by row.
     let cases = [
         ([40, 30, 20, 10, 10, 10, 10, 10], [4, 3, 2, 1, 1, 1, 1, 1]),
-        // The 5 is forgotten at the empty row.
+        // The empty row resets the 5.
         ([40, 5, 0, 10, 20, 20, 20, 20], [4, 1, 0, 1, 2, 2, 2, 2]),
-        // 100 / 4 is more than 20 asterisks.
+        // 100 / 4 exceeds 20 asterisks.
         ([100, 4, 4, 4, 4, 4, 4, 4], [20, 1, 1, 1, 1, 1, 1, 1]),
-        // An empty last row leaves a unit of 0: 20 asterisks for the largest.
+        // An empty last row resets the unit to 0: 20 asterisks for the largest count.
         ([60, 30, 3, 3, 3, 3, 3, 0], [20, 10, 1, 1, 1, 1, 1, 0]),
-        // Never less than one sample per asterisk.
+        // At least one sample per asterisk.
         ([5, 1, 1, 1, 1, 1, 1, 0], [5, 1, 1, 1, 1, 1, 1, 0]),
     ];
     for (counts, stars) in cases {
@@ -298,8 +298,10 @@ fn the_unit_is_the_least_count_after_the_last_empty_row() {
 
 proptest! {
     #[test]
-    fn rows_are_even_and_hold_every_sample(
-        samples in prop::collection::vec(prop_oneof![0..40_u64, 0..3000_u64, 0..20_000_u64], 1..300),
+    fn rows_are_even_and_cover_all_samples(
+        samples in prop::collection::vec(
+            prop_oneof![0..40_u64, 0..3000_u64, 0..20_000_u64], 1..300,
+        ),
     ) {
         let statistics = of(&samples);
         let figures = statistics.figures().expect("samples");
@@ -313,7 +315,7 @@ proptest! {
             let from = low + index as u64 * step;
             let to = from + step;
             let edges = format!("{from:04} - {to:04} ");
-            prop_assert!(row.starts_with(&edges), "{} against {}", row, edges);
+            prop_assert!(row.starts_with(&edges), "{} does not start with {}", row, edges);
             let inside = |ms: &&u64| (**ms > from || index == 0) && **ms <= to;
             let filled = samples.iter().any(|ms| inside(&ms));
             prop_assert_eq!(row.ends_with('|'), filled, "{}", row);
@@ -322,7 +324,7 @@ proptest! {
     }
 
     #[test]
-    fn figures_agree_with_the_sorted_samples(
+    fn figures_agree_with_sorted_samples(
         samples in prop::collection::vec(0..2000_u64, 1..500),
     ) {
         let figures = of(&samples).figures().expect("samples");
@@ -338,7 +340,7 @@ proptest! {
     }
 
     #[test]
-    fn parts_merge_to_the_whole(
+    fn merged_parts_equal_the_whole(
         left in prop::collection::vec(prop_oneof![0..9000_u64, Just(300_000)], 0..100),
         right in prop::collection::vec(prop_oneof![0..9000_u64, Just(300_000)], 0..100),
     ) {

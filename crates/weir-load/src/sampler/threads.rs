@@ -1,4 +1,4 @@
-//! Processor time by thread: one thread at the end of its core limits a part long before the machine is full.
+//! CPU time by thread. One saturated thread limits a process long before the machine is full.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ pub(super) struct ThreadTimes {
     by_id: BTreeMap<i32, Times>,
 }
 
-/// One thread.
+/// Samples of one thread.
 #[derive(Debug)]
 struct Times {
     name: String,
-    /// Instant and processor time in microseconds, ascending.
+    /// Time and CPU time in microseconds, ascending.
     totals: Vec<(u64, u64)>,
 }
 
 impl ThreadTimes {
-    /// Adds what a thread had used at an instant. An id that comes again with less belongs to
-    /// another thread.
+    /// Adds the CPU time of a thread at a point in time. If the total decreased, the id belongs to
+    /// a new thread.
     pub(super) fn add(&mut self, id: i32, name: String, unix_ns: u64, cpu_us: u64) {
         let times = self.by_id.entry(id).or_insert_with(|| Times {
             name: String::new(),
@@ -27,18 +27,19 @@ impl ThreadTimes {
         if times.totals.last().is_some_and(|(_, last)| *last > cpu_us) {
             times.totals.clear();
         }
-        // Threads are given their names a moment after they begin.
+        // A thread gets its name shortly after its start.
         times.name = name;
         times.totals.push((unix_ns, cpu_us));
     }
 
-    /// The thread that worked most between two instants, and the share of a core it had.
+    /// Returns the thread with the most CPU time between two points in time, and its share of a
+    /// core.
     pub(super) fn busiest(&self, from_unix_ns: u64, until_unix_ns: u64) -> Option<(&str, f64)> {
         let shares = self.shares(from_unix_ns, until_unix_ns);
         shares.max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// All threads, each with the share of a core it had between two instants.
+    /// Returns all threads, each with its share of a core between two points in time.
     pub(super) fn shares(
         &self,
         from_unix_ns: u64,
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_busiest_thread_of_a_span_is_found() {
+    fn busiest_thread_of_a_span_is_found() {
         let mut times = ThreadTimes::default();
         for second in 0..5_u64 {
             let at = second * 1_000_000_000;
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_comes_again_is_another_thread() {
+    fn reused_id_is_another_thread() {
         let mut times = ThreadTimes::default();
         times.add(1, "old".to_owned(), 0, 5_000_000);
         times.add(1, "new".to_owned(), 1_000_000_000, 0);

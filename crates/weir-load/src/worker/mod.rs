@@ -1,4 +1,4 @@
-//! Load workers: the lines they exchange with a coordinator, and how lines become messages.
+//! Channel between load workers and their coordinator, one JSON line per message.
 
 pub mod protocol;
 
@@ -9,33 +9,33 @@ use std::thread;
 
 use protocol::{WorkerCommand, WorkerEvent, WorkerRole};
 
-/// Commands waiting for a worker; a coordinator sends a handful in a run.
+/// Size of the command queue; a coordinator sends a handful of commands per run.
 const COMMANDS_QUEUED_MAX: usize = 64;
-/// Longest line accepted; a ledger of thousands of keys with failed records is some hundred kB.
+/// Maximum length of a line; a ledger of thousands of keys with failed records has some hundred kB.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
-/// A worker's end of the line: commands come in, events go out.
+/// Worker's side of the channel: commands in, events out.
 #[derive(Debug)]
 pub struct CoordinatorChannel {
-    /// What the coordinator asks; closed after the end of its input.
+    /// Commands of the coordinator; closed after the end of its input.
     pub commands: Receiver<WorkerCommand>,
-    /// Where the worker reports.
+    /// Sender of the worker's events.
     pub events: EventSender,
 }
 
 impl CoordinatorChannel {
-    /// Standard input and output, for a worker that is a child process.
+    /// Uses standard input and output, for a worker that is a child process.
     pub fn stdio() -> Self {
         Self::over(io::stdin(), io::stdout())
     }
 
-    /// Any pair of streams. Reads on a thread of its own; the end of the input, a line that cannot
-    /// be read and a command that cannot be understood all mean [`Command::Stop`], because a
-    /// worker without its coordinator must not go on.
+    /// Uses any pair of streams and reads in its own thread. End of input, a read error or an
+    /// invalid command result in [`WorkerCommand::Stop`], because a worker without its coordinator
+    /// must not continue.
     pub fn over(input: impl Read + Send + 'static, output: impl Write + Send + 'static) -> Self {
         let (sender, commands) = mpsc::sync_channel(COMMANDS_QUEUED_MAX);
         let events = EventSender::new(output);
-        let answer = events.clone();
+        let error_events = events.clone();
         thread::spawn(move || {
             let mut input = BufReader::new(input);
             let end = loop {
@@ -50,10 +50,10 @@ impl CoordinatorChannel {
                 }
             };
             if let Some(error) = end {
-                let message = format!("command not understood: {error}");
-                answer.send(&WorkerEvent::Error { message });
+                let message = format!("invalid command: {error}");
+                error_events.send(&WorkerEvent::Error { message });
             }
-            // A worker that is already gone needs no stop.
+            // The worker may have ended.
             let _ = sender.send(WorkerCommand::Stop);
         });
         Self { commands, events }
@@ -73,34 +73,34 @@ fn read_command(input: &mut impl BufRead) -> io::Result<Option<WorkerCommand>> {
     }
 }
 
-/// Writes events, one line each, flushed; clones share the stream.
+/// Sender of events, one line each, flushed; clones share the stream.
 #[derive(Clone)]
 pub struct EventSender {
     output: Arc<Mutex<dyn Write + Send>>,
 }
 
 impl EventSender {
-    /// Writes to `output`.
+    /// Creates a sender that writes to `output`.
     pub fn new(output: impl Write + Send + 'static) -> Self {
         Self {
             output: Arc::new(Mutex::new(output)),
         }
     }
 
-    /// Sends one event. A coordinator that no longer listens is not an error here: its end of the
+    /// Sends one event. Write errors are only logged: if the coordinator ended, the end of the
     /// command stream stops the worker.
     pub fn send(&self, event: &WorkerEvent) {
         let mut line = match serde_json::to_vec(event) {
             Ok(line) => line,
             Err(error) => {
-                tracing::error!(%error, "event not sent");
+                tracing::error!(%error, "failed to serialize event");
                 return;
             }
         };
         line.push(b'\n');
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = output.write_all(&line).and_then(|()| output.flush()) {
-            tracing::debug!(%error, "event not sent");
+            tracing::debug!(%error, "failed to send event");
         }
     }
 

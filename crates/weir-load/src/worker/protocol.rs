@@ -1,7 +1,7 @@
-//! What a coordinator and a load worker say to each other: one JSON object per line.
+//! Messages between a coordinator and a load worker: one JSON object per line.
 //!
-//! The same messages travel over a child's stdin and stdout and, for remote workers, over a socket.
-//! This module owns their shape only; reading and writing lines is in the parent module.
+//! A child process uses stdin and stdout, a remote worker a socket. This module defines the
+//! messages; the parent module reads and writes lines.
 
 use std::collections::BTreeMap;
 
@@ -9,43 +9,44 @@ use serde::{Deserialize, Serialize};
 
 use crate::delivery::DeliverySummary;
 
-/// What a coordinator asks of a worker.
+/// Command from a coordinator to a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "cmd", rename_all = "snake_case")]
 pub enum WorkerCommand {
-    /// Begin at the given instant and measure inside the given window. Once more: the window has moved, and the
-    /// schedule goes on.
+    /// Start at the given time and measure within the given window. Sent again, it moves the
+    /// window; the schedule continues.
     Start(Schedule),
-    /// The records due in the window that the broker acknowledged; what clients settle against.
+    /// Acknowledged records that were due in the window; clients compare their deliveries with
+    /// them.
     Ledger {
         /// One entry per key and producer.
         entries: Vec<LedgerEntry>,
     },
-    /// End in order and send the final summary. End of input means the same.
+    /// Shut down cleanly and send the final summary. End of input has the same effect.
     Stop,
 }
 
-/// When a worker begins, measures and ends; all instants are unix nanoseconds.
+/// Start, measured window and end of a worker; all times are Unix nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
-    /// Producers: the due instant of record 0. Others: from when they may count.
+    /// Producers: due time of record 0. Others: earliest time that counts.
     pub start_unix_ns: u64,
-    /// First due instant inside the measured window.
+    /// First due time in the measured window.
     pub measure_from_unix_ns: u64,
-    /// First due instant after the measured window.
+    /// First due time after the measured window.
     pub measure_until_unix_ns: u64,
-    /// When the worker ends by itself; producers send nothing due at or after it.
+    /// Time when the worker ends on its own; producers send no record due at or after it.
     pub stop_unix_ns: u64,
 }
 
 impl Schedule {
-    /// Whether a record due at `due_unix_ns` belongs to the measured window.
+    /// Returns `true` if a record due at `due_unix_ns` is in the measured window.
     pub fn in_window(&self, due_unix_ns: u64) -> bool {
         (self.measure_from_unix_ns..self.measure_until_unix_ns).contains(&due_unix_ns)
     }
 }
 
-/// The records of one key and producer that were due in the window and acknowledged.
+/// Acknowledged records of one key and producer that were due in the window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerEntry {
     /// Record key; empty for records without a key.
@@ -56,75 +57,75 @@ pub struct LedgerEntry {
     pub first_seq: u64,
     /// Last acknowledged sequence number of the window.
     pub last_seq: u64,
-    /// Numbers between first and last that failed or were never acknowledged, ascending: nobody
-    /// can be asked to deliver them.
+    /// Numbers between first and last that failed or were never acknowledged, ascending. No client
+    /// is expected to receive them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<u64>,
-    /// Due instant of `last_seq`, in unix nanoseconds; 0 when not known.
+    /// Due time of `last_seq` in Unix nanoseconds; 0 if unknown.
     #[serde(default)]
     pub last_due_unix_ns: u64,
 }
 
-/// What a worker reports.
+/// Event from a worker to its coordinator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum WorkerEvent {
-    /// The first line of every worker.
+    /// First line of every worker.
     Hello {
-        /// What the worker does.
+        /// Role of the worker.
         role: WorkerRole,
         /// Version of the program.
         version: String,
         /// Process id, for resource sampling.
         pid: u32,
     },
-    /// Everything is connected; the worker waits for `start`.
+    /// All connections are open; the worker waits for `start`.
     Ready {
-        /// Connections or sessions that are up.
+        /// Number of open connections or sessions.
         connections: u64,
-        /// The port listened on, when the worker is a server.
+        /// Listen port, if the worker is a server.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         port: Option<u16>,
     },
     /// Sent each second.
     Progress(WorkerProgress),
-    /// The latencies of one interval of the measured window (a delta, not a running total).
+    /// Latencies of one interval of the measured window (a delta, not a running total).
     Interval(LatencyInterval),
-    /// The published programs' text report, if it was asked for.
+    /// Report in the form of the published programs, if requested.
     Report {
-        /// Several lines, as they are to be printed.
+        /// Several lines of text to print.
         text: String,
     },
-    /// The last line of a worker that ended in order.
+    /// Last line of a worker that shut down cleanly.
     Final {
-        /// The result.
+        /// Result of the worker.
         summary: Summary,
     },
-    /// The worker failed; it exits with the matching code.
+    /// The worker failed; it exits with the corresponding code.
     Error {
-        /// What went wrong and the remedy, in one line.
+        /// Error and remedy in one line.
         message: String,
     },
 }
 
-/// What a worker does.
+/// Role of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkerRole {
-    /// Writes records.
+    /// Producer.
     Produce,
     /// TLCP clients.
     Clients,
     /// Plain Kafka consumers.
     Consume,
-    /// The floor server.
+    /// Baseline server.
     Floor,
-    /// Plain sockets that read what the floor sends.
+    /// Plain sockets that receive frames of the baseline server.
     FloorClients,
 }
 
 impl WorkerRole {
-    /// The name used in commands, events and files.
+    /// Returns the name used in commands, events and files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Produce => "produce",
@@ -136,15 +137,15 @@ impl WorkerRole {
     }
 }
 
-/// How far a worker is.
+/// Progress of a worker.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkerProgress {
-    /// When this was true, in unix nanoseconds.
+    /// Time of the progress in Unix nanoseconds.
     pub unix_ns: u64,
     /// Running totals by name.
     pub counters: BTreeMap<String, u64>,
-    /// Median of the last second in microseconds: response time, or schedule lag for producers; `None`
-    /// without a sample.
+    /// Median of the last second in microseconds: response time, or schedule lag for producers;
+    /// `None` without a sample.
     pub p50_us: Option<u64>,
     /// 99th percentile of the last second in microseconds.
     pub p99_us: Option<u64>,
@@ -153,39 +154,39 @@ pub struct WorkerProgress {
 /// Latencies of one interval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyInterval {
-    /// Begin of the interval, in unix nanoseconds.
+    /// Start of the interval in Unix nanoseconds.
     pub from_unix_ns: u64,
-    /// End of the interval, in unix nanoseconds.
+    /// End of the interval in Unix nanoseconds.
     pub until_unix_ns: u64,
-    /// What was measured.
+    /// Measured quantity.
     pub tag: LatencyTag,
     /// HdrHistogram V2 in base64; values in nanoseconds.
     pub histogram: String,
 }
 
-/// Which latency a histogram holds.
+/// Quantity measured by a histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LatencyTag {
-    /// From the due instant to the arrival: the headline.
+    /// From the due time to the arrival: response time, the main result.
     Response,
-    /// From the actual send to the arrival.
+    /// From the send time to the arrival.
     Service,
-    /// From the due instant to the actual send.
+    /// From the due time to the send time.
     ScheduleLag,
-    /// From the actual send to the broker's acknowledgement.
+    /// From the send time to the broker's acknowledgement.
     PublishAck,
-    /// From the due instant to that acknowledgement.
+    /// From the due time to the acknowledgement.
     Acknowledged,
-    /// From the broker's time stamp, in the middle of its millisecond, to the arrival.
+    /// From the broker's timestamp, plus half a millisecond, to the arrival.
     StoredToClient,
-    /// From the due instant of the state a client had to the arrival of the update that replaced it
-    /// and skipped records in between: how old a conflated state had become.
+    /// Age of a client's state when a conflated update replaced it: from the due time of the state
+    /// to the arrival of an update that skipped records.
     StateAge,
 }
 
 impl LatencyTag {
-    /// The name used in events and files.
+    /// Returns the name used in events and files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Response => "response",
@@ -199,60 +200,61 @@ impl LatencyTag {
     }
 }
 
-/// The result of one worker.
+/// Final summary of one worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Summary {
-    /// Of `produce`.
+    /// Summary of `produce`.
     Produce(ProduceSummary),
-    /// Of every worker that receives: clients, consumers, floor clients.
+    /// Summary of a receiver: clients, consumers or floor clients.
     Delivery(DeliverySummary),
-    /// Of `floor`.
+    /// Summary of `floor`.
     Floor(FloorSummary),
-    /// Of a consumer that reads a topic from its begin.
+    /// Summary of a consumer that reads a topic from its start.
     Scan(ScanSummary),
 }
 
-/// What a producer did.
+/// Results of a producer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProduceSummary {
     /// Target rate in thousandths of a record per second.
     pub target_rate_millis: u64,
-    /// From the first due instant to the last send, in nanoseconds.
+    /// Time from the first due time to the last send, in nanoseconds.
     pub elapsed_ns: u64,
-    /// Records that came due.
+    /// Number of records that became due.
     pub due: u64,
-    /// Records handed to the Kafka library.
+    /// Number of records passed to the Kafka library.
     pub sent: u64,
-    /// Records the broker acknowledged.
+    /// Number of records that the broker acknowledged.
     pub acked: u64,
-    /// Records that failed for good.
+    /// Number of records that failed finally.
     pub failed: u64,
-    /// Records without an answer when the producer ended.
+    /// Number of records without a delivery report when the producer ended.
     pub unacknowledged: u64,
-    /// Records due in the window.
+    /// Number of records due in the window.
     pub due_in_window: u64,
-    /// Records due in the window that were acknowledged.
+    /// Number of acknowledged records due in the window.
     pub acked_in_window: u64,
-    /// Value and key bytes handed to the Kafka library.
+    /// Bytes of keys and values passed to the Kafka library.
     pub bytes_sent: u64,
-    /// Bytes written to brokers' sockets, compressed and with all that surrounds them, up to a second
+    /// Bytes written to brokers' sockets, compressed and with all protocol overhead, up to a second
     /// before the end.
     #[serde(default)]
     pub wire_bytes_sent: u64,
-    /// Times a full send queue delayed a record; shows as lateness, never as loss.
+    /// Number of records delayed by a full send queue. The delay counts as schedule lag, never as
+    /// loss.
     pub queue_full: u64,
-    /// Schedule lag over the window (over everything without a window), in nanoseconds.
+    /// Schedule lag within the window (of all records without a window), in nanoseconds.
     pub schedule_lag: Quantiles,
-    /// Send to acknowledgement over the same records, in nanoseconds.
+    /// Time from send to acknowledgement of the same records, in nanoseconds.
     pub publish_ack: Quantiles,
     /// Failed sends by reason.
     pub errors: BTreeMap<String, u64>,
-    /// What clients settle their deliveries against.
+    /// Acknowledged records, with which clients compare their deliveries.
     pub ledger: Vec<LedgerEntry>,
 }
 
-/// A few quantiles of one histogram, in nanoseconds.
+/// Selected percentiles of one histogram, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quantiles {
     /// Number of values.
@@ -268,43 +270,43 @@ pub struct Quantiles {
     pub max_ns: u64,
 }
 
-/// What a consumer did that read a topic from its begin.
+/// Results of a consumer that read a topic from its start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScanSummary {
-    /// When it began, in unix nanoseconds.
+    /// Start in Unix nanoseconds.
     pub started_unix_ns: u64,
-    /// From there until it had its partitions and knew where they begin.
+    /// Time from the start until the partitions and their start offsets were known.
     pub rebalance_ns: u64,
-    /// From the begin to the last message.
+    /// Time from the start to the last message.
     pub elapsed_ns: u64,
-    /// Messages read.
+    /// Number of messages read.
     pub messages: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
     /// Bytes read from brokers' sockets.
     pub wire_bytes_received: u64,
-    /// Fetch answers read.
+    /// Number of fetch responses.
     pub fetches: u64,
     /// Errors by text.
     #[serde(default)]
     pub errors: BTreeMap<String, u64>,
 }
 
-/// What the floor server did.
+/// Results of the baseline server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FloorSummary {
-    /// Records read from Kafka.
+    /// Number of records read from Kafka.
     pub records_read: u64,
-    /// Frames written, one per record and socket.
+    /// Number of frames written, one per record and socket.
     pub frames_sent: u64,
     /// Bytes written.
     pub bytes_sent: u64,
-    /// Sockets accepted.
+    /// Number of accepted sockets.
     pub accepted: u64,
-    /// Most sockets at one time.
+    /// Maximum number of open sockets.
     pub sockets_max: u64,
     /// Sockets closed because a write would have blocked.
     pub closed_would_block: u64,
-    /// Sockets that ended for another reason.
+    /// Sockets closed for another reason.
     pub closed_other: u64,
 }

@@ -7,7 +7,7 @@ use super::protocol::{
 use super::*;
 use crate::delivery::{DeliveryCounts, DeliverySummary};
 
-const DEADLINE: Duration = Duration::from_secs(10);
+const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn schedule() -> Schedule {
     Schedule {
@@ -30,7 +30,7 @@ fn entry() -> LedgerEntry {
 }
 
 #[test]
-fn every_command_survives_the_line() {
+fn commands_round_trip() {
     let commands = [
         WorkerCommand::Start(schedule()),
         WorkerCommand::Ledger {
@@ -48,7 +48,7 @@ fn every_command_survives_the_line() {
 }
 
 #[test]
-fn every_event_survives_the_line() {
+fn events_round_trip() {
     let mut delivery = DeliverySummary::default();
     delivery.add_client(&DeliveryCounts::default(), Some(1_500_000));
     delivery.add_error("connection refused");
@@ -105,10 +105,11 @@ fn every_event_survives_the_line() {
 }
 
 #[test]
-fn the_lines_are_the_documented_ones() {
-    let start = r#"{"cmd":"start","start_unix_ns":1,"measure_from_unix_ns":2,"measure_until_unix_ns":3,"stop_unix_ns":4}"#;
-    let Ok(WorkerCommand::Start(schedule)) = serde_json::from_str(start) else {
-        panic!("not read: {start}");
+fn lines_match_the_documentation() {
+    let start = r#"{"cmd":"start","start_unix_ns":1,"measure_from_unix_ns":2,"#.to_owned()
+        + r#""measure_until_unix_ns":3,"stop_unix_ns":4}"#;
+    let Ok(WorkerCommand::Start(schedule)) = serde_json::from_str(&start) else {
+        panic!("not parsed: {start}");
     };
     assert!(!schedule.in_window(1) && schedule.in_window(2) && !schedule.in_window(3));
     let ledger =
@@ -123,30 +124,30 @@ fn the_lines_are_the_documented_ones() {
 }
 
 #[test]
-fn the_end_of_the_input_is_a_stop() {
+fn end_of_input_is_a_stop() {
     let input = io::Cursor::new("{\"cmd\":\"ledger\",\"entries\":[]}\n\n");
     let link = CoordinatorChannel::over(input, io::sink());
-    let next = || link.commands.recv_timeout(DEADLINE);
+    let next = || link.commands.recv_timeout(TEST_TIMEOUT);
     assert_eq!(next(), Ok(WorkerCommand::Ledger { entries: vec![] }));
     assert_eq!(next(), Ok(WorkerCommand::Stop));
     assert!(next().is_err());
 }
 
 #[test]
-fn a_line_that_is_no_command_is_told_and_stops() {
+fn invalid_command_is_reported_and_stops() {
     let written = Arc::new(Mutex::new(Vec::new()));
     let link = CoordinatorChannel::over(
         io::Cursor::new("{\"cmd\":\"fly\"}\n"),
         SharedOutput(written.clone()),
     );
     assert_eq!(
-        link.commands.recv_timeout(DEADLINE),
+        link.commands.recv_timeout(TEST_TIMEOUT),
         Ok(WorkerCommand::Stop)
     );
     let written = written.lock().expect("not poisoned");
     let text = String::from_utf8_lossy(&written);
     assert!(
-        text.contains("command not understood") && text.contains("fly"),
+        text.contains("invalid command") && text.contains("fly"),
         "{text}"
     );
 }

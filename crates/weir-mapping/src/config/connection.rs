@@ -1,40 +1,42 @@
-//! The checked settings of one Kafka connection.
+//! Checked configuration of one Kafka connection.
 
 use super::note::{Note, ParameterStatus, ReferencedFile};
 use super::parameter_table::{AUTO_COMMAND, EVALUATE_COMMAND, FIELD, JSON_CHECK, MAP, MAP_SUFFIX};
 use super::parameters::{ConnectionParameters, ParameterError};
+use super::routing;
+use super::source::{ConfigSource, Parameter};
 use super::types::text_list;
-use super::{ConfigSource, Parameter, routing};
 use crate::command::{COMMAND_FIELD, CommandMode, KEY_FIELD};
 use crate::error::{ConfigError, Problem};
 use crate::evaluator::{Evaluator, Separators};
 use crate::json::JsonCheck;
 use crate::mapping::{FieldOptions, Mapping};
-use crate::payload::{KeyAndValue, PartConfig};
+use crate::payload::PartConfig;
+use crate::record_part::KeyAndValue;
 use crate::selector::Compiler;
 use crate::text::is_blank;
 
-/// Where reading starts in partitions without a stored offset.
+/// Start position in partitions without a committed offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ConsumeFrom {
-    /// At the end.
+    /// End of the partition.
     #[default]
     Latest,
-    /// At the beginning.
+    /// Beginning of the partition.
     Earliest,
 }
 
-/// What happens when a record cannot be extracted.
+/// Handling of records that cannot be extracted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ErrorStrategy {
-    /// The record is left out.
+    /// Skip the record.
     #[default]
     IgnoreAndContinue,
-    /// The connection closes and every item of it is unsubscribed.
+    /// Close the connection and unsubscribe all its items.
     ForceUnsubscription,
 }
 
-/// Which records keep their order when several threads process them.
+/// Records that keep their order when several threads process them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OrderStrategy {
     /// Records of the same partition.
@@ -49,54 +51,57 @@ pub enum OrderStrategy {
 /// Number of threads that process records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {
-    /// As many as the machine has processors.
+    /// One per processor.
     Processors,
-    /// This many, at least 1.
+    /// Fixed number, at least 1.
     Count(u32),
 }
 
-/// What could not be read of a connection because variables are not defined.
+/// Parts of a connection that contain undefined variables.
 #[derive(Debug, Default)]
 pub(super) struct Unresolved {
-    /// Parameters whose value has such a variable; they are among the parameters as written.
+    /// Parameters whose values contain such a variable; they are also among the written parameters.
     pub(super) values: Vec<ParameterError>,
-    /// True if names have such variables, so that parameters may be missing.
+    /// A parameter name contains such a variable, so missing parameters cannot be detected.
     pub(super) has_names: bool,
 }
 
 /// One Kafka connection: a `data_provider`, or a `[connection.NAME]` table.
 ///
-/// Settings without a field here are in `parameters` with the reason why they have no effect.
+/// `parameters` lists those that have no field here, with the reason why they have no effect.
 #[derive(Debug)]
 pub struct ConnectionConfig {
     /// Name that clients give as `LS_data_adapter`.
     pub name: String,
-    /// Default true; if false, every subscription is refused with code -1.
+    /// Default true; if false, subscriptions are refused with code -1.
     pub enabled: bool,
-    /// `host:port` of each bootstrap broker, at least one.
+    /// `host:port` of each bootstrap server, at least one.
     pub bootstrap_servers: Vec<String>,
-    /// Consumer group, where it is given.
+    /// Consumer group, if given.
     pub group_id: Option<String>,
     /// Default latest.
     pub consume_from: ConsumeFrom,
-    /// As written, default 1; this version processes with one.
+    /// As written, default 1; this version processes records with one thread.
     pub threads: Threads,
-    /// As written, default by partition; one thread keeps every order.
+    /// As written, default by partition; with one thread every order is kept.
     pub order_strategy: OrderStrategy,
     /// Default ignore and continue.
     pub error_strategy: ErrorStrategy,
     /// Topics, item templates and fields, compiled.
     pub mapping: Mapping,
-    /// What became of each parameter, in file order.
+    /// Outcome of each parameter, in file order.
     pub parameters: Vec<ParameterStatus>,
-    /// Files the parameters name, for the caller to look at.
+    /// Files named by parameters, for the caller to check.
     pub files: Vec<ReferencedFile>,
 }
 
 impl ConnectionConfig {
-    /// Checks the parameters of one connection; `line` is where it starts in the file.
+    /// Checks the parameters of one connection; `line` is its line in the file.
     ///
-    /// Parameter values are taken as they are: see [`super::expand()`] for variables.
+    /// Variables in values must have been expanded, see [`super::expand()`].
+    ///
+    /// # Errors
+    /// The first error.
     pub fn from_parameters(
         name: &str,
         written: impl IntoIterator<Item = Parameter>,
@@ -104,39 +109,39 @@ impl ConnectionConfig {
         line: Option<u32>,
         notes: &mut Vec<Note>,
     ) -> Result<Self, ConfigError> {
-        let examined = Self::collect_errors(name, written, source, line, notes);
-        examined.map_err(|refused| refused.first)
+        let checked = Self::collect_errors(name, written, source, line, notes);
+        checked.map_err(|rejected| rejected.first)
     }
 
-    /// As [`Self::from_parameters`], but a refusal says everything that is wrong.
+    /// Checks parameters as [`Self::from_parameters`] does, but reports all errors.
     pub fn collect_errors(
         name: &str,
         written: impl IntoIterator<Item = Parameter>,
         source: &ConfigSource<'_>,
         line: Option<u32>,
         notes: &mut Vec<Note>,
-    ) -> Result<Self, Box<RefusedConnection>> {
-        Self::examine_resolved(name, written, Unresolved::default(), source, line, notes)
+    ) -> Result<Self, Box<RejectedConnection>> {
+        Self::check_parameters(name, written, Unresolved::default(), source, line, notes)
     }
 
-    /// As [`Self::collect_errors`], where some variables are not defined.
-    pub(super) fn examine_resolved(
+    /// Checks parameters as [`Self::collect_errors`] does, where some variables are undefined.
+    pub(super) fn check_parameters(
         name: &str,
         written: impl IntoIterator<Item = Parameter>,
         unresolved: Unresolved,
         source: &ConfigSource<'_>,
         line: Option<u32>,
         notes: &mut Vec<Note>,
-    ) -> Result<Self, Box<RefusedConnection>> {
-        let mut refusals = unresolved.values;
-        let parameters = ConnectionParameters::read(source, name, written, notes, &mut refusals);
+    ) -> Result<Self, Box<RejectedConnection>> {
+        let mut rejected = unresolved.values;
+        let parameters = ConnectionParameters::read(source, name, written, notes, &mut rejected);
         let missing = match unresolved.has_names {
             true => Vec::new(),
             false => missing(name, &parameters),
         };
         let missing = missing.into_iter();
         let mut missing = missing.map(|problem| source.error(line, Some(name), problem));
-        let compiler = || Compiler::new(part_settings(&parameters), json_check(&parameters));
+        let compiler = || Compiler::new(part_configs(&parameters), json_check(&parameters));
         let mapping = routing::compile(
             &parameters,
             compiler(),
@@ -147,16 +152,16 @@ impl ConnectionConfig {
             },
             command_mode(&parameters),
             notes,
-            &mut refusals,
+            &mut rejected,
         );
-        let mut errors = refusals.iter().map(|refusal| refusal.error.clone());
+        let mut errors = rejected.iter().map(|rejected| rejected.error.clone());
         if let Some(first) = errors.next().or_else(|| missing.next()) {
             let more = errors.chain(missing).collect();
-            return Err(Box::new(RefusedConnection {
+            return Err(Box::new(RejectedConnection {
                 name: name.to_owned(),
                 first,
                 more,
-                parameters: parameters.into_statuses(&refusals),
+                parameters: parameters.into_statuses(&rejected),
             }));
         }
         Ok(Self {
@@ -174,22 +179,22 @@ impl ConnectionConfig {
         })
     }
 
-    /// All bootstrap brokers in one text, comma separated, as Kafka clients take them.
+    /// Returns all bootstrap servers as a comma-separated list, as Kafka clients take them.
     pub fn bootstrap(&self) -> String {
         self.bootstrap_servers.join(",")
     }
 }
 
-/// A connection that cannot start, with everything that is wrong with it.
+/// A connection that cannot start, with all its errors.
 #[derive(Debug)]
-pub struct RefusedConnection {
+pub struct RejectedConnection {
     /// Name that clients would give as `LS_data_adapter`.
     pub name: String,
-    /// The first mistake.
+    /// First error.
     pub first: ConfigError,
-    /// The others.
+    /// Further errors.
     pub more: Vec<ConfigError>,
-    /// What became of each parameter, in file order.
+    /// Outcome of each parameter, in file order.
     pub parameters: Vec<ParameterStatus>,
 }
 
@@ -200,7 +205,7 @@ fn bootstrap(parameters: &ConnectionParameters<'_>) -> Vec<String> {
     list.into_iter().flatten().map(str::to_owned).collect()
 }
 
-/// What a connection must have and this one has not.
+/// Returns a problem for each missing mandatory parameter.
 fn missing(name: &str, parameters: &ConnectionParameters<'_>) -> Vec<Problem> {
     let mut missing = Vec::new();
     if is_blank(name) {
@@ -231,7 +236,7 @@ fn missing(name: &str, parameters: &ConnectionParameters<'_>) -> Vec<Problem> {
     missing
 }
 
-/// What the command settings ask for.
+/// Returns the problems with parameters that the command mode needs.
 fn missing_for_command(parameters: &ConnectionParameters<'_>) -> Vec<Problem> {
     let (needed, remedy): (&[&str], _) = match command_mode(parameters) {
         CommandMode::AsMapped => return Vec::new(),
@@ -259,7 +264,7 @@ fn missing_for_command(parameters: &ConnectionParameters<'_>) -> Vec<Problem> {
     missing
 }
 
-/// Auto command mode wins where both are on.
+/// Returns the command mode. If both parameters are true, auto command mode takes precedence.
 fn command_mode(parameters: &ConnectionParameters<'_>) -> CommandMode {
     if parameters.boolean(AUTO_COMMAND, false) {
         CommandMode::Auto
@@ -270,15 +275,15 @@ fn command_mode(parameters: &ConnectionParameters<'_>) -> CommandMode {
     }
 }
 
-fn part_settings(parameters: &ConnectionParameters<'_>) -> KeyAndValue<PartConfig> {
-    let settings = |part: &str| {
+fn part_configs(parameters: &ConnectionParameters<'_>) -> KeyAndValue<PartConfig> {
+    let config = |part: &str| {
         let get = |name: &str| parameters.get(&format!("record.{part}.evaluator.{name}"));
         let char =
             |name: &str, default| get(name).and_then(|c| c.chars().next()).unwrap_or(default);
         let separators = Separators::default();
         PartConfig {
-            // A name without an evaluator has been refused; with this one in its place, paths into
-            // the payload are not blamed for it.
+            // An unknown or unsupported type is an error already. JSON replaces it here, so that
+            // paths into the payload cause no further errors.
             evaluator: get("type").map_or_else(Evaluator::default, |name| {
                 Evaluator::from_name(name).unwrap_or(Evaluator::Json)
             }),
@@ -289,8 +294,8 @@ fn part_settings(parameters: &ConnectionParameters<'_>) -> KeyAndValue<PartConfi
         }
     };
     KeyAndValue {
-        key: settings("key"),
-        value: settings("value"),
+        key: config("key"),
+        value: config("value"),
     }
 }
 

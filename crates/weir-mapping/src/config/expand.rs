@@ -1,14 +1,14 @@
-//! Variables in attribute values and texts: `$env.NAME`, and `\$` for a literal dollar sign.
+//! Expands variables in attributes and texts: `$env.NAME`, and `\$` for a literal dollar sign.
 
 use std::borrow::Cow;
 
-/// Replaces every `$env.NAME` by what `env` answers and every `\$` by `$`.
+/// Replaces every `$env.NAME` by the result of `env` and every `\$` by `$`.
 ///
-/// A name consists of ASCII letters, digits and `_`. A dollar sign that starts neither form stays
-/// as it is.
+/// A name consists of ASCII letters, digits and `_`. A dollar sign in any other form stays
+/// unchanged.
 ///
 /// # Errors
-/// The names of the variables that are not defined, each once.
+/// The names of the undefined variables, each once.
 pub fn expand<'a>(
     text: &'a str,
     env: &dyn Fn(&str) -> Option<String>,
@@ -49,7 +49,7 @@ pub fn expand<'a>(
 
 const PREFIX: &str = "$env.";
 
-/// The name in a text that starts with `$env.NAME`.
+/// Returns the name in a text that starts with `$env.NAME`.
 fn variable(text: &str) -> Option<&str> {
     let rest = text.strip_prefix(PREFIX)?;
     let is_name = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_escapes_and_plain_dollars() {
+    fn variables_and_escapes_are_expanded() {
         let rows = [
             ("", ""),
             ("plain", "plain"),
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn undefined_variables_are_named_once_each() {
+    fn undefined_variables_are_listed_once() {
         let undefined = |text| expand(text, &env).unwrap_err();
         assert_eq!(undefined("x-$env.NOPE-y"), ["NOPE"]);
         assert_eq!(undefined("$env.B:$env.HOST,$env.A:$env.B"), ["B", "A"]);

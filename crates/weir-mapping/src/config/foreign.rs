@@ -1,8 +1,8 @@
-//! Recognises configuration files of other kinds, which are given as `adapters.xml` by mistake.
+//! Recognizes other kinds of configuration files that are mistaken for an `adapters.xml`.
 
 use crate::error::Problem;
 
-/// Keys that only a configuration of the connector's Kafka Connect flavour has.
+/// Keys that only configurations of the connector's Kafka Connect variant have.
 const KAFKA_CONNECT: &[&str] = &[
     "connector.class",
     "lightstreamer.server.proxy_adapter.address",
@@ -13,8 +13,8 @@ const KAFKA_CONNECT: &[&str] = &[
     "record.mapping",
 ];
 
-/// Says what a text is that is certainly not XML, and in which line that shows.
-pub(super) fn recognise(text: &str) -> Option<(u32, Problem)> {
+/// Returns the kind of a file that is not XML, and the line that identifies it.
+pub(super) fn recognize(text: &str) -> Option<(u32, Problem)> {
     if text
         .trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n'])
         .starts_with('<')
@@ -38,7 +38,7 @@ pub(super) fn recognise(text: &str) -> Option<(u32, Problem)> {
     toml.map(|line| (line, Problem::Toml))
 }
 
-/// The key of a line `key = value`, `key: value` or `"key": value`.
+/// Returns the key of a line `key = value`, `key: value` or `"key": value`.
 fn key(line: &str) -> Option<&str> {
     let (key, _) = line.split_once(['=', ':'])?;
     let key = key.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '{' | ','));
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_files_are_recognised() {
+    fn other_file_kinds_are_recognized() {
         let connect = |key: &str| Problem::KafkaConnect { key: key.into() };
         let rows = [
             ("\u{feff} \n<adapters_conf/>", None),
@@ -72,7 +72,7 @@ mod tests {
             ),
         ];
         for (text, expected) in rows {
-            assert_eq!(recognise(text), expected, "{text}");
+            assert_eq!(recognize(text), expected, "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! From `adapters.xml`, or from parameters of another file, to checked connections.
+//! Parses `adapters.xml`, or parameters of another file, into checked connections.
 
 mod connection;
 mod expand;
@@ -7,6 +7,7 @@ mod note;
 mod parameter_table;
 mod parameters;
 mod routing;
+mod source;
 mod suggest;
 mod types;
 mod xml;
@@ -14,15 +15,16 @@ mod xml;
 use std::borrow::Cow;
 
 pub use connection::{
-    ConnectionConfig, ConsumeFrom, ErrorStrategy, OrderStrategy, RefusedConnection, Threads,
+    ConnectionConfig, ConsumeFrom, ErrorStrategy, OrderStrategy, RejectedConnection, Threads,
 };
 pub use expand::expand;
 pub use note::{Note, ParameterOutcome, ParameterStatus, ReferencedFile, Severity};
+pub use source::{ConfigSource, Parameter, ParseOptions};
 
-use crate::error::{ConfigError, Location, Problem};
+use crate::error::{ConfigError, Problem};
 use xml::{Class, RawFile, RawProvider};
 
-/// Parameter of the metadata provider that names the connector's own logging configuration.
+/// Parameter of the metadata provider that names the connector's logging configuration.
 const LOGGING_PATH: &str = "logging.configuration.path";
 
 const METADATA_CLASS: &str = "com.lightstreamer.kafka.adapters.pub.KafkaConnectorMetadataAdapter";
@@ -31,125 +33,67 @@ const LEGACY_METADATA_CLASS: &str =
     "com.lightstreamer.kafka_connector.adapters.ConnectorMetadataAdapter";
 const LEGACY_DATA_CLASS: &str = "com.lightstreamer.kafka_connector.adapters.ConnectorDataAdapter";
 
-/// Name of a data provider without one.
+/// Name of a data provider without a name.
 const DEFAULT_CONNECTION: &str = "DEFAULT";
-
-/// How to read a configuration.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ParseOptions {
-    /// Refuse what the connector 1.5.2 does not know (earlier spellings, templates without
-    /// parameters, unknown parameters) instead of accepting or ignoring it with a warning.
-    pub strict: bool,
-}
-
-/// Where parameters come from, for error texts and defaults.
-#[derive(Debug, Clone, Copy)]
-pub struct ConfigSource<'a> {
-    /// Name of the file as the operator knows it.
-    pub file: &'a str,
-    /// How to read it.
-    pub options: ParseOptions,
-}
-
-impl ConfigSource<'_> {
-    fn error(&self, line: Option<u32>, connection: Option<&str>, problem: Problem) -> ConfigError {
-        let connection = connection.map(str::to_owned);
-        ConfigError {
-            at: Location {
-                file: self.file.to_owned(),
-                line,
-                connection,
-            },
-            problem: Box::new(problem),
-        }
-    }
-
-    fn note(
-        &self,
-        severity: Severity,
-        line: Option<u32>,
-        connection: Option<&str>,
-        text: String,
-    ) -> Note {
-        let connection = connection.map(str::to_owned);
-        Note {
-            severity,
-            at: Location {
-                file: self.file.to_owned(),
-                line,
-                connection,
-            },
-            text,
-        }
-    }
-}
-
-/// A parameter as written, before it is known which one it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parameter {
-    /// Name.
-    pub name: String,
-    /// Value, variables already expanded.
-    pub value: String,
-    /// Line of the file, from 1.
-    pub line: Option<u32>,
-}
 
 /// A checked `adapters.xml`.
 #[derive(Debug)]
 pub struct AdaptersFile {
     /// Name of the adapter set, which clients give as `LS_adapter_set`.
     pub set_id: String,
-    /// `logging.configuration.path`, which names a file; nothing is read from it.
+    /// `logging.configuration.path`, which names a file that is not read.
     pub logging_path: Option<Parameter>,
     /// Connections in file order, disabled ones included.
     pub connections: Vec<ConnectionConfig>,
-    /// What the operator should know.
+    /// Findings for the operator.
     pub notes: Vec<Note>,
 }
 
 impl AdaptersFile {
-    /// Reads the text of an `adapters.xml`; `env` answers for `$env.NAME`.
+    /// Parses an `adapters.xml`; `env` returns the value of `$env.NAME`.
     ///
-    /// The first mistake is the error. Nothing is opened: whether `logging_path` and the files of
-    /// the connections exist is for the caller to look at.
+    /// No files are opened. The caller checks that `logging_path` and the files of the connections
+    /// exist.
+    ///
+    /// # Errors
+    /// The first error in the file.
     pub fn parse(
         file_name: &str,
         xml: &str,
         env: &dyn Fn(&str) -> Option<String>,
         options: ParseOptions,
     ) -> Result<Self, ConfigError> {
-        let survey = ConfigReport::of(file_name, xml, env, options);
-        if let Some(error) = survey.errors.into_iter().next() {
+        let report = ConfigReport::of(file_name, xml, env, options);
+        if let Some(error) = report.errors.into_iter().next() {
             return Err(error);
         }
         Ok(Self {
-            // A file without one has an error.
-            set_id: survey.set_id.unwrap_or_default(),
-            logging_path: survey.logging_path,
-            connections: survey.connections.into_iter().flatten().collect(),
-            notes: survey.notes,
+            // A file without a name of the adapter set has an error.
+            set_id: report.set_id.unwrap_or_default(),
+            logging_path: report.logging_path,
+            connections: report.connections.into_iter().flatten().collect(),
+            notes: report.notes,
         })
     }
 }
 
-/// Everything that can be said of an `adapters.xml`, usable or not.
+/// Result of checking an `adapters.xml`, valid or not.
 #[derive(Debug, Default)]
 pub struct ConfigReport {
-    /// Name of the adapter set, where the file could be read.
+    /// Name of the adapter set, if it could be read.
     pub set_id: Option<String>,
     /// `logging.configuration.path`, which names a file.
     pub logging_path: Option<Parameter>,
     /// Connections in file order.
-    pub connections: Vec<Result<ConnectionConfig, Box<RefusedConnection>>>,
-    /// What the operator should know.
+    pub connections: Vec<Result<ConnectionConfig, Box<RejectedConnection>>>,
+    /// Findings for the operator.
     pub notes: Vec<Note>,
-    /// All mistakes in the order they were found, those of the connections included.
+    /// All errors in the order found, those of the connections included.
     pub errors: Vec<ConfigError>,
 }
 
 impl ConfigReport {
-    /// Reads as [`AdaptersFile::parse`] does and goes on after mistakes.
+    /// Parses a file as [`AdaptersFile::parse`] does, but continues after errors.
     pub fn of(
         file_name: &str,
         xml: &str,
@@ -160,12 +104,12 @@ impl ConfigReport {
             file: file_name,
             options,
         };
-        let mut survey = Self::default();
-        let (notes, errors) = (&mut survey.notes, &mut survey.errors);
+        let mut report = Self::default();
+        let (notes, errors) = (&mut report.notes, &mut report.errors);
         if let Some(raw) = RawFile::parse(&source, xml, env, notes, errors) {
-            survey.read(&source, raw);
+            report.read(&source, raw);
         }
-        survey
+        report
     }
 
     fn read(&mut self, source: &ConfigSource<'_>, raw: RawFile) {
@@ -187,7 +131,7 @@ impl ConfigReport {
         }
     }
 
-    /// Reads the metadata provider, of which only the logging path and the class are looked at.
+    /// Reads the metadata provider; only its logging path and class are used.
     fn read_metadata(
         &mut self,
         source: &ConfigSource<'_>,
@@ -197,13 +141,14 @@ impl ConfigReport {
             let remedy = "add it with its adapter_class and logging.configuration.path";
             let what = "<metadata_provider>".to_owned();
             let problem = Problem::MissingPart { what, remedy };
-            return warn_or_refuse(source, None, problem, &mut self.notes);
+            return warn_or_reject(source, None, problem, &mut self.notes);
         };
         if let Err(error) = check_class(source, &provider, None, &mut self.notes) {
             self.errors.push(error);
         }
         let unresolved = provider.unresolved.values.into_iter();
-        self.errors.extend(unresolved.map(|refusal| refusal.error));
+        self.errors
+            .extend(unresolved.map(|rejected| rejected.error));
         let (is_path, others): (Vec<_>, Vec<_>) = provider
             .parameters
             .into_iter()
@@ -224,7 +169,7 @@ impl ConfigReport {
             }
             let remedy = "name a log4j properties file";
             let problem = Problem::MissingParameter { parameter, remedy };
-            return warn_or_refuse(source, Some(provider.line), problem, &mut self.notes);
+            return warn_or_reject(source, Some(provider.line), problem, &mut self.notes);
         };
         if crate::text::is_blank(&path.value) {
             let problem = Problem::BadValue {
@@ -247,7 +192,7 @@ impl ConfigReport {
         if !check_class(source, &provider, Some(name), &mut self.notes)? {
             return Ok(());
         }
-        let is_taken = |connection: &Result<ConnectionConfig, Box<RefusedConnection>>| {
+        let is_taken = |connection: &Result<ConnectionConfig, Box<RejectedConnection>>| {
             let other = connection.as_ref().map_or_else(|r| &r.name, |c| &c.name);
             other == name
         };
@@ -256,7 +201,7 @@ impl ConfigReport {
             return Err(source.error(Some(provider.line), None, problem));
         }
         let line = Some(provider.line);
-        let connection = ConnectionConfig::examine_resolved(
+        let connection = ConnectionConfig::check_parameters(
             name,
             provider.parameters,
             provider.unresolved,
@@ -264,16 +209,16 @@ impl ConfigReport {
             line,
             &mut self.notes,
         );
-        if let Err(refused) = &connection {
-            self.errors.push(refused.first.clone());
-            self.errors.extend(refused.more.iter().cloned());
+        if let Err(rejected) = &connection {
+            self.errors.push(rejected.first.clone());
+            self.errors.extend(rejected.more.iter().cloned());
         }
         self.connections.push(connection);
         Ok(())
     }
 }
 
-fn warn_or_refuse(
+fn warn_or_reject(
     source: &ConfigSource<'_>,
     line: Option<u32>,
     problem: Problem,
@@ -286,7 +231,7 @@ fn warn_or_refuse(
     Ok(())
 }
 
-/// Looks at the adapter class; false for a data provider that is not the connector's.
+/// Checks the adapter class. Returns `false` for a data provider of another adapter.
 fn check_class(
     source: &ConfigSource<'_>,
     provider: &RawProvider,
@@ -325,13 +270,13 @@ fn check_class(
     } else if is_data {
         format!(
             "adapter class \"{class}\" is not the Kafka connector's \"{current}\": this data \
-             provider is left out"
+             provider is ignored"
         )
         .into()
     } else {
         format!(
-            "adapter class \"{class}\" is not the Kafka connector's \"{current}\": what it adds \
-             is not carried out"
+            "adapter class \"{class}\" is not the Kafka connector's \"{current}\": its \
+             additions have no effect"
         )
         .into()
     };

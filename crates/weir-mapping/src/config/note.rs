@@ -1,16 +1,16 @@
-//! What a configuration yields beside the settings: notes, parameter status, files to look at.
+//! Results of reading a configuration besides the connections: notes, parameter outcomes, files.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use crate::error::Location;
 
-/// How much attention a note needs.
+/// Severity of a note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// For information.
+    /// Information.
     Info,
-    /// Probably not what the operator wants.
+    /// Probable mistake.
     Warning,
 }
 
@@ -23,14 +23,14 @@ impl fmt::Display for Severity {
     }
 }
 
-/// Something the operator should know; it does not stop the start.
+/// Finding for the operator that does not prevent the start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// How much attention it needs.
+    /// Severity.
     pub severity: Severity,
-    /// Where it applies.
+    /// Location in the configuration.
     pub at: Location,
-    /// What it is, with the remedy.
+    /// Finding with its remedy.
     pub text: String,
 }
 
@@ -40,14 +40,14 @@ impl fmt::Display for Note {
     }
 }
 
-/// What became of a parameter.
+/// Outcome of a parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParameterOutcome {
-    /// Carried out as the connector does.
+    /// Implemented as in the connector.
     Honoured,
-    /// Read and without effect, for this reason.
+    /// Read but without effect, with the reason.
     Ignored(Cow<'static, str>),
-    /// The connection cannot start, for this reason.
+    /// Rejected, so that the connection cannot start, with the reason.
     Refused(String),
 }
 
@@ -61,26 +61,26 @@ impl fmt::Display for ParameterOutcome {
     }
 }
 
-/// One line of the list that tells the operator what was done with each parameter.
+/// Outcome of one parameter, for the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParameterStatus {
     /// Name as written.
     pub name: String,
     /// Value; secrets are masked.
     pub value: String,
-    /// Line of the file, where it is known.
+    /// Line of the file, if known.
     pub line: Option<u32>,
-    /// What became of it.
+    /// Outcome.
     pub status: ParameterOutcome,
 }
 
-/// A file that a parameter names; relative paths start at the folder of the configuration file.
+/// File that a parameter names; relative paths start at the directory of the configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReferencedFile {
     /// Parameter name.
     pub parameter: String,
     /// Path as written.
     pub path: String,
-    /// Line of the file, where it is known.
+    /// Line of the file, if known.
     pub line: Option<u32>,
 }

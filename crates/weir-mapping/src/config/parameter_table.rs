@@ -1,4 +1,4 @@
-//! Which parameters exist, what this version does with each, and earlier spellings.
+//! Table of parameters with the support of each, and earlier spellings.
 
 use super::suggest::nearest;
 use super::types::ValueType;
@@ -9,33 +9,34 @@ pub(super) const ITEM_TEMPLATE: &str = "item-template";
 pub(super) const MAP: &str = "map";
 pub(super) const MAP_SUFFIX: &str = ".to";
 
-/// How much of a JSON payload is checked; ours, the connector ignores it as it does any name it
-/// does not know.
+/// Extent of the check of JSON payloads. A parameter of Weir, which the connector ignores like any
+/// unknown name.
 pub(super) const JSON_CHECK: &str = "weir.json.check";
 
-/// What this version does with a parameter.
+/// Support of a parameter in this version.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ParameterSupport {
-    /// Carried out.
+    /// Implemented.
     Honoured,
-    /// Checked and without effect, for this reason.
+    /// Checked but without effect, with the reason.
     Ignored(&'static str),
-    /// Carried out for this value; any other would change results and is refused.
+    /// Implemented for this value. Others would change results and are rejected, with the remedy.
     Only(&'static str, &'static str),
-    /// Carried out except for these values, which would change results and are refused.
+    /// Implemented except for these values, which would change results and are rejected, with the
+    /// remedy.
     Except(&'static [&'static str], &'static str),
-    /// Carried out if another parameter has this value, otherwise ignored for this reason.
+    /// Implemented if another parameter has this value, otherwise ignored, with the reason.
     With(&'static str, &'static str, &'static str),
-    /// Read only if a switch of this group is on, which this version refuses.
+    /// Used only if a switch of this group is on, which this version rejects.
     In(&'static Group),
 }
 
-/// Parameters that the connector reads only if a switch is on.
+/// Parameters that the connector uses only if a switch is on.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// The group is read if one of these is `true`.
+    /// Switches; the group is used if one of them is `true`.
     pub(super) switches: &'static [&'static str],
-    /// Why its parameters have no effect while the switches are off.
+    /// Reason why the parameters have no effect while the switches are off.
     pub(super) off: &'static str,
 }
 
@@ -45,14 +46,14 @@ use ValueType::{
     PositiveInt, Text, TextList, Threads, Url,
 };
 
-const NO_GROUP: &str = "partitions are assigned, no consumer group is joined";
-const NO_TUNING: &str = "the reader of topics uses its own fetch and reconnect settings";
-const FIXED: &str = "fixed by the connector as well";
+const NO_GROUP: &str = "partitions are assigned without a consumer group";
+const NO_TUNING: &str = "the Kafka consumer uses its own fetch and reconnect settings";
+const FIXED: &str = "the connector ignores it too";
 const TLS: &Group = &Group {
     switches: &["encryption.enable"],
     off: "read only if encryption.enable is true",
 };
-const LOGIN: &Group = &Group {
+const AUTHENTICATION: &Group = &Group {
     switches: &["authentication.enable"],
     off: "read only if authentication.enable is true",
 };
@@ -63,8 +64,8 @@ const REGISTRY: &Group = &Group {
     ],
     off: "read only if a schema registry is enabled",
 };
-/// Why a parameter of a group has no effect where a switch is on: the switch is refused.
-pub(super) const GROUP_REFUSED: &str = "its group is not supported by this version";
+/// Reason why a parameter of a group has no effect although a switch is on: the switch is rejected.
+pub(super) const GROUP_UNSUPPORTED: &str = "its group is not supported by this version";
 
 const TLS_PROTOCOLS: &[&str] = &["TLSv1.2", "TLSv1.3"];
 const STORE_TYPES: &[&str] = &["JKS", "PKCS12"];
@@ -79,19 +80,19 @@ const NO_SCHEMA: &str = "payloads are read without a schema";
 const NO_KVP: &str = "read only by the KVP evaluator";
 
 const NO_SCHEMA_TYPES: &[&str] = &["AVRO", "PROTOBUF"];
-const USE_ANOTHER: &str = "use JSON, KVP, STRING or a type of one value";
+const USE_ANOTHER: &str = "use JSON, KVP, STRING or a scalar type";
 const KEY_TYPE: &str = "record.key.evaluator.type";
 const VALUE_TYPE: &str = "record.value.evaluator.type";
 const USE_PLAIN: &str = "connect to a PLAINTEXT listener without login";
-/// Rows and snapshots of mode COMMAND are told by the fields `key` and `command`.
+/// Reads row commands and snapshot events of mode COMMAND from the fields `key` and `command`.
 pub(super) const EVALUATE_COMMAND: &str = "fields.evaluate.as.command.enable";
-/// Records add rows of mode COMMAND, tombstones delete them.
+/// Adds rows of mode COMMAND for records and deletes them for tombstones.
 pub(super) const AUTO_COMMAND: &str = "fields.auto.command.mode.enable";
 const NAME_FIELDS: &str = "name each field: field.NAME = #{EXPRESSION}";
 const NAME_TOPICS: &str = "map each topic by its name";
-const LEAVE_OUT: &str = "remove it";
+const REMOVE: &str = "remove it";
 
-/// All parameters with a fixed name, as connector 1.5.2 knows them.
+/// Parameters with a fixed name, as known to connector 1.5.2.
 pub(super) const KNOWN: &[(&str, ValueType, ParameterSupport)] = &[
     ("enable", Boolean, Honoured),
     ("bootstrap.servers", HostList, Honoured),
@@ -120,31 +121,51 @@ pub(super) const KNOWN: &[(&str, ValueType, ParameterSupport)] = &[
     ("encryption.trustmanager.algorithm", Text, In(TLS)),
     ("encryption.security.providers", Text, In(TLS)),
     ("authentication.enable", Boolean, Only("false", USE_PLAIN)),
-    ("authentication.mechanism", Choice(MECHANISMS), In(LOGIN)),
-    ("authentication.username", Text, In(LOGIN)),
-    ("authentication.password", Text, In(LOGIN)),
+    (
+        "authentication.mechanism",
+        Choice(MECHANISMS),
+        In(AUTHENTICATION),
+    ),
+    ("authentication.username", Text, In(AUTHENTICATION)),
+    ("authentication.password", Text, In(AUTHENTICATION)),
     (
         "authentication.gssapi.kerberos.service.name",
         Text,
-        In(LOGIN),
+        In(AUTHENTICATION),
     ),
-    ("authentication.gssapi.key.tab.enable", Boolean, In(LOGIN)),
-    ("authentication.gssapi.key.tab.path", File, In(LOGIN)),
-    ("authentication.gssapi.store.key.enable", Boolean, In(LOGIN)),
-    ("authentication.gssapi.principal", Text, In(LOGIN)),
+    (
+        "authentication.gssapi.key.tab.enable",
+        Boolean,
+        In(AUTHENTICATION),
+    ),
+    (
+        "authentication.gssapi.key.tab.path",
+        File,
+        In(AUTHENTICATION),
+    ),
+    (
+        "authentication.gssapi.store.key.enable",
+        Boolean,
+        In(AUTHENTICATION),
+    ),
+    ("authentication.gssapi.principal", Text, In(AUTHENTICATION)),
     (
         "authentication.gssapi.ticket.cache.enable",
         Boolean,
-        In(LOGIN),
+        In(AUTHENTICATION),
     ),
     (
         "authentication.iam.credential.profile.name",
         Text,
-        In(LOGIN),
+        In(AUTHENTICATION),
     ),
-    ("authentication.iam.role.arn", Text, In(LOGIN)),
-    ("authentication.iam.role.session.name", Text, In(LOGIN)),
-    ("authentication.iam.sts.region", Text, In(LOGIN)),
+    ("authentication.iam.role.arn", Text, In(AUTHENTICATION)),
+    (
+        "authentication.iam.role.session.name",
+        Text,
+        In(AUTHENTICATION),
+    ),
+    ("authentication.iam.sts.region", Text, In(AUTHENTICATION)),
     (
         "record.consume.from",
         Choice(&["LATEST", "EARLIEST"]),
@@ -233,7 +254,7 @@ pub(super) const KNOWN: &[(&str, ValueType, ParameterSupport)] = &[
     (
         "record.key.evaluator.schema.registry.enable",
         Boolean,
-        Only("false", LEAVE_OUT),
+        Only("false", REMOVE),
     ),
     (
         "record.key.evaluator.protobuf.message.type",
@@ -263,7 +284,7 @@ pub(super) const KNOWN: &[(&str, ValueType, ParameterSupport)] = &[
     (
         "record.value.evaluator.schema.registry.enable",
         Boolean,
-        Only("false", LEAVE_OUT),
+        Only("false", REMOVE),
     ),
     (
         "record.value.evaluator.protobuf.message.type",
@@ -381,7 +402,7 @@ pub(super) const UNRELEASED: &[&str] = &[
     "group.mode",
 ];
 
-/// Earlier or misprinted spellings, whole names.
+/// Earlier or misspelled names.
 const LEGACY_NAMES: &[(&str, &str)] = &[
     (
         "record.consume.max.poll.records",
@@ -393,7 +414,7 @@ const LEGACY_NAMES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Earlier spellings, by prefix.
+/// Prefixes of earlier names.
 const LEGACY_PREFIXES: &[(&str, &str)] = &[
     ("key.evaluator.", "record.key.evaluator."),
     ("value.evaluator.", "record.value.evaluator."),
@@ -407,7 +428,7 @@ const LEGACY_PREFIXES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Prefix, suffix and form of the parameters with a variable part.
+/// Prefix, suffix and form of parameters with a variable part.
 pub(super) const PATTERNS: &[(&str, &str, &str)] = &[
     (FIELD, "", "field.<...>"),
     (ITEM_TEMPLATE, "", "item-template.<...>"),
@@ -418,7 +439,7 @@ pub(super) fn is_known(name: &str) -> bool {
     KNOWN.iter().any(|(known, ..)| *known == name)
 }
 
-/// The current spelling of an earlier one.
+/// Returns the current name of an earlier one.
 pub(super) fn current_name(name: &str) -> Option<String> {
     if let Some((_, current)) = LEGACY_NAMES.iter().find(|(legacy, _)| *legacy == name) {
         return Some((*current).to_owned());
@@ -429,7 +450,7 @@ pub(super) fn current_name(name: &str) -> Option<String> {
     })
 }
 
-/// The known name that an unknown one probably stands for.
+/// Returns the known name that an unknown one probably stands for.
 pub(super) fn suggestion(name: &str) -> Option<String> {
     if let Some(topic) = name.strip_prefix("map.") {
         return Some(format!("map.{topic}{MAP_SUFFIX}"));
@@ -448,7 +469,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn legacy_names_lead_to_known_ones() {
+    fn legacy_names_map_to_known_names() {
         let rows = [
             ("value.evaluator.type", "record.value.evaluator.type"),
             (
@@ -477,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn suggestions() {
+    fn similar_names_are_suggested() {
         let rows = [
             ("bootstrap.server", Some("bootstrap.servers")),
             ("map.LTest", Some("map.LTest.to")),
@@ -492,9 +513,9 @@ mod tests {
         }
     }
 
-    /// The manual has a row for each parameter, so that it cannot fall behind this table.
+    /// The manual has a row for each parameter.
     #[test]
-    fn every_parameter_is_in_the_manual() {
+    fn manual_lists_every_parameter() {
         let manual = include_str!("../../../../docs/connector.md");
         for (name, ..) in KNOWN {
             assert!(

@@ -1,12 +1,12 @@
-//! The parameters of one connection under their current names, checked, with what became of each.
+//! Checked parameters of one connection under their current names, with the outcome of each.
 
 use super::note::{Note, ParameterOutcome, ParameterStatus, ReferencedFile, Severity};
 use super::parameter_table::{
-    GROUP_REFUSED, Group, KNOWN, PATTERNS, ParameterSupport, UNRELEASED, current_name, is_known,
-    suggestion,
+    GROUP_UNSUPPORTED, Group, KNOWN, PATTERNS, ParameterSupport, UNRELEASED, current_name,
+    is_known, suggestion,
 };
+use super::source::{ConfigSource, Parameter};
 use super::types::{self, ValueType};
-use super::{ConfigSource, Parameter};
 use crate::error::{ConfigError, Problem};
 use crate::text::{is_blank, trim};
 
@@ -17,21 +17,21 @@ pub(super) struct ParameterEntry {
     pub(super) name: String,
     /// Name, value and line as in the file.
     pub(super) written: Parameter,
-    /// False if the value has variables that are not defined: an error says so, and nothing else
-    /// is said of the value.
+    /// False if the value contains undefined variables. They are reported as errors, so the value
+    /// is not checked.
     pub(super) is_resolved: bool,
     status: Option<ParameterOutcome>,
 }
 
-/// A parameter that cannot be carried out.
+/// An error of a parameter.
 #[derive(Debug)]
 pub(super) struct ParameterError {
-    /// Its name as written, but for blanks around it.
+    /// Name as written, without blanks around it.
     pub(super) name: String,
     pub(super) error: ConfigError,
 }
 
-/// The parameters of one connection, each name once, all checked.
+/// Checked parameters of one connection; each name occurs once.
 pub(super) struct ConnectionParameters<'a> {
     source: &'a ConfigSource<'a>,
     connection: &'a str,
@@ -39,15 +39,15 @@ pub(super) struct ConnectionParameters<'a> {
 }
 
 impl<'a> ConnectionParameters<'a> {
-    /// Resolves names, checks types, refuses what this version cannot carry out.
+    /// Resolves names, checks types and rejects what is not supported.
     ///
-    /// `refusals` has those parameters already whose variables are not defined.
+    /// `refusals` already contains the parameters with undefined variables.
     pub(super) fn read(
         source: &'a ConfigSource<'a>,
         connection: &'a str,
         written: impl IntoIterator<Item = Parameter>,
         notes: &mut Vec<Note>,
-        refusals: &mut Vec<ParameterError>,
+        errors: &mut Vec<ParameterError>,
     ) -> Self {
         let mut parameters = Self {
             source,
@@ -62,16 +62,16 @@ impl<'a> ConnectionParameters<'a> {
                 parameter.name = name;
             }
             let name = parameter.name.clone();
-            let is_resolved = !refusals
+            let is_resolved = !errors
                 .iter()
                 .any(|r| r.name == name && r.error.at.line == parameter.line);
             if let Err(error) = parameters.add(parameter, is_resolved, notes) {
-                refusals.push(ParameterError { name, error });
+                errors.push(ParameterError { name, error });
             }
         }
         if let Err(error) = parameters.note_padded(&padded, notes) {
             let name = padded.swap_remove(0).name;
-            refusals.push(ParameterError { name, error });
+            errors.push(ParameterError { name, error });
         }
         for index in 0..parameters.entries.len() {
             let entry = &parameters.entries[index];
@@ -82,14 +82,14 @@ impl<'a> ConnectionParameters<'a> {
                 Ok(status) => parameters.entries[index].status = Some(status),
                 Err(error) => {
                     let name = entry.written.name.clone();
-                    refusals.push(ParameterError { name, error });
+                    errors.push(ParameterError { name, error });
                 }
             }
         }
         parameters
     }
 
-    /// One warning for all, since a file may have a thousand of them.
+    /// Adds one warning for all parameters with blanks around the name; a file may have thousands.
     fn note_padded(&self, padded: &[Parameter], notes: &mut Vec<Note>) -> Result<(), ConfigError> {
         let Some((first, more)) = padded.split_first() else {
             return Ok(());
@@ -98,7 +98,7 @@ impl<'a> ConnectionParameters<'a> {
             parameter: first.name.clone(),
             more: if self.is_strict() { 0 } else { more.len() },
         };
-        self.warn_or_refuse(first.line, problem, "the blanks are dropped", notes)
+        self.warn_or_reject(first.line, problem, "blanks removed", notes)
     }
 
     fn add(
@@ -112,7 +112,7 @@ impl<'a> ConnectionParameters<'a> {
         if let Some(current) = &current {
             let (parameter, current) = (written.name.clone(), current.clone());
             let problem = Problem::LegacyName { parameter, current };
-            self.warn_or_refuse(written.line, problem, "it is taken as that", notes)?;
+            self.warn_or_reject(written.line, problem, "read as that parameter", notes)?;
         }
         let name = current.unwrap_or_else(|| written.name.clone());
         let entry = ParameterEntry {
@@ -133,12 +133,13 @@ impl<'a> ConnectionParameters<'a> {
             parameter: entry.name.clone(),
         };
         let line = entry.written.line;
-        // The spelling that the connector reads wins; of two equal ones the later, as in a map.
+        // The current spelling wins over an earlier one. Of two equal ones the later wins, as in a
+        // map.
         if is_legacy && self.entries[index].written.name == entry.name {
-            return self.warn_or_refuse(line, problem, "the current spelling counts", notes);
+            return self.warn_or_reject(line, problem, "used the current spelling", notes);
         }
         self.entries[index] = entry;
-        self.warn_or_refuse(line, problem, "the later one counts", notes)
+        self.warn_or_reject(line, problem, "used the later one", notes)
     }
 
     fn check(
@@ -146,14 +147,15 @@ impl<'a> ConnectionParameters<'a> {
         entry: &ParameterEntry,
         notes: &mut Vec<Note>,
     ) -> Result<ParameterOutcome, ConfigError> {
-        if let Some((_, kind, rule)) = KNOWN.iter().find(|(name, ..)| *name == entry.name) {
-            if let ParameterSupport::In(group) = rule {
-                return self.check_member(entry, *kind, group, notes);
+        if let Some((_, value_type, support)) = KNOWN.iter().find(|(name, ..)| *name == entry.name)
+        {
+            if let ParameterSupport::In(group) = support {
+                return self.check_member(entry, *value_type, group, notes);
             }
-            if !kind.accepts(&entry.written.value) {
-                return Err(self.bad_value(entry, kind.expected()));
+            if !value_type.accepts(&entry.written.value) {
+                return Err(self.bad_value(entry, value_type.expected()));
             }
-            return match rule {
+            return match support {
                 ParameterSupport::Only(value, remedy) if *value != entry.written.value => {
                     Err(self.unsupported(entry, remedy))
                 }
@@ -174,33 +176,33 @@ impl<'a> ConnectionParameters<'a> {
         self.check_pattern(entry, notes)
     }
 
-    /// Checks a parameter of a group that this version does not carry out. A wrong value is an
-    /// error if the group is on; otherwise the connector starts with it, so it is a warning, unless
-    /// it is blank, which stands for a value to come.
+    /// Checks a parameter of an unsupported group. A wrong value is an error if the group is
+    /// enabled. Otherwise it is a warning because the connector starts with it. A blank value
+    /// causes no warning: it is a placeholder.
     fn check_member(
         &self,
         entry: &ParameterEntry,
-        kind: ValueType,
+        value_type: ValueType,
         group: &Group,
         notes: &mut Vec<Note>,
     ) -> Result<ParameterOutcome, ConfigError> {
         let is_on = |switch: &&str| self.get(switch) == Some("true");
         let is_on = group.switches.iter().any(is_on);
-        if !kind.accepts(&entry.written.value) {
-            let error = self.bad_value(entry, kind.expected());
+        if !value_type.accepts(&entry.written.value) {
+            let error = self.bad_value(entry, value_type.expected());
             if is_on {
                 return Err(error);
             }
             if !is_blank(&entry.written.value) {
-                let text = format!("{}; it is {}", error.problem, group.off);
+                let text = format!("{}; parameter is {}", error.problem, group.off);
                 notes.push(self.note(Severity::Warning, entry, text));
             }
         }
-        let reason = if is_on { GROUP_REFUSED } else { group.off };
+        let reason = if is_on { GROUP_UNSUPPORTED } else { group.off };
         Ok(ParameterOutcome::Ignored(reason.into()))
     }
 
-    /// The parameters of which there may be many: `field.X`, `map.X.to`, `item-template.X`.
+    /// Checks parameters with a variable part: `field.X`, `map.X.to`, `item-template.X`.
     fn check_pattern(
         &self,
         entry: &ParameterEntry,
@@ -236,7 +238,7 @@ impl<'a> ConnectionParameters<'a> {
     ) -> Result<ParameterOutcome, ConfigError> {
         if UNRELEASED.contains(&entry.name.as_str()) {
             let reason = "belongs to no released connector version";
-            let text = format!("parameter [{}] {reason}; it is ignored", entry.name);
+            let text = format!("parameter [{}] {reason}; parameter ignored", entry.name);
             notes.push(self.note(Severity::Warning, entry, text));
             return Ok(ParameterOutcome::Ignored(reason.into()));
         }
@@ -245,27 +247,27 @@ impl<'a> ConnectionParameters<'a> {
             parameter,
             nearest: suggestion(&entry.name),
         };
-        self.warn_or_refuse(entry.written.line, problem, "it is ignored", notes)?;
+        self.warn_or_reject(entry.written.line, problem, "parameter ignored", notes)?;
         Ok(ParameterOutcome::Ignored("unknown".into()))
     }
 
-    /// The checked value of a parameter.
+    /// Returns the checked value of a parameter.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         let entry = self.entries.iter().find(|entry| entry.name == name);
         entry.map(|entry| entry.written.value.as_str())
     }
 
-    /// A checked boolean or its default.
+    /// Returns a checked boolean or its default.
     pub(super) fn boolean(&self, name: &str, default: bool) -> bool {
         self.get(name).and_then(types::boolean).unwrap_or(default)
     }
 
-    /// A checked number or its default.
+    /// Returns a checked number or its default.
     pub(super) fn int(&self, name: &str, default: i32) -> i32 {
         self.get(name).and_then(types::int).unwrap_or(default)
     }
 
-    /// Variable part and entry of each parameter of a pattern, in file order.
+    /// Returns the variable part and the entry of each parameter of a pattern, in file order.
     pub(super) fn matching(
         &self,
         prefix: &'static str,
@@ -279,11 +281,13 @@ impl<'a> ConnectionParameters<'a> {
             })
     }
 
-    /// Files that parameters name.
+    /// Returns the files that parameters name.
     pub(super) fn files(&self) -> Vec<ReferencedFile> {
         let is_file = |name: &str| {
-            KNOWN.iter().any(|(n, kind, rule)| {
-                *n == name && *kind == ValueType::File && !matches!(rule, ParameterSupport::In(_))
+            KNOWN.iter().any(|(n, value_type, support)| {
+                *n == name
+                    && *value_type == ValueType::File
+                    && !matches!(support, ParameterSupport::In(_))
             })
         };
         let entries = self.entries.iter().filter(|entry| is_file(&entry.name));
@@ -296,17 +300,17 @@ impl<'a> ConnectionParameters<'a> {
             .collect()
     }
 
-    /// What became of each parameter, in file order.
-    pub(super) fn into_statuses(self, refusals: &[ParameterError]) -> Vec<ParameterStatus> {
+    /// Returns the outcome of each parameter, in file order.
+    pub(super) fn into_statuses(self, errors: &[ParameterError]) -> Vec<ParameterStatus> {
         let statuses = self.entries.into_iter().map(|entry| {
-            let refused = refusals.iter().find(|r| r.name == entry.written.name);
-            let status = match refused {
-                Some(refusal) => ParameterOutcome::Refused(refusal.error.problem.to_string()),
-                // What is not refused has been checked.
+            let rejected = errors.iter().find(|r| r.name == entry.written.name);
+            let status = match rejected {
+                Some(rejection) => ParameterOutcome::Refused(rejection.error.problem.to_string()),
+                // Every parameter without an error has been checked.
                 None => entry.status.unwrap_or(ParameterOutcome::Honoured),
             };
             ParameterStatus {
-                value: shown(&entry.name, &entry.written.value),
+                value: masked(&entry.name, &entry.written.value),
                 name: entry.written.name,
                 line: entry.written.line,
                 status,
@@ -327,7 +331,7 @@ impl<'a> ConnectionParameters<'a> {
 
     pub(super) fn bad_value(&self, entry: &ParameterEntry, expected: String) -> ConfigError {
         let parameter = entry.written.name.clone();
-        let value = shown(&entry.name, &entry.written.value);
+        let value = masked(&entry.name, &entry.written.value);
         self.error(
             entry,
             Problem::BadValue {
@@ -344,7 +348,7 @@ impl<'a> ConnectionParameters<'a> {
 
     fn unsupported(&self, entry: &ParameterEntry, remedy: &'static str) -> ConfigError {
         let parameter = entry.written.name.clone();
-        let value = shown(&entry.name, &entry.written.value);
+        let value = masked(&entry.name, &entry.written.value);
         self.error(
             entry,
             Problem::Unsupported {
@@ -355,7 +359,7 @@ impl<'a> ConnectionParameters<'a> {
         )
     }
 
-    fn warn_or_refuse(
+    fn warn_or_reject(
         &self,
         line: Option<u32>,
         problem: Problem,
@@ -374,7 +378,7 @@ impl<'a> ConnectionParameters<'a> {
     }
 }
 
-/// What stands between `prefix.` and `suffix`; `None` if it is blank or not there.
+/// Returns the part between `prefix.` and `suffix`, `None` if it is blank or missing.
 fn variable_part<'a>(name: &'a str, prefix: &str, suffix: &str) -> Option<&'a str> {
     let part = name
         .strip_prefix(prefix)?
@@ -383,8 +387,8 @@ fn variable_part<'a>(name: &'a str, prefix: &str, suffix: &str) -> Option<&'a st
     (!is_blank(part)).then_some(part)
 }
 
-/// A value as it may be shown.
-fn shown(name: &str, value: &str) -> String {
+/// Returns a value for display, with secrets masked.
+fn masked(name: &str, value: &str) -> String {
     if name.ends_with("password") || name.ends_with("secret") {
         "********".to_owned()
     } else {
@@ -398,7 +402,7 @@ mod tests {
     use crate::config::parameter_table::{FIELD, MAP, MAP_SUFFIX};
 
     #[test]
-    fn variable_parts_reach_to_the_last_suffix() {
+    fn variable_part_ends_at_last_suffix() {
         assert_eq!(variable_part("map.a.b.to", MAP, MAP_SUFFIX), Some("a.b"));
         assert_eq!(variable_part("map.a.to.to", MAP, MAP_SUFFIX), Some("a.to"));
         assert_eq!(variable_part("map.to", MAP, MAP_SUFFIX), None);
@@ -411,11 +415,11 @@ mod tests {
 
     #[test]
     fn secrets_are_masked() {
-        assert_eq!(shown("authentication.password", "hunter2"), "********");
+        assert_eq!(masked("authentication.password", "hunter2"), "********");
         assert_eq!(
-            shown("schema.registry.azure.client.secret", "x"),
+            masked("schema.registry.azure.client.secret", "x"),
             "********"
         );
-        assert_eq!(shown("group.id", "g"), "g");
+        assert_eq!(masked("group.id", "g"), "g");
     }
 }

@@ -14,18 +14,19 @@ use crate::item_name::{CanonicalItem, is_prefix};
 use crate::mapping::{
     CompiledField, FieldOptions, ItemSource, Mapping, Template, TemplateParameter,
 };
-use crate::payload::Plans;
+use crate::payload::PathTrees;
 use crate::selector::{Compiler, Selector};
 use crate::template::ItemTemplate;
 
 const TEMPLATE_REFERENCE: &str = "item-template.";
 
-/// A template of the file and whether a topic uses it.
-struct Defined<'a> {
+/// A configured template.
+struct DefinedTemplate<'a> {
     name: &'a str,
     entry: &'a ParameterEntry,
     source: ItemSource,
-    used: bool,
+    /// A topic refers to it.
+    is_used: bool,
 }
 
 pub(super) fn compile(
@@ -35,27 +36,27 @@ pub(super) fn compile(
     options: FieldOptions,
     command_mode: CommandMode,
     notes: &mut Vec<Note>,
-    refusals: &mut Vec<ParameterError>,
+    errors: &mut Vec<ParameterError>,
 ) -> Mapping {
-    let mut refuse = |entry: &ParameterEntry, error| {
+    let mut reject = |entry: &ParameterEntry, error| {
         let name = entry.written.name.clone();
-        refusals.push(ParameterError { name, error });
+        errors.push(ParameterError { name, error });
     };
     let mut templates = Vec::new();
     for (name, entry) in parameters.matching(ITEM_TEMPLATE, "") {
-        // Stands in, so that topics that refer to it are not blamed.
+        // Placeholder, so that topics that refer to the template cause no further errors.
         let mut source = ItemSource::Simple(name.into());
         if entry.is_resolved {
             match template(parameters, name, entry, &mut for_items, notes) {
                 Ok(compiled) => source = compiled,
-                Err(error) => refuse(entry, error),
+                Err(error) => reject(entry, error),
             }
         }
-        templates.push(Defined {
+        templates.push(DefinedTemplate {
             name,
             entry,
             source,
-            used: false,
+            is_used: false,
         });
     }
     let mut topics = Vec::new();
@@ -67,10 +68,10 @@ pub(super) fn compile(
         }
         match sources(parameters, entry, &mut templates, notes) {
             Ok(sources) => topics.push((topic.into(), sources)),
-            Err(error) => refuse(entry, error),
+            Err(error) => reject(entry, error),
         }
     }
-    let is_unused = |template: &&Defined<'_>| all_known && !template.used;
+    let is_unused = |template: &&DefinedTemplate<'_>| all_known && !template.is_used;
     for template in templates.iter().filter(is_unused) {
         let text = format!(
             "item template [{}] is used by no parameter [map.*.to]",
@@ -85,22 +86,22 @@ pub(super) fn compile(
         }
         match field(parameters, name, entry, &mut for_fields) {
             Ok(field) => fields.push(field),
-            Err(error) => refuse(entry, error),
+            Err(error) => reject(entry, error),
         }
     }
     if command_mode == CommandMode::Auto {
-        take_over_command(&mut fields, for_fields.settings.value.evaluator);
+        set_command_field(&mut fields, for_fields.part_configs.value.evaluator);
     }
-    let plans = |compiler: Compiler| Plans {
-        key: Arc::new(compiler.plans.key),
-        value: Arc::new(compiler.plans.value),
+    let paths = |compiler: Compiler| PathTrees {
+        key: Arc::new(compiler.paths.key),
+        value: Arc::new(compiler.paths.value),
     };
-    let (for_items, for_fields) = (plans(for_items), plans(for_fields));
+    let (for_items, for_fields) = (paths(for_items), paths(for_fields));
     Mapping::new(topics, fields, options, command_mode, for_items, for_fields)
 }
 
-/// In auto command mode the field `command` says what a record is, whatever is mapped to it.
-fn take_over_command(fields: &mut Vec<CompiledField>, value: Evaluator) {
+/// Replaces or adds the field `command` in auto command mode, in which the record determines it.
+fn set_command_field(fields: &mut Vec<CompiledField>, value: Evaluator) {
     let selector = Selector::Command(value);
     match fields
         .iter_mut()
@@ -109,7 +110,7 @@ fn take_over_command(fields: &mut Vec<CompiledField>, value: Evaluator) {
         Some(field) => field.selector = selector,
         None => fields.push(CompiledField {
             name: COMMAND_FIELD.into(),
-            expression: "the record's value: there or not".into(),
+            expression: "presence of the record value".into(),
             selector,
         }),
     }
@@ -125,8 +126,8 @@ fn template(
     let text = &entry.written.value;
     if is_prefix(text) && !parameters.is_strict() {
         let warning = format!(
-            "item template [{name}] = \"{text}\" has no parameters, which connector 1.5 refuses; \
-             it is taken as the simple item \"{text}\""
+            "item template [{name}] = \"{text}\" has no parameters, which connector 1.5 rejects; \
+             it is read as the simple item \"{text}\""
         );
         notes.push(parameters.note(Severity::Warning, entry, warning));
         return Ok(ItemSource::Simple(text.as_str().into()));
@@ -154,7 +155,7 @@ fn compile_template(
 ) -> Result<Template, TemplateError> {
     let mut parameters = Vec::with_capacity(template.parameters().len());
     for (parameter, expression) in template.parameters() {
-        let lead = match parameters.is_empty() {
+        let text_before = match parameters.is_empty() {
             true => format!("{}-[{parameter}=", template.prefix()),
             false => format!(",{parameter}="),
         };
@@ -162,7 +163,7 @@ fn compile_template(
             name: parameter.into(),
             expression: expression.text().into(),
             selector: compiler.compile(expression)?,
-            lead: lead.into(),
+            text_before: text_before.into(),
         });
     }
     Ok(Template {
@@ -172,11 +173,11 @@ fn compile_template(
     })
 }
 
-/// The items and templates a topic is mapped to.
+/// Returns the items and templates that a topic is mapped to.
 fn sources(
     parameters: &ConnectionParameters<'_>,
     entry: &ParameterEntry,
-    templates: &mut [Defined<'_>],
+    templates: &mut [DefinedTemplate<'_>],
     notes: &mut Vec<Note>,
 ) -> Result<Vec<ItemSource>, ConfigError> {
     let Some(elements) = text_list(&entry.written.value) else {
@@ -207,13 +208,13 @@ fn sources(
                 },
             ));
         };
-        defined.used = true;
+        defined.is_used = true;
         sources.push(defined.source.clone());
     }
     Ok(sources)
 }
 
-/// Warns of a simple item that no client can name.
+/// Warns if no client can name a simple item.
 fn check_simple_item(
     parameters: &ConnectionParameters<'_>,
     entry: &ParameterEntry,
@@ -224,8 +225,8 @@ fn check_simple_item(
         .is_ok_and(|item| item.as_str() == name && item.parameters().len() == 0);
     if !nameable {
         let text = format!(
-            "no client can subscribe the simple item \"{name}\" of parameter [{}]: only letters, \
-             digits, '_' and '-' can be written in an item name",
+            "no client can subscribe to the simple item \"{name}\" of parameter [{}]: only \
+             letters, digits, '_' and '-' are allowed in an item name",
             entry.written.name
         );
         notes.push(parameters.note(Severity::Warning, entry, text));

@@ -1,9 +1,9 @@
-//! The known name nearest to a mistyped one.
+//! Finds the known name nearest to a mistyped one.
 
-/// Longest name that is compared; longer ones have no near neighbour anyway.
+/// Maximum length of a compared name; no known name is nearly as long.
 const NAME_LEN_MAX: usize = 100;
 
-/// The candidate at the smallest edit distance, if it is near enough to be meant.
+/// Returns the candidate with the smallest edit distance, if it is a plausible suggestion.
 pub(crate) fn nearest<'a>(
     name: &str,
     candidates: impl Iterator<Item = &'a str>,
@@ -11,15 +11,15 @@ pub(crate) fn nearest<'a>(
     if name.len() > NAME_LEN_MAX {
         return None;
     }
-    let near = name.chars().count().div_ceil(4).clamp(1, 5);
+    let distance_max = name.chars().count().div_ceil(4).clamp(1, 5);
     candidates
         .map(|candidate| (distance(name, candidate), candidate))
-        .filter(|(distance, _)| *distance <= near)
+        .filter(|(distance, _)| *distance <= distance_max)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
 
-/// Edit distance (insert, delete, replace).
+/// Returns the edit distance (insertions, deletions, replacements).
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn distances() {
+    fn edit_distance_is_symmetric() {
         for (a, b, expected) in [
             ("", "", 0),
             ("", "abc", 3),
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn only_near_names_are_proposed() {
+    fn only_similar_names_are_suggested() {
         let known = ["bootstrap.servers", "group.id", "enable"];
         assert_eq!(
             nearest("bootstrap.server", known.into_iter()),

@@ -3,7 +3,7 @@ mod reports;
 use super::*;
 use crate::mapping::FieldName;
 
-/// An `adapters.xml` with one connection; the first parameter stands in line 7.
+/// Returns an `adapters.xml` with one connection whose first parameter is in line 7.
 fn file(parameters: &[(&str, &str)]) -> String {
     let mut xml = format!(
         "<adapters_conf id=\"Set\">\n<metadata_provider>\n\
@@ -36,7 +36,7 @@ fn parse(xml: &str) -> Result<AdaptersFile, ConfigError> {
     parse_as(false, xml)
 }
 
-/// The minimal connection with more parameters; `extra` starts in line 10.
+/// Returns a file with the minimal connection and more parameters; `extra` starts in line 10.
 fn with(extra: &[(&str, &str)]) -> String {
     file(&[MINIMAL, extra].concat())
 }
@@ -55,10 +55,10 @@ fn notes(xml: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_minimal_file_gets_all_defaults() {
+fn minimal_file_has_defaults() {
     let file = parse_as(true, &with(&[])).unwrap();
     assert_eq!(file.set_id, "Set");
-    let logging = file.logging_path.expect("the file has it");
+    let logging = file.logging_path.expect("logging path");
     assert_eq!(
         (logging.value.as_str(), logging.line),
         ("log.properties", Some(4))
@@ -83,7 +83,7 @@ fn the_minimal_file_gets_all_defaults() {
 }
 
 #[test]
-fn settings_are_read() {
+fn parameters_are_read() {
     let xml = file(&[
         ("bootstrap.servers", "a:1 , b:2"),
         ("map.a.b.to", "item"),
@@ -145,7 +145,7 @@ fn every_parameter_has_a_status() {
                 "record.consume.with.max.poll.records",
                 "100",
                 10,
-                "ignored: the reader of topics uses its own fetch and reconnect settings"
+                "ignored: the Kafka consumer uses its own fetch and reconnect settings"
             ),
             row(
                 "authentication.password",
@@ -159,17 +159,17 @@ fn every_parameter_has_a_status() {
 }
 
 #[test]
-fn what_would_change_results_is_refused() {
+fn unsupported_values_are_rejected() {
     let rows = [
         (
             "record.key.evaluator.type",
             "AVRO",
-            "use JSON, KVP, STRING or a type of one value",
+            "use JSON, KVP, STRING or a scalar type",
         ),
         (
             "record.value.evaluator.type",
             "PROTOBUF",
-            "use JSON, KVP, STRING or a type of one value",
+            "use JSON, KVP, STRING or a scalar type",
         ),
         (
             "record.value.evaluator.schema.registry.enable",
@@ -205,7 +205,7 @@ fn what_would_change_results_is_refused() {
 }
 
 #[test]
-fn switches_that_are_off_are_fine() {
+fn disabled_switches_are_accepted() {
     let xml = with(&[
         ("encryption.enable", "false"),
         ("encryption.protocol", ""),
@@ -218,7 +218,7 @@ fn switches_that_are_off_are_fine() {
 }
 
 #[test]
-fn bad_values_name_line_parameter_value_and_type() {
+fn invalid_value_error_has_line_and_expected_type() {
     let rows = [
         ("enable", "TRUE", "true or false"),
         ("record.consume.from", "latest", "one of LATEST, EARLIEST"),
@@ -276,7 +276,7 @@ fn bad_values_name_line_parameter_value_and_type() {
 }
 
 #[test]
-fn missing_parameters_name_the_remedy() {
+fn missing_parameter_error_has_remedy() {
     assert_eq!(
         error(&file(&MINIMAL[1..])),
         "a.xml:5: connection \"C\": missing required parameter [bootstrap.servers]; write \
@@ -295,7 +295,7 @@ fn missing_parameters_name_the_remedy() {
 }
 
 #[test]
-fn malformed_names_show_the_form() {
+fn malformed_name_error_shows_form() {
     let rows = [
         ("map.to", "map.<...>.to"),
         ("map. .to", "map.<...>.to"),
@@ -313,7 +313,7 @@ fn malformed_names_show_the_form() {
 }
 
 #[test]
-fn mapping_mistakes_carry_the_connectors_wording() {
+fn mapping_errors_match_connector() {
     let rows = [
         (
             ("map.U.to", "item-template.x"),
@@ -373,17 +373,17 @@ fn mapping_mistakes_carry_the_connectors_wording() {
 }
 
 #[test]
-fn unknown_parameters_warn_with_the_nearest_name_or_are_refused() {
+fn unknown_parameters_warn_or_are_rejected() {
     let xml = with(&[("bootstrap.server", "a:1"), ("qwertz", "1"), ("map.U", "x")]);
     assert_eq!(
         notes(&xml),
         [
             "a.xml:10: connection \"C\": warning: unknown parameter [bootstrap.server]; the \
-             nearest known name is [bootstrap.servers]; it is ignored",
+             nearest known name is [bootstrap.servers]; parameter ignored",
             "a.xml:11: connection \"C\": warning: unknown parameter [qwertz]; no known name is \
-             near; it is ignored",
+             similar; parameter ignored",
             "a.xml:12: connection \"C\": warning: unknown parameter [map.U]; the nearest known \
-             name is [map.U.to]; it is ignored",
+             name is [map.U.to]; parameter ignored",
         ]
     );
     assert_eq!(
@@ -396,39 +396,37 @@ fn unknown_parameters_warn_with_the_nearest_name_or_are_refused() {
 }
 
 #[test]
-fn earlier_names_are_taken_with_a_warning_or_refused() {
+fn earlier_names_warn_or_are_rejected() {
     let xml = with(&[("record.consume.max.poll.records", "5")]);
     assert_eq!(
         notes(&xml),
         [
             "a.xml:10: connection \"C\": warning: parameter [record.consume.max.poll.records] is \
-          not known to connector 1.5; write [record.consume.with.max.poll.records]; it is taken \
-          as that"
+          not known to connector 1.5; write [record.consume.with.max.poll.records]; read as \
+          that parameter"
         ]
     );
     assert!(parse_as(true, &xml).is_err());
-    let bad = error(&with(&[("value.evaluator.type", "AVRO")]));
+    let error_text = error(&with(&[("value.evaluator.type", "AVRO")]));
     assert!(
-        bad.contains("a.xml:10: connection \"C\": [value.evaluator.type] = \"AVRO\""),
-        "{bad}"
+        error_text.contains("a.xml:10: connection \"C\": [value.evaluator.type] = \"AVRO\""),
+        "{error_text}"
     );
     let misprint = with(&[("fields.map.non.scalar.values", "maybe")]);
     assert!(error(&misprint).contains("true or false"));
 }
 
 #[test]
-fn of_a_repeated_parameter_one_counts() {
+fn one_of_repeated_parameters_is_used() {
     let twice = with(&[("field.value", "#{KEY}")]);
-    assert!(
-        notes(&twice)[0].ends_with("is given twice; keep one of the two; the later one counts")
-    );
+    assert!(notes(&twice)[0].ends_with("is given twice; keep one of the two; used the later one"));
     assert!(parse_as(true, &twice).is_err());
-    // The connector would not have read the earlier spelling at all.
+    // The connector would ignore the earlier name.
     let both = with(&[
         ("record.key.evaluator.type", "STRING"),
         ("key.evaluator.type", "AVRO"),
     ]);
-    assert!(notes(&both)[1].ends_with("the current spelling counts"));
+    assert!(notes(&both)[1].ends_with("used the current spelling"));
     let reversed = with(&[
         ("key.evaluator.type", "AVRO"),
         ("record.key.evaluator.type", "STRING"),
@@ -437,7 +435,7 @@ fn of_a_repeated_parameter_one_counts() {
 }
 
 #[test]
-fn blanks_around_parameter_names_are_dropped_with_one_warning() {
+fn blanks_around_parameter_names_cause_one_warning() {
     let xml = with(&[
         (" field.names1", "#{KEY}"),
         ("\u{2003}field.names2 ", "#{KEY}"),
@@ -451,13 +449,13 @@ fn blanks_around_parameter_names_are_dropped_with_one_warning() {
         notes(&xml),
         [
             "a.xml:10: connection \"C\": warning: parameter [ field.names1] begins or ends with a \
-             blank, and so do 1 more of this connection; connector 1.5 does not know such a name; \
-             the blanks are dropped"
+             blank (and 1 more in this connection); connector 1.5 does not know such a name; \
+             blanks removed"
         ]
     );
-    let refused = parse_as(true, &xml).unwrap_err().to_string();
+    let rejected = parse_as(true, &xml).unwrap_err().to_string();
     assert_eq!(
-        refused,
+        rejected,
         "a.xml:10: connection \"C\": parameter [ field.names1] begins or ends with a blank; \
          connector 1.5 does not know such a name"
     );
@@ -466,7 +464,7 @@ fn blanks_around_parameter_names_are_dropped_with_one_warning() {
 }
 
 #[test]
-fn separators_matter_to_kvp_only() {
+fn separators_apply_to_kvp_only() {
     let separator = ("record.value.evaluator.kvp.pairs.separator", ";");
     let status = |xml: &str| {
         let file = parse(xml).unwrap();
@@ -500,12 +498,15 @@ fn templates_without_parameters_and_unreachable_items_warn() {
         notes[3].contains("item template [unused] is used by no"),
         "{notes:?}"
     );
-    let refused = parse_as(true, &xml).unwrap_err().to_string();
-    assert!(refused.contains("invalid template expression"), "{refused}");
+    let rejected = parse_as(true, &xml).unwrap_err().to_string();
+    assert!(
+        rejected.contains("invalid template expression"),
+        "{rejected}"
+    );
 }
 
 #[test]
-fn variables_are_expanded_in_names_values_and_attributes() {
+fn variables_are_expanded_in_names_and_values() {
     let xml = with(&[])
         .replace("localhost:9092", "$env.HOST")
         .replace("\"Set\"", r#""\$Set""#);
@@ -521,7 +522,7 @@ fn variables_are_expanded_in_names_values_and_attributes() {
 }
 
 #[test]
-fn the_shape_of_the_file_is_checked() {
+fn file_structure_is_checked() {
     let class = format!("<adapter_class>{DATA_CLASS}</adapter_class>");
     let rows = [
         (
@@ -546,7 +547,8 @@ fn the_shape_of_the_file_is_checked() {
         ),
         (
             format!(
-                "<adapters_conf id='x'><data_provider>{class}<param>v</param></data_provider></adapters_conf>"
+                "<adapters_conf id='x'><data_provider>{class}<param>v</param>\
+                 </data_provider></adapters_conf>"
             ),
             "missing attribute name of <param>",
         ),
@@ -558,7 +560,7 @@ fn the_shape_of_the_file_is_checked() {
 }
 
 #[test]
-fn two_connections_need_two_names() {
+fn duplicate_connection_names_are_rejected() {
     let one = with(&[]);
     let start = one.find("<data_provider").unwrap();
     let block = one[start..].replace("</adapters_conf>", "");
@@ -571,13 +573,13 @@ fn two_connections_need_two_names() {
 }
 
 #[test]
-fn foreign_classes_and_elements_are_told() {
-    let foreign = with(&[]).replace(
+fn other_classes_and_elements_cause_notes() {
+    let other = with(&[]).replace(
         "</adapters_conf>",
         "<data_provider name='F'><adapter_class>x.Y</adapter_class><classloader/></data_provider>\
          <parm name='a'>b</parm></adapters_conf>",
     );
-    let file = parse(&foreign).unwrap();
+    let file = parse(&other).unwrap();
     assert_eq!(file.connections.len(), 1);
     let texts: Vec<_> = file.notes.iter().map(ToString::to_string).collect();
     assert!(
@@ -589,21 +591,21 @@ fn foreign_classes_and_elements_are_told() {
         "{texts:?}"
     );
     assert!(
-        texts[2].contains("connection \"F\"") && texts[2].contains("left out"),
+        texts[2].contains("connection \"F\"") && texts[2].contains("data provider is ignored"),
         "{texts:?}"
     );
-    assert!(parse_as(true, &foreign).is_err());
+    assert!(parse_as(true, &other).is_err());
 
-    let subclass = with(&[]).replace(METADATA_CLASS, "my.Metadata");
-    let texts = notes(&subclass);
+    let with_subclass = with(&[]).replace(METADATA_CLASS, "my.Metadata");
+    let texts = notes(&with_subclass);
     assert!(
-        texts[0].contains("what it adds is not carried out"),
+        texts[0].contains("its additions have no effect"),
         "{texts:?}"
     );
 }
 
 #[test]
-fn the_metadata_provider_may_miss_unless_strict() {
+fn metadata_provider_is_optional_unless_strict() {
     let full = with(&[]);
     let without_path = full.replace(
         &format!("<param name=\"{LOGGING_PATH}\">log.properties</param>"),
@@ -621,7 +623,7 @@ fn the_metadata_provider_may_miss_unless_strict() {
 }
 
 #[test]
-fn comments_and_character_references_belong_to_the_text() {
+fn comments_and_character_references_are_resolved() {
     let xml = with(&[]).replace("#{VALUE}", "#{VAL<!-- cut -->&#85;E}");
     assert_eq!(
         parse(&xml).unwrap().connections[0].mapping.fields()[0].as_str(),
@@ -630,7 +632,7 @@ fn comments_and_character_references_belong_to_the_text() {
 }
 
 #[test]
-fn a_survey_lists_everything_that_is_wrong() {
+fn config_report_lists_all_errors() {
     let mut xml = file(&[
         ("bootstrap.servers", "localhost"),
         ("record.value.evaluator.type", "AVRO"),
@@ -643,17 +645,19 @@ fn a_survey_lists_everything_that_is_wrong() {
     let other = file(&[("map.T.to", "item")]).replace("name=\"C\"", "name=\"D\"");
     let provider = other.find("<data_provider").unwrap();
     xml = xml.replace("</adapters_conf>", &other[provider..]);
-    let survey = ConfigReport::of("a.xml", &xml, &env, ParseOptions::default());
-    let errors: Vec<_> = survey.errors.iter().map(ToString::to_string).collect();
+    let report = ConfigReport::of("a.xml", &xml, &env, ParseOptions::default());
+    let errors: Vec<_> = report.errors.iter().map(ToString::to_string).collect();
     assert_eq!(errors.len(), 7, "{errors:#?}");
-    assert_eq!(parse(&xml).unwrap_err(), survey.errors[0]);
-    let refused = survey.connections[0].as_ref().unwrap_err();
-    let refusals = refused
+    assert_eq!(parse(&xml).unwrap_err(), report.errors[0]);
+    let rejected = report.connections[0].as_ref().unwrap_err();
+    let rejected_parameters = rejected
         .parameters
         .iter()
         .filter(|p| matches!(p.status, ParameterOutcome::Refused(_)));
     assert_eq!(
-        refusals.map(|p| p.name.as_str()).collect::<Vec<_>>(),
+        rejected_parameters
+            .map(|p| p.name.as_str())
+            .collect::<Vec<_>>(),
         [
             "bootstrap.servers",
             "record.value.evaluator.type",
@@ -662,7 +666,7 @@ fn a_survey_lists_everything_that_is_wrong() {
             "field.v"
         ]
     );
-    let other = survey.connections[1].as_ref().unwrap_err();
+    let other = report.connections[1].as_ref().unwrap_err();
     assert_eq!((other.name.as_str(), other.more.len()), ("D", 1));
     assert_eq!(other.parameters[0].status, ParameterOutcome::Honoured);
 }

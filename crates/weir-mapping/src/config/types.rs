@@ -1,45 +1,45 @@
-//! Types of parameter values: what a text must look like. Nothing here names a parameter.
+//! Types of parameter values, independent of the parameters.
 
 use crate::text::{is_blank, trim};
 
-/// Threads that one connection may ask for; each is a thread of the operating system.
+/// Maximum number of threads of one connection; the connector uses operating system threads.
 const THREADS_MAX: i32 = 256;
 
-/// The type of a parameter's value.
+/// Type of a parameter's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueType {
-    /// Not blank.
+    /// Text that is not blank.
     Text,
     /// Exactly `true` or `false`.
     Boolean,
-    /// One of these, letter by letter.
+    /// One of these words, case-sensitive.
     Choice(&'static [&'static str]),
     /// A Java int.
     Int,
-    /// A Java int from 0.
+    /// A Java int of at least 0.
     NonNegativeInt,
-    /// A Java long from 0.
+    /// A Java long of at least 0.
     NonNegativeLong,
-    /// A Java int from 1.
+    /// A Java int of at least 1.
     PositiveInt,
     /// -1 or 1 to 256; the connector has no upper bound.
     Threads,
     /// One character that is not blank.
     Char,
-    /// `host:port`, comma separated.
+    /// `host:port`, comma-separated.
     HostList,
-    /// Texts that are not blank, comma separated.
+    /// Texts that are not blank, comma-separated.
     TextList,
-    /// Some of these, comma separated.
+    /// Some of these words, comma-separated.
     ChoiceList(&'static [&'static str]),
     /// `scheme://host`, with or without port and path.
     Url,
-    /// A path; whether the file exists is for the caller to see.
+    /// A path; the caller checks that the file exists.
     File,
 }
 
 impl ValueType {
-    /// True if `value` is of this type.
+    /// Returns `true` if `value` is of this type.
     pub(crate) fn accepts(self, value: &str) -> bool {
         if is_blank(value) {
             return false;
@@ -53,7 +53,7 @@ impl ValueType {
             Self::NonNegativeLong => value.parse::<i64>().is_ok_and(|i| i >= 0),
             Self::PositiveInt => int(value).is_some_and(|i| i >= 1),
             Self::Threads => int(value).is_some_and(|i| i == -1 || (1..=THREADS_MAX).contains(&i)),
-            // One UTF-16 unit, as Java counts.
+            // One UTF-16 code unit, as in Java.
             Self::Char => value.encode_utf16().count() == 1,
             Self::HostList => {
                 text_list(value).is_some_and(|hosts| hosts.iter().all(|h| is_host(h)))
@@ -66,7 +66,7 @@ impl ValueType {
         }
     }
 
-    /// What a value must be, to complete "is not ...".
+    /// Returns the expected form, to complete "is not ...".
     pub(crate) fn expected(self) -> String {
         match self {
             Self::Text => "a text that is not blank".into(),
@@ -89,7 +89,7 @@ impl ValueType {
     }
 }
 
-/// Reads exactly `true` or `false`.
+/// Parses `true` or `false`.
 pub(crate) fn boolean(value: &str) -> Option<bool> {
     match value {
         "true" => Some(true),
@@ -98,12 +98,12 @@ pub(crate) fn boolean(value: &str) -> Option<bool> {
     }
 }
 
-/// Reads a decimal Java int.
+/// Parses a decimal Java int.
 pub(crate) fn int(value: &str) -> Option<i32> {
     value.parse().ok()
 }
 
-/// Cuts a comma list and drops the blanks around commas; `None` if an element is blank.
+/// Splits at commas and trims the elements. Returns `None` if an element is blank.
 pub(crate) fn text_list(value: &str) -> Option<Vec<&str>> {
     let elements: Vec<&str> = value.split(',').map(trim).collect();
     elements
@@ -139,17 +139,17 @@ fn is_url(value: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn check(kind: ValueType, good: &[&str], bad: &[&str]) {
-        for value in good {
-            assert!(kind.accepts(value), "{kind:?} {value:?}");
+    fn check(value_type: ValueType, valid: &[&str], invalid: &[&str]) {
+        for value in valid {
+            assert!(value_type.accepts(value), "{value_type:?} {value:?}");
         }
-        for value in bad {
-            assert!(!kind.accepts(value), "{kind:?} {value:?}");
+        for value in invalid {
+            assert!(!value_type.accepts(value), "{value_type:?} {value:?}");
         }
     }
 
     #[test]
-    fn words() {
+    fn words_and_characters_are_checked() {
         check(ValueType::Text, &["a", " a "], &["", "  ", "\t"]);
         check(ValueType::File, &["log4j.properties"], &["", " "]);
         check(
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers() {
+    fn numbers_are_checked() {
         check(
             ValueType::Int,
             &["0", "-5", "2147483647"],
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_urls() {
+    fn lists_and_urls_are_checked() {
         check(ValueType::TextList, &["a", "a , b"], &["", "a,", ",a"]);
         check(
             ValueType::ChoiceList(&["TLSv1.2", "TLSv1.3"]),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts() {
+    fn host_lists_are_checked() {
         check(
             ValueType::HostList,
             &["localhost:9092", "a:1 , b-1.c_d%e:65535", "10.0.0.1:9092"],
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_drop_blanks_around_commas() {
+    fn blanks_around_commas_are_trimmed() {
         assert_eq!(text_list(" a , b,c "), Some(vec!["a", "b", "c"]));
         assert_eq!(text_list("a,"), None);
         assert_eq!(text_list(""), None);

@@ -1,15 +1,17 @@
-//! The shape of `adapters.xml`: elements and attributes, variables expanded, nothing checked.
+//! Structure of `adapters.xml`: elements and attributes with variables expanded, unchecked.
 
 use roxmltree::{Document, Node};
 
 use super::connection::Unresolved;
 use super::expand::expand;
+use super::foreign;
+use super::note::{Note, Severity};
 use super::parameters::ParameterError;
-use super::{ConfigSource, Note, Parameter, Severity, foreign};
+use super::source::{ConfigSource, Parameter};
 use crate::error::{ConfigError, Problem};
 use crate::text::{is_blank, trim};
 
-/// Elements of the server's own that may stand in a provider and mean nothing here.
+/// Elements for the Lightstreamer server that may occur in a provider and have no effect here.
 const SERVER_ELEMENTS: &[&str] = &[
     "authentication_pool",
     "classloader",
@@ -24,7 +26,7 @@ const SERVER_ELEMENTS: &[&str] = &[
     "tls_pool",
 ];
 
-/// A file as far as it could be read; what could not is in the errors.
+/// A file as far as it could be read; the rest is reported as errors.
 pub(super) struct RawFile {
     pub(super) set_id: Option<String>,
     pub(super) metadata: Option<RawProvider>,
@@ -39,19 +41,19 @@ pub(super) struct RawProvider {
     pub(super) unresolved: Unresolved,
 }
 
-/// The adapter class of a provider.
+/// Adapter class of a provider.
 pub(super) enum Class {
     Missing,
     Named {
         name: String,
         line: u32,
     },
-    /// It has variables that are not defined.
+    /// The name contains undefined variables.
     Unresolved,
 }
 
 impl RawFile {
-    /// Reads as much as can be read; `None` if that is nothing.
+    /// Parses as much as possible. Returns `None` if there is nothing usable.
     pub(super) fn parse(
         source: &ConfigSource<'_>,
         xml: &str,
@@ -59,7 +61,7 @@ impl RawFile {
         notes: &mut Vec<Note>,
         errors: &mut Vec<ConfigError>,
     ) -> Option<Self> {
-        if let Some((line, problem)) = foreign::recognise(xml) {
+        if let Some((line, problem)) = foreign::recognize(xml) {
             errors.push(source.error(Some(line), None, problem));
             return None;
         }
@@ -95,7 +97,7 @@ struct XmlReader<'a> {
 enum Text {
     Missing,
     Known(String),
-    /// As written, with variables that are not defined; each has an error.
+    /// Text as written, with undefined variables; each is reported as an error.
     Unresolved(String),
 }
 
@@ -198,14 +200,14 @@ impl XmlReader<'_> {
         provider.parameters.push(Parameter { name, value, line });
     }
 
-    /// An element of the server's is a note; any other is a mistake.
+    /// Reports an element of the Lightstreamer server as a note, any other as an error or warning.
     fn foreign(&mut self, element: Node<'_, '_>, parent: &str) {
         let name = element.tag_name().name();
         let line = Some(self.line(element));
         let (severity, text) = if SERVER_ELEMENTS.contains(&name) {
             (
                 Severity::Info,
-                format!("element <{name}> is ignored: it configures another server"),
+                format!("element <{name}> is ignored: it configures the Lightstreamer server"),
             )
         } else {
             let (element, parent) = (name.to_owned(), parent.to_owned());
@@ -214,7 +216,7 @@ impl XmlReader<'_> {
                 self.errors.push(self.source.error(line, None, problem));
                 return;
             }
-            (Severity::Warning, format!("{problem}; it is ignored"))
+            (Severity::Warning, format!("{problem}; element ignored"))
         };
         self.notes
             .push(self.source.note(severity, line, None, text));
@@ -228,7 +230,7 @@ impl XmlReader<'_> {
         self.expand(node, text, &context)
     }
 
-    /// All text directly inside an element; comments may cut it into parts.
+    /// Returns the text directly inside an element; comments may split it.
     fn text(&mut self, node: Node<'_, '_>, context: &str) -> Text {
         let parts = node
             .children()
@@ -265,7 +267,7 @@ impl XmlReader<'_> {
     }
 }
 
-/// Line numbers by byte position; the parser's own look-up reads the file from its start each time.
+/// Line numbers by byte position. A lookup in the XML parser would read the file from its start.
 struct LineIndex {
     ends: Vec<usize>,
 }

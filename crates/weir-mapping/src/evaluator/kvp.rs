@@ -1,8 +1,8 @@
-//! Key-value pairs in a text: `a=1,b=2`.
+//! Key-value pairs in text: `a=1,b=2`.
 
 use crate::text::trim;
 
-/// What stands between pairs, and between a key and its value.
+/// Separator of pairs, and separator of key and value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Separators {
     pub(crate) pairs: char,
@@ -18,7 +18,7 @@ impl Default for Separators {
     }
 }
 
-/// The pairs in their order; those without a key or with several values are left out.
+/// Returns the pairs in order, without those that have no key or several values.
 fn pairs(text: &str, by: Separators) -> impl DoubleEndedIterator<Item = (&str, &str)> + Clone {
     text.split(by.pairs).filter_map(move |pair| {
         let (key, value) = pair.split_once(by.key_value).unwrap_or((pair, ""));
@@ -28,13 +28,14 @@ fn pairs(text: &str, by: Separators) -> impl DoubleEndedIterator<Item = (&str, &
     })
 }
 
-/// The last value of a key.
+/// Returns the last value of a key.
 pub(crate) fn kvp_value<'a>(text: &'a str, key: &str, by: Separators) -> Option<&'a str> {
     let found = pairs(text, by).rev().find(|(k, _)| *k == key);
     found.map(|(_, value)| value)
 }
 
-/// Appends all pairs as `{a=1, b=2}`; a repeated key stands at its first place with its last value.
+/// Appends all pairs as `{a=1, b=2}`. A repeated key keeps its first position and gets its last
+/// value.
 pub(crate) fn append_kvp(text: &str, by: Separators, out: &mut String) {
     out.push('{');
     let all = pairs(text, by);

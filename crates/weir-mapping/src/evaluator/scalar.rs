@@ -1,4 +1,4 @@
-//! Payloads of one value: Kafka's serialized numbers, booleans, UUIDs and bytes.
+//! Scalar payloads: Kafka's serialized numbers, booleans, UUIDs and bytes.
 
 use crate::error::PayloadProblem;
 use crate::number;
@@ -46,9 +46,9 @@ pub(super) fn append_boolean(payload: &[u8], out: &mut String) -> ScalarResult {
     Ok(())
 }
 
-/// Appends the canonical text of a UUID, read as leniently as Java does: each group may be short.
+/// Appends the canonical text of a UUID. As in Java, groups may be short.
 pub(super) fn append_uuid(payload: &[u8], out: &mut String) -> ScalarResult {
-    /// Hexadecimal digits of the groups; longer ones lose their first digits.
+    /// Number of hexadecimal digits per group; longer groups lose their first digits.
     const DIGITS: [u32; 5] = [8, 4, 4, 4, 12];
     let text = std::str::from_utf8(payload).map_err(|_| PayloadProblem::NoUuid)?;
     if text.len() > 36 || text.split('-').count() != DIGITS.len() {
@@ -63,15 +63,15 @@ pub(super) fn append_uuid(payload: &[u8], out: &mut String) -> ScalarResult {
         if i > 0 {
             out.push('-');
         }
-        for place in (0..digits).rev() {
-            let digit = (group >> (4 * place) & 15) as u32;
+        for position in (0..digits).rev() {
+            let digit = (group >> (4 * position) & 15) as u32;
             out.extend(char::from_digit(digit, 16));
         }
     }
     Ok(())
 }
 
-/// Appends printable ASCII as it is and every other byte as `\xHH`.
+/// Appends printable ASCII unchanged and every other byte as `\xHH`.
 pub(super) fn append_bytes(payload: &[u8], out: &mut String) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     for &byte in payload {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn values_become_text() {
+    fn scalars_are_converted_to_text() {
         let uuid = b"6BA7B810-9dad-11d1-80b4-00c04fd430c8";
         let rows: &[(Evaluator, &[u8], &str)] = &[
             (Evaluator::Integer, &[0xff, 0xff, 0xff, 0xfe], "-2"),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn other_payloads_are_refused() {
+    fn invalid_payloads_are_rejected() {
         let rows: &[(Evaluator, &[u8], &str)] = &[
             (Evaluator::Integer, &[1, 2, 3], "3 bytes instead of 4"),
             (Evaluator::Short, &[], "0 bytes instead of 2"),

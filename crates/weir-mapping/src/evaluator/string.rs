@@ -1,10 +1,10 @@
-//! UTF-8 bytes to text with Java's replacement of malformed input.
+//! Decodes UTF-8 with Java's replacement of malformed input.
 
-/// Appends `bytes` decoded as UTF-8; each malformed sequence becomes one U+FFFD.
+/// Appends `bytes` decoded as UTF-8. Each malformed sequence becomes one U+FFFD.
 ///
-/// What counts as *one* sequence follows Java's decoder, because item names are compared as text:
-/// it differs from Rust's lossy conversion only for encoded surrogates (ED A0..BF xx), which Java
-/// replaces as a whole.
+/// The boundaries of malformed sequences are those of Java's decoder because item names are
+/// compared as text. They differ from Rust's lossy conversion only for encoded surrogates (ED
+/// A0..BF xx), which Java replaces as a whole.
 pub(crate) fn append_text(bytes: &[u8], out: &mut String) {
     match std::str::from_utf8(bytes) {
         Ok(text) => out.push_str(text),
@@ -28,7 +28,8 @@ fn append_lossy(mut bytes: &[u8], out: &mut String) {
     }
 }
 
-/// Length of the malformed sequence at the start of `rest`; `len` is what Rust makes of it.
+/// Returns the length of the malformed sequence at the start of `rest`; `len` is the length in
+/// Rust.
 fn malformed_len(rest: &[u8], len: usize) -> usize {
     let continues = |i: usize| rest.get(i).is_some_and(|b| b & 0xc0 == 0x80);
     if rest[0] == 0xed && continues(1) {
@@ -54,9 +55,9 @@ mod tests {
         assert_eq!(decode(b""), "");
     }
 
-    /// Expected counts taken from OpenJDK's `new String(bytes, UTF_8)`.
+    /// The expected counts are those of OpenJDK's `new String(bytes, UTF_8)`.
     #[test]
-    fn malformed_bytes_become_replacement_characters_as_in_java() {
+    fn malformed_bytes_are_replaced_as_in_java() {
         let r = "\u{fffd}";
         let rows: &[(&[u8], String)] = &[
             (b"a\x80b", format!("a{r}b")),

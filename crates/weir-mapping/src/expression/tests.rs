@@ -16,7 +16,7 @@ fn error(text: &str) -> ExpressionError {
 }
 
 #[test]
-fn every_root_stands_alone() {
+fn roots_are_valid_expressions() {
     let rows = [
         ("KEY", Root::Key),
         ("VALUE", Root::Value),
@@ -48,20 +48,20 @@ fn members_and_indexes_become_steps() {
 }
 
 #[test]
-fn names_with_inner_blanks_work_bare_and_quoted() {
+fn names_may_contain_blanks() {
     assert_eq!(steps("VALUE.x y"), [".x y"]);
     assert_eq!(steps("VALUE['x y']"), [".x y"]);
 }
 
 #[test]
-fn an_empty_segment_selects_what_the_connector_selects() {
+fn empty_segments_are_parsed_as_in_connector() {
     assert_eq!(steps("VALUE..a"), [".."]);
     assert_eq!(steps("VALUE...a"), ["..", ".a"]);
     assert_eq!(steps("VALUE.['a']"), [".", ".a"]);
 }
 
 #[test]
-fn the_cut_at_dots_ignores_quotes() {
+fn dots_split_inside_quotes() {
     assert_eq!(
         error("VALUE.o['d.e']"),
         ExpressionError::InvalidIndex("VALUE.o['d.e']".into())
@@ -73,7 +73,7 @@ fn the_cut_at_dots_ignores_quotes() {
 }
 
 #[test]
-fn roots_are_upper_case_and_only_three_take_an_index() {
+fn invalid_roots_are_rejected() {
     for text in [
         "",
         ".",
@@ -102,7 +102,7 @@ fn roots_are_upper_case_and_only_three_take_an_index() {
 }
 
 #[test]
-fn indexes_are_digits_or_a_quoted_name() {
+fn other_indexes_are_rejected() {
     for text in [
         "VALUE.a[]",
         "VALUE.a[x]",
@@ -128,7 +128,7 @@ fn indexes_are_digits_or_a_quoted_name() {
 }
 
 #[test]
-fn blanks_at_segment_edges_and_trailing_dots_are_refused() {
+fn outer_blanks_and_trailing_dots_are_rejected() {
     for text in [
         " KEY",
         "KEY ",
@@ -153,7 +153,7 @@ fn blanks_at_segment_edges_and_trailing_dots_are_refused() {
 }
 
 #[test]
-fn wildcard_is_the_last_segment_only() {
+fn wildcard_must_be_last_segment() {
     assert!(Expression::parse("VALUE.*").unwrap().is_wildcard());
     assert!(Expression::parse("HEADERS.k.*").unwrap().is_wildcard());
     assert!(!Expression::parse("VALUE.*.a").unwrap().is_wildcard());
@@ -162,7 +162,7 @@ fn wildcard_is_the_last_segment_only() {
 }
 
 #[test]
-fn wrapped_form_allows_nothing_around_it() {
+fn wrapped_form_rejects_surrounding_text() {
     assert_eq!(
         Expression::parse_wrapped("#{VALUE.a}").unwrap().text(),
         "VALUE.a"

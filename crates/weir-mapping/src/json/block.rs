@@ -1,29 +1,29 @@
-//! Sixty-four bytes at a time: where JSON's punctuation is, and which of it is inside strings.
+//! Finds JSON punctuation outside strings, 64 bytes at a time.
 
 use wide::{CmpEq, i8x16};
 
-/// Bytes looked at together; one bit of a mask each, the first byte lowest.
+/// Block size. Masks have one bit per byte, the first byte lowest.
 pub(super) const BLOCK_BYTES: usize = 64;
 
 const LANE_BYTES: usize = 16;
 
-/// Bytes that are searched ahead for a backslash.
+/// Number of bytes searched ahead for a backslash.
 const AHEAD_BYTES: usize = 2048;
 
-/// Bits by which the four brackets differ, and what they are with these set. The letters Y, y, `_` and
-/// DEL are the same then, but outside strings none of them is in a JSON text.
+/// Bits in which the four brackets differ, and their common value with these bits set. The letters
+/// Y, y, `_` and DEL have the same value then, but they do not occur outside strings in JSON.
 const BRACKET_BITS: u8 = 0x26;
 const BRACKET: u8 = 0x7f;
 
-/// Where a byte is.
+/// Returns the mask of the positions of a byte.
 #[inline]
-fn places(block: &[u8; BLOCK_BYTES], byte: u8) -> u64 {
-    places_with(block, 0, byte)
+fn positions(block: &[u8; BLOCK_BYTES], byte: u8) -> u64 {
+    positions_with(block, 0, byte)
 }
 
-/// Where a byte is, after some bits have been set in all.
+/// Returns the mask of the positions of a byte after `bits` have been set in all bytes.
 #[inline]
-fn places_with(block: &[u8; BLOCK_BYTES], bits: u8, byte: u8) -> u64 {
+fn positions_with(block: &[u8; BLOCK_BYTES], bits: u8, byte: u8) -> u64 {
     let bits = splat(bits);
     let mut mask = 0;
     for (i, bytes) in block.chunks_exact(LANE_BYTES).enumerate() {
@@ -37,7 +37,7 @@ fn splat(byte: u8) -> i8x16 {
     i8x16::splat(i8::from_ne_bytes([byte]))
 }
 
-/// Sixteen bytes; `bytes` has at least as many.
+/// Loads 16 bytes; `bytes` must have at least as many.
 #[inline]
 fn lane(bytes: &[u8]) -> i8x16 {
     let mut array = [0_i8; LANE_BYTES];
@@ -49,31 +49,31 @@ fn lane(bytes: &[u8]) -> i8x16 {
 
 #[inline]
 fn equal(lane: i8x16, byte: u8) -> u64 {
-    // The mask has sixteen bits, none of them the sign.
+    // The mask has 16 bits, none of them the sign.
     u64::from(lane.cmp_eq(splat(byte)).move_mask().unsigned_abs())
 }
 
-/// Punctuation outside strings.
+/// Masks of punctuation outside strings.
 pub(super) struct Punctuation {
     pub(super) commas: u64,
     pub(super) opens: u64,
     pub(super) closes: u64,
 }
 
-/// What a block leaves to the next one.
+/// State carried from block to block.
 #[derive(Default)]
 pub(super) struct Blocks {
-    /// All bits set if the block before ended inside a string.
+    /// All bits are set if the previous block ended inside a string.
     in_string: u64,
-    /// One if it ended with a backslash that escapes the next byte.
+    /// 1 if the previous block ended with a backslash that escapes the next byte.
     escaped: u64,
-    /// No backslash stands between the present block and this position.
-    plain_to: usize,
+    /// End of the range after the current block that is known to have no backslash.
+    no_backslash_to: usize,
 }
 
 impl Blocks {
-    /// Reads the block that starts at `at`; what lies beyond the end of `bytes` counts as blank.
-    /// Blocks follow each other.
+    /// Reads the block at `at`. Bytes beyond the end of `bytes` count as blanks. Blocks must be
+    /// read in order.
     #[inline]
     pub(super) fn read(&mut self, bytes: &[u8], at: usize) -> Punctuation {
         match bytes[at..].first_chunk::<BLOCK_BYTES>() {
@@ -88,36 +88,36 @@ impl Blocks {
 
     #[inline]
     fn read_block(&mut self, bytes: &[u8], at: usize, block: &[u8; BLOCK_BYTES]) -> Punctuation {
-        let mut quotes = places(block, b'"');
-        if at + BLOCK_BYTES > self.plain_to {
+        let mut quotes = positions(block, b'"');
+        if at + BLOCK_BYTES > self.no_backslash_to {
             quotes &= !self.escaped(bytes, at, block);
         }
         let in_string = prefix_xor(quotes) ^ self.in_string;
         self.in_string = if in_string >> 63 == 1 { u64::MAX } else { 0 };
         let mut found = Punctuation {
-            commas: places(block, b',') & !in_string,
+            commas: positions(block, b',') & !in_string,
             opens: 0,
             closes: 0,
         };
-        if places_with(block, BRACKET_BITS, BRACKET) & !in_string != 0 {
-            // The two opening brackets differ in this bit only, and so do the two closing ones.
-            found.opens = places_with(block, 0x20, b'{') & !in_string;
-            found.closes = places_with(block, 0x20, b'}') & !in_string;
+        if positions_with(block, BRACKET_BITS, BRACKET) & !in_string != 0 {
+            // The two opening brackets differ in this bit only, and so do the two closing brackets.
+            found.opens = positions_with(block, 0x20, b'{') & !in_string;
+            found.closes = positions_with(block, 0x20, b'}') & !in_string;
         }
         found
     }
 
-    /// The bytes of a block that are escaped. Texts have few backslashes or none, so the next one is
-    /// looked for ahead, which is several times faster than looking in every block.
+    /// Returns the mask of escaped bytes in a block. Texts have few backslashes, so searching ahead
+    /// for the next one is several times faster than checking every block.
     fn escaped(&mut self, bytes: &[u8], at: usize, block: &[u8; BLOCK_BYTES]) -> u64 {
-        let backslashes = places(block, b'\\');
+        let backslashes = positions(block, b'\\');
         let escaped = match backslashes | self.escaped {
             0 => 0,
             _ => self.escaped_by(backslashes),
         };
-        self.plain_to = match (self.escaped, bytes.get(at + BLOCK_BYTES..)) {
+        self.no_backslash_to = match (self.escaped, bytes.get(at + BLOCK_BYTES..)) {
             (0, Some(rest)) => {
-                // Not to the end: one pass over a document may consist of many short ones.
+                // Bounded, because one pass over a document can consist of many short ones.
                 let ahead = &rest[..rest.len().min(AHEAD_BYTES)];
                 let plain = memchr::memchr(b'\\', ahead).unwrap_or(ahead.len());
                 at + BLOCK_BYTES + plain
@@ -127,7 +127,7 @@ impl Blocks {
         escaped
     }
 
-    /// The bytes that a backslash takes the meaning from.
+    /// Returns the mask of bytes after an escaping backslash.
     fn escaped_by(&mut self, backslashes: u64) -> u64 {
         let mut escaped = self.escaped;
         let mut rest = backslashes & !escaped;
@@ -142,7 +142,7 @@ impl Blocks {
     }
 }
 
-/// Each bit becomes the parity of itself and all lower bits.
+/// Replaces each bit by the parity of itself and all lower bits.
 #[inline]
 fn prefix_xor(mut bits: u64) -> u64 {
     for shift in [1, 2, 4, 8, 16, 32] {
@@ -151,7 +151,7 @@ fn prefix_xor(mut bits: u64) -> u64 {
     bits
 }
 
-/// Position of the first quote or backslash from `at` on.
+/// Returns the position of the first quote or backslash from `at` on.
 #[inline]
 pub(super) fn quote_or_backslash(bytes: &[u8], mut at: usize) -> Option<usize> {
     while let Some(chunk) = bytes[at..].first_chunk::<LANE_BYTES>() {
@@ -173,7 +173,7 @@ mod tests {
 
     use super::*;
 
-    /// The same by one byte after the other.
+    /// Reference implementation, one byte at a time.
     fn naive(bytes: &[u8]) -> Vec<(usize, u8)> {
         let (mut in_string, mut escaped) = (false, false);
         let mut found = Vec::new();
@@ -206,7 +206,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn punctuation_is_where_a_simple_reader_sees_it(
+        fn punctuation_matches_bytewise_reference(
             pieces in vec(prop::sample::select(vec![
                 "\"", "\\", ",", "[", "]", "{", "}", "a", "é", " ", "\\\"", "long text without any",
             ]), 0..150),
@@ -216,7 +216,10 @@ mod tests {
         }
 
         #[test]
-        fn the_end_of_a_string_is_found(text in "[a-z\u{80}-\u{7ff}]{0,70}", end in "[\"\\\\][a\"]{0,20}") {
+        fn string_end_is_found(
+            text in "[a-z\u{80}-\u{7ff}]{0,70}",
+            end in "[\"\\\\][a\"]{0,20}",
+        ) {
             let whole = format!("{text}{end}");
             prop_assert_eq!(quote_or_backslash(whole.as_bytes(), 0), Some(text.len()));
             prop_assert_eq!(quote_or_backslash(text.as_bytes(), 0), None);

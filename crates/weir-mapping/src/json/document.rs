@@ -1,25 +1,22 @@
-//! A whole value, read to the letter: to check it, or to write it in compact form.
+//! Reads a complete value, to check it or to write it in compact form.
 
 use super::error::{JsonError, JsonFault};
 use super::scalar::{Number, append_number, append_string, name, number, word};
 use super::skip::{self, StringEnd, end_of};
 
-/// Objects and arrays that may be inside each other, empty ones included, as in the connector's
-/// parser.
+/// Maximum nesting of objects and arrays, including empty ones, as in the connector's parser.
 pub(super) const DEPTH_MAX: usize = 1000;
 
 const DEPTH_WORDS: usize = DEPTH_MAX.div_ceil(64);
 
-/// Checks the value that starts at `at`; what follows it is not looked at.
+/// Checks the value at `at` and returns its end. The text after it is not read.
 pub(super) fn check(bytes: &[u8], at: usize) -> Result<usize, JsonError> {
     read(bytes, at, 0, &mut Checked::default())
 }
 
-/// Appends the value that starts at `at` without white space, numbers as the connector writes
-/// them.
+/// Appends the value at `at` without white space, with numbers as the connector writes them.
 ///
-/// Members that occur more than once are all written. `depth` is the number of objects and arrays
-/// around the value.
+/// Repeated members are all written. `depth` is the number of objects and arrays around the value.
 pub(super) fn append_compact(
     bytes: &[u8],
     at: usize,
@@ -29,33 +26,33 @@ pub(super) fn append_compact(
     read(bytes, at, depth, &mut Compact { out }).map(drop)
 }
 
-/// Takes the parts of a document in their order.
+/// Receiver of the parts of a document, in order.
 trait Sink {
     fn mark(&mut self, mark: char);
     fn word(&mut self, word: &'static str);
     fn number(&mut self, bytes: &[u8], at: usize, number: Number);
-    /// `at` is the byte after the opening quote.
+    /// Receives a string; `at` is the byte after the opening quote.
     fn string(&mut self, bytes: &[u8], at: usize, end: StringEnd) -> Result<(), JsonError>;
 }
 
-/// The kinds of the containers around the present place, one bit each.
+/// Kinds of the containers around the current position, one bit each.
 struct Levels {
     objects: [u64; DEPTH_WORDS],
     depth: usize,
-    /// Containers around the value that is read.
+    /// Number of containers around the value.
     outside: usize,
 }
 
 impl Levels {
-    /// Fails if one more container would be too many.
-    fn check_room(&self, at: usize) -> Result<(), JsonError> {
+    /// Returns an error if another container would exceed the maximum depth.
+    fn check_depth(&self, at: usize) -> Result<(), JsonError> {
         if self.outside + self.depth >= DEPTH_MAX {
             return Err(JsonFault::Depth.at(at));
         }
         Ok(())
     }
 
-    /// Enters a container, for which [`Self::check_room`] has found room.
+    /// Enters a container. [`Self::check_depth`] must have succeeded.
     fn push(&mut self, is_object: bool) {
         let (word, bit) = (self.depth / 64, 1 << (self.depth % 64));
         self.objects[word] = if is_object {
@@ -80,17 +77,17 @@ fn read(bytes: &[u8], at: usize, outside: usize, sink: &mut impl Sink) -> Result
     };
     let mut at = at;
     loop {
-        // Here a value starts.
+        // A value starts here.
         let opened = value(bytes, &mut at, &mut levels, sink)?;
         if opened {
             continue;
         }
-        // Here one has ended; so may the containers around it.
+        // A value has ended here; the containers around it may end too.
         loop {
             if levels.depth == 0 {
                 return Ok(at);
             }
-            at = skip::white(bytes, at);
+            at = skip::white_space(bytes, at);
             let (close, fault) = match levels.in_object() {
                 true => (b'}', JsonFault::MemberEnd),
                 false => (b']', JsonFault::ElementEnd),
@@ -98,7 +95,7 @@ fn read(bytes: &[u8], at: usize, outside: usize, sink: &mut impl Sink) -> Result
             match bytes.get(at) {
                 Some(b',') => {
                     sink.mark(',');
-                    at = skip::white(bytes, at + 1);
+                    at = skip::white_space(bytes, at + 1);
                     if levels.in_object() {
                         at = member_name(bytes, at, sink)?;
                     }
@@ -116,7 +113,8 @@ fn read(bytes: &[u8], at: usize, outside: usize, sink: &mut impl Sink) -> Result
     }
 }
 
-/// Reads a scalar or an empty container whole, of others the opening; true for such an opening.
+/// Reads a scalar, an empty container, or the opening bracket of another container. Returns `true`
+/// in the last case.
 fn value(
     bytes: &[u8],
     at: &mut usize,
@@ -146,9 +144,9 @@ fn value(
         }
         Some(&byte @ (b'{' | b'[')) => {
             let is_object = byte == b'{';
-            levels.check_room(start)?;
+            levels.check_depth(start)?;
             sink.mark(char::from(byte));
-            *at = skip::white(bytes, start + 1);
+            *at = skip::white_space(bytes, start + 1);
             let close = if is_object { b'}' } else { b']' };
             if bytes.get(*at) == Some(&close) {
                 sink.mark(char::from(close));
@@ -174,7 +172,7 @@ fn member_name(bytes: &[u8], at: usize, sink: &mut impl Sink) -> Result<usize, J
     Ok(value)
 }
 
-/// Writes nothing; the buffer is for strings that have to be decoded to be checked.
+/// Sink that only checks; the buffer is for strings that have to be decoded for that.
 #[derive(Default)]
 struct Checked {
     decoded: String,
@@ -209,7 +207,8 @@ impl Sink for Compact<'_> {
     fn number(&mut self, bytes: &[u8], at: usize, number: Number) {
         let start = self.out.len();
         append_number(bytes, at, number, self.out);
-        // A double out of range has no number in JSON; the connector's library quotes its name.
+        // JSON has no number for an infinite double; the connector's library writes its name in
+        // quotes.
         if !number.is_whole && self.out.ends_with("Infinity") {
             self.out.insert(start, '"');
             self.out.push('"');
@@ -229,7 +228,7 @@ impl Sink for Compact<'_> {
     }
 }
 
-/// Appends a text with the escapes the connector writes: as few as JSON demands.
+/// Appends a text with the escapes that the connector writes, the minimum required by JSON.
 fn append_escaped(text: &str, out: &mut String) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     for c in text.chars() {

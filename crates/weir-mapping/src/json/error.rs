@@ -1,58 +1,58 @@
-//! What can be wrong with a JSON text.
+//! Errors in JSON texts.
 
 use thiserror::Error;
 
-/// A mistake in a JSON text and where it is.
+/// An error in a JSON text with its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{fault} at byte {at}")]
 pub struct JsonError {
-    /// What is wrong.
+    /// Cause.
     pub fault: JsonFault,
-    /// Position from 0.
+    /// Byte position from 0.
     pub at: usize,
 }
 
-/// What is wrong with a JSON text.
+/// Cause of an error in a JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum JsonFault {
-    /// The text ends inside a value.
+    /// End of the text inside a value.
     #[error("unexpected end")]
     End,
-    /// Something that begins no value.
+    /// Not the beginning of a value.
     #[error("expected a value")]
     Value,
-    /// An object's member does not begin with a quote.
+    /// Member of an object that does not begin with a quote.
     #[error("expected a member name in double quotes")]
     Name,
-    /// No colon after a member name.
+    /// Missing colon after a member name.
     #[error("expected ':' after the member name")]
     Colon,
-    /// Neither a comma nor the end after a member.
+    /// Missing comma or bracket after a member.
     #[error("expected ',' or '}}'")]
     MemberEnd,
-    /// Neither a comma nor the end after an element.
+    /// Missing comma or bracket after an element.
     #[error("expected ',' or ']'")]
     ElementEnd,
-    /// Not a number as JSON writes it.
+    /// Malformed number.
     #[error("malformed number")]
     Number,
-    /// A number of more than a thousand characters.
+    /// Number of more than 1000 characters.
     #[error("number longer than 1000 characters")]
     LongNumber,
-    /// An escape sequence that JSON does not know.
+    /// Undefined escape sequence.
     #[error("malformed escape sequence")]
     Escape,
-    /// A line break, tabulator or other control character inside a string.
+    /// Line break, tabulator or other control character inside a string.
     #[error("control character in a string")]
     Control,
-    /// Bytes that are not UTF-8.
+    /// Malformed UTF-8.
     #[error("malformed UTF-8")]
     Encoding,
-    /// Objects and arrays inside each other.
+    /// Too many nested objects and arrays.
     #[error("more than 1000 levels")]
     Depth,
-    /// Positions are kept in 32 bits.
+    /// Text too long for 32-bit positions.
     #[error("text of more than 4 GiB")]
     Size,
 }

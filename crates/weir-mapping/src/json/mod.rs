@@ -1,5 +1,5 @@
-//! JSON documents: a plan of all wanted paths, one pass that finds them, texts as the connector
-//! makes them.
+//! Reads JSON documents: one pass finds all wanted paths, and values are converted to text as in
+//! the connector.
 
 mod block;
 mod document;

@@ -1,4 +1,4 @@
-//! The paths of a connection into its keys or values, merged into one tree.
+//! Tree of the paths into a connection's keys or values.
 
 use std::sync::Arc;
 
@@ -10,34 +10,34 @@ pub(crate) type NodeId = u32;
 
 pub(super) const ROOT: NodeId = 0;
 
-/// All paths that can be asked for, compiled once.
+/// All paths of templates or fields, compiled once.
 #[derive(Debug)]
 pub(crate) struct PathTree {
     pub(super) nodes: Vec<PathNode>,
 }
 
-/// A place in a document.
+/// A position in a document.
 #[derive(Debug)]
 pub(super) struct PathNode {
-    /// The node above; of the root, itself.
+    /// Parent node; the root is its own parent.
     pub(super) parent: NodeId,
-    /// The step from there; none for the root.
-    step: Option<Reached>,
-    /// Members in order of their length, then of their bytes.
+    /// Step from the parent; `None` for the root.
+    step: Option<NodeStep>,
+    /// Members, ordered by length, then by bytes.
     members: Vec<(Arc<str>, NodeId)>,
-    /// Elements in ascending order.
+    /// Elements, ordered by index.
     pub(super) elements: Vec<(u32, NodeId)>,
 }
 
 #[derive(Debug)]
-enum Reached {
+enum NodeStep {
     Member(Arc<str>),
     Element { index: u32, container: Arc<str> },
 }
 
-/// What stands where a path should go on.
+/// Kind of value in which a step of a path failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Above {
+pub(super) enum ParentKind {
     Object,
     Array,
     Scalar,
@@ -45,7 +45,7 @@ pub(super) enum Above {
 }
 
 impl PathNode {
-    fn new(parent: NodeId, step: Option<Reached>) -> Self {
+    fn new(parent: NodeId, step: Option<NodeStep>) -> Self {
         Self {
             parent,
             step,
@@ -54,23 +54,23 @@ impl PathNode {
         }
     }
 
-    /// True if the node is reached by an index.
+    /// Returns `true` if an index leads to the node.
     pub(super) fn is_element(&self) -> bool {
-        matches!(self.step, Some(Reached::Element { .. }))
+        matches!(self.step, Some(NodeStep::Element { .. }))
     }
 
-    /// The nodes right below.
+    /// Returns the child nodes.
     pub(super) fn children(&self) -> impl Iterator<Item = NodeId> {
         let members = self.members.iter().map(|(_, node)| *node);
         members.chain(self.elements.iter().map(|(_, node)| *node))
     }
 
-    /// The node of a member.
+    /// Returns the node of a member.
     #[inline]
     pub(super) fn member(&self, name: &[u8]) -> Option<NodeId> {
-        /// Up to here, looking at all of them is faster than a search.
-        const FEW: usize = 16;
-        if self.members.len() <= FEW {
+        /// Number of members up to which a linear search is faster.
+        const LINEAR_MAX: usize = 16;
+        if self.members.len() <= LINEAR_MAX {
             let found = self.members.iter().find(|(n, _)| n.as_bytes() == name);
             return found.map(|(_, node)| *node);
         }
@@ -92,7 +92,7 @@ impl PathTree {
         }
     }
 
-    /// Adds a path; equal paths share their node.
+    /// Adds a path. Equal paths share their node.
     pub(crate) fn add<'a>(&mut self, steps: impl Iterator<Item = &'a PathStep>) -> NodeId {
         let mut at = ROOT;
         for step in steps {
@@ -110,7 +110,7 @@ impl PathTree {
             Ok(i) => members[i].1,
             Err(i) => {
                 let name: Arc<str> = name.into();
-                let node = self.push(parent, Reached::Member(Arc::clone(&name)));
+                let node = self.push(parent, NodeStep::Member(Arc::clone(&name)));
                 self.nodes[parent as usize].members.insert(i, (name, node));
                 node
             }
@@ -123,7 +123,7 @@ impl PathTree {
             Ok(i) => elements[i].1,
             Err(i) => {
                 let container = container.into();
-                let node = self.push(parent, Reached::Element { index, container });
+                let node = self.push(parent, NodeStep::Element { index, container });
                 self.nodes[parent as usize]
                     .elements
                     .insert(i, (index, node));
@@ -132,40 +132,40 @@ impl PathTree {
         }
     }
 
-    fn push(&mut self, parent: NodeId, step: Reached) -> NodeId {
+    fn push(&mut self, parent: NodeId, step: NodeStep) -> NodeId {
         self.nodes.push(PathNode::new(parent, Some(step)));
-        // Paths come from a configuration file, which is far from 4 billion characters long.
+        // The configuration file limits the number of nodes to far less than 4 billion.
         (self.nodes.len() - 1) as NodeId
     }
 
-    /// Why `node` is not there if what is above it is `above`.
-    pub(super) fn missing(&self, node: NodeId, above: Above) -> ExtractionReason {
+    /// Returns the reason why `node` is missing below a value of kind `above`.
+    pub(super) fn missing(&self, node: NodeId, parent: ParentKind) -> ExtractionReason {
         let name = Arc::clone;
-        match (&self.nodes[node as usize].step, above) {
-            // The root is there, or there is no document to look into.
+        match (&self.nodes[node as usize].step, parent) {
+            // The root exists, or there is no document.
             (None, _) => ExtractionReason::NotScalar,
-            (Some(Reached::Member(member)), Above::Object) => {
+            (Some(NodeStep::Member(member)), ParentKind::Object) => {
                 ExtractionReason::NotFound(name(member))
             }
-            (Some(Reached::Member(member)), Above::Array) => {
+            (Some(NodeStep::Member(member)), ParentKind::Array) => {
                 ExtractionReason::ArrayObject(name(member))
             }
-            (Some(Reached::Member(member)), Above::Scalar) => {
+            (Some(NodeStep::Member(member)), ParentKind::Scalar) => {
                 ExtractionReason::ScalarObject(name(member))
             }
-            (Some(Reached::Member(member)), Above::Null) => {
+            (Some(NodeStep::Member(member)), ParentKind::Null) => {
                 ExtractionReason::NullObject(name(member))
             }
-            (Some(Reached::Element { index, .. }), Above::Object) => {
+            (Some(NodeStep::Element { index, .. }), ParentKind::Object) => {
                 ExtractionReason::NotArray(*index)
             }
-            (Some(Reached::Element { index, .. }), Above::Array) => {
+            (Some(NodeStep::Element { index, .. }), ParentKind::Array) => {
                 ExtractionReason::IndexNotFound(*index)
             }
-            (Some(Reached::Element { container, .. }), Above::Scalar) => {
+            (Some(NodeStep::Element { container, .. }), ParentKind::Scalar) => {
                 ExtractionReason::NotIndexed(name(container))
             }
-            (Some(Reached::Element { index, .. }), Above::Null) => {
+            (Some(NodeStep::Element { index, .. }), ParentKind::Null) => {
                 ExtractionReason::NullIndex(*index)
             }
         }

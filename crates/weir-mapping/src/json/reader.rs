@@ -1,58 +1,58 @@
-//! One pass over a document that notes where the wanted places are.
+//! Finds the wanted nodes of a document in one pass.
 
 use std::sync::Arc;
 
 use super::document::{DEPTH_MAX, append_compact, check};
 use super::error::{JsonError, JsonFault};
-use super::path_tree::{Above, NodeId, PathTree, ROOT};
+use super::path_tree::{NodeId, ParentKind, PathTree, ROOT};
 use super::scalar::{Number, append_number, append_string, name, number, word};
 use super::skip::{self, Elements, StringEnd, end_of};
 use crate::error::ExtractionReason;
-use crate::selector::SelectorValue;
+use crate::selector_value::SelectorValue;
 
-/// How much of a document is looked at.
+/// Extent of reading a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum JsonCheck {
-    /// As far as the wanted places; of a repeated member the first counts.
+    /// Up to the wanted nodes; of a repeated member the first one is used.
     #[default]
     Needed,
-    /// The whole document; of a repeated member the last counts.
+    /// The whole document; of a repeated member the last one is used.
     Whole,
 }
 
-/// Reusable memory for reading documents by one plan; it allocates when the plan changes and
-/// where strings have escapes.
+/// Reader with reusable memory. It allocates when the path tree changes and for strings with
+/// escapes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct JsonReader {
-    plan: Option<Arc<PathTree>>,
-    places: Vec<NodeState>,
-    /// Number of the present set of wanted nodes; stamps of other sets are out of date.
-    aim: u32,
-    /// Number of the present document, for stamps of the same kind.
+    paths: Option<Arc<PathTree>>,
+    states: Vec<NodeState>,
+    /// Number of the current selection of nodes; stamps with other numbers are outdated.
+    selection: u32,
+    /// Number of the current document, for stamps.
     document: u32,
     name: String,
 }
 
-/// What is known of a node.
+/// State of a node.
 #[derive(Debug, Clone, Copy, Default)]
 struct NodeState {
-    /// Wanted, or above a wanted one, if this is the present aim.
-    aim: u32,
+    /// Number of the last selection that includes the node or a node below it.
+    selection: u32,
     members: u32,
     elements: u32,
-    /// Found, if this is the present document.
+    /// Number of the last document in which the node was found.
     document: u32,
     node: JsonNode,
 }
 
-/// A value where it was found.
+/// Kind and position of a found value.
 #[derive(Debug, Clone, Copy, Default)]
 enum JsonNode {
     #[default]
     Null,
     True,
     False,
-    /// First byte and closing quote.
+    /// Positions of the first byte and of the closing quote.
     String {
         at: u32,
         quote: u32,
@@ -72,80 +72,83 @@ enum JsonNode {
 }
 
 impl JsonNode {
-    fn above(self) -> Above {
+    fn parent_kind(self) -> ParentKind {
         match self {
-            Self::Null => Above::Null,
-            Self::Object { .. } => Above::Object,
-            Self::Array { .. } => Above::Array,
-            _ => Above::Scalar,
+            Self::Null => ParentKind::Null,
+            Self::Object { .. } => ParentKind::Object,
+            Self::Array { .. } => ParentKind::Array,
+            _ => ParentKind::Scalar,
         }
     }
 }
 
 impl JsonReader {
-    /// Says which nodes of which plan are wanted from the following documents.
-    pub(crate) fn aim(&mut self, plan: &Arc<PathTree>, wanted: impl Iterator<Item = NodeId>) {
-        let same = self.plan.as_ref().is_some_and(|old| Arc::ptr_eq(old, plan));
-        if !same || self.aim == u32::MAX {
-            self.places.clear();
-            self.places.resize(plan.nodes.len(), NodeState::default());
-            self.plan = Some(Arc::clone(plan));
-            self.aim = 0;
+    /// Selects the nodes of a path tree that are wanted from the following documents.
+    pub(crate) fn select(&mut self, paths: &Arc<PathTree>, wanted: impl Iterator<Item = NodeId>) {
+        let same = self
+            .paths
+            .as_ref()
+            .is_some_and(|old| Arc::ptr_eq(old, paths));
+        if !same || self.selection == u32::MAX {
+            self.states.clear();
+            self.states.resize(paths.nodes.len(), NodeState::default());
+            self.paths = Some(Arc::clone(paths));
+            self.selection = 0;
             self.document = 0;
         }
-        self.aim += 1;
+        self.selection += 1;
         for node in wanted {
-            self.want(plan, node);
+            self.want(paths, node);
         }
     }
 
-    /// Marks a node and counts it and the nodes above it where they are children.
-    fn want(&mut self, plan: &PathTree, node: NodeId) {
-        if self.renew(node) {
+    /// Marks a node and its ancestors, and counts each as a child of its parent.
+    fn want(&mut self, paths: &PathTree, node: NodeId) {
+        if self.mark_wanted(node) {
             return;
         }
         let mut node = node;
         while node != ROOT {
-            let plan = &plan.nodes[node as usize];
-            let was_wanted = self.renew(plan.parent);
-            let above = &mut self.places[plan.parent as usize];
-            if plan.is_element() {
-                above.elements += 1;
+            let path_node = &paths.nodes[node as usize];
+            let was_wanted = self.mark_wanted(path_node.parent);
+            let parent = &mut self.states[path_node.parent as usize];
+            if path_node.is_element() {
+                parent.elements += 1;
             } else {
-                above.members += 1;
+                parent.members += 1;
             }
             if was_wanted {
                 return;
             }
-            node = plan.parent;
+            node = path_node.parent;
         }
     }
 
-    /// Marks a node as wanted, without children unless it was wanted before.
-    fn renew(&mut self, node: NodeId) -> bool {
-        let place = &mut self.places[node as usize];
-        if place.aim == self.aim {
+    /// Marks a node as wanted. Returns `true` if it was marked before, otherwise clears its counts.
+    fn mark_wanted(&mut self, node: NodeId) -> bool {
+        let state = &mut self.states[node as usize];
+        if state.selection == self.selection {
             return true;
         }
-        place.aim = self.aim;
-        place.members = 0;
-        place.elements = 0;
+        state.selection = self.selection;
+        state.members = 0;
+        state.elements = 0;
         false
     }
 
-    /// Finds the wanted places of a document; without bytes it is the document `null`.
+    /// Finds the wanted nodes of a document. An empty document counts as `null`.
     pub(crate) fn read(&mut self, bytes: &[u8], extent: JsonCheck) -> Result<(), JsonError> {
-        let Some(plan) = self.plan.clone() else {
+        let Some(paths) = self.paths.clone() else {
             return Ok(());
         };
         if u32::try_from(bytes.len()).is_err() {
             return Err(JsonFault::Size.at(0));
         }
-        self.begin();
+        self.start_document();
         if bytes.is_empty() {
-            let place = &mut self.places[ROOT as usize];
-            place.node = JsonNode::Null;
-            place.document = self.document;
+            let state = &mut self.states[ROOT as usize];
+            state.node = JsonNode::Null;
+            state.document = self.document;
             return Ok(());
         }
         let start = if bytes.starts_with(b"\xef\xbb\xbf") {
@@ -153,31 +156,31 @@ impl JsonReader {
         } else {
             0
         };
-        let start = skip::white(bytes, start);
+        let start = skip::white_space(bytes, start);
         if extent == JsonCheck::Whole {
             check(bytes, start)?;
         }
         let mut walk = PathWalk {
             bytes,
-            plan: &plan,
-            places: &mut self.places,
-            aim: self.aim,
+            paths: &paths,
+            states: &mut self.states,
+            selection: self.selection,
             document: self.document,
             name: &mut self.name,
-            last_counts: extent == JsonCheck::Whole,
+            uses_last: extent == JsonCheck::Whole,
         };
         walk.value(ROOT, start, false, 0).map(drop)
     }
 
-    fn begin(&mut self) {
+    fn start_document(&mut self) {
         if self.document == u32::MAX {
-            self.places.iter_mut().for_each(|place| place.document = 0);
+            self.states.iter_mut().for_each(|state| state.document = 0);
             self.document = 0;
         }
         self.document += 1;
     }
 
-    /// Appends what was found at `node`; `bytes` is the document read last.
+    /// Appends the value found at `node`; `bytes` must be the last document read.
     pub(crate) fn append(
         &self,
         node: NodeId,
@@ -185,11 +188,11 @@ impl JsonReader {
         complex: bool,
         out: &mut String,
     ) -> Result<SelectorValue, Missing> {
-        let place = &self.places[node as usize];
-        if place.document != self.document {
+        let state = &self.states[node as usize];
+        if state.document != self.document {
             return Err(Missing::Reason(self.why_missing(node)));
         }
-        match place.node {
+        match state.node {
             JsonNode::Null => return Ok(SelectorValue::Null),
             JsonNode::True => out.push_str("true"),
             JsonNode::False => out.push_str("false"),
@@ -213,7 +216,7 @@ impl JsonReader {
 
     /// Returns the number of objects and arrays around a node.
     fn depth(&self, mut node: NodeId) -> usize {
-        let nodes = self.plan.as_ref().map_or(&[][..], |plan| &plan.nodes);
+        let nodes = self.paths.as_ref().map_or(&[][..], |paths| &paths.nodes);
         let mut depth = 0;
         while node != ROOT {
             depth += 1;
@@ -222,29 +225,29 @@ impl JsonReader {
         depth
     }
 
-    /// The step of the path that leads nowhere.
+    /// Returns the reason why a node is missing, for the first failing step of its path.
     fn why_missing(&self, node: NodeId) -> ExtractionReason {
-        let Some(plan) = &self.plan else {
+        let Some(paths) = &self.paths else {
             return ExtractionReason::NotScalar;
         };
         let mut node = node;
         loop {
-            let parent = plan.nodes[node as usize].parent;
-            let above = &self.places[parent as usize];
-            if above.document == self.document || parent == node {
-                return plan.missing(node, above.node.above());
+            let parent = paths.nodes[node as usize].parent;
+            let state = &self.states[parent as usize];
+            if state.document == self.document || parent == node {
+                return paths.missing(node, state.node.parent_kind());
             }
             node = parent;
         }
     }
 }
 
-/// Why a document yields no text for a node.
+/// Reason why a document has no text for a node.
 #[derive(Debug)]
 pub(crate) enum Missing {
-    /// The document is well-formed and has no such place.
+    /// The node is missing in a well-formed document.
     Reason(ExtractionReason),
-    /// It is not well-formed there.
+    /// The document is malformed there.
     Json(JsonError),
 }
 
@@ -256,18 +259,18 @@ impl From<JsonError> for Missing {
 
 struct PathWalk<'a> {
     bytes: &'a [u8],
-    plan: &'a PathTree,
-    places: &'a mut [NodeState],
-    aim: u32,
+    paths: &'a PathTree,
+    states: &'a mut [NodeState],
+    selection: u32,
     document: u32,
     name: &'a mut String,
-    last_counts: bool,
+    uses_last: bool,
 }
 
 impl PathWalk<'_> {
-    /// Notes the value that starts at `at` as that of `node`, and what is wanted below it.
+    /// Records the value at `at` for `node`, and the wanted nodes below it.
     ///
-    /// Returns the byte after the value if `to_end`, otherwise nothing that means anything.
+    /// Returns the position after the value if `to_end`; otherwise the result is unspecified.
     fn value(
         &mut self,
         node: NodeId,
@@ -286,11 +289,11 @@ impl PathWalk<'_> {
             }
             Some(b'{' | b'[') if depth == DEPTH_MAX => return Err(JsonFault::Depth.at(at)),
             Some(b'{') => {
-                self.note(node, JsonNode::Object { at: here });
+                self.record(node, JsonNode::Object { at: here });
                 return self.object(node, at + 1, to_end, depth + 1);
             }
             Some(b'[') => {
-                self.note(node, JsonNode::Array { at: here });
+                self.record(node, JsonNode::Array { at: here });
                 return self.array(node, at + 1, to_end, depth + 1);
             }
             Some(b't') => (JsonNode::True, word(bytes, at, "true")?),
@@ -299,7 +302,7 @@ impl PathWalk<'_> {
             Some(b'-' | b'0'..=b'9') => {
                 let number = number(bytes, at)?;
                 if depth > 0 && number.end == bytes.len() {
-                    // More digits may have followed.
+                    // The number may be truncated.
                     return Err(end_of(bytes));
                 }
                 let (end, is_whole) = (number.end as u32, number.is_whole);
@@ -315,17 +318,17 @@ impl PathWalk<'_> {
             Some(_) => return Err(JsonFault::Value.at(at)),
             None => return Err(end_of(bytes)),
         };
-        self.note(node, found);
+        self.record(node, found);
         Ok(end)
     }
 
-    fn note(&mut self, node: NodeId, found: JsonNode) {
-        let place = &mut self.places[node as usize];
-        place.node = found;
-        place.document = self.document;
+    fn record(&mut self, node: NodeId, found: JsonNode) {
+        let state = &mut self.states[node as usize];
+        state.node = found;
+        state.document = self.document;
     }
 
-    /// Reads an object from the byte after its bracket.
+    /// Reads an object from the byte after its opening bracket.
     fn object(
         &mut self,
         node: NodeId,
@@ -334,7 +337,7 @@ impl PathWalk<'_> {
         depth: usize,
     ) -> Result<usize, JsonError> {
         let bytes = self.bytes;
-        let mut missing = self.places[node as usize].members;
+        let mut missing = self.states[node as usize].members;
         if missing == 0 {
             return if to_end {
                 skip::container(bytes, at)
@@ -342,7 +345,7 @@ impl PathWalk<'_> {
                 Ok(at)
             };
         }
-        let mut at = skip::white(bytes, at);
+        let mut at = skip::white_space(bytes, at);
         if bytes.get(at) == Some(&b'}') {
             return Ok(at + 1);
         }
@@ -351,7 +354,7 @@ impl PathWalk<'_> {
             at = match self.wanted_member(node, at + 1, end)? {
                 Some((child, is_first)) => {
                     missing -= u32::from(is_first);
-                    let is_last = missing == 0 && !self.last_counts;
+                    let is_last = missing == 0 && !self.uses_last;
                     let end = self.value(child, value, to_end || !is_last, depth)?;
                     if is_last {
                         return if to_end {
@@ -364,9 +367,9 @@ impl PathWalk<'_> {
                 }
                 None => skip::value(bytes, value)?,
             };
-            at = skip::white(bytes, at);
+            at = skip::white_space(bytes, at);
             match bytes.get(at) {
-                Some(b',') => at = skip::white(bytes, at + 1),
+                Some(b',') => at = skip::white_space(bytes, at + 1),
                 Some(b'}') => return Ok(at + 1),
                 Some(_) => return Err(JsonFault::MemberEnd.at(at)),
                 None => return Err(end_of(bytes)),
@@ -374,47 +377,50 @@ impl PathWalk<'_> {
         }
     }
 
-    /// The node of a member if it is to be noted, and whether it is so for the first time.
+    /// Returns the node of a member that has to be recorded, and whether it is the first of its
+    /// name.
     fn wanted_member(
         &mut self,
         node: NodeId,
         at: usize,
         end: StringEnd,
     ) -> Result<Option<(NodeId, bool)>, JsonError> {
-        let plan = &self.plan.nodes[node as usize];
+        let path_node = &self.paths.nodes[node as usize];
         let child = if end.escaped {
             self.name.clear();
             append_string(self.bytes, at, end, self.name)?;
-            plan.member(self.name.as_bytes())
+            path_node.member(self.name.as_bytes())
         } else {
-            plan.member(&self.bytes[at..end.quote])
+            path_node.member(&self.bytes[at..end.quote])
         };
-        let Some(child) = child.filter(|child| self.places[*child as usize].aim == self.aim) else {
+        let Some(child) =
+            child.filter(|child| self.states[*child as usize].selection == self.selection)
+        else {
             return Ok(None);
         };
-        if self.places[child as usize].document != self.document {
+        if self.states[child as usize].document != self.document {
             return Ok(Some((child, true)));
         }
-        if !self.last_counts {
+        if !self.uses_last {
             return Ok(None);
         }
-        self.forget(child);
+        self.clear(child);
         Ok(Some((child, false)))
     }
 
-    /// Forgets what was found at a node and below it.
-    fn forget(&mut self, node: NodeId) {
-        if self.places[node as usize].document != self.document {
+    /// Clears the values recorded for a node and the nodes below it.
+    fn clear(&mut self, node: NodeId) {
+        if self.states[node as usize].document != self.document {
             return;
         }
-        self.places[node as usize].document = 0;
-        let plan = self.plan;
-        for child in plan.nodes[node as usize].children() {
-            self.forget(child);
+        self.states[node as usize].document = 0;
+        let paths = self.paths;
+        for child in paths.nodes[node as usize].children() {
+            self.clear(child);
         }
     }
 
-    /// Reads an array from the byte after its bracket.
+    /// Reads an array from the byte after its opening bracket.
     fn array(
         &mut self,
         node: NodeId,
@@ -423,8 +429,8 @@ impl PathWalk<'_> {
         depth: usize,
     ) -> Result<usize, JsonError> {
         let bytes = self.bytes;
-        let plan = self.plan;
-        let mut missing = self.places[node as usize].elements;
+        let paths = self.paths;
+        let mut missing = self.states[node as usize].elements;
         if missing == 0 {
             return if to_end {
                 skip::container(bytes, at)
@@ -432,18 +438,18 @@ impl PathWalk<'_> {
                 Ok(at)
             };
         }
-        let mut at = skip::white(bytes, at);
+        let mut at = skip::white_space(bytes, at);
         if bytes.get(at) == Some(&b']') {
             return Ok(at + 1);
         }
         let mut position = 0;
-        for &(index, child) in &plan.nodes[node as usize].elements {
-            if self.places[child as usize].aim != self.aim {
+        for &(index, child) in &paths.nodes[node as usize].elements {
+            if self.states[child as usize].selection != self.selection {
                 continue;
             }
             if index > position {
                 match skip::elements(bytes, at, index - position)? {
-                    Elements::Passed(next) => at = skip::white(bytes, next),
+                    Elements::Skipped(next) => at = skip::white_space(bytes, next),
                     Elements::Ended(end) => return Ok(end),
                 }
             }
@@ -457,16 +463,16 @@ impl PathWalk<'_> {
                     Ok(at)
                 };
             }
-            at = skip::white(bytes, at);
+            at = skip::white_space(bytes, at);
             match bytes.get(at) {
-                Some(b',') => at = skip::white(bytes, at + 1),
+                Some(b',') => at = skip::white_space(bytes, at + 1),
                 Some(b']') => return Ok(at + 1),
                 Some(_) => return Err(JsonFault::ElementEnd.at(at)),
                 None => return Err(end_of(bytes)),
             }
             position = index + 1;
         }
-        // The number of wanted elements was counted from the same list.
+        // Not reached: the number of wanted elements was counted from the same list.
         Ok(at)
     }
 }

@@ -1,22 +1,22 @@
-//! Strings, numbers and words of a JSON text, read to the letter.
+//! Strict parsers for strings, numbers and words of a JSON text.
 
 use super::error::{JsonError, JsonFault};
 use super::skip::{self, StringEnd, end_of};
 use crate::number::append_json_double;
 
-/// Longest number, as in the connector's parser.
+/// Maximum length of a number, as in the connector's parser.
 const NUMBER_BYTES_MAX: usize = 1000;
 
-/// The text of a string between its quotes; `at` is its first byte.
+/// Appends the text of a string; `at` is the byte after the opening quote.
 ///
-/// An escaped half of a surrogate pair becomes U+FFFD, since it stands for no character.
+/// An escaped unpaired surrogate becomes U+FFFD.
 pub(super) fn append_string(
     bytes: &[u8],
     at: usize,
     end: StringEnd,
     out: &mut String,
 ) -> Result<(), JsonError> {
-    let raw = plain(&bytes[at..end.quote], at)?;
+    let raw = checked_text(&bytes[at..end.quote], at)?;
     if !end.escaped {
         out.push_str(raw);
         return Ok(());
@@ -34,9 +34,9 @@ pub(super) fn append_string(
     Ok(())
 }
 
-/// The bytes of a string as text, escapes included.
-fn plain(raw: &[u8], at: usize) -> Result<&str, JsonError> {
-    // Without an early exit, this is done many bytes at a time.
+/// Returns the bytes of a string as text, with escapes.
+fn checked_text(raw: &[u8], at: usize) -> Result<&str, JsonError> {
+    // Without an early exit, this loop is vectorized.
     if raw.iter().fold(false, |any, &b| any | (b < 0x20)) {
         let control = raw.iter().position(|&b| b < 0x20).unwrap_or(0);
         return Err(JsonFault::Control.at(at + control));
@@ -44,7 +44,7 @@ fn plain(raw: &[u8], at: usize) -> Result<&str, JsonError> {
     std::str::from_utf8(raw).map_err(|e| JsonFault::Encoding.at(at + e.valid_up_to()))
 }
 
-/// The character that an escape sequence stands for, and its length after the backslash.
+/// Returns the character of an escape sequence and the length of the sequence after the backslash.
 fn escape(sequence: &str) -> Option<(char, usize)> {
     let c = match sequence.as_bytes().first()? {
         b'"' => '"',
@@ -66,7 +66,7 @@ fn unicode_escape(sequence: &str) -> Option<(char, usize)> {
     if let Some(c) = char::from_u32(first) {
         return Some((c, 5));
     }
-    // Half of a pair: with the other half behind it, one character.
+    // A surrogate: with its second half it is one character.
     let second = sequence[5..].strip_prefix('\\').and_then(hex);
     let pair = second.filter(|second| (0xdc00..0xe000).contains(second) && first < 0xdc00);
     Some(match pair {
@@ -78,7 +78,7 @@ fn unicode_escape(sequence: &str) -> Option<(char, usize)> {
     })
 }
 
-/// The number that `u` and four hexadecimal digits stand for.
+/// Returns the value of `u` and four hexadecimal digits.
 fn hex(sequence: &str) -> Option<u32> {
     let digits = sequence.strip_prefix('u')?.get(..4)?;
     let is_hex = digits.bytes().all(|b| b.is_ascii_hexdigit());
@@ -88,13 +88,13 @@ fn hex(sequence: &str) -> Option<u32> {
 /// A number in a JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Number {
-    /// The byte after it.
+    /// Position after the number.
     pub(super) end: usize,
-    /// True without fraction and exponent.
+    /// The number has neither fraction nor exponent.
     pub(super) is_whole: bool,
 }
 
-/// Reads the number that starts at `at`.
+/// Parses the number at `at`.
 pub(super) fn number(bytes: &[u8], at: usize) -> Result<Number, JsonError> {
     let digits = |from: usize| {
         let rest = &bytes[from.min(bytes.len())..];
@@ -131,9 +131,9 @@ pub(super) fn number(bytes: &[u8], at: usize) -> Result<Number, JsonError> {
     Ok(Number { end, is_whole })
 }
 
-/// Appends the text that the connector makes of a number.
+/// Appends the text that the connector writes for a number.
 pub(super) fn append_number(bytes: &[u8], at: usize, number: Number, out: &mut String) {
-    // A number that was read is ASCII.
+    // A parsed number is ASCII.
     let text = std::str::from_utf8(&bytes[at..number.end]).unwrap_or_default();
     match text {
         "-0" => out.push('0'),
@@ -142,7 +142,7 @@ pub(super) fn append_number(bytes: &[u8], at: usize, number: Number, out: &mut S
     }
 }
 
-/// Reads `true`, `false` or `null`; returns the byte after it.
+/// Parses `true`, `false` or `null`. Returns the position after it.
 pub(super) fn word(bytes: &[u8], at: usize, word: &str) -> Result<usize, JsonError> {
     if !bytes[at..].starts_with(word.as_bytes()) {
         return Err(JsonFault::Value.at(at));
@@ -158,8 +158,8 @@ fn ends_here(bytes: &[u8], at: usize, fault: JsonFault) -> Result<(), JsonError>
     }
 }
 
-/// Reads the name of a member from its opening quote up to its value; see [`append_string`] for
-/// the text of the name.
+/// Parses a member name and the colon. Returns the end of the name, for [`append_string`], and the
+/// position of the value.
 #[inline]
 pub(super) fn name(bytes: &[u8], at: usize) -> Result<(StringEnd, usize), JsonError> {
     match bytes.get(at) {
@@ -168,9 +168,9 @@ pub(super) fn name(bytes: &[u8], at: usize) -> Result<(StringEnd, usize), JsonEr
         None => return Err(end_of(bytes)),
     }
     let end = skip::string(bytes, at + 1)?;
-    let colon = skip::white(bytes, end.quote + 1);
+    let colon = skip::white_space(bytes, end.quote + 1);
     match bytes.get(colon) {
-        Some(b':') => Ok((end, skip::white(bytes, colon + 1))),
+        Some(b':') => Ok((end, skip::white_space(bytes, colon + 1))),
         Some(_) => Err(JsonFault::Colon.at(colon)),
         None => Err(end_of(bytes)),
     }
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_become_characters() {
+    fn escape_sequences_are_decoded() {
         let rows = [
             (r#""""#, ""),
             (r#""a\"\\\/\b\f\n\r\tz""#, "a\"\\/\u{8}\u{c}\n\r\tz"),
@@ -231,17 +231,17 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_to_the_letter() {
-        for good in ["0", "-0", "10", "-1.5", "0.0", "1e5", "1E+5", "1.25e-10"] {
-            let read = number(good.as_bytes(), 0).unwrap();
-            assert_eq!(read.end, good.len());
-            let is_whole = !good.contains(['.', 'e', 'E']);
-            assert_eq!(read.is_whole, is_whole, "{good}");
+    fn numbers_are_parsed_strictly() {
+        for valid in ["0", "-0", "10", "-1.5", "0.0", "1e5", "1E+5", "1.25e-10"] {
+            let read = number(valid.as_bytes(), 0).unwrap();
+            assert_eq!(read.end, valid.len());
+            let is_whole = !valid.contains(['.', 'e', 'E']);
+            assert_eq!(read.is_whole, is_whole, "{valid}");
         }
-        for bad in [
+        for invalid in [
             "-", "01", "1.", ".5", "1e", "1e+", "-a", "1.e5", "0x1", "1_0", "NaN", "+1", "1\"",
         ] {
-            assert!(number(bad.as_bytes(), 0).is_err(), "{bad}");
+            assert!(number(invalid.as_bytes(), 0).is_err(), "{invalid}");
         }
         let long = "1".repeat(1001);
         assert_eq!(

@@ -1,29 +1,29 @@
-//! Moving over parts of a document that nobody wants, without looking into them.
+//! Skips parts of a document that are not wanted, without decoding.
 //!
-//! Brackets and strings are matched; what stands between them is not checked.
+//! Only brackets and strings are matched; the text between them is not checked.
 
 use super::block::{BLOCK_BYTES, Blocks, quote_or_backslash};
 use super::error::{JsonError, JsonFault};
 
-/// Position of the first byte from `at` on that is not white space.
+/// Returns the position of the first byte from `at` on that is not white space.
 #[inline]
-pub(super) fn white(bytes: &[u8], mut at: usize) -> usize {
+pub(super) fn white_space(bytes: &[u8], mut at: usize) -> usize {
     while let Some(b' ' | b'\n' | b'\r' | b'\t') = bytes.get(at) {
         at += 1;
     }
     at
 }
 
-/// Where a string ends.
+/// End of a string.
 #[derive(Clone, Copy)]
 pub(super) struct StringEnd {
     /// Position of the closing quote.
     pub(super) quote: usize,
-    /// True if a backslash occurs before.
+    /// A backslash occurs before.
     pub(super) escaped: bool,
 }
 
-/// Finds the end of a string from the byte after its opening quote.
+/// Finds the end of a string; `at` is the byte after its opening quote.
 #[inline]
 pub(super) fn string(bytes: &[u8], mut at: usize) -> Result<StringEnd, JsonError> {
     let mut escaped = false;
@@ -43,7 +43,7 @@ pub(super) fn string(bytes: &[u8], mut at: usize) -> Result<StringEnd, JsonError
     }
 }
 
-/// From the first byte of a value to the byte after it.
+/// Returns the position after the value at `at`.
 #[inline]
 pub(super) fn value(bytes: &[u8], at: usize) -> Result<usize, JsonError> {
     match bytes.get(at) {
@@ -55,7 +55,7 @@ pub(super) fn value(bytes: &[u8], at: usize) -> Result<usize, JsonError> {
     }
 }
 
-/// The end of a number, `true`, `false` or `null`.
+/// Returns the end of a number, `true`, `false` or `null`.
 #[inline]
 fn word(bytes: &[u8], at: usize) -> usize {
     let ends = |b: &u8| matches!(b, b',' | b']' | b'}' | b' ' | b'\n' | b'\r' | b'\t');
@@ -63,8 +63,8 @@ fn word(bytes: &[u8], at: usize) -> usize {
     length.map_or(bytes.len(), |length| at + length)
 }
 
-/// From any place directly inside an object or array, but not inside a string, to the byte after
-/// its closing bracket.
+/// Returns the position after the closing bracket of an object or array; `at` is any position
+/// directly inside it, but not inside a string.
 pub(super) fn container(bytes: &[u8], mut at: usize) -> Result<usize, JsonError> {
     let mut blocks = Blocks::default();
     let mut depth = 1_u64;
@@ -94,15 +94,16 @@ pub(super) fn container(bytes: &[u8], mut at: usize) -> Result<usize, JsonError>
     Err(end_of(bytes))
 }
 
-/// What moving over elements of an array came to.
+/// Result of skipping elements of an array.
 pub(super) enum Elements {
-    /// The byte after the last comma passed.
-    Passed(usize),
-    /// The array ended before; the byte after its bracket.
+    /// Skipped; the position after the last comma.
+    Skipped(usize),
+    /// The array ended; the position after its bracket.
     Ended(usize),
 }
 
-/// From a place inside the first of them over `count` elements of an array and their commas.
+/// Skips `count` elements of an array and their commas; `at` is a position inside the first
+/// element.
 pub(super) fn elements(bytes: &[u8], mut at: usize, mut count: u32) -> Result<Elements, JsonError> {
     let mut blocks = Blocks::default();
     let mut depth = 0_u64;
@@ -116,25 +117,25 @@ pub(super) fn elements(bytes: &[u8], mut at: usize, mut count: u32) -> Result<El
                 continue;
             }
         }
-        let mut marks = found.opens | found.closes | found.commas;
-        while marks != 0 {
-            let bit = marks.trailing_zeros();
-            let here = at + bit as usize;
+        let mut punctuation = found.opens | found.closes | found.commas;
+        while punctuation != 0 {
+            let bit = punctuation.trailing_zeros();
+            let position = at + bit as usize;
             if found.commas >> bit & 1 == 1 {
                 count -= u32::from(depth == 0);
                 if count == 0 {
-                    return Ok(Elements::Passed(here + 1));
+                    return Ok(Elements::Skipped(position + 1));
                 }
             } else if found.opens >> bit & 1 == 1 {
                 depth += 1;
             } else if depth > 0 {
                 depth -= 1;
-            } else if bytes[here] == b']' {
-                return Ok(Elements::Ended(here + 1));
+            } else if bytes[position] == b']' {
+                return Ok(Elements::Ended(position + 1));
             } else {
-                return Err(JsonFault::ElementEnd.at(here));
+                return Err(JsonFault::ElementEnd.at(position));
             }
-            marks &= marks - 1;
+            punctuation &= punctuation - 1;
         }
         at += BLOCK_BYTES;
     }
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_passed_over_whole() {
+    fn skip_value_finds_its_end() {
         let long = format!("[{}],x", r#"{"a\\":"}]\"","b":[1,{}]},"#.repeat(20) + "0");
         let rows = [
             (r#""a"b"#, "b"),
@@ -185,25 +186,25 @@ mod tests {
     }
 
     #[test]
-    fn elements_are_counted_by_their_commas() {
+    fn skip_elements_counts_commas() {
         let text = format!(r#"{}"a,b",[1,2],{{"x":[3,4]}},5,6]rest"#, "7,".repeat(100));
-        let passed = |count| match elements(text.as_bytes(), 0, count) {
-            Ok(Elements::Passed(at)) => text[at..].chars().next(),
+        let skipped = |count| match elements(text.as_bytes(), 0, count) {
+            Ok(Elements::Skipped(at)) => text[at..].chars().next(),
             Ok(Elements::Ended(at)) => {
                 assert_eq!(&text[at..], "rest");
                 None
             }
             Err(error) => panic!("{error}"),
         };
-        assert_eq!(passed(1), Some('7'));
-        assert_eq!(passed(99), Some('7'));
-        assert_eq!(passed(100), Some('"'));
-        assert_eq!(passed(101), Some('['));
-        assert_eq!(passed(102), Some('{'));
-        assert_eq!(passed(103), Some('5'));
-        assert_eq!(passed(104), Some('6'));
-        assert_eq!(passed(105), None);
-        assert_eq!(passed(u32::MAX), None);
+        assert_eq!(skipped(1), Some('7'));
+        assert_eq!(skipped(99), Some('7'));
+        assert_eq!(skipped(100), Some('"'));
+        assert_eq!(skipped(101), Some('['));
+        assert_eq!(skipped(102), Some('{'));
+        assert_eq!(skipped(103), Some('5'));
+        assert_eq!(skipped(104), Some('6'));
+        assert_eq!(skipped(105), None);
+        assert_eq!(skipped(u32::MAX), None);
         assert!(elements(b"1,2}", 0, 5).is_err());
         assert!(elements(b"1,2", 0, 5).is_err());
     }

@@ -1,4 +1,4 @@
-//! What a mapping makes of one record, step by step, for people: nothing here is fast.
+//! Step-by-step explanation of the mapping of one record, for display; not optimized.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,96 +10,97 @@ use crate::error::{ExtractionError, ExtractionReason};
 use crate::field_set::FieldSet;
 use crate::field_values::FieldValues;
 use crate::item_name::CanonicalItem;
-use crate::payload::{PayloadReader, Plans, WantedPaths};
+use crate::payload::{PathTrees, PayloadReader, WantedPaths};
 use crate::record_view::RecordView;
-use crate::selector::{Selector, SelectorValue};
+use crate::selector::Selector;
+use crate::selector_value::SelectorValue;
 
-/// What a mapping makes of a record.
+/// Explanation of the mapping of a record.
 #[derive(Debug)]
 pub struct Explanation {
-    /// One for each item or template the topic is mapped to; none if it is not mapped.
+    /// Results of the items and templates of the topic; empty if the topic is not mapped.
     pub sources: Vec<SourceOutcome>,
-    /// The items the record belongs to, or why that cannot be told.
+    /// Items that the record belongs to, or the error that prevents finding them.
     pub items: Result<Vec<String>, ExtractionError>,
-    /// The wanted fields, each on its own.
+    /// Each wanted field, extracted separately.
     pub fields: Vec<Extracted>,
-    /// Why the wanted fields together cannot be extracted.
+    /// Error of extracting the wanted fields together.
     pub fields_error: Option<ExtractionError>,
 }
 
-/// One expression and what the record holds there.
+/// An expression with its result.
 #[derive(Debug)]
 pub struct Extracted {
     /// Name of the field or template parameter.
     pub name: Arc<str>,
-    /// The expression.
+    /// Expression.
     pub expression: Arc<str>,
-    /// The text, `None` for null.
+    /// Text, `None` for null.
     pub outcome: Result<Option<String>, ExtractionReason>,
 }
 
-/// A simple item or a template and what becomes of it.
+/// Result of a simple item or a template.
 #[derive(Debug)]
 pub struct SourceOutcome {
     /// Name of the template, `None` for a simple item.
     pub template: Option<Arc<str>>,
-    /// The template as in the configuration, or the simple item.
+    /// Template as in the configuration, or the simple item.
     pub text: String,
-    /// The parameters of the template, sorted by name.
+    /// Parameters of the template, sorted by name.
     pub parameters: Vec<Extracted>,
-    /// The item's name.
+    /// Name of the item.
     pub item: Result<String, NoItem>,
     prefix: String,
 }
 
-/// Why a template yields no item.
+/// Reason why a template yields no item.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoItem {
-    /// A parameter cannot be extracted; the record as a whole is an error.
+    /// A parameter cannot be extracted, so the mapping of the record fails.
     #[error("parameter \"{name}\" by [{expression}]: {reason}")]
     Failed {
         /// Name of the parameter.
         name: Arc<str>,
-        /// Its expression.
+        /// Expression of the parameter.
         expression: Arc<str>,
-        /// Why.
+        /// Cause.
         reason: ExtractionReason,
     },
-    /// A value with a comma: no client can name the item.
-    #[error("parameter \"{name}\" = \"{value}\" holds a comma, so no client can name the item")]
+    /// A value contains a comma, so that no client can name the item.
+    #[error("parameter \"{name}\" = \"{value}\" contains a comma, so no client can name the item")]
     Comma {
         /// Name of the parameter.
         name: Arc<str>,
-        /// Its value.
+        /// Value of the parameter.
         value: String,
     },
 }
 
-/// Why an item is not the one that a template or simple item yields.
+/// Reason why an item is not the one that a template or simple item yields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mismatch {
-    /// The parts before the parameters differ.
+    /// The prefixes differ.
     Prefix {
-        /// What the configuration yields.
-        here: String,
-        /// What the item asks for.
-        asked: String,
+        /// Prefix of the configured item.
+        actual: String,
+        /// Prefix of the requested item.
+        requested: String,
     },
     /// The sets of parameter names differ.
     Parameters {
-        /// What the configuration yields.
-        here: Vec<String>,
-        /// What the item asks for.
-        asked: Vec<String>,
+        /// Parameter names of the configured item.
+        actual: Vec<String>,
+        /// Parameter names of the requested item.
+        requested: Vec<String>,
     },
     /// The values of a parameter differ.
     Value {
         /// Name of the parameter.
         name: String,
-        /// What the record holds.
-        here: String,
-        /// What the item asks for.
-        asked: String,
+        /// Value in the record.
+        actual: String,
+        /// Value in the requested item.
+        requested: String,
     },
     /// The template yields no item for this record.
     NoItem(NoItem),
@@ -112,15 +113,25 @@ impl fmt::Display for Mismatch {
             names => format!("the parameters {}", names.join(", ")),
         };
         match self {
-            Self::Prefix { here, asked } => {
-                write!(f, "its items begin with \"{here}\", not with \"{asked}\"")
+            Self::Prefix { actual, requested } => {
+                write!(
+                    f,
+                    "its items begin with \"{actual}\", not with \"{requested}\""
+                )
             }
-            Self::Parameters { here, asked } => {
-                let (here, asked) = (list(here), list(asked));
-                write!(f, "its items have {here}, this one has {asked}")
+            Self::Parameters { actual, requested } => {
+                let (actual, requested) = (list(actual), list(requested));
+                write!(f, "its items have {actual}, this one has {requested}")
             }
-            Self::Value { name, here, asked } => {
-                write!(f, "{name} is \"{here}\" in the record, not \"{asked}\"")
+            Self::Value {
+                name,
+                actual,
+                requested,
+            } => {
+                write!(
+                    f,
+                    "{name} is \"{actual}\" in the record, not \"{requested}\""
+                )
             }
             Self::NoItem(reason) => reason.fmt(f),
         }
@@ -128,18 +139,21 @@ impl fmt::Display for Mismatch {
 }
 
 impl SourceOutcome {
-    /// Whether the record goes to `item` because of this template or simple item.
+    /// Checks if this template or simple item routes the record to `item`.
+    ///
+    /// # Errors
+    /// The first difference.
     pub fn matches(&self, item: &CanonicalItem) -> Result<(), Mismatch> {
         if self.prefix != item.prefix() {
-            let (here, asked) = (self.prefix.clone(), item.prefix().to_owned());
-            return Err(Mismatch::Prefix { here, asked });
+            let (actual, requested) = (self.prefix.clone(), item.prefix().to_owned());
+            return Err(Mismatch::Prefix { actual, requested });
         }
-        let asked = item.parameters().map(|(name, _)| name);
-        let here = self.parameters.iter().map(|parameter| &*parameter.name);
-        if !here.clone().eq(asked.clone()) {
-            let (here, asked) = (here.map(str::to_owned), asked.map(str::to_owned));
-            let (here, asked) = (here.collect(), asked.collect());
-            return Err(Mismatch::Parameters { here, asked });
+        let requested = item.parameters().map(|(name, _)| name);
+        let actual = self.parameters.iter().map(|parameter| &*parameter.name);
+        if !actual.clone().eq(requested.clone()) {
+            let (actual, requested) = (actual.map(str::to_owned), requested.map(str::to_owned));
+            let (actual, requested) = (actual.collect(), requested.collect());
+            return Err(Mismatch::Parameters { actual, requested });
         }
         match &self.item {
             Err(reason) => return Err(Mismatch::NoItem(reason.clone())),
@@ -147,19 +161,19 @@ impl SourceOutcome {
             Ok(_) => {}
         }
         let pairs = self.parameters.iter().zip(item.parameters());
-        let texts = pairs.map(|(parameter, (name, asked))| (name, parameter.text(), asked));
-        let mut differing = texts.filter(|(_, here, asked)| here != asked);
-        let (name, here, asked) = differing.next().unwrap_or_default();
+        let texts = pairs.map(|(parameter, (name, requested))| (name, parameter.text(), requested));
+        let mut differences = texts.filter(|(_, actual, requested)| actual != requested);
+        let (name, actual, requested) = differences.next().unwrap_or_default();
         Err(Mismatch::Value {
             name: name.to_owned(),
-            here: here.to_owned(),
-            asked: asked.to_owned(),
+            actual: actual.to_owned(),
+            requested: requested.to_owned(),
         })
     }
 }
 
 impl Extracted {
-    /// The text as it stands in an item name.
+    /// Returns the text as used in an item name.
     fn text(&self) -> &str {
         match &self.outcome {
             Ok(Some(text)) => text,
@@ -169,7 +183,7 @@ impl Extracted {
 }
 
 impl Mapping {
-    /// Says what becomes of a record, and why; `wanted` is what somebody subscribed to.
+    /// Explains how a record is mapped to items and to the `wanted` fields.
     pub fn explain(&self, record: &RecordView<'_>, wanted: &FieldSet) -> Explanation {
         let mut names = ItemNames::new();
         let items = self.item_names(record, &mut names);
@@ -180,7 +194,7 @@ impl Mapping {
         let extracted = fields.map(|field| Extracted {
             name: Arc::clone(&field.name),
             expression: Arc::clone(&field.expression),
-            outcome: extract(&field.selector, &self.field_plans, complex, record),
+            outcome: extract(&field.selector, &self.field_paths, complex, record),
         });
         let topic = self
             .topics
@@ -210,7 +224,7 @@ impl Mapping {
                 let parameters = template.parameters.iter().map(|parameter| Extracted {
                     name: Arc::clone(&parameter.name),
                     expression: Arc::clone(&parameter.expression),
-                    outcome: extract(&parameter.selector, &self.item_plans, false, record),
+                    outcome: extract(&parameter.selector, &self.item_paths, false, record),
                 });
                 let parameters: Vec<_> = parameters.collect();
                 SourceOutcome {
@@ -256,17 +270,17 @@ fn item_of(prefix: &str, parameters: &[Extracted]) -> Result<String, NoItem> {
     Ok(format!("{prefix}-[{}]", list.join(",")))
 }
 
-/// What one selector finds, as if it were the only one.
+/// Extracts the value of one selector, independently of others.
 fn extract(
     selector: &Selector,
-    plans: &Plans,
+    paths: &PathTrees,
     complex: bool,
     record: &RecordView<'_>,
 ) -> Result<Option<String>, ExtractionReason> {
     let mut payloads = PayloadReader::default();
-    payloads.turn(plans, |_| false);
-    let aim = WantedPaths::Fields(FieldSet::empty());
-    payloads.want(plans, aim, selector.place().into_iter());
+    payloads.next_record(paths, |_| false);
+    let wanted = WantedPaths::Fields(FieldSet::empty());
+    payloads.want(paths, wanted, selector.json_node().into_iter());
     let mut text = String::new();
     match selector.append(record, complex, &mut payloads, &mut text)? {
         SelectorValue::Text => Ok(Some(text)),

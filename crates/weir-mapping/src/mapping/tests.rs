@@ -2,7 +2,7 @@ use super::*;
 use crate::config::{ConfigSource, ConnectionConfig, Parameter, ParseOptions};
 use crate::field_values::FieldValue;
 
-/// A mapping as the configuration makes it; `bootstrap.servers` is added.
+/// Returns a mapping built from parameters; `bootstrap.servers` is added.
 fn mapping(parameters: &[(&str, &str)]) -> Mapping {
     let source = ConfigSource {
         file: "test.xml",
@@ -52,7 +52,7 @@ const TWO: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_template_expands_to_the_canonical_name() {
+fn template_expands_to_canonical_name() {
     assert_eq!(
         names(&mapping(KEYED), &record(Some("Apple"), None)),
         ["ltest-[key=Apple]"]
@@ -64,7 +64,7 @@ fn a_template_expands_to_the_canonical_name() {
 }
 
 #[test]
-fn a_topic_may_have_several_items_and_each_name_occurs_once() {
+fn topic_may_have_several_distinct_items() {
     let mapping = mapping(&[
         ("item-template.a", "i-#{k=KEY}"),
         ("item-template.b", "i-#{k=HEADERS.h}"),
@@ -89,7 +89,7 @@ fn a_topic_may_have_several_items_and_each_name_occurs_once() {
 }
 
 #[test]
-fn null_is_a_text_in_a_template_of_one_parameter_and_an_error_in_others() {
+fn null_is_valid_only_as_single_parameter() {
     assert_eq!(
         names(&mapping(KEYED), &record(None, None)),
         ["ltest-[key=null]"]
@@ -108,7 +108,7 @@ fn null_is_a_text_in_a_template_of_one_parameter_and_an_error_in_others() {
 }
 
 #[test]
-fn a_value_with_a_comma_does_not_become_another_items_name() {
+fn value_with_comma_yields_no_item() {
     let mapping = mapping(KEYED);
     let mut out = ItemNames::new();
     mapping
@@ -123,7 +123,7 @@ fn a_value_with_a_comma_does_not_become_another_items_name() {
 }
 
 #[test]
-fn odd_values_expand_as_the_connector_does() {
+fn unusual_values_expand_as_in_connector() {
     let mapping = mapping(KEYED);
     assert_eq!(names(&mapping, &record(Some(""), None)), ["ltest-[key=]"]);
     assert_eq!(
@@ -155,7 +155,7 @@ fn template_extraction_errors_leave_no_names() {
 }
 
 #[test]
-fn non_scalar_headers_are_for_fields_only() {
+fn non_scalar_headers_are_allowed_in_fields_only() {
     let mapping = mapping(&[
         ("item-template.t", "i-#{h=HEADERS}"),
         ("map.T.to", "item-template.t"),
@@ -186,7 +186,7 @@ const FIELDS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn fields_keep_the_order_of_the_configuration() {
+fn fields_are_in_configuration_order() {
     let mapping = mapping(FIELDS);
     let names: Vec<_> = mapping.fields().iter().map(FieldName::as_str).collect();
     assert_eq!(
@@ -207,7 +207,7 @@ fn fields_keep_the_order_of_the_configuration() {
 }
 
 #[test]
-fn a_failing_field_is_an_error_or_skipped() {
+fn failing_field_is_error_or_skipped() {
     let strict = mapping(FIELDS);
     let mut values = FieldValues::new();
     let record = record(None, Some(""));
@@ -242,7 +242,7 @@ fn a_failing_field_is_an_error_or_skipped() {
 }
 
 #[test]
-fn a_field_nobody_wants_is_absent_and_cannot_fail() {
+fn unwanted_field_is_skipped_and_cannot_fail() {
     let mapping = mapping(FIELDS);
     let mut values = FieldValues::new();
     let wanted = [1, 3].into_iter().collect();
@@ -259,7 +259,7 @@ fn a_field_nobody_wants_is_absent_and_cannot_fail() {
 }
 
 #[test]
-fn admission_needs_the_prefix_and_exactly_the_parameters() {
+fn admission_needs_prefix_and_all_parameters() {
     let mapping = mapping(&[
         ("item-template.one", "i-#{a=KEY}"),
         ("item-template.two", "i-#{b=KEY,a=VALUE}"),
@@ -295,7 +295,7 @@ fn admission_needs_the_prefix_and_exactly_the_parameters() {
 }
 
 #[test]
-fn buffers_keep_their_memory_between_records() {
+fn buffers_reuse_memory_between_records() {
     let mapping = mapping(KEYED);
     let (mut items, mut values) = (ItemNames::new(), FieldValues::new());
     let record = record(Some("Apple"), Some("some value"));
@@ -320,7 +320,7 @@ fn buffers_keep_their_memory_between_records() {
 }
 
 #[test]
-fn a_mapping_is_shared_between_threads() {
+fn mapping_can_be_shared_between_threads() {
     fn shareable<T: Send + Sync>() {}
     shareable::<Mapping>();
     shareable::<ExtractionError>();

@@ -40,7 +40,7 @@ fn text(expression: &str) -> Option<String> {
 }
 
 #[test]
-fn every_root_yields_its_text() {
+fn roots_return_their_text() {
     assert_eq!(text("KEY").as_deref(), Some("Apple"));
     assert_eq!(text("VALUE"), None);
     assert_eq!(text("TOPIC").as_deref(), Some("stocks"));
@@ -50,7 +50,7 @@ fn every_root_yields_its_text() {
 }
 
 #[test]
-fn scalars_take_no_path_but_ignore_an_index() {
+fn scalars_reject_path_and_ignore_index() {
     assert_eq!(text("KEY[0]").as_deref(), Some("Apple"));
     assert_eq!(text("KEY['x'][1]").as_deref(), Some("Apple"));
     for path in [
@@ -69,7 +69,7 @@ fn scalars_take_no_path_but_ignore_an_index() {
 }
 
 #[test]
-fn wildcards_are_refused() {
+fn wildcards_are_rejected() {
     for path in ["VALUE.*", "HEADERS.*", "TOPIC.*"] {
         assert_eq!(
             compile(path).unwrap_err(),
@@ -79,7 +79,7 @@ fn wildcards_are_refused() {
 }
 
 #[test]
-fn headers_by_name_and_position() {
+fn headers_are_selected_by_name_and_position() {
     assert_eq!(text("HEADERS.a").as_deref(), Some("1"));
     assert_eq!(text("HEADERS['a']").as_deref(), Some("1"));
     assert_eq!(text("HEADERS[0]").as_deref(), Some("1"));
@@ -89,13 +89,13 @@ fn headers_by_name_and_position() {
 }
 
 #[test]
-fn a_header_with_a_null_value_is_null() {
+fn header_with_null_value_is_null() {
     assert_eq!(text("HEADERS.n"), None);
     assert_eq!(text("HEADERS[3]"), None);
 }
 
 #[test]
-fn header_errors_are_the_connectors() {
+fn header_errors_match_connector() {
     let rows = [
         ("HEADERS.z", "field [z] not found"),
         ("HEADERS.['a']", "field [] not found"),
@@ -130,7 +130,7 @@ fn header_errors_are_the_connectors() {
 }
 
 #[test]
-fn several_headers_have_a_text_where_it_is_asked_for() {
+fn complex_selection_joins_several_headers() {
     assert_eq!(
         select("HEADERS", true).unwrap().as_deref(),
         Some("{a=1, k=x, k=y, n=null}")

@@ -1,6 +1,6 @@
-//! Mappings made of parameters, and records for them.
+//! Mappings built from parameters, and records for them.
 
-// Each test program uses a part of it.
+// Each test program uses a part of this module.
 #![allow(dead_code)]
 
 use weir_mapping::{
@@ -8,7 +8,7 @@ use weir_mapping::{
     ParseOptions, RecordView,
 };
 
-/// A mapping of topic `T` with these parameters; brokers and a simple item are added.
+/// Returns a mapping of topic `T` with these parameters, bootstrap servers and a simple item.
 pub(crate) fn mapping(parameters: &[(&str, &str)]) -> Mapping {
     let source = ConfigSource {
         file: "test",
@@ -21,11 +21,11 @@ pub(crate) fn mapping(parameters: &[(&str, &str)]) -> Mapping {
         line: None,
     });
     ConnectionConfig::from_parameters("C", all, &source, None, &mut Vec::new())
-        .expect("the parameters are valid")
+        .expect("valid parameters")
         .mapping
 }
 
-/// A record of topic `T`.
+/// Returns a record of topic `T`.
 pub(crate) fn record<'a>(key: Option<&'a [u8]>, value: Option<&'a [u8]>) -> RecordView<'a> {
     RecordView {
         topic: "T",
@@ -38,7 +38,7 @@ pub(crate) fn record<'a>(key: Option<&'a [u8]>, value: Option<&'a [u8]>) -> Reco
     }
 }
 
-/// What all fields of a mapping hold; the outer `None` is a skipped field.
+/// Returns the values of all fields of a mapping; the outer `None` is a skipped field.
 pub(crate) fn values(
     mapping: &Mapping,
     record: &RecordView<'_>,

@@ -1,15 +1,15 @@
-//! Who may see an admin page: by host, method and token; and the headers of every answer.
+//! Access checks of admin pages (host, method, token), and the security headers of responses.
 
 use std::net::IpAddr;
 
 use crate::http1::{HttpRequest, Response};
 
-/// Nothing but what a page brings with it: no inline code, no other host, no frame around it.
+/// Content security policy: only resources of the page's own host, no inline code, no framing.
 const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
                               connect-src 'self'; img-src data:; base-uri 'none'; \
                               form-action 'none'; frame-ancestors 'none'";
 
-/// What a request must be like.
+/// Conditions that a request must meet.
 #[derive(Debug)]
 pub(super) struct AccessRules {
     token: Option<String>,
@@ -21,11 +21,14 @@ impl AccessRules {
         Self { token, hosts }
     }
 
-    /// Returns the answer to a request that sees no page.
+    /// Returns the error response to a request without access, `None` if it has access.
     pub(super) fn reject(&self, request: &HttpRequest<'_>, is_public: bool) -> Option<Response> {
-        // A page of another site whose name was made to resolve to this address (DNS rebinding)
-        // sends that name.
-        if !request.header("host").is_none_or(|host| self.serves(host)) {
+        // In a DNS rebinding attack the browser sends the name of a foreign site that resolves to
+        // this address.
+        if !request
+            .header("host")
+            .is_none_or(|host| self.is_served_host(host))
+        {
             let text =
                 "host not served here: use an IP address, localhost or a name in admin.hosts\n";
             return Some(Response::text(421, text));
@@ -40,9 +43,9 @@ impl AccessRules {
         None
     }
 
-    /// Whether a `Host` is an IP address, localhost or one of the configured names; the port does
-    /// not matter, because a rebound name comes with the right one.
-    fn serves(&self, host: &str) -> bool {
+    /// Returns `true` if `host` is an IP address, localhost or a configured name. The port is not
+    /// checked because a rebound name comes with the right one.
+    fn is_served_host(&self, host: &str) -> bool {
         let name = match host.rsplit_once(':') {
             Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
             _ => host,
@@ -65,16 +68,16 @@ impl AccessRules {
         let given = request
             .header("authorization")
             .and_then(|value| value.strip_prefix("Bearer "));
-        given.is_some_and(|given| same(given.as_bytes(), token.as_bytes()))
+        given.is_some_and(|given| equals_constant_time(given.as_bytes(), token.as_bytes()))
     }
 }
 
-/// Compares without telling by its duration where the first difference is.
-fn same(left: &[u8], right: &[u8]) -> bool {
+/// Compares in constant time.
+fn equals_constant_time(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len() && left.iter().zip(right).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
 }
 
-/// Adds the headers that keep a browser from running, framing or storing what it gets.
+/// Adds headers that keep a browser from executing, framing or storing the page.
 pub(super) fn with_security_headers(response: Response) -> Response {
     response
         .with_header("Content-Security-Policy", CONTENT_POLICY)
@@ -104,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_addresses_localhost_and_those_configured() {
+    fn host_must_be_address_localhost_or_configured_name() {
         let rules = AccessRules::new(None, vec!["gw.example".to_owned()]);
         for (host, served) in [
             ("127.0.0.1:8090", true),
@@ -128,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_guards_all_but_public_pages() {
+    fn token_is_required_except_for_public_pages() {
         let rules = AccessRules::new(Some("s3cret".to_owned()), Vec::new());
         let get = |line: &str| format!("GET / HTTP/1.1\r\nHost: localhost\r\n{line}\r\n");
         for (line, expected) in [

@@ -1,4 +1,4 @@
-//! Metrics of the process itself, the same for every product, and the page of all metrics.
+//! Metrics of the process, the same for every product, and the metrics page.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::http1::Response;
 use crate::log::{dropped_lines, suppressed_lines};
 use crate::watchdog::Vitals;
 
-/// Log lines left out and stalls of event loops.
+/// Metrics of the process: suppressed and dropped log lines, stalls of event loops.
 #[derive(Debug)]
 pub struct ProcessMetrics {
     product: &'static str,
@@ -22,7 +22,7 @@ pub struct ProcessMetrics {
 }
 
 impl ProcessMetrics {
-    /// Creates a collector of metrics of a product: their names begin with `weir_` and its name.
+    /// Creates a collector; the names of its metrics begin with `weir_` and `product`.
     pub fn new(product: &'static str, vitals: Arc<Vitals>) -> Self {
         Self { product, vitals }
     }
@@ -33,12 +33,12 @@ impl Collector for ProcessMetrics {
         for (name, help, value) in [
             (
                 "log_lines_suppressed",
-                "Log lines left out because many of one kind came.",
+                "Log lines suppressed by the limit per kind of event.",
                 suppressed_lines(),
             ),
             (
                 "log_lines_dropped",
-                "Log lines left out because the log's reader was too slow.",
+                "Log lines dropped because the log output was too slow.",
                 dropped_lines(),
             ),
             ("stalls", "Stalls of event loops.", self.vitals.stalls()),
@@ -48,13 +48,13 @@ impl Collector for ProcessMetrics {
             ConstCounter::new(value).encode(described)?;
         }
         let name = format!("weir_{}_longest_stall_seconds", self.product);
-        let help = "The longest stall of an event loop.";
+        let help = "Longest stall of an event loop.";
         let described = encoder.encode_descriptor(&name, help, None, MetricType::Gauge)?;
         ConstGauge::new(self.vitals.longest_ms() as f64 / 1_000.0).encode(described)
     }
 }
 
-/// Returns the page with all metrics of a registry, as OpenMetrics text.
+/// Returns the page with all metrics of a registry as OpenMetrics text.
 pub fn metrics_page(registry: &Registry) -> Response {
     let mut page = String::new();
     match text::encode(&mut page, registry) {
@@ -62,6 +62,6 @@ pub fn metrics_page(registry: &Registry) -> Response {
             content_type: "application/openmetrics-text; version=1.0.0; charset=utf-8",
             ..Response::text(200, page)
         },
-        Err(error) => Response::text(500, format!("metrics cannot be written: {error}\n")),
+        Err(error) => Response::text(500, format!("failed to encode metrics: {error}\n")),
     }
 }

@@ -1,8 +1,8 @@
-//! The admin port of gateway and proxy: an event loop of its own for metrics, health and pages.
+//! Admin port of gateway and proxy: a separate event loop for metrics, health and pages.
 //!
-//! It is the server of [`crate::server`] with small limits, so a peer that sends slowly, much or
-//! nothing is dealt with as on the data ports. Products bring their pages; what guards them (host,
-//! token, method, headers) is here.
+//! It uses [`crate::server`] with small limits, so slow, idle and excessive peers are handled as on
+//! the data ports. Products provide their pages; this module checks host, token and method and sets
+//! the security headers.
 
 mod guard;
 mod metrics;
@@ -27,45 +27,45 @@ use crate::tls::TlsAcceptor;
 use crate::watchdog::{Heartbeat, Vitals};
 use crate::{MailboxSender, limited};
 
-/// Connections at a time; scrapes and pages need a few.
+/// Maximum number of connections; scrapes and pages need a few.
 const CONNECTIONS_MAX: usize = 64;
-/// Head and body of a request; pages have parameters, not bodies.
+/// Maximum size of a request's head. Pages have parameters instead of bodies.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
 const BODY_BYTES_MAX: usize = 1024;
-/// Time for a whole request, and between two requests of a connection.
+/// Time in milliseconds for a complete request, and idle timeout between requests.
 const REQUEST_MS: u64 = 10_000;
-/// Time after which a peer that takes nothing of an answer is given up.
-const STALLED: Duration = Duration::from_secs(20);
-/// Largest answer.
-const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Answers of slow pages that may wait.
+/// Time after which the connection of a peer that reads nothing ends.
+const STALL_TIMEOUT: Duration = Duration::from_secs(20);
+/// Maximum size of a response.
+const RESPONSE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Maximum number of responses of slow pages that wait.
 const POSTED_MAX: usize = 64;
-/// Time between two calls of [`AdminPages::tick`].
+/// Time in milliseconds between two calls of [`AdminPages::tick`].
 const TICK_MS: u64 = 1_000;
-/// Time that answers under way have at shutdown.
+/// Time in milliseconds for outstanding responses at shutdown.
 const DRAIN_MS: u64 = 300;
 
 const TICK: u64 = 1;
 const DRAINED: u64 = 2;
 
-/// What a product shows on its admin port.
+/// Pages of a product.
 pub trait AdminPages: Send + 'static {
     /// Returns the page at `path`, `None` if there is none.
     fn page(&mut self, path: &str, query: &str) -> Option<Page>;
-    /// Returns whether the page may be seen without the token.
+    /// Returns `true` if the page is available without the token.
     fn is_public(&self, path: &str) -> bool {
         let _ = path;
         false
     }
-    /// Is called once a second.
+    /// Called once a second.
     fn tick(&mut self) {}
 }
 
-/// How a page is made.
+/// Content of a page.
 pub enum Page {
-    /// At once.
+    /// Available at once.
     Now(Response),
-    /// By a thread of its own, because it waits for something; one at a time.
+    /// Computed by a separate thread because it has to wait; one at a time.
     Slow(Box<dyn FnOnce() -> Response + Send>),
 }
 
@@ -78,18 +78,18 @@ impl fmt::Debug for Page {
     }
 }
 
-/// Where and to whom pages are shown.
+/// Options of the admin port.
 #[derive(Debug)]
 pub struct AdminOptions {
     /// A bound listening socket.
     pub listener: TcpListener,
-    /// TLS is spoken if given.
+    /// TLS of the port; plain text without it.
     pub tls: Option<Arc<TlsAcceptor>>,
-    /// What requests carry as bearer token.
+    /// Bearer token that requests must carry.
     pub token: Option<String>,
-    /// Names that a request's `Host` may have, beside IP addresses and localhost.
+    /// Names that a request's `Host` may have, in addition to IP addresses and localhost.
     pub hosts: Vec<String>,
-    /// What `/health/live` tells.
+    /// Source of `/health/live`.
     pub vitals: Arc<Vitals>,
 }
 
@@ -97,14 +97,14 @@ pub struct AdminOptions {
 #[derive(Debug)]
 pub struct AdminServer {
     address: SocketAddr,
-    post: MailboxSender<Posted>,
+    sender: MailboxSender<Posted>,
     thread: JoinHandle<()>,
 }
 
-/// What is posted to the event loop.
+/// Event posted to the event loop.
 #[derive(Debug)]
 enum Posted {
-    Answer(ConnId, Response),
+    Response(ConnId, Response),
     Stop,
 }
 
@@ -112,20 +112,21 @@ impl AdminServer {
     /// Starts to serve `pages`.
     ///
     /// # Errors
-    /// When the operating system refuses an option, an epoll descriptor or a thread.
+    /// The operating system rejects a socket option, or provides no epoll file descriptor or
+    /// thread.
     pub fn start(options: AdminOptions, pages: impl AdminPages) -> io::Result<Self> {
         let address = options.listener.local_addr()?;
         options.listener.set_nonblocking(true)?;
-        end_stalled(&options.listener, STALLED)?;
+        end_stalled(&options.listener, STALL_TIMEOUT)?;
         let handler = AdminHandler {
             pages,
             access: AccessRules::new(options.token, options.hosts),
             vitals: options.vitals,
-            post: None,
+            sender: None,
             slow: None,
             is_draining: false,
         };
-        let shard_options = ShardOptions {
+        let loop_options = ShardOptions {
             listeners: vec![Listener {
                 socket: options.listener,
                 tls: options.tls,
@@ -135,32 +136,33 @@ impl AdminServer {
             epoch: Instant::now(),
             heartbeat: Arc::<Heartbeat>::default(),
         };
-        let (mut shard, post) = EventLoop::new(shard_options, handler)?;
-        shard.handler.post = Some(post.clone());
-        shard.io.set_timer(0, TICK);
+        let (mut event_loop, sender) = EventLoop::new(loop_options, handler)?;
+        event_loop.handler.sender = Some(sender.clone());
+        event_loop.io.set_timer(0, TICK);
         let thread = std::thread::Builder::new()
             .name("admin".to_owned())
             .spawn(move || {
-                if let Err(error) = shard.run() {
+                if let Err(error) = event_loop.run() {
                     tracing::error!(%error, "admin port failed");
                 }
             })?;
         Ok(Self {
             address,
-            post,
+            sender,
             thread,
         })
     }
 
-    /// Returns where it listens.
+    /// Returns the listening address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Accepts nobody more, gives answers under way a moment, and returns the thread to wait for.
+    /// Stops accepting, gives outstanding responses a short time, and returns the thread to wait
+    /// for.
     pub fn stop(self) -> JoinHandle<()> {
-        // A loop that has ended or is stuck is not waited for.
-        let _ = self.post.post(Posted::Stop, Duration::ZERO);
+        // A loop that has ended or stalled cannot receive the event.
+        let _ = self.sender.post(Posted::Stop, Duration::ZERO);
         self.thread
     }
 }
@@ -173,7 +175,7 @@ fn limits() -> ConnectionLimits {
             body_bytes: BODY_BYTES_MAX,
         },
         message_bytes: BODY_BYTES_MAX,
-        outbox_bytes: ANSWER_BYTES_MAX,
+        outbox_bytes: RESPONSE_BYTES_MAX,
         request_ms: REQUEST_MS,
         ..ConnectionLimits::default()
     }
@@ -183,9 +185,9 @@ struct AdminHandler<P> {
     pages: P,
     access: AccessRules,
     vitals: Arc<Vitals>,
-    /// The way of slow pages back to the loop.
-    post: Option<MailboxSender<Posted>>,
-    /// The slow page that is being made.
+    /// Sender for the responses of slow pages.
+    sender: Option<MailboxSender<Posted>>,
+    /// Thread of the current slow page.
     slow: Option<JoinHandle<()>>,
     is_draining: bool,
 }
@@ -199,8 +201,12 @@ impl<P: AdminPages> AdminHandler<P> {
         page.unwrap_or_else(|| Page::Now(Response::text(404, "no such page\n")))
     }
 
-    /// Makes a slow page on a thread, unless one is being made.
-    fn make(&mut self, conn: ConnId, make: Box<dyn FnOnce() -> Response + Send>) -> RequestOutcome {
+    /// Computes a slow page on a thread. Responds with 503 if another one is being computed.
+    fn compute(
+        &mut self,
+        conn: ConnId,
+        compute: Box<dyn FnOnce() -> Response + Send>,
+    ) -> RequestOutcome {
         let busy = || {
             RequestOutcome::Reply(with_security_headers(Response::text(
                 503,
@@ -208,14 +214,14 @@ impl<P: AdminPages> AdminHandler<P> {
             )))
         };
         let is_busy = self.slow.as_ref().is_some_and(|slow| !slow.is_finished());
-        let Some(post) = self.post.clone().filter(|_| !is_busy) else {
+        let Some(sender) = self.sender.clone().filter(|_| !is_busy) else {
             return busy();
         };
         let thread = std::thread::Builder::new().name("admin-page".to_owned());
         let started = thread.spawn(move || {
-            let answer = Posted::Answer(conn, with_security_headers(make()));
-            // A loop that has ended has nobody to answer.
-            let _ = post.post(answer, Duration::from_secs(1));
+            let response = Posted::Response(conn, with_security_headers(compute()));
+            // If the loop has ended, the connection is closed.
+            let _ = sender.post(response, Duration::from_secs(1));
         });
         match started {
             Ok(thread) => {
@@ -223,7 +229,12 @@ impl<P: AdminPages> AdminHandler<P> {
                 RequestOutcome::Later
             }
             Err(error) => {
-                limited!(warn, "admin page not made", %error, "cannot start a thread for a page");
+                limited!(
+                    warn,
+                    "admin page failed",
+                    %error,
+                    "failed to start thread for admin page"
+                );
                 busy()
             }
         }
@@ -233,7 +244,7 @@ impl<P: AdminPages> AdminHandler<P> {
 fn live(vitals: &Vitals) -> Response {
     match vitals.is_alive() {
         true => Response::text(200, "alive\n"),
-        false => Response::text(503, "an event loop is stuck\n"),
+        false => Response::text(503, "an event loop has stalled\n"),
     }
 }
 
@@ -252,13 +263,13 @@ impl<P: AdminPages> ServerHandler for AdminHandler<P> {
         }
         match self.page(request.path, request.query) {
             Page::Now(response) => RequestOutcome::Reply(with_security_headers(response)),
-            Page::Slow(make) => self.make(conn, make),
+            Page::Slow(compute) => self.compute(conn, compute),
         }
     }
 
     fn on_mail(&mut self, io: &mut ServerIo, posted: Posted) {
         match posted {
-            Posted::Answer(conn, response) => io.reply(conn, &response),
+            Posted::Response(conn, response) => io.reply(conn, &response),
             Posted::Stop => {
                 self.is_draining = true;
                 io.stop_accepting();

@@ -1,4 +1,4 @@
-//! One outgoing connection: socket, state, and what waits to be written.
+//! One outgoing connection: socket, state and write queue.
 
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
@@ -11,14 +11,14 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::tls::TlsSession;
 use super::{ClientOptions, DisconnectReason};
 
-/// A socket of the loop.
+/// An outgoing connection.
 #[derive(Debug)]
 pub(super) struct ClientConnection {
     pub(super) stream: TcpStream,
     pub(super) state: SocketState,
-    /// What the bytes are sealed with, if they are.
+    /// TLS session, if the server uses TLS.
     pub(super) tls: Option<Box<TlsSession>>,
-    /// Bytes the socket did not take yet; unallocated while empty.
+    /// Bytes that the socket has not accepted; unallocated while empty.
     queue: Vec<u8>,
 }
 
@@ -29,7 +29,7 @@ pub(super) enum SocketState {
 }
 
 impl ClientConnection {
-    /// Starts to connect, from the address `options` have for this connection.
+    /// Starts to connect from the source address of this connection.
     pub(super) fn start(
         options: &ClientOptions,
         conn: usize,
@@ -67,7 +67,7 @@ impl ClientConnection {
         })
     }
 
-    /// Looks whether the attempt has succeeded: `Ok(false)` if it is still under way.
+    /// Completes the connection attempt. Returns `Ok(false)` if it is still in progress.
     pub(super) fn finish_connect(
         &mut self,
         conn: usize,
@@ -82,14 +82,15 @@ impl ClientConnection {
             Err(error) => return Err(DisconnectReason::ConnectFailed(error.kind())),
         }
         self.state = SocketState::Open;
-        // Only reads from here on: with both, every acknowledged byte would wake the loop.
+        // Registered for reads only: with both, each acknowledgement would wake the loop.
         registry
             .reregister(&mut self.stream, Token(conn), Interest::READABLE)
             .map_err(|error| DisconnectReason::Failed(error.kind()))?;
         Ok(true)
     }
 
-    /// Writes `bytes`, queueing what the socket does not take; how many bytes that is on the wire.
+    /// Writes `bytes`, queueing what the socket does not accept. Returns the number of bytes to
+    /// transmit, including TLS.
     pub(super) fn send(
         &mut self,
         bytes: &[u8],
@@ -98,15 +99,15 @@ impl ClientConnection {
         registry: &Registry,
     ) -> Result<usize, DisconnectReason> {
         let Some(tls) = &mut self.tls else {
-            self.send_as_is(bytes, queue_bytes_max, conn, registry)?;
+            self.write_or_queue(bytes, queue_bytes_max, conn, registry)?;
             return Ok(bytes.len());
         };
-        let sealed = tls.seal(bytes)?;
-        self.send_as_is(&sealed, queue_bytes_max, conn, registry)?;
-        Ok(sealed.len())
+        let records = tls.encrypt_records(bytes)?;
+        self.write_or_queue(&records, queue_bytes_max, conn, registry)?;
+        Ok(records.len())
     }
 
-    fn send_as_is(
+    fn write_or_queue(
         &mut self,
         bytes: &[u8],
         queue_bytes_max: usize,
@@ -134,7 +135,7 @@ impl ClientConnection {
         Ok(())
     }
 
-    /// Writes from the queue once the socket takes bytes again.
+    /// Writes from the queue when the socket accepts bytes again.
     pub(super) fn flush(
         &mut self,
         conn: usize,
@@ -155,13 +156,13 @@ impl ClientConnection {
             .map_err(|error| DisconnectReason::Failed(error.kind()))
     }
 
-    /// Writes until all is written or the socket is full; how many bytes it took.
+    /// Writes until all bytes are written or the socket is full. Returns how many it accepted.
     fn write_some(&mut self, bytes: &[u8]) -> Result<usize, DisconnectReason> {
         let mut written = 0;
         while written < bytes.len() {
             match self.stream.write(&bytes[written..]) {
                 Ok(0) => return Err(DisconnectReason::Failed(io::ErrorKind::WriteZero)),
-                Ok(taken) => written += taken,
+                Ok(accepted) => written += accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(DisconnectReason::Failed(error.kind())),
@@ -175,5 +176,5 @@ fn is_in_progress(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(EINPROGRESS)
 }
 
-/// Linux, all architectures this runs on; `std` has no stable name for it.
+/// Value on Linux, on all supported architectures; `std` has no stable name for it.
 const EINPROGRESS: i32 = 115;

@@ -1,4 +1,4 @@
-//! The loop itself: ramp, poll, dispatch.
+//! The event loop: connect ramp, poll, dispatch.
 
 use std::io::{self, Read as _};
 use std::time::{Duration, Instant};
@@ -9,41 +9,41 @@ use mio::{Events, Poll, Registry};
 use super::connection::{ClientConnection, SocketState};
 use super::{ClientHandler, ClientOptions, DisconnectReason, LoopUtilization};
 
-/// Thousands of outgoing connections on one thread.
+/// Event loop for thousands of outgoing connections.
 #[derive(Debug)]
 pub struct ClientLoop {
     poll: Poll,
     core: ClientLoopState,
 }
 
-/// All that a handler may reach through [`Io`].
+/// State that a handler can use through [`ClientIo`].
 #[derive(Debug)]
 struct ClientLoopState {
     options: ClientOptions,
     registry: Registry,
     connections: Vec<Option<ClientConnection>>,
-    /// Connections started so far: the next one's number.
+    /// Number of connections started so far, and so the number of the next one.
     started: usize,
     connecting: usize,
     open: usize,
     bytes_received: u64,
     bytes_sent: u64,
     busy: LoopUtilization,
-    /// What the records of one read contained; shared by all connections.
+    /// Plain text of one read; shared by all connections.
     plain: Vec<u8>,
-    /// Ended inside a handler's call, to be reported after it.
+    /// Connections that ended during a handler's call, reported after it.
     failed: Vec<(usize, DisconnectReason)>,
 }
 
-/// What a handler may do to the connections.
+/// Operations that a handler has on the connections.
 #[derive(Debug)]
 pub struct ClientIo<'a> {
     core: &'a mut ClientLoopState,
 }
 
 impl ClientIo<'_> {
-    /// Sends `bytes` on connection `conn`; a failure ends the connection and is reported by
-    /// [`Handler::on_closed`] after the current call. Nothing happens if it is not open.
+    /// Sends `bytes` on connection `conn`, if it is open. A failure ends the connection, and
+    /// [`ClientHandler::on_closed`] reports it after the current call.
     pub fn send(&mut self, conn: usize, bytes: &[u8]) {
         let core = &mut *self.core;
         let Some(Some(connection)) = core.connections.get_mut(conn) else {
@@ -56,42 +56,42 @@ impl ClientIo<'_> {
         }
     }
 
-    /// Closes connection `conn` without a further call to the handler.
+    /// Closes connection `conn` without a further call of the handler.
     pub fn close(&mut self, conn: usize) {
         self.core.remove(conn);
     }
 
-    /// Connections open now.
+    /// Returns the number of open connections.
     pub fn open(&self) -> usize {
         self.core.open
     }
 
-    /// Connections started so far, whatever became of them.
+    /// Returns the number of connections started so far.
     pub fn started(&self) -> usize {
         self.core.started
     }
 
-    /// Payload bytes read from all connections.
+    /// Returns the number of payload bytes read from all connections.
     pub fn bytes_received(&self) -> u64 {
         self.core.bytes_received
     }
 
-    /// Payload bytes written to all connections, queued ones included.
+    /// Returns the number of payload bytes written to all connections, queued ones included.
     pub fn bytes_sent(&self) -> u64 {
         self.core.bytes_sent
     }
 
-    /// How busy the loop has been.
+    /// Returns the utilization of the loop.
     pub fn busy(&self) -> LoopUtilization {
         self.core.busy
     }
 }
 
 impl ClientLoop {
-    /// Prepares the loop; nothing is connected yet.
+    /// Creates the loop; [`Self::run`] starts connecting.
     ///
     /// # Errors
-    /// If the operating system gives no poll descriptor.
+    /// The operating system provides no epoll file descriptor.
     pub fn new(options: ClientOptions) -> io::Result<Self> {
         let poll = Poll::new()?;
         let registry = poll.registry().try_clone()?;
@@ -116,10 +116,10 @@ impl ClientLoop {
         })
     }
 
-    /// Runs until the handler breaks off. Connections still open are closed on return.
+    /// Runs until the handler returns `Break`. Open connections are closed on return.
     ///
     /// # Errors
-    /// If waiting for events fails, which is not the fault of any connection.
+    /// Waiting for events fails.
     pub fn run(&mut self, handler: &mut impl ClientHandler) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_PER_ITERATION);
         let mut buffer = vec![0; READ_BUFFER_BYTES];
@@ -143,7 +143,7 @@ impl ClientLoop {
                 }
             }
             let idle_from = Instant::now();
-            core.busy.add_turn(idle_from - woken);
+            core.busy.add_iteration(idle_from - woken);
             let timeout = next_tick.saturating_duration_since(idle_from);
             match self
                 .poll
@@ -159,7 +159,7 @@ impl ClientLoop {
 }
 
 impl ClientLoopState {
-    /// Opens the connections that are due by the ramp.
+    /// Opens the connections that are due according to the ramp.
     fn ramp(&mut self, start: Instant, handler: &mut impl ClientHandler) {
         while self.started < self.options.connections
             && self.connecting < self.options.connecting_max
@@ -182,13 +182,13 @@ impl ClientLoopState {
         }
     }
 
-    /// When connection `conn` is due, from the start of the loop.
+    /// Returns when connection `conn` is due, from the start of the loop.
     fn due(&self, conn: usize) -> Duration {
         let seconds = conn as f64 / self.options.ramp_per_s;
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 
-    /// How long to wait for events: no longer than `timeout` or the next due connection.
+    /// Returns the poll timeout: `timeout` or the time until the next connection is due.
     fn until_next_connect(&self, start: Instant, timeout: Duration) -> Duration {
         let waits = self.started < self.options.connections
             && self.connecting < self.options.connecting_max;
@@ -196,7 +196,7 @@ impl ClientLoopState {
             return timeout;
         }
         let due = self.due(self.started).saturating_sub(start.elapsed());
-        // Never 0: when the handler holds the ramp back this must not become a busy loop.
+        // At least 1 ms: a handler that delays the ramp must not cause a busy loop.
         timeout.min(due.max(Duration::from_millis(1)))
     }
 
@@ -235,8 +235,9 @@ impl ClientLoopState {
         Ok(())
     }
 
-    /// Reads all that is there. A read that does not fill the buffer has emptied the socket, and
-    /// new bytes raise a new event (epoll(7), question 9); only an announced end needs one more.
+    /// Reads all available bytes. A read that does not fill the buffer has emptied the socket, and
+    /// new bytes cause a new event (epoll(7), question 9). If the peer has closed, reads until the
+    /// end.
     fn drain(
         &mut self,
         conn: usize,
@@ -244,7 +245,7 @@ impl ClientLoopState {
         buffer: &mut [u8],
         handler: &mut impl ClientHandler,
     ) -> Result<(), DisconnectReason> {
-        // Looked up anew each time: the handler may have closed the connection.
+        // Looked up each time because the handler may have closed the connection.
         while let Some(Some(connection)) = self.connections.get_mut(conn) {
             match connection.stream.read(buffer) {
                 Ok(0) => return Err(DisconnectReason::ByPeer),
@@ -273,7 +274,7 @@ impl ClientLoopState {
         Ok(())
     }
 
-    /// Hands on what is in records, and answers what concerns TLS itself.
+    /// Passes the plain text of records to the handler, and sends protocol messages of TLS.
     fn decrypt_records(
         &mut self,
         conn: usize,
@@ -289,23 +290,23 @@ impl ClientLoopState {
         };
         let mut plain = std::mem::take(&mut self.plain);
         plain.clear();
-        let opened = tls.open(records, &mut plain);
+        let decrypted = tls.decrypt_records(records, &mut plain);
         let limit = self.options.write_queue_bytes_max;
-        // Nothing of ours: what the handshake or a change of keys wants sent, an alert if it failed.
-        let answered = connection.send(&[], limit, conn, &self.registry);
+        // Sends protocol messages only: of the handshake, of a key update, or an alert.
+        let sent = connection.send(&[], limit, conn, &self.registry);
         if !plain.is_empty() {
             handler.on_data(&mut ClientIo { core: self }, conn, &plain, read_at);
         }
         self.plain = plain;
-        let ended = opened?;
-        self.bytes_sent += answered? as u64;
+        let ended = decrypted?;
+        self.bytes_sent += sent? as u64;
         match ended {
             true => Err(DisconnectReason::ByPeer),
             false => Ok(()),
         }
     }
 
-    /// Gives up attempts that take too long.
+    /// Ends attempts that exceed the connect timeout.
     fn expire(&mut self, now: Instant, handler: &mut impl ClientHandler) {
         if self.connecting == 0 {
             return;
@@ -333,7 +334,7 @@ impl ClientLoopState {
         }
     }
 
-    /// Closes the socket by dropping it; false if that has been done before.
+    /// Closes a socket by dropping it. Returns `false` if it was closed already.
     fn remove(&mut self, conn: usize) -> bool {
         let Some(connection) = self.connections.get_mut(conn).and_then(Option::take) else {
             return false;
@@ -347,8 +348,8 @@ impl ClientLoopState {
 }
 
 impl LoopUtilization {
-    fn add_turn(&mut self, turn: Duration) {
-        let iteration_ns = nanoseconds(turn);
+    fn add_iteration(&mut self, iteration: Duration) {
+        let iteration_ns = nanoseconds(iteration);
         self.busy_ns += iteration_ns;
         self.total_ns += iteration_ns;
         self.turn_max_ns = self.turn_max_ns.max(iteration_ns);

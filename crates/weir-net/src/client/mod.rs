@@ -1,7 +1,8 @@
-//! A single-threaded event loop for thousands of outgoing connections: connect ramp, one shared
-//! read buffer, bounded write queues. What the bytes mean is the [`Handler`]'s business.
+//! Single-threaded event loop for thousands of outgoing connections: connect ramp, one shared read
+//! buffer, bounded write queues. A [`ClientHandler`] interprets the bytes.
 
 mod connection;
+mod disconnect_reason;
 mod event_loop;
 mod sources;
 mod tls;
@@ -12,51 +13,53 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use rustls::pki_types::ServerName;
-use thiserror::Error;
 
 use crate::tls::ClientTls;
 
+pub use disconnect_reason::DisconnectReason;
 pub use event_loop::{ClientIo, ClientLoop};
 pub use sources::AddressSource;
 
-/// Where to connect, how many times and how fast.
+/// Options of the event loop: servers, number of connections, ramp.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
-    /// The server.
+    /// The first server.
     pub server: SocketAddr,
-    /// Further servers: connection `n` goes to number `n` of all of them, in turn.
+    /// Further servers; connections are distributed among all servers in turn.
     pub more_servers: Vec<SocketAddr>,
-    /// Connections to open; they are numbered from 0.
+    /// Number of connections to open; they are numbered from 0.
     pub connections: usize,
     /// New connections per second.
     pub ramp_per_s: f64,
-    /// Connection attempts under way at once; below the usual accept backlog, so that a slow server
-    /// slows the ramp instead of losing handshakes. The handler may hold it back further.
+    /// Maximum number of concurrent connection attempts. It is below the usual accept backlog, so
+    /// that a slow server slows the ramp instead of losing handshakes. The handler can slow it
+    /// further.
     pub connecting_max: usize,
-    /// How long one attempt may take.
+    /// Timeout of one attempt.
     pub connect_timeout: Duration,
-    /// Bytes one connection may have waiting to be written.
+    /// Maximum number of unsent bytes of one connection.
     pub write_queue_bytes_max: usize,
-    /// How often [`Handler::on_tick`] is called at least.
+    /// Interval of [`ClientHandler::on_tick`].
     pub tick: Duration,
-    /// Addresses to connect from.
+    /// Local addresses of the connections.
     pub sources: AddressSource,
-    /// TLS with the servers for which it is given: the server, then further ones, in their order.
+    /// TLS per server: that of the first server, then of further ones, in their order.
     pub tls: Vec<Option<ServerTls>>,
 }
 
-/// How to be sure of a server.
+/// TLS parameters of a server.
 #[derive(Debug, Clone)]
 pub struct ServerTls {
-    /// What is trusted.
+    /// Trusted certificates.
     pub trust: ClientTls,
-    /// The name its certificate must be for, see [`ClientTls::server_name`].
+    /// Name that the certificate must be valid for, see [`ClientTls::server_name`].
     pub name: ServerName<'static>,
 }
 
 impl ClientOptions {
-    /// Defaults for `connections` connections to `server`: 1000 a second, 256 attempts at once,
-    /// 10 s each, 64 KiB of write queue, a tick of 20 ms, loopback sources where they help.
+    /// Returns defaults for `connections` connections to `server`: 1000 connections per second, 256
+    /// concurrent attempts, 10 s connect timeout, 64 KiB of write queue, a tick of 20 ms, loopback
+    /// addresses for a loopback server.
     pub fn new(server: SocketAddr, connections: usize) -> Self {
         Self {
             server,
@@ -72,7 +75,7 @@ impl ClientOptions {
         }
     }
 
-    /// The server of connection `conn`.
+    /// Returns the server of connection `conn`.
     fn server_of(&self, conn: usize) -> SocketAddr {
         match conn % (1 + self.more_servers.len()) {
             0 => self.server,
@@ -80,7 +83,7 @@ impl ClientOptions {
         }
     }
 
-    /// The TLS session of connection `conn`, if its server has one.
+    /// Creates the TLS session of connection `conn`, if its server uses TLS.
     fn session_of(&self, conn: usize) -> io::Result<Option<Box<tls::TlsSession>>> {
         let tls = self.tls.get(conn % (1 + self.more_servers.len()));
         let Some(tls) = tls.and_then(Option::as_ref) else {
@@ -93,63 +96,40 @@ impl ClientOptions {
     }
 }
 
-/// What happens on the connections. All calls come from the one thread that runs the loop.
+/// Callbacks for the connections. All calls come from the thread that runs the loop.
 pub trait ClientHandler {
-    /// Connection `conn` is open.
+    /// Called when connection `conn` is open.
     fn on_connected(&mut self, io: &mut ClientIo<'_>, conn: usize);
 
-    /// Bytes arrived; `read_at` was taken right after the read that returned them.
+    /// Called when bytes arrive; `read_at` was taken right after the read that returned them.
     fn on_data(&mut self, io: &mut ClientIo<'_>, conn: usize, bytes: &[u8], read_at: Instant);
 
-    /// The connection has ended, or could not be opened, other than by [`Io::close`].
+    /// Called when a connection has ended or could not be opened, except by [`ClientIo::close`].
     fn on_closed(&mut self, io: &mut ClientIo<'_>, conn: usize, reason: DisconnectReason);
 
     /// Called every [`ClientOptions::tick`], later if the loop is busy; `Break` ends the loop.
     fn on_tick(&mut self, io: &mut ClientIo<'_>, now: Instant) -> ControlFlow<()>;
 
-    /// Whether the ramp may open another connection now, with `opened` started so far.
+    /// Returns `true` if another connection may be started now, after `opened` ones.
     fn may_connect(&self, opened: usize) -> bool {
         let _ = opened;
         true
     }
 }
 
-/// Why a connection ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum DisconnectReason {
-    /// It was never open.
-    #[error("connect failed: {0}")]
-    ConnectFailed(io::ErrorKind),
-    /// No answer within [`ClientOptions::connect_timeout`].
-    #[error("connect timed out")]
-    ConnectTimeout,
-    /// The peer ended it in order.
-    #[error("closed by the server")]
-    ByPeer,
-    /// Reading or writing failed, as after a reset.
-    #[error("connection failed: {0}")]
-    Failed(io::ErrorKind),
-    /// TLS could not be agreed upon, or was broken.
-    #[error("TLS failed: {0}")]
-    Tls(&'static str),
-    /// The peer does not read and the write queue is full.
-    #[error("write queue full")]
-    WriteQueueFull,
-}
-
-/// How busy the loop has been since it started.
+/// Utilization of the event loop since its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LoopUtilization {
-    /// Nanoseconds outside of the wait for events.
+    /// Nanoseconds outside the wait for events.
     pub busy_ns: u64,
-    /// Nanoseconds in all.
+    /// Total nanoseconds.
     pub total_ns: u64,
-    /// The longest stretch without a wait: what a byte may have waited before it was read.
+    /// Nanoseconds of the longest iteration, the maximum delay of a read.
     pub turn_max_ns: u64,
 }
 
 impl LoopUtilization {
-    /// The busy share between an earlier reading and this one, 0 to 1.
+    /// Returns the busy share between an earlier reading and this one, 0 to 1.
     pub fn share_since(self, earlier: Self) -> f64 {
         let total = self.total_ns.saturating_sub(earlier.total_ns);
         if total == 0 {

@@ -1,35 +1,37 @@
-//! Source addresses: one address has some 28,000 ephemeral ports towards one server port.
+//! Local addresses of outgoing connections. One address has some 28,000 ephemeral ports per server
+//! port.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Which local addresses outgoing connections use.
+/// Choice of local addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AddressSource {
-    /// The operating system's choice.
+    /// Chosen by the operating system.
     Any,
-    /// Addresses `127.net.0.1`, `.2` ... in turn, each for some thousands of connections. A process
-    /// takes its own `net`, so that ports left in TIME_WAIT by an earlier one do not matter.
+    /// Addresses `127.net.0.1`, `.2` and so on, each for some thousands of connections. Every
+    /// process uses its own `net`, so ports left in TIME_WAIT by an earlier process do not matter.
     Loopback {
-        /// The second byte.
+        /// Second byte of the addresses.
         net: u8,
     },
-    /// These addresses, in turn.
+    /// Given addresses, in turn.
     List(Vec<IpAddr>),
 }
 
 impl AddressSource {
-    /// [`Sources::Loopback`] for an IPv4 loopback server, otherwise [`Sources::Any`].
+    /// Returns [`AddressSource::Loopback`] for an IPv4 loopback server, otherwise
+    /// [`AddressSource::Any`].
     pub fn for_target(server: SocketAddr) -> Self {
         match server.ip() {
             IpAddr::V4(ip) if ip.is_loopback() => Self::Loopback {
-                // The remainder fits a byte; 0 and 255 are left out.
+                // The remainder fits into a byte; 0 and 255 are not used.
                 net: (1 + std::process::id() % 254) as u8,
             },
             _ => Self::Any,
         }
     }
 
-    /// The address for connection number `conn`.
+    /// Returns the address of connection `conn`.
     pub(super) fn address(&self, conn: usize) -> Option<IpAddr> {
         match self {
             Self::Any => None,
@@ -43,7 +45,7 @@ impl AddressSource {
     }
 }
 
-/// Below the 28,232 ports of Linux' default range, with room for other users of the address.
+/// Number below the 28,232 ports of Linux' default range, which leaves some for other processes.
 const CONNECTIONS_PER_SOURCE: usize = 20_000;
 
 #[cfg(test)]
@@ -51,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_changes_address_before_ports_run_out() {
+    fn loopback_address_changes_before_ports_run_out() {
         let sources = AddressSource::Loopback { net: 7 };
         let at = |conn| sources.address(conn).unwrap().to_string();
         assert_eq!(at(0), "127.7.0.1");

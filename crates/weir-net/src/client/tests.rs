@@ -1,4 +1,4 @@
-//! The loop against small servers on threads of the test.
+//! Tests of the event loop against small servers on threads.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -6,7 +6,8 @@ use std::thread;
 
 use super::*;
 
-/// Sends a line on connecting, keeps what comes back, ends when `expected` connections have ended.
+/// Handler that sends a line on connect, stores received bytes, and ends after `expected`
+/// connections.
 #[derive(Default)]
 struct Recorder {
     send: Vec<u8>,
@@ -15,7 +16,7 @@ struct Recorder {
     received: Vec<Vec<u8>>,
     closed: Vec<(usize, DisconnectReason)>,
     close_after: Option<usize>,
-    closed_by_us: usize,
+    closed_by_handler: usize,
     busy: LoopUtilization,
 }
 
@@ -45,7 +46,7 @@ impl ClientHandler for Recorder {
             .is_some_and(|limit| self.received[conn].len() >= limit)
         {
             io.close(conn);
-            self.closed_by_us += 1;
+            self.closed_by_handler += 1;
         }
     }
 
@@ -55,14 +56,14 @@ impl ClientHandler for Recorder {
 
     fn on_tick(&mut self, io: &mut ClientIo<'_>, _now: Instant) -> ControlFlow<()> {
         self.busy = io.busy();
-        if self.closed.len() + self.closed_by_us >= self.expected {
+        if self.closed.len() + self.closed_by_handler >= self.expected {
             return ControlFlow::Break(());
         }
         ControlFlow::Continue(())
     }
 }
 
-/// Serves `connections` connections, each on a thread.
+/// Serves `connections` connections, one thread each.
 fn server(connections: usize, serve: fn(TcpStream)) -> (SocketAddr, thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -86,7 +87,7 @@ fn run(mut options: ClientOptions, recorder: &mut Recorder) {
 }
 
 #[test]
-fn echoes_on_many_connections() {
+fn many_connections_echo() {
     let (address, thread) = server(40, |mut stream| {
         let mut line = [0; 5];
         stream.read_exact(&mut line).unwrap();
@@ -122,7 +123,7 @@ fn refused_connections_are_reported() {
 }
 
 #[test]
-fn reset_is_reported_after_what_was_sent() {
+fn reset_is_reported() {
     let (address, thread) = server(1, |stream| {
         let socket = socket2::Socket::from(stream);
         socket.set_linger(Some(Duration::ZERO)).unwrap();
@@ -137,7 +138,7 @@ fn reset_is_reported_after_what_was_sent() {
 }
 
 #[test]
-fn large_writes_go_out_in_parts_and_in_order() {
+fn large_writes_are_sent_in_order() {
     let (address, thread) = server(1, |mut stream| {
         let mut all = Vec::new();
         let mut buffer = [0; 1000];
@@ -166,8 +167,8 @@ fn byte(position: usize) -> u8 {
 }
 
 #[test]
-fn full_write_queue_ends_the_connection() {
-    // Connected by the kernel, accepted and read by nobody.
+fn full_write_queue_ends_connection() {
+    // The kernel connects, but the server neither accepts nor reads.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut recorder = Recorder::new(1, &[0; 1 << 20]);
     recorder.sends = 64;
@@ -178,7 +179,7 @@ fn full_write_queue_ends_the_connection() {
 }
 
 #[test]
-fn handler_may_close_while_more_is_to_be_read() {
+fn handler_can_close_during_read() {
     let (address, thread) = server(1, |mut stream| {
         let _ = stream.write_all(&[1; 300_000]);
         let _ = stream.read(&mut [0; 1]);
@@ -187,6 +188,6 @@ fn handler_may_close_while_more_is_to_be_read() {
     recorder.close_after = Some(1);
     run(ClientOptions::new(address, 1), &mut recorder);
     thread.join().unwrap();
-    assert_eq!(recorder.closed_by_us, 1);
+    assert_eq!(recorder.closed_by_handler, 1);
     assert!(recorder.closed.is_empty());
 }

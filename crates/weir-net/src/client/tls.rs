@@ -1,12 +1,12 @@
-//! TLS on an outgoing connection.
+//! TLS of an outgoing connection.
 
 use std::io::{self, Read as _, Write as _};
 
 use rustls::ClientConnection;
 
-use super::DisconnectReason;
+use super::disconnect_reason::DisconnectReason;
 
-/// One connection's TLS.
+/// TLS session of one connection.
 #[derive(Debug)]
 pub(super) struct TlsSession {
     tls: ClientConnection,
@@ -17,17 +17,17 @@ impl TlsSession {
         Box::new(Self { tls })
     }
 
-    /// The records for `bytes`, with what TLS itself has to say; during the handshake they are kept
-    /// until it is done.
-    pub(super) fn seal(&mut self, bytes: &[u8]) -> Result<Vec<u8>, DisconnectReason> {
-        // After an error there is still an alert to be sent, and nothing else.
+    /// Returns the records for `bytes`, with any protocol messages of TLS. During the handshake the
+    /// session stores `bytes` until it is complete.
+    pub(super) fn encrypt_records(&mut self, bytes: &[u8]) -> Result<Vec<u8>, DisconnectReason> {
+        // After an error the session only has an alert to send.
         if !bytes.is_empty() && self.tls.writer().write(bytes).map_err(failed)? < bytes.len() {
             return Err(DisconnectReason::WriteQueueFull);
         }
         self.outgoing()
     }
 
-    /// What is to be sent now.
+    /// Returns the records to send now.
     pub(super) fn outgoing(&mut self) -> Result<Vec<u8>, DisconnectReason> {
         let mut out = Vec::new();
         while self.tls.wants_write() {
@@ -36,9 +36,9 @@ impl TlsSession {
         Ok(out)
     }
 
-    /// Takes records as they come from the socket and appends what is in them to `plain`; whether the
-    /// peer has said goodbye.
-    pub(super) fn open(
+    /// Decrypts received records and appends their plain text to `plain`. Returns `true` if the
+    /// peer has sent close_notify.
+    pub(super) fn decrypt_records(
         &mut self,
         records: &[u8],
         plain: &mut Vec<u8>,
@@ -49,15 +49,15 @@ impl TlsSession {
             self.tls.read_tls(&mut rest).map_err(failed)?;
             let state = self.tls.process_new_packets();
             let state = state.map_err(|error| {
-                crate::limited!(debug, "TLS failed", %error, "TLS failed");
+                crate::limited!(debug, "TLS failed", %error, "TLS session failed");
                 DisconnectReason::Tls(reason(&error))
             })?;
-            let begin = plain.len();
-            plain.resize(begin + state.plaintext_bytes_to_read(), 0);
-            // As many as were announced.
+            let start = plain.len();
+            plain.resize(start + state.plaintext_bytes_to_read(), 0);
+            // Exactly as many bytes as announced.
             self.tls
                 .reader()
-                .read_exact(&mut plain[begin..])
+                .read_exact(&mut plain[start..])
                 .map_err(failed)?;
             ended = state.peer_has_closed();
         }
@@ -72,8 +72,8 @@ fn failed(error: io::Error) -> DisconnectReason {
 fn reason(error: &rustls::Error) -> &'static str {
     match error {
         rustls::Error::InvalidCertificate(_) => "the server's certificate is not trusted",
-        rustls::Error::AlertReceived(_) => "refused by the server",
-        rustls::Error::InvalidMessage(_) => "the server does not speak TLS",
-        _ => "the server broke the protocol",
+        rustls::Error::AlertReceived(_) => "alert received from the server",
+        rustls::Error::InvalidMessage(_) => "the server does not use TLS",
+        _ => "the server violated the protocol",
     }
 }

@@ -1,27 +1,25 @@
-//! Bodies in chunks (RFC 9112, section 7.1): requests are read whole, answers are written piece by
-//! piece.
+//! Chunked bodies (RFC 9112, section 7.1): reads those of requests, writes those of responses.
 
-use super::ParseError;
-use super::request::refuse;
+use super::error::{ParseError, reject};
 
-/// What a chunk adds to its bytes at most.
+/// Maximum overhead of one chunk in bytes.
 pub const CHUNK_BYTES_MAX: usize = 20;
-/// The end of a body in chunks.
+/// The end of a chunked body.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
-/// Bytes of a size line, with any extension.
+/// Maximum size of a chunk size line, including any extension.
 const LINE_BYTES_MAX: usize = 256;
-/// Bytes of the header lines after the last chunk.
+/// Maximum size of the header lines after the last chunk.
 const TRAILER_BYTES_MAX: usize = 4096;
 
-/// Appends one chunk. An empty one would end the body, so nothing is appended for it.
+/// Appends one chunk. Appends nothing if `bytes` is empty because an empty chunk ends the body.
 pub fn push_chunk(out: &mut Vec<u8>, bytes: &[u8]) {
     if bytes.is_empty() {
         return;
     }
     let digits = (usize::BITS - bytes.len().leading_zeros()).div_ceil(4);
-    for place in (0..digits).rev() {
-        let digit = (bytes.len() >> (4 * place)) & 0xf;
+    for position in (0..digits).rev() {
+        let digit = (bytes.len() >> (4 * position)) & 0xf;
         out.push(b"0123456789abcdef"[digit]);
     }
     out.extend_from_slice(b"\r\n");
@@ -29,14 +27,14 @@ pub fn push_chunk(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Reads a body in chunks as it arrives; what was read is not looked at again.
+/// Incremental reader of a chunked body; it does not read any input twice.
 #[derive(Debug, Default)]
 pub(super) struct ChunkReader {
     body: Vec<u8>,
-    /// Where the part of the input begins that is not dealt with.
+    /// Position of the first unread byte of the input.
     at: usize,
     phase: ChunkPhase,
-    /// Bytes looked at, for tests of how much work a peer can cause.
+    /// Number of examined bytes, for tests of how much work a peer can cause.
     examined: usize,
 }
 
@@ -49,8 +47,8 @@ enum ChunkPhase {
 }
 
 impl ChunkReader {
-    /// Reads on; `input` is all that has arrived of the body. Returns the bytes that the whole body
-    /// took, `None` while it is not complete.
+    /// Continues reading; `input` is the body received so far. Returns the length of the whole
+    /// body, or `None` while it is incomplete.
     pub(super) fn read(
         &mut self,
         input: &[u8],
@@ -59,9 +57,9 @@ impl ChunkReader {
         loop {
             let rest = input.get(self.at..).unwrap_or_default();
             match self.phase {
-                // Many tiny chunks must not cost more than the body they make is worth.
+                // Limits the overhead of many tiny chunks relative to the body size.
                 ChunkPhase::Size if self.at > 2 * body_bytes_max + LINE_BYTES_MAX => {
-                    return Err(refuse(413, "request body over the limit"));
+                    return Err(reject(413, "request body over the limit"));
                 }
                 ChunkPhase::Size => {
                     self.examined += rest.len().min(LINE_BYTES_MAX);
@@ -69,7 +67,7 @@ impl ChunkReader {
                         return Ok(None);
                     };
                     if self.body.len() + size > body_bytes_max {
-                        return Err(refuse(413, "request body over the limit"));
+                        return Err(reject(413, "request body over the limit"));
                     }
                     self.at += line_bytes;
                     self.phase = match size {
@@ -84,7 +82,7 @@ impl ChunkReader {
                     self.examined += bytes.len();
                     let (bytes, end) = bytes.split_at(size);
                     if end != b"\r\n" {
-                        return Err(refuse(400, "malformed chunk"));
+                        return Err(reject(400, "malformed chunk"));
                     }
                     self.body.extend_from_slice(bytes);
                     self.at += size + 2;
@@ -98,15 +96,15 @@ impl ChunkReader {
         }
     }
 
-    /// Returns the body, once it is complete.
+    /// Returns the complete body.
     pub(super) fn into_body(self) -> Vec<u8> {
         self.body
     }
 }
 
-/// The size that a chunk's first line tells, and the bytes of that line.
+/// Parses a chunk size line. Returns the chunk size and the length of the line.
 fn size_line(input: &[u8]) -> Result<Option<(usize, usize)>, ParseError> {
-    let malformed = refuse(400, "malformed chunk size");
+    let malformed = reject(400, "malformed chunk size");
     let window = &input[..input.len().min(LINE_BYTES_MAX)];
     let Some(end) = memchr::memchr(b'\n', window) else {
         return if window.len() < LINE_BYTES_MAX {
@@ -118,15 +116,15 @@ fn size_line(input: &[u8]) -> Result<Option<(usize, usize)>, ParseError> {
     let line = window[..end].strip_suffix(b"\r").ok_or(malformed)?;
     let digits = line.split(|byte| *byte == b';').next().unwrap_or_default();
     let digits = std::str::from_utf8(digits.trim_ascii_end()).map_err(|_| malformed)?;
-    let plain =
+    let is_valid =
         (1..=8).contains(&digits.len()) && digits.bytes().all(|one| one.is_ascii_hexdigit());
-    let size = plain
+    let size = is_valid
         .then(|| usize::from_str_radix(digits, 16).ok())
         .flatten();
     size.map(|size| Some((size, end + 1))).ok_or(malformed)
 }
 
-/// The bytes of the header lines after the last chunk, which nobody looks at.
+/// Returns the length of the header lines after the last chunk, which are ignored.
 fn trailer(input: &[u8]) -> Result<Option<usize>, ParseError> {
     let mut at = 0;
     while let Some(end) = memchr::memchr(b'\n', &input[at..]) {
@@ -140,7 +138,7 @@ fn trailer(input: &[u8]) -> Result<Option<usize>, ParseError> {
         }
     }
     if input.len() > TRAILER_BYTES_MAX {
-        return Err(refuse(431, "request trailer over the limit"));
+        return Err(reject(431, "request trailer over the limit"));
     }
     Ok(None)
 }
@@ -148,6 +146,7 @@ fn trailer(input: &[u8]) -> Result<Option<usize>, ParseError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     type Body = Option<(Vec<u8>, usize)>;
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_comes_byte_by_byte_is_looked_at_once() {
+    fn each_body_byte_is_examined_once() {
         let wire = [&b"1\r\nx\r\n".repeat(10_000)[..], LAST_CHUNK].concat();
         let mut reader = ChunkReader::default();
         let end = (1..=wire.len()).find_map(|end| reader.read(&wire[..end], 50_000).unwrap());
@@ -176,15 +175,15 @@ mod tests {
     }
 
     #[test]
-    fn extensions_and_trailers_are_passed_over() {
-        let text = "5;name=value\r\nhello\r\n0A \r\n, env..!\r\n000\r\nX: y\r\n\r\nGET";
+    fn extensions_and_trailers_are_ignored() {
+        let text = "5;name=value\r\nhello\r\n0A \r\n, world..!\r\n000\r\nX: y\r\n\r\nGET";
         let (body, used) = read_body(text.as_bytes(), 100).unwrap().unwrap();
-        assert_eq!(body, b"hello, env..!");
+        assert_eq!(body, b"hello, world..!");
         assert_eq!(&text[used..], "GET");
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn malformed_chunks_are_rejected() {
         for text in [
             "\r\n",
             "x\r\n",
@@ -206,8 +205,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_in_pieces_is_read_whole(
-            pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 0..8),
+        fn written_chunks_are_read_back(
+            pieces in vec(vec(any::<u8>(), 0..300), 0..8),
             cut in any::<prop::sample::Index>(),
         ) {
             let (mut wire, mut all) = (Vec::new(), Vec::new());
@@ -223,7 +222,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_answered(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn arbitrary_bytes_never_panic(bytes in vec(any::<u8>(), 0..300)) {
             let _ = read_body(&bytes, 100);
         }
     }

@@ -1,11 +1,11 @@
-//! The fuzz body of the request parser: never a panic, and a request is the same however its bytes
-//! arrive.
+//! Fuzz target of the request parser: it never panics, and the result does not depend on how the
+//! bytes are split.
 
 use std::net::SocketAddr;
 
 use super::{BodyProgress, ParseError, ParseLimits, Parsed, parse_request, parse_request_on};
 
-/// Parses every prefix of `data`, whose first byte chooses the limits.
+/// Parses every prefix of `data`; the first byte selects the limits.
 pub fn read(data: &[u8]) {
     let [limit, stream @ ..] = data else {
         return;
@@ -18,12 +18,12 @@ pub fn read(data: &[u8]) {
     let mut progress = None;
     for end in 0..=stream.len().min(2_000) {
         let outcome = parse(&stream[..end], limits);
-        // However the bytes are divided, what was read before changes nothing.
+        // Incremental parsing gives the same result as parsing from the start.
         if before.is_none() {
-            let on = parse_on(&stream[..end], limits, &mut progress);
-            assert_eq!(on, outcome, "{end} bytes");
+            let incremental = parse_on(&stream[..end], limits, &mut progress);
+            assert_eq!(incremental, outcome, "{end} bytes");
         }
-        // What is complete or refused stays so, whatever follows.
+        // Bytes that follow a complete or rejected request do not change the result.
         if let Some(before) = before {
             assert_eq!(before, outcome, "{end} bytes");
         }
@@ -36,9 +36,9 @@ pub fn read(data: &[u8]) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ParseOutcome {
     Partial,
-    /// Bytes of the request, and of its body.
+    /// Length of the request and of its body.
     Complete(usize, usize),
-    Refused,
+    Rejected,
 }
 
 fn parse_on(
@@ -70,12 +70,15 @@ fn outcome(
         Ok(Parsed::Partial) => ParseOutcome::Partial,
         Ok(Parsed::Complete(request, used)) => {
             assert!(used <= bytes.len());
-            assert!(request.body.len() <= limits.body_bytes, "over the limit");
+            assert!(
+                request.body.len() <= limits.body_bytes,
+                "body is within the limit"
+            );
             ParseOutcome::Complete(used, request.body.len())
         }
         Err(error) => {
             assert!((400..600).contains(&error.status));
-            ParseOutcome::Refused
+            ParseOutcome::Rejected
         }
     }
 }
@@ -104,7 +107,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_of_requests_are_read_alike_however_they_arrive(
+        fn request_pieces_parse_the_same_when_split(
             limit in any::<u8>(),
             pieces in proptest::collection::vec(0..PIECES.len(), 0..10),
         ) {

@@ -1,13 +1,15 @@
-//! HTTP/1.1 as a data port needs it: whole small requests in, answers whole or in pieces out.
+//! HTTP/1.1 for small requests, read whole, and responses, sent whole or in chunks.
 
 mod chunked;
+mod error;
 #[doc(hidden)]
 pub mod fuzz;
 mod request;
 mod response;
 
 pub use chunked::{CHUNK_BYTES_MAX, LAST_CHUNK, push_chunk};
+pub use error::ParseError;
 pub use request::{
-    BodyProgress, HttpRequest, ParseError, ParseLimits, Parsed, parse_request, parse_request_on,
+    BodyProgress, HttpRequest, ParseLimits, Parsed, parse_request, parse_request_on,
 };
 pub use response::{Response, write_upgrade};

@@ -1,66 +1,53 @@
-//! Reading one request: head by `httparse`, body by its length or in chunks, all with a limit.
+//! Request parser: head by `httparse`, body by its length or in chunks, each with a limit.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
 
 use super::chunked::ChunkReader;
+use super::error::{ParseError, reject};
 
-/// Header lines accepted in one request; browsers send about twenty.
+/// Maximum number of header lines per request; browsers send about twenty.
 const HEADERS_MAX: usize = 64;
 
-/// The most a peer may send before it is refused.
+/// Size limits of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct ParseLimits {
-    /// Bytes of the request line and all headers.
+    /// Maximum size of the request line and all headers in bytes.
     pub head_bytes: usize,
-    /// Bytes of the body.
+    /// Maximum size of the body in bytes.
     pub body_bytes: usize,
 }
 
-/// One complete request, borrowed from the connection's buffer.
+/// A complete request, borrowed from the connection's buffer.
 #[derive(Debug)]
 pub struct HttpRequest<'a> {
-    /// `GET`, `POST` …
+    /// Method, such as `GET` or `POST`.
     pub method: &'a str,
-    /// The path, without the query.
+    /// Path without the query.
     pub path: &'a str,
-    /// What follows the question mark, empty if nothing does.
+    /// Text after the question mark, empty if there is none.
     pub query: &'a str,
-    /// The body, empty if there is none.
+    /// Body, empty if there is none.
     pub body: Cow<'a, [u8]>,
-    /// Whether the client can read an answer that comes in chunks.
+    /// The client accepts a chunked response.
     pub takes_chunks: bool,
-    /// Whether the connection stays open after the answer.
+    /// The connection stays open after the response.
     pub keep_alive: bool,
-    /// The other end of the connection.
+    /// Address of the client.
     pub peer: SocketAddr,
     headers: Vec<(&'a str, &'a [u8])>,
 }
 
-/// Outcome of a look at the buffer.
+/// Result of parsing a buffer.
 #[derive(Debug)]
 pub enum Parsed<'a> {
-    /// More bytes are needed.
+    /// The request is incomplete.
     Partial,
-    /// A whole request and the bytes it took.
+    /// A complete request and its length in bytes.
     Complete(HttpRequest<'a>, usize),
 }
 
-/// A request that is not served; `status` says how to answer it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}")]
-pub struct ParseError {
-    /// The HTTP status of the answer.
-    pub status: u16,
-    /// The reason, for the answer's body and the log.
-    pub reason: &'static str,
-}
-
-pub(super) const fn refuse(status: u16, reason: &'static str) -> ParseError {
-    ParseError { status, reason }
-}
-
-/// Parses the first request in `buffer`, of which nothing is known.
+/// Parses the first request in `buffer`, without earlier progress.
 ///
 /// # Errors
 /// See [`parse_request_on`].
@@ -72,19 +59,19 @@ pub fn parse_request(
     parse_request_on(buffer, limits, peer, &mut None)
 }
 
-/// How far the body in chunks of an incomplete request has been read.
+/// Progress in the chunked body of an incomplete request.
 #[derive(Debug)]
 pub struct BodyProgress {
     head_bytes: usize,
     reader: ChunkReader,
 }
 
-/// Parses the first request in `buffer`, whose body may be known in part: as long as the request is
-/// not complete, call it with the same `progress` and the same bytes followed by more.
+/// Parses the first request in `buffer`. While the request is incomplete, the caller passes the
+/// same `progress` again, with a buffer that has more bytes at its end.
 ///
 /// # Errors
-/// Malformed syntax (400), a body or head over its limit (413, 431) or a transfer coding other than
-/// `chunked` (501), each with the status to answer.
+/// Malformed syntax (400), a head or body over its limit (431, 413) or a transfer coding other than
+/// `chunked` (501).
 pub fn parse_request_on<'a>(
     buffer: &'a [u8],
     limits: ParseLimits,
@@ -102,17 +89,17 @@ pub fn parse_request_on<'a>(
     let head_bytes = match head.parse(buffer) {
         Ok(httparse::Status::Complete(bytes)) => bytes,
         Ok(httparse::Status::Partial) if buffer.len() > limits.head_bytes => {
-            return Err(refuse(431, "request head over the limit"));
+            return Err(reject(431, "request head over the limit"));
         }
         Ok(httparse::Status::Partial) => return Ok(Parsed::Partial),
-        Err(httparse::Error::TooManyHeaders) => return Err(refuse(431, "too many headers")),
-        Err(_) => return Err(refuse(400, "malformed request")),
+        Err(httparse::Error::TooManyHeaders) => return Err(reject(431, "too many headers")),
+        Err(_) => return Err(reject(400, "malformed request")),
     };
     if head_bytes > limits.head_bytes {
-        return Err(refuse(431, "request head over the limit"));
+        return Err(reject(431, "request head over the limit"));
     }
     let (Some(method), Some(target), Some(version)) = (head.method, head.path, head.version) else {
-        return Err(refuse(400, "malformed request line"));
+        return Err(reject(400, "malformed request line"));
     };
     let headers: Vec<_> = head
         .headers
@@ -120,14 +107,14 @@ pub fn parse_request_on<'a>(
         .map(|header| (header.name, header.value))
         .collect();
     let rest = &buffer[head_bytes..];
-    let form = body_form(&headers, version, limits)?;
+    let delimiter = body_delimiter(&headers, version, limits)?;
     check_host(&headers, version)?;
-    let (body, body_bytes) = match form {
-        BodyForm::Length(length) => match rest.get(..length) {
+    let (body, body_bytes) = match delimiter {
+        BodyDelimiter::Length(length) => match rest.get(..length) {
             Some(body) => (Cow::Borrowed(body), length),
             None => return Ok(Parsed::Partial),
         },
-        BodyForm::Chunks => {
+        BodyDelimiter::Chunks => {
             let mut known = progress.take().unwrap_or_else(|| {
                 let reader = ChunkReader::default();
                 Box::new(BodyProgress { head_bytes, reader })
@@ -160,7 +147,7 @@ pub fn parse_request_on<'a>(
     Ok(Parsed::Complete(request, head_bytes + body_bytes))
 }
 
-/// A request names its host once (RFC 9112, 3.2); HTTP/1.0 may leave it out.
+/// Checks for exactly one host header (RFC 9112, 3.2). HTTP/1.0 may omit it.
 fn check_host(headers: &[(&str, &[u8])], version: u8) -> Result<(), ParseError> {
     let hosts = headers
         .iter()
@@ -168,34 +155,35 @@ fn check_host(headers: &[(&str, &[u8])], version: u8) -> Result<(), ParseError> 
         .count();
     match (hosts, version) {
         (1, _) | (0, 0) => Ok(()),
-        (0, _) => Err(refuse(400, "no host header")),
-        _ => Err(refuse(400, "more than one host header")),
+        (0, _) => Err(reject(400, "missing host header")),
+        _ => Err(reject(400, "duplicate host header")),
     }
 }
 
-/// How a body is delimited.
-enum BodyForm {
+/// Delimitation of a body.
+enum BodyDelimiter {
     Length(usize),
     Chunks,
 }
 
-/// Two different lengths, or a length beside chunks, are how requests get smuggled.
-fn body_form(
+/// Returns how the body is delimited. Rejects ambiguous requests, which allow request smuggling:
+/// two lengths, or a length with a transfer coding.
+fn body_delimiter(
     headers: &[(&str, &[u8])],
     version: u8,
     limits: ParseLimits,
-) -> Result<BodyForm, ParseError> {
+) -> Result<BodyDelimiter, ParseError> {
     let (mut length, mut chunks) = (None, false);
     for (name, value) in headers {
         if name.eq_ignore_ascii_case("transfer-encoding") {
             if chunks || !value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
-                return Err(refuse(
+                return Err(reject(
                     501,
-                    "the only transfer coding of requests is chunked",
+                    "unsupported transfer coding, only chunked is supported",
                 ));
             }
             if version == 0 {
-                return Err(refuse(400, "a transfer coding in HTTP/1.0"));
+                return Err(reject(400, "transfer coding in HTTP/1.0"));
             }
             chunks = true;
         }
@@ -208,26 +196,26 @@ fn body_form(
                 None
             };
             let Some(parsed) = parsed else {
-                return Err(refuse(400, "malformed content length"));
+                return Err(reject(400, "malformed content length"));
             };
             if length.is_some() {
-                return Err(refuse(400, "more than one content length"));
+                return Err(reject(400, "duplicate content length"));
             }
             length = Some(parsed);
         }
     }
     match length {
-        Some(_) if chunks => Err(refuse(400, "a content length beside a transfer coding")),
-        None if chunks => Ok(BodyForm::Chunks),
+        Some(_) if chunks => Err(reject(400, "content length with transfer coding")),
+        None if chunks => Ok(BodyDelimiter::Chunks),
         Some(length) if length > limits.body_bytes => {
-            Err(refuse(413, "request body over the limit"))
+            Err(reject(413, "request body over the limit"))
         }
-        length => Ok(BodyForm::Length(length.unwrap_or(0))),
+        length => Ok(BodyDelimiter::Length(length.unwrap_or(0))),
     }
 }
 
 impl<'a> HttpRequest<'a> {
-    /// The first header of that name, if it is text.
+    /// Returns the first header named `name`, if it is text.
     pub fn header(&self, name: &str) -> Option<&'a str> {
         let (_, value) = self
             .headers
@@ -236,7 +224,7 @@ impl<'a> HttpRequest<'a> {
         std::str::from_utf8(value).ok().map(str::trim)
     }
 
-    /// The elements of a comma separated header, over all its lines.
+    /// Returns the elements of a comma-separated header, across all its lines.
     pub fn list(&self, name: &str) -> impl Iterator<Item = &'a str> {
         self.headers
             .iter()
@@ -247,13 +235,13 @@ impl<'a> HttpRequest<'a> {
             .filter(|element| !element.is_empty())
     }
 
-    /// Whether a comma separated header contains `token`, in any case.
+    /// Returns `true` if a comma-separated header contains `token`, ignoring case.
     pub fn has_token(&self, name: &str, token: &str) -> bool {
         self.list(name)
             .any(|element| element.eq_ignore_ascii_case(token))
     }
 
-    /// Whether the client asks to speak WebSocket from here on.
+    /// Returns `true` if the request is a WebSocket upgrade.
     pub fn wants_websocket(&self) -> bool {
         self.method == "GET"
             && self.has_token("upgrade", "websocket")
@@ -264,6 +252,7 @@ impl<'a> HttpRequest<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     const LIMITS: ParseLimits = ParseLimits {
@@ -280,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_post_with_query_and_body() {
+    fn post_with_query_and_body_is_parsed() {
         let text = "POST /lightstreamer/control.txt?LS_protocol=TLCP-2.5.0 HTTP/1.1\r\n\
                     Host: x\r\nContent-Length: 5\r\n\r\nhelloGET";
         let Ok(Parsed::Complete(request, used)) = parse(text) else {
@@ -294,8 +283,9 @@ mod tests {
     }
 
     #[test]
-    fn a_body_in_chunks() {
-        let text = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: Chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\nGET";
+    fn chunked_body_is_parsed() {
+        let text = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: Chunked\r\n\r\n\
+                    2\r\nhi\r\n0\r\n\r\nGET";
         let Ok(Parsed::Complete(request, used)) = parse(text) else {
             panic!("incomplete")
         };
@@ -304,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_carry_their_status() {
+    fn rejected_requests_have_status() {
         for (text, status) in [
             ("BAD\r\n\r\n", 400),
             (
@@ -324,7 +314,8 @@ mod tests {
                 501,
             ),
             (
-                "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n",
+                "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\
+                 Content-Length: 1\r\n\r\n",
                 400,
             ),
             (
@@ -342,9 +333,9 @@ mod tests {
         assert_eq!(parse(&endless).map(|_| ()).unwrap_err().status, 431);
     }
 
-    /// What lets one end see another request than the end before it.
+    /// Rejects requests that two servers could delimit differently.
     #[test]
-    fn ambiguous_requests_are_refused() {
+    fn ambiguous_requests_are_rejected() {
         for head in [
             "GET / HTTP/1.1\r\n",
             "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n",
@@ -366,13 +357,14 @@ mod tests {
         }
         assert!(
             parse("GET / HTTP/1.0\r\n\r\n").is_ok(),
-            "it need not name its host"
+            "HTTP/1.0 without host header"
         );
     }
 
     #[test]
-    fn the_upgrade_is_seen_in_mixed_case_lists() {
-        let text = "GET / HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n\r\n";
+    fn upgrade_is_detected_in_mixed_case_lists() {
+        let text = "GET / HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\n\
+                    Upgrade: WebSocket\r\n\r\n";
         let Ok(Parsed::Complete(request, _)) = parse(text) else {
             panic!("incomplete")
         };
@@ -381,12 +373,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_answered_not_feared(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn arbitrary_bytes_never_panic(bytes in vec(any::<u8>(), 0..300)) {
             let _ = parse_request(&bytes, LIMITS, peer());
         }
 
         #[test]
-        fn every_prefix_of_a_request_is_partial(cut in 0usize..60) {
+        fn every_prefix_is_partial(cut in 0usize..60) {
             let text = b"POST /a HTTP/1.1\r\nContent-Length: 9\r\nHost: h\r\n\r\n123456789";
             let cut = cut.min(text.len() - 1);
             let parsed = parse_request(&text[..cut], LIMITS, peer());

@@ -1,22 +1,22 @@
-//! Writing whole answers and the WebSocket upgrade.
+//! Encodes responses and the WebSocket upgrade.
 
 use std::io::Write;
 
-/// A complete answer with a known length.
+/// A complete response with a known length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
-    /// The HTTP status.
+    /// HTTP status.
     pub status: u16,
-    /// The media type with its character set.
+    /// Media type with its character set.
     pub content_type: &'static str,
-    /// Further header lines, names and values already valid for HTTP.
+    /// Further headers; names and values must be valid in HTTP.
     pub headers: Vec<(&'static str, String)>,
-    /// The body.
+    /// Body.
     pub body: Vec<u8>,
 }
 
 impl Response {
-    /// A plain text answer.
+    /// Creates a plain text response.
     pub fn text(status: u16, body: impl Into<Vec<u8>>) -> Self {
         Self {
             status,
@@ -26,14 +26,14 @@ impl Response {
         }
     }
 
-    /// The same answer with one more header; the value must not contain line breaks.
+    /// Adds a header; the value must not contain line breaks.
     #[must_use]
     pub fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
-    /// The answer's bytes.
+    /// Encodes the response.
     pub fn to_bytes(&self, keep_alive: bool) -> Vec<u8> {
         let mut out = Vec::with_capacity(256 + self.body.len());
         self.put_head(&mut out, keep_alive, Some(self.body.len()));
@@ -41,9 +41,9 @@ impl Response {
         out
     }
 
-    /// The head of an answer whose body comes in pieces of unknown number.
+    /// Encodes the head of a chunked response.
     pub fn to_chunked_head(&self, keep_alive: bool) -> Vec<u8> {
-        debug_assert!(self.body.is_empty(), "the body comes in pieces");
+        debug_assert!(self.body.is_empty(), "a chunked head has no body");
         let mut out = Vec::with_capacity(256);
         self.put_head(&mut out, keep_alive, None);
         out
@@ -68,7 +68,7 @@ impl Response {
     }
 }
 
-/// The answer that turns a connection into a WebSocket (RFC 6455, section 4.2.2).
+/// Encodes the response that upgrades a connection to a WebSocket (RFC 6455, section 4.2.2).
 pub fn write_upgrade(accept: &str, protocol: Option<&str>, extension: Option<&str>) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     put(
@@ -97,7 +97,7 @@ pub fn write_upgrade(accept: &str, protocol: Option<&str>, extension: Option<&st
 }
 
 fn put(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
-    // Writing to memory has no error to report.
+    // Writing to a vector cannot fail.
     let _ = out.write_fmt(text);
 }
 
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_states_its_length_and_fate() {
+    fn response_has_length_and_connection_header() {
         let bytes = Response::text(200, "hi")
             .with_header("Pragma", "no-cache")
             .to_bytes(false);

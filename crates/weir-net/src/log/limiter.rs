@@ -1,34 +1,33 @@
-//! A limit on the log lines of one call site, and the sum of those that it suppressed.
+//! Limits the log lines of one call site and counts those that it suppresses.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Instant;
 
-/// Lines that may follow each other at once.
+/// Lines that may be logged in a burst.
 const BURST: u64 = 10;
-/// Milliseconds after which one more line is admitted.
+/// Milliseconds until one more line may be logged.
 const INTERVAL_MS: u64 = 1_000;
 
-/// Limiters that have suppressed a line at least once: their number is that of the call sites.
+/// Limiters that have suppressed at least one line; bounded by the number of call sites.
 static REGISTERED: Mutex<Vec<&'static LogLimiter>> = Mutex::new(Vec::new());
 static SUPPRESSED: AtomicU64 = AtomicU64::new(0);
 static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// A token bucket for the lines of one kind of event: [`limited!`](crate::limited) makes one per
-/// call site. It takes no lock, but for the first line that it suppresses.
+/// Token bucket for log lines of one kind of event. [`limited!`](crate::limited) creates one per
+/// call site. It takes a lock only for the first line that it suppresses.
 #[derive(Debug)]
 pub struct LogLimiter {
     kind: &'static str,
-    /// When the bucket is full again, in milliseconds.
+    /// Time at which the bucket is full, in milliseconds.
     full_at_ms: AtomicU64,
-    /// Lines suppressed since they were reported last.
+    /// Lines suppressed since the last report.
     suppressed: AtomicU64,
     is_registered: AtomicBool,
 }
 
 impl LogLimiter {
-    /// Creates a limiter with a full bucket; `kind` names the event where suppressed lines are
-    /// summed up.
+    /// Creates a limiter with a full bucket; `kind` names the event in reports of suppressed lines.
     pub const fn new(kind: &'static str) -> Self {
         Self {
             kind,
@@ -38,7 +37,7 @@ impl LogLimiter {
         }
     }
 
-    /// Returns whether a line may be logged now, and counts it otherwise.
+    /// Returns `true` if a line may be logged now, and counts it as suppressed otherwise.
     pub fn admits(&'static self) -> bool {
         if self.take(EPOCH.elapsed().as_millis() as u64) {
             return true;
@@ -52,7 +51,7 @@ impl LogLimiter {
         false
     }
 
-    /// Takes a token if there is one.
+    /// Takes a token. Returns `false` if there is none.
     fn take(&self, now_ms: u64) -> bool {
         let taken =
             self.full_at_ms
@@ -64,8 +63,8 @@ impl LogLimiter {
     }
 }
 
-/// Logs one line per kind of event of which lines were suppressed since the last call; to be called
-/// every few seconds.
+/// Logs one line per kind of event with the number of lines suppressed since the last call. To be
+/// called every few seconds.
 pub fn report_suppressed() {
     let all = REGISTERED
         .lock()
@@ -75,16 +74,12 @@ pub fn report_suppressed() {
         let count = limiter.suppressed.swap(0, Ordering::Relaxed);
         if count > 0 {
             let kind = limiter.kind;
-            tracing::warn!(
-                kind,
-                count,
-                "log lines suppressed: too many events of one kind"
-            );
+            tracing::warn!(kind, count, "suppressed log lines");
         }
     }
 }
 
-/// Returns how many lines were suppressed since the process started.
+/// Returns the number of lines suppressed since the process started.
 pub fn suppressed_lines() -> u64 {
     SUPPRESSED.load(Ordering::Relaxed)
 }
@@ -94,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_passes_and_then_one_line_per_interval() {
+    fn limiter_admits_burst_then_one_per_interval() {
         let limiter = LogLimiter::new("test");
         let passed = (0..100).filter(|_| limiter.take(5_000)).count();
         assert_eq!(passed as u64, BURST);
@@ -102,14 +97,11 @@ mod tests {
         assert!(limiter.take(6_000));
         assert!(!limiter.take(6_000));
         let passed = (0..100).filter(|_| limiter.take(1_000_000)).count();
-        assert_eq!(
-            passed as u64, BURST,
-            "the bucket is full again, and no fuller"
-        );
+        assert_eq!(passed as u64, BURST, "bucket is full, not above");
     }
 
     #[test]
-    fn what_is_suppressed_is_counted_for_its_kind() {
+    fn suppressed_lines_are_counted_per_kind() {
         static LIMITER: LogLimiter = LogLimiter::new("test of counting");
         let before = suppressed_lines();
         let passed = (0..1_000).filter(|_| LIMITER.admits()).count() as u64;

@@ -1,7 +1,7 @@
-//! Logging that peers cannot turn against the process: lines are written by a thread of their own,
-//! lines that a peer can cause are limited per kind of event, and text of a peer is cut and escaped.
+//! Logging that peers cannot abuse: a separate thread writes the lines, lines that a peer can cause
+//! are limited per kind of event, and text of a peer is truncated and escaped.
 //!
-//! The counters here belong to the process, as its log does.
+//! The counters are per process, as the log is.
 
 mod limiter;
 mod truncated;
@@ -14,12 +14,12 @@ pub use writer::{LogWriter, dropped_lines};
 #[doc(hidden)]
 pub use tracing as __tracing;
 
-/// Logs an event that a peer can cause: `limited!(warn, "kind of event", %error, "message")`. Takes a
-/// level, the kind under which suppressed lines are summed up, and what the macros of `tracing` take.
+/// Logs an event that a peer can cause: `limited!(warn, "kind of event", %error, "message")`. Takes
+/// a level, the kind for reports of suppressed lines, and the arguments of the `tracing` macros.
 ///
-/// Each call site may log a burst of ten lines and then one line per second; the rest is counted, see
-/// [`log::report_suppressed`](crate::log::report_suppressed). Nothing is formatted or counted where
-/// the level is off.
+/// Each call site may log a burst of ten lines and then one line per second. Further lines are
+/// counted, see [`log::report_suppressed`](crate::log::report_suppressed). If the level is
+/// disabled, nothing is formatted or counted.
 #[macro_export]
 macro_rules! limited {
     ($level:ident, $kind:literal, $($event:tt)+) => {

@@ -1,53 +1,53 @@
-//! Text of a peer in a log line: cut, and without control characters.
+//! Text of a peer in log lines, truncated and without control characters.
 
 use std::fmt::{self, Write};
 
-/// Characters of a peer's text that a log line shows.
+/// Maximum number of characters shown.
 const SHOWN_CHARS: usize = 100;
 
-/// Shows at most 100 characters of what `T` shows, control characters escaped, so that a peer can
-/// neither fill the log nor forge lines of it. Works with `%` and `?` of the `tracing` macros.
+/// Formats at most 100 characters of `T`, with control characters escaped, so that a peer can
+/// neither fill the log nor forge lines. Works with `%` and `?` of the `tracing` macros.
 #[derive(Clone, Copy)]
 pub struct Truncated<T>(pub T);
 
 impl<T: fmt::Display> fmt::Display for Truncated<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Cutter::write(f, format_args!("{}", self.0))
+        TruncatingWriter::write(f, format_args!("{}", self.0))
     }
 }
 
 impl<T: fmt::Debug> fmt::Debug for Truncated<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Cutter::write(f, format_args!("{:?}", self.0))
+        TruncatingWriter::write(f, format_args!("{:?}", self.0))
     }
 }
 
-/// Passes the first characters on and refuses the rest, which ends the formatting there.
-struct Cutter<'a, 'f> {
+/// Formatter output that accepts the first characters and fails at the next, which ends formatting.
+struct TruncatingWriter<'a, 'f> {
     out: &'a mut fmt::Formatter<'f>,
     left: usize,
-    is_cut: bool,
+    is_truncated: bool,
 }
 
-impl<'a, 'f> Cutter<'a, 'f> {
+impl<'a, 'f> TruncatingWriter<'a, 'f> {
     fn write(out: &'a mut fmt::Formatter<'f>, text: fmt::Arguments<'_>) -> fmt::Result {
-        let mut cutter = Cutter {
+        let mut writer = TruncatingWriter {
             out,
             left: SHOWN_CHARS,
-            is_cut: false,
+            is_truncated: false,
         };
-        match cutter.write_fmt(text) {
-            Err(_) if cutter.is_cut => cutter.out.write_str("..."),
+        match writer.write_fmt(text) {
+            Err(_) if writer.is_truncated => writer.out.write_str("..."),
             result => result,
         }
     }
 }
 
-impl Write for Cutter<'_, '_> {
+impl Write for TruncatingWriter<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for c in text.chars() {
             if self.left == 0 {
-                self.is_cut = true;
+                self.is_truncated = true;
                 return Err(fmt::Error);
             }
             self.left -= 1;
@@ -60,7 +60,8 @@ impl Write for Cutter<'_, '_> {
     }
 }
 
-/// Control characters, and those that separate lines or turn the direction of text.
+/// Returns `true` for control characters and for those that separate lines or change the direction
+/// of text.
 fn needs_escape(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -71,7 +72,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn long_text_is_cut_and_control_characters_are_escaped() {
+    fn text_is_truncated_and_control_characters_escaped() {
         assert_eq!(Truncated("item-1").to_string(), "item-1");
         let forged = "x\r\n2026-01-01 ERROR \u{1b}[31mall is lost";
         let shown = Truncated(forged).to_string();
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn formatting_ends_where_the_text_is_cut() {
+    fn formatting_stops_at_truncation() {
         struct Endless;
         impl fmt::Display for Endless {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -104,7 +105,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_makes_one_short_line(text in any::<String>()) {
+        fn arbitrary_text_becomes_one_short_line(text in any::<String>()) {
             let shown = Truncated(&text).to_string();
             prop_assert!(!shown.chars().any(char::is_control));
             prop_assert!(shown.chars().count() <= SHOWN_CHARS * 10 + 3);

@@ -1,5 +1,5 @@
-//! Log lines on their way to the output: a bounded queue and a thread that alone waits for whoever
-//! reads the log.
+//! Log output: a bounded queue of lines, and a thread that writes them. Only that thread waits when
+//! the output is slow.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,15 +8,16 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 
-/// Lines that may wait.
+/// Maximum number of queued lines.
 const LINES_MAX: usize = 4_096;
-/// Bytes of one line; what is longer is cut.
+/// Maximum number of bytes of one line; longer ones are truncated.
 const LINE_BYTES_MAX: usize = 8 * 1024;
 
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
-/// Writes whole lines without ever waiting for the output; clones share one queue. Lines that find
-/// the queue full are dropped and counted, and a line says how many once the output goes on.
+/// Writer of whole lines that never waits for the output; clones share the queue. Lines that find
+/// the queue full are dropped and counted. A line with their number follows when the output
+/// recovers.
 #[derive(Debug, Clone)]
 pub struct LogWriter {
     queue: Sender<LogEntry>,
@@ -25,15 +26,15 @@ pub struct LogWriter {
 #[derive(Debug)]
 enum LogEntry {
     Line(Vec<u8>),
-    /// To be answered when all lines before it are written.
+    /// Request for a message when all lines before it are written.
     Flush(Sender<()>),
 }
 
 impl LogWriter {
-    /// Starts the thread that writes to `output` until the last clone is gone.
+    /// Starts the thread that writes to `output` until the last clone is dropped.
     ///
     /// # Errors
-    /// When the operating system refuses a thread.
+    /// The operating system provides no thread.
     pub fn start(output: impl Write + Send + 'static) -> io::Result<Self> {
         let (queue, entries) = bounded(LINES_MAX);
         thread::Builder::new()
@@ -42,7 +43,7 @@ impl LogWriter {
         Ok(Self { queue })
     }
 
-    /// Waits until what was logged is written, no longer than `timeout`; returns whether it is.
+    /// Waits up to `timeout` until all queued lines are written. Returns `true` if they are.
     pub fn flush(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         let (done, is_done) = bounded(1);
@@ -52,7 +53,7 @@ impl LogWriter {
 }
 
 impl Write for LogWriter {
-    /// Queues one line or drops it. Never fails and never waits.
+    /// Queues or drops one line. Never fails and never waits.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         match self.queue.try_send(LogEntry::Line(bounded_line(line))) {
             Ok(()) => {}
@@ -63,13 +64,13 @@ impl Write for LogWriter {
         Ok(line.len())
     }
 
-    /// Does nothing: see [`LogWriter::flush`] for the end of the process.
+    /// Does nothing, see [`LogWriter::flush`].
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// Returns how many lines were dropped since the process started because the output did not keep up.
+/// Returns the number of lines dropped since the process started because the output was slow.
 pub fn dropped_lines() -> u64 {
     DROPPED.load(Ordering::Relaxed)
 }
@@ -78,15 +79,15 @@ fn bounded_line(line: &[u8]) -> Vec<u8> {
     if line.len() <= LINE_BYTES_MAX {
         return line.to_vec();
     }
-    let mut cut = String::from_utf8_lossy(&line[..LINE_BYTES_MAX]).into_owned();
-    cut.push_str("...\n");
-    cut.into_bytes()
+    let mut truncated = String::from_utf8_lossy(&line[..LINE_BYTES_MAX]).into_owned();
+    truncated.push_str("...\n");
+    truncated.into_bytes()
 }
 
 fn write_all(mut output: impl Write, entries: &Receiver<LogEntry>) {
     let mut reported = 0;
     for entry in entries {
-        // An output that fails is as good as none: there is nowhere else to say so.
+        // If the output fails, there is no other place to report it.
         let _ = match entry {
             LogEntry::Line(line) => output.write_all(&line),
             LogEntry::Flush(done) => {
@@ -107,7 +108,7 @@ fn report_dropped(output: &mut impl Write, reported: &mut u64) {
     let count = dropped - *reported;
     if count > 0 {
         *reported = dropped;
-        let line = format!("weir: {count} log lines dropped: the reader of the log was too slow\n");
+        let line = format!("weir: {count} log lines dropped: log output too slow\n");
         let _ = output.write_all(line.as_bytes());
     }
 }
@@ -117,15 +118,15 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    /// An output whose reader has stalled until it is released.
-    struct Stalled {
+    /// An output that blocks until it is released.
+    struct BlockedOutput {
         release: Receiver<()>,
         written: mpsc::Sender<Vec<u8>>,
     }
 
-    impl Write for Stalled {
+    impl Write for BlockedOutput {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            // Released for good when the other end is dropped.
+            // Released for good when the sender is dropped.
             let _ = self.release.recv();
             let _ = self.written.send(bytes.to_vec());
             Ok(bytes.len())
@@ -137,19 +138,22 @@ mod tests {
     }
 
     #[test]
-    fn a_stalled_reader_costs_lines_and_stops_nobody() {
+    fn blocked_output_drops_lines_without_blocking_writers() {
         let (stall, release) = bounded::<()>(0);
         let (written, output) = mpsc::channel();
-        let mut writer = LogWriter::start(Stalled { release, written }).unwrap();
+        let mut writer = LogWriter::start(BlockedOutput { release, written }).unwrap();
         let before = dropped_lines();
         let many = 2 * LINES_MAX;
-        // Would never end if a write waited.
+        // Would never end if a write waited for the output.
         for number in 0..many {
             writer.write_all(format!("{number}\n").as_bytes()).unwrap();
         }
         let dropped = dropped_lines() - before;
         assert!(dropped as usize >= many - LINES_MAX - 1, "{dropped}");
-        assert!(!writer.flush(Duration::ZERO), "nothing is written yet");
+        assert!(
+            !writer.flush(Duration::ZERO),
+            "flush before any line is written"
+        );
         drop(stall);
         assert!(writer.flush(Duration::from_secs(60)));
         let lines: Vec<_> = output.try_iter().collect();
@@ -162,14 +166,14 @@ mod tests {
         assert_eq!(
             last,
             format!(
-                "weir: {} log lines dropped: the reader of the log was too slow\n",
+                "weir: {} log lines dropped: log output too slow\n",
                 before + dropped
             )
         );
     }
 
     #[test]
-    fn a_long_line_is_cut() {
+    fn long_line_is_truncated() {
         let line = bounded_line("\u{e4}".repeat(LINE_BYTES_MAX).as_bytes());
         assert!(line.len() <= LINE_BYTES_MAX + 4 && line.ends_with(b"...\n"));
         assert_eq!(bounded_line(b"short\n"), b"short\n");

@@ -1,4 +1,4 @@
-//! One connection: its socket, what it speaks, what waits to be written.
+//! State of one server connection: socket, protocol, send queue and phase.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,80 +7,82 @@ use crate::http1::BodyProgress;
 use crate::send_queue::SendQueue;
 use crate::websocket::{DeflateWindow, WebSocketFrameReader};
 
-/// Kept small: a shard holds tens of thousands of these.
+/// A connection of an event loop. Small, because a loop can have tens of thousands.
 #[derive(Debug)]
 pub(super) struct ServerConnection {
     pub(super) stream: SocketStream,
     pub(super) generation: u32,
     pub(super) peer: IpAddr,
-    /// What the handler gave it on arrival.
-    pub(super) ticket: u32,
-    /// Set by the handler, handed back when the connection is lost.
+    /// Value that [`super::ServerHandler::on_accept`] returned.
+    pub(super) admission_id: u32,
+    /// Value that the handler attached; passed back when the connection is lost.
     pub(super) tag: u64,
-    pub(super) outbox: SendQueue,
+    pub(super) send_queue: SendQueue,
     pub(super) protocol: Protocol,
     pub(super) phase: ConnectionPhase,
-    /// Its WebSocket takes compressed messages that refer no farther back.
+    /// Negotiated window of compressed messages; `None` if the WebSocket does not accept them.
     pub(super) window: Option<DeflateWindow>,
-    /// Already in the shard's list of connections to flush.
+    /// Listed for the next flush.
     pub(super) dirty: bool,
-    /// The kernel took no more; a writable event will clear it.
+    /// The socket accepts no more bytes until the next writable event.
     pub(super) blocked: bool,
-    /// The handler holds something back until the queue is empty.
-    pub(super) wants_room: bool,
-    /// In the queue of connections with input.
+    /// The handler is called when the send queue is empty.
+    pub(super) wants_writable: bool,
+    /// Queued for input in a later iteration.
     pub(super) input_queued: bool,
-    /// Input that was read earlier comes before what is in the socket.
+    /// Stored input has to be handled before the socket is read.
     pub(super) parked: bool,
-    /// What the request in hand still has to get.
+    /// The handler has paused reading with [`super::ServerIo::pause_input`].
+    pub(super) input_paused: bool,
+    /// State of the request in progress.
     pub(super) exchange: HttpExchange,
 }
 
-/// Where an HTTP connection is between a request and the end of its answer.
+/// Progress of an HTTP connection between a request and the end of its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HttpExchange {
-    /// Nothing is owed.
+    /// No response outstanding.
     None,
-    /// An answer.
-    Due { keep_alive: bool },
-    /// The rest of a body of unknown length, and its end.
+    /// A response is outstanding.
+    Pending { keep_alive: bool },
+    /// A response has begun; the rest of its body, of unknown length, is outstanding.
     Body { keep_alive: bool },
 }
 
-/// What a connection speaks.
+/// Protocol of a connection, with its state.
 #[derive(Debug)]
 pub(super) enum Protocol {
     Http(Box<HttpState>),
     WebSocket(WebSocketFrameReader),
-    /// The state is in use by the caller further up.
+    /// The state is temporarily owned by a caller.
     Taken,
 }
 
-/// Only connections that have not become a WebSocket pay for this.
+/// State of a connection that is not a WebSocket, boxed to keep the others small.
 #[derive(Debug)]
 pub(super) struct HttpState {
     pub(super) peer: SocketAddr,
     pub(super) buffer: Vec<u8>,
     pub(super) deadline_ms: u64,
-    /// How far the first request in the buffer has been read.
+    /// Parse progress of the first request in the buffer.
     pub(super) progress: Option<Box<BodyProgress>>,
 }
 
-/// Where a connection is in its life.
+/// Life cycle of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnectionPhase {
-    /// Reads and writes.
+    /// Open for reading and writing.
     Open,
-    /// Writes what is queued, then says goodbye.
+    /// Writes the queued bytes, then closes.
     Closing,
-    /// Moves to another shard as soon as the message in hand is dealt with.
-    Leaving,
-    /// Has said goodbye and swallows what still comes: closing with unread input would reset the
-    /// connection and could destroy the last lines on their way to the peer.
+    /// Detached: moves to another event loop after the current message.
+    Detaching,
+    /// Closed for writing; input is discarded. Closing a socket with unread input would reset the
+    /// connection, and the peer could lose the last bytes.
     Lingering,
 }
 
-/// A connection between two shards, with all that has been read and not been dealt with.
+/// A connection between two event loops, with its unhandled input.
 #[derive(Debug)]
 pub struct Detached {
     pub(super) connection: ServerConnection,
@@ -104,22 +106,23 @@ impl ServerConnection {
             stream,
             generation,
             peer: peer.ip(),
-            ticket: 0,
+            admission_id: 0,
             tag: 0,
-            outbox: SendQueue::default(),
+            send_queue: SendQueue::default(),
             protocol: Protocol::Http(Box::new(http)),
             phase: ConnectionPhase::Open,
             window: None,
             dirty: false,
             blocked: false,
-            wants_room: false,
+            wants_writable: false,
             input_queued: false,
             parked: false,
+            input_paused: false,
             exchange: HttpExchange::None,
         }
     }
 
-    /// After the last byte: close our direction and wait for the peer to close its own.
+    /// Closes the sending direction and waits until the peer closes its own.
     pub(super) fn linger(&mut self) {
         self.phase = ConnectionPhase::Lingering;
         self.stream.finish();

@@ -1,4 +1,4 @@
-//! The loop itself: poll, mail, timers, flush; what is read goes to `input`.
+//! The event loop: poll, read, posted events, timers, flush. `input.rs` handles what is read.
 
 use std::io;
 use std::sync::Arc;
@@ -6,88 +6,88 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token, Waker};
 
-use super::accept::{Listener, Listeners};
 use super::connection::{ConnectionPhase, HttpExchange, Protocol, ServerConnection};
 use super::flush_schedule::FlushSchedule;
 use super::io::{LoopTimer, ServerIo};
+use super::listeners::{Listener, Listeners};
 use super::{CloseReason, ConnId, ConnectionLimits, ServerHandler};
 use crate::mailbox::{MailboxReceiver, MailboxSender, mailbox};
 use crate::watchdog::{Activity, Heartbeat};
 use crate::websocket::Inflater;
 
 const WAKER: Token = Token(usize::MAX - 1);
-/// Mails handled before their output is flushed.
-const MAILS_PER_ITERATION: usize = 256;
-/// Connections flushed before new input is looked at: a pass over ten thousand sockets takes
-/// 80 ms, and a new session must not wait for it.
+/// Posted events handled before their output is flushed.
+const POSTED_PER_ITERATION: usize = 256;
+/// Connections flushed before new input is handled. A flush round over ten thousand sockets takes
+/// 80 ms, which would delay new sessions.
 const FLUSHES_PER_ITERATION: usize = 512;
-/// Shared by all connections of the shard; none has a read buffer of its own.
+/// Size of the read buffer that all connections of the loop share.
 const READ_BUFFER_BYTES: usize = 64 * 1024;
-/// Pause before an iteration goes on with input or work that was over budget. Other threads, those
-/// that bring updates among them, get the processor; an event ends the pause.
+/// Pause before an iteration continues with input or work that was over budget. It gives other
+/// threads CPU time, such as those that bring updates; an event ends it.
 const YIELD: Duration = Duration::from_millis(1);
 
-/// What a shard is made of.
+/// Options of an event loop.
 #[derive(Debug)]
 pub struct ShardOptions {
-    /// Where connections come from, at most 32.
+    /// Listeners of the loop, at most 32.
     pub listeners: Vec<Listener>,
-    /// What peers may cost.
+    /// Limits of connections and requests.
     pub limits: ConnectionLimits,
-    /// Mails the inbox holds; posting waits when it is full.
+    /// Maximum number of posted events that wait; posting blocks when the mailbox is full.
     pub mail_capacity: usize,
-    /// Instant 0 of [`Io::now_ms`], the same for all shards.
+    /// Zero of [`ServerIo::now_ms`], the same for all event loops.
     pub epoch: Instant,
-    /// Where the loop marks its progress.
+    /// Records progress for the watchdog.
     pub heartbeat: Arc<Heartbeat>,
 }
 
-/// One event loop with its connections and handler.
+/// An event loop with its connections and handler.
 #[derive(Debug)]
 pub struct EventLoop<H: ServerHandler> {
     poll: Poll,
-    pub(super) doors: Listeners,
-    mail: MailboxReceiver<H::Mail>,
+    pub(super) listeners: Listeners,
+    mailbox: MailboxReceiver<H::Mail>,
     pub(crate) io: ServerIo,
     pub(crate) handler: H,
     pub(super) scratch: Vec<u8>,
-    /// Made when the first compressed message comes.
+    /// Created for the first compressed message.
     pub(super) inflater: Option<Box<Inflater>>,
-    mail_again: bool,
-    passes: FlushSchedule,
+    has_more_posted: bool,
+    flush_schedule: FlushSchedule,
     pub(super) heartbeat: Arc<Heartbeat>,
 }
 
 impl<H: ServerHandler> EventLoop<H> {
-    /// Sets up the loop; nothing runs until [`Self::run`].
+    /// Creates the loop; [`Self::run`] starts it.
     ///
     /// # Errors
-    /// When the operating system refuses an epoll or eventfd descriptor.
+    /// The operating system provides no epoll or eventfd file descriptor.
     pub fn new(options: ShardOptions, handler: H) -> io::Result<(Self, MailboxSender<H::Mail>)> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER)?;
         let (sender, receiver) = mailbox(waker, options.mail_capacity);
-        let doors = Listeners::open(options.listeners, poll.registry())?;
+        let listeners = Listeners::open(options.listeners, poll.registry())?;
         let io = ServerIo::new(poll.registry().try_clone()?, options.limits, options.epoch);
-        let shard = Self {
+        let event_loop = Self {
             poll,
-            doors,
-            mail: receiver,
+            listeners,
+            mailbox: receiver,
             io,
             handler,
             scratch: vec![0; READ_BUFFER_BYTES],
             inflater: None,
-            mail_again: false,
-            passes: FlushSchedule::new(Instant::now()),
+            has_more_posted: false,
+            flush_schedule: FlushSchedule::new(Instant::now()),
             heartbeat: options.heartbeat,
         };
-        Ok((shard, sender))
+        Ok((event_loop, sender))
     }
 
-    /// Runs until the handler calls [`Io::stop`].
+    /// Runs until the handler calls [`ServerIo::stop`].
     ///
     /// # Errors
-    /// When polling fails, which only a lack of kernel memory can cause.
+    /// Polling fails, which only a lack of kernel memory causes.
     pub fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         while self.io.running {
@@ -99,7 +99,7 @@ impl<H: ServerHandler> EventLoop<H> {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
                 _ => {}
             }
-            self.mail.awake();
+            self.mailbox.awake();
             self.io.update_clock();
             self.heartbeat.wake(self.io.now_ms());
             self.heartbeat.begin(Activity::ACCEPT);
@@ -110,7 +110,7 @@ impl<H: ServerHandler> EventLoop<H> {
                 self.on_event(event);
             }
             self.heartbeat.begin(Activity::POSTED);
-            self.take_mail();
+            self.handle_posted();
             self.heartbeat.begin(Activity::TIMERS);
             self.fire_timers();
             self.handler.on_turn(&mut self.io);
@@ -119,18 +119,19 @@ impl<H: ServerHandler> EventLoop<H> {
             if self.io.dirty.is_empty() {
                 self.handler.on_flushed(&mut self.io);
             }
-            self.report_room();
+            self.report_writable();
             self.report_lost();
         }
         self.heartbeat.sleep();
         Ok(())
     }
 
-    /// How long the next poll may sleep; `None` is for ever.
+    /// Returns the timeout of the next poll; `None` waits for an event.
     fn timeout(&mut self) -> Option<Duration> {
-        let busy = self.doors.some_may_wait() || self.mail_again || !self.io.lost.is_empty();
+        let busy =
+            self.listeners.may_have_pending() || self.has_more_posted || !self.io.lost.is_empty();
         let is_over_budget = std::mem::take(&mut self.io.has_work) || !self.io.input.is_empty();
-        if busy || !self.mail.may_sleep() {
+        if busy || !self.mailbox.may_sleep() {
             return Some(Duration::ZERO);
         }
         let timer = self.io.timers.next_in_ms(self.io.now_ms());
@@ -142,14 +143,14 @@ impl<H: ServerHandler> EventLoop<H> {
         if self.io.dirty.is_empty() {
             return timer;
         }
-        let rest = self.passes.wait(Instant::now());
-        Some(timer.map_or(rest, |timer| timer.min(rest)))
+        let pause = self.flush_schedule.wait(Instant::now());
+        Some(timer.map_or(pause, |timer| timer.min(pause)))
     }
 
     fn on_event(&mut self, event: &mio::event::Event) {
         match event.token() {
             WAKER => {}
-            token if self.doors.knock(token) => {}
+            token if self.listeners.on_readable(token) => {}
             Token(index) => {
                 let Some(connection) = self.io.connections.get_mut(index) else {
                     return;
@@ -169,13 +170,15 @@ impl<H: ServerHandler> EventLoop<H> {
         }
     }
 
-    fn take_mail(&mut self) {
-        self.mail_again = false;
-        for _ in 0..MAILS_PER_ITERATION {
-            let Some(mail) = self.mail.take() else { return };
-            self.handler.on_mail(&mut self.io, mail);
+    fn handle_posted(&mut self) {
+        self.has_more_posted = false;
+        for _ in 0..POSTED_PER_ITERATION {
+            let Some(posted) = self.mailbox.take() else {
+                return;
+            };
+            self.handler.on_mail(&mut self.io, posted);
         }
-        self.mail_again = true;
+        self.has_more_posted = true;
     }
 
     fn fire_timers(&mut self) {
@@ -185,7 +188,7 @@ impl<H: ServerHandler> EventLoop<H> {
         for timer in due {
             match timer {
                 LoopTimer::Handler(token) => self.handler.on_timer(&mut self.io, token),
-                LoopTimer::Accept => self.doors.try_all(),
+                LoopTimer::Accept => self.listeners.retry_all(),
                 LoopTimer::Wake => {}
                 LoopTimer::Close(conn) => self.close_now(conn),
                 LoopTimer::Request(conn) => self.check_request(conn),
@@ -193,16 +196,16 @@ impl<H: ServerHandler> EventLoop<H> {
         }
     }
 
-    /// The time for a connection's last bytes is over.
+    /// Ends a closing connection whose time is over.
     fn close_now(&mut self, conn: ConnId) {
         let current = self.io.connections.get(conn.index as usize);
         if current.is_some_and(|connection| connection.generation == conn.generation) {
-            self.io.lose(conn, CloseReason::Idle);
+            self.io.mark_lost(conn, CloseReason::Idle);
         }
     }
 
-    /// Ends a connection whose request does not come or that nobody claims; looks again later if a
-    /// request came meanwhile.
+    /// Ends a connection without a complete request in time, or a WebSocket without a tag. Sets the
+    /// timer again if a request has arrived since.
     fn check_request(&mut self, conn: ConnId) {
         let (now_ms, request_ms) = (self.io.now_ms(), self.io.limits.request_ms);
         let Some(connection) = self.io.get(conn) else {
@@ -217,14 +220,16 @@ impl<H: ServerHandler> EventLoop<H> {
         if now_ms < deadline_ms {
             self.io.timers.set(deadline_ms, LoopTimer::Request(conn));
         } else {
-            self.io.lose(conn, CloseReason::Idle);
+            self.io.mark_lost(conn, CloseReason::Idle);
         }
     }
 
     fn flush(&mut self) {
         let now = Instant::now();
         let pending = self.io.dirty.len();
-        let count = self.passes.allowance(now, pending, FLUSHES_PER_ITERATION);
+        let count = self
+            .flush_schedule
+            .allowance(now, pending, FLUSHES_PER_ITERATION);
         for _ in 0..count {
             let Some(index) = self.io.dirty.pop_front() else {
                 break;
@@ -232,19 +237,21 @@ impl<H: ServerHandler> EventLoop<H> {
             self.io.flush(index);
         }
         let pending = self.io.dirty.len();
-        self.passes.wrote(Instant::now(), count, pending);
+        self.flush_schedule
+            .on_written(Instant::now(), count, pending);
     }
 
-    /// What the handler sends now leaves with the next turn, which comes at once.
-    fn report_room(&mut self) {
-        while let Some(conn) = self.io.roomy.pop() {
+    /// Calls the handler for connections with an empty send queue. Output queued here is flushed in
+    /// the next iteration, which follows at once.
+    fn report_writable(&mut self) {
+        while let Some(conn) = self.io.writable.pop() {
             if let Some(tag) = self.io.tag(conn) {
                 self.handler.on_room(&mut self.io, conn, tag);
             }
         }
     }
 
-    /// Frees connections that are gone and tells the handler of those it still counts on.
+    /// Frees lost connections and reports those that are not closing to the handler.
     fn report_lost(&mut self) {
         while let Some((conn, reason)) = self.io.lost.pop() {
             let index = conn.index as usize;
@@ -256,9 +263,9 @@ impl<H: ServerHandler> EventLoop<H> {
             if connection.parked {
                 self.io.input.take_parked(conn);
             }
-            self.handler.on_departure(connection.ticket);
+            self.handler.on_departure(connection.admission_id);
             self.io.counters.tls_failures += u64::from(connection.stream.is_handshaking());
-            // Dropping the socket would do, but an explicit error is worth nothing here either.
+            // Dropping the socket deregisters it too, so an error has no effect.
             let _ = self.io.registry.deregister(connection.stream.socket());
             if let ServerConnection {
                 phase: ConnectionPhase::Open,

@@ -1,4 +1,4 @@
-//! What peers send: bytes to HTTP requests and WebSocket messages, in order.
+//! Turns received bytes into HTTP requests and WebSocket messages, in order.
 
 use std::io;
 
@@ -12,17 +12,17 @@ use crate::http1::{self, HttpRequest, Parsed, Response};
 use crate::limited;
 use crate::watchdog::Activity;
 use crate::websocket::{
-    self, Agreement, FrameError, FrameEvent, FrameRole, Inflater, WebSocketFrameReader,
+    self, DeflateParams, FrameError, FrameEvent, FrameRole, Inflater, WebSocketFrameReader,
 };
 
-/// The close code for a message over the limit (RFC 6455, section 7.4.1).
+/// Close code for a message over the size limit (RFC 6455, section 7.4.1).
 const CLOSE_TOO_BIG: u16 = 1009;
-/// Charge for one frame or request on top of its bytes.
+/// Cost of one frame or request in the input budget, in addition to its bytes.
 const REQUEST_CHARGE: usize = 64;
 
 impl<H: ServerHandler> EventLoop<H> {
-    /// Goes on with connections whose input had to wait, the longest waiting first, until the
-    /// budget of this iteration is spent.
+    /// Reads queued connections, the longest waiting first, until the input budget of this
+    /// iteration is spent.
     pub(super) fn read_queued(&mut self) {
         for _ in 0..self.io.input.len() {
             let Some(conn) = self.io.input.pop() else {
@@ -36,14 +36,20 @@ impl<H: ServerHandler> EventLoop<H> {
         }
     }
 
-    /// Reads what a connection has, until it has no more or has used its part of the input budget.
-    /// `to_end`: the peer has closed its direction, so a short read is not the end of it.
+    /// Reads a connection until its socket is empty or it has used its part of the input budget.
+    /// With `to_end`, the peer has closed its direction: a short read is then not the last one.
     pub(super) fn read(&mut self, conn: ConnId, to_end: bool) {
+        if self.is_input_paused(conn) {
+            return;
+        }
         if !self.io.input.begin_visit() {
             return self.io.queue_input(conn);
         }
         if !self.feed_parked(conn) {
             return self.io.queue_input(conn);
+        }
+        if self.is_input_paused(conn) {
+            return;
         }
         let mut scratch = std::mem::take(&mut self.scratch);
         while let Some(connection) = self.io.connections.get_mut(conn.index as usize) {
@@ -66,15 +72,19 @@ impl<H: ServerHandler> EventLoop<H> {
                     if open && input.plain > 0 {
                         self.take_input(conn, &scratch[..input.plain]);
                     }
+                    if self.is_input_paused(conn) {
+                        break;
+                    }
                     if self.io.input.visit_is_over() {
                         self.io.queue_input(conn);
                         break;
                     }
                     if input.ended {
-                        self.io.lose(conn, CloseReason::PeerClosed);
+                        self.io.mark_lost(conn, CloseReason::PeerClosed);
                         break;
                     }
-                    // A short read means the socket is empty, and an edge will tell of more.
+                    // After a short read the socket is empty. The next readable event reports new
+                    // input.
                     if input.drained && !to_end {
                         break;
                     }
@@ -85,7 +95,7 @@ impl<H: ServerHandler> EventLoop<H> {
                     if handshaking {
                         limited!(debug, "TLS handshake failed", %error, "TLS handshake failed");
                     }
-                    self.io.lose(conn, CloseReason::Lost);
+                    self.io.mark_lost(conn, CloseReason::Lost);
                     break;
                 }
             }
@@ -93,7 +103,11 @@ impl<H: ServerHandler> EventLoop<H> {
         self.scratch = scratch;
     }
 
-    /// From the end of its handshake on a connection has its time for a request.
+    fn is_input_paused(&mut self, conn: ConnId) -> bool {
+        self.io.get(conn).is_some_and(|one| one.input_paused)
+    }
+
+    /// Starts the request timeout of a connection once its TLS handshake is complete.
     fn note_handshake(&mut self, conn: ConnId) {
         let deadline_ms = self.io.now_ms() + self.io.limits.request_ms;
         let Some(connection) = self.io.get(conn) else {
@@ -108,9 +122,9 @@ impl<H: ServerHandler> EventLoop<H> {
         self.io.counters.tls_handshakes += 1;
     }
 
-    /// Goes on with what was read earlier: of connections from other loops, of those whose answer
-    /// is complete, and of those that had used their part of the budget. Returns `false` if the
-    /// connection has used it again.
+    /// Handles input that was read earlier: of adopted connections, of connections whose response
+    /// is complete, and of connections that had used their part of the input budget. Returns
+    /// `false` if the connection has used its part again.
     fn feed_parked(&mut self, conn: ConnId) -> bool {
         let parked = self
             .io
@@ -124,11 +138,12 @@ impl<H: ServerHandler> EventLoop<H> {
         !self.io.input.visit_is_over()
     }
 
-    /// A connection leaves with what has been read of it.
+    /// Removes a detached connection and passes it to the handler with its unhandled input.
     fn finish_detach(&mut self, conn: ConnId, protocol: Protocol, rest: &[u8]) {
         let mut connection = self.io.connections.remove(conn.index as usize);
-        self.handler.on_departure(connection.ticket);
-        // It is registered anew by whoever takes it in; what it may have got meanwhile shows then.
+        self.handler.on_departure(connection.admission_id);
+        // The event loop that adopts the connection registers the socket again and then receives an
+        // event for any input that arrives in between.
         let _ = self.io.registry.deregister(connection.stream.socket());
         connection.protocol = protocol;
         let input = rest.to_vec();
@@ -136,7 +151,7 @@ impl<H: ServerHandler> EventLoop<H> {
         self.handler.on_detached(&mut self.io, detached);
     }
 
-    /// Feeds input to whatever the connection speaks, which may change on the way.
+    /// Passes input to the current protocol of the connection, which the input can change.
     fn take_input(&mut self, conn: ConnId, input: &[u8]) {
         let Some(connection) = self.io.get(conn) else {
             return;
@@ -151,8 +166,8 @@ impl<H: ServerHandler> EventLoop<H> {
         }
     }
 
-    /// Handles whole requests until one is answered later. What follows it waits, up to the size
-    /// of one request.
+    /// Handles complete requests until the response to one is deferred. Stores the input that
+    /// follows; its size is limited to about that of one request.
     fn read_requests(&mut self, conn: ConnId, mut http: Box<HttpState>) {
         let buffer = std::mem::take(&mut http.buffer);
         let mut used = 0;
@@ -175,7 +190,7 @@ impl<H: ServerHandler> EventLoop<H> {
         http.buffer = buffer;
         http.buffer.drain(..used);
         let limits = self.io.limits.http;
-        if self.io.is_leaving(conn) {
+        if self.io.is_detaching(conn) {
             return self.finish_detach(conn, Protocol::Http(http), &[]);
         }
         let Some(connection) = self.io.get(conn) else {
@@ -184,14 +199,14 @@ impl<H: ServerHandler> EventLoop<H> {
         let full = http.buffer.len() > limits.head_bytes + 2 * limits.body_bytes;
         connection.protocol = Protocol::Http(http);
         if full && connection.exchange != HttpExchange::None {
-            self.io.lose(conn, CloseReason::Protocol);
+            self.io.mark_lost(conn, CloseReason::Protocol);
         } else if parks {
             self.io.park(conn, &[]);
         }
     }
 
-    /// Handles the first request in `buffer`; `None` when it is not whole, has to wait for the
-    /// answer to the one before it, or the connection ends.
+    /// Handles the first request in `buffer`. Returns `None` if the request is incomplete or
+    /// malformed, if the previous response is outstanding, or if the connection is gone.
     fn next_request(
         &mut self,
         conn: ConnId,
@@ -204,7 +219,7 @@ impl<H: ServerHandler> EventLoop<H> {
         match http1::parse_request_on(buffer, self.io.limits.http, http.peer, &mut http.progress) {
             Ok(Parsed::Partial) => None,
             Ok(Parsed::Complete(request, used)) => {
-                let upgraded = self.answer(conn, &request);
+                let upgraded = self.respond(conn, &request);
                 Some(InputStep { used, upgraded })
             }
             Err(error) => {
@@ -216,11 +231,11 @@ impl<H: ServerHandler> EventLoop<H> {
         }
     }
 
-    /// Whether the connection is a WebSocket now.
-    fn answer(&mut self, conn: ConnId, request: &HttpRequest<'_>) -> bool {
+    /// Passes a request to the handler. Returns `true` if the connection is a WebSocket afterwards.
+    fn respond(&mut self, conn: ConnId, request: &HttpRequest<'_>) -> bool {
         let keep_alive = request.keep_alive;
         if let Some(connection) = self.io.get(conn) {
-            connection.exchange = HttpExchange::Due { keep_alive };
+            connection.exchange = HttpExchange::Pending { keep_alive };
         }
         match self.handler.on_request(&mut self.io, conn, request) {
             RequestOutcome::Later => false,
@@ -230,17 +245,17 @@ impl<H: ServerHandler> EventLoop<H> {
             }
             RequestOutcome::WebSocket { protocol, deflate } => match websocket_accept(request) {
                 Ok(accept) => {
-                    let agreement = match deflate {
-                        true => Agreement::of(request.list("sec-websocket-extensions")),
+                    let params = match deflate {
+                        true => DeflateParams::of(request.list("sec-websocket-extensions")),
                         false => None,
                     };
-                    let extension = agreement.map(|agreement| agreement.answer());
+                    let extension = params.map(|params| params.response());
                     let bytes = http1::write_upgrade(&accept, protocol, extension.as_deref());
                     if let Some(connection) = self.io.get(conn) {
                         connection.exchange = HttpExchange::None;
-                        connection.window = agreement.map(|agreement| agreement.window);
+                        connection.window = params.map(|params| params.window);
                     }
-                    self.io.counters.deflate_agreed += u64::from(agreement.is_some());
+                    self.io.counters.deflate_agreed += u64::from(params.is_some());
                     self.io.send(conn, Bytes::from(bytes))
                 }
                 Err(response) => {
@@ -251,12 +266,12 @@ impl<H: ServerHandler> EventLoop<H> {
         }
     }
 
-    /// Refuses what cannot be answered otherwise, and ends the connection.
+    /// Sends an error response and closes the connection.
     fn end_http(&mut self, conn: ConnId, response: &Response) {
         if let Some(connection) = self.io.get(conn) {
             let tag = connection.tag;
             connection
-                .outbox
+                .send_queue
                 .push(Bytes::from(response.to_bytes(false)));
             self.io.start_closing(conn);
             let reason = CloseReason::Protocol;
@@ -272,7 +287,8 @@ impl<H: ServerHandler> EventLoop<H> {
                         matches!(event, Some(FrameEvent::Text(_) | FrameEvent::Deflated(_)));
                     match event {
                         Some(FrameEvent::Text(text)) => {
-                            // The reader has checked it; a second look costs nothing that counts.
+                            // The reader has checked the UTF-8; the cost of this second check is
+                            // negligible.
                             let text = std::str::from_utf8(text).unwrap_or_default();
                             self.handler.on_message(&mut self.io, conn, text);
                         }
@@ -300,12 +316,13 @@ impl<H: ServerHandler> EventLoop<H> {
                     input = &input[used..];
                     self.count_frames(conn, reader.take_frames(), is_message);
                     if self.io.get(conn).is_none() {
-                        if self.io.is_leaving(conn) {
+                        if self.io.is_detaching(conn) {
                             self.finish_detach(conn, Protocol::WebSocket(reader), input);
                         }
                         return;
                     }
-                    if self.io.input.visit_is_over() && !input.is_empty() {
+                    let must_wait = self.io.input.visit_is_over() || self.is_input_paused(conn);
+                    if must_wait && !input.is_empty() {
                         self.io.park(conn, input);
                         break;
                     }
@@ -313,14 +330,14 @@ impl<H: ServerHandler> EventLoop<H> {
                 Err(error) => return self.end_broken(conn, error),
             }
         }
-        // An empty read frees the memory of the last message.
+        // Reading an empty slice frees the memory of the last message.
         let _ = reader.read(&[]);
         if let Some(connection) = self.io.get(conn) {
             connection.protocol = Protocol::WebSocket(reader);
         }
     }
 
-    /// Charges frames, and tells the handler of those that are not the end of a message.
+    /// Charges frames to the input budget and reports frames that do not end a message.
     fn count_frames(&mut self, conn: ConnId, frames: u32, is_message: bool) {
         self.io.input.charge(frames as usize * REQUEST_CHARGE);
         let others = frames.saturating_sub(u32::from(is_message));
@@ -329,7 +346,7 @@ impl<H: ServerHandler> EventLoop<H> {
         }
     }
 
-    /// Ends a WebSocket whose peer broke a rule or a limit.
+    /// Closes a WebSocket with the close code of a protocol violation or an exceeded limit.
     fn end_broken(&mut self, conn: ConnId, error: FrameError) {
         let code = error.close_code();
         self.io.counters.oversized += u64::from(code == CLOSE_TOO_BIG);
@@ -343,13 +360,13 @@ impl<H: ServerHandler> EventLoop<H> {
         let tag = connection.tag;
         let mut frame = Vec::new();
         websocket::push_close(&mut frame, None, code, "");
-        connection.outbox.push(Bytes::from(frame));
+        connection.send_queue.push(Bytes::from(frame));
         self.io.start_closing(conn);
         self.handler.on_closed(&mut self.io, conn, tag, reason);
     }
 }
 
-/// The text of a compressed message.
+/// Returns the text of a compressed message.
 fn inflate<'a>(
     inflater: &'a mut Inflater,
     payload: &[u8],
@@ -359,20 +376,23 @@ fn inflate<'a>(
     std::str::from_utf8(text).map_err(|_| FrameError::NotUtf8)
 }
 
-/// One handled request.
+/// Result of one handled request.
 struct InputStep {
+    /// Number of bytes of the request.
     used: usize,
+    /// The connection is a WebSocket now.
     upgraded: bool,
 }
 
 fn websocket_accept(request: &HttpRequest<'_>) -> Result<String, Response> {
     if !request.wants_websocket() {
         return Err(
-            Response::text(426, "this path speaks WebSocket").with_header("Upgrade", "websocket")
+            Response::text(426, "this path requires a WebSocket upgrade")
+                .with_header("Upgrade", "websocket"),
         );
     }
     if request.header("sec-websocket-version") != Some("13") {
-        let response = Response::text(426, "only WebSocket version 13 is spoken here");
+        let response = Response::text(426, "only WebSocket version 13 is supported");
         return Err(response.with_header("Sec-WebSocket-Version", "13"));
     }
     let key = request

@@ -1,23 +1,24 @@
-//! The input budget of an event loop: how much input one iteration handles, in all and of one
-//! connection, and which connections go on in a later iteration.
+//! Input budget of an event loop: how much input one iteration handles, in total and per
+//! connection, and which connections continue in a later iteration.
 //!
-//! Without it a few peers with much input, or with input that costs much work, keep updates and
-//! timers waiting. Connections take turns, so that no peer waits for all input of another.
+//! Without the budget a few peers with much input, or with input that is expensive to handle, would
+//! delay updates and timers. Connections take turns, so that no peer waits for all input of
+//! another.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::ConnId;
 
-/// Budget of one iteration, in bytes of input; about 2 ms of work.
+/// Input budget of one iteration in bytes, about 2 ms of work.
 const BYTES_PER_ITERATION: usize = 1024 * 1024;
-/// Part of it that one connection may use in a row.
+/// Part of the budget that one connection may use at a time.
 const BYTES_PER_VISIT: usize = 256 * 1024;
 
-/// Connections with input that waits, each once, and the budget.
+/// Connections with pending input, each once, and the input budget.
 #[derive(Debug)]
 pub(super) struct InputQueue {
     queue: VecDeque<ConnId>,
-    /// Input that was read and not handled, of the few connections that have any.
+    /// Input that was read but not handled, of the few connections that have any.
     parked: HashMap<ConnId, Vec<u8>>,
     left: usize,
     /// Value of `left` at which the visit of the current connection is over.
@@ -49,7 +50,7 @@ impl InputQueue {
         self.left = self.left.saturating_sub(bytes);
     }
 
-    /// Returns `true` if the current connection has to wait for its next turn.
+    /// Returns `true` if the current connection has used its part of the budget.
     pub(super) fn visit_is_over(&self) -> bool {
         self.left <= self.visit_end
     }
@@ -66,7 +67,8 @@ impl InputQueue {
         self.queue.push_back(conn);
     }
 
-    /// Returns the connection that has waited longest; `None` also if the budget is spent.
+    /// Returns the connection that has waited longest, or `None` if there is none or the budget is
+    /// spent.
     pub(super) fn pop(&mut self) -> Option<ConnId> {
         if self.left == 0 {
             return None;

@@ -1,4 +1,4 @@
-//! What a handler can do with its connections: send, close, tag, set timers.
+//! Operations that a handler has on its connections: send, close, tag, set timers.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -10,23 +10,24 @@ use slab::Slab;
 
 use super::connection::{ConnectionPhase, Detached, HttpExchange, Protocol, ServerConnection};
 use super::input_queue::InputQueue;
-use super::stream::{SocketStream, TlsBuffers};
+use super::stream::SocketStream;
+use super::tls_stream::TlsBuffers;
 use super::{CloseReason, ConnId, ConnectionLimits, TrySend};
 use crate::http1::{LAST_CHUNK, Response};
 use crate::send_queue::SendQueue;
 use crate::timer::TimerWheel;
 use crate::websocket::{self, DeflateWindow};
 
-/// The close code of an orderly end (RFC 6455, section 7.4.1).
+/// Close code of a normal closure (RFC 6455, section 7.4.1).
 pub(super) const CLOSE_NORMAL: u16 = 1000;
 
-/// Counts of one shard since its start; plain numbers, only its own thread writes them.
+/// Counters of one event loop since its start. Plain numbers: only the loop's thread writes them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IoCounters {
     /// Connections accepted.
     pub accepted: u64,
-    /// Connections closed at once because the shard was full, or not accepted for lack of
-    /// descriptors.
+    /// Connections closed on arrival because of the connection limit, and failed attempts to
+    /// accept.
     pub refused: u64,
     /// Bytes read.
     pub bytes_in: u64,
@@ -34,45 +35,45 @@ pub struct IoCounters {
     pub bytes_out: u64,
     /// Write calls made.
     pub writes: u64,
-    /// Flushes that left a rest because the kernel took no more.
+    /// Flushes that left unsent bytes because the socket accepted no more.
     pub blocked: u64,
-    /// Chunks refused because a connection's queue was full.
+    /// Chunks rejected because a connection's send queue was full.
     pub overflows: u64,
     /// Connections closed because a request or message was over its limit.
     pub oversized: u64,
     /// TLS handshakes completed.
     pub tls_handshakes: u64,
-    /// TLS connections that ended before their handshake did.
+    /// TLS connections that ended before their handshake was complete.
     pub tls_failures: u64,
-    /// WebSockets opened that take compressed messages.
+    /// WebSockets opened with compressed messages.
     pub deflate_agreed: u64,
     /// Compressed messages received.
     pub inflated: u64,
 }
 
-/// A timer's meaning.
+/// Purpose of a timer.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum LoopTimer {
-    /// A connection without a request or without an owner may have had its time.
+    /// Checks the request deadline of a connection, or the tag of a WebSocket.
     Request(ConnId),
-    /// A closing connection has had its time.
+    /// Ends the closing phase of a connection.
     Close(ConnId),
-    /// The handler's own.
+    /// A timer of the handler, with its token.
     Handler(u64),
-    /// Nothing but a turn of the loop.
+    /// Starts an iteration, nothing else.
     Wake,
-    /// Accepting failed for lack of descriptors: try again.
+    /// Retries accepting after an error.
     Accept,
 }
 
-/// The connections and timers of a shard, as its handler sees them.
+/// Connections and timers of an event loop, as its handler sees them.
 #[derive(Debug)]
 pub struct ServerIo {
     pub(super) connections: Slab<ServerConnection>,
     pub(super) dirty: VecDeque<u32>,
     pub(super) lost: Vec<(ConnId, CloseReason)>,
-    /// Connections that were behind and are not any more.
-    pub(super) roomy: Vec<ConnId>,
+    /// Connections whose send queue became empty and whose handler waits for that.
+    pub(super) writable: Vec<ConnId>,
     /// Connections with input for a later iteration.
     pub(super) input: InputQueue,
     pub(super) timers: TimerWheel<LoopTimer>,
@@ -95,7 +96,7 @@ impl ServerIo {
             connections: Slab::new(),
             dirty: VecDeque::new(),
             lost: Vec::new(),
-            roomy: Vec::new(),
+            writable: Vec::new(),
             input: InputQueue::new(),
             timers: TimerWheel::new(0),
             tls: TlsBuffers::default(),
@@ -118,30 +119,31 @@ impl ServerIo {
         self.now_ms = u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
     }
 
-    /// Milliseconds since the common epoch of all shards, as of the start of this turn.
+    /// Returns the start of this iteration in milliseconds since the common epoch of all event
+    /// loops.
     pub fn now_ms(&self) -> u64 {
         self.now_ms
     }
 
-    /// Open connections, closing ones included.
+    /// Returns the number of open connections, closing ones included.
     pub fn connections(&self) -> usize {
         self.connections.len()
     }
 
-    /// What this shard has done so far.
+    /// Returns the counters of this event loop.
     pub fn counters(&self) -> IoCounters {
         self.counters
     }
 
-    /// Leaves `tag` on a connection; [`super::Handler::on_closed`] gets it back. A WebSocket that
-    /// carries tag 0 for [`Limits::request_ms`] is closed: nobody claims it.
+    /// Attaches `tag` to a connection; [`super::ServerHandler::on_closed`] passes it back. A
+    /// WebSocket that has tag 0 for [`ConnectionLimits::request_ms`] is closed as unused.
     pub fn set_tag(&mut self, conn: ConnId, tag: u64) {
         let at_ms = self.now_ms + self.limits.request_ms;
         let Some(connection) = self.get(conn) else {
             return;
         };
         connection.tag = tag;
-        // An HTTP connection is watched all its life.
+        // HTTP connections always have a request timer.
         let websocket = match connection.protocol {
             Protocol::WebSocket(_) => true,
             Protocol::Taken => connection.exchange == HttpExchange::None,
@@ -152,105 +154,111 @@ impl ServerIo {
         }
     }
 
-    /// The connection's tag, 0 if none was set, `None` if the connection is gone or closing.
+    /// Returns the connection's tag, 0 if none was set, `None` if the connection is closed or
+    /// closing.
     pub fn tag(&mut self, conn: ConnId) -> Option<u64> {
         self.get(conn).map(|connection| connection.tag)
     }
 
-    /// Queues bytes for the end of this turn. False when the connection's queue is full (nothing
-    /// is queued then) or the connection is gone.
+    /// Queues bytes for the end of this iteration. Returns `false` and queues nothing if the
+    /// connection's send queue is full or the connection is closed.
     pub fn send(&mut self, conn: ConnId, chunk: Bytes) -> bool {
-        if !self.has_room(conn, chunk.len()) {
+        if !self.has_capacity(conn, chunk.len()) {
             return false;
         }
         self.push(conn, chunk);
         true
     }
 
-    /// As [`Self::send`], for bytes whose sender can wait: a connection that takes no more and has
-    /// more than [`Limits::lag_bytes`] queued is [`TrySend::Behind`], nothing is queued, and
-    /// [`super::Handler::on_room`] tells when it has caught up.
+    /// Queues bytes as [`Self::send`] does, unless the connection lags. If the socket accepts no
+    /// bytes and more than [`ConnectionLimits::high_water_bytes`] are queued, returns
+    /// [`TrySend::Full`] and queues nothing; [`super::ServerHandler::on_writable`] follows when the
+    /// queue is empty.
     pub fn offer(&mut self, conn: ConnId, chunk: Bytes) -> TrySend {
-        let lag_bytes = self.limits.lag_bytes;
-        let room = self.has_room(conn, chunk.len());
+        let high_water_bytes = self.limits.high_water_bytes;
+        let has_capacity = self.has_capacity(conn, chunk.len());
         let Some(connection) = self.get(conn) else {
             return TrySend::Gone;
         };
-        if !room || (connection.blocked && connection.outbox.bytes() > lag_bytes) {
-            connection.wants_room = true;
+        if !has_capacity || (connection.blocked && connection.send_queue.bytes() > high_water_bytes)
+        {
+            connection.wants_writable = true;
             return TrySend::Behind;
         }
         self.push(conn, chunk);
         TrySend::Queued
     }
 
-    /// Has [`super::Handler::on_room`] tell when a connection that had no room is written out.
+    /// Requests a call of [`super::ServerHandler::on_writable`] when the send queue is empty.
     pub fn want_room(&mut self, conn: ConnId) {
         if let Some(connection) = self.get(conn) {
-            connection.wants_room = true;
+            connection.wants_writable = true;
         }
     }
 
-    /// Whether a chunk fits into a connection's queue. A full queue that has not met a full socket
-    /// yet is written out first: many updates in one turn do not make a client slow.
-    fn has_room(&mut self, conn: ConnId, bytes: usize) -> bool {
+    /// Returns `true` if a chunk fits into a connection's send queue. A full queue whose socket is
+    /// not known to be full is written first, so that many updates in one iteration do not count as
+    /// a slow client.
+    fn has_capacity(&mut self, conn: ConnId, bytes: usize) -> bool {
         let limit = self.limits.outbox_bytes;
-        // A single chunk larger than the limit must still be able to leave.
-        let fits = |outbox: &SendQueue| outbox.is_empty() || outbox.bytes() + bytes <= limit;
+        // A single chunk larger than the limit must be sendable.
+        let fits =
+            |send_queue: &SendQueue| send_queue.is_empty() || send_queue.bytes() + bytes <= limit;
         match self.get(conn) {
             None => return false,
-            Some(connection) if fits(&connection.outbox) => return true,
+            Some(connection) if fits(&connection.send_queue) => return true,
             Some(connection) if !connection.blocked => self.flush(conn.index),
             Some(_) => {}
         }
-        let room = self.get(conn).is_some_and(|found| fits(&found.outbox));
-        if !room {
+        let has_capacity = self.get(conn).is_some_and(|found| fits(&found.send_queue));
+        if !has_capacity {
             self.counters.overflows += 1;
         }
-        room
+        has_capacity
     }
 
     fn push(&mut self, conn: ConnId, chunk: Bytes) {
         if let Some(connection) = self.get(conn) {
-            connection.outbox.push(chunk);
+            connection.send_queue.push(chunk);
             self.mark_dirty(conn.index);
         }
     }
 
-    /// Answers a request that was not answered at once.
+    /// Sends the response to a deferred request.
     pub fn reply(&mut self, conn: ConnId, response: &Response) {
         let Some(connection) = self.get(conn) else {
             return;
         };
-        if let HttpExchange::Due { keep_alive } = connection.exchange {
+        if let HttpExchange::Pending { keep_alive } = connection.exchange {
             let bytes = response.to_bytes(keep_alive);
-            connection.outbox.push(Bytes::from(bytes));
+            connection.send_queue.push(Bytes::from(bytes));
             self.end_exchange(conn, keep_alive);
         }
     }
 
-    /// Begins an answer whose body comes in pieces (`head` has none): [`crate::http1::push_chunk`]
-    /// makes them, [`Self::send`] sends them, [`Self::finish`] ends the body.
+    /// Starts a response whose body follows in chunks; `head` has no body.
+    /// [`crate::http1::push_chunk`] encodes the chunks, [`Self::send`] sends them, [`Self::finish`]
+    /// ends the body.
     pub fn begin_body(&mut self, conn: ConnId, head: &Response) {
         let Some(connection) = self.get(conn) else {
             return;
         };
-        if let HttpExchange::Due { keep_alive } = connection.exchange {
+        if let HttpExchange::Pending { keep_alive } = connection.exchange {
             let bytes = head.to_chunked_head(keep_alive);
-            connection.outbox.push(Bytes::from(bytes));
+            connection.send_queue.push(Bytes::from(bytes));
             connection.exchange = HttpExchange::Body { keep_alive };
             self.mark_dirty(conn.index);
         }
     }
 
-    /// Ends the body that [`Self::begin_body`] has begun. The connection takes its next request, or
-    /// is closed if the client wants that; the handler hears no more of it then.
+    /// Ends the body that [`Self::begin_body`] started. The connection then handles its next
+    /// request, or closes if the client requested that; closing is not reported to the handler.
     pub fn finish(&mut self, conn: ConnId) {
         let Some(connection) = self.get(conn) else {
             return;
         };
         if let HttpExchange::Body { keep_alive } = connection.exchange {
-            connection.outbox.push(Bytes::from_static(LAST_CHUNK));
+            connection.send_queue.push(Bytes::from_static(LAST_CHUNK));
             self.end_exchange(conn, keep_alive);
         }
     }
@@ -275,41 +283,42 @@ impl ServerIo {
         self.mark_dirty(conn.index);
     }
 
-    /// Queues one WebSocket text message.
+    /// Queues one WebSocket text message. Returns `false` as [`Self::send`] does.
     pub fn send_text(&mut self, conn: ConnId, text: &[u8]) -> bool {
         let mut frame = Vec::with_capacity(text.len() + 10);
         websocket::push_server_text(&mut frame, text);
         self.send(conn, Bytes::from(frame))
     }
 
-    /// Ends a connection: `last` replaces whatever is queued and not begun if `drop_queued`, else
-    /// follows it; a WebSocket gets a close frame, a body of unknown length its end if there is a
-    /// `last`; then the socket is closed, after
-    /// [`Limits::close_ms`] even if the peer does not read. The handler hears no more of it.
+    /// Closes a connection. With `drop_queued`, queued bytes are dropped, except those of a chunk
+    /// that is partly written. `last` is sent next.
+    /// A WebSocket gets a close frame. A chunked body gets its end only if there is a `last`. The
+    /// socket is closed after [`ConnectionLimits::close_ms`] even if the peer does not read. The
+    /// handler is not called for the connection again.
     pub fn close(&mut self, conn: ConnId, last: Option<Bytes>, drop_queued: bool) {
         let Some(connection) = self.get(conn) else {
             return;
         };
         if drop_queued {
-            connection.outbox.drop_unsent();
+            connection.send_queue.drop_unsent();
         }
-        let ends_well = last.is_some();
+        let is_complete = last.is_some();
         if let Some(last) = last {
-            connection.outbox.push(last);
+            connection.send_queue.push(last);
         }
         match (&connection.protocol, connection.exchange) {
-            (Protocol::Http(_), HttpExchange::None | HttpExchange::Due { .. })
-            | (Protocol::Taken, HttpExchange::Due { .. }) => {}
+            (Protocol::Http(_), HttpExchange::None | HttpExchange::Pending { .. })
+            | (Protocol::Taken, HttpExchange::Pending { .. }) => {}
             (_, HttpExchange::Body { .. }) => {
-                // Without its end the peer sees that something is missing.
-                if ends_well {
-                    connection.outbox.push(Bytes::from_static(LAST_CHUNK));
+                // Without the final chunk the peer detects that the body is incomplete.
+                if is_complete {
+                    connection.send_queue.push(Bytes::from_static(LAST_CHUNK));
                 }
             }
             (Protocol::WebSocket(_) | Protocol::Taken, _) => {
                 let mut frame = Vec::new();
                 websocket::push_close(&mut frame, None, CLOSE_NORMAL, "");
-                connection.outbox.push(Bytes::from(frame));
+                connection.send_queue.push(Bytes::from(frame));
             }
         }
         self.start_closing(conn);
@@ -325,13 +334,13 @@ impl ServerIo {
         self.mark_dirty(conn.index);
     }
 
-    /// Closes the HTTP connections that wait for their next request.
+    /// Closes HTTP connections that have no request and no unsent bytes.
     pub fn close_idle(&mut self) {
         let idle = |one: &ServerConnection| {
             let http = matches!(one.protocol, Protocol::Http(_));
             http && one.phase == ConnectionPhase::Open
                 && one.exchange == HttpExchange::None
-                && one.outbox.is_empty()
+                && one.send_queue.is_empty()
         };
         let all = self.connections.iter().filter(|(_, one)| idle(one));
         let found: Vec<ConnId> = all
@@ -343,53 +352,72 @@ impl ServerIo {
         found.into_iter().for_each(|conn| self.start_closing(conn));
     }
 
-    /// Asks for [`super::Handler::on_timer`] at `at_ms`, or up to one tick later. Timers cannot be
-    /// taken back: check on expiry whether it still matters.
+    /// Requests a call of [`super::ServerHandler::on_timer`] at `at_ms`, or up to one tick later.
+    /// Timers cannot be cancelled: the handler checks on expiry if the timer still applies.
     pub fn set_timer(&mut self, at_ms: u64, token: u64) {
         self.timers.set(at_ms, LoopTimer::Handler(token));
     }
 
-    /// Sees to it that the next turn comes within a tick, for work that waits for another thread.
+    /// Starts the next iteration within one timer tick, for work that waits for another thread.
     pub fn wake_soon(&mut self) {
         self.timers.set(self.now_ms, LoopTimer::Wake);
     }
 
-    /// Begins the next iteration without waiting for events, for work that is done in slices.
+    /// Starts the next iteration without waiting for events, for work that is done in slices.
     pub fn continue_soon(&mut self) {
         self.has_work = true;
     }
 
-    /// The other end of a connection, if it is open.
+    /// Returns the peer's address if the connection is open.
     pub fn peer(&mut self, conn: ConnId) -> Option<SocketAddr> {
         self.get(conn)
             .and_then(|connection| connection.stream.socket().peer_addr().ok())
     }
 
-    /// What [`super::Handler::on_arrival`] gave the connection; 0 if it is gone.
+    /// Returns the value of [`super::ServerHandler::on_accept`] for a connection; 0 if it is
+    /// closed.
     pub fn ticket(&mut self, conn: ConnId) -> u32 {
-        self.get(conn).map_or(0, |connection| connection.ticket)
+        self.get(conn)
+            .map_or(0, |connection| connection.admission_id)
     }
 
-    /// Gives a connection that was taken in from another shard its number here.
-    pub fn set_admission_id(&mut self, conn: ConnId, ticket: u32) {
+    /// Sets the admission id of a connection that was adopted from another event loop.
+    pub fn set_admission_id(&mut self, conn: ConnId, admission_id: u32) {
         if let Some(connection) = self.get(conn) {
-            connection.ticket = ticket;
+            connection.admission_id = admission_id;
         }
     }
 
-    /// How far back compressed messages to a WebSocket may refer; `None` if it takes none.
+    /// Returns the window of compressed messages to a WebSocket; `None` if it accepts none.
     pub fn deflate_window(&mut self, conn: ConnId) -> Option<DeflateWindow> {
         self.get(conn).and_then(|connection| connection.window)
     }
 
     /// Charges work for a peer's input to the input budget of this iteration, as the number of
-    /// input bytes that cost as much to read. A connection that has used its part of the budget,
-    /// and all connections once it is spent, go on in a later iteration.
+    /// input bytes that cost as much to read. A connection that has used its part of the budget
+    /// continues in a later iteration; so do all connections once the budget is spent.
     pub fn charge_input(&mut self, bytes: usize) {
         self.input.charge(bytes);
     }
 
-    /// Stores input of a connection for a later iteration; it comes before what is in the socket.
+    /// Stops handling input of a WebSocket after the current message. Unread input stays in the
+    /// socket, so that the peer is slowed down, until [`Self::resume_input`].
+    pub fn pause_input(&mut self, conn: ConnId) {
+        if let Some(connection) = self.get(conn) {
+            connection.input_paused = true;
+        }
+    }
+
+    /// Resumes the input of a WebSocket in a later iteration.
+    pub fn resume_input(&mut self, conn: ConnId) {
+        if let Some(connection) = self.get(conn) {
+            if std::mem::take(&mut connection.input_paused) {
+                self.queue_input(conn);
+            }
+        }
+    }
+
+    /// Stores input of a connection for a later iteration; it precedes the input in the socket.
     pub(super) fn park(&mut self, conn: ConnId, rest: &[u8]) {
         if let Some(connection) = self.get(conn) {
             connection.parked = true;
@@ -408,17 +436,17 @@ impl ServerIo {
         }
     }
 
-    /// Accepts no more connections; those that wait in the kernel are reset when the loop ends.
+    /// Stops accepting connections and closes the listeners.
     pub fn stop_accepting(&mut self) {
         self.accepting = false;
     }
 
-    /// Ends the loop after this turn.
+    /// Ends the loop after this iteration.
     pub fn stop(&mut self) {
         self.running = false;
     }
 
-    /// The connection, if it is open (not closing).
+    /// Returns the connection if it is open and not closing.
     pub(super) fn get(&mut self, conn: ConnId) -> Option<&mut ServerConnection> {
         let connection = self.connections.get_mut(conn.index as usize)?;
         let valid =
@@ -426,10 +454,10 @@ impl ServerIo {
         valid.then_some(connection)
     }
 
-    pub(super) fn is_leaving(&self, conn: ConnId) -> bool {
+    pub(super) fn is_detaching(&self, conn: ConnId) -> bool {
         let known = self.connections.get(conn.index as usize);
         known.is_some_and(|one| {
-            one.generation == conn.generation && one.phase == ConnectionPhase::Leaving
+            one.generation == conn.generation && one.phase == ConnectionPhase::Detaching
         })
     }
 
@@ -442,24 +470,25 @@ impl ServerIo {
         }
     }
 
-    /// Sends a connection away to another shard, once [`super::Handler::on_message`] or
-    /// [`super::Handler::on_request`] returns: then [`super::Handler::on_detached`] gets it. Nothing
-    /// can be done with it here any more.
+    /// Detaches a connection from this event loop. When [`super::ServerHandler::on_message`] or
+    /// [`super::ServerHandler::on_request`] returns, [`super::ServerHandler::on_detached`] receives
+    /// it. It cannot be used here any more.
     pub fn detach(&mut self, conn: ConnId) {
         if let Some(connection) = self.get(conn) {
-            connection.phase = ConnectionPhase::Leaving;
+            connection.phase = ConnectionPhase::Detaching;
         }
     }
 
-    /// Takes in a connection that another shard has detached. What it had read already is handled
-    /// at the end of this turn; a request that it was detached for still has to be answered.
+    /// Adopts a connection that another event loop has detached. Its stored input is handled in a
+    /// later iteration. If it was detached during a request, the response to that request is still
+    /// outstanding.
     pub fn adopt(&mut self, detached: Detached) -> Option<ConnId> {
         let Detached { connection, input } = detached;
         let mut stream = connection.stream;
         let peer = stream.socket().peer_addr().ok()?;
         let conn = self.insert(stream, peer, self.limits.request_ms)?;
         let taken = self.get(conn)?;
-        taken.outbox = connection.outbox;
+        taken.send_queue = connection.send_queue;
         taken.protocol = connection.protocol;
         taken.window = connection.window;
         taken.exchange = connection.exchange;
@@ -502,7 +531,7 @@ impl ServerIo {
         Some(conn)
     }
 
-    /// Writes what one connection has queued.
+    /// Writes the send queue of one connection.
     pub(super) fn flush(&mut self, index: u32) {
         let Some(connection) = self.connections.get_mut(index as usize) else {
             return;
@@ -511,11 +540,11 @@ impl ServerIo {
         if connection.blocked || connection.phase == ConnectionPhase::Lingering {
             return;
         }
-        let (outbox, last) = (
-            &mut connection.outbox,
+        let (send_queue, last) = (
+            &mut connection.send_queue,
             connection.phase == ConnectionPhase::Closing,
         );
-        match connection.stream.flush(outbox, &mut self.tls, last) {
+        match connection.stream.flush(send_queue, &mut self.tls, last) {
             Ok(flushed) => {
                 self.counters.bytes_out += flushed.bytes as u64;
                 self.counters.writes += flushed.calls as u64;
@@ -526,9 +555,9 @@ impl ServerIo {
                 }
                 if connection.phase == ConnectionPhase::Closing {
                     connection.linger();
-                } else if std::mem::take(&mut connection.wants_room) {
+                } else if std::mem::take(&mut connection.wants_writable) {
                     let generation = connection.generation;
-                    self.roomy.push(ConnId { index, generation });
+                    self.writable.push(ConnId { index, generation });
                 }
             }
             Err(_) => {
@@ -536,13 +565,13 @@ impl ServerIo {
                     index,
                     generation: connection.generation,
                 };
-                self.lose(conn, CloseReason::Lost);
+                self.mark_lost(conn, CloseReason::Lost);
             }
         }
     }
 
-    /// Notes that a connection is gone; the shard tells the handler and frees it.
-    pub(super) fn lose(&mut self, conn: ConnId, reason: CloseReason) {
+    /// Records a lost connection; the event loop reports it to the handler and frees it.
+    pub(super) fn mark_lost(&mut self, conn: ConnId, reason: CloseReason) {
         self.lost.push((conn, reason));
     }
 }

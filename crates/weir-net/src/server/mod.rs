@@ -1,9 +1,9 @@
-//! The server side event loop: one thread, its own listener, its own connections, nothing shared.
+//! Server side: one event loop per thread, with its own listeners and connections.
 //!
-//! An [`EventLoop`] owns sockets and drives a [`Handler`]; the handler responds through [`Io`].
-//! Output is queued during an iteration and leaves at its end with one call per connection, however
-//! many pieces it has: the system call, not the user code, is what a delivery costs. Under load
-//! iterations share one flush round over the connections (`flush_schedule.rs`).
+//! An [`EventLoop`] owns sockets and calls a [`ServerHandler`], which responds through
+//! [`ServerIo`]. Output is queued during an iteration and written at its end with one call per
+//! connection, because system calls dominate the cost of a delivery. Under load several iterations
+//! share one flush round over the connections (`flush_schedule.rs`).
 
 mod accept;
 mod connection;
@@ -12,49 +12,50 @@ mod flush_schedule;
 mod input;
 mod input_queue;
 mod io;
+mod listeners;
 mod stream;
 mod tls_stream;
 
-pub use accept::Listener;
 pub use connection::Detached;
 pub use event_loop::{EventLoop, ShardOptions};
 pub use io::{IoCounters, ServerIo};
+pub use listeners::Listener;
 
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
 use crate::http1::{HttpRequest, ParseLimits, Response};
 
-/// Names a connection of one shard; an id of a closed connection is never valid again.
+/// Identifier of a connection of one event loop; ids of closed connections are not reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ConnId {
     pub(crate) index: u32,
     pub(crate) generation: u32,
 }
 
-/// What a peer may cost.
+/// Limits of connections and requests.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionLimits {
-    /// Open connections of one shard; the next one is closed at once.
+    /// Open connections of one event loop; further ones are closed on arrival.
     pub connections: usize,
-    /// Head and body of one HTTP request.
+    /// Limits of one HTTP request.
     pub http: ParseLimits,
     /// Bytes of one incoming WebSocket message.
     pub message_bytes: usize,
-    /// Bytes queued for a connection that does not read; [`Io::send`] refuses beyond it.
+    /// Maximum number of queued bytes per connection; [`ServerIo::send`] rejects more.
     pub outbox_bytes: usize,
-    /// Bytes queued behind a full socket from which on [`Io::offer`] refuses.
-    pub lag_bytes: usize,
-    /// Milliseconds in which a whole HTTP request must arrive, and a kept-alive one may idle.
+    /// Number of queued bytes behind a full socket above which [`ServerIo::try_send`] rejects more.
+    pub high_water_bytes: usize,
+    /// Milliseconds for a whole HTTP request to arrive; also the idle timeout of HTTP connections.
     pub request_ms: u64,
-    /// Milliseconds a closing connection has to take its last bytes.
+    /// Milliseconds for a closing connection to accept its last bytes.
     pub close_ms: u64,
-    /// First descriptor number that no connection may have, see [`crate::descriptors`].
+    /// Lowest file descriptor that connections must not use, see [`crate::descriptors`].
     pub descriptor_ceiling: RawFd,
 }
 
 impl ConnId {
-    /// An id made of its parts, for handlers that run without a shard.
+    /// Creates an id from its parts, for handlers that run without an event loop.
     pub const fn from_parts(index: u32, generation: u32) -> Self {
         Self { index, generation }
     }
@@ -70,7 +71,7 @@ impl Default for ConnectionLimits {
             },
             message_bytes: 64 * 1024,
             outbox_bytes: 1024 * 1024,
-            lag_bytes: 16 * 1024,
+            high_water_bytes: 16 * 1024,
             request_ms: 10_000,
             close_ms: 2_000,
             descriptor_ceiling: RawFd::MAX,
@@ -78,91 +79,92 @@ impl Default for ConnectionLimits {
     }
 }
 
-/// How a handler answers an HTTP request.
+/// Response of a handler to an HTTP request.
 #[derive(Debug)]
 pub enum RequestOutcome {
-    /// With this; the connection stays open if the client wants it, else it is closed and the
-    /// handler hears no more of it.
+    /// Respond now. The connection stays open if the client requested that, otherwise it closes
+    /// without a further call of the handler.
     Reply(Response),
-    /// By [`Io::reply`] or [`Io::begin_body`], now or later; requests that follow on the connection
-    /// wait for the end of the answer. Also after [`Io::detach`].
+    /// Respond with [`ServerIo::respond`] or [`ServerIo::begin_body`], now or later. Requests that
+    /// follow on the connection wait for the end of the response. Also after [`ServerIo::detach`].
     Later,
-    /// By speaking WebSocket with this subprotocol from here on.
+    /// Upgrade the connection to a WebSocket.
     WebSocket {
-        /// The subprotocol to confirm, one of those the client offered.
+        /// Subprotocol to confirm, one of those the client offered.
         protocol: Option<&'static str>,
-        /// Agree to compressed messages (permessage-deflate) if the client offers them.
+        /// Accept compressed messages (permessage-deflate) if the client offers them.
         deflate: bool,
     },
 }
 
-/// What became of bytes offered to a connection.
+/// Result of [`ServerIo::try_send`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrySend {
-    /// They will be written.
+    /// Queued for writing.
     Queued,
-    /// The peer does not keep up: offer something newer when it does.
+    /// The connection lags; nothing was queued.
     Behind,
-    /// The connection is gone or closing.
+    /// The connection is closed or closing.
     Gone,
 }
 
-/// Why a connection ended without the handler asking for it.
+/// Reason for the end of a connection that the handler did not close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CloseReason {
-    /// The peer closed it, in order.
+    /// The peer closed it.
     PeerClosed,
-    /// The network or the peer broke it.
+    /// The connection failed, for example with a reset.
     Lost,
-    /// The peer broke a framing rule or a limit.
+    /// The peer violated the protocol or a limit.
     Protocol,
     /// No complete request arrived in time.
     Idle,
 }
 
-/// What happens on a shard's connections.
+/// Callbacks for the connections of an event loop.
 pub trait ServerHandler {
-    /// What other threads post to this shard.
+    /// Event that other threads post to this event loop.
     type Mail: Send + 'static;
 
-    /// A connection comes: `None` closes it at once, a number stays with it ([`Io::ticket`]) and is handed
-    /// back when it is gone.
+    /// Called for a new connection. `None` closes it at once. A number becomes its admission id
+    /// ([`ServerIo::admission_id`]), which [`Self::on_release`] gets when the connection is closed.
     fn on_arrival(&mut self, peer: SocketAddr) -> Option<u32> {
         let _ = peer;
         Some(0)
     }
-    /// A connection is gone, or has been sent to another shard, which asks anew.
+    /// Called after a connection was closed or detached. The loop that adopts a detached connection
+    /// sets a new admission id.
     fn on_departure(&mut self, ticket: u32) {
         let _ = ticket;
     }
 
-    /// A whole HTTP request arrived.
+    /// Called for a complete HTTP request.
     fn on_request(
         &mut self,
         io: &mut ServerIo,
         conn: ConnId,
         request: &HttpRequest<'_>,
     ) -> RequestOutcome;
-    /// A whole text message arrived on a WebSocket.
+    /// Called for a complete WebSocket text message.
     fn on_message(&mut self, io: &mut ServerIo, conn: ConnId, text: &str);
-    /// WebSocket frames arrived that are not messages: pings, pongs and fragments.
+    /// Called with the number of other WebSocket frames that arrived: pings, pongs and fragments.
     fn on_frames(&mut self, io: &mut ServerIo, conn: ConnId, count: u32) {
         let _ = (io, conn, count);
     }
-    /// The connection is gone; `tag` is what [`Io::set_tag`] left on it.
+    /// Called when the connection is closed; `tag` is the value set with [`ServerIo::set_tag`].
     fn on_closed(&mut self, io: &mut ServerIo, conn: ConnId, tag: u64, reason: CloseReason);
-    /// A timer set with [`Io::set_timer`] ran out.
+    /// Called when a timer set with [`ServerIo::set_timer`] expires.
     fn on_timer(&mut self, io: &mut ServerIo, token: u64);
-    /// A connection whose [`Io::offer`] was refused has written all it had queued.
+    /// Called when a connection that returned [`TrySend::Full`] has an empty send queue.
     fn on_room(&mut self, io: &mut ServerIo, conn: ConnId, tag: u64);
-    /// A connection has left after [`Io::detach`]; [`Io::adopt`] takes it in elsewhere. Dropping it
-    /// closes it.
+    /// Called with a connection after [`ServerIo::detach`]. [`ServerIo::adopt`] adds it to another
+    /// event loop; dropping it closes it.
     fn on_detached(&mut self, io: &mut ServerIo, connection: Detached);
-    /// A mail arrived.
-    fn on_mail(&mut self, io: &mut ServerIo, mail: Self::Mail);
-    /// A turn of the loop is over, its output not yet flushed.
+    /// Called for a posted event.
+    fn on_mail(&mut self, io: &mut ServerIo, posted: Self::Mail);
+    /// Called at the end of an iteration, before its output is flushed.
     fn on_turn(&mut self, io: &mut ServerIo);
-    /// All that was queued has been offered to the sockets.
+    /// Called when a flush round is complete.
     fn on_flushed(&mut self, io: &mut ServerIo) {
         let _ = io;
     }

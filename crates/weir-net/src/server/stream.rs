@@ -1,55 +1,34 @@
-//! The socket of a connection, plain or with TLS around it. Plain ones pay one comparison.
+//! Socket of a connection, plain or with TLS; for a plain one the distinction costs one comparison.
 
 use std::io::{self, Read};
 use std::net::Shutdown;
 
 use mio::net::TcpStream;
 
-use super::tls_stream::TlsStream;
+use super::tls_stream::{Input, TlsBuffers, TlsStream};
 use crate::send_queue::{Flushed, SendQueue};
 
-/// What bytes come from and go to.
+/// A socket, plain or with TLS.
 #[derive(Debug)]
 pub(super) enum SocketStream {
     Plain(TcpStream),
     Tls(Box<TlsStream>),
 }
 
-/// What one read brought.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Input {
-    /// Bytes taken from the socket.
-    pub(super) wire: usize,
-    /// Bytes for the handler, at the front of the buffer.
-    pub(super) plain: usize,
-    /// Nothing more will come.
-    pub(super) ended: bool,
-    /// The socket is empty, and an event will tell of more.
-    pub(super) drained: bool,
-}
-
-/// Buffers that all TLS connections of a shard share.
-#[derive(Debug, Default)]
-pub(super) struct TlsBuffers {
-    /// Records as they come.
-    pub(super) incoming: Vec<u8>,
-    /// What the next records are made from.
-    pub(super) plain: Vec<u8>,
-    /// Records as they leave.
-    pub(super) outgoing: Vec<u8>,
-}
-
 impl SocketStream {
-    /// The socket itself.
+    /// Returns the underlying socket.
     pub(super) fn socket(&mut self) -> &mut TcpStream {
         match self {
             Self::Plain(socket) => socket,
-            Self::Tls(sealed) => &mut sealed.socket,
+            Self::Tls(tls) => &mut tls.socket,
         }
     }
 
-    /// Reads once; `WouldBlock` when nothing is there.
-    pub(super) fn read(&mut self, out: &mut [u8], tls: &mut TlsBuffers) -> io::Result<Input> {
+    /// Reads once.
+    ///
+    /// # Errors
+    /// `WouldBlock` if the socket is empty.
+    pub(super) fn read(&mut self, out: &mut [u8], buffers: &mut TlsBuffers) -> io::Result<Input> {
         match self {
             Self::Plain(socket) => {
                 let count = socket.read(out)?;
@@ -60,36 +39,37 @@ impl SocketStream {
                     drained: count < out.len(),
                 })
             }
-            Self::Tls(sealed) => sealed.read(out, tls),
+            Self::Tls(tls) => tls.read(out, buffers),
         }
     }
 
-    /// Whether an answer of TLS itself waits to be written.
+    /// Returns `true` if TLS has protocol messages to write.
     pub(super) fn wants_write(&self) -> bool {
-        matches!(self, Self::Tls(sealed) if sealed.wants_write())
+        matches!(self, Self::Tls(tls) if tls.wants_write())
     }
 
-    /// Whether the handshake is still under way.
+    /// Returns `true` during the TLS handshake.
     pub(super) fn is_handshaking(&self) -> bool {
-        matches!(self, Self::Tls(sealed) if sealed.is_handshaking())
+        matches!(self, Self::Tls(tls) if tls.is_handshaking())
     }
 
-    /// Writes as much as the socket takes. `last`: nothing follows, so TLS says goodbye.
+    /// Writes as much as the socket accepts. With `last`, nothing follows, so TLS sends
+    /// close_notify.
     pub(super) fn flush(
         &mut self,
-        outbox: &mut SendQueue,
-        tls: &mut TlsBuffers,
+        send_queue: &mut SendQueue,
+        buffers: &mut TlsBuffers,
         last: bool,
     ) -> io::Result<Flushed> {
         match self {
-            Self::Plain(socket) => outbox.flush(socket),
-            Self::Tls(sealed) => sealed.flush(outbox, tls, last),
+            Self::Plain(socket) => send_queue.flush(socket),
+            Self::Tls(tls) => tls.flush(send_queue, buffers, last),
         }
     }
 
-    /// Closes our direction.
+    /// Closes the sending direction.
     pub(super) fn finish(&mut self) {
-        // A peer that is gone already makes this fail, which changes nothing.
+        // Fails if the peer has already closed the connection, which has the same effect.
         let _ = self.socket().shutdown(Shutdown::Write);
     }
 }

@@ -1,6 +1,8 @@
-//! TLS around one socket. The session keeps no buffers of its own while nothing is under way: records
-//! are opened and made in buffers of the shard, and only what is not whole, or what the socket did not
-//! take, stays here.
+//! TLS of one server connection.
+//!
+//! A TLS stream stores bytes only while necessary: received bytes of an incomplete record and sent
+//! records that the socket has not accepted. Decryption and encryption use buffers that the
+//! connections of an event loop share.
 
 use std::io::{self, Read, Write};
 
@@ -10,47 +12,71 @@ use rustls::unbuffered::{
     ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus,
 };
 
-use super::stream::{Input, TlsBuffers};
 use crate::send_queue::{Flushed, SendQueue};
 
-/// Bytes that are made into records at once. What the socket does not take of them can no longer be
-/// replaced by something newer, so it is little.
-const SEAL_BYTES: usize = 32 * 1024;
-/// The most a record adds to what it carries, over two records and some.
+/// Maximum number of bytes encrypted at a time. It is small because encrypted bytes that the socket
+/// does not accept cannot be replaced by newer ones.
+const ENCRYPT_BYTES: usize = 32 * 1024;
+/// Upper bound of what encryption adds to [`ENCRYPT_BYTES`], which are split into up to three
+/// records.
 const OVERHEAD_BYTES: usize = 512;
-/// Room for what TLS itself has to say in one flight: a chain of certificates, mostly.
+/// Initial buffer size for TLS protocol messages, mostly for a certificate chain.
 const FLIGHT_BYTES: usize = 32 * 1024;
-/// The most that may be incomplete: a record, or a handshake message, with its overhead.
+/// Maximum size of an incomplete record or handshake message, with its overhead.
 const PARTIAL_BYTES_MAX: usize = 40 * 1024;
+
+/// Result of one read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Input {
+    /// Number of bytes read from the socket.
+    pub(super) wire: usize,
+    /// Number of bytes for the handler, at the front of the buffer.
+    pub(super) plain: usize,
+    /// The peer has closed its direction.
+    pub(super) ended: bool,
+    /// The socket is empty; the next readable event reports new input.
+    pub(super) drained: bool,
+}
+
+/// Buffers that all TLS connections of an event loop share.
+#[derive(Debug, Default)]
+pub(super) struct TlsBuffers {
+    /// Records as received.
+    pub(super) incoming: Vec<u8>,
+    /// Plain text of the next records to send.
+    pub(super) plain: Vec<u8>,
+    /// Records to send.
+    pub(super) outgoing: Vec<u8>,
+}
 
 /// A socket with TLS.
 pub(super) struct TlsStream {
     pub(super) socket: TcpStream,
     tls: UnbufferedServerConnection,
-    /// Came in and is not whole yet.
+    /// Received bytes of an incomplete record.
     partial: Vec<u8>,
-    /// Records that the socket has not taken, from `written` on.
+    /// Records that the socket has not accepted, from `written` on.
     outgoing: Vec<u8>,
     written: usize,
-    /// Nothing goes in or out any more.
+    /// An error occurred; nothing is received or sent any more.
     failed: bool,
     peer_closed: bool,
-    said_goodbye: bool,
+    sent_close_notify: bool,
 }
 
 impl std::fmt::Debug for TlsStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sealed")
+        f.debug_struct("TlsStream")
             .field("socket", &self.socket)
             .field("handshaking", &self.is_handshaking())
             .finish_non_exhaustive()
     }
 }
 
-/// What working through the bytes that are there has led to.
+/// Result of processing received bytes.
 struct DecryptResult {
     plain: usize,
-    /// Bytes at the front that are dealt with.
+    /// Number of processed bytes at the front.
     used: usize,
     failed: Option<rustls::Error>,
 }
@@ -65,7 +91,7 @@ impl TlsStream {
             written: 0,
             failed: false,
             peer_closed: false,
-            said_goodbye: false,
+            sent_close_notify: false,
         }
     }
 
@@ -77,7 +103,8 @@ impl TlsStream {
         self.written < self.outgoing.len()
     }
 
-    /// Takes what one read of the socket brings; no more plain text can come of it than fits `out`.
+    /// Reads once from the socket and decrypts. Reads so little that the plain text fits into
+    /// `out`.
     pub(super) fn read(&mut self, out: &mut [u8], buffers: &mut TlsBuffers) -> io::Result<Input> {
         if self.peer_closed || self.failed {
             return Ok(Input {
@@ -85,29 +112,29 @@ impl TlsStream {
                 ..Input::default()
             });
         }
-        let kept = self.partial.len();
-        if kept > PARTIAL_BYTES_MAX {
+        let stored = self.partial.len();
+        if stored > PARTIAL_BYTES_MAX {
             return Err(io::ErrorKind::InvalidData.into());
         }
         buffers.incoming.resize(out.len(), 0);
         let incoming = &mut buffers.incoming[..out.len()];
-        let wire = self.socket.read(&mut incoming[kept..])?;
+        let wire = self.socket.read(&mut incoming[stored..])?;
         if wire == 0 {
             return Ok(Input {
                 ended: true,
                 ..Input::default()
             });
         }
-        incoming[..kept].copy_from_slice(&self.partial);
-        let filled = &mut incoming[..kept + wire];
+        incoming[..stored].copy_from_slice(&self.partial);
+        let filled = &mut incoming[..stored + wire];
         let progress = self.process(filled, out, &mut buffers.outgoing);
         if let Some(error) = progress.failed {
             self.failed = true;
-            // The peer is told why; whether that arrives changes nothing.
+            // The peer gets an alert; if sending fails, nothing changes.
             let _ = self.write_outgoing(&mut Flushed::default());
             return Err(io::Error::new(io::ErrorKind::InvalidData, error));
         }
-        self.keep(&filled[progress.used..]);
+        self.store_partial(&filled[progress.used..]);
         Ok(Input {
             wire,
             plain: progress.plain,
@@ -116,8 +143,8 @@ impl TlsStream {
         })
     }
 
-    /// Most reads end with a whole record, and then nothing is kept.
-    fn keep(&mut self, rest: &[u8]) {
+    /// Stores an incomplete record. Most reads end with a complete one, so nothing is stored.
+    fn store_partial(&mut self, rest: &[u8]) {
         if rest.is_empty() {
             self.partial = Vec::new();
         } else {
@@ -126,8 +153,7 @@ impl TlsStream {
         }
     }
 
-    /// Works through `incoming`: plain text goes to `out`, answers of TLS itself to those that wait
-    /// to be written.
+    /// Decrypts `incoming` into `out` and appends protocol messages of TLS to the outgoing records.
     fn process(
         &mut self,
         incoming: &mut [u8],
@@ -155,11 +181,11 @@ impl TlsStream {
                             Ok(record) => {
                                 discard += record.discard;
                                 let end = progress.plain + record.payload.len();
-                                let Some(place) = out.get_mut(progress.plain..end) else {
+                                let Some(target) = out.get_mut(progress.plain..end) else {
                                     progress.failed = Some(rustls::Error::PeerSentOversizedRecord);
                                     return progress;
                                 };
-                                place.copy_from_slice(record.payload);
+                                target.copy_from_slice(record.payload);
                                 progress.plain = end;
                             }
                             Err(error) => progress.failed = Some(error),
@@ -167,12 +193,12 @@ impl TlsStream {
                     }
                 }
                 Ok(ConnectionState::EncodeTlsData(mut message)) => {
-                    let made = encode(&mut message, flight);
-                    self.outgoing.extend_from_slice(&flight[..made]);
+                    let encoded = encode(&mut message, flight);
+                    self.outgoing.extend_from_slice(&flight[..encoded]);
                 }
                 Ok(ConnectionState::TransmitTlsData(transmit)) => transmit.done(),
                 Ok(ConnectionState::PeerClosed) => self.peer_closed = true,
-                // Blocked until more comes, ready to write, or over.
+                // Blocked until more input arrives, ready to write, or closed.
                 Ok(_) => idle = true,
             }
             progress.used += discard;
@@ -182,24 +208,25 @@ impl TlsStream {
         }
     }
 
-    /// After an error: what the peer is to be told of it. The state may not look at more input then, which
-    /// it does not as long as it has something to say.
+    /// Encodes the alert that follows an error. While an alert is pending, rustls does not read
+    /// from `incoming`.
     fn pending_alert(&mut self, incoming: &mut [u8], flight: &mut Vec<u8>) {
         while self.tls.wants_write() {
             match self.tls.process_tls_records(incoming).state {
                 Ok(ConnectionState::EncodeTlsData(mut message)) => {
-                    let made = encode(&mut message, flight);
-                    self.outgoing.extend_from_slice(&flight[..made]);
+                    let encoded = encode(&mut message, flight);
+                    self.outgoing.extend_from_slice(&flight[..encoded]);
                 }
                 _ => return,
             }
         }
     }
 
-    /// Writes what waits, then what `outbox` holds, sealed in portions; `done` when nothing is left.
+    /// Writes outgoing records, then encrypts and writes `send_queue` in portions. `done` is set
+    /// when nothing is left.
     pub(super) fn flush(
         &mut self,
-        outbox: &mut SendQueue,
+        send_queue: &mut SendQueue,
         buffers: &mut TlsBuffers,
         last: bool,
     ) -> io::Result<Flushed> {
@@ -211,32 +238,36 @@ impl TlsStream {
             if !self.write_outgoing(&mut flushed)? {
                 return Ok(flushed);
             }
-            if outbox.is_empty() && (!last || self.said_goodbye) {
+            if send_queue.is_empty() && (!last || self.sent_close_notify) {
                 flushed.done = true;
                 return Ok(flushed);
             }
-            let made = self.seal(outbox, buffers)?;
-            let records = &buffers.outgoing[..made];
-            let taken = write_some(&mut self.socket, records, &mut flushed)?;
-            // Usually the socket takes all of it, and nothing is kept here.
-            self.outgoing.extend_from_slice(&records[taken..]);
+            let encoded = self.encrypt_records(send_queue, buffers)?;
+            let records = &buffers.outgoing[..encoded];
+            let accepted = write_some(&mut self.socket, records, &mut flushed)?;
+            // Usually the socket accepts all of it, and nothing is stored here.
+            self.outgoing.extend_from_slice(&records[accepted..]);
         }
     }
 
-    /// Makes the next records, or the goodbye if there is nothing to put into any. None are made while
-    /// TLS itself has something to say, which is left to be written first.
-    fn seal(&mut self, outbox: &mut SendQueue, buffers: &mut TlsBuffers) -> io::Result<usize> {
-        buffers.plain.resize(SEAL_BYTES, 0);
+    /// Encrypts the next records, or close_notify if `send_queue` is empty. Returns 0 if protocol
+    /// messages of TLS have to be written first.
+    fn encrypt_records(
+        &mut self,
+        send_queue: &mut SendQueue,
+        buffers: &mut TlsBuffers,
+    ) -> io::Result<usize> {
+        buffers.plain.resize(ENCRYPT_BYTES, 0);
         let outgoing = &mut buffers.outgoing;
-        outgoing.resize(outgoing.len().max(SEAL_BYTES + OVERHEAD_BYTES), 0);
+        outgoing.resize(outgoing.len().max(ENCRYPT_BYTES + OVERHEAD_BYTES), 0);
         loop {
-            // A handshake message that is not whole is shown again: the state refers to it.
+            // An incomplete handshake message is passed again because rustls refers to it.
             let UnbufferedStatus { discard, state } =
                 self.tls.process_tls_records(&mut self.partial);
-            let made = match state {
+            let encoded = match state {
                 Ok(ConnectionState::EncodeTlsData(mut message)) => {
-                    let made = encode(&mut message, outgoing);
-                    self.outgoing.extend_from_slice(&outgoing[..made]);
+                    let encoded = encode(&mut message, outgoing);
+                    self.outgoing.extend_from_slice(&outgoing[..encoded]);
                     None
                 }
                 Ok(ConnectionState::TransmitTlsData(transmit)) => {
@@ -244,26 +275,30 @@ impl TlsStream {
                     None
                 }
                 Ok(ConnectionState::WriteTraffic(_)) if !self.outgoing.is_empty() => Some(0),
-                Ok(ConnectionState::WriteTraffic(mut traffic)) if outbox.is_empty() => {
-                    self.said_goodbye = true;
-                    Some(traffic.queue_close_notify(outgoing).map_err(refused)?)
+                Ok(ConnectionState::WriteTraffic(mut traffic)) if send_queue.is_empty() => {
+                    self.sent_close_notify = true;
+                    Some(
+                        traffic
+                            .queue_close_notify(outgoing)
+                            .map_err(encrypt_error)?,
+                    )
                 }
                 Ok(ConnectionState::WriteTraffic(mut traffic)) => {
-                    let count = outbox.copy_to(&mut buffers.plain);
-                    let made = traffic.encrypt(&buffers.plain[..count], outgoing);
-                    outbox.advance(count);
-                    Some(made.map_err(refused)?)
+                    let count = send_queue.copy_to(&mut buffers.plain);
+                    let encoded = traffic.encrypt(&buffers.plain[..count], outgoing);
+                    send_queue.advance(count);
+                    Some(encoded.map_err(encrypt_error)?)
                 }
                 _ => return Err(io::ErrorKind::NotConnected.into()),
             };
             self.partial.drain(..discard);
-            if let Some(made) = made {
-                return Ok(made);
+            if let Some(encoded) = encoded {
+                return Ok(encoded);
             }
         }
     }
 
-    /// Whether all that waited is written.
+    /// Writes outgoing records. Returns `true` if none are left.
     fn write_outgoing(&mut self, flushed: &mut Flushed) -> io::Result<bool> {
         let rest = &self.outgoing[self.written..];
         self.written += write_some(&mut self.socket, rest, flushed)?;
@@ -276,19 +311,19 @@ impl TlsStream {
     }
 }
 
-/// Encodes what TLS itself has to say; how long it is.
+/// Encodes a protocol message of TLS and returns its length.
 fn encode(message: &mut EncodeTlsData<'_, ServerConnectionData>, out: &mut Vec<u8>) -> usize {
     out.resize(out.len().max(FLIGHT_BYTES), 0);
-    let mut made = message.encode(out);
-    if let Err(EncodeError::InsufficientSize(size)) = &made {
+    let mut encoded = message.encode(out);
+    if let Err(EncodeError::InsufficientSize(size)) = &encoded {
         out.resize(size.required_size, 0);
-        made = message.encode(out);
+        encoded = message.encode(out);
     }
-    // There is room now, and nothing is encoded twice.
-    made.unwrap_or(0)
+    // The buffer is large enough now; a message is never encoded twice.
+    encoded.unwrap_or(0)
 }
 
-fn refused(error: EncryptError) -> io::Error {
+fn encrypt_error(error: EncryptError) -> io::Error {
     let kind = match error {
         EncryptError::InsufficientSize(_) => io::ErrorKind::OutOfMemory,
         EncryptError::EncryptExhausted => io::ErrorKind::ConnectionAborted,
@@ -296,19 +331,19 @@ fn refused(error: EncryptError) -> io::Error {
     kind.into()
 }
 
-/// How much of `bytes` the socket takes.
+/// Writes `bytes` and returns how many the socket accepted.
 fn write_some(socket: &mut TcpStream, bytes: &[u8], flushed: &mut Flushed) -> io::Result<usize> {
-    let mut taken = 0;
-    while taken < bytes.len() {
+    let mut accepted = 0;
+    while accepted < bytes.len() {
         flushed.calls += 1;
-        match socket.write(&bytes[taken..]) {
+        match socket.write(&bytes[accepted..]) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => taken += count,
+            Ok(count) => accepted += count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-    flushed.bytes += taken;
-    Ok(taken)
+    flushed.bytes += accepted;
+    Ok(accepted)
 }

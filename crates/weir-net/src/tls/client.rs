@@ -1,4 +1,4 @@
-//! What a client trusts.
+//! TLS configuration of clients.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -12,26 +12,27 @@ use rustls::{
 
 use super::{TlsError, provider};
 
-/// How outgoing connections use TLS; clones are one, also when it is replaced.
+/// TLS configuration of outgoing connections. Clones share one configuration, also after a
+/// replacement.
 #[derive(Debug, Clone)]
 pub struct ClientTls {
     current: Arc<RwLock<Arc<ClientConfig>>>,
 }
 
 impl ClientTls {
-    /// Trusts servers whose certificates lead to one of these, given as PEM.
+    /// Creates a configuration that trusts the root certificates in `authorities` (PEM).
     ///
     /// # Errors
-    /// A text that is no PEM or names nobody to trust.
+    /// The text is not PEM or has no certificate.
     pub fn trusting(authorities: &[u8]) -> Result<Self, TlsError> {
         let config = builder()?.with_root_certificates(roots(authorities)?);
         Ok(Self::from_config(config.with_no_client_auth()))
     }
 
-    /// Trusts whoever answers: for measurements, where the server's name does not matter.
+    /// Creates a configuration that accepts every server certificate, for measurements.
     ///
     /// # Errors
-    /// None that a caller could cause.
+    /// The cryptography provider is unusable.
     pub fn trusting_anybody() -> Result<Self, TlsError> {
         let verifier = Arc::new(NoVerification(provider()));
         let config = builder()?
@@ -40,11 +41,12 @@ impl ClientTls {
         Ok(Self::from_config(config.with_no_client_auth()))
     }
 
-    /// Trusts as the two above do, for protocols that TLS does not name; `identity` is a certificate
-    /// with its key, PEM, for servers that ask for one.
+    /// Creates a configuration without ALPN, for protocols that have no ALPN name. Without
+    /// `authorities` (PEM) it accepts every server certificate. `identity` is a client certificate
+    /// with its key, PEM.
     ///
     /// # Errors
-    /// A text that is no PEM, nobody to trust, or a key that is not the certificate's.
+    /// A text is not PEM, there is no root certificate, or the key does not match the certificate.
     pub fn for_any_protocol(
         authorities: Option<&[u8]>,
         identity: Option<(&[u8], &[u8])>,
@@ -70,16 +72,16 @@ impl ClientTls {
         Ok(Self::new(config))
     }
 
-    /// Has connections from now on use TLS as `other` does.
+    /// Replaces the configuration by that of `other`, for new connections.
     pub fn replace(&self, other: &Self) {
         let config = other.config();
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
-    /// The TLS end of a connection to a server of that name, for loops that leave its buffers to it.
+    /// Creates the TLS session of a connection to server `name`, with its own buffers.
     ///
     /// # Errors
-    /// When the cryptography fails.
+    /// The cryptography fails.
     pub fn begin(&self, name: ServerName<'static>) -> Result<ClientConnection, rustls::Error> {
         self.connect(name)
     }
@@ -99,10 +101,10 @@ impl ClientTls {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The host of `authority` (`host:port`) as certificates name it.
+    /// Returns the host of `authority` (`host:port`) as a certificate name.
     ///
     /// # Errors
-    /// A host that no certificate could carry.
+    /// The host is not a valid DNS name or IP address.
     pub fn server_name(authority: &str) -> Result<ServerName<'static>, TlsError> {
         let host = match authority.rsplit_once(':') {
             Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
@@ -122,7 +124,7 @@ impl ClientTls {
     }
 }
 
-/// Those to trust, given as PEM.
+/// Parses root certificates from PEM.
 pub(super) fn roots(authorities: &[u8]) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for authority in CertificateDer::pem_slice_iter(authorities) {
@@ -142,7 +144,7 @@ fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier
         .map_err(TlsError::Pair)
 }
 
-/// Checks nothing but that the server has the key of the certificate it shows.
+/// Verifier that accepts every certificate and only checks that the server has its key.
 #[derive(Debug)]
 struct NoVerification(Arc<CryptoProvider>);
 
@@ -188,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_come_from_authorities() {
+    fn server_names_are_parsed_from_authorities() {
         let name =
             |authority| ClientTls::server_name(authority).map(|name| name.to_str().into_owned());
         assert_eq!(name("push.example.com:443").unwrap(), "push.example.com");
@@ -198,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_to_trust_is_an_error() {
+    fn missing_trust_roots_is_an_error() {
         let none = ClientTls::trusting(b"");
         assert!(matches!(none, Err(TlsError::NothingTrusted)));
     }

@@ -1,28 +1,28 @@
-//! What can be wrong with certificates and keys.
+//! Errors of certificates and keys.
 
 use thiserror::Error;
 
-/// Why a certificate, a key or a list of trusted certificates cannot be used.
+/// Certificate, key or trusted certificates that cannot be used.
 #[derive(Debug, Error)]
 pub enum TlsError {
-    /// A PEM file is not what it should be.
+    /// Invalid PEM.
     #[error("{what}: {reason}")]
     Pem {
-        /// Which of the files.
+        /// Kind of file.
         what: &'static str,
-        /// What is wrong with it.
+        /// Cause.
         reason: String,
     },
-    /// Certificate and key do not fit each other, or the key's kind is not known.
+    /// Certificate and key do not match, or the key type is not supported.
     #[error("certificate and key cannot be used together: {0}")]
     Pair(rustls::Error),
-    /// Not one certificate to trust.
-    #[error("no certificate in the file of trusted certificates: give the issuer's as PEM")]
+    /// No trusted certificate.
+    #[error("no certificate in the file of trusted certificates; add the issuer's as PEM")]
     NothingTrusted,
-    /// A name that no certificate could carry.
-    #[error("\"{name}\" is no host name or address that a certificate could be for")]
+    /// Invalid server name.
+    #[error("\"{name}\" is not a valid DNS name or IP address")]
     Name {
-        /// As given.
+        /// Name as given.
         name: String,
     },
 }

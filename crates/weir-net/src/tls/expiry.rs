@@ -1,12 +1,11 @@
-//! The end of a certificate's validity (X.509, RFC 5280, section 4.1), read from its DER form as far
-//! as is needed for that.
+//! Parses the end of a certificate's validity from its DER form (X.509, RFC 5280, section 4.1).
 
 const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// Seconds since 1970 until `notAfter`; `None` for anything but a plain certificate.
+/// Returns `notAfter` in seconds since 1970; `None` if `der` is not a plain certificate.
 pub(super) fn not_after_unix_s(der: &[u8]) -> Option<i64> {
     let (certificate, _) = element(der, SEQUENCE)?;
     let (mut rest, _) = element(certificate, SEQUENCE)?;
@@ -23,7 +22,7 @@ pub(super) fn not_after_unix_s(der: &[u8]) -> Option<i64> {
     time(tag, element(not_after, tag)?.0)
 }
 
-/// The contents of the first element, which must have this tag, and what follows it.
+/// Returns the contents of the first element, which must have tag `tag`, and the bytes after it.
 fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&found, rest) = der.split_first()?;
     let (&first, rest) = rest.split_first()?;
@@ -39,7 +38,7 @@ fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     (found == tag).then(|| rest.split_at_checked(length))?
 }
 
-/// `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ`.
+/// Parses `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ`.
 fn time(tag: u8, text: &[u8]) -> Option<i64> {
     let text = text.strip_suffix(b"Z")?;
     let (year, rest) = match tag {
@@ -70,8 +69,8 @@ fn number(digits: &[u8]) -> Option<i64> {
     plain.then(|| text.parse().ok())?
 }
 
-/// Days since 1970-01-01 in the Gregorian calendar; years begin with March, so that the leap day is
-/// their last.
+/// Returns the days since 1970-01-01 in the Gregorian calendar. Years begin in March, so the leap
+/// day is the last day of a year.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let month = (month + 9) % 12;
@@ -86,7 +85,7 @@ mod tests {
     use rustls::pki_types::pem::PemObject;
 
     #[test]
-    fn both_forms_of_time_are_read() {
+    fn both_time_formats_are_parsed() {
         assert_eq!(time(UTC_TIME, b"700101000000Z"), Some(0));
         assert_eq!(time(UTC_TIME, b"260228235959Z"), Some(1_772_323_199));
         assert_eq!(
@@ -99,12 +98,12 @@ mod tests {
     }
 
     #[test]
-    fn a_real_certificate_says_when_it_ends() {
+    fn certificate_expiry_is_parsed() {
         let pem = include_bytes!("../../tests/tls/server.pem");
         let der = CertificateDer::from_pem_slice(pem).unwrap();
         assert_eq!(not_after_unix_s(&der), Some(4_733_510_400));
         for length in 0..der.len() {
-            // No prefix may panic.
+            // No prefix causes a panic.
             let _ = not_after_unix_s(&der[..length]);
         }
     }

@@ -1,30 +1,30 @@
-//! Files that others replace while we run: whether they look different from when they were read last.
+//! Detects changes of files that are replaced at run time.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What changes with a file's content: modification time, size, and the file behind the name.
+/// File metadata that changes with the content: modification time, size, inode.
 type Stamp = (i64, i64, u64, u64);
 
-/// Files that belong together, such as a certificate and its key.
+/// A group of files that belong together, such as a certificate and its key.
 #[derive(Debug)]
 pub struct FileWatcher {
     paths: Vec<PathBuf>,
-    /// What they looked like when they were read last; `None`: one was not there.
+    /// Metadata at the last read; `None` if a file was missing.
     seen: Mutex<Option<Vec<Stamp>>>,
 }
 
 impl FileWatcher {
-    /// As they look now; they are to be read behind this.
+    /// Creates a watcher with the current metadata; the files are to be read afterwards.
     pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let paths: Vec<PathBuf> = paths.into_iter().collect();
         let seen = Mutex::new(stamps(&paths));
         Self { paths, seen }
     }
 
-    /// Runs `read` if they look different. While a file is being replaced it may be missing for a
-    /// moment, so nothing is read then.
+    /// Runs `read` if a file has changed. Does nothing while a file is missing, as happens briefly
+    /// during a replacement.
     pub fn if_changed(&self, read: impl FnOnce()) {
         let mut seen = self.seen();
         let now = stamps(&self.paths);
@@ -34,7 +34,8 @@ impl FileWatcher {
         }
     }
 
-    /// Runs `read` whatever they look like. Never two at a time: the last to begin has the last word.
+    /// Runs `read` unconditionally. Never runs two at a time, so the last to start determines the
+    /// result.
     pub fn run_now(&self, read: impl FnOnce()) {
         let mut seen = self.seen();
         *seen = stamps(&self.paths);
@@ -42,12 +43,12 @@ impl FileWatcher {
     }
 
     fn seen(&self) -> MutexGuard<'_, Option<Vec<Stamp>>> {
-        // Should reading panic, what was seen is still what was seen.
+        // The metadata stays valid if `read` panics.
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// `None` while one of the files is not there.
+/// Returns the metadata of the files, `None` if one is missing.
 fn stamps(paths: &[PathBuf]) -> Option<Vec<Stamp>> {
     let stamp = |path: &PathBuf| {
         let file = std::fs::metadata(path).ok()?;

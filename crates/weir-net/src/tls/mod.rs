@@ -1,5 +1,5 @@
-//! TLS of both ends: certificates and keys from PEM, what a server shows and what a client trusts.
-//! Where the bytes go is the event loops' business.
+//! TLS configurations of servers and clients, with certificates and keys from PEM. The event loops
+//! move the bytes.
 
 mod client;
 mod error;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
 
-/// The cryptography of all configurations; nothing depends on a process-wide default.
+/// Returns the cryptography provider of all configurations; there is no process-wide default.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }

@@ -1,4 +1,4 @@
-//! What a server shows to its clients, replaceable while it runs.
+//! TLS configuration of servers, replaceable at run time.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::client::roots;
 use super::expiry::not_after_unix_s;
 use super::{TlsError, provider};
 
-/// A checked certificate chain with its key, ready to be shown.
+/// A checked certificate chain with its key.
 #[derive(Debug)]
 pub struct TlsIdentity {
     config: Arc<ServerConfig>,
@@ -22,11 +22,10 @@ pub struct TlsIdentity {
 }
 
 impl TlsIdentity {
-    /// From PEM: the certificate with those that lead to its issuer, and its private key (PKCS#8,
-    /// PKCS#1 or SEC1).
+    /// Parses a certificate chain and its private key from PEM (key: PKCS#8, PKCS#1 or SEC1).
     ///
     /// # Errors
-    /// Texts that are no PEM, or a key that is not the certificate's.
+    /// A text is not PEM, or the key does not match the certificate.
     pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate)
             .collect::<Result<_, _>>()
@@ -47,8 +46,8 @@ impl TlsIdentity {
             .with_single_cert(chain, key)
             .map_err(TlsError::Pair)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        // Resumption is kept by the clients, whichever event loop they come back to: a crowd that
-        // reconnects is spared most of the handshakes' cost, and nothing is stored here.
+        // Stateless session tickets: clients can resume at any event loop, which saves most of the
+        // handshake cost when many reconnect, and the server stores nothing.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new().map_err(TlsError::Pair)?;
         config.send_tls13_tickets = 1;
@@ -58,11 +57,11 @@ impl TlsIdentity {
         })
     }
 
-    /// The same for protocols that TLS does not name. With `client_authorities`, PEM, clients must
-    /// show a certificate that leads to one of these.
+    /// Parses an identity for protocols that have no ALPN name. With `client_authorities` (PEM),
+    /// clients must present a certificate issued by one of them.
     ///
     /// # Errors
-    /// Texts that are no PEM, or a key that is not the certificate's.
+    /// A text is not PEM, or the key does not match the certificate.
     pub fn for_any_protocol(
         certificate: &[u8],
         key: &[u8],
@@ -88,49 +87,49 @@ impl TlsIdentity {
         Ok(identity)
     }
 
-    /// When the certificate ends, in seconds since 1970; `None` if it does not say so in a way
-    /// that is understood here.
+    /// Returns the end of the certificate's validity in seconds since 1970; `None` if it cannot be
+    /// parsed.
     pub fn not_after_unix_s(&self) -> Option<i64> {
         self.not_after_unix_s
     }
 }
 
-/// Where event loops get the TLS end of a new connection from.
+/// Source of the TLS sessions of new connections.
 #[derive(Debug)]
 pub struct TlsAcceptor {
     current: RwLock<Arc<TlsIdentity>>,
-    handshake: Duration,
+    handshake_timeout: Duration,
 }
 
 impl TlsAcceptor {
-    /// Shows `identity`; a handshake may take as long as `handshake`.
-    pub fn new(identity: TlsIdentity, handshake: Duration) -> Self {
+    /// Creates an acceptor for `identity` with a timeout for handshakes.
+    pub fn new(identity: TlsIdentity, handshake_timeout: Duration) -> Self {
         Self {
             current: RwLock::new(Arc::new(identity)),
-            handshake,
+            handshake_timeout,
         }
     }
 
-    /// Shows another certificate to those who connect from now on.
+    /// Replaces the identity for new connections.
     pub fn replace(&self, identity: TlsIdentity) {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(identity);
     }
 
-    /// What is shown now.
+    /// Returns the current identity.
     pub fn identity(&self) -> Arc<TlsIdentity> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The TLS end of a new connection, for loops that leave its buffers to it.
+    /// Creates the TLS session of a new connection, with its own buffers.
     ///
     /// # Errors
-    /// When the cryptography fails.
+    /// The cryptography fails.
     pub fn begin(&self) -> Result<ServerConnection, rustls::Error> {
         ServerConnection::new(Arc::clone(&self.identity().config))
     }
 
-    pub(crate) fn handshake_ms(&self) -> u64 {
-        u64::try_from(self.handshake.as_millis()).unwrap_or(u64::MAX)
+    pub(crate) fn handshake_timeout_ms(&self) -> u64 {
+        u64::try_from(self.handshake_timeout.as_millis()).unwrap_or(u64::MAX)
     }
 
     pub(crate) fn accept(&self) -> Result<UnbufferedServerConnection, rustls::Error> {

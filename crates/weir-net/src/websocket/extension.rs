@@ -1,29 +1,29 @@
-//! Agreeing on permessage-deflate (RFC 7692, 7.1), the one extension that is spoken here.
+//! Negotiates permessage-deflate (RFC 7692, 7.1), the only supported extension.
 //!
-//! Both ends forget each message before the next one: then the compressed form of a message depends
-//! on nothing else, all connections can share it, and none has a window to keep.
+//! Neither end uses context takeover. The compressed form of a message therefore depends on nothing
+//! else, all connections can share it, and no connection needs a window.
 
 use std::num::NonZeroU8;
 
-/// How far back compressed data may refer: 256 to 32,768 bytes.
+/// Maximum distance of references in compressed data: 256 to 32,768 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeflateWindow {
     bits: NonZeroU8,
 }
 
 impl DeflateWindow {
-    /// What holds where nothing is said.
+    /// Default window, 32,768 bytes.
     pub const LARGEST: Self = Self {
         // 15 is not 0.
         bits: NonZeroU8::new(15).unwrap(),
     };
 
-    /// Whether nothing in a message of so many bytes can refer farther back.
+    /// Returns `true` if a message of `bytes` bytes has no references beyond the window.
     pub fn holds(self, bytes: usize) -> bool {
         bytes <= 1 << self.bits.get()
     }
 
-    /// 8 to 15, without leading zeros.
+    /// Parses 8 to 15, without leading zeros.
     fn parse(text: &str) -> Option<Self> {
         let bits = match text {
             "8" | "9" | "10" | "11" | "12" | "13" | "14" | "15" => text.parse().ok()?,
@@ -33,55 +33,55 @@ impl DeflateWindow {
     }
 }
 
-/// What a server agrees to.
+/// Negotiated parameters of compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Agreement {
-    /// How far back what it sends may refer.
+pub struct DeflateParams {
+    /// Window of the server's messages.
     pub window: DeflateWindow,
-    /// The client has asked for that window, so the answer must name it.
-    asked: bool,
+    /// The client requested that window, so the response must name it.
+    requested: bool,
 }
 
-impl Agreement {
-    /// The first offer that can be agreed to. `offers` are the elements of the client's
-    /// `Sec-WebSocket-Extensions`; one with a parameter that is unknown, malformed or repeated is not
-    /// agreed to.
+impl DeflateParams {
+    /// Selects the first acceptable offer. `offers` are the elements of the client's
+    /// `Sec-WebSocket-Extensions`. Offers with an unknown, malformed or repeated parameter are not
+    /// acceptable.
     pub fn of<'a>(mut offers: impl Iterator<Item = &'a str>) -> Option<Self> {
         let offer = offers.find_map(ExtensionParameters::parse)?;
-        // What the client compresses may refer as far back as it can: the reader has that much.
+        // The client may use any window because the reader supports the largest.
         Some(Self {
             window: offer.server_window.unwrap_or(DeflateWindow::LARGEST),
-            asked: offer.server_window.is_some(),
+            requested: offer.server_window.is_some(),
         })
     }
 
-    /// The server's `Sec-WebSocket-Extensions`.
-    pub fn answer(&self) -> String {
-        let mut answer = OFFER.to_owned();
-        if self.asked {
-            answer += &format!("; {SERVER_WINDOW}={}", self.window.bits);
+    /// Returns the server's `Sec-WebSocket-Extensions` header.
+    pub fn response(&self) -> String {
+        let mut response = OFFER.to_owned();
+        if self.requested {
+            response += &format!("; {SERVER_WINDOW}={}", self.window.bits);
         }
-        answer
+        response
     }
 }
 
-/// What a client offers that keeps no window either.
+/// Offer of a client, without context takeover at either end.
 pub const OFFER: &str =
     "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
 
-/// Whether a server's answer to [`OFFER`] is one that the offer allows.
-pub(super) fn answers_offer(answer: &str) -> bool {
-    ExtensionParameters::parse(answer)
-        .is_some_and(|agreed| agreed.server_forgets && agreed.client_window.is_none())
+/// Returns `true` if a server's response is acceptable for [`OFFER`].
+pub(super) fn accepts_offer(response: &str) -> bool {
+    ExtensionParameters::parse(response)
+        .is_some_and(|params| params.server_no_takeover && params.client_window.is_none())
 }
 
-/// One element of `Sec-WebSocket-Extensions`, if it is a well-formed permessage-deflate.
+/// An element of `Sec-WebSocket-Extensions` that is a well-formed permessage-deflate.
 #[derive(Debug, Default)]
 struct ExtensionParameters {
-    server_forgets: bool,
-    client_forgets: bool,
+    server_no_takeover: bool,
+    client_no_takeover: bool,
     server_window: Option<DeflateWindow>,
-    /// `LARGEST` where no number is given.
+    /// `LARGEST` if no number is given.
     client_window: Option<DeflateWindow>,
 }
 
@@ -98,8 +98,12 @@ impl ExtensionParameters {
                 None => (part, None),
             };
             let repeated = match (name, value) {
-                (SERVER_FORGETS, None) => std::mem::replace(&mut found.server_forgets, true),
-                (CLIENT_FORGETS, None) => std::mem::replace(&mut found.client_forgets, true),
+                (SERVER_NO_TAKEOVER, None) => {
+                    std::mem::replace(&mut found.server_no_takeover, true)
+                }
+                (CLIENT_NO_TAKEOVER, None) => {
+                    std::mem::replace(&mut found.client_no_takeover, true)
+                }
                 (SERVER_WINDOW, Some(bits)) => found
                     .server_window
                     .replace(DeflateWindow::parse(bits)?)
@@ -118,7 +122,7 @@ impl ExtensionParameters {
     }
 }
 
-/// A value, which may stand in quotes; `None` for half of them.
+/// Removes the quotes of a value, if any. Returns `None` if one of them is missing.
 fn unquoted(value: &str) -> Option<&str> {
     match value.strip_prefix('"') {
         Some(rest) => rest.strip_suffix('"'),
@@ -127,8 +131,8 @@ fn unquoted(value: &str) -> Option<&str> {
 }
 
 const NAME: &str = "permessage-deflate";
-const SERVER_FORGETS: &str = "server_no_context_takeover";
-const CLIENT_FORGETS: &str = "client_no_context_takeover";
+const SERVER_NO_TAKEOVER: &str = "server_no_context_takeover";
+const CLIENT_NO_TAKEOVER: &str = "client_no_context_takeover";
 const SERVER_WINDOW: &str = "server_max_window_bits";
 const CLIENT_WINDOW: &str = "client_max_window_bits";
 
@@ -138,35 +142,35 @@ mod tests {
 
     const BOTH: &str = "; server_no_context_takeover; client_no_context_takeover";
 
-    fn answer(offers: &str) -> Option<String> {
+    fn response(offers: &str) -> Option<String> {
         let elements = offers.split(',').map(str::trim);
-        Agreement::of(elements).map(|agreement| agreement.answer())
+        DeflateParams::of(elements).map(|params| params.response())
     }
 
     #[test]
-    fn offers_are_answered() {
+    fn acceptable_offers_are_negotiated() {
         let plain = format!("permessage-deflate{BOTH}");
         for offer in [
-            // Firefox, Safari, the SDK for Java; Chromium; Node.js' ws; ours.
+            // Firefox, Safari, the SDK for Java; Chromium; Node.js' ws; this crate's client.
             "permessage-deflate",
             "permessage-deflate; client_max_window_bits",
             "permessage-deflate; server_no_context_takeover; client_max_window_bits=15",
             OFFER,
             "permessage-deflate;client_max_window_bits=\"10\"",
-            // The first that can be agreed to.
+            // The first acceptable offer.
             "x-webkit-deflate-frame, permessage-deflate; some=1, permessage-deflate",
         ] {
-            assert_eq!(answer(offer).as_deref(), Some(plain.as_str()), "{offer}");
+            assert_eq!(response(offer).as_deref(), Some(plain.as_str()), "{offer}");
         }
         for bits in 8..=15 {
             let offer = format!("permessage-deflate; server_max_window_bits={bits}");
-            let wanted = format!("{plain}; server_max_window_bits={bits}");
-            assert_eq!(answer(&offer), Some(wanted));
+            let expected = format!("{plain}; server_max_window_bits={bits}");
+            assert_eq!(response(&offer), Some(expected));
         }
     }
 
     #[test]
-    fn what_is_unknown_malformed_or_repeated_is_declined() {
+    fn invalid_offers_are_declined() {
         for offer in [
             "",
             "deflate-frame",
@@ -185,27 +189,28 @@ mod tests {
             "permessage-deflate; client_max_window_bits=",
             "permessage-deflate; client_max_window_bits=0",
         ] {
-            assert_eq!(answer(offer), None, "{offer}");
+            assert_eq!(response(offer), None, "{offer}");
         }
     }
 
     #[test]
-    fn a_window_holds_messages_of_its_size() {
-        let agreement = Agreement::of(["permessage-deflate; server_max_window_bits=8"].into_iter());
-        let window = agreement.expect("a good offer").window;
+    fn window_holds_messages_of_its_size() {
+        let params =
+            DeflateParams::of(["permessage-deflate; server_max_window_bits=8"].into_iter());
+        let window = params.expect("valid offer").window;
         assert!(window.holds(256) && !window.holds(257));
         assert!(DeflateWindow::LARGEST.holds(32_768) && !DeflateWindow::LARGEST.holds(32_769));
         assert_eq!(size_of::<Option<DeflateWindow>>(), 1);
     }
 
     #[test]
-    fn a_client_takes_what_it_has_offered() {
-        for agreed in [
+    fn client_accepts_only_its_offer() {
+        for accepted in [
             format!("permessage-deflate{BOTH}"),
             "permessage-deflate; server_no_context_takeover".to_owned(),
             "permessage-deflate; server_no_context_takeover; server_max_window_bits=9".to_owned(),
         ] {
-            assert!(answers_offer(&agreed), "{agreed}");
+            assert!(accepts_offer(&accepted), "{accepted}");
         }
         for other in [
             "permessage-deflate",
@@ -213,7 +218,7 @@ mod tests {
             "deflate-frame",
             "permessage-deflate; server_no_context_takeover, permessage-deflate",
         ] {
-            assert!(!answers_offer(other), "{other}");
+            assert!(!accepts_offer(other), "{other}");
         }
     }
 }

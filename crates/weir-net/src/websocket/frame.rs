@@ -1,28 +1,38 @@
-//! Writing frames: headers of server text messages, and whole frames appended to a buffer.
+//! Frame writers: headers of server text messages, and whole frames appended to a buffer.
 
-/// The longest header a server writes; a client adds four bytes of mask.
+/// End of the connection that reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameRole {
+    /// Reads client frames, which are masked and whose text must be UTF-8.
+    Server,
+    /// Reads server frames, which are unmasked. Text is not checked for UTF-8; the code that splits
+    /// it into lines and fields does that.
+    Client,
+}
+
+/// Maximum header length of a server frame; a client frame has four more bytes of mask.
 pub const HEADER_BYTES_MAX: usize = 10;
 
-/// What a frame carries (RFC 6455, 5.2).
+/// Frame type (RFC 6455, 5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Opcode {
-    /// A further piece of a fragmented message.
+    /// Further fragment of a message.
     Continuation = 0x0,
     /// UTF-8 text.
     Text = 0x1,
-    /// Bytes; the reader refuses them with close code 1003.
+    /// Binary data; the reader rejects it with close code 1003.
     Binary = 0x2,
-    /// The end of the connection, with a code and a reason.
+    /// End of the connection, with a code and a reason.
     Close = 0x8,
-    /// Asks the peer for a pong with the same payload.
+    /// Request for a pong with the same payload.
     Ping = 0x9,
-    /// Answers a ping.
+    /// Response to a ping.
     Pong = 0xA,
 }
 
 impl Opcode {
-    /// The opcode with this number, `None` for the reserved ones.
+    /// Returns the opcode with this number, `None` for reserved ones.
     pub(super) fn from_bits(bits: u8) -> Option<Self> {
         Some(match bits {
             0x0 => Self::Continuation,
@@ -35,7 +45,7 @@ impl Opcode {
         })
     }
 
-    /// Whether this is a control frame: never fragmented, at most 125 bytes.
+    /// Returns `true` for control frames, which are never fragmented and have at most 125 bytes.
     pub(super) fn is_control(self) -> bool {
         self as u8 & 0x8 != 0
     }
@@ -52,14 +62,14 @@ pub fn push_server_text(out: &mut Vec<u8>, payload: &[u8]) {
     push_server_frame(out, Opcode::Text, payload);
 }
 
-/// Appends a server text message whose payload is compressed, by [`Deflater`](super::Deflater).
+/// Appends a server text message with a payload compressed by [`Deflater`](super::Deflater).
 pub fn push_deflated_server_text(out: &mut Vec<u8>, payload: &[u8]) {
     let start = out.len();
     push_server_frame(out, Opcode::Text, payload);
     out[start] |= RSV1_BIT;
 }
 
-/// The payload of one whole frame that [`push_server_frame`] has written.
+/// Returns the payload of a frame written by [`push_server_frame`].
 pub fn server_text_payload(frame: &[u8]) -> &[u8] {
     let header_len = match frame.get(1) {
         Some(126) => 4,
@@ -79,7 +89,8 @@ pub fn push_server_frame(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8]) {
 }
 
 /// Appends one unfragmented frame masked with `mask`, as clients send them. The mask must be
-/// unpredictable to whoever chose the payload (RFC 6455, 10.3); a load client may be less strict.
+/// unpredictable to the author of the payload (RFC 6455, 10.3); a load client may use a simpler
+/// one.
 pub fn push_client_frame(out: &mut Vec<u8>, opcode: Opcode, mask: [u8; 4], payload: &[u8]) {
     let mut header = [0; HEADER_BYTES_MAX];
     let header_len = encode_header(opcode, MASK_BIT, payload.len(), &mut header);
@@ -91,8 +102,8 @@ pub fn push_client_frame(out: &mut Vec<u8>, opcode: Opcode, mask: [u8; 4], paylo
     apply_mask(&mut out[start..], mask, 0);
 }
 
-/// Appends a close frame with `code` and `reason`; `mask` is `Some` on a client. The reason is cut
-/// at a character boundary so that the frame keeps to the 125 bytes a control frame may have.
+/// Appends a close frame with `code` and `reason`; `mask` is `Some` on a client. Truncates the
+/// reason at a character boundary so that the payload fits into the 125 bytes of a control frame.
 pub fn push_close(out: &mut Vec<u8>, mask: Option<[u8; 4]>, code: u16, reason: &str) {
     let mut end = reason.len().min(CONTROL_BYTES_MAX - 2);
     while !reason.is_char_boundary(end) {
@@ -104,8 +115,8 @@ pub fn push_close(out: &mut Vec<u8>, mask: Option<[u8; 4]>, code: u16, reason: &
     push_control(out, Opcode::Close, mask, &payload[..2 + end]);
 }
 
-/// Appends the pong that answers a ping with this `payload`; `mask` is `Some` on a client. Bytes
-/// beyond the 125 a control frame may have are dropped.
+/// Appends the pong in response to a ping with this `payload`; `mask` is `Some` on a client. Drops
+/// bytes beyond the 125 of a control frame.
 pub fn push_pong(out: &mut Vec<u8>, mask: Option<[u8; 4]>, payload: &[u8]) {
     let end = payload.len().min(CONTROL_BYTES_MAX);
     push_control(out, Opcode::Pong, mask, &payload[..end]);
@@ -127,7 +138,7 @@ fn encode_header(
     header[0] = FIN_BIT | opcode as u8;
     match len {
         0..=125 => {
-            // The arm's range fits a byte.
+            // The range of this arm fits into a byte.
             header[1] = mask_bit | len as u8;
             2
         }

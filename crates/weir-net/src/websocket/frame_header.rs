@@ -1,27 +1,29 @@
-//! Parsing one frame header (RFC 6455, 5.2).
+//! Parser of frame headers (RFC 6455, 5.2).
 
-use super::frame::{CONTROL_BYTES_MAX, FIN_BIT, LEN_16, LEN_64, MASK_BIT, Opcode, RSV1_BIT};
-use super::reader::{FrameError, FrameRole};
+use super::error::FrameError;
+use super::frame::{
+    CONTROL_BYTES_MAX, FIN_BIT, FrameRole, LEN_16, LEN_64, MASK_BIT, Opcode, RSV1_BIT,
+};
 
-/// Two bytes, an eight-byte length, a mask.
-pub(super) const HEAD_BYTES_MAX: usize = 14;
+/// Maximum header length: two bytes, an eight-byte length, a mask.
+pub(super) const MASKED_HEADER_BYTES_MAX: usize = 14;
 
-/// A frame header, checked against everything that does not depend on earlier frames.
+/// A frame header. Checks that depend on earlier frames are up to the reader.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FrameHeader {
     pub(super) fin: bool,
-    /// It begins a compressed message.
+    /// First frame of a compressed message.
     pub(super) deflated: bool,
     pub(super) opcode: Opcode,
     pub(super) len: u64,
     pub(super) mask: Option<[u8; 4]>,
-    /// How many bytes the header itself has.
+    /// Length of the header.
     pub(super) bytes: usize,
 }
 
 impl FrameHeader {
-    /// Parses the header at the front of `input`; `None` while it is incomplete. `deflate`: messages
-    /// may be compressed.
+    /// Parses the header at the front of `input`. Returns `None` while it is incomplete. `deflate`
+    /// allows compressed messages.
     pub(super) fn parse(
         input: &[u8],
         role: FrameRole,
@@ -75,9 +77,10 @@ impl FrameHeader {
     }
 }
 
-/// The payload length and how many extra bytes it took; the shortest form is required (5.2).
+/// Returns the payload length and the number of extra bytes it took. Rejects lengths that are not
+/// in their shortest form (5.2).
 fn extended_len(short_len: u8, rest: &[u8]) -> Result<Option<(u64, usize)>, FrameError> {
-    let (len, bytes, least) = match short_len {
+    let (len, bytes, min) = match short_len {
         LEN_16 => match rest.first_chunk::<2>() {
             Some(bytes) => (u64::from(u16::from_be_bytes(*bytes)), 2, 126),
             None => return Ok(None),
@@ -88,7 +91,7 @@ fn extended_len(short_len: u8, rest: &[u8]) -> Result<Option<(u64, usize)>, Fram
         },
         short => (u64::from(short), 0, 0),
     };
-    if len < least || len > i64::MAX as u64 {
+    if len < min || len > i64::MAX as u64 {
         return Err(FrameError::BadLength);
     }
     Ok(Some((len, bytes)))

@@ -1,13 +1,13 @@
-//! The fuzz bodies of the WebSocket: never a panic, events do not depend on how the stream was cut,
-//! and what was compressed comes out as it went in.
+//! Fuzz targets of the WebSocket: no panics, events that do not depend on how the stream is split,
+//! and lossless compression.
 
 use super::{
-    Agreement, Deflater, FrameError, FrameEvent, FrameRole, Inflater, WebSocketFrameReader,
+    DeflateParams, Deflater, FrameError, FrameEvent, FrameRole, Inflater, WebSocketFrameReader,
     push_deflated_server_text,
 };
 
-/// Reads `data` as a stream once whole and once in pieces. The first byte chooses the role and
-/// whether compression was agreed on, the second the limit, the third the size of the pieces.
+/// Reads `data` as a stream, once whole and once in pieces. The first byte selects the role and
+/// compression, the second the limit, the third the size of the pieces.
 pub fn read(data: &[u8]) {
     let [rules, limit, piece, stream @ ..] = data else {
         return;
@@ -22,19 +22,19 @@ pub fn read(data: &[u8]) {
     let rules = (role, deflate, limit);
     let whole = events(rules, stream.len().max(1), stream);
     let pieces = events(rules, usize::from(*piece).max(1), stream);
-    // Pieces may meet an error in a later frame only after the events before it, as the whole does.
+    // An error in a later frame is reported only after the events before it, in both cases.
     assert_eq!(whole, pieces);
 }
 
-/// Takes `data` first as what a client offers, then as messages to compress, each by itself: the
-/// first byte is the level, the second the length of the messages.
+/// Uses `data` first as a client's offer, then as messages to compress. The first byte is the
+/// level, the second the length of the messages.
 pub fn deflate(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
-        if let Some(agreement) = Agreement::of(text.split(',').map(str::trim)) {
-            let answer = agreement.answer();
+        if let Some(params) = DeflateParams::of(text.split(',').map(str::trim)) {
+            let response = params.response();
             assert_eq!(
-                Agreement::of([answer.as_str()].into_iter()),
-                Some(agreement)
+                DeflateParams::of([response.as_str()].into_iter()),
+                Some(params)
             );
         }
     }
@@ -59,7 +59,7 @@ pub fn deflate(data: &[u8]) {
     }
 }
 
-/// An event without its borrow.
+/// An owned event.
 #[derive(Debug, PartialEq, Eq)]
 enum Owned {
     Text(Vec<u8>),
@@ -77,29 +77,29 @@ fn events(
 ) -> Vec<Owned> {
     let mut reader = WebSocketFrameReader::new(role, limit).with_deflate(deflate);
     let mut inflater = Inflater::new();
-    let mut seen = Vec::new();
+    let mut owned_events = Vec::new();
     for mut input in stream.chunks(piece) {
         loop {
             match reader.read(input) {
                 Ok((used, Some(event))) => {
-                    seen.push(own(event, &mut inflater, limit));
+                    owned_events.push(to_owned_event(event, &mut inflater, limit));
                     input = &input[used..];
                 }
                 Ok((used, None)) => {
-                    assert_eq!(used, input.len(), "nothing is left without an event");
+                    assert_eq!(used, input.len(), "all input is used without an event");
                     break;
                 }
                 Err(error) => {
-                    seen.push(Owned::Failed(error));
-                    return seen;
+                    owned_events.push(Owned::Failed(error));
+                    return owned_events;
                 }
             }
         }
     }
-    seen
+    owned_events
 }
 
-fn own(event: FrameEvent<'_>, inflater: &mut Inflater, limit: usize) -> Owned {
+fn to_owned_event(event: FrameEvent<'_>, inflater: &mut Inflater, limit: usize) -> Owned {
     match event {
         FrameEvent::Text(bytes) => Owned::Text(bytes.to_vec()),
         FrameEvent::Deflated(bytes) => {

@@ -1,40 +1,40 @@
-//! The opening handshake: the key both ends compute, and the client's request and answer check.
-//! The server's side of the request is ordinary HTTP/1.1 and is parsed there.
+//! Opening handshake: the accept key of both ends, and the client's request and response check. The
+//! server parses the request as ordinary HTTP/1.1.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest as _, Sha1};
 use thiserror::Error;
 
-use super::extension::{OFFER, answers_offer};
+use super::extension::{OFFER, accepts_offer};
 
-/// Why a server's answer does not open a WebSocket.
+/// Failure of a client's WebSocket handshake.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HandshakeError {
-    /// An answer other than `101 Switching Protocols`.
-    #[error("websocket upgrade refused with http status {status}")]
+    /// Response other than `101 Switching Protocols`.
+    #[error("websocket upgrade rejected with http status {status}")]
     Refused {
-        /// The HTTP status.
+        /// HTTP status.
         status: u16,
     },
-    /// The `Sec-WebSocket-Accept` header is missing or does not fit the key.
-    #[error("websocket upgrade answered with a wrong or missing sec-websocket-accept")]
+    /// Missing or wrong `Sec-WebSocket-Accept` header.
+    #[error("websocket upgrade response has a wrong or no sec-websocket-accept")]
     WrongAccept,
-    /// The server did not choose the offered subprotocol.
-    #[error("websocket upgrade answered without the subprotocol \"{wanted}\"")]
+    /// Subprotocol other than the offered one.
+    #[error("websocket upgrade response is without the subprotocol \"{wanted}\"")]
     WrongSubprotocol {
-        /// The subprotocol that was offered.
+        /// Offered subprotocol.
         wanted: String,
     },
-    /// The server chose an extension, or a form of it, that was not offered.
-    #[error("websocket upgrade answered with an extension that was not offered")]
+    /// Extension, or extension parameters, that were not offered.
+    #[error("websocket upgrade response has an extension that was not offered")]
     WrongExtension,
-    /// Not HTTP, or more header than is reasonable.
-    #[error("websocket upgrade answered with malformed http")]
+    /// Response that is not HTTP, or with excessively long headers.
+    #[error("websocket upgrade response is malformed http")]
     Malformed,
 }
 
-/// The `Sec-WebSocket-Accept` value for a client's `Sec-WebSocket-Key` (RFC 6455, 4.2.2).
+/// Returns the `Sec-WebSocket-Accept` value for a `Sec-WebSocket-Key` (RFC 6455, 4.2.2).
 pub fn accept_key(key: &str) -> String {
     let mut sha = Sha1::new();
     sha.update(key.as_bytes());
@@ -42,13 +42,13 @@ pub fn accept_key(key: &str) -> String {
     STANDARD.encode(sha.finalize())
 }
 
-/// A client's key: 16 random bytes in base64.
+/// Encodes a client's key from 16 random bytes.
 pub fn new_client_key(random: [u8; 16]) -> String {
     STANDARD.encode(random)
 }
 
 /// Appends a client's upgrade request. `host` is the authority (`name:port`), `path` begins with a
-/// slash; both must be free of blanks and line ends. `deflate` offers compression ([`OFFER`]).
+/// slash; neither may contain blanks or line breaks. `deflate` offers compression ([`OFFER`]).
 pub fn client_request(
     out: &mut Vec<u8>,
     host: &str,
@@ -79,21 +79,21 @@ pub fn client_request(
     }
 }
 
-/// A WebSocket that is open.
+/// Parameters of an opened WebSocket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opened {
-    /// Bytes of the server's answer, after which frames begin.
+    /// Length of the server's response; frames follow it.
     pub bytes: usize,
-    /// Whether messages may come compressed.
+    /// Compression was negotiated.
     pub deflate: bool,
 }
 
-/// Checks the answer to [`client_request`], whose last argument is `deflate` here as well. `None` while
-/// its header is incomplete.
+/// Checks the response to [`client_request`], which was called with the same `deflate`. Returns
+/// `None` while the header is incomplete.
 ///
 /// # Errors
-/// [`HandshakeError`] for anything but an upgrade with the right key and subprotocol, and with no
-/// extension but the one that was offered.
+/// Anything but an upgrade with the right key and subprotocol, and without an extension that was
+/// not offered.
 pub fn parse_server_response(
     input: &[u8],
     key: &str,
@@ -127,7 +127,7 @@ pub fn parse_server_response(
         });
     }
     let extension = header("sec-websocket-extensions");
-    let allowed = |chosen| deflate && std::str::from_utf8(chosen).is_ok_and(answers_offer);
+    let allowed = |chosen| deflate && std::str::from_utf8(chosen).is_ok_and(accepts_offer);
     if extension.is_some_and(|chosen| !allowed(chosen)) {
         return Err(HandshakeError::WrongExtension);
     }

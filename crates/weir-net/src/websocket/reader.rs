@@ -1,117 +1,42 @@
-//! Reading frames from arbitrary slices of a byte stream. Memory is held only while a frame is
-//! incomplete: an idle connection costs the reader itself, 24 bytes.
+//! Incremental frame reader for arbitrary slices of a byte stream. It allocates memory only while a
+//! frame is incomplete; the reader of an idle connection takes 24 bytes.
 
-use thiserror::Error;
+use super::error::FrameError;
+use super::frame::{FrameRole, Opcode, apply_mask};
+use super::frame_header::{FrameHeader, MASKED_HEADER_BYTES_MAX};
 
-use super::frame::{Opcode, apply_mask};
-use super::frame_header::{FrameHeader, HEAD_BYTES_MAX};
-
-/// Which end of the connection reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FrameRole {
-    /// Reads what clients send: masked frames, whose text must be UTF-8.
-    Server,
-    /// Reads what servers send: unmasked frames. Text is passed on without a UTF-8 check; a
-    /// reader that splits it into lines and fields finds out soon enough.
-    Client,
-}
-
-/// Something whole that the peer sent.
+/// A complete message or control frame from the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameEvent<'a> {
     /// A text message, reassembled from its fragments.
     Text(&'a [u8]),
-    /// A text message as it was compressed, where that was agreed on;
-    /// [`Inflater`](super::Inflater) gives the text, whose UTF-8 nobody has checked.
+    /// A compressed text message, if compression was negotiated. [`Inflater`](super::Inflater)
+    /// returns its text, whose UTF-8 is not checked.
     Deflated(&'a [u8]),
-    /// To be answered with a pong that carries the same payload.
+    /// A ping; the response is a pong with the same payload.
     Ping(&'a [u8]),
-    /// An answer to a ping, or unasked.
+    /// A pong, in response to a ping or unsolicited.
     Pong(&'a [u8]),
-    /// The peer closes; the code is absent if it gave none. Whatever follows is not to be read.
+    /// A close frame. Any bytes after it must not be read.
     Close {
-        /// The close code (RFC 6455, 7.4).
+        /// Close code (RFC 6455, 7.4); `None` if the peer sent none.
         code: Option<u16>,
     },
 }
 
-/// What a peer did wrong. The connection cannot go on: send a close frame with
-/// [`FrameError::close_code`] and end it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum FrameError {
-    /// A reserved header bit, which only an extension that was agreed on may set, and only where a
-    /// message begins.
-    #[error("reserved bits set in a websocket frame without an agreed extension")]
-    ReservedBits,
-    /// An opcode the standard does not define.
-    #[error("unknown websocket opcode {0:#x}")]
-    UnknownOpcode(u8),
-    /// A binary message; TLCP is text.
-    #[error("binary websocket message where only text is allowed")]
-    Binary,
-    /// A client frame without a mask.
-    #[error("unmasked websocket frame from a client")]
-    Unmasked,
-    /// A server frame with a mask.
-    #[error("masked websocket frame from a server")]
-    Masked,
-    /// A control frame in pieces.
-    #[error("fragmented websocket control frame")]
-    FragmentedControl,
-    /// A control frame of more than 125 bytes.
-    #[error("websocket control frame longer than 125 bytes")]
-    ControlTooLong,
-    /// A length not in its shortest form, or with the top bit set.
-    #[error("malformed websocket payload length")]
-    BadLength,
-    /// A continuation frame while no message is open.
-    #[error("websocket continuation frame without a message to continue")]
-    NothingToContinue,
-    /// A new message while the one before is incomplete.
-    #[error("new websocket message inside a fragmented one")]
-    MessageOpen,
-    /// A close frame whose payload is one byte or whose code may not be sent.
-    #[error("malformed websocket close frame")]
-    BadClose,
-    /// Text that is not UTF-8.
-    #[error("websocket text is not utf-8")]
-    NotUtf8,
-    /// A compressed message that cannot be inflated by itself.
-    #[error("compressed websocket message cannot be inflated")]
-    BadDeflate,
-    /// A message beyond the reader's limit.
-    #[error("websocket message longer than {limit} bytes")]
-    TooLarge {
-        /// The limit in bytes.
-        limit: usize,
-    },
-}
-
-impl FrameError {
-    /// The close code that tells the peer (RFC 6455, 7.4.1).
-    pub fn close_code(self) -> u16 {
-        match self {
-            Self::Binary => 1003,
-            Self::NotUtf8 | Self::BadDeflate => 1007,
-            Self::TooLarge { .. } => 1009,
-            _ => 1002,
-        }
-    }
-}
-
-/// An incremental reader of one connection's incoming frames.
+/// Incremental reader of the frames of one connection.
 #[derive(Debug)]
 pub struct WebSocketFrameReader {
     limit: usize,
     partial: Option<Box<Partial>>,
     role: FrameRole,
     deflate: bool,
-    /// Frames completed since [`Self::take_frames`].
+    /// Number of frames completed since [`Self::take_frames`].
     frames: u32,
 }
 
 impl WebSocketFrameReader {
-    /// A reader for `role` that refuses messages of more than `limit` bytes.
+    /// Creates a reader that rejects messages of more than `limit` bytes.
     pub fn new(role: FrameRole, limit: usize) -> Self {
         Self {
             limit,
@@ -122,25 +47,25 @@ impl WebSocketFrameReader {
         }
     }
 
-    /// Returns the number of frames completed since the previous call, whatever their kind. A
-    /// client reader does not count unfragmented texts.
+    /// Returns the number of frames of any type completed since the previous call. A client reader
+    /// does not count unfragmented texts.
     pub fn take_frames(&mut self) -> u32 {
         std::mem::take(&mut self.frames)
     }
 
-    /// The same reader where compressed messages were agreed on.
+    /// Sets whether compressed messages were negotiated.
     #[must_use]
-    pub fn with_deflate(mut self, agreed: bool) -> Self {
-        self.deflate = agreed;
+    pub fn with_deflate(mut self, deflate: bool) -> Self {
+        self.deflate = deflate;
         self
     }
 
-    /// Reads from the front of `input` up to the end of the next event, and returns how many bytes
-    /// were used. Call it with what is left until it returns no event (`consumed` is then all of
-    /// `input`); that last call also frees the memory of the event before it.
+    /// Reads from the front of `input` to the end of the next event, and returns the number of
+    /// bytes used. The caller repeats the call with the rest until no event is returned. All of
+    /// `input` is used then, and the memory of the previous event is free.
     ///
     /// # Errors
-    /// [`FrameError`] if the peer broke the protocol; the reader must not be used afterwards.
+    /// The peer violated the protocol. The reader must not be used afterwards.
     pub fn read<'a>(
         &'a mut self,
         input: &'a [u8],
@@ -177,14 +102,14 @@ impl WebSocketFrameReader {
         ))
     }
 
-    /// Whether part of a frame or of a message has been read.
+    /// Returns `true` if a part of a frame or message has been read.
     pub fn is_mid_message(&self) -> bool {
         self.partial
             .as_ref()
             .is_some_and(|partial| !partial.is_idle())
     }
 
-    /// Drops what the event of the call before has been borrowed from.
+    /// Drops the buffer that the previous event was borrowed from.
     fn release(&mut self) {
         let Some(partial) = &mut self.partial else {
             return;
@@ -199,7 +124,7 @@ impl WebSocketFrameReader {
         }
     }
 
-    /// The common case for a client: a whole unfragmented message, handed on where it lies.
+    /// Handles the common case of a client, an unfragmented message, without copying.
     fn whole_text<'a>(
         &self,
         input: &'a [u8],
@@ -214,7 +139,7 @@ impl WebSocketFrameReader {
             return Ok(None);
         }
         check_limit(0, head.len, self.limit)?;
-        // Within the limit, so it fits a usize.
+        // Within the limit, so it fits into a usize.
         let end = head.bytes + head.len as usize;
         let payload = input.get(head.bytes..end);
         Ok(payload.map(|payload| match head.deflated {
@@ -224,14 +149,14 @@ impl WebSocketFrameReader {
     }
 }
 
-/// What has arrived of the frame and the message that are not complete.
+/// State of an incomplete frame and an incomplete message.
 #[derive(Debug, Default)]
 struct Partial {
     head: Option<FrameHeader>,
-    head_buffer: [u8; HEAD_BYTES_MAX],
+    head_buffer: [u8; MASKED_HEADER_BYTES_MAX],
     head_len: usize,
-    /// Payload bytes of the current frame that have been taken.
-    taken: u64,
+    /// Number of payload bytes read of the current frame.
+    payload_read: u64,
     message: Vec<u8>,
     message_open: bool,
     /// The open message is compressed.
@@ -240,7 +165,7 @@ struct Partial {
     done: Option<Done>,
 }
 
-/// Which event the last call returned; its bytes live until the next call.
+/// Type of the last event; its bytes stay valid until the next call.
 #[derive(Debug, Clone, Copy)]
 enum Done {
     Text,
@@ -255,7 +180,7 @@ impl Partial {
         self.head.is_none() && self.head_len == 0 && !self.message_open && self.done.is_none()
     }
 
-    /// The current frame's header, from `input` if it is not known yet.
+    /// Returns the header of the current frame, reading it from `input` if necessary.
     fn head(
         &mut self,
         input: &[u8],
@@ -266,7 +191,7 @@ impl Partial {
             return Ok(Some(head));
         }
         let fresh = &input[*used..];
-        let take = fresh.len().min(HEAD_BYTES_MAX - self.head_len);
+        let take = fresh.len().min(MASKED_HEADER_BYTES_MAX - self.head_len);
         let known = self.head_len;
         self.head_buffer[known..known + take].copy_from_slice(&fresh[..take]);
         let Some(head) = FrameHeader::parse(&self.head_buffer[..known + take], role, deflate)?
@@ -275,7 +200,7 @@ impl Partial {
             *used += take;
             return Ok(None);
         };
-        // The buffer may have taken payload bytes as well; only the header's own are used up.
+        // The buffer can contain payload bytes as well; only the header's bytes count as used.
         *used += head.bytes - known;
         self.head_len = head.bytes;
         match (head.opcode, self.message_open) {
@@ -294,10 +219,10 @@ impl Partial {
         Ok(Some(head))
     }
 
-    /// Copies payload; whether the frame is complete.
+    /// Copies payload. Returns `true` if the frame is complete.
     fn take_payload(&mut self, head: &FrameHeader, input: &[u8], used: &mut usize) -> bool {
         let fresh = &input[*used..];
-        let left = head.len - self.taken;
+        let left = head.len - self.payload_read;
         let take = usize::try_from(left).map_or(fresh.len(), |left| left.min(fresh.len()));
         let target = if head.opcode.is_control() {
             &mut self.control
@@ -307,21 +232,21 @@ impl Partial {
         let start = target.len();
         target.extend_from_slice(&fresh[..take]);
         if let Some(mask) = head.mask {
-            // Only the two low bits matter.
-            apply_mask(&mut target[start..], mask, (self.taken % 4) as usize);
+            // Only the two low bits of the offset matter.
+            apply_mask(&mut target[start..], mask, (self.payload_read % 4) as usize);
         }
         *used += take;
-        self.taken += take as u64;
-        self.taken == head.len
+        self.payload_read += take as u64;
+        self.payload_read == head.len
     }
 
     fn next_frame(&mut self) {
         self.head = None;
         self.head_len = 0;
-        self.taken = 0;
+        self.payload_read = 0;
     }
 
-    /// What the frame that has just become complete means; `None` for a fragment.
+    /// Returns the event of a completed frame, `None` for a fragment.
     fn finish(&mut self, head: &FrameHeader, role: FrameRole) -> Result<Option<Done>, FrameError> {
         match head.opcode {
             Opcode::Ping => Ok(Some(Done::Ping)),
@@ -359,7 +284,7 @@ fn check_limit(known: usize, more: u64, limit: usize) -> Result<(), FrameError> 
     Ok(())
 }
 
-/// The code of a close frame (7.4): those a peer may send, with a reason in UTF-8.
+/// Returns the code of a close frame; accepts codes that a peer may send, and a reason in UTF-8.
 fn parse_close(payload: &[u8]) -> Result<Option<u16>, FrameError> {
     let (code, reason) = match payload {
         [] => return Ok(None),

@@ -1,10 +1,10 @@
-//! Both ends against each other, the standard's examples, and what must be refused.
+//! Both ends together, examples from the standards, and rejected frames.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Everything a reader sees in `stream`, fed in pieces of `piece` bytes.
+/// Returns all events of `stream`, read in pieces of `piece` bytes.
 fn read_all(
     role: FrameRole,
     limit: usize,
@@ -12,18 +12,18 @@ fn read_all(
     piece: usize,
 ) -> Result<Vec<String>, FrameError> {
     let mut reader = WebSocketFrameReader::new(role, limit);
-    let mut seen = Vec::new();
+    let mut events = Vec::new();
     for mut input in stream.chunks(piece) {
         loop {
             let (used, event) = reader.read(input)?;
             input = &input[used..];
             match event {
-                Some(event) => seen.push(show(event)),
+                Some(event) => events.push(show(event)),
                 None => break,
             }
         }
     }
-    Ok(seen)
+    Ok(events)
 }
 
 fn show(event: FrameEvent<'_>) -> String {
@@ -47,7 +47,7 @@ fn fragment(fin: bool, opcode: Opcode, payload: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn standard_examples() {
+fn rfc_6455_examples_are_read_and_written() {
     // RFC 6455, 5.7.
     let single = [0x81, 0x05, 0x48, 0x65, 0x6c, 0x6c, 0x6f];
     let masked = [
@@ -78,7 +78,7 @@ fn standard_examples() {
 }
 
 #[test]
-fn control_frames_between_fragments() {
+fn control_frames_are_read_between_fragments() {
     let stream = [
         fragment(false, Opcode::Text, b"ab"),
         fragment(true, Opcode::Ping, b"p"),
@@ -89,16 +89,16 @@ fn control_frames_between_fragments() {
     ]
     .concat();
     for piece in 1..stream.len() {
-        let seen = read_all(FrameRole::Client, 6, &stream, piece).unwrap();
+        let events = read_all(FrameRole::Client, 6, &stream, piece).unwrap();
         assert_eq!(
-            seen,
+            events,
             ["ping p", "pong q", "text abcdef", "close Some(1000)"]
         );
     }
 }
 
 #[test]
-fn refusals_carry_their_close_code() {
+fn frame_errors_have_close_code() {
     let cases: &[(&[u8], FrameError, u16)] = &[
         (&[0xC1, 0x00], FrameError::ReservedBits, 1002),
         (&[0x83, 0x00], FrameError::UnknownOpcode(3), 1002),
@@ -131,9 +131,9 @@ fn refusals_carry_their_close_code() {
     ];
     for (stream, error, code) in cases {
         for piece in 1..=stream.len() {
-            let seen = read_all(FrameRole::Client, 8, stream, piece);
+            let events = read_all(FrameRole::Client, 8, stream, piece);
             assert_eq!(
-                seen.unwrap_err(),
+                events.unwrap_err(),
                 *error,
                 "{stream:x?} in pieces of {piece}"
             );
@@ -152,7 +152,7 @@ fn refusals_carry_their_close_code() {
     );
 }
 
-/// A frame as a client sends it, with this first byte.
+/// Encodes a client frame and replaces its first byte.
 fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     push_client_frame(&mut out, Opcode::Text, [5, 6, 7, 8], payload);
@@ -160,11 +160,11 @@ fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// All texts in what a client has sent, where compression was agreed on.
+/// Returns all texts sent by a client with compression.
 fn inflate_all(limit: usize, stream: &[u8], piece: usize) -> Result<Vec<String>, FrameError> {
     let mut reader = WebSocketFrameReader::new(FrameRole::Server, limit).with_deflate(true);
     let mut inflater = Inflater::new();
-    let mut seen = Vec::new();
+    let mut events = Vec::new();
     for mut input in stream.chunks(piece) {
         loop {
             let (used, event) = reader.read(input)?;
@@ -175,15 +175,15 @@ fn inflate_all(limit: usize, stream: &[u8], piece: usize) -> Result<Vec<String>,
                 Some(event) => panic!("{event:?}"),
                 None => break,
             };
-            seen.push(String::from_utf8_lossy(bytes).into_owned());
+            events.push(String::from_utf8_lossy(bytes).into_owned());
         }
     }
-    Ok(seen)
+    Ok(events)
 }
 
 #[test]
-fn compressed_messages_whole_and_in_fragments() {
-    // RFC 7692, 7.2.3.1, with a ping between the fragments and a plain message behind.
+fn compressed_messages_are_read_whole_and_fragmented() {
+    // RFC 7692, 7.2.3.1, with a ping between the fragments and a plain message after them.
     let whole = masked(0xC1, &[0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00]);
     let stream = [
         whole,
@@ -194,13 +194,13 @@ fn compressed_messages_whole_and_in_fragments() {
     ]
     .concat();
     for piece in 1..=stream.len() {
-        let seen = inflate_all(7, &stream, piece).unwrap();
-        assert_eq!(seen, ["Hello", "ping", "Hello", "plain"]);
+        let events = inflate_all(7, &stream, piece).unwrap();
+        assert_eq!(events, ["Hello", "ping", "Hello", "plain"]);
     }
 }
 
 #[test]
-fn misused_compression_is_refused() {
+fn misused_compression_is_rejected() {
     let hello = [0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00];
     let first = masked(0x41, &hello[..3]);
     let bomb = Deflater::new(9).deflate(&[b'x'; 5_000]).unwrap().to_vec();
@@ -232,7 +232,7 @@ fn misused_compression_is_refused() {
         }
         assert_eq!(error.close_code(), code);
     }
-    // Without an agreement.
+    // Compression was not negotiated.
     assert_eq!(
         read_all(FrameRole::Server, 99, &masked(0xC1, &hello), 1),
         Err(FrameError::ReservedBits)
@@ -240,7 +240,7 @@ fn misused_compression_is_refused() {
 }
 
 #[test]
-fn idle_reader_holds_no_buffer() {
+fn idle_reader_has_no_buffer() {
     let mut stream = Vec::new();
     push_client_frame(&mut stream, Opcode::Text, [9, 8, 7, 6], b"wsok");
     let mut reader = WebSocketFrameReader::new(FrameRole::Server, 100);
@@ -255,7 +255,7 @@ fn idle_reader_holds_no_buffer() {
 }
 
 #[test]
-fn close_reason_is_cut_at_a_character() {
+fn close_reason_is_truncated_at_character() {
     let mut out = Vec::new();
     push_close(&mut out, None, 1001, &"é".repeat(100));
     assert_eq!(
@@ -266,7 +266,7 @@ fn close_reason_is_cut_at_a_character() {
 }
 
 #[test]
-fn handshake_of_both_ends() {
+fn client_checks_server_handshake() {
     let key = new_client_key([7; 16]);
     let mut request = Vec::new();
     client_request(
@@ -284,16 +284,16 @@ fn handshake_of_both_ends() {
     );
     assert!(text.ends_with("Sec-WebSocket-Protocol: TLCP-2.5.0.lightstreamer.com\r\n\r\n"));
 
-    let answer = format!(
+    let response = format!(
         "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n\
          sec-websocket-accept: {}\r\nSec-WebSocket-Protocol: p\r\n\r\nrest",
         accept_key(&key)
     );
-    let answer = answer.as_bytes();
-    let end = answer.len() - 4;
+    let response = response.as_bytes();
+    let end = response.len() - 4;
     for cut in 0..end {
         assert_eq!(
-            parse_server_response(&answer[..cut], &key, "p", false),
+            parse_server_response(&response[..cut], &key, "p", false),
             Ok(None)
         );
     }
@@ -302,32 +302,33 @@ fn handshake_of_both_ends() {
         deflate: false,
     };
     assert_eq!(
-        parse_server_response(answer, &key, "p", true),
+        parse_server_response(response, &key, "p", true),
         Ok(Some(opened))
     );
     let with = |extension: &str| {
         let line = format!("rver: x\r\nSec-WebSocket-Extensions: {extension}\r\nSec-WebSocket-P");
-        String::from_utf8_lossy(answer).replacen("\r\nSec-WebSocket-P", &format!("\r\nSe{line}"), 1)
+        let line = format!("\r\nSe{line}");
+        String::from_utf8_lossy(response).replacen("\r\nSec-WebSocket-P", &line, 1)
     };
-    let agreed = with("permessage-deflate; server_no_context_takeover");
-    let opened = parse_server_response(agreed.as_bytes(), &key, "p", true);
+    let accepted = with("permessage-deflate; server_no_context_takeover");
+    let opened = parse_server_response(accepted.as_bytes(), &key, "p", true);
     assert!(matches!(opened, Ok(Some(Opened { deflate: true, .. }))));
-    for (answer, offered) in [
-        (&agreed, false),
+    for (response, offered) in [
+        (&accepted, false),
         (&with("permessage-deflate"), true),
         (&with("x"), true),
     ] {
         assert_eq!(
-            parse_server_response(answer.as_bytes(), &key, "p", offered),
+            parse_server_response(response.as_bytes(), &key, "p", offered),
             Err(HandshakeError::WrongExtension)
         );
     }
     assert_eq!(
-        parse_server_response(answer, "other", "p", false),
+        parse_server_response(response, "other", "p", false),
         Err(HandshakeError::WrongAccept)
     );
     assert!(matches!(
-        parse_server_response(answer, &key, "q", false),
+        parse_server_response(response, &key, "q", false),
         Err(HandshakeError::WrongSubprotocol { .. })
     ));
     assert_eq!(
@@ -342,7 +343,7 @@ fn handshake_of_both_ends() {
 
 proptest! {
     #[test]
-    fn decode_after_encode_is_identity(
+    fn encoded_frames_decode_to_same_text(
         texts in prop::collection::vec("[a-zé]{0,300}", 1..5),
         mask: [u8; 4],
         piece in 1_usize..400,
@@ -356,18 +357,24 @@ proptest! {
             push_server_text(&mut from_server, text.as_bytes());
         }
         let expected: Vec<_> = texts.iter().map(|text| format!("text {text}")).collect();
-        prop_assert_eq!(read_all(FrameRole::Server, 70_000, &from_client, piece), Ok(expected.clone()));
+        prop_assert_eq!(
+            read_all(FrameRole::Server, 70_000, &from_client, piece),
+            Ok(expected.clone())
+        );
         prop_assert_eq!(read_all(FrameRole::Client, 70_000, &from_server, piece), Ok(expected));
     }
 
-    /// A deflater's output through the reader, plain messages in between, however it is cut.
+    /// Reads compressed messages with plain ones in between, split at any position.
     #[test]
-    fn inflate_after_deflate_is_identity(
+    fn deflated_messages_inflate_to_same_text(
         texts in prop::collection::vec(("[a-f|é]{0,12}", 1_usize..400), 1..8),
         level in 1_u32..=9,
         piece in 1_usize..300,
     ) {
-        let texts: Vec<String> = texts.into_iter().map(|(text, count)| text.repeat(count)).collect();
+        let texts: Vec<String> = texts
+            .into_iter()
+            .map(|(text, count)| text.repeat(count))
+            .collect();
         let mut deflater = Deflater::new(level);
         let mut stream = Vec::new();
         for text in &texts {
@@ -380,12 +387,14 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_compressed_and_come_back(data in prop::collection::vec(any::<u8>(), 0..3_000)) {
+    fn arbitrary_bytes_survive_compression(
+        data in prop::collection::vec(any::<u8>(), 0..3_000),
+    ) {
         fuzz::deflate(&data);
     }
 
     #[test]
-    fn any_bytes_are_read_without_panic(data in prop::collection::vec(any::<u8>(), 0..600)) {
+    fn arbitrary_bytes_are_read_without_panic(data in prop::collection::vec(any::<u8>(), 0..600)) {
         fuzz::read(&data);
     }
 

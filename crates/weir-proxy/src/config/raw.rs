@@ -1,4 +1,4 @@
-//! The file as written, and its checks.
+//! The raw configuration file and its checks.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -8,34 +8,35 @@ use std::sync::Arc;
 use serde::Deserialize;
 use weir_net::watchdog::WatchdogConfig;
 
+use super::source::ConfigSource;
 use super::tls::{RawAdminTls, RawClientTls, RawServerTls};
 use super::{BrokerPorts, ClusterConfig, HostPort, ProxyConfig, ProxyLimits};
 use crate::error::ProxyError;
 use crate::filter::{FilterChain, FilterConfig};
 use crate::tls::TlsFiles;
 
-/// What the command line may say.
+/// Values from the command line that replace values of the file.
 #[derive(Debug, Clone, Default)]
 pub struct CliOverrides {
-    /// `--upstream`: brokers to begin with; with it no file is needed.
+    /// `--upstream`: bootstrap servers; no file is needed.
     pub upstream: Option<String>,
-    /// `--listen`
+    /// `--listen`: listen address.
     pub listen: Option<SocketAddr>,
-    /// `--advertised-host`
+    /// `--advertised-host`: host name in advertised addresses.
     pub advertised_host: Option<String>,
-    /// `--admin`
+    /// `--admin`: address of the admin port.
     pub admin: Option<SocketAddr>,
-    /// `--loops`
-    pub loops: Option<usize>,
+    /// `--event-loops`: number of event loops.
+    pub event_loops: Option<usize>,
 }
 
 /// `proxy.toml` as written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct RawFile {
-    loops: Option<usize>,
+    event_loops: Option<usize>,
     filter_threads: Option<usize>,
-    drain_ms: Option<u64>,
+    drain_timeout_ms: Option<u64>,
     splice: Option<bool>,
     admin: RawAdmin,
     watchdog: RawWatchdog,
@@ -52,7 +53,7 @@ struct RawAdmin {
     tls: Option<RawAdminTls>,
 }
 
-/// `[watchdog]`
+/// The table `[watchdog]`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct RawWatchdog {
@@ -67,7 +68,7 @@ impl Default for RawWatchdog {
     }
 }
 
-/// One `[[cluster]]`.
+/// One table `[[cluster]]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct RawCluster {
@@ -90,17 +91,24 @@ enum OneOrMore {
     More(Vec<String>),
 }
 
-pub(super) fn load(
-    file: Option<&Path>,
-    overrides: &CliOverrides,
-) -> Result<ProxyConfig, ProxyError> {
+impl ProxyConfig {
+    /// Reads the file, if any, applies the overrides and checks the result.
+    ///
+    /// # Errors
+    /// The first error, with file, key, value and remedy.
+    pub fn load(file: Option<&Path>, overrides: &CliOverrides) -> Result<Self, ProxyError> {
+        load(file, overrides)
+    }
+}
+
+fn load(file: Option<&Path>, overrides: &CliOverrides) -> Result<ProxyConfig, ProxyError> {
     let mut raw = file.map_or_else(|| Ok(RawFile::default()), read)?;
     let source = ConfigSource {
         name: file.map_or_else(
             || "command line".to_owned(),
             |file| file.display().to_string(),
         ),
-        folder: file.and_then(Path::parent).unwrap_or_else(|| Path::new("")),
+        directory: file.and_then(Path::parent).unwrap_or_else(|| Path::new("")),
     };
     apply(&mut raw, overrides, &source)?;
     let mut clusters = Vec::with_capacity(raw.cluster.len());
@@ -129,31 +137,18 @@ pub(super) fn load(
             .or(raw.admin.listen)
             .unwrap_or(DEFAULT_ADMIN),
         admin_token: raw.admin.token.filter(|token| !token.is_empty()),
-        loops: overrides.loops.or(raw.loops).unwrap_or_else(cores),
+        event_loops: overrides
+            .event_loops
+            .or(raw.event_loops)
+            .unwrap_or_else(cores),
         filter_threads: raw.filter_threads.unwrap_or(2),
-        drain_ms: raw.drain_ms.unwrap_or(10_000),
+        drain_timeout_ms: raw.drain_timeout_ms.unwrap_or(10_000),
         splice: raw.splice.unwrap_or(true),
         limits: raw.limits,
         tls_files,
     };
     check(&config, &source)?;
     Ok(config)
-}
-
-/// Where a setting comes from.
-pub(super) struct ConfigSource<'a> {
-    pub(super) name: String,
-    /// Where relative paths begin.
-    pub(super) folder: &'a Path,
-}
-
-impl ConfigSource<'_> {
-    pub(super) fn wrong(&self, reason: impl Into<String>) -> ProxyError {
-        ProxyError::Config {
-            file: self.name.clone(),
-            reason: reason.into(),
-        }
-    }
 }
 
 fn read(path: &Path) -> Result<RawFile, ProxyError> {
@@ -167,7 +162,7 @@ fn read(path: &Path) -> Result<RawFile, ProxyError> {
     })
 }
 
-/// What the command line says about the only cluster.
+/// Applies the command line to the only cluster.
 fn apply(
     raw: &mut RawFile,
     overrides: &CliOverrides,
@@ -175,8 +170,8 @@ fn apply(
 ) -> Result<(), ProxyError> {
     if let Some(upstream) = &overrides.upstream {
         if !raw.cluster.is_empty() {
-            return Err(source.wrong(
-                "--upstream goes without a file, or with one that has no [[cluster]]: leave it out",
+            return Err(source.error(
+                "--upstream is for use without [[cluster]] tables: remove it or the tables",
             ));
         }
         raw.cluster.push(RawCluster {
@@ -192,9 +187,10 @@ fn apply(
             only.advertised_host = host.or_else(|| only.advertised_host.take());
             Ok(())
         }
-        [] => Err(source.wrong("no cluster: give --upstream HOST:PORT or a [[cluster]] table")),
-        [..] if given => Err(source.wrong(
-            "--listen and --advertised-host are for one cluster: say it in the [[cluster]] tables",
+        [] => Err(source.error("no cluster: give --upstream HOST:PORT or a [[cluster]] table")),
+        [..] if given => Err(source.error(
+            "--listen and --advertised-host need exactly one cluster: \
+             set listen and advertised_host in each [[cluster]] table",
         )),
         [..] => Ok(()),
     }
@@ -210,11 +206,11 @@ fn check_cluster(
         0 => "default".to_owned(),
         _ => format!("cluster{}", index + 1),
     });
-    let wrong = |reason: String| source.wrong(format!("cluster \"{name}\": {reason}"));
+    let wrong = |reason: String| source.error(format!("cluster \"{name}\": {reason}"));
     let word = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if name.is_empty() || name.len() > 64 || !name.bytes().all(word) {
         return Err(wrong(
-            "name: use up to 64 letters, digits, dots, dashes and underscores".into(),
+            "name: use 1 to 64 letters, digits, dots, dashes and underscores".into(),
         ));
     }
     let upstream = match raw.upstream {
@@ -226,7 +222,7 @@ fn check_cluster(
     let upstream = upstream.map_err(|reason| wrong(format!("upstream = {reason}")))?;
     if upstream.is_empty() {
         return Err(wrong(
-            "upstream is missing: name a broker, HOST:PORT".into(),
+            "upstream is missing: set it to HOST:PORT of a broker".into(),
         ));
     }
     let listen = raw.listen.unwrap_or(DEFAULT_LISTEN);
@@ -239,7 +235,7 @@ fn check_cluster(
     let mut brokers = Vec::new();
     for (id, address) in &raw.brokers {
         let id = id.parse::<i32>().ok().filter(|id| *id >= 0);
-        let id = id.ok_or_else(|| wrong("brokers: use numbers of brokers as keys".into()))?;
+        let id = id.ok_or_else(|| wrong("brokers: use node ids as keys".into()))?;
         let address = HostPort::parse(address);
         brokers.push((
             id,
@@ -255,7 +251,7 @@ fn check_cluster(
         Some(host) => host,
         None if listen.ip().is_unspecified() => {
             return Err(wrong(format!(
-                "listen = {listen} is no address that clients can use: set advertised_host"
+                "listen = {listen} is not an address that clients can use: set advertised_host"
             )));
         }
         None => listen.ip().to_string(),
@@ -293,7 +289,7 @@ fn ports(
         }
         None => {
             let first = listen.port().checked_add(1);
-            let first = first.ok_or("listen: no port is left behind it for brokers")?;
+            let first = first.ok_or("listen: no port above it is left for brokers")?;
             (first, first.saturating_add(DEFAULT_PORTS - 1))
         }
         Some(text) => {
@@ -311,14 +307,17 @@ fn ports(
     };
     if (first..=last).contains(&listen.port()) {
         return Err(format!(
-            "broker_ports = {first}-{last} contain the port of listen = {listen}: use others"
+            "broker_ports = {first}-{last} contains the port of listen = {listen}: \
+             use another range"
         ));
     }
     let count = last - first + 1;
     let advertised_first = advertised_first.unwrap_or(first);
     if advertised_first == 0 || advertised_first.checked_add(count - 1).is_none() {
         return Err(format!(
-            "advertised_first_port = {advertised_first}: {count} ports must exist from there on"
+            "advertised_first_port = {advertised_first}: too high for {count} ports, \
+             use at most {}",
+            65_536 - u32::from(count)
         ));
     }
     Ok(BrokerPorts::Range {
@@ -334,30 +333,34 @@ fn check(config: &ProxyConfig, source: &ConfigSource<'_>) -> Result<(), ProxyErr
             let (name, theirs) = (&cluster.name, &other.name);
             if name == theirs {
                 return Err(
-                    source.wrong(format!("cluster \"{name}\" is defined twice: rename one"))
+                    source.error(format!("cluster \"{name}\" is defined twice: rename one"))
                 );
             }
             if overlap(cluster, other) {
-                return Err(source.wrong(format!(
-                    "clusters \"{theirs}\" and \"{name}\" share a port: give each listen and \
-                     broker_ports of its own"
+                return Err(source.error(format!(
+                    "clusters \"{theirs}\" and \"{name}\" share a port: \
+                     set separate listen and broker_ports"
                 )));
             }
         }
     }
-    if !(1..=256).contains(&config.loops) {
-        return Err(source.wrong(format!("loops = {}: use 1 to 256", config.loops)));
+    if !(1..=256).contains(&config.event_loops) {
+        return Err(source.error(format!(
+            "event_loops = {}: use 1 to 256",
+            config.event_loops
+        )));
     }
     if !config.admin.ip().is_loopback() && config.admin_token.is_none() {
         let admin = config.admin;
-        return Err(source.wrong(format!(
-            "admin listens on {admin}, which others can reach: set admin.token, or use 127.0.0.1"
+        return Err(source.error(format!(
+            "admin.listen = {admin} is not a loopback address: set admin.token, or use 127.0.0.1"
         )));
     }
     let WatchdogConfig { stall_ms, dead_ms } = config.watchdog;
     if !(100..=600_000).contains(&stall_ms) || !(stall_ms..=600_000).contains(&dead_ms) {
-        return Err(source.wrong(format!(
-            "watchdog: stall_ms = {stall_ms}, dead_ms = {dead_ms}: use 100 to 600000, dead_ms no less than stall_ms"
+        return Err(source.error(format!(
+            "watchdog: stall_ms = {stall_ms}, dead_ms = {dead_ms}: \
+             use 100 to 600000, dead_ms at least stall_ms"
         )));
     }
     let limits = &config.limits;
@@ -375,15 +378,15 @@ fn check(config: &ProxyConfig, source: &ConfigSource<'_>) -> Result<(), ProxyErr
             1 << 30,
         ),
         (
-            "limits.held_bytes",
-            limits.held_bytes as u64,
+            "limits.buffered_frame_bytes",
+            limits.buffered_frame_bytes as u64,
             64 << 10,
             1 << 30,
         ),
         (
             "limits.buffered_bytes",
             limits.buffered() as u64,
-            2 * limits.held_bytes as u64,
+            2 * limits.buffered_frame_bytes as u64,
             1 << 40,
         ),
         (
@@ -407,21 +410,36 @@ fn check(config: &ProxyConfig, source: &ConfigSource<'_>) -> Result<(), ProxyErr
         ("limits.filter_ms", limits.filter_ms, 10, 600_000),
         ("limits.frame_ms", limits.frame_ms, 100, 600_000),
         ("filter_threads", config.filter_threads as u64, 1, 256),
-        ("limits.in_flight", limits.in_flight as u64, 1, 100_000),
-        ("limits.handshake_ms", limits.handshake_ms, 100, 600_000),
-        ("limits.connect_ms", limits.connect_ms, 100, 600_000),
+        (
+            "limits.in_flight_requests",
+            limits.in_flight_requests as u64,
+            1,
+            100_000,
+        ),
+        (
+            "limits.handshake_timeout_ms",
+            limits.handshake_timeout_ms,
+            100,
+            600_000,
+        ),
+        (
+            "limits.connect_timeout_ms",
+            limits.connect_timeout_ms,
+            100,
+            600_000,
+        ),
         ("limits.response_ms", limits.response_ms, 100, 600_000),
-        ("drain_ms", config.drain_ms, 0, 600_000),
+        ("drain_timeout_ms", config.drain_timeout_ms, 0, 600_000),
     ];
-    for (key, value, least, most) in ranges {
-        if !(least..=most).contains(&value) {
-            return Err(source.wrong(format!("{key} = {value}: use {least} to {most}")));
+    for (key, value, min, max) in ranges {
+        if !(min..=max).contains(&value) {
+            return Err(source.error(format!("{key} = {value}: use {min} to {max}")));
         }
     }
     Ok(())
 }
 
-/// Whether two clusters would listen on the same port.
+/// Returns `true` if two clusters would listen on the same port.
 fn overlap(one: &ClusterConfig, other: &ClusterConfig) -> bool {
     let ranges = |cluster: &ClusterConfig| {
         let own = (cluster.listen.port(), cluster.listen.port());
@@ -445,5 +463,5 @@ fn cores() -> usize {
 
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9192);
 const DEFAULT_ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9190);
-/// Ports for brokers unless told otherwise.
+/// Default number of broker ports.
 const DEFAULT_PORTS: u16 = 100;

@@ -1,8 +1,10 @@
-use super::*;
 use std::path::PathBuf;
 
+use super::*;
+use crate::error::ProxyError;
+
 fn written(text: &str) -> (tempfile::TempDir, PathBuf) {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = tempfile::tempdir().expect("a broker_registry");
     let path = dir.path().join("proxy.toml");
     std::fs::write(&path, text).expect("writes");
     (dir, path)
@@ -14,7 +16,7 @@ fn load(text: &str) -> Result<ProxyConfig, ProxyError> {
 }
 
 #[test]
-fn two_options_are_enough() {
+fn upstream_option_needs_no_file() {
     let overrides = CliOverrides {
         upstream: Some("kafka:9092, [::1]:9093".into()),
         ..CliOverrides::default()
@@ -34,11 +36,11 @@ fn two_options_are_enough() {
 }
 
 #[test]
-fn a_file_says_all_of_it() {
+fn file_sets_all_values() {
     let config = load(
         r#"
-        loops = 3
-        drain_ms = 1000
+        event_loops = 3
+        drain_timeout_ms = 1000
         [admin]
         listen = "0.0.0.0:9190"
         token = "secret"
@@ -71,11 +73,11 @@ fn a_file_says_all_of_it() {
     );
     assert_eq!(a.broker_ports.advertised(9203), 30_003);
     assert!(b.upstream_tls.is_some() && a.upstream_tls.is_none());
-    assert_eq!((config.loops, config.limits.connections), (3, 50));
+    assert_eq!((config.event_loops, config.limits.connections), (3, 50));
 }
 
 #[test]
-fn mistakes_name_key_value_and_remedy() {
+fn errors_name_key_value_and_remedy() {
     let cluster = "[[cluster]]\nupstream = \"k:9092\"\n";
     let with = |text: &str| format!("{cluster}{text}");
     let cases = [
@@ -92,16 +94,13 @@ fn mistakes_name_key_value_and_remedy() {
         (with("broker_ports = \"9100\"\n"), "write FIRST-LAST"),
         (
             with("broker_ports = \"9150-9200\"\n"),
-            "contain the port of listen",
+            "contains the port of listen",
         ),
         (
             with("advertised_first_port = 65500\n"),
-            "100 ports must exist",
+            "too high for 100 ports",
         ),
-        (
-            with("brokers = { x = \"k:1\" }\n"),
-            "use numbers of brokers",
-        ),
+        (with("brokers = { x = \"k:1\" }\n"), "use node ids"),
         (with("upstream_tls = {}\n"), "set insecure = true"),
         (with("name = \"a b\"\n"), "letters, digits"),
         (format!("{cluster}{cluster}"), "share a port"),
@@ -110,10 +109,13 @@ fn mistakes_name_key_value_and_remedy() {
             "set admin.token",
         ),
         (
-            format!("[limits]\nin_flight = 0\n{cluster}"),
+            format!("[limits]\nin_flight_requests = 0\n{cluster}"),
             "use 1 to 100000",
         ),
-        (format!("loops = 0\n{cluster}"), "loops = 0: use 1 to 256"),
+        (
+            format!("event_loops = 0\n{cluster}"),
+            "event_loops = 0: use 1 to 256",
+        ),
         (format!("colour = 1\n{cluster}"), "unknown field `colour`"),
     ];
     for (text, wanted) in cases {
@@ -126,8 +128,9 @@ fn mistakes_name_key_value_and_remedy() {
 }
 
 #[test]
-fn options_for_one_cluster_do_not_go_with_several() {
-    let text = "[[cluster]]\nupstream = \"k:9092\"\n[[cluster]]\nname = \"b\"\nupstream = \"l:9092\"\n\
+fn single_cluster_options_are_rejected_for_several() {
+    let text = "[[cluster]]\nupstream = \"k:9092\"\n\
+                [[cluster]]\nname = \"b\"\nupstream = \"l:9092\"\n\
                 listen = \"127.0.0.1:9392\"\n";
     let (_dir, path) = written(text);
     ProxyConfig::load(Some(&path), &CliOverrides::default()).expect("two clusters");
@@ -135,21 +138,24 @@ fn options_for_one_cluster_do_not_go_with_several() {
         listen: "127.0.0.1:1".parse().ok(),
         ..CliOverrides::default()
     };
-    let error = ProxyConfig::load(Some(&path), &listen).expect_err("which of the two?");
-    assert!(error.to_string().contains("are for one cluster"), "{error}");
+    let error = ProxyConfig::load(Some(&path), &listen).expect_err("two clusters");
+    assert!(
+        error.to_string().contains("need exactly one cluster"),
+        "{error}"
+    );
     let upstream = CliOverrides {
         upstream: Some("k:1".into()),
         ..CliOverrides::default()
     };
     let error = ProxyConfig::load(Some(&path), &upstream).expect_err("both");
     assert!(
-        error.to_string().contains("--upstream goes without"),
+        error.to_string().contains("--upstream is for use without"),
         "{error}"
     );
 }
 
 #[test]
-fn addresses_are_read_as_people_write_them() {
+fn host_port_parses_and_prints_the_same() {
     for (text, host, port) in [
         ("h:1", "h", 1),
         ("[::1]:2", "::1", 2),

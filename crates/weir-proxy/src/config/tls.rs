@@ -1,4 +1,4 @@
-//! `tls` and `upstream_tls` of a cluster: files to certificates that were checked.
+//! The tables `tls` and `upstream_tls` of a cluster: loads and checks their certificate files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,40 +7,41 @@ use std::time::Duration;
 use serde::Deserialize;
 use weir_net::tls::{ClientTls, FileWatcher, TlsAcceptor, TlsError, TlsIdentity};
 
-use super::raw::ConfigSource;
+use super::source::ConfigSource;
 use crate::error::ProxyError;
 use crate::tls::TlsFiles;
 
-/// Time for a handshake on the admin port.
+/// Timeout of a TLS handshake on the admin port.
 const ADMIN_HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// What clients are shown.
+/// TLS with clients.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawServerTls {
-    /// The proxy's certificate and those that lead to its issuer, PEM.
+    /// Certificate chain of the proxy, PEM.
     certificate: PathBuf,
-    /// Its key, PEM.
+    /// Private key of the certificate, PEM.
     key: PathBuf,
-    /// Issuers of clients' certificates, PEM; with it clients must show one.
-    client_authorities: Option<PathBuf>,
+    /// Certificate authorities for client certificates, PEM. If set, clients must present a
+    /// certificate.
+    client_ca: Option<PathBuf>,
 }
 
-/// How brokers are spoken to.
+/// TLS with brokers.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawClientTls {
-    /// Issuers of brokers' certificates, PEM.
-    authorities: Option<PathBuf>,
-    /// Trust whoever answers.
+    /// Certificate authorities for broker certificates, PEM.
+    ca: Option<PathBuf>,
+    /// Accepts any broker certificate.
     insecure: bool,
-    /// The proxy's own certificate for brokers that ask for one, PEM.
+    /// Client certificate chain of the proxy for brokers that require one, PEM.
     certificate: Option<PathBuf>,
-    /// Its key, PEM.
+    /// Private key of the certificate, PEM.
     key: Option<PathBuf>,
 }
 
-/// A table at work, and its files if it names any.
+/// A loaded table, and its files if it names any.
 pub(super) type Opened<T> = (T, Option<TlsFiles>);
 
 impl RawServerTls {
@@ -51,14 +52,14 @@ impl RawServerTls {
     ) -> Result<Opened<Arc<TlsAcceptor>>, ProxyError> {
         let table = TlsTable::new(cluster, "tls", source);
         let own = [&mut self.certificate, &mut self.key].into_iter();
-        let paths = own.chain(&mut self.client_authorities);
+        let paths = own.chain(&mut self.client_ca);
         let watched = watch(paths, source);
-        // How long a handshake may take is the event loop's business.
+        // The event loop enforces the handshake timeout.
         let acceptor = TlsAcceptor::new(self.identity(&table)?, Duration::MAX);
         let acceptor = Arc::new(acceptor);
-        let shown = Arc::clone(&acceptor);
+        let installed = Arc::clone(&acceptor);
         let files = TlsFiles::new(table.key.clone(), watched, move || {
-            shown.replace(self.identity(&table)?);
+            installed.replace(self.identity(&table)?);
             Ok(())
         });
         Ok((acceptor, Some(files)))
@@ -66,14 +67,14 @@ impl RawServerTls {
 
     fn identity(&self, table: &TlsTable) -> Result<TlsIdentity, ProxyError> {
         let (certificate, key) = (read(&self.certificate)?, read(&self.key)?);
-        let authorities = self.client_authorities.as_deref();
-        let authorities = authorities.map(read).transpose()?;
-        TlsIdentity::for_any_protocol(&certificate, &key, authorities.as_deref())
-            .map_err(|error| table.wrong(error))
+        let client_ca = self.client_ca.as_deref();
+        let client_ca = client_ca.map(read).transpose()?;
+        TlsIdentity::for_any_protocol(&certificate, &key, client_ca.as_deref())
+            .map_err(|error| table.error(error))
     }
 }
 
-/// The certificate of the admin port.
+/// TLS of the admin port.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawAdminTls {
@@ -92,9 +93,9 @@ impl RawAdminTls {
         };
         let watched = watch([&mut self.certificate, &mut self.key].into_iter(), source);
         let acceptor = Arc::new(TlsAcceptor::new(self.identity(&table)?, ADMIN_HANDSHAKE));
-        let shown = Arc::clone(&acceptor);
+        let installed = Arc::clone(&acceptor);
         let files = TlsFiles::new(table.key.clone(), watched, move || {
-            shown.replace(self.identity(&table)?);
+            installed.replace(self.identity(&table)?);
             Ok(())
         });
         Ok((acceptor, files))
@@ -102,7 +103,7 @@ impl RawAdminTls {
 
     fn identity(&self, table: &TlsTable) -> Result<TlsIdentity, ProxyError> {
         let (certificate, key) = (read(&self.certificate)?, read(&self.key)?);
-        TlsIdentity::from_pem(&certificate, &key).map_err(|error| table.wrong(error))
+        TlsIdentity::from_pem(&certificate, &key).map_err(|error| table.error(error))
     }
 }
 
@@ -113,24 +114,24 @@ impl RawClientTls {
         source: &ConfigSource<'_>,
     ) -> Result<Opened<ClientTls>, ProxyError> {
         let table = TlsTable::new(cluster, "upstream_tls", source);
-        let say = |reason: &str| Err(source.wrong(format!("{}: {reason}", table.key)));
-        match (&self.authorities, self.insecure) {
-            (Some(_), true) => return say("authorities and insecure = true: choose one"),
+        let say = |reason: &str| Err(source.error(format!("{}: {reason}", table.key)));
+        match (&self.ca, self.insecure) {
+            (Some(_), true) => return say("both ca and insecure = true are set: remove one"),
             (None, false) => {
-                return say("name the brokers' issuers as authorities, or set insecure = true");
+                return say("no certificate authority: set ca, or set insecure = true");
             }
             _ => {}
         }
         if self.certificate.is_some() != self.key.is_some() {
-            return say("certificate and key go together");
+            return say("certificate and key must be set together");
         }
         let own = self.certificate.iter_mut().chain(&mut self.key);
-        let watched = watch(own.chain(&mut self.authorities), source);
-        let is_any = self.authorities.is_some() || self.key.is_some();
+        let watched = watch(own.chain(&mut self.ca), source);
+        let is_any = self.ca.is_some() || self.key.is_some();
         let tls = self.client(&table)?;
-        let used = tls.clone();
+        let installed = tls.clone();
         let files = TlsFiles::new(table.key.clone(), watched, move || {
-            used.replace(&self.client(&table)?);
+            installed.replace(&self.client(&table)?);
             Ok(())
         });
         Ok((tls, is_any.then_some(files)))
@@ -138,27 +139,27 @@ impl RawClientTls {
 
     fn client(&self, table: &TlsTable) -> Result<ClientTls, ProxyError> {
         let contents = |path: &Option<PathBuf>| path.as_deref().map(read).transpose();
-        let trusted = contents(&self.authorities)?;
+        let trusted = contents(&self.ca)?;
         let own = contents(&self.certificate)?.zip(contents(&self.key)?);
         let own = own
             .as_ref()
             .map(|(certificate, key)| (&certificate[..], &key[..]));
-        ClientTls::for_any_protocol(trusted.as_deref(), own).map_err(|error| table.wrong(error))
+        ClientTls::for_any_protocol(trusted.as_deref(), own).map_err(|error| table.error(error))
     }
 }
 
-/// Completes the paths, and notes what is there before it is read.
+/// Makes the paths absolute and records the state of the files before they are read.
 fn watch<'a>(
     paths: impl Iterator<Item = &'a mut PathBuf>,
     source: &ConfigSource<'_>,
 ) -> FileWatcher {
     FileWatcher::new(paths.map(|path| {
-        *path = source.folder.join(&*path);
+        *path = source.directory.join(&*path);
         path.clone()
     }))
 }
 
-/// One table of the configuration, as in messages.
+/// A table of the configuration, as named in messages.
 struct TlsTable {
     file: String,
     key: String,
@@ -172,7 +173,7 @@ impl TlsTable {
         }
     }
 
-    fn wrong(&self, error: TlsError) -> ProxyError {
+    fn error(&self, error: TlsError) -> ProxyError {
         ProxyError::Tls {
             file: self.file.clone(),
             key: self.key.clone(),

@@ -1,4 +1,4 @@
-//! Who comes in: listening sockets of one loop, and the limits that all loops share.
+//! The listening sockets of one loop, and the connection limits that all loops share.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,35 +11,35 @@ use mio::{Interest, Registry, Token};
 
 use super::ListenerTarget;
 
-/// Tokens of listeners begin here; those of pairs lie below.
-const FIRST: usize = usize::MAX / 2;
+/// First token of listeners. The tokens of connection pairs are below.
+const FIRST_TOKEN: usize = usize::MAX / 2;
 
-/// The limits on connections of the whole proxy, asked when one begins and told when it ends.
+/// The connection limits of the whole proxy.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    most: usize,
-    most_per_address: usize,
+    max: usize,
+    max_per_address: usize,
     open: AtomicUsize,
     by_address: Mutex<HashMap<IpAddr, usize>>,
 }
 
 impl Admission {
-    pub(crate) fn new(most: usize, most_per_address: usize) -> Self {
+    pub(crate) fn new(max: usize, max_per_address: usize) -> Self {
         Self {
-            most,
-            most_per_address,
+            max,
+            max_per_address,
             open: AtomicUsize::new(0),
             by_address: Mutex::new(HashMap::new()),
         }
     }
 
-    /// Whether one more of that address may be open.
+    /// Reserves a connection for `address`. Returns `false` if a limit is reached.
     pub(super) fn enter(&self, address: IpAddr) -> bool {
-        if self.open.fetch_add(1, Ordering::Relaxed) >= self.most {
+        if self.open.fetch_add(1, Ordering::Relaxed) >= self.max {
             self.open.fetch_sub(1, Ordering::Relaxed);
             return false;
         }
-        if self.most_per_address == 0 {
+        if self.max_per_address == 0 {
             return true;
         }
         let mut by_address = self
@@ -47,7 +47,7 @@ impl Admission {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let open = by_address.entry(address).or_default();
-        if *open >= self.most_per_address {
+        if *open >= self.max_per_address {
             self.open.fetch_sub(1, Ordering::Relaxed);
             return false;
         }
@@ -57,7 +57,7 @@ impl Admission {
 
     pub(super) fn leave(&self, address: IpAddr) {
         self.open.fetch_sub(1, Ordering::Relaxed);
-        if self.most_per_address == 0 {
+        if self.max_per_address == 0 {
             return;
         }
         let mut by_address = self
@@ -78,19 +78,19 @@ struct BoundListener {
     socket: TcpListener,
     cluster: usize,
     target: ListenerTarget,
-    /// More connections may wait.
-    again: bool,
+    /// More connections may be pending.
+    may_have_pending: bool,
 }
 
 /// The listening sockets of a loop.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     list: slab::Slab<BoundListener>,
-    /// Some may have connections waiting.
-    again: bool,
+    /// Set if `may_have_pending` is set for any listener.
+    may_have_pending: bool,
 }
 
-/// Who has come.
+/// An accepted connection.
 #[derive(Debug)]
 pub(super) struct AcceptedConnection {
     pub(super) socket: TcpStream,
@@ -107,86 +107,99 @@ impl Listeners {
         socket: std::net::TcpListener,
         registry: &Registry,
     ) -> io::Result<()> {
-        let place = self.list.vacant_entry();
+        let entry = self.list.vacant_entry();
         let mut socket = TcpListener::from_std(socket);
-        registry.register(&mut socket, Token(FIRST + place.key()), Interest::READABLE)?;
-        place.insert(BoundListener {
+        registry.register(
+            &mut socket,
+            Token(FIRST_TOKEN + entry.key()),
+            Interest::READABLE,
+        )?;
+        entry.insert(BoundListener {
             socket,
             cluster,
             target,
-            again: true,
+            may_have_pending: true,
         });
-        self.again = true;
+        self.may_have_pending = true;
         Ok(())
     }
 
     pub(super) fn close(&mut self, cluster: usize, target: ListenerTarget) {
         self.list
-            .retain(|_, door| door.cluster != cluster || door.target != target);
+            .retain(|_, listener| listener.cluster != cluster || listener.target != target);
     }
 
     pub(super) fn close_all(&mut self) {
-        // Those who wait in the kernel are told at once, and another process may listen here.
+        // The kernel closes pending connections at once, and another process may bind the address.
         self.list.clear();
     }
 
-    /// Notes an event of a listener; false if the token is not one's.
+    /// Handles an event of a listener. Returns `false` if the token is not of a listener.
     pub(super) fn on_readable(&mut self, token: Token) -> bool {
-        let Some(key) = token.0.checked_sub(FIRST) else {
+        let Some(key) = token.0.checked_sub(FIRST_TOKEN) else {
             return false;
         };
-        if let Some(door) = self.list.get_mut(key) {
-            door.again = true;
-            self.again = true;
+        if let Some(listener) = self.list.get_mut(key) {
+            listener.may_have_pending = true;
+            self.may_have_pending = true;
         }
         true
     }
 
-    pub(super) fn try_all(&mut self) {
-        self.list.iter_mut().for_each(|(_, door)| door.again = true);
-        self.again = true;
+    pub(super) fn resume(&mut self) {
+        self.list
+            .iter_mut()
+            .for_each(|(_, listener)| listener.may_have_pending = true);
+        self.may_have_pending = true;
     }
 
-    /// Looks for nobody until [`Self::try_all`] or an event.
+    /// Accepts no connections until [`Self::resume`] or an event.
     pub(super) fn pause(&mut self) {
         self.list
             .iter_mut()
-            .for_each(|(_, door)| door.again = false);
-        self.again = false;
+            .for_each(|(_, listener)| listener.may_have_pending = false);
+        self.may_have_pending = false;
     }
 
-    pub(super) fn some_may_wait(&self) -> bool {
-        self.again
+    pub(super) fn may_have_pending(&self) -> bool {
+        self.may_have_pending
     }
 
-    /// The next who waits; `WouldBlock` when nobody does.
-    pub(super) fn next(&mut self) -> io::Result<AcceptedConnection> {
-        if self.again {
-            for (_, door) in self.list.iter_mut().filter(|(_, door)| door.again) {
-                match door.socket.accept() {
+    /// Accepts the next connection; `WouldBlock` if none is pending.
+    pub(super) fn accept(&mut self) -> io::Result<AcceptedConnection> {
+        if self.may_have_pending {
+            for (_, listener) in self
+                .list
+                .iter_mut()
+                .filter(|(_, listener)| listener.may_have_pending)
+            {
+                match listener.socket.accept() {
                     Ok((socket, peer)) => {
                         return Ok(AcceptedConnection {
                             socket,
                             peer,
-                            cluster: door.cluster,
-                            target: door.target,
+                            cluster: listener.cluster,
+                            target: listener.target,
                         });
                     }
                     Err(error) => {
-                        door.again = is_transient(&error);
-                        if error.kind() != io::ErrorKind::WouldBlock && !door.again {
+                        listener.may_have_pending = is_transient(&error);
+                        if error.kind() != io::ErrorKind::WouldBlock && !listener.may_have_pending {
                             return Err(error);
                         }
                     }
                 }
             }
-            self.again = self.list.iter().any(|(_, door)| door.again);
+            self.may_have_pending = self
+                .list
+                .iter()
+                .any(|(_, listener)| listener.may_have_pending);
         }
         Err(io::ErrorKind::WouldBlock.into())
     }
 }
 
-/// Errors of `accept` that concern one connection, not the listener.
+/// Returns `true` if an error of `accept` concerns one connection and not the listener.
 fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -201,13 +214,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_hold_and_places_come_back() {
+    fn limits_are_enforced_and_reservations_returned() {
         let admission = Admission::new(3, 2);
         let [a, b] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(IpAddr::from);
         assert!(admission.enter(a) && admission.enter(a));
         assert!(!admission.enter(a), "two per address");
         assert!(admission.enter(b));
-        assert!(!admission.enter(b), "three in all");
+        assert!(!admission.enter(b), "three in total");
         admission.leave(a);
         assert!(admission.enter(b));
         admission.leave(a);

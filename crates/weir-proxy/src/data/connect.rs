@@ -1,4 +1,4 @@
-//! From a client's first request to a connection with a broker.
+//! Connects to a broker when a client has sent its first request.
 
 use std::io;
 use std::sync::Arc;
@@ -10,29 +10,32 @@ use weir_net::descriptors::client_ceiling;
 use weir_net::tls::ClientTls;
 
 use super::ListenerTarget;
-use super::event_loop::{LoopState, PairCloseReason};
-use super::pair::{Candidate, Endpoint, Pair, Upstream};
+use super::events::Candidate;
+use super::loop_state::{LoopState, PairCloseReason};
+use super::pair::{ConnectionPair, Endpoint, Upstream};
 use super::stream::SocketStream;
 use crate::config::HostPort;
 use crate::resolve::ResolveRequest;
 
 impl LoopState {
-    /// Begins to look for a broker.
-    pub(super) fn connect(&mut self, pair: &mut Pair) -> Result<(), PairCloseReason> {
-        let parts = &self.clusters[pair.cluster];
+    /// Starts connecting a pair to a broker.
+    pub(super) fn connect(&mut self, pair: &mut ConnectionPair) -> Result<(), PairCloseReason> {
+        let cluster = &self.clusters[pair.cluster];
         let wanted: Vec<HostPort> = match pair.target {
-            ListenerTarget::Broker(id) => parts.directory.upstream(id).into_iter().collect(),
+            ListenerTarget::Broker(id) => {
+                cluster.broker_registry.upstream(id).into_iter().collect()
+            }
             ListenerTarget::Bootstrap => {
-                let turn = self.turn % parts.upstream.len().max(1);
-                let (late, early) = parts.upstream.split_at(turn);
-                let known = parts.directory.upstreams();
+                let first = self.next_broker % cluster.upstream.len().max(1);
+                let (late, early) = cluster.upstream.split_at(first);
+                let known = cluster.broker_registry.upstreams();
                 let all = early.iter().chain(late).cloned().chain(known);
                 let mut all: Vec<_> = all.collect();
-                all.sort_by_key(|broker| parts.health.is_silent(broker));
+                all.sort_by_key(|broker| cluster.health.is_unresponsive(broker));
                 all
             }
         };
-        self.turn = self.turn.wrapping_add(1);
+        self.next_broker = self.next_broker.wrapping_add(1);
         let numeric: Option<Vec<Candidate>> = wanted
             .iter()
             .map(|one| Some((one.numeric()?, Arc::clone(&one.host))))
@@ -40,18 +43,18 @@ impl LoopState {
         match numeric {
             Some(candidates) => self.try_next(pair, candidates),
             None => {
-                let question = ResolveRequest {
+                let request = ResolveRequest {
                     pair: pair.id,
                     hosts: wanted,
-                    reply: self.post.clone(),
+                    reply: self.sender.clone(),
                 };
-                // Full: too many look-ups are under way, and the client will come again.
-                if self.resolver.try_send(question).is_err() {
+                // Too many lookups are pending. The client will reconnect.
+                if self.resolver.try_send(request).is_err() {
                     return Err(PairCloseReason::NoBroker(
-                        "too many names to look up".to_owned(),
+                        "too many pending name lookups".to_owned(),
                     ));
                 }
-                let until_ms = self.now_ms + self.limits.connect_ms;
+                let until_ms = self.now_ms + self.limits.connect_timeout_ms;
                 pair.up = Upstream::Resolving(until_ms);
                 self.arm(pair, until_ms);
                 Ok(())
@@ -59,19 +62,20 @@ impl LoopState {
         }
     }
 
-    /// Tries the first address that can be tried, and keeps the others.
+    /// Starts connecting to the first address that accepts a connection attempt, and stores the
+    /// others.
     pub(super) fn try_next(
         &mut self,
-        pair: &mut Pair,
+        pair: &mut ConnectionPair,
         candidates: Vec<Candidate>,
     ) -> Result<(), PairCloseReason> {
-        self.drop_up(pair);
+        self.drop_upstream(pair);
         let mut candidates = candidates.into_iter();
-        let mut last = "its address is not known".to_owned();
+        let mut last = "address unknown".to_owned();
         while let Some((address, host)) = candidates.next() {
             match self.begin(pair, address, &host) {
                 Ok(side) => {
-                    let until_ms = self.now_ms + self.limits.connect_ms;
+                    let until_ms = self.now_ms + self.limits.connect_timeout_ms;
                     let rest = candidates.collect();
                     pair.broker = Some(address);
                     pair.broker_host = Some(host);
@@ -88,13 +92,13 @@ impl LoopState {
 
     fn begin(
         &mut self,
-        pair: &Pair,
+        pair: &ConnectionPair,
         address: std::net::SocketAddr,
         host: &str,
     ) -> io::Result<Endpoint> {
         let mut socket = TcpStream::connect(address)?;
         if socket.as_raw_fd() >= client_ceiling() {
-            return Err(io::Error::other("descriptors run out"));
+            return Err(io::Error::other("no file descriptors left"));
         }
         let token = Token(pair.id.index * 2 + 1);
         let interest = Interest::READABLE | Interest::WRITABLE;
@@ -117,8 +121,8 @@ impl LoopState {
         Ok(side)
     }
 
-    /// The socket that was to be connected has an event.
-    pub(super) fn connecting(&mut self, pair: &mut Pair) -> Result<(), PairCloseReason> {
+    /// Handles an event of a socket that is being connected.
+    pub(super) fn connecting(&mut self, pair: &mut ConnectionPair) -> Result<(), PairCloseReason> {
         let Upstream::Connecting(side, rest, _) = &mut pair.up else {
             return Ok(());
         };
@@ -129,7 +133,8 @@ impl LoopState {
         };
         match outcome {
             Ok(()) => {
-                // Small requests must leave at once; a socket that cannot say so still works.
+                // Small requests must be sent at once. A socket that does not support the option
+                // still works.
                 let _ = socket.set_nodelay(true);
                 let Upstream::Connecting(mut side, ..) =
                     std::mem::replace(&mut pair.up, Upstream::None)
@@ -138,8 +143,8 @@ impl LoopState {
                 };
                 side.readable = true;
                 side.blocked = false;
-                pair.answered_ms = self.now_ms;
-                let until_ms = self.now_ms + self.limits.connect_ms;
+                pair.broker_active_ms = self.now_ms;
+                let until_ms = self.now_ms + self.limits.connect_timeout_ms;
                 if !side.stream.is_plain() {
                     self.arm(pair, until_ms);
                 }
@@ -158,10 +163,10 @@ impl LoopState {
         }
     }
 
-    /// Gives up the connection to a broker that there is.
-    pub(super) fn drop_up(&mut self, pair: &mut Pair) {
+    /// Drops the broker connection, if any.
+    pub(super) fn drop_upstream(&mut self, pair: &mut ConnectionPair) {
         if let Some(side) = pair.up.side() {
-            // Dropping the socket would do as well.
+            // Dropping the socket also deregisters it, so an error does not matter.
             let _ = self.registry.deregister(side.stream.socket());
             self.counters.broker_connections -= 1;
         }

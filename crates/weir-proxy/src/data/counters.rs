@@ -1,22 +1,23 @@
-//! What an event loop counts; published once a turn, summed at a scrape (docs/metrics.md).
+//! The counters of an event loop. A loop publishes them once per iteration; a scrape sums them
+//! (docs/metrics.md).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::filter::FilterCounts;
 
-/// What one loop counts, or has at the moment.
+/// Counters and current values of one loop.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LoopCounters {
     pub(crate) connections: u64,
     pub(crate) broker_connections: u64,
     pub(crate) accepted: u64,
-    pub(crate) refused: u64,
+    pub(crate) rejected: u64,
     pub(crate) requests: u64,
-    pub(crate) answers: u64,
+    pub(crate) responses: u64,
     pub(crate) rewritten: u64,
     pub(crate) request_bytes: u64,
-    pub(crate) answer_bytes: u64,
-    pub(crate) passed_bytes: u64,
+    pub(crate) response_bytes: u64,
+    pub(crate) spliced_bytes: u64,
     pub(crate) reads: u64,
     pub(crate) writes: u64,
     pub(crate) blocked: u64,
@@ -26,9 +27,9 @@ pub(crate) struct LoopCounters {
     pub(crate) connect_failures: u64,
     pub(crate) timeouts: u64,
     pub(crate) silent_broker: u64,
-    pub(crate) held_bytes: u64,
-    pub(crate) turns: u64,
-    /// Frames handed to the threads for filters.
+    pub(crate) buffered_bytes: u64,
+    pub(crate) iterations: u64,
+    /// Frames handed to the filter threads.
     pub(crate) filter_tasks: u64,
     pub(crate) filters: FilterCounts,
 }
@@ -40,7 +41,8 @@ pub(crate) enum MetricKind {
     Counter,
 }
 
-/// A metric of loops: name (a counter's gets the suffix `_total` when written), kind, meaning, value.
+/// A metric of event loops: name (a counter's name gets the suffix `_total`), kind, help text and
+/// value.
 pub(crate) struct LoopMetric(
     pub(crate) &'static str,
     pub(crate) MetricKind,
@@ -64,30 +66,33 @@ pub(crate) const METRICS: [LoopMetric; 31] = {
             |c| c.broker_connections,
         ),
         LoopMetric(
-            "weir_proxy_accepted",
+            "weir_proxy_connections_accepted",
             Counter,
             "Client connections accepted.",
             |c| c.accepted,
         ),
         LoopMetric(
-            "weir_proxy_not_accepted",
+            "weir_proxy_connections_rejected",
             Counter,
-            "Client connections closed at once: a limit was reached, or no descriptors left.",
-            |c| c.refused,
+            "Client connections closed at once: limit reached, or no file descriptors left.",
+            |c| c.rejected,
         ),
         LoopMetric(
             "weir_proxy_requests",
             Counter,
-            "Requests of clients.",
+            "Requests from clients.",
             |c| c.requests,
         ),
-        LoopMetric("weir_proxy_answers", Counter, "Answers of brokers.", |c| {
-            c.answers
-        }),
         LoopMetric(
-            "weir_proxy_answers_rewritten",
+            "weir_proxy_responses",
             Counter,
-            "Answers whose addresses or versions were replaced.",
+            "Responses from brokers.",
+            |c| c.responses,
+        ),
+        LoopMetric(
+            "weir_proxy_responses_rewritten",
+            Counter,
+            "Responses whose addresses or versions were rewritten.",
             |c| c.rewritten,
         ),
         LoopMetric(
@@ -97,16 +102,16 @@ pub(crate) const METRICS: [LoopMetric; 31] = {
             |c| c.request_bytes,
         ),
         LoopMetric(
-            "weir_proxy_answer_bytes",
+            "weir_proxy_response_bytes",
             Counter,
             "Bytes read from brokers.",
-            |c| c.answer_bytes,
+            |c| c.response_bytes,
         ),
         LoopMetric(
-            "weir_proxy_passed_bytes",
+            "weir_proxy_spliced_bytes",
             Counter,
-            "Of these, bytes that passed inside the kernel.",
-            |c| c.passed_bytes,
+            "Of these, bytes spliced inside the kernel without being copied.",
+            |c| c.spliced_bytes,
         ),
         LoopMetric("weir_proxy_reads", Counter, "Read calls on sockets.", |c| {
             c.reads
@@ -120,70 +125,73 @@ pub(crate) const METRICS: [LoopMetric; 31] = {
         LoopMetric(
             "weir_proxy_blocked_writes",
             Counter,
-            "Writes that left a rest: the other side was not read until it had gone.",
+            "Writes that left unsent bytes: the other side was not read until they were sent.",
             |c| c.blocked,
         ),
         LoopMetric(
             "weir_proxy_client_errors",
             Counter,
-            "Connections closed for what the client sent.",
+            "Connections closed because of what the client sent.",
             |c| c.client_errors,
         ),
         LoopMetric(
             "weir_proxy_broker_errors",
             Counter,
-            "Connections closed for what the broker sent.",
+            "Connections closed because of what the broker sent.",
             |c| c.broker_errors,
         ),
         LoopMetric(
             "weir_proxy_tls_failures",
             Counter,
-            "TLS that failed, either side.",
+            "TLS failures, downstream or upstream.",
             |c| c.tls_failures,
         ),
         LoopMetric(
             "weir_proxy_connect_failures",
             Counter,
-            "Client connections closed since no broker could be reached.",
+            "Client connections closed because no broker could be reached.",
             |c| c.connect_failures,
         ),
         LoopMetric(
             "weir_proxy_timeouts",
             Counter,
-            "Connections closed for being idle or not getting on.",
+            "Connections closed because they were idle or made no progress.",
             |c| c.timeouts,
         ),
         LoopMetric(
             "weir_proxy_silent_broker",
             Counter,
-            "Client connections closed since their broker had stopped answering.",
+            "Client connections closed because their broker had stopped responding.",
             |c| c.silent_broker,
         ),
         LoopMetric(
-            "weir_proxy_held_bytes",
+            "weir_proxy_buffered_bytes",
             Gauge,
-            "Bytes held for connections, about a second old.",
-            |c| c.held_bytes,
+            "Bytes buffered for connections; about a second old.",
+            |c| c.buffered_bytes,
         ),
-        LoopMetric("weir_proxy_turns", Counter, "Turns of event loops.", |c| {
-            c.turns
-        }),
+        LoopMetric(
+            "weir_proxy_loop_iterations",
+            Counter,
+            "Iterations of event loops.",
+            |c| c.iterations,
+        ),
         LoopMetric(
             "weir_proxy_filter_batches",
             Counter,
-            "Batches whose records filters read.",
+            "Record batches that filters read.",
             |c| c.filters.batches,
         ),
         LoopMetric(
             "weir_proxy_filter_batches_edited",
             Counter,
-            "Of these, changed where they lay.",
+            "Of these, changed in place.",
             |c| c.filters.batches_edited,
         ),
         LoopMetric(
             "weir_proxy_filter_batches_rebuilt",
             Counter,
-            "Of these, written anew.",
+            "Of these, rebuilt.",
             |c| c.filters.batches_rebuilt,
         ),
         LoopMetric(
@@ -193,39 +201,39 @@ pub(crate) const METRICS: [LoopMetric; 31] = {
             |c| c.filters.records,
         ),
         LoopMetric(
-            "weir_proxy_filter_unreadable",
+            "weir_proxy_filter_undecodable_values",
             Counter,
-            "Values that a filter could not read.",
-            |c| c.filters.values_unreadable,
+            "Values that a filter could not decode.",
+            |c| c.filters.values_undecodable,
         ),
         LoopMetric(
-            "weir_proxy_filter_refused",
+            "weir_proxy_filter_rejected_partitions",
             Counter,
-            "Partitions of produce requests that filters refused.",
-            |c| c.filters.partitions_refused,
+            "Partitions of produce requests that filters rejected.",
+            |c| c.filters.partitions_rejected,
         ),
         LoopMetric(
-            "weir_proxy_filter_withheld",
+            "weir_proxy_filter_withheld_partitions",
             Counter,
-            "Partitions of fetch answers withheld, since they could not be opened.",
+            "Partitions of fetch responses withheld because they could not be decoded.",
             |c| c.filters.partitions_withheld,
         ),
         LoopMetric(
             "weir_proxy_filter_cut",
             Counter,
-            "Partitions of fetch answers that end early: the consumer fetches the rest next.",
+            "Partitions of fetch responses that end early; the consumer fetches the rest next.",
             |c| c.filters.partitions_cut,
         ),
         LoopMetric(
             "weir_proxy_filter_limited",
             Counter,
-            "Partitions refused, withheld or cut since a limit on filter work was reached.",
+            "Partitions rejected, withheld or cut because a limit on filter work was reached.",
             |c| c.filters.limited,
         ),
         LoopMetric(
             "weir_proxy_filter_tasks",
             Counter,
-            "Frames whose filter work was left to the filter threads.",
+            "Frames whose filter work was handed to the filter threads.",
             |c| c.filter_tasks,
         ),
     ]
@@ -238,7 +246,7 @@ pub(crate) struct LoopMetrics {
 }
 
 impl LoopMetrics {
-    /// Makes the counters of the loop visible; only the loop itself does so.
+    /// Publishes the counters. Called only by the loop itself.
     pub(crate) fn publish(&self, counters: &LoopCounters) {
         for (value, metric) in self.values.iter().zip(&METRICS) {
             value.store(metric.3(counters), Ordering::Relaxed);

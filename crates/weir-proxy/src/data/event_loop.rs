@@ -1,4 +1,5 @@
-//! One event loop: poll, mail, timers; what pairs do is in `drive`.
+//! One event loop: polling, events from other threads, and timers. `forward` moves the bytes of a
+//! pair.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -6,183 +7,86 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::event::Event;
-use mio::{Events, Interest, Poll, Registry, Token, Waker};
+use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 use weir_net::descriptors::client_ceiling;
 use weir_net::limited;
 use weir_net::log::Truncated;
 use weir_net::timer::TimerWheel;
-use weir_net::tls::{ClientTls, TlsAcceptor};
 use weir_net::watchdog::{Activity, Heartbeat};
 use weir_net::{MailboxReceiver, MailboxSender, mailbox};
 
 use super::accept::{AcceptedConnection, Admission, Listeners};
 use super::counters::{LoopCounters, LoopMetrics};
-use super::forward::{READ_BYTES, TurnLimits};
-use super::pair::{Pair, Upstream};
+use super::events::{ListenerTarget, LoopEvent, PairId};
+use super::filter_pool::FilterPool;
+use super::iteration::{IterationLimits, READ_BYTES};
+use super::loop_state::{LoopCluster, LoopState, LoopTimer, PairCloseReason};
+use super::memory::Memory;
+use super::pair::{ConnectionPair, Upstream};
 use super::pipe::PipePool;
 use super::stream::SocketStream;
-use super::{FilterPool, ListenerTarget, LoopEvent, Memory, PairId};
-use crate::address_cache::AddressCache;
-use crate::broker_registry::BrokerRegistry;
 use crate::config::{HostPort, ProxyLimits};
-use crate::filter::{FilterBuffers, FilterChain};
-use crate::health::ClusterHealth;
+use crate::filter::FilterBuffers;
 use crate::resolve::Resolver;
-use crate::versions::SupportedVersions;
-use crate::wire::{FrameLimits, Segments, StreamError};
+use crate::wire::{Segments, StreamError};
 
 const WAKER: Token = Token(usize::MAX);
-/// Connections accepted before anything else gets its turn again.
+/// Maximum number of connections accepted per iteration.
 const ACCEPTS_PER_ITERATION: usize = 64;
-/// Mails handled in a turn.
-const MAILS_PER_ITERATION: usize = 64;
-/// Mails that may wait.
-const MAILS_MAX: usize = 1024;
-/// Pause before accepting again after the descriptors ran out, in milliseconds.
+/// Maximum number of posted events handled per iteration.
+const EVENTS_PER_ITERATION: usize = 64;
+/// Capacity of the inbox.
+const INBOX_MAX: usize = 1024;
+/// Pause before accepting again after file descriptors ran out, in milliseconds.
 const ACCEPT_RETRY_MS: u64 = 100;
-/// How old the sum of held bytes may be, in milliseconds.
-const HELD_PERIOD_MS: u64 = 1_000;
+/// Interval between updates of the buffered-bytes gauge, in milliseconds.
+const BUFFERED_INTERVAL_MS: u64 = 1_000;
 
-/// How often the log may say that limits on filter work were reached, in milliseconds.
-const LIMIT_LOG_MS: u64 = 10_000;
+/// Minimum interval between log messages about limits on filter work, in milliseconds.
+const LIMIT_LOG_INTERVAL_MS: u64 = 10_000;
 
-/// What a loop needs of a virtual cluster.
-#[derive(Debug)]
-pub(crate) struct LoopCluster {
-    pub(crate) name: String,
-    pub(crate) offer: Arc<SupportedVersions>,
-    pub(crate) filters: Arc<FilterChain>,
-    pub(crate) upstream: Vec<HostPort>,
-    pub(crate) directory: Arc<BrokerRegistry>,
-    pub(crate) health: Arc<ClusterHealth>,
-    pub(crate) places: AddressCache,
-    pub(crate) tls: Option<Arc<TlsAcceptor>>,
-    pub(crate) upstream_tls: Option<ClientTls>,
-}
-
-/// What a loop is made of.
+/// The parts of an event loop.
 #[derive(Debug)]
 pub(crate) struct LoopOptions {
     pub(crate) clusters: Vec<LoopCluster>,
     pub(crate) limits: ProxyLimits,
-    /// Pass large bodies inside the kernel.
+    /// Splices large bodies inside the kernel.
     pub(crate) splice: bool,
     pub(crate) admission: Arc<Admission>,
     pub(crate) resolver: Resolver,
     pub(crate) memory: Arc<Memory>,
-    /// Where filters work; `None` if there are none.
+    /// Filter threads; `None` if there are no filters.
     pub(crate) pool: Option<Arc<FilterPool>>,
     pub(crate) metrics: Arc<LoopMetrics>,
-    /// Where the loop marks its progress; its epoch is the loop's.
+    /// Records the loop's progress. Uses the same epoch as the loop.
     pub(crate) heartbeat: Arc<Heartbeat>,
     pub(crate) epoch: Instant,
-}
-
-/// Why a pair ends.
-#[derive(Debug)]
-pub(super) enum PairCloseReason {
-    /// One side closed, and the other was told.
-    Gone,
-    /// The proxy shuts down and nothing was under way.
-    Drained,
-    /// Too long without a byte, or without getting on.
-    Timeout(&'static str),
-    /// What came could not be.
-    Stream(StreamError),
-    /// No broker could be reached.
-    NoBroker(String),
-    /// The broker has not answered for long, neither the client nor the proxy's probe.
-    Silent,
-    /// A socket failed, or TLS.
-    Client(io::Error),
-    /// The same on the broker's side.
-    Broker(io::Error),
-}
-
-impl PairCloseReason {
-    pub(super) fn client(error: io::Error) -> Self {
-        Self::Client(error)
-    }
-
-    pub(super) fn broker(error: io::Error) -> Self {
-        Self::Broker(error)
-    }
-}
-
-impl From<StreamError> for PairCloseReason {
-    fn from(error: StreamError) -> Self {
-        Self::Stream(error)
-    }
-}
-
-/// What timers are for.
-#[derive(Debug, Clone, Copy)]
-enum LoopTimer {
-    Pair(PairId),
-    Accept,
-}
-
-/// All of a loop but its pairs.
-#[derive(Debug)]
-pub(super) struct LoopState {
-    pub(super) registry: Registry,
-    pub(super) clusters: Vec<LoopCluster>,
-    pub(super) limits: ProxyLimits,
-    pub(super) frames: FrameLimits,
-    pub(super) counters: LoopCounters,
-    pub(super) buffer: Vec<u8>,
-    pub(super) segments: Segments,
-    pub(super) workspace: FilterBuffers,
-    pub(super) tubes: PipePool,
-    pub(super) now_ms: u64,
-    /// Counts connections, to take configured brokers in turn.
-    pub(super) turn: usize,
-    /// What each pair may read in this iteration.
-    pub(super) turn_limits: TurnLimits,
-    /// Where the pair whose turn it is stops, as a count of its requests.
-    pub(super) requests_until: u64,
-    pub(super) draining: bool,
-    pub(super) post: MailboxSender<LoopEvent>,
-    pub(super) resolver: Resolver,
-    pub(super) memory: Arc<Memory>,
-    pub(super) pool: Option<Arc<FilterPool>>,
-    timers: TimerWheel<LoopTimer>,
-}
-
-impl LoopState {
-    /// Has a pair looked at by then.
-    pub(super) fn arm(&mut self, pair: &mut Pair, at_ms: u64) {
-        if at_ms < pair.armed_ms {
-            pair.armed_ms = at_ms;
-            self.timers.set(at_ms, LoopTimer::Pair(pair.id));
-        }
-    }
 }
 
 /// An event loop with its pairs.
 #[derive(Debug)]
 pub(crate) struct EventLoop {
     poll: Poll,
-    core: LoopState,
-    pairs: Slab<Pair>,
+    state: LoopState,
+    pairs: Slab<ConnectionPair>,
     generation: u32,
-    doors: Listeners,
+    listeners: Listeners,
     admission: Arc<Admission>,
-    mail: MailboxReceiver<LoopEvent>,
-    mail_again: bool,
-    again: Vec<PairId>,
+    inbox: MailboxReceiver<LoopEvent>,
+    has_more_events: bool,
+    ready_pairs: Vec<PairId>,
     metrics: Arc<LoopMetrics>,
     epoch: Instant,
-    held_at_ms: u64,
+    buffered_at_ms: u64,
     limited: LimitLog,
     running: bool,
     heartbeat: Arc<Heartbeat>,
-    /// Descriptor numbers from here on are kept back from clients.
+    /// File descriptors from this number on are not used for clients.
     descriptor_ceiling: RawFd,
 }
 
-/// What the log has said of limits on filter work.
+/// State of the log messages about limits on filter work.
 #[derive(Debug, Default)]
 struct LimitLog {
     partitions: u64,
@@ -190,46 +94,46 @@ struct LimitLog {
 }
 
 impl LimitLog {
-    /// Logs that limits were reached, at most once per period.
+    /// Logs that limits were reached, at most once per interval.
     fn note(&mut self, partitions: u64, now_ms: u64) {
         if partitions == self.partitions || now_ms < self.next_ms {
             return;
         }
         let more = partitions - self.partitions;
-        (self.partitions, self.next_ms) = (partitions, now_ms + LIMIT_LOG_MS);
+        (self.partitions, self.next_ms) = (partitions, now_ms + LIMIT_LOG_INTERVAL_MS);
         tracing::warn!(
             partitions = more,
-            "limits on filter work were reached, partitions were refused, withheld or cut"
+            "limits on filter work reached, partitions rejected, withheld or cut"
         );
     }
 }
 
 impl EventLoop {
-    /// Sets up a loop; nothing runs until [`Self::run`].
+    /// Creates a loop. It starts with [`Self::run`].
     pub(crate) fn new(options: LoopOptions) -> io::Result<(Self, MailboxSender<LoopEvent>)> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER)?;
-        let (post, mail) = mailbox(waker, MAILS_MAX);
-        let core = LoopState {
+        let (sender, inbox) = mailbox(waker, INBOX_MAX);
+        let state = LoopState {
             registry: poll.registry().try_clone()?,
             clusters: options.clusters,
             frames: options.limits.frames(),
-            workspace: FilterBuffers::new(options.limits.filters()),
+            filter_buffers: FilterBuffers::new(options.limits.filters()),
             limits: options.limits,
             counters: LoopCounters::default(),
             buffer: vec![0; READ_BYTES],
             segments: Segments::default(),
-            tubes: if options.splice {
+            pipes: if options.splice {
                 PipePool::default()
             } else {
                 PipePool::none()
             },
             now_ms: 0,
-            turn: 0,
-            turn_limits: TurnLimits::share(1),
+            next_broker: 0,
+            iteration_limits: IterationLimits::share(1),
             requests_until: u64::MAX,
             draining: false,
-            post: post.clone(),
+            sender: sender.clone(),
             resolver: options.resolver,
             memory: options.memory,
             pool: options.pool,
@@ -237,26 +141,26 @@ impl EventLoop {
         };
         let this = Self {
             poll,
-            core,
+            state,
             pairs: Slab::new(),
             generation: 0,
-            doors: Listeners::default(),
+            listeners: Listeners::default(),
             admission: options.admission,
-            mail,
-            mail_again: false,
-            again: Vec::new(),
+            inbox,
+            has_more_events: false,
+            ready_pairs: Vec::new(),
             metrics: options.metrics,
             epoch: options.epoch,
-            held_at_ms: 0,
+            buffered_at_ms: 0,
             limited: LimitLog::default(),
             running: true,
             heartbeat: options.heartbeat,
             descriptor_ceiling: client_ceiling(),
         };
-        Ok((this, post))
+        Ok((this, sender))
     }
 
-    /// Runs until told to stop, or until drained.
+    /// Runs until the loop is stopped or drained.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         while self.running {
@@ -268,15 +172,15 @@ impl EventLoop {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
                 _ => {}
             }
-            self.mail.awake();
-            self.core.now_ms = self.epoch.elapsed().as_millis() as u64;
-            self.heartbeat.wake(self.core.now_ms);
-            self.core.counters.turns += 1;
-            self.core.workspace.begin_turn();
-            let busy = self.again.len() + events.iter().count();
-            self.core.turn_limits = TurnLimits::share(busy);
-            for pair in std::mem::take(&mut self.again) {
-                self.drive(pair.index, Some(pair.generation));
+            self.inbox.awake();
+            self.state.now_ms = self.epoch.elapsed().as_millis() as u64;
+            self.heartbeat.wake(self.state.now_ms);
+            self.state.counters.iterations += 1;
+            self.state.filter_buffers.begin_iteration();
+            let busy = self.ready_pairs.len() + events.iter().count();
+            self.state.iteration_limits = IterationLimits::share(busy);
+            for pair in std::mem::take(&mut self.ready_pairs) {
+                self.forward(pair.index, Some(pair.generation));
             }
             for event in &events {
                 self.on_event(event);
@@ -284,11 +188,11 @@ impl EventLoop {
             self.heartbeat.begin(Activity::ACCEPT);
             self.accept();
             self.heartbeat.begin(Activity::POSTED);
-            self.take_mail();
+            self.take_events();
             self.heartbeat.begin(Activity::TIMERS);
             self.fire_timers();
             self.publish();
-            if self.core.draining && self.pairs.is_empty() {
+            if self.state.draining && self.pairs.is_empty() {
                 break;
             }
         }
@@ -297,17 +201,19 @@ impl EventLoop {
     }
 
     fn timeout(&mut self) -> Option<Duration> {
-        let busy = !self.again.is_empty() || self.mail_again || self.doors.some_may_wait();
-        if busy || !self.mail.may_sleep() {
+        let busy = !self.ready_pairs.is_empty()
+            || self.has_more_events
+            || self.listeners.may_have_pending();
+        if busy || !self.inbox.may_sleep() {
             return Some(Duration::ZERO);
         }
-        let timer = self.core.timers.next_in_ms(self.core.now_ms);
+        let timer = self.state.timers.next_in_ms(self.state.now_ms);
         timer.map(Duration::from_millis)
     }
 
     fn on_event(&mut self, event: &Event) {
         let token = event.token();
-        if token == WAKER || self.doors.on_readable(token) {
+        if token == WAKER || self.listeners.on_readable(token) {
             return;
         }
         let index = token.0 / 2;
@@ -325,22 +231,22 @@ impl EventLoop {
             side.blocked = false;
         }
         if token.0 % 2 == 0 && event.is_error() {
-            // The client has reset the connection: nothing can be delivered, so drop its work.
+            // The client reset the connection. Nothing can be delivered, so its work is dropped.
             let reset = io::Error::from(io::ErrorKind::ConnectionReset);
             return self.close(index, &PairCloseReason::client(reset));
         }
         if let Upstream::Connecting(..) = pair.up {
             if token.0 % 2 == 1 {
-                if let Err(reason) = self.core.connecting(pair) {
+                if let Err(reason) = self.state.connecting(pair) {
                     self.close(index, &reason);
                     return;
                 }
             }
         }
-        self.drive(index, None);
+        self.forward(index, None);
     }
 
-    fn drive(&mut self, index: usize, generation: Option<u32>) {
+    fn forward(&mut self, index: usize, generation: Option<u32>) {
         let Some(pair) = self.pairs.get_mut(index) else {
             return;
         };
@@ -349,66 +255,67 @@ impl EventLoop {
         }
         let peer = pair.peer.ip();
         self.heartbeat.begin_for(Activity::INPUT, peer);
-        match self.core.drive(pair) {
+        match self.state.forward(pair) {
             Ok(false) => {}
-            Ok(true) => self.again.push(pair.id),
+            Ok(true) => self.ready_pairs.push(pair.id),
             Err(reason) => self.close(index, &reason),
         }
     }
 
     fn accept(&mut self) {
-        if !self.doors.some_may_wait() {
+        if !self.listeners.may_have_pending() {
             return;
         }
         for _ in 0..ACCEPTS_PER_ITERATION {
-            match self.doors.next() {
-                Ok(arrival) if arrival.socket.as_raw_fd() >= self.descriptor_ceiling => {
+            match self.listeners.accept() {
+                Ok(accepted) if accepted.socket.as_raw_fd() >= self.descriptor_ceiling => {
                     limited!(
                         warn,
-                        "descriptors kept back",
-                        "descriptors run out: connections wait"
+                        "file descriptors reserved",
+                        "file descriptors running out, connections stay pending"
                     );
                     return self.accept_later();
                 }
-                Ok(arrival) => {
-                    let address = arrival.peer.ip();
+                Ok(accepted) => {
+                    let address = accepted.peer.ip();
                     if !self.admission.enter(address) {
-                        self.core.counters.refused += 1;
-                    } else if let Err(error) = self.take_in(arrival) {
-                        limited!(warn, "connection not taken in", %error, "cannot take in a connection");
-                        self.core.counters.refused += 1;
+                        self.state.counters.rejected += 1;
+                    } else if let Err(error) = self.set_up(accepted) {
+                        limited!(warn, "connection not set up", %error, "connection setup failed");
+                        self.state.counters.rejected += 1;
                         self.admission.leave(address);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    // Out of descriptors: those who wait stay in the kernel's queue.
-                    limited!(warn, "connection not accepted", %error, "cannot accept a connection, trying again");
+                    // Out of file descriptors. Pending connections stay in the kernel's queue.
+                    limited!(warn, "connection not accepted", %error, "accept failed, retrying");
                     return self.accept_later();
                 }
             }
         }
     }
 
-    /// Leaves those who wait in the kernel's queue for a moment.
+    /// Pauses accepting. Pending connections stay in the kernel's queue.
     fn accept_later(&mut self) {
-        self.core.counters.refused += 1;
-        self.doors.pause();
-        let at_ms = self.core.now_ms + ACCEPT_RETRY_MS;
-        self.core.timers.set(at_ms, LoopTimer::Accept);
+        self.state.counters.rejected += 1;
+        self.listeners.pause();
+        let at_ms = self.state.now_ms + ACCEPT_RETRY_MS;
+        self.state.timers.set(at_ms, LoopTimer::Accept);
     }
 
-    fn take_in(&mut self, arrival: AcceptedConnection) -> io::Result<()> {
-        let place = self.pairs.vacant_entry();
-        let index = place.key();
-        let mut socket = arrival.socket;
-        // Small answers must leave at once; a socket that cannot say so still works.
+    fn set_up(&mut self, accepted: AcceptedConnection) -> io::Result<()> {
+        let entry = self.pairs.vacant_entry();
+        let index = entry.key();
+        let mut socket = accepted.socket;
+        // Small responses must be sent at once. A socket that does not support the option still
+        // works.
         let _ = socket.set_nodelay(true);
         let interest = Interest::READABLE | Interest::WRITABLE;
-        self.core
+        self.state
             .registry
             .register(&mut socket, Token(index * 2), interest)?;
-        let stream = match &self.core.clusters[arrival.cluster].tls {
+        let stream = match &self.state.clusters[accepted.cluster].tls {
             None => SocketStream::Plain(socket),
             Some(tls) => SocketStream::tls(socket, tls.begin().map_err(io::Error::other)?),
         };
@@ -417,38 +324,40 @@ impl EventLoop {
             index,
             generation: self.generation,
         };
-        let now_ms = self.core.now_ms;
-        let (cluster, target) = (arrival.cluster, arrival.target);
-        let pair = Pair::new(id, cluster, target, arrival.peer, now_ms, stream);
-        let pair = place.insert(pair);
-        self.core.counters.connections += 1;
-        self.core.counters.accepted += 1;
-        let until_ms = now_ms + self.core.limits.handshake_ms;
-        self.core.arm(pair, until_ms);
+        let now_ms = self.state.now_ms;
+        let (cluster, target) = (accepted.cluster, accepted.target);
+        let pair = ConnectionPair::new(id, cluster, target, accepted.peer, now_ms, stream);
+        let pair = entry.insert(pair);
+        self.state.counters.connections += 1;
+        self.state.counters.accepted += 1;
+        let until_ms = now_ms + self.state.limits.handshake_timeout_ms;
+        self.state.arm(pair, until_ms);
         Ok(())
     }
 
-    fn take_mail(&mut self) {
-        self.mail_again = false;
-        for _ in 0..MAILS_PER_ITERATION {
-            let Some(mail) = self.mail.take() else { return };
-            self.on_mail(mail);
+    fn take_events(&mut self) {
+        self.has_more_events = false;
+        for _ in 0..EVENTS_PER_ITERATION {
+            let Some(event) = self.inbox.take() else {
+                return;
+            };
+            self.on_posted(event);
         }
-        self.mail_again = true;
+        self.has_more_events = true;
     }
 
-    fn on_mail(&mut self, mail: LoopEvent) {
-        match mail {
-            LoopEvent::Listen(..) if self.core.draining => {}
+    fn on_posted(&mut self, event: LoopEvent) {
+        match event {
+            LoopEvent::Listen(..) if self.state.draining => {}
             LoopEvent::Listen(cluster, target, socket) => {
                 let opened = self
-                    .doors
-                    .open(cluster, target, socket, &self.core.registry);
+                    .listeners
+                    .open(cluster, target, socket, &self.state.registry);
                 if let Err(error) = opened {
-                    tracing::error!(%error, ?target, "cannot serve a listening socket");
+                    tracing::error!(%error, ?target, "listening socket not usable");
                 }
             }
-            LoopEvent::Unlisten(cluster, target) => self.doors.close(cluster, target),
+            LoopEvent::Unlisten(cluster, target) => self.listeners.close(cluster, target),
             LoopEvent::Resolved(id, candidates) => {
                 let Some(pair) = self.pairs.get_mut(id.index) else {
                     return;
@@ -456,48 +365,48 @@ impl EventLoop {
                 if pair.id != id || !matches!(pair.up, Upstream::Resolving(_)) {
                     return;
                 }
-                if let Err(reason) = self.core.try_next(pair, candidates) {
+                if let Err(reason) = self.state.try_next(pair, candidates) {
                     self.close(id.index, &reason);
                 }
             }
-            LoopEvent::Silent(cluster, broker) => self.close_waiting(cluster, &broker),
+            LoopEvent::Unresponsive(cluster, broker) => self.close_waiting(cluster, &broker),
             LoopEvent::Filtered(done) => {
-                self.core.counters.filters.add(&done.tally);
+                self.state.counters.filters.add(&done.counts);
                 let index = done.pair.index;
                 let pair = self.pairs.get_mut(index);
                 let Some(pair) = pair.filter(|pair| pair.id == done.pair) else {
                     return;
                 };
-                match self.core.filtered(pair, *done) {
-                    Ok(()) => self.drive(index, None),
+                match self.state.filtered(pair, *done) {
+                    Ok(()) => self.forward(index, None),
                     Err(reason) => self.close(index, &reason),
                 }
             }
-            LoopEvent::List(most, reply) => {
-                let now_ms = self.core.now_ms;
-                let rows = self.pairs.iter().take(most).map(|(_, pair)| {
-                    let cluster = &self.core.clusters[pair.cluster].name;
-                    pair.row(cluster, now_ms)
+            LoopEvent::List(max, reply) => {
+                let now_ms = self.state.now_ms;
+                let rows = self.pairs.iter().take(max).map(|(_, pair)| {
+                    let cluster = &self.state.clusters[pair.cluster].name;
+                    pair.info(cluster, now_ms)
                 });
-                // Whoever asked may have gone.
+                // The requester may have timed out.
                 let _ = reply.try_send(rows.collect());
             }
             LoopEvent::Drain => {
-                self.core.draining = true;
-                self.doors.close_all();
+                self.state.draining = true;
+                self.listeners.close_all();
                 let all: Vec<_> = self.pairs.iter().map(|(index, _)| index).collect();
                 for index in all {
-                    self.drive(index, None);
+                    self.forward(index, None);
                 }
             }
             LoopEvent::Stop => self.running = false,
         }
     }
 
-    /// Closes connections that wait for a broker that does not answer: their clients may find
-    /// another one.
+    /// Closes connections that wait for an unresponsive broker. Their clients can use another
+    /// broker.
     fn close_waiting(&mut self, cluster: usize, broker: &HostPort) {
-        let Some(before_ms) = self.core.now_ms.checked_sub(self.core.limits.response_ms) else {
+        let Some(before_ms) = self.state.now_ms.checked_sub(self.state.limits.response_ms) else {
             return;
         };
         let waiting = self.pairs.iter().filter_map(|(index, pair)| {
@@ -505,25 +414,25 @@ impl EventLoop {
             waits.then_some(index)
         });
         for index in waiting.collect::<Vec<_>>() {
-            self.close(index, &PairCloseReason::Silent);
+            self.close(index, &PairCloseReason::BrokerUnresponsive);
         }
     }
 
     fn fire_timers(&mut self) {
-        let now_ms = self.core.now_ms;
+        let now_ms = self.state.now_ms;
         let mut due = Vec::new();
-        self.core.timers.expire(now_ms, |timer| due.push(timer));
+        self.state.timers.expire(now_ms, |timer| due.push(timer));
         for timer in due {
             match timer {
-                LoopTimer::Accept => self.doors.try_all(),
+                LoopTimer::Accept => self.listeners.resume(),
                 LoopTimer::Pair(id) => {
                     let pair = self.pairs.get_mut(id.index);
                     let Some(pair) = pair.filter(|pair| pair.id == id) else {
                         continue;
                     };
                     pair.armed_ms = u64::MAX;
-                    match self.core.check(pair) {
-                        Ok(()) => self.drive(id.index, None),
+                    match self.state.check(pair) {
+                        Ok(()) => self.forward(id.index, None),
                         Err(reason) => self.close(id.index, &reason),
                     }
                 }
@@ -532,45 +441,49 @@ impl EventLoop {
     }
 
     fn publish(&mut self) {
-        let now_ms = self.core.now_ms;
-        if now_ms.saturating_sub(self.held_at_ms) >= HELD_PERIOD_MS {
-            self.held_at_ms = now_ms;
-            let held: usize = self.pairs.iter().map(|(_, pair)| pair.held_bytes()).sum();
-            self.core.counters.held_bytes = held as u64;
+        let now_ms = self.state.now_ms;
+        if now_ms.saturating_sub(self.buffered_at_ms) >= BUFFERED_INTERVAL_MS {
+            self.buffered_at_ms = now_ms;
+            let buffered: usize = self
+                .pairs
+                .iter()
+                .map(|(_, pair)| pair.buffered_bytes())
+                .sum();
+            self.state.counters.buffered_bytes = buffered as u64;
         }
-        let tally = self.core.workspace.take_tally();
-        self.core.counters.filters.add(&tally);
-        let limited = self.core.counters.filters.limited;
+        let counts = self.state.filter_buffers.take_counts();
+        self.state.counters.filters.add(&counts);
+        let limited = self.state.counters.filters.limited;
         self.limited.note(limited, now_ms);
-        self.metrics.publish(&self.core.counters);
+        self.metrics.publish(&self.state.counters);
     }
 
     fn close(&mut self, index: usize, reason: &PairCloseReason) {
         let mut pair = self.pairs.remove(index);
-        self.core.note_end(&pair, reason);
-        self.core.drop_up(&mut pair);
-        if let Some(tube) = pair.tube.take() {
-            self.core.tubes.put_back(tube);
+        self.state.record_close(&pair, reason);
+        self.state.drop_upstream(&mut pair);
+        if let Some(pipe) = pair.pipe.take() {
+            self.state.pipes.put_back(pipe);
         }
-        // Dropping the socket would do as well.
-        let _ = self.core.registry.deregister(pair.down.stream.socket());
+        // Dropping the socket also deregisters it, so an error does not matter.
+        let _ = self.state.registry.deregister(pair.down.stream.socket());
         if pair.down.stream.wants_write() {
             let _ = pair.down.stream.flush();
         }
-        self.core.counters.connections -= 1;
+        self.state.counters.connections -= 1;
         self.admission.leave(pair.peer.ip());
     }
 }
 
 impl LoopState {
-    /// Ends a pair whose time is over, or looks again later.
-    fn check(&mut self, pair: &mut Pair) -> Result<(), PairCloseReason> {
+    /// Closes a pair whose time is over, or sets its next timer.
+    fn check(&mut self, pair: &mut ConnectionPair) -> Result<(), PairCloseReason> {
         let now_ms = self.now_ms;
         if pair.ends_ms.is_some_and(|at_ms| now_ms >= at_ms) {
-            return Err(PairCloseReason::Gone);
+            return Err(PairCloseReason::Closed);
         }
-        let held_ms = self.check_held(pair)?;
-        let mut next_ms = pair.ends_ms.unwrap_or(u64::MAX).min(held_ms);
+        let delayed_ms = self.check_delayed(pair)?;
+        let mut next_ms = pair.ends_ms.unwrap_or(u64::MAX).min(delayed_ms);
         let mut until = |at_ms: u64, what: &'static str| {
             next_ms = next_ms.min(at_ms);
             if now_ms >= at_ms {
@@ -579,21 +492,21 @@ impl LoopState {
                 Ok(())
             }
         };
-        // What has come of a first request has limits of its own.
+        // A partly received first request has other limits.
         let begins = pair.counted == 0 && !pair.requests.is_identified();
         if pair.down.stream.is_handshaking() || begins {
             until(
-                pair.since_ms + self.limits.handshake_ms,
-                "no request in time",
+                pair.since_ms + self.limits.handshake_timeout_ms,
+                "handshake timeout",
             )?;
         }
-        if self.limits.idle_ms > 0 {
-            until(pair.active_ms + self.limits.idle_ms, "idle")?;
+        if self.limits.idle_timeout_ms > 0 {
+            until(pair.active_ms + self.limits.idle_timeout_ms, "idle timeout")?;
         }
         match &mut pair.up {
-            Upstream::Resolving(at_ms) => until(*at_ms, "a name is not found in time")?,
+            Upstream::Resolving(at_ms) => until(*at_ms, "name resolution timeout")?,
             Upstream::Open(up, at_ms) if up.stream.is_handshaking() => {
-                until(*at_ms, "no TLS with the broker in time")?;
+                until(*at_ms, "broker TLS handshake timeout")?;
             }
             Upstream::Connecting(_, rest, at_ms) if now_ms >= *at_ms => {
                 let rest = std::mem::take(rest);
@@ -608,26 +521,34 @@ impl LoopState {
         Ok(())
     }
 
-    fn note_end(&mut self, pair: &Pair, reason: &PairCloseReason) {
+    fn record_close(&mut self, pair: &ConnectionPair, reason: &PairCloseReason) {
         let (client, cluster) = (pair.peer, &self.clusters[pair.cluster].name);
         let counters = &mut self.counters;
         match reason {
-            PairCloseReason::Gone | PairCloseReason::Drained => {
-                limited!(debug, "connection closed", %client, "closed")
+            PairCloseReason::Closed | PairCloseReason::Drained => {
+                limited!(debug, "connection closed", %client, "connection closed")
             }
             PairCloseReason::Timeout(what) => {
                 counters.timeouts += 1;
-                limited!(debug, "connection timed out", %client, cluster, "closed: {what}");
+                let reason = *what;
+                limited!(
+                    debug,
+                    "connection timed out",
+                    %client,
+                    cluster,
+                    reason,
+                    "connection closed"
+                );
             }
             PairCloseReason::Stream(error) => {
                 match error {
-                    StreamError::Broker(_) | StreamError::Unasked { .. } => {
+                    StreamError::Broker(_) | StreamError::Unexpected { .. } => {
                         counters.broker_errors += 1;
                     }
                     _ => counters.client_errors += 1,
                 }
                 let error = Truncated(error);
-                limited!(warn, "connection broke a rule", %client, cluster, "closed: {error}");
+                limited!(warn, "protocol violation", %client, cluster, %error, "connection closed");
             }
             PairCloseReason::NoBroker(error) => {
                 counters.connect_failures += 1;
@@ -640,18 +561,32 @@ impl LoopState {
                     "broker not reached",
                     %client,
                     cluster,
-                    "closed: {node} is not reached: {error}"
+                    broker = %node,
+                    %error,
+                    "broker not reachable, connection closed"
                 );
             }
-            PairCloseReason::Silent => {
+            PairCloseReason::BrokerUnresponsive => {
                 counters.silent_broker += 1;
                 let broker = pair.broker;
-                tracing::debug!(%client, cluster, ?broker, "closed: broker does not answer");
+                tracing::debug!(
+                    %client,
+                    cluster,
+                    ?broker,
+                    "broker not responding, connection closed"
+                );
             }
             PairCloseReason::Client(error) | PairCloseReason::Broker(error) => {
                 let is_tls = error.kind() == io::ErrorKind::InvalidData;
                 counters.tls_failures += u64::from(is_tls);
-                limited!(debug, "connection failed", %client, cluster, "closed: {reason:?}");
+                limited!(
+                    debug,
+                    "connection failed",
+                    %client,
+                    cluster,
+                    ?reason,
+                    "connection closed"
+                );
             }
         }
     }

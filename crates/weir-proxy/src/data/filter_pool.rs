@@ -1,8 +1,9 @@
-//! Threads for what filters cannot do at once on an event loop, such as unpacking large batches.
+//! Threads for filter work that is too expensive for an event loop, such as decompressing large
+//! batches.
 //!
-//! Frames take turns: each gets a little CPU time, then whoever comes from the address that has had
-//! the least is next. One thread takes only frames that are new, so that large ones never occupy
-//! all of them.
+//! Frames share the threads in time slices. The next frame is one from the client address that has
+//! used the least CPU time. The first of several threads takes only new frames, so that large
+//! frames never occupy all threads.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -16,14 +17,13 @@ use rustix::time::{ClockId, clock_gettime};
 use weir_kafka::wire::WireError;
 use weir_net::{MailboxSender, PostError};
 
-use super::{LoopEvent, PairId};
+use super::events::{Finished, LoopEvent, PairId};
 use crate::filter::{
-    BudgetStep, Direction, FilterBuffers, FilterChain, FilterCounts, FilterLimits, FilterResult,
-    FrameOutput, MemoryMeter,
+    BudgetStep, Direction, FilterBuffers, FilterChain, FilterLimits, FrameOutput, MemoryMeter,
 };
-use crate::wire::{Asked, Unfinished};
+use crate::wire::Unfinished;
 
-/// The threads, and the frames that wait for them. At most two frames wait per connection.
+/// The filter threads and the frames queued for them, at most two per connection.
 #[derive(Debug)]
 pub(crate) struct FilterPool {
     limits: FilterLimits,
@@ -32,7 +32,7 @@ pub(crate) struct FilterPool {
     wake: Condvar,
 }
 
-/// A frame with work left, and whose it is.
+/// A frame with unfinished filter work, and its connection.
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) pair: PairId,
@@ -44,17 +44,7 @@ pub(super) struct Task {
     pub(super) reply: MailboxSender<LoopEvent>,
 }
 
-/// A frame whose filters have done their work.
-#[derive(Debug)]
-pub(crate) struct Finished {
-    pub(super) pair: PairId,
-    pub(super) direction: Direction,
-    pub(super) request: Option<Asked>,
-    pub(super) outcome: Result<(FilterResult, Vec<u8>), WireError>,
-    pub(super) tally: FilterCounts,
-}
-
-/// Cancels a task when its connection is gone.
+/// Cancels a task when its connection is closed.
 #[derive(Debug)]
 pub(super) struct Cancel(pub(super) Arc<AtomicBool>);
 
@@ -66,11 +56,13 @@ impl Drop for Cancel {
 
 #[derive(Debug, Default)]
 struct Queues {
-    /// New frames, and those that have had a turn, by the time of their address and their number.
-    fresh: BTreeMap<(u64, u64), Task>,
-    begun: BTreeMap<(u64, u64), Task>,
+    /// New frames and frames that have had a time slice, by the CPU time of their address and a
+    /// sequence number.
+    new_tasks: BTreeMap<(u64, u64), Task>,
+    started_tasks: BTreeMap<(u64, u64), Task>,
     next: u64,
-    /// Time of the last frame taken, in microseconds. No address is behind it.
+    /// CPU time of the last frame taken, in microseconds. The time of an address is never set below
+    /// it.
     now_us: u64,
     by_address: HashMap<IpAddr, u64>,
     cpu_us: u64,
@@ -78,31 +70,31 @@ struct Queues {
 }
 
 impl Queues {
-    fn put(&mut self, task: Task, is_fresh: bool) {
+    fn put(&mut self, task: Task, is_new: bool) {
         let time_us = self.by_address.entry(task.address).or_default();
         *time_us = (*time_us).max(self.now_us);
         let key = (*time_us, self.next);
         // Several frames of one address must not all come before those of others.
-        *time_us += TURN_ESTIMATE_US;
+        *time_us += SLICE_ESTIMATE_US;
         self.next += 1;
-        match is_fresh {
-            true => self.fresh.insert(key, task),
-            false => self.begun.insert(key, task),
+        match is_new {
+            true => self.new_tasks.insert(key, task),
+            false => self.started_tasks.insert(key, task),
         };
     }
 
-    fn take(&mut self, only_fresh: bool) -> Option<Task> {
-        let fresh = self.fresh.first_key_value().map(|(key, _)| *key);
-        let begun = self.begun.first_key_value().map(|(key, _)| *key);
-        let begun = begun.filter(|_| !only_fresh);
-        let (key, task) = match (fresh, begun) {
-            (Some(fresh), Some(begun)) if begun < fresh => self.begun.pop_first()?,
-            (Some(_), _) => self.fresh.pop_first()?,
-            (None, Some(_)) => self.begun.pop_first()?,
+    fn take(&mut self, only_new: bool) -> Option<Task> {
+        let new = self.new_tasks.first_key_value().map(|(key, _)| *key);
+        let started = self.started_tasks.first_key_value().map(|(key, _)| *key);
+        let started = started.filter(|_| !only_new);
+        let (key, task) = match (new, started) {
+            (Some(new), Some(started)) if started < new => self.started_tasks.pop_first()?,
+            (Some(_), _) => self.new_tasks.pop_first()?,
+            (None, Some(_)) => self.started_tasks.pop_first()?,
             (None, None) => return None,
         };
         self.now_us = self.now_us.max(key.0);
-        if self.by_address.len() > ADDRESSES_KEPT {
+        if self.by_address.len() > ADDRESSES_MAX {
             let now_us = self.now_us;
             self.by_address.retain(|_, time_us| *time_us > now_us);
         }
@@ -112,7 +104,7 @@ impl Queues {
     fn charge(&mut self, address: IpAddr, used_us: u64) {
         self.cpu_us += used_us;
         if let Some(time_us) = self.by_address.get_mut(&address) {
-            *time_us += used_us.saturating_sub(TURN_ESTIMATE_US);
+            *time_us += used_us.saturating_sub(SLICE_ESTIMATE_US);
         }
     }
 }
@@ -138,32 +130,32 @@ impl FilterPool {
         Ok((pool, started))
     }
 
-    /// Ends the threads; frames that wait are dropped.
+    /// Stops the threads. Queued frames are dropped.
     pub(crate) fn stop(&self) {
         self.queues().ended = true;
         self.wake.notify_all();
     }
 
-    /// Returns the frames that wait, and the CPU time used so far.
-    pub(crate) fn figures(&self) -> (usize, Duration) {
+    /// Returns the number of queued frames and the CPU time used so far.
+    pub(crate) fn usage(&self) -> (usize, Duration) {
         let queues = self.queues();
-        let waiting = queues.fresh.len() + queues.begun.len();
+        let waiting = queues.new_tasks.len() + queues.started_tasks.len();
         (waiting, Duration::from_micros(queues.cpu_us))
     }
 
     pub(super) fn submit(&self, task: Task) {
         self.queues().put(task, true);
-        // The thread that is woken may be one that does not take it.
+        // The thread that a single notification wakes may be the one that takes only new frames.
         self.wake.notify_all();
     }
 
     fn run(&self, number: usize) {
-        // The first of several threads is for new frames alone.
-        let only_fresh = number == 0 && self.threads > 1;
-        let mut workspace = FilterBuffers::new(self.limits);
+        // The first of several threads takes only new frames.
+        let only_new = number == 0 && self.threads > 1;
+        let mut buffers = FilterBuffers::new(self.limits);
         let mut queues = self.queues();
         while !queues.ended {
-            let Some(task) = queues.take(only_fresh) else {
+            let Some(task) = queues.take(only_new) else {
                 queues = self
                     .wake
                     .wait(queues)
@@ -172,7 +164,7 @@ impl FilterPool {
             };
             drop(queues);
             let address = task.address;
-            let (rest, used) = self.advance(task, &mut workspace, only_fresh);
+            let (rest, used) = self.advance(task, &mut buffers, only_new);
             queues = self.queues();
             queues.charge(address, used.as_micros() as u64);
             if let Some(task) = rest {
@@ -182,35 +174,41 @@ impl FilterPool {
         }
     }
 
-    /// Works on a frame for one turn; returns what is left of it, and the CPU time used.
+    /// Runs one time slice of a frame's filter work. Returns the frame if work is left, and the CPU
+    /// time used.
     fn advance(
         &self,
         mut task: Task,
-        workspace: &mut FilterBuffers,
-        only_fresh: bool,
+        buffers: &mut FilterBuffers,
+        only_new: bool,
     ) -> (Option<Task>, Duration) {
         if task.cancelled.load(Ordering::Relaxed) {
             return (None, Duration::ZERO);
         }
-        let begun = thread_cpu();
-        let batch_bytes = match only_fresh {
-            true => FRESH_BATCH_BYTES,
+        let start = thread_cpu();
+        let batch_bytes = match only_new {
+            true => NEW_FRAME_BATCH_BYTES,
             false => usize::MAX,
         };
         let Unfinished { work, frame, .. } = &mut task.unfinished;
         let left = work.cpu_left(&self.limits);
-        workspace.allow(MemoryMeter::timed(thread_cpu_us, batch_bytes, TURN, left));
-        let step = work.advance(&task.filters, frame, workspace);
-        let used = thread_cpu().saturating_sub(begun);
+        buffers.allow(MemoryMeter::timed(
+            thread_cpu_us,
+            batch_bytes,
+            TIME_SLICE,
+            left,
+        ));
+        let step = work.advance(&task.filters, frame, buffers);
+        let used = thread_cpu().saturating_sub(start);
         work.count_cpu(used);
         match step {
-            Ok(BudgetStep::More) => (Some(task), used),
+            Ok(BudgetStep::Paused) => (Some(task), used),
             Ok(BudgetStep::Done) => {
-                finish(task, None, workspace);
+                finish(task, None, buffers);
                 (None, used)
             }
             Err(error) => {
-                finish(task, Some(error), workspace);
+                finish(task, Some(error), buffers);
                 (None, used)
             }
         }
@@ -221,8 +219,8 @@ impl FilterPool {
     }
 }
 
-/// Sends a frame back to its event loop.
-fn finish(task: Task, error: Option<WireError>, workspace: &mut FilterBuffers) {
+/// Sends a filtered frame back to its event loop.
+fn finish(task: Task, error: Option<WireError>, buffers: &mut FilterBuffers) {
     let Unfinished {
         work,
         frame,
@@ -231,27 +229,28 @@ fn finish(task: Task, error: Option<WireError>, workspace: &mut FilterBuffers) {
     let outcome = match error {
         Some(error) => Err(error),
         None => {
-            let verdict = work.finish(&frame, workspace);
-            let frame = match verdict.pass {
+            let result = work.finish(&frame, buffers);
+            let frame = match result.output {
                 FrameOutput::InPlace => frame,
-                FrameOutput::Rebuilt => workspace.take_frame(),
+                FrameOutput::Rebuilt => buffers.take_frame(),
                 FrameOutput::Nothing => Vec::new(),
             };
-            Ok((verdict, frame))
+            Ok((result, frame))
         }
     };
-    let tally = workspace.take_tally();
-    workspace.tidy();
-    let mut mail = LoopEvent::Filtered(Box::new(Finished {
+    let counts = buffers.take_counts();
+    buffers.tidy();
+    let mut event = LoopEvent::Filtered(Box::new(Finished {
         pair: task.pair,
         direction: task.direction,
         request,
         outcome,
-        tally,
+        counts,
     }));
-    // Without it the connection would wait for ever; the loop empties its inbox every turn.
-    while let Err(PostError::Full(again)) = task.reply.post(mail, POST_TIMEOUT) {
-        mail = again;
+    // Retries forever: without the event the connection would never continue. Loops drain their
+    // inboxes in every iteration.
+    while let Err(PostError::Full(again)) = task.reply.post(event, POST_TIMEOUT) {
+        event = again;
     }
 }
 
@@ -264,13 +263,13 @@ fn thread_cpu_us() -> u64 {
     time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
 }
 
-/// CPU time of a turn.
-const TURN: Duration = Duration::from_millis(5);
-/// What a turn is thought to cost before it is known.
-const TURN_ESTIMATE_US: u64 = 1_000;
-/// Bytes that a batch may unpack to on the thread for new frames.
-const FRESH_BATCH_BYTES: usize = 1 << 20;
-/// Addresses whose time is remembered although it is over.
-const ADDRESSES_KEPT: usize = 4_096;
-/// How long an event loop's inbox may be full before it is tried again.
+/// CPU time of one slice.
+const TIME_SLICE: Duration = Duration::from_millis(5);
+/// Estimated CPU time of a slice, charged before it runs.
+const SLICE_ESTIMATE_US: u64 = 1_000;
+/// Bytes to which a batch may decompress on the thread for new frames.
+const NEW_FRAME_BATCH_BYTES: usize = 1 << 20;
+/// Maximum number of addresses whose time is stored although it has passed.
+const ADDRESSES_MAX: usize = 4_096;
+/// Maximum wait for a full event-loop inbox before the next attempt.
 const POST_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,68 +1,30 @@
-//! What one pair does in its turn: move bytes in both directions as far as both sides go along.
+//! Forwards bytes of one pair in both directions as far as both sockets allow.
 
-use std::time::Duration;
-
-use super::event_loop::{LoopState, PairCloseReason};
-use super::holding::{DelayAction, has_memory};
-use super::pair::{Pair, Upstream};
-use super::splice::TUBE_FROM_BYTES;
+use super::delayed::{DelayAction, has_memory};
+use super::iteration::{READ_BYTES, read_bytes_for};
+use super::loop_state::{LoopState, PairCloseReason};
+use super::pair::{ConnectionPair, Upstream};
+use super::splice::SPLICE_BYTES_MIN;
 use super::stream::Input;
 use crate::filter::Direction;
 use crate::wire::{FilterStage, RequestContext, ResponseContext};
 
-/// Reads of one pair before others get their turn, if few have something to do.
-const READS_PER_ITERATION: usize = 8;
-/// Bytes that all pairs may read in one iteration: about what keeps it below 10 ms even where each
-/// byte is kept in new memory.
-const BYTES_PER_ITERATION: usize = 8 << 20;
-/// Requests of one pair in its turn, if few have something to do: one read can hold tens of
-/// thousands that the proxy answers itself.
-const REQUESTS_PER_TURN: usize = 1_000;
-/// Requests of all pairs in one iteration.
-const REQUESTS_PER_ITERATION: usize = 4_000;
-/// Bytes read at once.
-pub(super) const READ_BYTES: usize = 256 * 1024;
-/// Bytes read at once for a peer that does not keep up: what it does not take must be kept.
-const READ_BYTES_CAUTIOUS: usize = 64 * 1024;
-/// Bytes read at once if very many pairs have something to do.
-const READ_BYTES_CROWDED: usize = 32 * 1024;
-/// Reads for which a peer that did not keep up is given less.
-const CAUTION: u8 = 32;
-/// How long the rest of a connection may take when one side has ended, in milliseconds.
+/// Number of reads that stay smaller after a peer did not accept all bytes.
+const READ_BACKOFF: u8 = 32;
+/// Maximum time a pair stays open after one side has closed, in milliseconds.
 const CLOSING_MS: u64 = 5_000;
 
-/// What one pair may read in its turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TurnLimits {
-    reads: u32,
-    requests: u64,
-    /// Bytes of one read.
-    pub(super) read_bytes: usize,
-}
-
-impl TurnLimits {
-    /// Shares an iteration among `busy` pairs: one that waits for its turn waits for all others.
-    pub(super) fn share(busy: usize) -> Self {
-        let share = BYTES_PER_ITERATION / busy.max(1);
-        Self {
-            reads: (share / READ_BYTES).clamp(1, READS_PER_ITERATION) as u32,
-            requests: (REQUESTS_PER_ITERATION / busy.max(1)).clamp(1, REQUESTS_PER_TURN) as u64,
-            read_bytes: share.clamp(READ_BYTES_CROWDED, READ_BYTES),
-        }
-    }
-}
-
 impl LoopState {
-    /// Moves what can be moved; whether there is more to do at once.
-    pub(super) fn drive(&mut self, pair: &mut Pair) -> Result<bool, PairCloseReason> {
-        let mut budget = self.turn_limits.reads;
-        self.requests_until = pair.counted + self.turn_limits.requests;
+    /// Forwards as much as possible. Returns `true` if the pair has more work at once.
+    pub(super) fn forward(&mut self, pair: &mut ConnectionPair) -> Result<bool, PairCloseReason> {
+        let mut budget = self.iteration_limits.reads;
+        self.requests_until = pair.counted + self.iteration_limits.requests;
         self.submit(pair, Direction::Produce);
         self.submit(pair, Direction::Fetch);
         loop {
             let mut moved = self.flush(pair)?;
             moved |= self.read_requests(pair, &mut budget)?;
-            moved |= self.read_answers(pair, &mut budget)?;
+            moved |= self.read_responses(pair, &mut budget)?;
             if !moved {
                 break;
             }
@@ -71,19 +33,20 @@ impl LoopState {
             }
         }
         self.release_memory(pair);
-        self.ends(pair)?;
+        self.check_ends(pair)?;
         Ok(false)
     }
 
-    /// Sends what waits, if there is hope; whether room was made.
-    fn flush(&mut self, pair: &mut Pair) -> Result<bool, PairCloseReason> {
-        let mut moved = self.release(pair)?;
+    /// Sends pending bytes to sockets that may accept them. Returns `true` if a send buffer became
+    /// empty.
+    fn flush(&mut self, pair: &mut ConnectionPair) -> Result<bool, PairCloseReason> {
+        let mut moved = self.release_delayed(pair)?;
         if pair.down.may_write() {
             if pair.down.stream.wants_write() {
                 pair.down.stream.flush().map_err(PairCloseReason::client)?;
             }
             moved |= self.drain_pipe(pair)?;
-            if !pair.to_down.is_empty() && pair.tube.is_none() {
+            if !pair.to_down.is_empty() && pair.pipe.is_none() {
                 self.counters.writes += 1;
                 let sent = pair.to_down.flush(&mut pair.down.stream);
                 sent.map_err(PairCloseReason::client)?;
@@ -107,64 +70,68 @@ impl LoopState {
         Ok(moved)
     }
 
-    /// Lets frames go whose time has come; whether there were any.
-    pub(super) fn release(&mut self, pair: &mut Pair) -> Result<bool, PairCloseReason> {
+    /// Forwards delayed frames whose time has come. Returns `true` if there were any.
+    pub(super) fn release_delayed(
+        &mut self,
+        pair: &mut ConnectionPair,
+    ) -> Result<bool, PairCloseReason> {
         let now_ms = self.now_ms;
-        let due = |held: &mut Option<DelayAction>| match held {
-            Some(DelayAction::Until(at_ms, _)) if *at_ms <= now_ms => match held.take() {
+        let due = |delayed: &mut Option<DelayAction>| match delayed {
+            Some(DelayAction::Until(at_ms, _)) if *at_ms <= now_ms => match delayed.take() {
                 Some(DelayAction::Until(_, frame)) => Some(frame),
                 _ => None,
             },
             _ => None,
         };
-        let request = due(&mut pair.held_up);
-        let answer = due(&mut pair.held_down);
-        let moved = request.is_some() || answer.is_some();
+        let request = due(&mut pair.delayed_request);
+        let response = due(&mut pair.delayed_response);
+        let moved = request.is_some() || response.is_some();
         if let Some(frame) = request {
-            self.segments.made(frame);
+            self.segments.push_owned(frame);
             self.send_up(pair, &[])?;
         }
-        if let Some(frame) = answer {
-            self.segments.made(frame);
-            pair.answers.ready(&mut pair.ring, &mut self.segments);
+        if let Some(frame) = response {
+            self.segments.push_owned(frame);
+            pair.responses
+                .push_ready(&mut pair.in_flight, &mut self.segments);
             self.send_down(pair, &[])?;
         }
         Ok(moved)
     }
 
     /// Returns `true` if more requests may be read.
-    pub(super) fn takes_requests(&self, pair: &Pair) -> bool {
-        // A client that does not take what it was sent gets nothing more done, so that responses
-        // of the proxy itself cannot pile up. Brokers do the same.
+    pub(super) fn takes_requests(&self, pair: &ConnectionPair) -> bool {
+        // A client that does not read its responses gets no further requests processed, so that the
+        // proxy's own responses cannot accumulate. Brokers do the same.
         pair.has_sent_all()
             && pair.to_up.is_empty()
-            && pair.held_up.is_none()
-            && !pair.ring.is_full(self.limits.in_flight)
+            && pair.delayed_request.is_none()
+            && !pair.in_flight.is_full(self.limits.in_flight_requests)
             && has_memory(&pair.memory_up)
     }
 
     fn read_requests(
         &mut self,
-        pair: &mut Pair,
+        pair: &mut ConnectionPair,
         budget: &mut u32,
     ) -> Result<bool, PairCloseReason> {
         if !self.takes_requests(pair) {
             return Ok(false);
         }
         if pair.requests.has_backlog() {
-            // What does not fit is copied back: worth it only if much of it fits.
-            if pair.ring.len() > self.limits.in_flight / 2 {
+            // The part that does not fit is copied back, so this pays only if much of it fits.
+            if pair.in_flight.len() > self.limits.in_flight_requests / 2 {
                 return Ok(false);
             }
             let mut backlog = pair.requests.take_backlog();
-            self.requests(pair, &mut backlog)?;
+            self.handle_requests(pair, &mut backlog)?;
             return Ok(true);
         }
-        let caution = pair.up.open().map_or(0, |up| up.caution);
+        let read_backoff = pair.up.open().map_or(0, |up| up.read_backoff);
         let limit = match self.draining {
-            // Only what belongs to the request under way.
+            // Only the rest of a partly received request.
             true => pair.requests.missing().min(READ_BYTES),
-            false => bytes_at_once(caution).min(self.turn_limits.read_bytes),
+            false => read_bytes_for(read_backoff).min(self.iteration_limits.read_bytes),
         };
         if !pair.down.readable || pair.down.ended || *budget == 0 || limit == 0 {
             return Ok(false);
@@ -174,32 +141,36 @@ impl LoopState {
         let input = pair.down.stream.read(&mut buffer[..limit]);
         let outcome = input.map_err(PairCloseReason::client).and_then(|input| {
             self.note_read(pair, input, true);
-            self.requests(pair, &mut buffer[..input.count])?;
+            self.handle_requests(pair, &mut buffer[..input.count])?;
             Ok(input.count > 0)
         });
         self.buffer = buffer;
         outcome
     }
 
-    /// Takes what a client sent.
-    fn requests(&mut self, pair: &mut Pair, input: &mut [u8]) -> Result<(), PairCloseReason> {
+    /// Processes bytes from the client.
+    fn handle_requests(
+        &mut self,
+        pair: &mut ConnectionPair,
+        input: &mut [u8],
+    ) -> Result<(), PairCloseReason> {
         if input.is_empty() {
             return Ok(());
         }
         let before = pair.counted;
-        let parts = &self.clusters[pair.cluster];
-        let mut held = None;
+        let cluster = &self.clusters[pair.cluster];
+        let mut delayed = None;
         let mut context = RequestContext {
-            offer: &parts.offer,
+            supported: &cluster.supported,
             limits: self.frames,
-            ring: &mut pair.ring,
+            in_flight: &mut pair.in_flight,
             software: &mut pair.software,
             requests: &mut pair.counted,
             requests_until: self.requests_until,
             filtering: FilterStage {
-                filters: &parts.filters,
-                workspace: &mut self.workspace,
-                held: &mut held,
+                filters: &cluster.filters,
+                buffers: &mut self.filter_buffers,
+                delayed: &mut delayed,
             },
         };
         self.segments.clear();
@@ -209,18 +180,19 @@ impl LoopState {
         if pair.requests.is_mid_head() {
             self.watch_frame(pair);
         }
-        if held.is_some() || pair.requests.wanted() > 0 {
-            self.hold(pair, Direction::Produce, held);
+        if delayed.is_some() || pair.requests.wanted() > 0 {
+            self.delay(pair, Direction::Produce, delayed);
         }
         self.send_up(pair, input)?;
-        // Answers that need no broker, unless others come before them.
-        if pair.held_down.is_none() {
-            pair.answers.ready(&mut pair.ring, &mut self.segments);
+        // The proxy's own responses, unless a delayed response comes before them.
+        if pair.delayed_response.is_none() {
+            pair.responses
+                .push_ready(&mut pair.in_flight, &mut self.segments);
         }
         self.send_down(pair, &[])
     }
 
-    fn send_up(&mut self, pair: &mut Pair, input: &[u8]) -> Result<(), PairCloseReason> {
+    fn send_up(&mut self, pair: &mut ConnectionPair, input: &[u8]) -> Result<(), PairCloseReason> {
         if self.segments.is_empty() {
             return Ok(());
         }
@@ -230,29 +202,33 @@ impl LoopState {
                 let sent = pair.to_up.send(&mut up.stream, &self.segments, input);
                 sent.map_err(PairCloseReason::broker)?;
                 up.blocked = !pair.to_up.is_empty();
-                up.caution = next_read_backoff(up.caution, up.blocked);
+                up.read_backoff = next_read_backoff(up.read_backoff, up.blocked);
                 self.counters.blocked += u64::from(up.blocked);
             }
             Upstream::None => {
-                pair.to_up.keep(&self.segments, input, 0);
+                pair.to_up.store(&self.segments, input, 0);
                 self.connect(pair)?;
             }
             Upstream::Resolving(_) | Upstream::Connecting(..) => {
-                pair.to_up.keep(&self.segments, input, 0)
+                pair.to_up.store(&self.segments, input, 0)
             }
         }
         self.segments.clear();
         Ok(())
     }
 
-    fn read_answers(&mut self, pair: &mut Pair, budget: &mut u32) -> Result<bool, PairCloseReason> {
-        let waits = pair.held_down.is_some() || !has_memory(&pair.memory_down);
+    fn read_responses(
+        &mut self,
+        pair: &mut ConnectionPair,
+        budget: &mut u32,
+    ) -> Result<bool, PairCloseReason> {
+        let waits = pair.delayed_response.is_some() || !has_memory(&pair.memory_down);
         if !pair.has_sent_all() || waits {
             return Ok(false);
         }
-        if pair.answers.has_backlog() {
-            let mut backlog = pair.answers.take_backlog();
-            self.answers(pair, &mut backlog)?;
+        if pair.responses.has_backlog() {
+            let mut backlog = pair.responses.take_backlog();
+            self.handle_responses(pair, &mut backlog)?;
             return Ok(true);
         }
         let Some(up) = pair.up.open() else {
@@ -262,12 +238,12 @@ impl LoopState {
             return Ok(false);
         }
         *budget -= 1;
-        if pair.answers.passing() >= TUBE_FROM_BYTES {
+        if pair.responses.pass_through_bytes() >= SPLICE_BYTES_MIN {
             if let Some(moved) = self.splice_response(pair)? {
                 return Ok(moved);
             }
         }
-        let limit = self.answer_bytes_at_once(pair);
+        let limit = self.response_bytes_at_once(pair);
         let Some(up) = pair.up.open() else {
             return Ok(false);
         };
@@ -275,51 +251,56 @@ impl LoopState {
         let input = up.stream.read(&mut buffer[..limit]);
         let outcome = input.map_err(PairCloseReason::broker).and_then(|input| {
             self.note_read(pair, input, false);
-            self.answers(pair, &mut buffer[..input.count])?;
+            self.handle_responses(pair, &mut buffer[..input.count])?;
             Ok(input.count > 0)
         });
         self.buffer = buffer;
         outcome
     }
 
-    /// Takes what a broker sent.
-    fn answers(&mut self, pair: &mut Pair, input: &mut [u8]) -> Result<(), PairCloseReason> {
+    /// Processes bytes from the broker.
+    fn handle_responses(
+        &mut self,
+        pair: &mut ConnectionPair,
+        input: &mut [u8],
+    ) -> Result<(), PairCloseReason> {
         if input.is_empty() {
             return Ok(());
         }
-        let parts = &mut self.clusters[pair.cluster];
-        let mut held = None;
+        let cluster = &mut self.clusters[pair.cluster];
+        let mut delayed = None;
         let mut context = ResponseContext {
-            offer: &parts.offer,
+            supported: &cluster.supported,
             limits: self.frames,
-            ring: &mut pair.ring,
-            places: &mut parts.places,
-            answers: &mut self.counters.answers,
+            in_flight: &mut pair.in_flight,
+            mapper: &mut cluster.addresses,
+            responses: &mut self.counters.responses,
             rewritten: &mut self.counters.rewritten,
             filtering: FilterStage {
-                filters: &parts.filters,
-                workspace: &mut self.workspace,
-                held: &mut held,
+                filters: &cluster.filters,
+                buffers: &mut self.filter_buffers,
+                delayed: &mut delayed,
             },
         };
         self.segments.clear();
-        pair.answers.feed(input, &mut context, &mut self.segments)?;
-        if held.is_some() || pair.answers.wanted() > 0 {
-            self.hold(pair, Direction::Fetch, held);
+        pair.responses
+            .feed(input, &mut context, &mut self.segments)?;
+        if delayed.is_some() || pair.responses.wanted() > 0 {
+            self.delay(pair, Direction::Fetch, delayed);
         }
         self.send_down(pair, input)
     }
 
     pub(super) fn send_down(
         &mut self,
-        pair: &mut Pair,
+        pair: &mut ConnectionPair,
         input: &[u8],
     ) -> Result<(), PairCloseReason> {
         if self.segments.is_empty() {
             return Ok(());
         }
-        if pair.tube.is_some() {
-            pair.to_down.keep(&self.segments, input, 0);
+        if pair.pipe.is_some() {
+            pair.to_down.store(&self.segments, input, 0);
             self.segments.clear();
             return Ok(());
         }
@@ -328,13 +309,13 @@ impl LoopState {
         let sent = pair.to_down.send(&mut down.stream, &self.segments, input);
         sent.map_err(PairCloseReason::client)?;
         down.blocked = !pair.to_down.is_empty();
-        down.caution = next_read_backoff(down.caution, down.blocked);
+        down.read_backoff = next_read_backoff(down.read_backoff, down.blocked);
         self.counters.blocked += u64::from(down.blocked);
         self.segments.clear();
         Ok(())
     }
 
-    pub(super) fn note_read(&mut self, pair: &mut Pair, input: Input, from_client: bool) {
+    pub(super) fn note_read(&mut self, pair: &mut ConnectionPair, input: Input, from_client: bool) {
         self.counters.reads += 1;
         let side = match from_client {
             true => Some(&mut pair.down),
@@ -342,7 +323,7 @@ impl LoopState {
         };
         let Some(side) = side else { return };
         side.ended |= input.ended;
-        // A socket that gave less than it might have is empty, unless it has been closed.
+        // A read below the buffer size means that the socket is empty, unless it has been closed.
         side.readable = !side.ended && (!input.drained || (side.hung_up && input.count > 0));
         if input.count == 0 {
             return;
@@ -353,14 +334,14 @@ impl LoopState {
             pair.request_bytes += bytes;
             self.counters.request_bytes += bytes;
         } else {
-            pair.answered_ms = self.now_ms;
-            pair.answer_bytes += bytes;
-            self.counters.answer_bytes += bytes;
+            pair.broker_active_ms = self.now_ms;
+            pair.response_bytes += bytes;
+            self.counters.response_bytes += bytes;
         }
     }
 
-    /// What the end of one side means for the other.
-    fn ends(&mut self, pair: &mut Pair) -> Result<(), PairCloseReason> {
+    /// Closes a direction or the pair after one side has closed.
+    fn check_ends(&mut self, pair: &mut ConnectionPair) -> Result<(), PairCloseReason> {
         if self.draining && pair.is_quiet() {
             return Err(PairCloseReason::Drained);
         }
@@ -368,12 +349,12 @@ impl LoopState {
         if pair.down.ended
             && pair.to_up.is_empty()
             && !pair.requests.has_backlog()
-            && pair.held_up.is_none()
+            && pair.delayed_request.is_none()
         {
             match pair.up.open() {
-                // What was sent without wanting an answer has arrived before this does.
+                // Forwarded bytes arrive before the close.
                 Some(up) => up.finish(),
-                None => return Err(PairCloseReason::Gone),
+                None => return Err(PairCloseReason::Closed),
             }
             one_ended = true;
         }
@@ -383,7 +364,7 @@ impl LoopState {
             one_ended = true;
         }
         if pair.down.ended && up_ended {
-            return Err(PairCloseReason::Gone);
+            return Err(PairCloseReason::Closed);
         }
         if one_ended && pair.ends_ms.is_none() {
             let ends_ms = self.now_ms + CLOSING_MS;
@@ -394,40 +375,10 @@ impl LoopState {
     }
 }
 
-pub(super) fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX / 2)
-}
-
-pub(super) fn bytes_at_once(caution: u8) -> usize {
-    if caution == 0 {
-        READ_BYTES
-    } else {
-        READ_BYTES_CAUTIOUS
-    }
-}
-
-fn next_read_backoff(caution: u8, blocked: bool) -> u8 {
+fn next_read_backoff(read_backoff: u8, blocked: bool) -> u8 {
     if blocked {
-        CAUTION
+        READ_BACKOFF
     } else {
-        caution.saturating_sub(1)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_iteration_reads_no_more_the_more_pairs_are_busy() {
-        for busy in [0, 1, 4, 5, 31, 32, 100, 256] {
-            let limits = TurnLimits::share(busy);
-            let bytes = busy * limits.reads as usize * limits.read_bytes;
-            assert!(bytes <= BYTES_PER_ITERATION, "{busy}: {limits:?}");
-        }
-        let few = TurnLimits::share(4);
-        assert_eq!((few.reads, few.read_bytes), (8, READ_BYTES));
-        let many = TurnLimits::share(10_000);
-        assert_eq!((many.reads, many.read_bytes), (1, READ_BYTES_CROWDED));
+        read_backoff.saturating_sub(1)
     }
 }

@@ -1,8 +1,8 @@
-//! Memory for frames that are held whole, one budget for all connections.
+//! The memory budget for buffered frames of all connections.
 //!
-//! A frame claims all of its size before more than its beginning is read, and claims are granted in
-//! the order in which they were made. So whatever is granted can also be completed, and frames that
-//! wait hold nothing that others wait for.
+//! A frame claims its whole size before more than its header is read. Claims are granted in order.
+//! So every granted frame can be completed, and frames that wait for memory hold none that others
+//! need.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,18 +22,18 @@ struct MemoryState {
     next: u64,
     /// Claims that are not granted yet, oldest first.
     queue: BTreeMap<u64, (usize, Arc<AtomicBool>)>,
-    /// Claims that had to wait.
+    /// Number of claims that had to wait.
     waits: u64,
 }
 
-/// A part of the budget, or a place in the queue for one; given back when dropped.
+/// A part of the budget, or a position in the queue for it. Returned when dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
     memory: Arc<Memory>,
     bytes: usize,
     number: u64,
     granted: Arc<AtomicBool>,
-    /// When the owner first saw that it was granted.
+    /// Time at which the owner first saw the grant.
     granted_ms: Option<u64>,
 }
 
@@ -46,7 +46,7 @@ impl Memory {
         }
     }
 
-    /// Claims `bytes`, or all of the budget if that is less.
+    /// Claims `bytes`, or the whole budget if that is less.
     pub(crate) fn claim(self: &Arc<Self>, bytes: usize) -> Claim {
         let bytes = bytes.min(self.bytes_max);
         let granted = Arc::new(AtomicBool::new(false));
@@ -66,13 +66,14 @@ impl Memory {
         }
     }
 
-    /// Returns `true` if claims wait.
+    /// Returns `true` if claims are waiting.
     pub(crate) fn is_short(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Returns the bytes granted, the claims that wait, and the claims that ever had to.
-    pub(crate) fn figures(&self) -> (usize, usize, u64) {
+    /// Returns the bytes granted, the number of waiting claims and the number of claims that ever
+    /// waited.
+    pub(crate) fn usage(&self) -> (usize, usize, u64) {
         let state = self.state();
         (state.used, state.queue.len(), state.waits)
     }
@@ -104,7 +105,7 @@ impl Claim {
         self.granted.load(Ordering::Acquire)
     }
 
-    /// Returns since when it is granted, as far as it was looked at; `None` if it is not.
+    /// Returns when the owner first saw the grant, or `None` if the claim is not granted.
     pub(super) fn granted_since_ms(&mut self, now_ms: u64) -> Option<u64> {
         if !self.is_granted() {
             return None;
@@ -136,21 +137,23 @@ mod tests {
         let large = memory.claim(1_000);
         let small = memory.claim(10);
         assert!(first.is_granted() && !large.is_granted());
-        assert!(!small.is_granted(), "it must not overtake");
+        assert!(!small.is_granted(), "later claims must wait");
         assert!(memory.is_short());
         drop(first);
         assert!(large.is_granted() && !small.is_granted());
-        assert_eq!(memory.figures(), (100, 1, 2));
+        assert_eq!(memory.usage(), (100, 1, 2));
         drop(large);
         assert!(small.is_granted() && !memory.is_short());
         drop(small);
-        assert_eq!(memory.figures(), (0, 0, 2));
+        assert_eq!(memory.usage(), (0, 0, 2));
     }
 
     proptest! {
-        /// Against a queue that is walked through from the front.
+        /// Compares the budget with a queue that is processed from the front.
         #[test]
-        fn budget_matches_a_naive_one(steps in prop::collection::vec((any::<bool>(), 0_usize..150), 0..60)) {
+        fn budget_matches_naive_model(
+            steps in prop::collection::vec((any::<bool>(), 0_usize..150), 0..60),
+        ) {
             let memory = Arc::new(Memory::new(100));
             let (mut claims, mut granted, mut queue) = (Vec::new(), Vec::new(), VecDeque::new());
             for (id, (is_claim, value)) in steps.into_iter().enumerate() {
@@ -158,10 +161,10 @@ mod tests {
                     claims.push((id, memory.claim(value)));
                     queue.push_back((id, value.min(100)));
                 } else if !claims.is_empty() {
-                    let (gone, claim) = claims.remove(value % claims.len());
+                    let (dropped, claim) = claims.remove(value % claims.len());
                     drop(claim);
-                    granted.retain(|(id, _)| *id != gone);
-                    queue.retain(|(id, _)| *id != gone);
+                    granted.retain(|(id, _)| *id != dropped);
+                    queue.retain(|(id, _)| *id != dropped);
                 }
                 while let Some(first) = queue.front().copied() {
                     let used: usize = granted.iter().map(|(_, bytes)| *bytes).sum();
@@ -176,8 +179,8 @@ mod tests {
                     prop_assert_eq!(claim.is_granted(), is_granted);
                 }
                 let used: usize = granted.iter().map(|(_, bytes)| *bytes).sum();
-                prop_assert_eq!(memory.figures().0, used);
-                prop_assert!(used > 0 || queue.is_empty(), "one can always finish");
+                prop_assert_eq!(memory.usage().0, used);
+                prop_assert!(used > 0 || queue.is_empty(), "one claim is always granted");
             }
         }
     }

@@ -1,9 +1,10 @@
-//! A client's connection and the one to a broker that goes with it.
+//! A connection pair: a client's connection and its broker connection.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::holding::{DelayAction, SlowFrame};
+use super::delayed::{DelayAction, SlowFrame};
+use super::events::{Candidate, ConnectionInfo};
 use super::memory::Claim;
 use super::pipe::SplicePipe;
 use super::send_buffer::SendBuffer;
@@ -16,31 +17,31 @@ use crate::wire::{InFlightRequests, RequestStream, ResponseSource, ResponseStrea
 #[derive(Debug)]
 pub(super) struct Endpoint {
     pub(super) stream: SocketStream,
-    /// Reading may bring something.
+    /// Reading may return bytes.
     pub(super) readable: bool,
-    /// The peer is known to have closed, so reading goes on to the end.
+    /// The peer has closed; reads continue until the end.
     pub(super) hung_up: bool,
-    /// Nothing more comes.
+    /// The peer sends nothing more.
     pub(super) ended: bool,
-    /// Nothing more is sent.
+    /// The proxy sends nothing more.
     pub(super) finished: bool,
-    /// The socket did not take all; an event tells when it does.
+    /// The socket did not accept all bytes; an event reports when it is writable.
     pub(super) blocked: bool,
-    /// How often less is read at once, since this side does not keep up with taking it.
-    pub(super) caution: u8,
+    /// Number of reads that stay smaller because this side was slow to accept bytes.
+    pub(super) read_backoff: u8,
 }
 
 impl Endpoint {
     pub(super) fn new(stream: SocketStream) -> Self {
         Self {
             stream,
-            // An event may have come before anybody looked.
+            // An event may have come before the socket was registered.
             readable: true,
             hung_up: false,
             ended: false,
             finished: false,
             blocked: false,
-            caution: 0,
+            read_backoff: 0,
         }
     }
 
@@ -51,25 +52,23 @@ impl Endpoint {
         }
     }
 
-    /// Whether trying to write may help. TLS may wait for the peer's words rather than for room.
+    /// Returns `true` if a write may succeed. TLS may wait for bytes from the peer instead of a
+    /// writable socket.
     pub(super) fn may_write(&self) -> bool {
         !self.blocked || !self.stream.is_plain()
     }
 }
 
-/// An address to try, and the name that a certificate would be for.
-pub(crate) type Candidate = (SocketAddr, Arc<str>);
-
-/// The way to the broker.
+/// The state of the broker connection.
 #[derive(Debug)]
 pub(super) enum Upstream {
-    /// Nobody has asked for anything yet.
+    /// No broker connection, because the client has sent no request yet.
     None,
-    /// Names are looked up, until an instant at most.
+    /// Resolution of host names, with its deadline in milliseconds.
     Resolving(u64),
-    /// An address is tried, until an instant at most; others may follow.
+    /// A connection attempt, with further candidates and its deadline in milliseconds.
     Connecting(Box<Endpoint>, Vec<Candidate>, u64),
-    /// Connected; TLS may have until an instant.
+    /// An open connection, with the deadline of the TLS handshake in milliseconds.
     Open(Box<Endpoint>, u64),
 }
 
@@ -81,7 +80,7 @@ impl Upstream {
         }
     }
 
-    /// Whether it is open, and nothing stands between the bytes and the socket.
+    /// Returns `true` if the connection is open and does not use TLS.
     pub(super) fn is_plain(&self) -> bool {
         matches!(self, Self::Open(side, _) if side.stream.is_plain())
     }
@@ -94,49 +93,51 @@ impl Upstream {
     }
 }
 
-/// Both connections and what is between them.
+/// Both connections and the state between them.
 #[derive(Debug)]
-pub(super) struct Pair {
+pub(super) struct ConnectionPair {
     pub(super) id: PairId,
     pub(super) cluster: usize,
     pub(super) target: ListenerTarget,
     pub(super) peer: SocketAddr,
     pub(super) broker: Option<SocketAddr>,
-    /// Name of the broker's host as it was looked up.
+    /// Host name of the broker as resolved.
     pub(super) broker_host: Option<Arc<str>>,
-    /// When the broker last sent a byte, or was connected.
-    pub(super) answered_ms: u64,
+    /// Time at which the broker last sent bytes or was connected.
+    pub(super) broker_active_ms: u64,
     pub(super) since_ms: u64,
-    /// When a byte last came from either side.
+    /// Time at which either side last sent bytes.
     pub(super) active_ms: u64,
     pub(super) down: Endpoint,
     pub(super) up: Upstream,
     pub(super) to_up: SendBuffer,
     pub(super) to_down: SendBuffer,
-    /// What goes to the client before `to_down`, if anything.
-    pub(super) tube: Option<SplicePipe>,
+    /// Bytes for the client in a pipe; sent before `to_down`.
+    pub(super) pipe: Option<SplicePipe>,
     pub(super) requests: RequestStream,
-    pub(super) answers: ResponseStream,
-    pub(super) ring: InFlightRequests,
+    pub(super) responses: ResponseStream,
+    pub(super) in_flight: InFlightRequests,
     pub(super) software: Option<Box<str>>,
-    /// Requests so far.
+    /// Number of requests so far.
     pub(super) counted: u64,
     pub(super) request_bytes: u64,
-    pub(super) answer_bytes: u64,
-    /// A request that filters hold; the same of an answer.
-    pub(super) held_up: Option<DelayAction>,
-    pub(super) held_down: Option<DelayAction>,
-    /// Memory for requests that are held whole; the same for answers.
+    pub(super) response_bytes: u64,
+    /// Request that waits for a delay, memory or filters.
+    pub(super) delayed_request: Option<DelayAction>,
+    /// Response that waits for a delay, memory or filters.
+    pub(super) delayed_response: Option<DelayAction>,
+    /// Memory claimed for buffered requests.
     pub(super) memory_up: Option<Claim>,
+    /// Memory claimed for buffered responses.
     pub(super) memory_down: Option<Claim>,
     pub(super) slow_frame: Option<SlowFrame>,
-    /// When it is closed, whatever is under way: one side has ended.
+    /// Time at which the pair is closed because one side has ended.
     pub(super) ends_ms: Option<u64>,
-    /// When its timer is next due.
+    /// Time of the next timer.
     pub(super) armed_ms: u64,
 }
 
-impl Pair {
+impl ConnectionPair {
     pub(super) fn new(
         id: PairId,
         cluster: usize,
@@ -152,23 +153,23 @@ impl Pair {
             peer,
             broker: None,
             broker_host: None,
-            answered_ms: now_ms,
+            broker_active_ms: now_ms,
             since_ms: now_ms,
             active_ms: now_ms,
             down: Endpoint::new(down),
             up: Upstream::None,
             to_up: SendBuffer::default(),
             to_down: SendBuffer::default(),
-            tube: None,
+            pipe: None,
             requests: RequestStream::default(),
-            answers: ResponseStream::default(),
-            ring: InFlightRequests::default(),
+            responses: ResponseStream::default(),
+            in_flight: InFlightRequests::default(),
             software: None,
             counted: 0,
             request_bytes: 0,
-            answer_bytes: 0,
-            held_up: None,
-            held_down: None,
+            response_bytes: 0,
+            delayed_request: None,
+            delayed_response: None,
             memory_up: None,
             memory_down: None,
             slow_frame: None,
@@ -177,47 +178,49 @@ impl Pair {
         }
     }
 
-    /// Whether nothing is under way: no request without an answer, and nothing in part.
+    /// Returns `true` if no request is in flight and nothing is partly received or sent.
     pub(super) fn is_quiet(&self) -> bool {
-        self.ring.is_empty()
-            && self.answers.is_between()
+        self.in_flight.is_empty()
+            && self.responses.is_between()
             && !self.requests.is_mid_request()
             && !self.requests.has_backlog()
             && self.to_up.is_empty()
             && self.has_sent_all()
-            && self.held_up.is_none()
-            && self.held_down.is_none()
+            && self.delayed_request.is_none()
+            && self.delayed_response.is_none()
     }
 
-    /// Returns `true` if the broker named so has something to answer and has sent nothing since
-    /// `before_ms`.
+    /// Returns `true` if a response of `broker` is outstanding and the broker has sent nothing
+    /// since `before_ms`.
     pub(super) fn waits_for(&self, broker: &HostPort, before_ms: u64) -> bool {
-        let is_it = matches!((self.broker, &self.broker_host), (Some(address), Some(host))
+        let is_broker = matches!((self.broker, &self.broker_host), (Some(address), Some(host))
             if broker.is(host, address.port()));
-        let waits = match self.ring.front() {
-            Some(entry) => !matches!(entry.answer, ResponseSource::Ready(_)),
+        let waits = match self.in_flight.front() {
+            Some(entry) => !matches!(entry.response, ResponseSource::Ready(_)),
             None => false,
         };
-        is_it && waits && self.answered_ms <= before_ms
+        is_broker && waits && self.broker_active_ms <= before_ms
     }
 
-    /// Whether nothing waits for the client to take it.
+    /// Returns `true` if no bytes are waiting to be sent to the client.
     pub(super) fn has_sent_all(&self) -> bool {
-        self.to_down.is_empty() && self.tube.is_none()
+        self.to_down.is_empty() && self.pipe.is_none()
     }
 
-    pub(super) fn held_bytes(&self) -> usize {
-        let held = [&self.held_up, &self.held_down].into_iter().flatten();
-        held.map(DelayAction::bytes).sum::<usize>()
-            + self.to_up.held_bytes()
-            + self.to_down.held_bytes()
-            + self.tube.as_ref().map_or(0, SplicePipe::held)
-            + self.requests.held_bytes()
-            + self.answers.held_bytes()
-            + self.ring.own_bytes()
+    pub(super) fn buffered_bytes(&self) -> usize {
+        let delayed = [&self.delayed_request, &self.delayed_response]
+            .into_iter()
+            .flatten();
+        delayed.map(DelayAction::bytes).sum::<usize>()
+            + self.to_up.buffered_bytes()
+            + self.to_down.buffered_bytes()
+            + self.pipe.as_ref().map_or(0, SplicePipe::bytes)
+            + self.requests.buffered_bytes()
+            + self.responses.buffered_bytes()
+            + self.in_flight.own_bytes()
     }
 
-    pub(super) fn row(&self, cluster: &str, now_ms: u64) -> ConnectionInfo {
+    pub(super) fn info(&self, cluster: &str, now_ms: u64) -> ConnectionInfo {
         let state = match &self.up {
             Upstream::None => "waiting",
             Upstream::Resolving(_) | Upstream::Connecting(..) => "connecting",
@@ -236,41 +239,10 @@ impl Pair {
             age_ms: now_ms.saturating_sub(self.since_ms),
             idle_ms: now_ms.saturating_sub(self.active_ms),
             requests: self.counted,
-            in_flight: self.ring.len(),
+            in_flight: self.in_flight.len(),
             request_bytes: self.request_bytes,
-            answer_bytes: self.answer_bytes,
-            held_bytes: self.held_bytes(),
+            response_bytes: self.response_bytes,
+            buffered_bytes: self.buffered_bytes(),
         }
     }
-}
-
-/// A connection, for people.
-#[derive(Debug, Clone, serde::Serialize)]
-pub struct ConnectionInfo {
-    /// Virtual cluster.
-    pub cluster: String,
-    /// Address of the client.
-    pub client: String,
-    /// What the client says it is.
-    pub software: Option<String>,
-    /// Address of the broker.
-    pub broker: Option<String>,
-    /// Number of the broker whose port the client came to; none: it began here.
-    pub node_id: Option<i32>,
-    /// `waiting` for a first request, `connecting` to a broker, `open`.
-    pub state: &'static str,
-    /// How long it is open.
-    pub age_ms: u64,
-    /// For how long no byte came.
-    pub idle_ms: u64,
-    /// Requests so far.
-    pub requests: u64,
-    /// Requests without an answer.
-    pub in_flight: usize,
-    /// Bytes from the client.
-    pub request_bytes: u64,
-    /// Bytes from the broker.
-    pub answer_bytes: u64,
-    /// Bytes held for it.
-    pub held_bytes: usize,
 }

@@ -1,5 +1,5 @@
-//! Bytes that pass inside the kernel, from socket to pipe to socket: large bodies that nobody looks at are
-//! never copied.
+//! Splices bytes inside the kernel, from socket to pipe to socket. Large bodies that no filter
+//! reads are never copied.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -7,9 +7,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 
-/// Bytes that a tube takes: as much as is read at once where bytes are copied.
-const TUBE_BYTES: usize = 256 * 1024;
-/// Tubes of one loop. A pair has one only while there is something in it; others copy meanwhile.
+/// Capacity of a pipe, as large as one read when bytes are copied.
+const PIPE_BYTES: usize = 256 * 1024;
+/// Maximum number of pipes of one loop. A pair has one only while it contains bytes; other pairs
+/// copy.
 const PIPES_MAX: usize = 16;
 
 /// A pipe between two sockets.
@@ -17,47 +18,51 @@ const PIPES_MAX: usize = 16;
 pub(super) struct SplicePipe {
     inlet: OwnedFd,
     outlet: OwnedFd,
-    held: usize,
+    bytes: usize,
 }
 
 impl SplicePipe {
     fn open() -> io::Result<Self> {
         let (outlet, inlet) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        // Refused for a user who has many pipes; then copying is better.
-        fcntl_setpipe_size(&inlet, TUBE_BYTES)?;
+        // Fails for a user with many pipes. Copying is better then.
+        fcntl_setpipe_size(&inlet, PIPE_BYTES)?;
         Ok(Self {
             inlet,
             outlet,
-            held: 0,
+            bytes: 0,
         })
     }
 
-    /// Bytes in it.
-    pub(super) fn held(&self) -> usize {
-        self.held
+    /// Returns the bytes in the pipe.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
-    /// Takes at most `most` bytes from a socket, into an empty tube; `None`: there are none now, and 0:
-    /// there will be none.
-    pub(super) fn fill(&mut self, socket: impl AsFd, most: usize) -> io::Result<Option<usize>> {
-        // More might lie in as many places, and all of it would be held if the other side lags.
-        let most = most.min(TUBE_BYTES);
-        let count = again(|| splice(&socket, None, &self.inlet, None, most, NOW))?;
-        self.held += count.unwrap_or(0);
+    /// Moves up to `most` bytes from a socket into an empty pipe. Returns `None` if the socket has
+    /// no bytes now, and 0 at its end.
+    pub(super) fn fill(&mut self, socket: impl AsFd, max: usize) -> io::Result<Option<usize>> {
+        // The pipe could take more if its pages were full, but all of it would stay there for a
+        // slow peer.
+        let max = max.min(PIPE_BYTES);
+        let count =
+            retry_interrupted(|| splice(&socket, None, &self.inlet, None, max, SPLICE_FLAGS))?;
+        self.bytes += count.unwrap_or(0);
         Ok(count)
     }
 
-    /// Gives to a socket as much as it takes; how much.
+    /// Moves as many bytes to a socket as it accepts. Returns their number.
     pub(super) fn drain(&mut self, socket: impl AsFd) -> io::Result<usize> {
         let mut sent = 0;
-        while self.held > 0 {
-            let held = self.held;
-            let count = again(|| splice(&self.outlet, None, &socket, None, held, NOW))?;
+        while self.bytes > 0 {
+            let bytes = self.bytes;
+            let count = retry_interrupted(|| {
+                splice(&self.outlet, None, &socket, None, bytes, SPLICE_FLAGS)
+            })?;
             match count {
                 None => break,
                 Some(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Some(count) => {
-                    self.held -= count;
+                    self.bytes -= count;
                     sent += count;
                 }
             }
@@ -66,80 +71,82 @@ impl SplicePipe {
     }
 }
 
-/// The tubes of one loop.
+/// The pipes of one loop.
 #[derive(Debug, Default)]
 pub(super) struct PipePool {
     free: Vec<SplicePipe>,
     open: usize,
-    /// Nothing can be passed so here.
-    refused: bool,
+    /// Splicing does not work on this system.
+    is_disabled: bool,
 }
 
 impl PipePool {
-    /// Ones that are never there, where bytes are to be copied.
+    /// Creates a pool without pipes, so that bytes are copied.
     pub(super) fn none() -> Self {
         Self {
-            refused: true,
+            is_disabled: true,
             ..Self::default()
         }
     }
 
-    /// An empty one, if there is one left.
+    /// Takes an empty pipe, if one is left.
     pub(super) fn take(&mut self) -> Option<SplicePipe> {
-        if self.refused {
+        if self.is_disabled {
             return None;
         }
-        if let Some(tube) = self.free.pop() {
-            return Some(tube);
+        if let Some(pipe) = self.free.pop() {
+            return Some(pipe);
         }
         if self.open == PIPES_MAX {
             return None;
         }
         match SplicePipe::open() {
-            Ok(tube) => {
+            Ok(pipe) => {
                 self.open += 1;
-                Some(tube)
+                Some(pipe)
             }
             Err(error) => {
-                tracing::debug!(%error, "no pipe: bytes are copied");
-                self.refused = self.open == 0;
+                tracing::debug!(%error, "pipe not available, copying instead");
+                self.is_disabled = self.open == 0;
                 None
             }
         }
     }
 
-    /// Whether there is one to take.
+    /// Returns `true` if a pipe is available.
     pub(super) fn has_any(&self) -> bool {
-        !self.refused && (!self.free.is_empty() || self.open < PIPES_MAX)
+        !self.is_disabled && (!self.free.is_empty() || self.open < PIPES_MAX)
     }
 
-    /// Takes one back. What is in it belongs to a connection that has ended, so it goes with it.
-    pub(super) fn put_back(&mut self, tube: SplicePipe) {
-        if tube.held == 0 {
-            self.free.push(tube);
+    /// Returns a pipe to the pool. A pipe with bytes of a closed connection is dropped.
+    pub(super) fn put_back(&mut self, pipe: SplicePipe) {
+        if pipe.bytes == 0 {
+            self.free.push(pipe);
         } else {
             self.open -= 1;
         }
     }
 
-    /// Notes that the system does not pass bytes between these kinds of files.
-    pub(super) fn refuse(&mut self, tube: SplicePipe) {
-        tracing::info!("the system passes no bytes between sockets: they are copied");
-        self.put_back(tube);
-        self.refused = true;
+    /// Disables splicing after the system has rejected it for these sockets.
+    pub(super) fn disable(&mut self, pipe: SplicePipe) {
+        tracing::info!("splice not supported, copying instead");
+        self.put_back(pipe);
+        self.is_disabled = true;
     }
 }
 
-/// Whether a system says with this error that it can not do it at all.
-pub(super) fn is_refusal(error: &io::Error) -> bool {
-    let refusals = [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP];
-    refusals
+/// Returns `true` if the error means that the system does not support splicing these sockets.
+pub(super) fn is_unsupported(error: &io::Error) -> bool {
+    let unsupported = [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP];
+    unsupported
         .iter()
-        .any(|refusal| error.raw_os_error() == Some(refusal.raw_os_error()))
+        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// Once more after a signal; `None` if it has to wait.
-fn again(mut call: impl FnMut() -> rustix::io::Result<usize>) -> io::Result<Option<usize>> {
+/// Repeats a call after a signal. Returns `None` if it would block.
+fn retry_interrupted(
+    mut call: impl FnMut() -> rustix::io::Result<usize>,
+) -> io::Result<Option<usize>> {
     loop {
         match call() {
             Ok(count) => return Ok(Some(count)),
@@ -150,8 +157,8 @@ fn again(mut call: impl FnMut() -> rustix::io::Result<usize>) -> io::Result<Opti
     }
 }
 
-/// Pages need not be copied, and nothing is waited for.
-const NOW: SpliceFlags = SpliceFlags::NONBLOCK.union(SpliceFlags::MOVE);
+/// Moves pages if possible, and never blocks.
+const SPLICE_FLAGS: SpliceFlags = SpliceFlags::NONBLOCK.union(SpliceFlags::MOVE);
 
 #[cfg(test)]
 mod tests {
@@ -159,7 +166,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
 
-    /// Two ends of a connection; the first does not block.
+    /// Returns both ends of a connection; the first does not block.
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -168,27 +175,27 @@ mod tests {
     }
 
     #[test]
-    fn bytes_come_out_as_they_went_in_however_little_is_taken() {
+    fn spliced_bytes_keep_their_order() {
         let ((from, mut writer), (to, mut reader)) = (pair(), pair());
         let sent: Vec<u8> = (0..8_000_000_u32).map(|i| (i % 251) as u8).collect();
         let copy = sent.clone();
-        // The writer ends behind the last byte.
+        // The writer closes after the last byte.
         let writer = std::thread::spawn(move || writer.write_all(&copy));
-        let mut tubes = PipePool::default();
-        let mut tube = tubes.take().unwrap();
+        let mut pipes = PipePool::default();
+        let mut pipe = pipes.take().unwrap();
         let mut got = vec![0; sent.len()];
         let (mut at, mut blocked) = (0, 0);
         loop {
-            if tube.held() == 0 {
-                match tube.fill(&from, 1_000_000).unwrap() {
+            if pipe.bytes() == 0 {
+                match pipe.fill(&from, 1_000_000).unwrap() {
                     Some(0) => break,
-                    Some(count) => assert!(count <= TUBE_BYTES && count == tube.held()),
+                    Some(count) => assert!(count <= PIPE_BYTES && count == pipe.bytes()),
                     None => std::thread::yield_now(),
                 }
             }
-            tube.drain(&to).unwrap();
-            // Nothing is read until the socket is full.
-            if tube.held() > 0 {
+            pipe.drain(&to).unwrap();
+            // The reader reads only when the socket is full.
+            if pipe.bytes() > 0 {
                 blocked += 1;
                 at += reader.read(&mut got[at..]).unwrap();
             }
@@ -196,28 +203,28 @@ mod tests {
         drop(to);
         reader.read_exact(&mut got[at..]).unwrap();
         assert!(got == sent);
-        assert!(blocked > 0, "it had to wait");
+        assert!(blocked > 0, "the socket was full at times");
         writer.join().unwrap().unwrap();
     }
 
     #[test]
-    fn there_are_only_so_many() {
-        let mut tubes = PipePool::default();
-        let all: Vec<SplicePipe> = std::iter::from_fn(|| tubes.take()).collect();
+    fn pool_has_a_fixed_number_of_pipes() {
+        let mut pipes = PipePool::default();
+        let all: Vec<SplicePipe> = std::iter::from_fn(|| pipes.take()).collect();
         assert_eq!(all.len(), PIPES_MAX);
         let (from, mut writer) = pair();
         writer.write_all(b"left over").unwrap();
-        for (number, mut tube) in all.into_iter().enumerate() {
+        for (number, mut pipe) in all.into_iter().enumerate() {
             if number == 0 {
-                while tube.fill(&from, 100).unwrap().is_none() {}
+                while pipe.fill(&from, 100).unwrap().is_none() {}
             }
-            tubes.put_back(tube);
+            pipes.put_back(pipe);
         }
         assert_eq!(
-            (tubes.free.len(), tubes.open),
+            (pipes.free.len(), pipes.open),
             (PIPES_MAX - 1, PIPES_MAX - 1)
         );
-        assert!(tubes.free.iter().all(|tube| tube.held == 0));
+        assert!(pipes.free.iter().all(|pipe| pipe.bytes == 0));
         assert!(PipePool::none().take().is_none());
     }
 }

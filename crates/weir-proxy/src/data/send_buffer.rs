@@ -1,4 +1,5 @@
-//! Bytes that a socket has not taken yet. As long as there are any nothing more is read for it.
+//! Bytes that a socket has not accepted yet. While there are any, the proxy reads nothing more for
+//! that socket.
 
 use std::io::{self, IoSlice};
 
@@ -7,10 +8,10 @@ use smallvec::SmallVec;
 use super::stream::SocketStream;
 use crate::wire::Segments;
 
-/// Pieces that go out with one call; more are rare and take another.
+/// Maximum number of slices per write call. More are rare and need another call.
 const SLICES_MAX: usize = 64;
 
-/// The rest of what was to be sent; holds no memory while everything is.
+/// Unsent bytes of a connection. Uses no memory while everything is sent.
 #[derive(Debug, Default)]
 pub(super) struct SendBuffer {
     bytes: Vec<u8>,
@@ -22,12 +23,13 @@ impl SendBuffer {
         self.bytes.is_empty()
     }
 
-    /// Bytes held.
-    pub(super) fn held_bytes(&self) -> usize {
+    /// Returns the memory in use.
+    pub(super) fn buffered_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Sends as much as the stream takes and keeps a copy of the rest; how much was sent.
+    /// Sends as much as the stream accepts and stores a copy of the rest. Returns the number of
+    /// bytes sent.
     pub(super) fn send(
         &mut self,
         stream: &mut SocketStream,
@@ -35,7 +37,7 @@ impl SendBuffer {
         input: &[u8],
     ) -> io::Result<usize> {
         if !self.is_empty() {
-            self.keep(segments, input, 0);
+            self.store(segments, input, 0);
             return Ok(0);
         }
         let mut sent = 0;
@@ -43,16 +45,16 @@ impl SendBuffer {
         slices.extend(segments.slices(input).take(SLICES_MAX).map(IoSlice::new));
         let offered: usize = slices.iter().map(|slice| slice.len()).sum();
         sent += stream.write(&slices)?;
-        self.keep(segments, input, sent);
+        self.store(segments, input, sent);
         if sent == offered && !self.is_empty() {
-            // There were more pieces than go out at once.
+            // There were more slices than one call sends.
             sent += self.flush(stream)?;
         }
         Ok(sent)
     }
 
-    /// Keeps what lies behind the first `skip` bytes.
-    pub(super) fn keep(&mut self, segments: &Segments, input: &[u8], mut skip: usize) {
+    /// Stores the bytes after the first `skip`.
+    pub(super) fn store(&mut self, segments: &Segments, input: &[u8], mut skip: usize) {
         for slice in segments.slices(input) {
             let here = skip.min(slice.len());
             skip -= here;
@@ -60,7 +62,7 @@ impl SendBuffer {
         }
     }
 
-    /// Sends more of what was kept; how much.
+    /// Sends stored bytes. Returns the number of bytes sent.
     pub(super) fn flush(&mut self, stream: &mut SocketStream) -> io::Result<usize> {
         let mut sent = 0;
         while self.sent < self.bytes.len() {

@@ -1,21 +1,22 @@
-//! Large answers that nobody looks at: past the loop's buffer, through a tube.
+//! Splices large responses that the proxy does not decode, past the loop's buffer.
 
-use super::event_loop::{LoopState, PairCloseReason};
-use super::forward::bytes_at_once;
-use super::pair::Pair;
-use super::pipe::is_refusal;
+use super::iteration::read_bytes_for;
+use super::loop_state::{LoopState, PairCloseReason};
+use super::pair::ConnectionPair;
+use super::pipe::is_unsupported;
 use super::stream::{Input, SocketStream};
 
-/// Less than this is copied with what comes behind it.
-pub(super) const TUBE_FROM_BYTES: usize = 64 * 1024;
-/// Enough for the beginning of an answer whose rest goes through a tube.
-const FRONT_BYTES: usize = 4 * 1024;
+/// Minimum rest of a response for splicing. Less is copied together with the following bytes.
+pub(super) const SPLICE_BYTES_MIN: usize = 64 * 1024;
+/// Read size for the start of a response whose rest is spliced.
+const START_BYTES: usize = 4 * 1024;
 
 impl LoopState {
-    /// Has the rest of an answer pass, as far as it is there; whether it moved. `None`: it is to be copied.
+    /// Splices the available part of a response. Returns `true` if bytes moved, and `None` if the
+    /// response must be copied.
     pub(super) fn splice_response(
         &mut self,
-        pair: &mut Pair,
+        pair: &mut ConnectionPair,
     ) -> Result<Option<bool>, PairCloseReason> {
         let Some(up) = pair.up.open() else {
             return Ok(None);
@@ -24,66 +25,71 @@ impl LoopState {
         else {
             return Ok(None);
         };
-        let Some(mut tube) = self.tubes.take() else {
+        let Some(mut pipe) = self.pipes.take() else {
             return Ok(None);
         };
-        let filled = match tube.fill(from, pair.answers.passing()) {
+        let filled = match pipe.fill(from, pair.responses.pass_through_bytes()) {
             Ok(filled) => filled,
-            Err(error) if is_refusal(&error) => {
-                self.tubes.refuse(tube);
+            Err(error) if is_unsupported(&error) => {
+                self.pipes.disable(pipe);
                 return Ok(None);
             }
             Err(error) => {
-                self.tubes.put_back(tube);
+                self.pipes.put_back(pipe);
                 return Err(PairCloseReason::broker(error));
             }
         };
         let count = filled.unwrap_or(0);
         let input = Input {
             count,
-            // Whether there is more is not known before it has been tried.
+            // A further read must show if the socket has more.
             drained: filled.is_none(),
             ended: filled == Some(0),
         };
         self.note_read(pair, input, false);
         if count == 0 {
-            self.tubes.put_back(tube);
+            self.pipes.put_back(pipe);
             return Ok(Some(false));
         }
-        self.counters.passed_bytes += count as u64;
-        pair.answers.passed(count);
-        pair.tube = Some(tube);
+        self.counters.spliced_bytes += count as u64;
+        pair.responses.note_spliced(count);
+        pair.pipe = Some(pipe);
         self.drain_pipe(pair)?;
         self.counters.blocked += u64::from(pair.down.blocked);
-        // Answers that are here already may come next.
-        pair.answers.ready(&mut pair.ring, &mut self.segments);
+        // The proxy's own responses may come next.
+        pair.responses
+            .push_ready(&mut pair.in_flight, &mut self.segments);
         self.send_down(pair, &[])?;
         Ok(Some(true))
     }
 
-    /// Gives the client what is in the tube, as far as it takes it; whether it took all.
-    pub(super) fn drain_pipe(&mut self, pair: &mut Pair) -> Result<bool, PairCloseReason> {
-        let (Some(tube), SocketStream::Plain(to)) = (&mut pair.tube, &pair.down.stream) else {
+    /// Sends the bytes in the pipe to the client as far as it accepts them. Returns `true` if it
+    /// accepted all.
+    pub(super) fn drain_pipe(
+        &mut self,
+        pair: &mut ConnectionPair,
+    ) -> Result<bool, PairCloseReason> {
+        let (Some(pipe), SocketStream::Plain(to)) = (&mut pair.pipe, &pair.down.stream) else {
             return Ok(false);
         };
         self.counters.writes += 1;
-        tube.drain(to).map_err(PairCloseReason::client)?;
-        pair.down.blocked = tube.held() > 0;
+        pipe.drain(to).map_err(PairCloseReason::client)?;
+        pair.down.blocked = pipe.bytes() > 0;
         if pair.down.blocked {
             return Ok(false);
         }
-        if let Some(tube) = pair.tube.take() {
-            self.tubes.put_back(tube);
+        if let Some(pipe) = pair.pipe.take() {
+            self.pipes.put_back(pipe);
         }
         Ok(true)
     }
 
-    /// How much of answers to read into the buffer.
-    pub(super) fn answer_bytes_at_once(&self, pair: &Pair) -> usize {
+    /// Returns the maximum number of bytes to read from the broker.
+    pub(super) fn response_bytes_at_once(&self, pair: &ConnectionPair) -> usize {
         let is_plain = pair.down.stream.is_plain() && pair.up.is_plain();
-        if is_plain && pair.answers.expects_large() && self.tubes.has_any() {
-            return FRONT_BYTES;
+        if is_plain && pair.responses.expects_large() && self.pipes.has_any() {
+            return START_BYTES;
         }
-        bytes_at_once(pair.down.caution).min(self.turn_limits.read_bytes)
+        read_bytes_for(pair.down.read_backoff).min(self.iteration_limits.read_bytes)
     }
 }

@@ -1,4 +1,4 @@
-//! A socket, plain or with TLS around it.
+//! A socket with or without TLS.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
@@ -6,48 +6,48 @@ use std::net::Shutdown;
 use mio::net::TcpStream;
 use rustls::Connection;
 
-/// What bytes come from and go to.
+/// The byte stream of a connection.
 #[derive(Debug)]
 pub(super) enum SocketStream {
     Plain(TcpStream),
     Tls(Box<TlsStream>),
 }
 
-/// What reading brought.
+/// The result of a read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Input {
-    /// Bytes at the front of the buffer.
+    /// Number of bytes at the start of the buffer.
     pub(super) count: usize,
-    /// The socket is empty; an event tells of more.
+    /// The socket is empty; an event reports further bytes.
     pub(super) drained: bool,
-    /// Nothing more will come.
+    /// The peer has closed; no bytes follow.
     pub(super) ended: bool,
 }
 
 impl SocketStream {
     pub(super) fn tls(socket: TcpStream, tls: impl Into<Connection>) -> Self {
         let mut tls = tls.into();
-        tls.set_buffer_limit(Some(SEALED_BYTES_MAX));
+        tls.set_buffer_limit(Some(TLS_BUFFER_BYTES_MAX));
         Self::Tls(Box::new(TlsStream { socket, tls }))
     }
 
     pub(super) fn socket(&mut self) -> &mut TcpStream {
         match self {
             Self::Plain(socket) => socket,
-            Self::Tls(sealed) => &mut sealed.socket,
+            Self::Tls(stream) => &mut stream.socket,
         }
     }
 
-    /// Whether nothing stands between the bytes and the socket.
+    /// Returns `true` if the stream does not use TLS.
     pub(super) fn is_plain(&self) -> bool {
         matches!(self, Self::Plain(_))
     }
 
     pub(super) fn is_handshaking(&self) -> bool {
-        matches!(self, Self::Tls(sealed) if sealed.tls.is_handshaking())
+        matches!(self, Self::Tls(stream) if stream.tls.is_handshaking())
     }
 
-    /// Reads what is there, up to the length of `buffer`.
+    /// Reads available bytes, up to the length of `buffer`.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Input> {
         match self {
             Self::Plain(socket) => loop {
@@ -69,44 +69,44 @@ impl SocketStream {
                     Err(error) => return Err(error),
                 }
             },
-            Self::Tls(sealed) => sealed.read(buffer),
+            Self::Tls(stream) => stream.read(buffer),
         }
     }
 
-    /// Writes as much as is taken now; how much that is.
+    /// Writes as much as the socket accepts. Returns the number of bytes written.
     pub(super) fn write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => write_some(socket, slices),
-            Self::Tls(sealed) => sealed.write(slices),
+            Self::Tls(stream) => stream.write(slices),
         }
     }
 
-    /// Whether TLS itself has something to send.
+    /// Returns `true` if TLS records are waiting to be sent.
     pub(super) fn wants_write(&self) -> bool {
-        matches!(self, Self::Tls(sealed) if sealed.tls.wants_write())
+        matches!(self, Self::Tls(stream) if stream.tls.wants_write())
     }
 
-    /// Sends what TLS itself has to send, as far as it is taken.
+    /// Sends waiting TLS records as far as the socket accepts them.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Plain(_) => Ok(()),
-            Self::Tls(sealed) => sealed.flush(),
+            Self::Tls(stream) => stream.flush(),
         }
     }
 
-    /// Nothing more is sent.
+    /// Closes the sending direction.
     pub(super) fn finish(&mut self) {
-        if let Self::Tls(sealed) = self {
-            sealed.tls.send_close_notify();
-            // A peer that takes nothing any more learns it from the socket.
-            let _ = sealed.flush();
+        if let Self::Tls(stream) = self {
+            stream.tls.send_close_notify();
+            // A peer that reads nothing more sees the close of the socket.
+            let _ = stream.flush();
         }
-        // A peer that is gone already makes this fail, which changes nothing.
+        // Fails if the peer has already closed, which changes nothing.
         let _ = self.socket().shutdown(Shutdown::Write);
     }
 }
 
-/// TLS with its own buffers.
+/// A TLS connection with its own buffers.
 #[derive(Debug)]
 pub(super) struct TlsStream {
     socket: TcpStream,
@@ -135,7 +135,7 @@ impl TlsStream {
                 Err(error) => return Err(error),
             }
             let processed = self.tls.process_new_packets();
-            // Answers of the handshake; after an error the peer is told why.
+            // Sends handshake messages, and after an error the alert.
             self.flush()?;
             processed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         }
@@ -154,7 +154,7 @@ impl TlsStream {
                     return Ok(taken);
                 }
                 if count == 0 {
-                    // During the handshake nothing more is kept than the limit allows.
+                    // During the handshake TLS stores no more than its limit.
                     return Ok(taken);
                 }
             }
@@ -176,7 +176,7 @@ impl TlsStream {
     }
 }
 
-/// Takes what was opened already.
+/// Reads bytes that are already decrypted.
 fn read_plain(tls: &mut Connection, buffer: &mut [u8], ended: &mut bool) -> io::Result<usize> {
     let mut count = 0;
     while count < buffer.len() {
@@ -187,7 +187,7 @@ fn read_plain(tls: &mut Connection, buffer: &mut [u8], ended: &mut bool) -> io::
             }
             Ok(more) => count += more,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            // The peer closed without saying so: the same as an end here.
+            // The peer closed without close_notify. This is treated as a normal end.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 *ended = true;
                 break;
@@ -213,5 +213,5 @@ fn write_some(socket: &mut TcpStream, slices: &[IoSlice<'_>]) -> io::Result<usiz
     }
 }
 
-/// Bytes that TLS may hold for a socket that does not take them.
-const SEALED_BYTES_MAX: usize = 64 * 1024;
+/// Maximum bytes of encrypted records that TLS stores for a socket.
+const TLS_BUFFER_BYTES_MAX: usize = 64 * 1024;

@@ -1,39 +1,41 @@
-//! One batch through a chain of filters: opened, changed, and made valid again.
+//! Applies a filter chain to one record batch: decompresses it, edits its records, and makes it
+//! valid again.
 
 use weir_kafka::records::{
     BATCH_HEADER_BYTES, Batches, Codec, RecordLayout, RecordsError, SnappyFraming, put_record,
     seal, set_length_and_crc,
 };
 
-use super::buffers::{BatchBuffers, FilterCounts, MemoryMeter, ReplacementBuffer};
+use super::buffers::{BatchBuffers, FilterCounts, MemoryMeter};
+use super::changes::{Changes, ReplacementBuffer};
 use super::record::RecordEdit;
 use super::{Filter, RecordRejection};
 
-/// What has become of a batch.
+/// The result of filtering a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BatchOutcome {
-    /// Nothing: it goes on as it came.
+    /// An unchanged batch.
     Untouched,
-    /// It was changed where it lies.
+    /// A batch changed in place.
     Edited,
-    /// It was written anew, behind what was in `out`.
+    /// A rebuilt batch, appended to `out`.
     Rebuilt,
-    /// Nothing: it costs more than may be done now.
-    Later,
+    /// A batch that is too expensive now.
+    Deferred,
 }
 
-/// Why a batch does not go on.
+/// The reason why a batch is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BatchRejection {
-    /// Format 0 or 1, which filters can not open.
+    /// Message format 0 or 1, which filters cannot decode.
     OldFormat,
-    /// It is larger than we are ready to hold.
+    /// A batch beyond the limits.
     TooLarge(String),
-    /// Its checksum is wrong.
+    /// A wrong checksum.
     Corrupt,
-    /// It is no batch, although its checksum says so.
-    Unreadable(String),
-    /// Records that filters refused, by their place in it, the first of them.
+    /// Invalid content with a correct checksum.
+    Invalid(String),
+    /// Records rejected by filters, by their index; at most [`REJECTED_LISTED_MAX`].
     Records(Vec<(i32, String)>),
 }
 
@@ -41,25 +43,25 @@ impl From<RecordsError> for BatchRejection {
     fn from(error: RecordsError) -> Self {
         match error {
             RecordsError::TooLarge { bytes_max, .. } => Self::TooLarge(format!(
-                "a batch unpacks to more than {bytes_max} bytes: send smaller batches"
+                "a batch decompresses to more than {bytes_max} bytes: send smaller batches"
             )),
             RecordsError::Stopped => Self::TooLarge(TOO_SLOW.to_owned()),
             RecordsError::Checksum { .. } => Self::Corrupt,
-            other => Self::Unreadable(other.to_string()),
+            other => Self::Invalid(other.to_string()),
         }
     }
 }
 
-/// Takes `batch`, all of one, through `chain`. A batch that is refused may be half changed.
+/// Applies `chain` to `batch`, which is one whole batch. A rejected batch may be partly edited.
 pub(super) fn run(
     batch: &mut [u8],
     chain: &[&dyn Filter],
-    tools: &mut BatchBuffers,
-    tally: &mut FilterCounts,
+    batch_buffers: &mut BatchBuffers,
+    counts: &mut FilterCounts,
     out: &mut Vec<u8>,
 ) -> Result<BatchOutcome, BatchRejection> {
-    tools.unpacked_bytes = 0;
-    let none = || BatchRejection::Unreadable("no batch".to_owned());
+    batch_buffers.decompressed_bytes = 0;
+    let none = || BatchRejection::Invalid("no batch".to_owned());
     let view = Batches::new(batch).next().ok_or_else(none)??;
     view.verify_crc()?;
     if view.is_control() || view.record_count == 0 {
@@ -71,94 +73,94 @@ pub(super) fn run(
         limits,
         meter,
         ..
-    } = &mut *tools;
+    } = &mut *batch_buffers;
     if count > limits.frame_records {
         return Err(too_many(limits.frame_records));
     }
     if !meter.take(RECORD_UNITS * count as u64 + view.payload().len() as u64) {
-        return Ok(BatchOutcome::Later);
+        return Ok(BatchOutcome::Deferred);
     }
     if codec != Codec::None {
         scratch.set_bytes_max(meter.batch_bytes.min(limits.batch_bytes));
         match view.unpack(scratch, &mut || meter.may_proceed()) {
-            Ok(unpacked) => {
-                let units = unpacked.len() as u64;
+            Ok(decompressed) => {
+                let units = decompressed.len() as u64;
                 meter.charge(units);
             }
             Err(RecordsError::TooLarge { bytes_max, .. }) if bytes_max < limits.batch_bytes => {
-                return Ok(BatchOutcome::Later);
+                return Ok(BatchOutcome::Deferred);
             }
             Err(error) => return Err(error.into()),
         }
     }
-    tally.batches += 1;
-    tally.records += count as u64;
-    let (header, packed) = batch.split_at_mut(BATCH_HEADER_BYTES);
-    let form = SnappyFraming::of(packed);
+    counts.batches += 1;
+    counts.records += count as u64;
+    let (header, stored) = batch.split_at_mut(BATCH_HEADER_BYTES);
+    let framing = SnappyFraming::of(stored);
     let payload = match codec {
-        Codec::None => packed,
-        _ => tools.scratch.decompressed_mut(),
+        Codec::None => stored,
+        _ => batch_buffers.scratch.decompressed_mut(),
     };
-    tools.unpacked_bytes = payload.len();
-    tools.rows.clear();
-    tools.room.bytes.clear();
-    let mut walk = BatchFilter {
+    batch_buffers.decompressed_bytes = payload.len();
+    batch_buffers.rows.clear();
+    batch_buffers.replacements.bytes.clear();
+    let mut filter = BatchFilter {
         chain,
-        room: &mut tools.room,
-        rows: &mut tools.rows,
-        bytes_max: tools.limits.batch_bytes,
-        meter: &mut tools.meter,
+        replacements: &mut batch_buffers.replacements,
+        rows: &mut batch_buffers.rows,
+        bytes_max: batch_buffers.limits.batch_bytes,
+        meter: &mut batch_buffers.meter,
     };
-    let edited = walk.records(payload, count)?;
-    let plain: &[u8] = match (tools.rows.is_empty(), edited, codec) {
+    let edited = filter.records(payload, count)?;
+    let plain: &[u8] = match (batch_buffers.rows.is_empty(), edited, codec) {
         (true, false, _) => return Ok(BatchOutcome::Untouched),
         (true, true, Codec::None) => {
             seal(batch);
-            tally.batches_edited += 1;
+            counts.batches_edited += 1;
             return Ok(BatchOutcome::Edited);
         }
         (true, true, _) => payload,
         (false, ..) => {
-            tools.plain.clear();
+            batch_buffers.plain.clear();
             rebuild(
                 payload,
-                tools.limits.batch_bytes,
-                &tools.room,
-                &tools.rows,
-                &mut tools.plain,
+                batch_buffers.limits.batch_bytes,
+                &batch_buffers.replacements,
+                &batch_buffers.rows,
+                &mut batch_buffers.plain,
             )?;
-            &tools.plain
+            &batch_buffers.plain
         }
     };
     let start = out.len();
     out.extend_from_slice(header);
-    tools.packer.pack(codec, form, plain, out)?;
+    batch_buffers.compressor.pack(codec, framing, plain, out)?;
     set_length_and_crc(&mut out[start..]);
-    tally.batches_rebuilt += 1;
+    counts.batches_rebuilt += 1;
     Ok(BatchOutcome::Rebuilt)
 }
 
-/// The records of one batch on their way through the filters.
+/// Applies the filters to the records of one batch.
 struct BatchFilter<'a> {
     chain: &'a [&'a dyn Filter],
-    room: &'a mut ReplacementBuffer,
-    rows: &'a mut Vec<(usize, super::record::Changes)>,
+    replacements: &'a mut ReplacementBuffer,
+    rows: &'a mut Vec<(usize, Changes)>,
     bytes_max: usize,
     meter: &'a mut MemoryMeter,
 }
 
 impl BatchFilter<'_> {
-    /// Whether anything was changed where it lies; what was not is in the rows.
+    /// Returns `true` if a record was edited in place. Other changes are in the rows.
     fn records(&mut self, payload: &mut [u8], count: usize) -> Result<bool, BatchRejection> {
         let (mut at, mut edited) = (0, false);
-        let mut refused = Vec::new();
+        let mut rejected = Vec::new();
         for index in 0..count {
-            if index % RECORDS_PER_LOOK == 0 && !self.meter.may_proceed() {
+            if index % RECORDS_PER_CLOCK_READ == 0 && !self.meter.may_proceed() {
                 return Err(BatchRejection::TooLarge(TOO_SLOW.to_owned()));
             }
             let layout = RecordLayout::read(payload, at)?;
             at = layout.end();
-            let mut record = RecordEdit::new(payload, &layout, self.room);
+            let mut record = RecordEdit::new(payload, &layout, self.replacements);
             let passed = self
                 .chain
                 .iter()
@@ -169,29 +171,29 @@ impl BatchFilter<'_> {
                 self.rows.push((index, changes));
             }
             if let Err(RecordRejection(why)) = passed {
-                if refused.len() < REJECTED_LISTED_MAX {
-                    refused.push((i32::try_from(index).unwrap_or(i32::MAX), why.into_owned()));
+                if rejected.len() < REJECTED_LISTED_MAX {
+                    rejected.push((i32::try_from(index).unwrap_or(i32::MAX), why.into_owned()));
                 }
             }
-            check_size(self.room.bytes.len(), self.bytes_max)?;
+            check_size(self.replacements.bytes.len(), self.bytes_max)?;
         }
         if at != payload.len() {
             let left = payload.len() - at;
             return Err(RecordsError::Trailing { left }.into());
         }
-        match refused.is_empty() {
+        match rejected.is_empty() {
             true => Ok(edited),
-            false => Err(BatchRejection::Records(refused)),
+            false => Err(BatchRejection::Records(rejected)),
         }
     }
 }
 
-/// Writes all records with the new values and headers.
+/// Writes all records with their new values and headers.
 fn rebuild(
     payload: &[u8],
     bytes_max: usize,
-    room: &ReplacementBuffer,
-    rows: &[(usize, super::record::Changes)],
+    replacements: &ReplacementBuffer,
+    rows: &[(usize, Changes)],
     plain: &mut Vec<u8>,
 ) -> Result<(), BatchRejection> {
     let (mut at, mut index) = (0, 0);
@@ -203,7 +205,7 @@ fn rebuild(
             None => plain.extend_from_slice(&payload[start..at]),
             Some((_, changes)) => {
                 let part = |range: &Option<std::ops::Range<usize>>| {
-                    range.clone().map(|range| &room.bytes[range])
+                    range.clone().map(|range| &replacements.bytes[range])
                 };
                 let old_value = layout.value.clone().map(|range| &payload[range]);
                 let old_headers = &payload[layout.headers.clone()];
@@ -226,7 +228,7 @@ fn check_size(bytes: usize, bytes_max: usize) -> Result<(), BatchRejection> {
     match bytes <= bytes_max {
         true => Ok(()),
         false => Err(BatchRejection::TooLarge(format!(
-            "its records would take more than {bytes_max} bytes: send smaller batches"
+            "filtered records take more than {bytes_max} bytes: send smaller batches"
         ))),
     }
 }
@@ -237,9 +239,9 @@ pub(super) fn too_many(records_max: usize) -> BatchRejection {
     ))
 }
 
-pub(super) const TOO_SLOW: &str = "filters of the proxy take too long for it: send smaller batches";
-/// What a record costs besides its bytes.
+pub(super) const TOO_SLOW: &str = "filtering takes too long: send smaller batches";
+/// Cost of a record in addition to its bytes.
 const RECORD_UNITS: u64 = 64;
-const RECORDS_PER_LOOK: usize = 64;
-/// A producer sees what is wrong from the first of them.
+const RECORDS_PER_CLOCK_READ: usize = 64;
+/// Maximum number of rejected records listed. The first ones are enough for a producer.
 const REJECTED_LISTED_MAX: usize = 100;

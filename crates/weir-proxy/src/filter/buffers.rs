@@ -1,20 +1,19 @@
-//! Memory that filters work in, one per thread, and what they have done.
+//! The buffers of a filter thread, and the counters of its work.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use weir_kafka::records::{BatchCompressor, DecompressBuffer};
 use weir_kafka::wire::byte_edits::ByteEdits;
 use weir_kafka::wire::layout::MessageLayout;
 
-use super::record::Changes;
+use super::changes::{Changes, ReplacementBuffer};
 
-/// Bounds of the work on one frame.
+/// Limits on the filter work for one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FilterLimits {
-    /// Bytes that one batch may unpack to, or grow to.
+    /// Bytes to which one batch may decompress or grow.
     pub batch_bytes: usize,
-    /// Bytes that the batches of one frame may unpack to, or be rebuilt to, together.
+    /// Bytes to which all batches of one frame may decompress or grow.
     pub frame_bytes: usize,
     /// Records of one frame.
     pub frame_records: usize,
@@ -33,87 +32,90 @@ impl Default for FilterLimits {
     }
 }
 
-/// Where frames are worked on: one per thread, kept from frame to frame.
+/// The buffers of one thread, reused for every frame.
 #[derive(Debug)]
 pub struct FilterBuffers {
-    /// Memory of the last [`Work`](super::Work) done here, for the next.
+    /// Layout and edits of the last finished [`FilterBudget`](super::FilterBudget), for reuse.
     pub(super) layout: MessageLayout,
-    pub(super) patches: ByteEdits,
+    pub(super) edits: ByteEdits,
     pub(super) frame: Vec<u8>,
-    pub(super) tools: BatchBuffers,
-    pub(super) tally: FilterCounts,
-    turn_units: u64,
+    pub(super) batch_buffers: BatchBuffers,
+    pub(super) counts: FilterCounts,
+    iteration_units: u64,
 }
 
 impl FilterBuffers {
-    /// Returns a workspace whose work has these bounds.
+    /// Creates buffers for work within these limits.
     #[must_use]
     pub fn new(limits: FilterLimits) -> Self {
         Self {
             layout: MessageLayout::default(),
-            patches: ByteEdits::default(),
+            edits: ByteEdits::default(),
             frame: Vec::new(),
-            tools: BatchBuffers {
+            batch_buffers: BatchBuffers {
                 scratch: DecompressBuffer::new(limits.batch_bytes),
-                packer: BatchCompressor::default(),
-                room: ReplacementBuffer::default(),
+                compressor: BatchCompressor::default(),
+                replacements: ReplacementBuffer::default(),
                 rows: Vec::new(),
                 plain: Vec::new(),
                 limits,
                 meter: MemoryMeter::unlimited(),
-                unpacked_bytes: 0,
+                decompressed_bytes: 0,
             },
-            tally: FilterCounts::default(),
-            turn_units: TURN_UNITS,
+            counts: FilterCounts::default(),
+            iteration_units: ITERATION_UNITS,
         }
     }
 
-    /// The frame to send instead, after [`Pass::Rebuilt`](super::Pass::Rebuilt): size and all.
+    /// Returns the rebuilt frame after [`FrameOutput::Rebuilt`](super::FrameOutput::Rebuilt),
+    /// including its size.
     #[must_use]
     pub fn frame(&self) -> &[u8] {
         &self.frame
     }
 
-    /// Takes the frame to send instead, without a copy.
+    /// Takes the rebuilt frame without a copy.
     #[must_use]
     pub fn take_frame(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.frame)
     }
 
-    /// What has been done since it was last taken.
-    pub fn take_tally(&mut self) -> FilterCounts {
-        self.tally.values_unreadable += std::mem::take(&mut self.tools.room.unreadable);
-        std::mem::take(&mut self.tally)
+    /// Takes the counters and resets them.
+    pub fn take_counts(&mut self) -> FilterCounts {
+        self.counts.values_undecodable +=
+            std::mem::take(&mut self.batch_buffers.replacements.undecodable);
+        std::mem::take(&mut self.counts)
     }
 
-    /// Begins a new turn of an event loop: what may be done at once is counted anew.
-    pub fn begin_turn(&mut self) {
-        self.turn_units = TURN_UNITS;
+    /// Starts a new iteration of an event loop and resets the work allowed in it.
+    pub fn begin_iteration(&mut self) {
+        self.iteration_units = ITERATION_UNITS;
     }
 
-    /// Allows what an event loop may do at once.
+    /// Allows as much work as an event loop may do at once.
     pub(super) fn allow_at_once(&mut self) {
-        let units = AT_ONCE_UNITS.min(self.turn_units);
-        self.tools.meter = MemoryMeter::at_once(units);
+        let units = AT_ONCE_UNITS.min(self.iteration_units);
+        self.batch_buffers.meter = MemoryMeter::at_once(units);
     }
 
-    /// Counts what was done at once.
+    /// Charges the work done at once to the iteration.
     pub(super) fn count_at_once(&mut self) {
-        self.turn_units -= AT_ONCE_UNITS.min(self.turn_units) - self.tools.meter.units_left;
+        self.iteration_units -=
+            AT_ONCE_UNITS.min(self.iteration_units) - self.batch_buffers.meter.units_left;
     }
 
     /// Allows work until `meter` stops it.
     pub(crate) fn allow(&mut self, meter: MemoryMeter) {
-        self.tools.meter = meter;
+        self.batch_buffers.meter = meter;
     }
 
-    /// Gives memory back that only a large frame needed.
+    /// Releases memory that only a large frame needed.
     pub(crate) fn tidy(&mut self) {
-        self.patches.clear(KEEP_BYTES);
-        self.layout.shrink(KEEP_ROWS);
+        self.edits.clear(RETAINED_BYTES);
+        self.layout.shrink(RETAINED_ROWS);
         self.frame.clear();
-        self.frame.shrink_to(KEEP_BYTES);
-        self.tools.tidy();
+        self.frame.shrink_to(RETAINED_BYTES);
+        self.batch_buffers.tidy();
     }
 }
 
@@ -123,19 +125,19 @@ impl Default for FilterBuffers {
     }
 }
 
-/// How much may be done before the work on a frame stops, to go on later.
+/// A meter that pauses or stops the work on a frame.
 ///
-/// Units stand for time: one per byte, and more for what costs more than its bytes.
+/// Units approximate time: one per byte, plus a fixed cost per record, batch, partition and topic.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MemoryMeter {
-    /// A batch that unpacks to more is left for later.
+    /// A batch that decompresses to more bytes is deferred.
     pub(crate) batch_bytes: usize,
     units_left: u64,
-    /// CPU time of the thread in microseconds.
+    /// Clock: CPU time of the thread in microseconds.
     cpu_us: fn() -> u64,
-    /// Between batches the work stops from here on.
+    /// Time at which the work pauses between batches.
     pause_at_us: u64,
-    /// The batch is given up from here on: the frame has had its CPU time.
+    /// Time at which the batch is rejected: the CPU time of the frame is used up.
     stop_at_us: u64,
     calls: u32,
 }
@@ -160,7 +162,7 @@ impl MemoryMeter {
         }
     }
 
-    /// Returns a meter for a thread that does nothing else. `left` is the frame's CPU time.
+    /// Creates a meter for a filter thread. `left` is the remaining CPU time of the frame.
     pub(crate) fn timed(
         cpu_us: fn() -> u64,
         batch_bytes: usize,
@@ -177,7 +179,7 @@ impl MemoryMeter {
         }
     }
 
-    /// Takes units; `false` if there are not so many left.
+    /// Takes units. Returns `false` if fewer are left.
     pub(super) fn take(&mut self, units: u64) -> bool {
         let has = self.units_left >= units;
         if has && self.units_left < u64::MAX {
@@ -186,126 +188,110 @@ impl MemoryMeter {
         has
     }
 
-    /// Takes units that have been used already.
+    /// Takes units for work that is already done.
     pub(super) fn charge(&mut self, units: u64) {
         if self.units_left < u64::MAX {
             self.units_left = self.units_left.saturating_sub(units);
         }
     }
 
-    /// Returns `true` if the work is to stop before the next batch.
+    /// Returns `true` if the work must pause before the next batch.
     pub(super) fn is_due(&self) -> bool {
         self.units_left == 0 || (self.pause_at_us < u64::MAX && (self.cpu_us)() >= self.pause_at_us)
     }
 
-    /// Returns `false` once the frame has had its CPU time. Looks at the clock now and then only.
+    /// Returns `false` once the CPU time of the frame is used up. Reads the clock only every
+    /// [`CALLS_PER_CLOCK_READ`] calls.
     pub(super) fn may_proceed(&mut self) -> bool {
         if self.stop_at_us == u64::MAX {
             return true;
         }
         self.calls = self.calls.wrapping_add(1);
-        self.calls % CALLS_PER_LOOK != 0 || (self.cpu_us)() < self.stop_at_us
+        self.calls % CALLS_PER_CLOCK_READ != 0 || (self.cpu_us)() < self.stop_at_us
     }
 }
 
-/// What the work on one batch takes.
+/// The buffers for one batch.
 #[derive(Debug)]
 pub(super) struct BatchBuffers {
     pub(super) scratch: DecompressBuffer,
-    pub(super) packer: BatchCompressor,
-    pub(super) room: ReplacementBuffer,
-    /// Records of the batch that changed their length, by their place in it.
+    pub(super) compressor: BatchCompressor,
+    pub(super) replacements: ReplacementBuffer,
+    /// Records with changed lengths, by their index in the batch.
     pub(super) rows: Vec<(usize, Changes)>,
-    /// The batch's records, unpacked, with those changes.
+    /// The decompressed records of the batch with these changes.
     pub(super) plain: Vec<u8>,
     pub(super) limits: FilterLimits,
     pub(super) meter: MemoryMeter,
-    /// Bytes of the last batch's records, unpacked.
-    pub(super) unpacked_bytes: usize,
+    /// Size of the last batch's records when decompressed.
+    pub(super) decompressed_bytes: usize,
 }
 
 impl BatchBuffers {
     #[cfg(test)]
     pub(super) fn held_bytes(&mut self) -> usize {
         let rows = self.rows.capacity() * size_of::<(usize, Changes)>();
-        let room = self.room.bytes.capacity() + self.room.fresh.capacity();
-        self.scratch.held_bytes() + self.plain.capacity() + room + rows
+        let replacements = self.replacements.bytes.capacity() + self.replacements.fresh.capacity();
+        self.scratch.held_bytes() + self.plain.capacity() + replacements + rows
     }
 
     fn tidy(&mut self) {
-        self.scratch.shrink(KEEP_BYTES);
-        let ReplacementBuffer { bytes, fresh, .. } = &mut self.room;
+        self.scratch.shrink(RETAINED_BYTES);
+        let ReplacementBuffer { bytes, fresh, .. } = &mut self.replacements;
         for buffer in [&mut self.plain, bytes, fresh] {
             buffer.clear();
-            buffer.shrink_to(KEEP_BYTES);
+            buffer.shrink_to(RETAINED_BYTES);
         }
         self.rows.clear();
-        self.rows.shrink_to(KEEP_ROWS);
+        self.rows.shrink_to(RETAINED_ROWS);
     }
 }
 
-/// Values and headers that are longer or shorter than those they replace.
-#[derive(Debug, Default)]
-pub(super) struct ReplacementBuffer {
-    pub(super) bytes: Vec<u8>,
-    /// What is being written.
-    pub(super) fresh: Vec<u8>,
-    pub(super) unreadable: u64,
-}
-
-impl ReplacementBuffer {
-    pub(super) fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(bytes);
-        start..self.bytes.len()
-    }
-}
-
-/// What filters have done.
+/// Counters of filter work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FilterCounts {
     /// Batches whose records were read.
     pub batches: u64,
-    /// Of these, batches changed where they lay.
+    /// Of these, batches changed in place.
     pub batches_edited: u64,
-    /// Of these, batches written anew: another length, or compressed.
+    /// Of these, batches rebuilt because a length changed or they are compressed.
     pub batches_rebuilt: u64,
     /// Records read.
     pub records: u64,
-    /// Values that a filter could not read, such as text that is not UTF-8.
-    pub values_unreadable: u64,
-    /// Partitions of produce requests that were refused.
-    pub partitions_refused: u64,
-    /// Partitions of fetch answers that were withheld, because they could not be opened.
+    /// Values that a filter could not decode, such as text that is not UTF-8.
+    pub values_undecodable: u64,
+    /// Partitions of produce requests that were rejected.
+    pub partitions_rejected: u64,
+    /// Partitions of fetch responses that were withheld because they could not be decoded.
     pub partitions_withheld: u64,
-    /// Partitions of fetch responses that end early: the consumer fetches the rest next.
+    /// Partitions of fetch responses that end early; the consumer fetches the rest next.
     pub partitions_cut: u64,
-    /// Partitions refused, withheld or cut for a limit.
+    /// Partitions rejected, withheld or cut because of a limit.
     pub limited: u64,
 }
 
 impl FilterCounts {
-    /// Adds what others did.
+    /// Adds the counters `more`.
     pub(crate) fn add(&mut self, more: &Self) {
         self.batches += more.batches;
         self.batches_edited += more.batches_edited;
         self.batches_rebuilt += more.batches_rebuilt;
         self.records += more.records;
-        self.values_unreadable += more.values_unreadable;
-        self.partitions_refused += more.partitions_refused;
+        self.values_undecodable += more.values_undecodable;
+        self.partitions_rejected += more.partitions_rejected;
         self.partitions_withheld += more.partitions_withheld;
         self.partitions_cut += more.partitions_cut;
         self.limited += more.limited;
     }
 }
 
-/// Bytes that a batch may unpack to on an event loop.
+/// Bytes to which a batch may decompress on an event loop.
 const AT_ONCE_BATCH_BYTES: usize = 256 << 10;
-/// What may be done at once for one frame, and for all frames of one turn: a few milliseconds.
+/// Units of work at once for one frame, and for all frames of one iteration; a few milliseconds.
 const AT_ONCE_UNITS: u64 = 512 << 10;
-const TURN_UNITS: u64 = 1 << 20;
-/// Questions whether to proceed per look at the clock, which is a system call.
-const CALLS_PER_LOOK: u32 = 16;
-/// Kept in each buffer between frames.
-const KEEP_BYTES: usize = 1 << 20;
-const KEEP_ROWS: usize = 4096;
+const ITERATION_UNITS: u64 = 1 << 20;
+/// Number of calls per reading of the clock, which is a system call.
+const CALLS_PER_CLOCK_READ: u32 = 16;
+/// Memory retained in each buffer between frames.
+const RETAINED_BYTES: usize = 1 << 20;
+const RETAINED_ROWS: usize = 4096;

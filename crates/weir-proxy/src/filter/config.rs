@@ -1,76 +1,43 @@
-//! `[[cluster.filter]]` as written, and the filters they become.
+//! The tables `[[cluster.filter]]` and the filters built from them.
 
 use serde::Deserialize;
-use thiserror::Error;
 
 use super::pattern::TopicPattern;
-use super::{Filter, delay, lower_case, mask, remove_header, require, set_header, upper_case};
+use super::{
+    Direction, Filter, FilterError, delay, lower_case, mask, remove_header, require, set_header,
+    upper_case,
+};
 
-/// One filter as written: its `type` decides which other keys there are.
+/// One filter as written. Its `type` determines the other keys.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum FilterConfig {
-    /// Values in lower case.
+    /// Conversion of values to lower case.
     LowerCase(lower_case::LowerCaseConfig),
-    /// Values in upper case.
+    /// Conversion of values to upper case.
     UpperCase(upper_case::UpperCaseConfig),
     /// A header with a fixed value.
     SetHeader(set_header::SetHeaderConfig),
-    /// Headers of some name taken out.
+    /// Removal of headers by name.
     RemoveHeader(remove_header::RemoveHeaderConfig),
-    /// Members of JSON values made unreadable.
+    /// Replacement of members of JSON values.
     Mask(mask::MaskConfig),
-    /// Records that do not comply are refused.
+    /// Requirements on records.
     Require(require::RequireConfig),
-    /// Frames are held for a while.
+    /// A delay of frames.
     Delay(delay::DelayConfig),
 }
 
-/// Which way records travel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Direction {
-    /// From a producer to the broker.
-    Produce,
-    /// From the broker to a consumer.
-    Fetch,
-}
-
-impl Direction {
-    /// Its name in settings.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Produce => "produce",
-            Self::Fetch => "fetch",
-        }
-    }
-}
-
-/// A filter that can not be.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("filter {filter}: {key} = {value}: {remedy}")]
-pub struct FilterError {
-    /// Its type.
-    pub filter: &'static str,
-    /// The key.
-    pub key: &'static str,
-    /// Its value.
-    pub value: String,
-    /// What would do.
-    pub remedy: &'static str,
-}
-
-/// A filter with what it applies to.
+/// A filter with its topics and directions.
 #[derive(Debug)]
-pub(super) struct Scoped {
+pub(super) struct ScopedFilter {
     pub(super) name: &'static str,
     pub(super) filter: Box<dyn Filter>,
     topics: Vec<TopicPattern>,
     on: Vec<Direction>,
 }
 
-impl Scoped {
+impl ScopedFilter {
     pub(super) fn is_on(&self, direction: Direction) -> bool {
         self.on.contains(&direction)
     }
@@ -79,7 +46,7 @@ impl Scoped {
         self.is_on(direction) && self.topics.iter().any(|pattern| pattern.matches(topic))
     }
 
-    /// One line for people.
+    /// Returns a human-readable description.
     pub(super) fn describe(&self) -> String {
         let on: Vec<_> = self.on.iter().map(|direction| direction.name()).collect();
         let topics: Vec<_> = self.topics.iter().map(TopicPattern::text).collect();
@@ -89,7 +56,7 @@ impl Scoped {
 }
 
 impl FilterConfig {
-    pub(super) fn build(&self) -> Result<Scoped, FilterError> {
+    pub(super) fn build(&self) -> Result<ScopedFilter, FilterError> {
         let (name, filter, topics, on): (_, Box<dyn Filter>, _, _) = match self {
             Self::LowerCase(it) => (lower_case::NAME, it.build(), &it.topics, &it.on),
             Self::UpperCase(it) => (upper_case::NAME, it.build(), &it.topics, &it.on),
@@ -99,37 +66,27 @@ impl FilterConfig {
             Self::Require(it) => (require::NAME, it.build()?, &it.topics, &it.on),
             Self::Delay(it) => (delay::NAME, it.build()?, &it.topics, &it.on),
         };
-        let refused = |key, value: &str, remedy| FilterError {
+        let invalid = |key, value: &str, remedy| FilterError {
             filter: name,
             key,
             value: value.to_owned(),
             remedy,
         };
         if topics.is_empty() {
-            let remedy = "name a topic, or leave the key out for all but internal ones";
-            return Err(refused("topics", "[]", remedy));
+            let remedy = "name a topic, or remove the key for all topics except internal ones";
+            return Err(invalid("topics", "[]", remedy));
         }
         if let Some(blank) = topics.iter().find(|topic| topic.trim().is_empty()) {
-            return Err(refused("topics", &format!("{blank:?}"), "name a topic"));
+            return Err(invalid("topics", &format!("{blank:?}"), "name a topic"));
         }
         if on.is_empty() {
-            return Err(refused("on", "[]", "name produce, fetch or both"));
+            return Err(invalid("on", "[]", "name produce, fetch or both"));
         }
-        Ok(Scoped {
+        Ok(ScopedFilter {
             name,
             filter,
             topics: topics.iter().map(|text| TopicPattern::new(text)).collect(),
             on: on.clone(),
         })
     }
-}
-
-/// `topics` left out.
-pub(super) fn all_topics() -> Vec<String> {
-    vec!["*".to_owned()]
-}
-
-/// `on` left out.
-pub(super) fn on_produce() -> Vec<Direction> {
-    vec![Direction::Produce]
 }

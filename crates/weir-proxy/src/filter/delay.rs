@@ -1,25 +1,25 @@
-//! `delay`: frames that carry such topics are held for a while. For tests of how clients take it.
+//! The filter `delay` holds back frames of its topics, to test how clients handle it.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::config::{all_topics, on_produce};
+use super::scope::{all_topics, on_produce};
 use super::{Direction, Filter, FilterError, RecordEdit, RecordRejection};
 
 pub(super) const NAME: &str = "delay";
 
-/// Its keys.
+/// Configuration of the filter.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DelayConfig {
-    /// Names of topics, with `*` for anything.
+    /// Topic names; `*` matches any characters.
     #[serde(default = "all_topics")]
     pub topics: Vec<String>,
-    /// Which way records travel; `produce` if left out.
+    /// Directions, by default `produce`.
     #[serde(default = "on_produce")]
     pub on: Vec<Direction>,
-    /// Milliseconds that a frame is held; what comes behind it on its connection waits too.
+    /// Delay of a frame in milliseconds. Later frames of the connection wait, too.
     pub delay_ms: u64,
 }
 
@@ -30,7 +30,7 @@ impl DelayConfig {
                 filter: NAME,
                 key: "delay_ms",
                 value: self.delay_ms.to_string(),
-                remedy: "give 1 to 600000 milliseconds",
+                remedy: "use 1 to 600000 milliseconds",
             });
         }
         let delay = Duration::from_millis(self.delay_ms);
@@ -52,7 +52,7 @@ impl Filter for Delay {
         false
     }
 
-    fn hold(&self) -> Duration {
+    fn delay(&self) -> Duration {
         self.delay
     }
 }

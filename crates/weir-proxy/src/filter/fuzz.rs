@@ -1,54 +1,54 @@
-//! Bodies of the fuzz targets; the property tests run them too. Not for users.
+//! The functions behind the fuzz targets. Property tests run them, too. Not part of the API.
 
 use std::time::Duration;
 
 use super::{FilterBuffers, FilterChain, FilterLimits, FrameOutput};
 use crate::filter::FilterConfig;
 
-/// A produce request through a chain of every filter: the first byte says which version.
+/// Sends a produce request through all filters. The first byte selects the version.
 pub fn produce(data: &[u8]) {
     let Some((version, body)) = data.split_first() else {
         return;
     };
     let version = i16::from(version % 13);
-    let (filters, mut workspace) = (all_filters(), FilterBuffers::new(LIMITS));
+    let (filters, mut buffers) = (all_filters(), FilterBuffers::new(LIMITS));
     let mut frame = framed(body);
-    let Ok(verdict) = filters.produce(&mut frame, BODY_AT, version, &mut workspace) else {
+    let Ok(result) = filters.produce(&mut frame, BODY_AT, version, &mut buffers) else {
         return;
     };
-    check_size(&frame, verdict.pass, &workspace);
-    let Some(rejected) = verdict.rejected else {
+    check_size(&frame, result.output, &buffers);
+    let Some(rejected) = result.rejected else {
         return;
     };
-    // A broker's answer to anything: ours is as good as any.
-    let answer = rejected.answer(version);
-    let merged = rejected.merge(version, &answer);
+    // Any response with the same partitions will do, so the proxy's own is used.
+    let response = rejected.response(version);
+    let merged = rejected.merge(version, &response);
     assert!(merged.is_ok(), "{merged:?}");
     let _ = rejected.merge(version, body);
 }
 
-/// An answer to Fetch through a chain of every filter: the first byte says which version.
+/// Sends a fetch response through all filters. The first byte selects the version.
 pub fn fetch(data: &[u8]) {
     let Some((version, body)) = data.split_first() else {
         return;
     };
     let version = i16::from(version % 13);
-    let (filters, mut workspace) = (all_filters(), FilterBuffers::new(LIMITS));
+    let (filters, mut buffers) = (all_filters(), FilterBuffers::new(LIMITS));
     let mut frame = framed(body);
-    let Ok(verdict) = filters.fetch(&mut frame, BODY_AT, version, &mut workspace) else {
+    let Ok(result) = filters.fetch(&mut frame, BODY_AT, version, &mut buffers) else {
         return;
     };
-    assert_eq!(verdict.rejected, None);
-    check_size(&frame, verdict.pass, &workspace);
-    // What has been through the filters goes through them again without being withheld.
-    let mut again = match verdict.pass {
-        FrameOutput::Rebuilt => workspace.frame().to_vec(),
+    assert_eq!(result.rejected, None);
+    check_size(&frame, result.output, &buffers);
+    // Filtering the output again must not withhold a partition.
+    let mut again = match result.output {
+        FrameOutput::Rebuilt => buffers.frame().to_vec(),
         FrameOutput::InPlace | FrameOutput::Nothing => frame,
     };
-    let mut workspace = FilterBuffers::new(LIMITS);
-    let second = filters.fetch(&mut again, BODY_AT, version, &mut workspace);
+    let mut buffers = FilterBuffers::new(LIMITS);
+    let second = filters.fetch(&mut again, BODY_AT, version, &mut buffers);
     assert!(second.is_ok(), "{second:?}");
-    assert_eq!(workspace.take_tally().partitions_withheld, 0);
+    assert_eq!(buffers.take_counts().partitions_withheld, 0);
 }
 
 fn framed(body: &[u8]) -> Vec<u8> {
@@ -57,10 +57,10 @@ fn framed(body: &[u8]) -> Vec<u8> {
     frame
 }
 
-fn check_size(frame: &[u8], pass: FrameOutput, workspace: &FilterBuffers) {
-    let sent = match pass {
+fn check_size(frame: &[u8], output: FrameOutput, buffers: &FilterBuffers) {
+    let sent = match output {
         FrameOutput::InPlace => frame,
-        FrameOutput::Rebuilt => workspace.frame(),
+        FrameOutput::Rebuilt => buffers.frame(),
         FrameOutput::Nothing => return,
     };
     let size = sent
@@ -74,8 +74,8 @@ fn all_filters() -> FilterChain {
     struct Raw {
         filter: Vec<FilterConfig>,
     }
-    // Invariant: both are right, which the tests show.
-    let raw: Raw = toml::from_str(ALL).expect("settings are valid");
+    // Invariant: both are valid, which the tests check.
+    let raw: Raw = toml::from_str(ALL).expect("configuration is valid");
     FilterChain::new(&raw.filter).expect("filters are valid")
 }
 

@@ -1,23 +1,23 @@
-//! The headers of a record as bytes: a count, then name and value of each.
+//! Record headers in wire format: a count, then name and value of each.
 
 use weir_kafka::records::{put_varint, put_varint_bytes};
 use weir_kafka::wire::reader::WireReader;
 
 use super::RecordRejection;
 
-/// Headers that can not be read.
+/// The headers cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Malformed;
 
 impl From<Malformed> for RecordRejection {
     fn from(_: Malformed) -> Self {
-        Self("its headers can not be read".into())
+        Self("headers cannot be decoded".into())
     }
 }
 
 type Header<'a> = (&'a [u8], Option<&'a [u8]>);
 
-/// Shows all headers in order; all bytes must belong to them.
+/// Calls `visit` for each header. All bytes must belong to headers.
 fn each<'a>(bytes: &'a [u8], mut visit: impl FnMut(Header<'a>)) -> Result<(), Malformed> {
     let mut reader = WireReader::new(bytes);
     let count = reader.varint("header count").map_err(|_| Malformed)?;
@@ -41,7 +41,7 @@ pub(super) fn has(bytes: &[u8], name: &str) -> Result<bool, Malformed> {
     Ok(found)
 }
 
-/// Appends the headers without those of that name; whether there were any.
+/// Appends all headers except those named `name`. Returns `true` if there were any.
 pub(super) fn without(bytes: &[u8], name: &str, out: &mut Vec<u8>) -> Result<bool, Malformed> {
     let others = count(bytes, |(other, _)| other != name.as_bytes())?;
     let all = count(bytes, |_| true)?;
@@ -50,7 +50,7 @@ pub(super) fn without(bytes: &[u8], name: &str, out: &mut Vec<u8>) -> Result<boo
     Ok(others < all)
 }
 
-/// Appends the headers with one of that name, behind all others; whether that is not how they were.
+/// Appends all other headers and then one named `name`. Returns `true` if that changed the headers.
 pub(super) fn with(
     bytes: &[u8],
     name: &str,

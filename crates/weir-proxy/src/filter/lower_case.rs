@@ -1,21 +1,21 @@
-//! `lower-case`: values in lower case.
+//! The filter `lower-case` converts values to lower case.
 
 use serde::Deserialize;
 
-use super::config::{all_topics, on_produce};
+use super::scope::{all_topics, on_produce};
 use super::text::Case;
 use super::{Direction, Filter, RecordEdit, RecordRejection};
 
 pub(super) const NAME: &str = "lower-case";
 
-/// Its keys.
+/// Configuration of the filter.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LowerCaseConfig {
-    /// Names of topics, with `*` for anything.
+    /// Topic names; `*` matches any characters.
     #[serde(default = "all_topics")]
     pub topics: Vec<String>,
-    /// Which way records travel; `produce` if left out.
+    /// Directions, by default `produce`.
     #[serde(default = "on_produce")]
     pub on: Vec<Direction>,
 }

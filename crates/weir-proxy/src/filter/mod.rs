@@ -1,11 +1,13 @@
-//! What may look into record batches on their way, and change them: one file per filter, chains by
-//! topic and direction, and the work on frames and batches that keeps them valid.
+//! Filters, which read and change records in frames. There is one file per filter. The others
+//! select filters by topic and direction, and keep frames and batches valid.
 
 mod batch;
 mod buffers;
 mod chain;
+mod changes;
 mod config;
 mod delay;
+mod error;
 #[doc(hidden)]
 pub mod fuzz;
 mod headers;
@@ -16,6 +18,9 @@ mod record;
 mod rejected;
 mod remove_header;
 mod require;
+mod result;
+mod run;
+mod scope;
 mod set_header;
 mod text;
 mod upper_case;
@@ -27,48 +32,52 @@ use std::time::Duration;
 
 pub(crate) use buffers::MemoryMeter;
 pub use buffers::{FilterBuffers, FilterCounts, FilterLimits};
-pub use chain::{FilterChain, FilterResult, FrameOutput};
-pub use config::{Direction, FilterConfig, FilterError};
+pub use chain::FilterChain;
+pub use config::FilterConfig;
+pub use error::FilterError;
 pub use record::RecordEdit;
 pub use rejected::RejectedPartitions;
+pub use result::{FilterResult, FrameOutput};
+pub use scope::Direction;
 pub use work::{BudgetStep, FilterBudget};
 
-/// Looks at records one by one, and changes their values and headers.
+/// Reads records one by one, and changes their values and headers.
 ///
-/// What holds for every filter, and what the rest of the proxy relies on:
+/// Invariants of every filter:
 ///
-/// 1. **The number and order of records never change.** There is no way to add, drop, split or move one:
-///    producers count them in sequence numbers, and brokers check that. A record that must not pass is
-///    refused, and with it its batch, because a producer can be told of batches only.
-/// 2. **Only value and headers change.** Key, timestamp, offset, producer id, epoch and sequence stay: the key
-///    has decided the partition already.
-/// 3. **A tombstone stays one**, and an empty value is not null.
-/// 4. **A filter keeps nothing from record to record**: it is shared by all connections and threads. What a
-///    record becomes depends on the record and the settings alone, so that a retry becomes the same again.
-/// 5. **An unchanged record is left alone.** A batch in which no filter changed anything goes on bit by bit as
-///    it came, checksum and compression included.
-/// 6. **A value that a filter can not read is no reason to fail**, unless refusing is what the filter is for.
+/// 1. **The number and order of records do not change.** A filter cannot add, remove, split or move
+///    records: producers count them in sequence numbers, and brokers check these. A record that
+///    must not pass is rejected together with its batch, because responses report errors per batch.
+/// 2. **Only value and headers change.** Key, timestamp, offset, producer id, epoch and sequence
+///    number stay the same. The key has already determined the partition.
+/// 3. **A tombstone stays a tombstone**, and an empty value does not become null.
+/// 4. **A filter has no state between records.** All connections and threads share it. The result
+///    depends only on the record and the configuration, so that a retry has the same result.
+/// 5. **Unchanged batches keep their bytes.** If no filter changes a record of a batch, the batch
+///    is forwarded with its checksum and compression.
+/// 6. **A value that a filter cannot decode is not an error**, unless rejecting it is the purpose
+///    of the filter.
 ///
-/// Transaction markers are never shown to filters. Lengths, checksums and compression are not their business.
+/// Filters do not see transaction markers. They do not handle lengths, checksums and compression.
 pub trait Filter: Debug + Send + Sync {
-    /// What becomes of one record.
+    /// Filters one record.
     ///
     /// # Errors
-    /// [`RecordRejection`] if it must not pass.
+    /// [`RecordRejection`] if the record must not pass.
     fn record(&self, record: &mut RecordEdit<'_>) -> Result<(), RecordRejection>;
 
-    /// Whether records need to be read for it at all.
+    /// Returns `true` if the filter needs to read records.
     fn reads_records(&self) -> bool {
         true
     }
 
-    /// How long frames with such topics are held before they go on.
-    fn hold(&self) -> Duration {
+    /// Returns the delay of frames with its topics.
+    fn delay(&self) -> Duration {
         Duration::ZERO
     }
 }
 
-/// Why a record must not pass; told to its producer.
+/// The reason why a record must not pass, reported to its producer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordRejection(pub Cow<'static, str>);
 

@@ -1,6 +1,6 @@
-//! Names of topics with `*` for anything.
+//! Topic patterns with `*` for any characters.
 
-/// A topic's name, or what several have in common.
+/// A topic name, or a pattern for several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TopicPattern {
     text: String,
@@ -17,8 +17,9 @@ impl TopicPattern {
         &self.text
     }
 
-    /// Whether a topic has such a name. Internal topics, which start with two underscores, are meant
-    /// only where the pattern starts so too: `*` does not change what brokers keep for themselves.
+    /// Returns `true` if the topic matches. Internal topics, which start with two underscores,
+    /// match only patterns that start the same way, so that `*` does not change internal records of
+    /// brokers.
     pub(super) fn matches(&self, topic: &str) -> bool {
         if topic.starts_with(INTERNAL) && !self.text.starts_with(INTERNAL) {
             return false;
@@ -29,7 +30,8 @@ impl TopicPattern {
         let Some(mut left) = topic.strip_prefix(first) else {
             return false;
         };
-        // All pieces but the last may lie anywhere behind the one before; the earliest place is best.
+        // Every part except the last may be anywhere after the previous one; the first match is
+        // sufficient.
         let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
         for piece in middle.split('*') {
             let Some(at) = left.find(piece) else {
@@ -48,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stars_stand_for_anything() {
+    fn star_matches_any_characters() {
         let cases = [
             ("a", "a", true),
             ("a", "ab", false),

@@ -1,4 +1,4 @@
-//! Partitions of a produce request that filters refused, and how their producer is told.
+//! Partitions of a produce request that filters rejected, and the response to their producer.
 
 use std::collections::HashMap;
 
@@ -11,8 +11,8 @@ use weir_kafka::wire::layout::{
 
 use super::batch::BatchRejection;
 
-/// What was taken out of a produce request. Its producer is told with an error per partition, and goes
-/// on with the rest.
+/// Partitions removed from a produce request. The response contains an error for each of them; the
+/// producer continues with the others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RejectedPartitions {
     topics: Vec<(String, Vec<RejectedPartition>)>,
@@ -47,12 +47,12 @@ impl RejectedPartitions {
 
     /// Returns the approximate memory in use, in bytes.
     #[must_use]
-    pub fn held_bytes(&self) -> usize {
+    pub fn buffered_bytes(&self) -> usize {
         self.bytes
     }
 
-    pub(super) fn add(&mut self, topic: &str, partition: i32, refused: BatchRejection) {
-        let (error, message, mut records) = tell(refused);
+    pub(super) fn add(&mut self, topic: &str, partition: i32, rejection: BatchRejection) {
+        let (error, message, mut records) = describe_rejection(rejection);
         records.truncate(RECORDS_LISTED_MAX - self.listed.min(RECORDS_LISTED_MAX));
         self.listed += records.len();
         self.bytes += ROW_BYTES + topic.len() + message.len();
@@ -72,9 +72,9 @@ impl RejectedPartitions {
         }
     }
 
-    /// The body of an answer to a request of which nothing was left.
+    /// Returns the body of a response to a request of which no partition is left.
     #[must_use]
-    pub fn answer(&self, version: i16) -> Vec<u8> {
+    pub fn response(&self, version: i16) -> Vec<u8> {
         let flexible = produce_is_flexible(version);
         let mut out = Vec::new();
         put_length(&mut out, flexible, self.topics.len());
@@ -91,17 +91,18 @@ impl RejectedPartitions {
         out
     }
 
-    /// The broker's answer to what was left of the request, with our errors in it.
+    /// Returns the broker's response to the forwarded partitions with the errors of the rejected
+    /// ones added.
     ///
     /// # Errors
-    /// [`WireError`] if `body` is no such answer.
+    /// [`WireError`] if `body` is not such a response.
     pub fn merge(&self, version: i16, body: &[u8]) -> Result<Vec<u8>, WireError> {
         let mut layout = MessageLayout::default();
         produce_answer(body, version, &mut layout)?;
         let flexible = produce_is_flexible(version);
-        let mut patches = ByteEdits::default();
+        let mut edits = ByteEdits::default();
         let mut topics = layout.topics.len();
-        // The first of a name counts, hence the reverse order.
+        // The first topic of a name counts, hence the reverse order.
         let by_name: HashMap<&[u8], &TopicSpan> = layout
             .topics
             .iter()
@@ -114,40 +115,40 @@ impl RejectedPartitions {
             let Some(topic) = known else {
                 topics += 1;
                 let end = layout.topics_end;
-                patches.replace(end..end, |out| put_topic_errors(out, version, name, &rows));
+                edits.replace(end..end, |out| put_topic_errors(out, version, name, &rows));
                 continue;
             };
             let count = topic.partitions.len() + rows.len();
-            patches.replace(topic.partition_count.clone(), |out| {
+            edits.replace(topic.partition_count.clone(), |out| {
                 put_length(out, flexible, count);
             });
             let end = topic.partitions_end;
-            patches.replace(end..end, |out| {
+            edits.replace(end..end, |out| {
                 for row in &rows {
                     put_partition_error(out, version, row);
                 }
             });
         }
         if topics > layout.topics.len() {
-            patches.replace(layout.topic_count.clone(), |out| {
+            edits.replace(layout.topic_count.clone(), |out| {
                 put_length(out, flexible, topics);
             });
         }
-        let mut out = Vec::with_capacity(body.len() + ROOM_BYTES);
-        patches.apply(body, &mut out);
+        let mut out = Vec::with_capacity(body.len() + EXTRA_BYTES);
+        edits.apply(body, &mut out);
         Ok(out)
     }
 }
 
-/// Error code, text, and the records at fault. None of these codes makes a client give up: the first three
-/// fail the batch, and a batch that is too large is split.
-fn tell(refused: BatchRejection) -> (i16, String, Vec<(i32, String)>) {
-    match refused {
+/// Returns error code, text and rejected records. No code is fatal for a client: it splits a batch
+/// that is too large and fails the others.
+fn describe_rejection(rejection: BatchRejection) -> (i16, String, Vec<(i32, String)>) {
+    match rejection {
         BatchRejection::Records(records) => {
-            let text = "refused by a filter of the proxy".to_owned();
+            let text = "rejected by a filter of the proxy".to_owned();
             (INVALID_RECORD, text, records)
         }
-        BatchRejection::Unreadable(text) => (INVALID_RECORD, text, Vec::new()),
+        BatchRejection::Invalid(text) => (INVALID_RECORD, text, Vec::new()),
         BatchRejection::OldFormat => {
             let text = "filters of the proxy need message format 2".to_owned();
             (UNSUPPORTED_FOR_MESSAGE_FORMAT, text, Vec::new())
@@ -161,10 +162,10 @@ const CORRUPT_MESSAGE: i16 = 2;
 const MESSAGE_TOO_LARGE: i16 = 10;
 const UNSUPPORTED_FOR_MESSAGE_FORMAT: i16 = 43;
 const INVALID_RECORD: i16 = 87;
-/// Records at fault that one response lists: a producer needs the first ones only, and a small
-/// compressed request must not make a large response.
+/// Maximum number of rejected records in one response. A producer needs only the first ones, and a
+/// small compressed request must not cause a large response.
 const RECORDS_LISTED_MAX: usize = 1_000;
-/// Memory of a row besides its text.
+/// Memory of an entry in addition to its text.
 const ROW_BYTES: usize = 64;
-/// For a few rows.
-const ROOM_BYTES: usize = 256;
+/// Space for a few entries.
+const EXTRA_BYTES: usize = 256;

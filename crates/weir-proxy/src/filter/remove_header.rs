@@ -1,23 +1,23 @@
-//! `remove-header`: no record has a header of that name.
+//! The filter `remove-header` removes all headers of a name.
 
 use serde::Deserialize;
 
-use super::config::{all_topics, on_produce};
+use super::scope::{all_topics, on_produce};
 use super::{Direction, Filter, FilterError, RecordEdit, RecordRejection, headers};
 
 pub(super) const NAME: &str = "remove-header";
 
-/// Its keys.
+/// Configuration of the filter.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveHeaderConfig {
-    /// Names of topics, with `*` for anything.
+    /// Topic names; `*` matches any characters.
     #[serde(default = "all_topics")]
     pub topics: Vec<String>,
-    /// Which way records travel; `produce` if left out.
+    /// Directions, by default `produce`.
     #[serde(default = "on_produce")]
     pub on: Vec<Direction>,
-    /// The header's name; all of that name go.
+    /// Name of the header. All headers of this name are removed.
     pub name: String,
 }
 

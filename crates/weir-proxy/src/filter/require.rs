@@ -1,51 +1,51 @@
-//! `require`: records that do not comply are refused, and with them their batch.
+//! The filter `require` rejects records that do not meet its requirements, with their batch.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::config::{all_topics, on_produce};
+use super::scope::{all_topics, on_produce};
 use super::{Direction, Filter, FilterError, RecordEdit, RecordRejection};
 
 pub(super) const NAME: &str = "require";
 
-/// Its keys: at least one demand.
+/// Configuration of the filter; at least one requirement is needed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequireConfig {
-    /// Names of topics, with `*` for anything.
+    /// Topic names; `*` matches any characters.
     #[serde(default = "all_topics")]
     pub topics: Vec<String>,
-    /// `produce`, which is also what it is if left out: what is stored can not be refused any more.
+    /// Direction; only `produce`, because stored records cannot be rejected.
     #[serde(default = "on_produce")]
     pub on: Vec<Direction>,
-    /// Values are valid JSON. Tombstones pass.
+    /// Values must be valid JSON. Tombstones pass.
     #[serde(default)]
     pub json: bool,
-    /// Values have at most so many bytes. Tombstones pass.
+    /// Maximum bytes of a value. Tombstones pass.
     pub value_bytes_max: Option<usize>,
-    /// Records have headers of these names.
+    /// Names of required headers.
     #[serde(default)]
     pub headers: Vec<String>,
 }
 
 impl RequireConfig {
     pub(super) fn build(&self) -> Result<Box<dyn Filter>, FilterError> {
-        let refused = |key, value: &str, remedy| FilterError {
+        let invalid = |key, value: &str, remedy| FilterError {
             filter: NAME,
             key,
             value: value.to_owned(),
             remedy,
         };
         if self.on.contains(&Direction::Fetch) {
-            let remedy = "leave fetch out: what is stored can not be refused";
-            return Err(refused("on", "fetch", remedy));
+            let remedy = "remove fetch: stored records cannot be rejected";
+            return Err(invalid("on", "fetch", remedy));
         }
         if self.headers.iter().any(String::is_empty) {
-            return Err(refused("headers", "\"\"", "name the header"));
+            return Err(invalid("headers", "\"\"", "name the header"));
         }
         if !self.json && self.value_bytes_max.is_none() && self.headers.is_empty() {
-            let remedy = "demand something: json = true, value_bytes_max or headers";
-            return Err(refused("json", "false", remedy));
+            let remedy = "set json = true, value_bytes_max or headers";
+            return Err(invalid("json", "false", remedy));
         }
         Ok(Box::new(Require {
             json: self.json,
@@ -76,7 +76,7 @@ impl Filter for Require {
         };
         let bytes = value.len();
         if let Some(bytes_max) = self.value_bytes_max.filter(|max| bytes > *max) {
-            let text = format!("value of {bytes} bytes, at most {bytes_max} are allowed");
+            let text = format!("value has {bytes} bytes, at most {bytes_max} are allowed");
             return Err(RecordRejection(text.into()));
         }
         match self.json {

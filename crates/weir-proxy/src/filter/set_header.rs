@@ -1,44 +1,45 @@
-//! `set-header`: every record has one header of a name, with a fixed value.
+//! The filter `set-header` sets a header of every record to a fixed value.
 
 use serde::Deserialize;
 
-use super::config::{all_topics, on_produce};
+use super::scope::{all_topics, on_produce};
 use super::{Direction, Filter, FilterError, RecordEdit, RecordRejection, headers};
 
 pub(super) const NAME: &str = "set-header";
 
-/// Its keys.
+/// Configuration of the filter.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetHeaderConfig {
-    /// Names of topics, with `*` for anything.
+    /// Topic names; `*` matches any characters.
     #[serde(default = "all_topics")]
     pub topics: Vec<String>,
-    /// Which way records travel; `produce` if left out.
+    /// Directions, by default `produce`.
     #[serde(default = "on_produce")]
     pub on: Vec<Direction>,
-    /// The header's name. Headers that have it already are replaced.
+    /// Name of the header. Existing headers of this name are replaced.
     pub name: String,
-    /// Its value.
+    /// Value of the header.
     pub value: String,
 }
 
 impl SetHeaderConfig {
     pub(super) fn build(&self) -> Result<Box<dyn Filter>, FilterError> {
-        let refused = |key, value: &str, remedy| FilterError {
+        let invalid = |key, value: &str, remedy| FilterError {
             filter: NAME,
             key,
             value: format!("{value:?}"),
             remedy,
         };
         if self.name.is_empty() {
-            return Err(refused("name", "", "give the header a name"));
+            return Err(invalid("name", "", "give the header a name"));
         }
-        // It is added to every record: a large one would multiply small batches.
+        // The header is added to every record, so a large one would multiply the size of small
+        // records.
         if self.name.len() + self.value.len() > HEADER_BYTES_MAX {
             let start: String = self.value.chars().take(20).collect();
             let remedy = "name and value together may have up to 4096 bytes";
-            return Err(refused("value", &start, remedy));
+            return Err(invalid("value", &start, remedy));
         }
         Ok(Box::new(SetHeader {
             name: self.name.clone(),

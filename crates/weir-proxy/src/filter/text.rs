@@ -1,8 +1,8 @@
-//! Upper and lower case of values that are UTF-8; the rule of no language in particular.
+//! Conversion of UTF-8 values to upper or lower case, independent of any language.
 
 use super::RecordEdit;
 
-/// One of the two cases.
+/// Upper or lower case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Case {
     Lower,
@@ -10,7 +10,7 @@ pub(super) enum Case {
 }
 
 impl Case {
-    /// Brings the value into this case. A value that is not UTF-8 is no text, and stays.
+    /// Converts the value. A value that is not UTF-8 is left unchanged.
     pub(super) fn apply(self, record: &mut RecordEdit<'_>) {
         let Some(value) = record.value() else {
             return;
@@ -28,11 +28,12 @@ impl Case {
             true
         });
         if !is_text {
-            record.count_unreadable();
+            record.count_undecodable();
         }
     }
 
-    /// In place, without a branch per byte, so that the compiler takes many at once. Whether any changed.
+    /// Converts ASCII in place and returns `true` if a byte changed. There is no branch per byte,
+    /// so that the compiler vectorizes the loop.
     fn ascii(self, bytes: &mut [u8]) -> bool {
         let first = match self {
             Self::Lower => b'A',
@@ -47,11 +48,11 @@ impl Case {
         changed != 0
     }
 
-    /// Letters may become several, or take another number of bytes.
+    /// Converts any text. The number of letters and bytes may change.
     fn unicode(self, text: &str, out: &mut Vec<u8>) {
         let mut utf8 = [0; 4];
         match self {
-            // The one letter whose lower case depends on its place in the word.
+            // The lower case of this letter depends on its position in the word.
             Self::Lower if text.contains(CAPITAL_SIGMA) => {
                 out.extend_from_slice(text.to_lowercase().as_bytes());
             }

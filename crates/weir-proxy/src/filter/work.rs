@@ -1,4 +1,5 @@
-//! The work on one frame, batch by batch: it can stop between batches and go on later, elsewhere.
+//! Filters one frame, batch by batch. The work can pause between batches and continue later in
+//! another thread.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -13,11 +14,12 @@ use weir_kafka::wire::layout::{
 
 use super::batch::{self, BatchOutcome, BatchRejection, TOO_SLOW};
 use super::buffers::{FilterBuffers, FilterLimits};
-use super::chain::{FilterChain, FilterResult, FrameOutput};
+use super::chain::FilterChain;
 use super::rejected::RejectedPartitions;
+use super::result::{FilterResult, FrameOutput};
 use super::{Direction, Filter};
 
-/// One frame on its way through filters.
+/// The filter work on one frame.
 #[derive(Debug)]
 pub struct FilterBudget {
     direction: Direction,
@@ -26,52 +28,52 @@ pub struct FilterBudget {
     flexible: bool,
     has_layout: bool,
     layout: MessageLayout,
-    patches: ByteEdits,
+    edits: ByteEdits,
     topic: usize,
     partition: usize,
-    open: Option<Open>,
-    /// Patches before those of the topic.
-    topic_patch: usize,
-    /// Partitions of the topic that go on.
+    open: Option<OpenPartition>,
+    /// Number of edits before those of the topic.
+    topic_edit: usize,
+    /// Partitions of the topic that are forwarded.
     partitions_left: usize,
     topics_left: usize,
-    any_left: bool,
-    hold: Duration,
+    is_any_left: bool,
+    delay: Duration,
     rejected: RejectedPartitions,
-    spent: Spent,
+    spent: FilterCosts,
 }
 
-/// The partition that is being worked on.
+/// The partition that is being filtered.
 #[derive(Debug, Clone, Copy)]
-struct Open {
-    /// Where in the frame its next batch begins.
+struct OpenPartition {
+    /// Position of its next batch in the frame.
     at: usize,
     /// New length of its records.
     length: usize,
-    /// Patches before its own.
-    first_patch: usize,
+    /// Number of edits before its own.
+    first_edit: usize,
 }
 
-/// What the frame has cost so far.
+/// Costs of the frame so far.
 #[derive(Debug, Default, Clone, Copy)]
-struct Spent {
+struct FilterCosts {
     batches: u64,
     bytes: usize,
     records: usize,
     cpu: Duration,
 }
 
-/// How far the work has come.
+/// The progress of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetStep {
-    /// All is done.
+    /// Completed work.
     Done,
-    /// As much as was allowed is done.
-    More,
+    /// Work interrupted by the meter.
+    Paused,
 }
 
 impl FilterBudget {
-    /// Returns the whole work on a frame whose body starts at `body_at`.
+    /// Creates the work for a frame whose body starts at `body_at`.
     pub(super) fn new(
         direction: Direction,
         body_at: usize,
@@ -89,46 +91,46 @@ impl FilterBudget {
             flexible,
             has_layout: false,
             layout: MessageLayout::default(),
-            patches: ByteEdits::default(),
+            edits: ByteEdits::default(),
             topic: 0,
             partition: 0,
             open: None,
-            topic_patch: 0,
+            topic_edit: 0,
             partitions_left: 0,
             topics_left: 0,
-            any_left: false,
-            hold: Duration::ZERO,
+            is_any_left: false,
+            delay: Duration::ZERO,
             rejected: RejectedPartitions::default(),
-            spent: Spent::default(),
+            spent: FilterCosts::default(),
         })
     }
 
-    /// Takes memory of the workspace, which [`Self::finish`] gives back.
-    pub(super) fn borrow_from(&mut self, workspace: &mut FilterBuffers) {
-        workspace.tidy();
-        self.layout = std::mem::take(&mut workspace.layout);
-        self.patches = std::mem::take(&mut workspace.patches);
+    /// Takes memory from the thread's buffers. [`Self::finish`] returns it.
+    pub(super) fn borrow_from(&mut self, buffers: &mut FilterBuffers) {
+        buffers.tidy();
+        self.layout = std::mem::take(&mut buffers.layout);
+        self.edits = std::mem::take(&mut buffers.edits);
     }
 
-    /// Returns the CPU time that the frame may still have.
+    /// Returns the remaining CPU time of the frame.
     pub(crate) fn cpu_left(&self, limits: &FilterLimits) -> Duration {
         limits.frame_cpu.saturating_sub(self.spent.cpu)
     }
 
-    /// Counts CPU time of the frame.
+    /// Adds CPU time used for the frame.
     pub(crate) fn count_cpu(&mut self, time: Duration) {
         self.spent.cpu += time;
     }
 
-    /// Goes on for as long as the workspace allows.
+    /// Continues as long as the meter in `buffers` allows.
     ///
     /// # Errors
-    /// [`WireError`] if the frame is not what its version says.
+    /// [`WireError`] if the frame does not match its version.
     pub(crate) fn advance(
         &mut self,
         filters: &FilterChain,
         frame: &mut [u8],
-        workspace: &mut FilterBuffers,
+        buffers: &mut FilterBuffers,
     ) -> Result<BudgetStep, WireError> {
         if !self.has_layout {
             let body = body(frame, self.body_at)?;
@@ -141,19 +143,19 @@ impl FilterBudget {
             self.begin_topic();
         }
         while let Some(topic) = self.layout.topics.get(self.topic).cloned() {
-            workspace.tools.meter.charge(TOPIC_UNITS);
-            let (chain, hold) =
-                filters.chain(name(&frame[self.place(&topic.name)]), self.direction);
-            self.hold = self.hold.max(hold);
+            buffers.batch_buffers.meter.charge(TOPIC_UNITS);
+            let (chain, delay) =
+                filters.chain(name(&frame[self.in_frame(&topic.name)]), self.direction);
+            self.delay = self.delay.max(delay);
             while self.partition < topic.partitions.end {
                 let span = self.layout.partitions[self.partition].clone();
-                match self.batches(frame, &span, &chain, workspace) {
+                match self.batches(frame, &span, &chain, buffers) {
                     Ok(BudgetStep::Done) => {}
-                    Ok(BudgetStep::More) => return Ok(BudgetStep::More),
-                    Err(refused) => {
-                        workspace.tally.limited +=
-                            u64::from(matches!(refused, BatchRejection::TooLarge(_)));
-                        self.give_up(frame, &topic, &span, refused, workspace);
+                    Ok(BudgetStep::Paused) => return Ok(BudgetStep::Paused),
+                    Err(rejection) => {
+                        buffers.counts.limited +=
+                            u64::from(matches!(rejection, BatchRejection::TooLarge(_)));
+                        self.reject_partition(frame, &topic, &span, rejection, buffers);
                     }
                 }
                 self.open = None;
@@ -164,87 +166,87 @@ impl FilterBudget {
         Ok(BudgetStep::Done)
     }
 
-    /// Puts the frame together, into the workspace if it has to be made anew.
-    pub(crate) fn finish(mut self, frame: &[u8], workspace: &mut FilterBuffers) -> FilterResult {
+    /// Assembles the frame, in `buffers` if it must be rebuilt.
+    pub(crate) fn finish(mut self, frame: &[u8], buffers: &mut FilterBuffers) -> FilterResult {
         let is_rejected = !self.rejected.is_empty();
         if self.topics_left < self.layout.topics.len() {
             self.count(&self.layout.topic_count.clone(), self.topics_left);
         }
-        let is_nothing = self.direction == Direction::Produce && is_rejected && !self.any_left;
-        let pass = if is_nothing {
+        let is_nothing = self.direction == Direction::Produce && is_rejected && !self.is_any_left;
+        let output = if is_nothing {
             FrameOutput::Nothing
-        } else if self.patches.is_empty() {
+        } else if self.edits.is_empty() {
             FrameOutput::InPlace
         } else {
-            self.patches.apply(frame, &mut workspace.frame);
-            let size = workspace.frame.len().saturating_sub(SIZE_BYTES);
-            // Invariant: frames may not grow beyond their limit, so this is far below 31 bits.
+            self.edits.apply(frame, &mut buffers.frame);
+            let size = buffers.frame.len().saturating_sub(SIZE_BYTES);
+            // Invariant: frames cannot grow beyond their limit, which is far below 31 bits.
             let size = i32::try_from(size).unwrap_or(i32::MAX);
-            workspace.frame[..SIZE_BYTES].copy_from_slice(&size.to_be_bytes());
+            buffers.frame[..SIZE_BYTES].copy_from_slice(&size.to_be_bytes());
             FrameOutput::Rebuilt
         };
-        // Nobody waits for an answer that was not asked for.
+        // With acks=0 the producer expects no response.
         let rejected = Some(self.rejected).filter(|_| is_rejected && self.layout.acks != 0);
-        workspace.layout = self.layout;
-        workspace.patches = self.patches;
+        buffers.layout = self.layout;
+        buffers.edits = self.edits;
         FilterResult {
-            pass,
-            hold: self.hold,
+            output,
+            delay: self.delay,
             rejected,
         }
     }
 
-    /// Takes the batches of a partition through the filters.
+    /// Filters the batches of a partition.
     fn batches(
         &mut self,
         frame: &mut [u8],
         span: &PartitionSpan,
         chain: &[&dyn Filter],
-        workspace: &mut FilterBuffers,
+        buffers: &mut FilterBuffers,
     ) -> Result<BudgetStep, BatchRejection> {
-        workspace.tools.meter.charge(PARTITION_UNITS);
+        buffers.batch_buffers.meter.charge(PARTITION_UNITS);
         if chain.is_empty() {
             return Ok(BudgetStep::Done);
         }
-        let all = self.place(&span.records);
-        let mut open = self.open.unwrap_or_else(|| Open {
+        let all = self.in_frame(&span.records);
+        let mut open = self.open.unwrap_or_else(|| OpenPartition {
             at: all.start,
             length: all.len(),
-            first_patch: self.patches.len(),
+            first_edit: self.edits.len(),
         });
         self.open = Some(open);
         while open.at < all.end {
             let batch = match front(&frame[open.at..all.end]) {
                 FirstBatch::Batch(bytes) => open.at..open.at + bytes,
                 FirstBatch::Old(_) => return Err(BatchRejection::OldFormat),
-                // Consumers know it from brokers; brokers refuse it themselves.
+                // Consumers handle an incomplete last batch; brokers reject it themselves.
                 FirstBatch::Cut => break,
                 FirstBatch::Garbage => {
-                    return Err(BatchRejection::Unreadable("no batch".to_owned()));
+                    return Err(BatchRejection::Invalid("no batch".to_owned()));
                 }
             };
-            self.check_spent(&workspace.tools.limits)?;
-            if workspace.tools.meter.is_due() {
-                return Ok(BudgetStep::More);
+            self.check_spent(&buffers.batch_buffers.limits)?;
+            if buffers.batch_buffers.meter.is_due() {
+                return Ok(BudgetStep::Paused);
             }
-            let (tools, tally) = (&mut workspace.tools, &mut workspace.tally);
-            let records = tally.records;
+            let (batch_buffers, counts) = (&mut buffers.batch_buffers, &mut buffers.counts);
+            let records = counts.records;
             let mut outcome = Ok(BatchOutcome::Untouched);
-            let new_bytes = self.patches.replace_if(batch.clone(), |out| {
-                outcome = batch::run(&mut frame[batch.clone()], chain, tools, tally, out);
+            let new_bytes = self.edits.replace_if(batch.clone(), |out| {
+                outcome = batch::run(&mut frame[batch.clone()], chain, batch_buffers, counts, out);
                 outcome == Ok(BatchOutcome::Rebuilt)
             });
             match (outcome, self.direction) {
-                (Ok(BatchOutcome::Later), _) => return Ok(BudgetStep::More),
-                // The broker tells the producer, as it would without us.
+                (Ok(BatchOutcome::Deferred), _) => return Ok(BudgetStep::Paused),
+                // The broker reports a wrong checksum to the producer.
                 (Err(BatchRejection::Corrupt), Direction::Produce) => {}
-                (Err(refused), _) => return Err(refused),
+                (Err(rejection), _) => return Err(rejection),
                 (Ok(_), _) => {}
             }
             self.spent.batches += 1;
-            self.spent.bytes += tools.unpacked_bytes;
-            self.spent.records += (tally.records - records) as usize;
-            tools.meter.charge(BATCH_UNITS);
+            self.spent.bytes += batch_buffers.decompressed_bytes;
+            self.spent.records += (counts.records - records) as usize;
+            batch_buffers.meter.charge(BATCH_UNITS);
             if let Some(new_bytes) = new_bytes {
                 open.length = open.length - batch.len() + new_bytes;
             }
@@ -257,16 +259,17 @@ impl FilterBudget {
         Ok(BudgetStep::Done)
     }
 
-    /// Returns an error once the frame has had what it may have.
+    /// Returns an error once the frame has reached a limit.
     fn check_spent(&self, limits: &FilterLimits) -> Result<(), BatchRejection> {
         let spent = &self.spent;
         if spent.records >= limits.frame_records {
             return Err(batch::too_many(limits.frame_records));
         }
-        let bytes = spent.bytes.max(self.patches.bytes());
+        let bytes = spent.bytes.max(self.edits.bytes());
         if bytes >= limits.frame_bytes {
-            let most = limits.frame_bytes;
-            let text = format!("a request unpacks to more than {most} bytes: send smaller ones");
+            let bytes_max = limits.frame_bytes;
+            let text =
+                format!("a request decompresses to more than {bytes_max} bytes: send smaller ones");
             return Err(BatchRejection::TooLarge(text));
         }
         match spent.cpu < limits.frame_cpu {
@@ -275,32 +278,32 @@ impl FilterBudget {
         }
     }
 
-    fn give_up(
+    fn reject_partition(
         &mut self,
         frame: &mut [u8],
         topic: &TopicSpan,
         span: &PartitionSpan,
-        refused: BatchRejection,
-        workspace: &mut FilterBuffers,
+        rejection: BatchRejection,
+        buffers: &mut FilterBuffers,
     ) {
-        let tally = &mut workspace.tally;
+        let counts = &mut buffers.counts;
         match self.direction {
             Direction::Produce => {
                 if let Some(open) = self.open {
-                    self.patches.truncate(open.first_patch);
+                    self.edits.truncate(open.first_edit);
                 }
                 self.partitions_left -= 1;
-                tally.partitions_refused += 1;
-                self.patches.remove(self.place(&span.whole));
-                let name = name(&frame[self.place(&topic.name)]);
-                self.rejected.add(name, span.index, refused);
+                counts.partitions_rejected += 1;
+                self.edits.remove(self.in_frame(&span.whole));
+                let name = name(&frame[self.in_frame(&topic.name)]);
+                self.rejected.add(name, span.index, rejection);
             }
             Direction::Fetch => {
-                if self.cut(span, &refused) {
-                    tally.partitions_cut += 1;
+                if self.cut(span, &rejection) {
+                    counts.partitions_cut += 1;
                     return;
                 }
-                tally.partitions_withheld += 1;
+                counts.partitions_withheld += 1;
                 let error = self.body_at + span.error_at;
                 frame[error..error + 2].copy_from_slice(&CORRUPT_MESSAGE.to_be_bytes());
                 self.empty(span);
@@ -308,18 +311,19 @@ impl FilterBudget {
         }
     }
 
-    /// Ends a partition of a fetch response before the batch that cannot go on; `false` if its
-    /// consumer has to be told of an error instead, since it would fetch the same again for ever.
-    fn cut(&mut self, span: &PartitionSpan, refused: &BatchRejection) -> bool {
-        let all = self.place(&span.records);
+    /// Ends a partition of a fetch response before the batch that cannot be forwarded. Returns
+    /// `false` if the consumer must get an error instead, because it would fetch the same batch
+    /// forever.
+    fn cut(&mut self, span: &PartitionSpan, rejection: &BatchRejection) -> bool {
+        let all = self.in_frame(&span.records);
         let Some(open) = self.open else { return false };
         if open.at > all.start {
-            self.patches.remove(open.at..all.end);
+            self.edits.remove(open.at..all.end);
             self.count(&span.length, open.length - (all.end - open.at));
             return true;
         }
-        // A later response begins with this partition and has all of the limits for it.
-        let is_limit = matches!(refused, BatchRejection::TooLarge(_));
+        // A later response begins with this partition and has the full limits for it.
+        let is_limit = matches!(rejection, BatchRejection::TooLarge(_));
         let may_come_later = is_limit && self.spent.batches > 0;
         if may_come_later {
             self.empty(span);
@@ -327,53 +331,53 @@ impl FilterBudget {
         may_come_later
     }
 
-    /// Leaves no records in a partition of a fetch response.
+    /// Removes all records from a partition of a fetch response.
     fn empty(&mut self, span: &PartitionSpan) {
         if let Some(open) = self.open {
-            self.patches.truncate(open.first_patch);
+            self.edits.truncate(open.first_edit);
         }
-        let place = self.place(&(span.length.start..span.records.end));
+        let range = self.in_frame(&(span.length.start..span.records.end));
         let flexible = self.flexible;
-        self.patches
-            .replace(place, |out| put_length(out, flexible, 0));
+        self.edits
+            .replace(range, |out| put_length(out, flexible, 0));
     }
 
     fn begin_topic(&mut self) {
         let topic = self.layout.topics.get(self.topic);
         self.partitions_left = topic.map_or(0, |topic| topic.partitions.len());
-        self.topic_patch = self.patches.len();
+        self.topic_edit = self.edits.len();
     }
 
     fn end_topic(&mut self, topic: &TopicSpan) {
         if self.partitions_left == topic.partitions.len() {
-            self.any_left = true;
+            self.is_any_left = true;
         } else if self.partitions_left == 0 {
             self.topics_left -= 1;
-            self.patches.truncate(self.topic_patch);
-            self.patches.remove(self.place(&topic.whole));
+            self.edits.truncate(self.topic_edit);
+            self.edits.remove(self.in_frame(&topic.whole));
         } else {
-            self.any_left = true;
+            self.is_any_left = true;
             self.count(&topic.partition_count, self.partitions_left);
         }
         self.topic += 1;
         self.begin_topic();
     }
 
-    /// Puts a new count or length in the place of a field.
+    /// Replaces a count or a length.
     fn count(&mut self, field: &Range<usize>, count: usize) {
-        let (flexible, place) = (self.flexible, self.place(field));
-        self.patches
-            .replace(place, |out| put_length(out, flexible, count));
+        let (flexible, range) = (self.flexible, self.in_frame(field));
+        self.edits
+            .replace(range, |out| put_length(out, flexible, count));
     }
 
-    /// Where in the frame a range of the body lies.
-    fn place(&self, range: &Range<usize>) -> Range<usize> {
+    /// Converts a range of the body to a range of the frame.
+    fn in_frame(&self, range: &Range<usize>) -> Range<usize> {
         range.start + self.body_at..range.end + self.body_at
     }
 }
 
 fn name(bytes: &[u8]) -> &str {
-    // Invariant: the layout has checked it.
+    // Invariant: the layout is checked to be UTF-8.
     std::str::from_utf8(bytes).unwrap_or_default()
 }
 
@@ -389,16 +393,16 @@ fn check_version(version: i16, version_max: i16) -> Result<(), WireError> {
     match (0..=version_max).contains(&version) {
         true => Ok(()),
         false => Err(WireError::Length {
-            what: "api version that was not offered",
+            what: "API version that is not supported",
             value: i64::from(version),
         }),
     }
 }
 
 const SIZE_BYTES: usize = 4;
-/// What consumers take as a fault of what is stored.
+/// Error code that consumers report as corrupt stored data.
 const CORRUPT_MESSAGE: i16 = 2;
-/// What topics, partitions and batches cost besides their bytes.
+/// Costs of topics, partitions and batches in addition to their bytes.
 const TOPIC_UNITS: u64 = 256;
 const PARTITION_UNITS: u64 = 32;
 const BATCH_UNITS: u64 = 1024;

@@ -1,36 +1,36 @@
-//! Brokers as answers name them, and where clients reach them instead.
+//! Brokers in responses, and the addresses that clients see instead.
 
 use weir_kafka::wire::WireError;
 use weir_kafka::wire::reader::WireReader;
 
-/// A broker in an answer.
+/// A broker in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BrokerNode<'a> {
-    /// Its number; never negative.
+    /// Node id, not negative.
     pub id: i32,
-    /// Host as the brokers advertise it.
+    /// Host name as the broker advertises it.
     pub host: &'a str,
-    /// Port as the brokers advertise it.
+    /// Port as the broker advertises it.
     pub port: u16,
 }
 
-/// An address that clients are told.
+/// An address that clients see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdvertisedAddress {
-    /// Host or IP address.
+    /// Host name or IP address.
     pub host: String,
     /// Port of the proxy.
     pub port: u16,
 }
 
-/// Who knows where clients reach a broker.
+/// A mapping from brokers to the addresses that clients see.
 pub trait AddressMapper {
-    /// The place for a broker, which is opened if it is new; `None` if there is none left, and the
-    /// broker then does not appear in the answer.
-    fn place(&mut self, node: BrokerNode<'_>) -> Option<AdvertisedAddress>;
+    /// Returns the advertised address of a broker and opens its port if it is new. Returns `None`
+    /// if no port is available; the broker is then left out of the response.
+    fn address_of(&mut self, node: BrokerNode<'_>) -> Option<AdvertisedAddress>;
 }
 
-/// What follows host and port of a broker.
+/// The fields of a broker entry after host and port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BrokerEntryLayout {
     pub(super) flexible: bool,
@@ -38,51 +38,51 @@ pub(super) struct BrokerEntryLayout {
     pub(super) fenced: bool,
 }
 
-/// One entry of a list of brokers.
+/// One entry of a broker list.
 #[derive(Debug, Clone, Copy)]
 struct BrokerEntry<'a> {
     id: i32,
     host: &'a str,
     port: i32,
-    /// Rack and whatever follows, to the entry's end.
+    /// Rack and further fields, up to the end of the entry.
     tail: &'a [u8],
 }
 
-/// The least an entry takes: id, length of host, port.
+/// Minimum size of an entry: node id, length of the host name, port.
 const ENTRY_BYTES_MIN: usize = 9;
 
-/// Reads a list of brokers and appends it to `out` with the addresses that clients are to use.
+/// Reads a list of brokers and appends it to `out` with the addresses that clients see.
 pub(super) fn replace_list(
     reader: &mut WireReader<'_>,
     layout: BrokerEntryLayout,
-    places: &mut dyn AddressMapper,
+    mapper: &mut dyn AddressMapper,
     out: &mut Vec<u8>,
 ) -> Result<(), WireError> {
     let count = match layout.flexible {
         true => reader.compact_count(ENTRY_BYTES_MIN, "brokers")?,
         false => reader.count(ENTRY_BYTES_MIN, "brokers")?,
     };
-    let mut kept = Vec::with_capacity(count);
+    let mut entries = Vec::with_capacity(count);
     for _ in 0..count {
-        let listed = read_listed(reader, layout)?;
-        if let Some(place) = resolve(places, listed.id, listed.host, listed.port) {
-            kept.push((listed, place));
+        let entry = read_entry(reader, layout)?;
+        if let Some(address) = resolve(mapper, entry.id, entry.host, entry.port) {
+            entries.push((entry, address));
         }
     }
     if layout.flexible {
-        put_uvarint(out, kept.len() as u32 + 1);
+        put_uvarint(out, entries.len() as u32 + 1);
     } else {
-        out.extend_from_slice(&(kept.len() as i32).to_be_bytes());
+        out.extend_from_slice(&(entries.len() as i32).to_be_bytes());
     }
-    for (listed, place) in kept {
-        out.extend_from_slice(&listed.id.to_be_bytes());
-        put_address(out, &place, layout.flexible);
-        out.extend_from_slice(listed.tail);
+    for (entry, address) in entries {
+        out.extend_from_slice(&entry.id.to_be_bytes());
+        put_address(out, &address, layout.flexible);
+        out.extend_from_slice(entry.tail);
     }
     Ok(())
 }
 
-fn read_listed<'a>(
+fn read_entry<'a>(
     reader: &mut WireReader<'a>,
     layout: BrokerEntryLayout,
 ) -> Result<BrokerEntry<'a>, WireError> {
@@ -110,9 +110,9 @@ fn read_listed<'a>(
     })
 }
 
-/// A place for what may be a broker.
+/// Returns the advertised address of a broker, or `None` if the values do not describe one.
 pub(super) fn resolve(
-    places: &mut dyn AddressMapper,
+    mapper: &mut dyn AddressMapper,
     id: i32,
     host: &str,
     port: i32,
@@ -121,7 +121,7 @@ pub(super) fn resolve(
     if id < 0 || host.is_empty() {
         return None;
     }
-    places.place(BrokerNode { id, host, port })
+    mapper.address_of(BrokerNode { id, host, port })
 }
 
 pub(super) fn string<'a>(
@@ -137,19 +137,19 @@ pub(super) fn string<'a>(
 }
 
 /// Appends host and port.
-pub(super) fn put_address(out: &mut Vec<u8>, place: &AdvertisedAddress, flexible: bool) {
+pub(super) fn put_address(out: &mut Vec<u8>, address: &AdvertisedAddress, flexible: bool) {
     // Configured hosts are at most 255 bytes long.
-    let host = place.host.as_bytes();
+    let host = address.host.as_bytes();
     if flexible {
         put_uvarint(out, host.len() as u32 + 1);
     } else {
         out.extend_from_slice(&(host.len() as u16).to_be_bytes());
     }
     out.extend_from_slice(host);
-    out.extend_from_slice(&i32::from(place.port).to_be_bytes());
+    out.extend_from_slice(&i32::from(address.port).to_be_bytes());
 }
 
-/// Appends an unsigned number of a flexible version.
+/// Appends an unsigned varint as used in flexible versions.
 pub(super) fn put_uvarint(out: &mut Vec<u8>, mut value: u32) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -162,7 +162,7 @@ pub(super) fn put_uvarint(out: &mut Vec<u8>, mut value: u32) {
 pub(super) mod tests {
     use super::*;
 
-    /// Has a place for every broker, or for some.
+    /// Returns an address for every broker, or only for some.
     #[derive(Debug, Default)]
     pub(in crate::wire) struct TestAddressMapper {
         only: Option<Vec<i32>>,
@@ -177,7 +177,7 @@ pub(super) mod tests {
     }
 
     impl AddressMapper for TestAddressMapper {
-        fn place(&mut self, node: BrokerNode<'_>) -> Option<AdvertisedAddress> {
+        fn address_of(&mut self, node: BrokerNode<'_>) -> Option<AdvertisedAddress> {
             let wanted = self.only.as_ref().is_none_or(|ids| ids.contains(&node.id));
             wanted.then(|| AdvertisedAddress {
                 host: "proxy".to_owned(),
@@ -187,7 +187,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_no_broker_has_no_place() {
+    fn non_broker_entries_get_no_address() {
         let mut table = TestAddressMapper::default();
         assert!(resolve(&mut table, 1, "h", 9092).is_some());
         for (id, host, port) in [(-1, "h", 9092), (1, "", 9092), (1, "h", -1), (1, "h", 0)] {

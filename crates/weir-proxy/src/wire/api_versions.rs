@@ -1,69 +1,70 @@
-//! ApiVersions: what a client is told it may use, which is what broker and proxy both carry.
+//! ApiVersions responses: reduces the versions to those that both broker and proxy support.
 
 use weir_kafka::wire::WireError;
 use weir_kafka::wire::reader::WireReader;
 
 use super::SIZE_BYTES;
 use super::addresses::put_uvarint;
-use super::features;
-use super::headers::ANSWER_PEEK_BYTES;
+use super::features::{self, Api};
+use super::headers::RESPONSE_PEEK_BYTES;
 use crate::versions::{API_VERSIONS, SupportedVersions, flexible};
 
-/// UNSUPPORTED_VERSION.
+/// Error code UNSUPPORTED_VERSION.
 const UNSUPPORTED: i16 = 35;
-/// The most APIs a broker may claim to have: no more than are carried come out.
+/// Bytes of an API entry: key, minimum and maximum version.
 const ENTRY_BYTES: usize = 6;
 
-/// The broker's answer, given and made with its prefix, cut to what is on offer.
+/// Returns the broker's response, reduced to the supported versions. Both frames include the size
+/// prefix.
 ///
 /// # Errors
-/// An answer that is not what its version says.
+/// Returns an error if the response does not match its version.
 pub(super) fn restrict(
     frame: &[u8],
     version: i16,
-    offer: &SupportedVersions,
+    supported: &SupportedVersions,
 ) -> Result<Vec<u8>, WireError> {
     let mut reader = WireReader::new(frame);
-    let head = reader.bytes(ANSWER_PEEK_BYTES, "header")?;
+    let head = reader.bytes(RESPONSE_PEEK_BYTES, "header")?;
     let error = reader.i16("error code")?;
-    // A broker that does not know the version answers in the form of version 0.
+    // A broker that does not know the version responds in the format of version 0.
     let version = if error == UNSUPPORTED { 0 } else { version };
     let is_flexible = flexible(API_VERSIONS, version);
     let count = match is_flexible {
         true => reader.compact_count(ENTRY_BYTES + 1, "apis")?,
         false => reader.count(ENTRY_BYTES, "apis")?,
     };
-    let mut kept = Vec::with_capacity(count.min(128));
+    let mut common = Vec::with_capacity(count.min(128));
     for _ in 0..count {
         let key = reader.i16("api key")?;
         let (min, max) = (reader.i16("min version")?, reader.i16("max version")?);
         if is_flexible {
             reader.skip_tags("api tags")?;
         }
-        kept.extend(
-            offer
+        common.extend(
+            supported
                 .common(key, min, max)
                 .map(|(min, max)| Api { key, min, max }),
         );
     }
     let mut out = Vec::with_capacity(frame.len());
     out.extend_from_slice(head);
-    put_apis(&mut out, error, &kept, is_flexible);
+    put_apis(&mut out, error, &common, is_flexible);
     if version >= 1 {
         out.extend_from_slice(reader.bytes(4, "throttle time")?);
     }
     if is_flexible {
-        features::keep_consistent(&mut reader, &kept, &mut out)?;
+        features::keep_consistent(&mut reader, &common, &mut out)?;
     }
     out.extend_from_slice(reader.rest());
     set_size(&mut out);
     Ok(out)
 }
 
-/// The answer to a version that is not on offer, as brokers give it: error 35 in the form of version
-/// 0, with the versions of ApiVersions itself.
-pub(super) fn unsupported(correlation_id: i32, offer: &SupportedVersions) -> Vec<u8> {
-    let range = offer.range(API_VERSIONS).unwrap_or_default();
+/// Returns the response to an unsupported version. As with brokers, it is error 35 in the format of
+/// version 0, with the versions of ApiVersions.
+pub(super) fn unsupported(correlation_id: i32, supported: &SupportedVersions) -> Vec<u8> {
+    let range = supported.range(API_VERSIONS).unwrap_or_default();
     let mut out = vec![0; SIZE_BYTES];
     out.extend_from_slice(&correlation_id.to_be_bytes());
     let ours = Api {
@@ -74,14 +75,6 @@ pub(super) fn unsupported(correlation_id: i32, offer: &SupportedVersions) -> Vec
     put_apis(&mut out, UNSUPPORTED, &[ours], false);
     set_size(&mut out);
     out
-}
-
-/// An API with its versions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Api {
-    pub(super) key: i16,
-    pub(super) min: i16,
-    pub(super) max: i16,
 }
 
 fn put_apis(out: &mut Vec<u8>, error: i16, apis: &[Api], flexible: bool) {
@@ -162,26 +155,26 @@ mod tests {
     fn restricted(
         message: &ApiVersionsResponse,
         version: i16,
-        offer: &SupportedVersions,
+        supported: &SupportedVersions,
     ) -> ApiVersionsResponse {
         let mut body = BytesMut::new();
         message.encode(&mut body, version).expect("encodes");
         let mut frame = ((body.len() + 4) as i32).to_be_bytes().to_vec();
         frame.extend(77_i32.to_be_bytes());
         frame.extend_from_slice(&body);
-        let made = restrict(&frame, version, offer).expect("restricts");
+        let made = restrict(&frame, version, supported).expect("restricts");
         let size = i32::from_be_bytes(made[..4].try_into().expect("four"));
         assert_eq!(size as usize, made.len() - 4);
         assert_eq!(made[4..8], 77_i32.to_be_bytes());
         let mut rest = Bytes::copy_from_slice(&made[8..]);
-        let answer = ApiVersionsResponse::decode(&mut rest, version).expect("decodes");
+        let response = ApiVersionsResponse::decode(&mut rest, version).expect("decodes");
         assert!(rest.is_empty());
-        answer
+        response
     }
 
     #[test]
-    fn only_what_both_carry_is_told() {
-        let offer = SupportedVersions::new(|_| None);
+    fn response_contains_only_common_versions() {
+        let supported = SupportedVersions::new(|_| None);
         for version in 0..=4 {
             let mut message = broker();
             if version < 3 {
@@ -192,7 +185,7 @@ mod tests {
             if version == 0 {
                 message.throttle_time_ms = 0;
             }
-            let answer = restricted(&message, version, &offer);
+            let response = restricted(&message, version, &supported);
             let wanted = vec![
                 api(PRODUCE, 0, 13),
                 api(FETCH, 4, 15),
@@ -201,19 +194,19 @@ mod tests {
                 api(28, 0, 5),
                 api(SHARE_FETCH, 1, 2),
             ];
-            assert_eq!(answer, message.with_api_keys(wanted), "version {version}");
+            assert_eq!(response, message.with_api_keys(wanted), "version {version}");
         }
     }
 
     #[test]
-    fn features_go_with_the_versions_they_need() {
+    fn features_are_lowered_to_supported_versions() {
         let without_shares = SupportedVersions::new(|key| match key {
             PRODUCE => Some(11),
             SHARE_FETCH => Some(-1),
             _ => None,
         });
-        let answer = restricted(&broker(), 4, &without_shares);
-        let finalized: Vec<_> = answer
+        let response = restricted(&broker(), 4, &without_shares);
+        let finalized: Vec<_> = response
             .finalized_features
             .iter()
             .map(|feature| (feature.name.as_str(), feature.max_version_level))
@@ -222,19 +215,19 @@ mod tests {
             finalized,
             [("transaction.version", 1), ("metadata.version", 29)]
         );
-        assert_eq!(answer.supported_features[0].max_version, 1);
-        assert_eq!(answer.finalized_features_epoch, 5);
+        assert_eq!(response.supported_features[0].max_version, 1);
+        assert_eq!(response.finalized_features_epoch, 5);
     }
 
     #[test]
-    fn a_broker_that_does_not_know_the_version_answers_in_the_oldest_form() {
-        let offer = SupportedVersions::new(|_| None);
+    fn unsupported_version_response_keeps_version_0_format() {
+        let supported = SupportedVersions::new(|_| None);
         let theirs = unsupported(3, &SupportedVersions::new(|_| Some(3)));
-        let made = restrict(&theirs, 4, &offer).expect("restricts");
+        let made = restrict(&theirs, 4, &supported).expect("restricts");
         assert_eq!(made, theirs);
         let mut body = Bytes::copy_from_slice(&made[8..]);
-        let answer = ApiVersionsResponse::decode(&mut body, 0).expect("decodes");
-        assert_eq!(answer.error_code, 35);
-        assert_eq!(answer.api_keys, [api(18, 0, 3)]);
+        let response = ApiVersionsResponse::decode(&mut body, 0).expect("decodes");
+        assert_eq!(response.error_code, 35);
+        assert_eq!(response.api_keys, [api(18, 0, 3)]);
     }
 }

@@ -1,30 +1,38 @@
-//! Features of the cluster in the answer to ApiVersions: a client that reads one as given uses
-//! versions that go with it, so it must not be told of one whose versions it is not offered.
+//! Cluster features in ApiVersions responses. A client that sees a finalized feature uses the API
+//! versions that belong to it, so a feature is lowered if its versions are not supported.
 
 use weir_kafka::wire::WireError;
 use weir_kafka::wire::reader::WireReader;
 
 use super::addresses::put_uvarint;
-use super::api_versions::Api;
+
+/// An API with its version range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Api {
+    pub(super) key: i16,
+    pub(super) min: i16,
+    pub(super) max: i16,
+}
 
 /// Tags of the lists of supported and of finalized features.
 const SUPPORTED: u32 = 0;
 const FINALIZED: u32 = 2;
 
-/// Name of a feature, a level of it, and the APIs with versions that it needs.
+/// Name of a feature, a level, and the API versions that the level needs.
 type Need = (&'static str, i16, &'static [(i16, i16)]);
 
-/// What levels of features need. Below that level the feature
-/// stays, at level 0 it goes.
+/// The API versions that feature levels need. If one is not supported, the level below is the
+/// maximum; features at level 0 are removed.
 const NEEDS: [Need; 4] = [
-    // Transactions that add partitions with Produce and end with an epoch of their own.
+    // Transactions that add partitions with Produce and increment the epoch at their end.
     ("transaction.version", 2, &[(0, 12), (26, 5), (28, 5)]),
     ("share.version", 1, &[(78, 1)]),
     ("group.version", 1, &[(68, 0)]),
     ("streams.version", 1, &[(88, 0)]),
 ];
 
-/// Appends the tagged fields with which the answer ends, features lowered to what `apis` allow.
+/// Copies the tagged fields at the end of the response, with features lowered to the API versions
+/// in `apis`.
 pub(super) fn keep_consistent(
     reader: &mut WireReader<'_>,
     apis: &[Api],
@@ -49,11 +57,11 @@ pub(super) fn keep_consistent(
     Ok(())
 }
 
-/// A list of features; `[max, min]` tell which of the two numbers is which.
+/// Lowers a list of features. `max` and `min` are the indexes of the two levels in an entry.
 fn lower(content: &[u8], apis: &[Api], [max, min]: [usize; 2]) -> Result<Vec<u8>, WireError> {
     let mut reader = WireReader::new(content);
     let count = reader.compact_count(6, "features")?;
-    let mut kept = Vec::with_capacity(count.min(64));
+    let mut lowered_features = Vec::with_capacity(count.min(64));
     for _ in 0..count {
         let name = reader.compact_string("feature")?;
         let mut levels = [reader.i16("level")?, reader.i16("level")?];
@@ -66,11 +74,11 @@ fn lower(content: &[u8], apis: &[Api], [max, min]: [usize; 2]) -> Result<Vec<u8>
         }
         levels[max] = levels[max].min(highest);
         levels[min] = levels[min].min(levels[max]);
-        kept.push((name, levels, tags));
+        lowered_features.push((name, levels, tags));
     }
     let mut out = Vec::with_capacity(content.len());
-    put_uvarint(&mut out, kept.len() as u32 + 1);
-    for (name, levels, tags) in kept {
+    put_uvarint(&mut out, lowered_features.len() as u32 + 1);
+    for (name, levels, tags) in lowered_features {
         put_uvarint(&mut out, name.len() as u32 + 1);
         out.extend_from_slice(name.as_bytes());
         levels
@@ -83,13 +91,13 @@ fn lower(content: &[u8], apis: &[Api], [max, min]: [usize; 2]) -> Result<Vec<u8>
 }
 
 fn highest(name: &str, apis: &[Api]) -> i16 {
-    let offered = |(key, version): &(i16, i16)| {
+    let is_supported = |(key, version): &(i16, i16)| {
         let api = apis.iter().find(|api| api.key == *key);
         api.is_some_and(|api| api.max >= *version)
     };
     let need = NEEDS.iter().find(|need| need.0 == name);
     match need {
-        Some((_, level, needed)) if !needed.iter().all(offered) => level - 1,
+        Some((_, level, needed)) if !needed.iter().all(is_supported) => level - 1,
         _ => i16::MAX,
     }
 }

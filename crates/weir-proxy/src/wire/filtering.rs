@@ -1,11 +1,11 @@
-//! Frames through the filters of a cluster: whole ones only, in the buffer they came in.
+//! Applies filters to whole frames, in the buffer that received them.
 
 use std::time::Duration;
 
 use weir_kafka::wire::WireError;
 
 use super::SIZE_BYTES;
-use super::headers::{answer_body_at, request_body_at};
+use super::headers::{request_body_at, response_body_at};
 use super::in_flight::{InFlightRequest, ResponseSource};
 use crate::filter::{
     Direction, FilterBudget, FilterBuffers, FilterChain, FilterResult, FrameOutput,
@@ -13,81 +13,81 @@ use crate::filter::{
 };
 use crate::versions::{FETCH, PRODUCE, flexible};
 
-/// Filters, and where they work.
+/// The filters of a connection and their buffers.
 #[derive(Debug)]
 pub struct FilterStage<'a> {
-    /// Those of the cluster.
+    /// Filters of the cluster.
     pub filters: &'a FilterChain,
-    /// The thread's.
-    pub workspace: &'a mut FilterBuffers,
-    /// A frame that must wait; nothing behind it may go on before.
-    pub held: &'a mut Option<DelayedFrame>,
+    /// Buffers of the thread.
+    pub buffers: &'a mut FilterBuffers,
+    /// Frame that must wait; no later frame may be forwarded before it.
+    pub delayed: &'a mut Option<DelayedFrame>,
 }
 
 /// A frame that must wait.
 #[derive(Debug)]
 pub enum DelayedFrame {
-    /// It is done, and goes on later.
+    /// A filtered frame with a delay.
     Delayed {
-        /// For how long it waits.
+        /// Delay.
         time: Duration,
-        /// The frame as it is to go on.
+        /// Frame to forward.
         frame: Vec<u8>,
     },
-    /// Filters have work left on it, more than an event loop does at once.
+    /// A frame with more filter work than an event loop does at once.
     Unfinished(Unfinished),
 }
 
-/// A frame that filters have work left on.
+/// A frame with unfinished filter work.
 #[derive(Debug)]
 pub struct Unfinished {
-    /// What is left to do.
+    /// Remaining work.
     pub work: Box<FilterBudget>,
-    /// The frame as far as it is done.
+    /// Frame with the changes so far.
     pub frame: Vec<u8>,
-    /// The produce request that it is; a fetch response if there is none.
-    pub request: Option<Asked>,
+    /// Produce request of the frame; `None` for a fetch response.
+    pub request: Option<ProduceHeader>,
 }
 
-/// What is known of a produce request besides its frame.
+/// Header fields of a produce request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
-    /// Its number.
+pub struct ProduceHeader {
+    /// Correlation id.
     pub correlation_id: i32,
-    /// Its version.
+    /// API version.
     pub version: i16,
-    /// Acknowledgements asked for.
+    /// Requested acknowledgements.
     pub acks: i16,
 }
 
-/// What goes on of a frame.
+/// The output of the filters for a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FilteredFrame {
-    /// The frame where it lies.
+    /// The frame in its buffer.
     InPlace,
-    /// This instead.
-    Made(Vec<u8>),
+    /// A new frame.
+    Rebuilt(Vec<u8>),
     /// Nothing, or nothing yet.
     Nothing,
 }
 
-/// What became of a whole frame.
+/// The result of filtering a whole frame.
 pub(super) enum Filtered<T> {
-    /// It is done.
+    /// The result of completed work.
     Done(T),
-    /// There is work left.
-    Later(Box<FilterBudget>),
+    /// The remaining work.
+    Deferred(Box<FilterBudget>),
 }
 
-impl Asked {
-    /// Returns where the response to the request comes from, after its filters have decided.
-    fn answer(&self, verdict: &FilterResult) -> Option<ResponseSource> {
-        match &verdict.rejected {
-            Some(rejected) if verdict.pass != FrameOutput::Nothing => {
+impl ProduceHeader {
+    /// Returns the source of the response to the request after filtering, or `None` with acks=0.
+    fn response_source(&self, result: &FilterResult) -> Option<ResponseSource> {
+        match &result.rejected {
+            Some(rejected) if result.output != FrameOutput::Nothing => {
                 Some(ResponseSource::Merged(Box::new(rejected.clone())))
             }
             Some(rejected) => {
-                let frame = refusal(rejected, self.correlation_id, self.version);
+                let frame = rejection_response(rejected, self.correlation_id, self.version);
                 Some(ResponseSource::Ready(frame.into()))
             }
             None if self.acks == 0 => None,
@@ -95,104 +95,111 @@ impl Asked {
         }
     }
 
-    /// Returns the entry of the request that was held for its filters, if an answer will come.
+    /// Returns the in-flight entry of a delayed request, or `None` if no response will come.
     #[must_use]
-    pub fn entry(&self, verdict: &FilterResult) -> Option<InFlightRequest> {
-        self.answer(verdict).map(|answer| InFlightRequest {
-            correlation_id: self.correlation_id,
-            key: PRODUCE,
-            version: self.version,
-            answer,
-        })
+    pub fn entry(&self, result: &FilterResult) -> Option<InFlightRequest> {
+        self.response_source(result)
+            .map(|response| InFlightRequest {
+                correlation_id: self.correlation_id,
+                key: PRODUCE,
+                version: self.version,
+                response,
+            })
     }
 }
 
 impl FilterStage<'_> {
-    /// A whole produce request, prefix included: what goes on of it, and where its answer comes from.
+    /// Filters a whole produce request with size prefix. Returns the output and the source of the
+    /// response.
     pub(super) fn produce(
         &mut self,
         frame: &mut [u8],
-        asked: &Asked,
+        header: &ProduceHeader,
     ) -> Result<Filtered<(FilteredFrame, Option<ResponseSource>)>, WireError> {
-        let version = asked.version;
+        let version = header.version;
         let body_at = request_body_at(frame, PRODUCE, version)?;
         let (filters, direction) = (self.filters, Direction::Produce);
-        match filters.at_once(direction, frame, body_at, version, self.workspace)? {
-            Ok(verdict) => {
-                let answer = asked.answer(&verdict);
-                Ok(Filtered::Done((self.left(frame, &verdict), answer)))
+        match filters.at_once(direction, frame, body_at, version, self.buffers)? {
+            Ok(result) => {
+                let response = header.response_source(&result);
+                Ok(Filtered::Done((self.output(frame, &result), response)))
             }
-            Err(work) => Ok(Filtered::Later(work)),
+            Err(work) => Ok(Filtered::Deferred(work)),
         }
     }
 
-    /// A whole answer to Fetch, prefix included: what goes on of it.
+    /// Filters a whole fetch response with size prefix.
     pub(super) fn fetch(
         &mut self,
         frame: &mut [u8],
         version: i16,
     ) -> Result<Filtered<FilteredFrame>, WireError> {
-        let body_at = answer_body_at(frame, FETCH, version)?;
+        let body_at = response_body_at(frame, FETCH, version)?;
         let (filters, direction) = (self.filters, Direction::Fetch);
-        match filters.at_once(direction, frame, body_at, version, self.workspace)? {
-            Ok(verdict) => Ok(Filtered::Done(self.left(frame, &verdict))),
-            Err(work) => Ok(Filtered::Later(work)),
+        match filters.at_once(direction, frame, body_at, version, self.buffers)? {
+            Ok(result) => Ok(Filtered::Done(self.output(frame, &result))),
+            Err(work) => Ok(Filtered::Deferred(work)),
         }
     }
 
-    /// Holds a frame until its filters have done their work elsewhere.
-    pub(super) fn hold(&mut self, work: Box<FilterBudget>, frame: Vec<u8>, request: Option<Asked>) {
-        *self.held = Some(DelayedFrame::Unfinished(Unfinished {
+    /// Stores a frame until the filter threads have done its work.
+    pub(super) fn delay(
+        &mut self,
+        work: Box<FilterBudget>,
+        frame: Vec<u8>,
+        request: Option<ProduceHeader>,
+    ) {
+        *self.delayed = Some(DelayedFrame::Unfinished(Unfinished {
             work,
             frame,
             request,
         }));
     }
 
-    fn left(&mut self, frame: &[u8], verdict: &FilterResult) -> FilteredFrame {
-        let left = match verdict.pass {
+    fn output(&mut self, frame: &[u8], result: &FilterResult) -> FilteredFrame {
+        let output = match result.output {
             FrameOutput::InPlace => FilteredFrame::InPlace,
-            FrameOutput::Rebuilt => FilteredFrame::Made(self.workspace.take_frame()),
+            FrameOutput::Rebuilt => FilteredFrame::Rebuilt(self.buffers.take_frame()),
             FrameOutput::Nothing => return FilteredFrame::Nothing,
         };
-        if verdict.hold == Duration::ZERO {
-            return left;
+        if result.delay == Duration::ZERO {
+            return output;
         }
-        let frame = match left {
-            FilteredFrame::Made(frame) => frame,
+        let frame = match output {
+            FilteredFrame::Rebuilt(frame) => frame,
             _ => frame.to_vec(),
         };
-        *self.held = Some(DelayedFrame::Delayed {
-            time: verdict.hold,
+        *self.delayed = Some(DelayedFrame::Delayed {
+            time: result.delay,
             frame,
         });
         FilteredFrame::Nothing
     }
 }
 
-/// A broker's answer with the partitions that the broker never saw, prefix included.
+/// Adds the rejected partitions to a broker's response, with size prefix.
 pub(super) fn merge(
     frame: &[u8],
     entry: &InFlightRequest,
     rejected: &RejectedPartitions,
 ) -> Result<Vec<u8>, WireError> {
-    let body_at = answer_body_at(frame, entry.key, entry.version)?;
+    let body_at = response_body_at(frame, entry.key, entry.version)?;
     let body = rejected.merge(entry.version, &frame[body_at..])?;
     Ok(framed(&frame[SIZE_BYTES..body_at], &body))
 }
 
-/// The answer to a request of which nothing went on.
-fn refusal(rejected: &RejectedPartitions, correlation_id: i32, version: i16) -> Vec<u8> {
+/// Returns the response to a request of which nothing was forwarded.
+fn rejection_response(rejected: &RejectedPartitions, correlation_id: i32, version: i16) -> Vec<u8> {
     let mut header = correlation_id.to_be_bytes().to_vec();
     if flexible(PRODUCE, version) {
-        // No tags.
+        // No tagged fields.
         header.push(0);
     }
-    framed(&header, &rejected.answer(version))
+    framed(&header, &rejected.response(version))
 }
 
 fn framed(header: &[u8], body: &[u8]) -> Vec<u8> {
-    // Both come from frames within limits far below 31 bits.
+    // Both parts come from frames within limits far below 31 bits.
     let size = (header.len() + body.len()) as i32;
     [&size.to_be_bytes()[..], header, body].concat()
 }

@@ -1,32 +1,34 @@
-//! The beginnings of frames: what must be known of them before the rest has come.
+//! Frame headers: the values that must be known before the rest of a frame has arrived.
 
 use weir_kafka::wire::WireError;
 use weir_kafka::wire::header::RequestPeek;
 use weir_kafka::wire::reader::WireReader;
 
-use super::{HEAD_BYTES_MAX, SIZE_BYTES, StreamError};
+use super::error::HEADER_BYTES_MAX;
+use super::{SIZE_BYTES, StreamError};
 use crate::versions::{API_VERSIONS, PRODUCE, SASL_HANDSHAKE, flexible};
 
-/// Bytes of a request that tell what it is: size, key, version, correlation id.
+/// Bytes of a request up to the correlation id: size, API key, API version, correlation id.
 pub(super) const REQUEST_PEEK_BYTES: usize = SIZE_BYTES + 8;
-/// Bytes of an answer that tell whose it is: size and correlation id.
-pub(super) const ANSWER_PEEK_BYTES: usize = SIZE_BYTES + 4;
+/// Bytes of a response up to the correlation id: size and correlation id.
+pub(super) const RESPONSE_PEEK_BYTES: usize = SIZE_BYTES + 4;
 
-/// What a look at the beginning of a frame tells.
+/// The result of reading the start of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeaderPeek<T> {
-    /// At least so many bytes, prefix included, are needed.
-    More(usize),
-    /// Known.
-    Known(T),
+    /// At least this many bytes, including the size prefix, are needed.
+    Incomplete(usize),
+    /// The value.
+    Complete(T),
 }
 
-/// A request's fixed part, given the frame from its prefix on.
+/// Reads the fixed part of a request header. `frame` includes the size prefix.
 pub(super) fn request(frame: &[u8]) -> Result<RequestPeek, WireError> {
     RequestPeek::read(frame.get(SIZE_BYTES..).unwrap_or_default())
 }
 
-/// The acknowledgements a Produce request asks for; `total` is its whole length with prefix.
+/// Reads the acknowledgements that a Produce request asks for. `total` is the size of the frame
+/// with its prefix.
 pub(super) fn acks(
     frame: &[u8],
     total: usize,
@@ -34,13 +36,13 @@ pub(super) fn acks(
 ) -> Result<HeaderPeek<i16>, StreamError> {
     let frame = &frame[..frame.len().min(total)];
     match read_acks(frame, version) {
-        Ok(acks) => Ok(HeaderPeek::Known(acks)),
+        Ok(acks) => Ok(HeaderPeek::Complete(acks)),
         Err(WireError::Truncated { .. }) if frame.len() < total => {
-            if frame.len() >= HEAD_BYTES_MAX {
-                return Err(StreamError::Head(frame.len()));
+            if frame.len() >= HEADER_BYTES_MAX {
+                return Err(StreamError::HeaderTooLong(frame.len()));
             }
-            let more = (frame.len() * 2).clamp(64, HEAD_BYTES_MAX);
-            Ok(HeaderPeek::More(more.min(total)))
+            let more = (frame.len() * 2).clamp(64, HEADER_BYTES_MAX);
+            Ok(HeaderPeek::Incomplete(more.min(total)))
         }
         Err(error) => Err(StreamError::Client(error)),
     }
@@ -56,17 +58,18 @@ fn read_acks(frame: &[u8], version: i16) -> Result<i16, WireError> {
     reader.i16("acks")
 }
 
-/// Where the body of a request begins, given the whole frame from its prefix on.
+/// Returns the position of the body in a request frame.
 pub(super) fn request_body_at(frame: &[u8], key: i16, version: i16) -> Result<usize, WireError> {
     let reader = after_header(frame, key, version)?;
     Ok(frame.len() - reader.rest().len())
 }
 
-/// Where the body of an answer begins, given the whole frame from its prefix on.
-pub(super) fn answer_body_at(frame: &[u8], key: i16, version: i16) -> Result<usize, WireError> {
+/// Returns the position of the body in a response frame.
+pub(super) fn response_body_at(frame: &[u8], key: i16, version: i16) -> Result<usize, WireError> {
     let mut reader = WireReader::new(frame);
-    reader.bytes(ANSWER_PEEK_BYTES, "header")?;
-    // The answer to ApiVersions never has tags, so that anybody can read it.
+    reader.bytes(RESPONSE_PEEK_BYTES, "header")?;
+    // The header of ApiVersions responses never has tagged fields, so that every client can read
+    // it.
     if flexible(key, version) && key != API_VERSIONS {
         reader.skip_tags("header tags")?;
     }
@@ -76,7 +79,7 @@ pub(super) fn answer_body_at(frame: &[u8], key: i16, version: i16) -> Result<usi
 fn after_header(frame: &[u8], key: i16, version: i16) -> Result<WireReader<'_>, WireError> {
     let mut reader = WireReader::new(frame);
     reader.bytes(REQUEST_PEEK_BYTES, "header")?;
-    // Classic even where the rest is compact. What it says is nobody's business here.
+    // The client id is not compact even in flexible versions. It is not used here.
     skip_string(&mut reader, "client id")?;
     if flexible(key, version) {
         reader.skip_tags("header tags")?;
@@ -96,7 +99,7 @@ fn skip_string(reader: &mut WireReader<'_>, what: &'static str) -> Result<(), Wi
     }
 }
 
-/// The mechanism that a SaslHandshake 0 asks for, given the whole frame.
+/// Returns the mechanism of a SaslHandshake v0 frame.
 pub(super) fn mechanism(frame: &[u8]) -> Result<&[u8], WireError> {
     let mut reader = after_header(frame, SASL_HANDSHAKE, 0)?;
     let length = reader.i16("mechanism")?;
@@ -107,8 +110,7 @@ pub(super) fn mechanism(frame: &[u8]) -> Result<&[u8], WireError> {
     reader.bytes(length, "mechanism")
 }
 
-/// What a client says of itself with ApiVersions 3 or newer, given the whole frame: name and version
-/// of its software.
+/// Returns name and version of the client software from an ApiVersions frame of version 3 or later.
 pub(super) fn software(frame: &[u8], version: i16) -> Option<(&str, &str)> {
     let mut reader = after_header(frame, API_VERSIONS, version).ok()?;
     if !flexible(API_VERSIONS, version) {
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn acks_are_found_at_every_header_shape() {
+    fn acks_are_found_in_every_header_format() {
         let long = "x".repeat(300);
         for version in 3..=13 {
             for client in [None, Some(""), Some("c"), Some(long.as_str())] {
@@ -157,12 +159,13 @@ mod tests {
                         let frame = produce(version, client, txn, wanted);
                         let total = frame.len();
                         let found = acks(&frame, total, version);
-                        assert_eq!(found, Ok(HeaderPeek::Known(wanted)), "{version}");
-                        // With less it says so, and how much it asks for is always more.
+                        assert_eq!(found, Ok(HeaderPeek::Complete(wanted)), "{version}");
+                        // A shorter frame needs more bytes, and the number is always above its
+                        // length.
                         for cut in REQUEST_PEEK_BYTES..total {
                             match acks(&frame[..cut], total, version).expect("no error") {
-                                HeaderPeek::Known(acks) => assert_eq!(acks, wanted),
-                                HeaderPeek::More(more) => {
+                                HeaderPeek::Complete(acks) => assert_eq!(acks, wanted),
+                                HeaderPeek::Incomplete(more) => {
                                     assert!(more > cut && more <= total.max(64))
                                 }
                             }
@@ -177,11 +180,11 @@ mod tests {
     fn old_produce_requests_begin_with_acks() {
         let mut frame = vec![0, 0, 0, 12, 0, 0, 0, 1, 0, 0, 0, 7];
         frame.extend([0xff, 0xff, 0, 0]);
-        assert_eq!(acks(&frame, 16, 1), Ok(HeaderPeek::Known(0)));
+        assert_eq!(acks(&frame, 16, 1), Ok(HeaderPeek::Complete(0)));
     }
 
     #[test]
-    fn headers_that_cannot_be_are_refused() {
+    fn invalid_headers_are_rejected() {
         let mut frame = produce(9, Some("c"), None, 0);
         frame[12..14].copy_from_slice(&[0xff, 0xfe]);
         assert!(matches!(
@@ -194,13 +197,13 @@ mod tests {
             error,
             StreamError::Client(WireError::Truncated { .. })
         ));
-        // A huge number of header tags is looked at up to a limit.
+        // Many header tags are read up to a limit.
         let mut tags = short[..15].to_vec();
         tags.extend([0xff, 0xff, 0xff, 0x0f, 0, 0xff, 0xff, 0xff, 0x0f]);
-        tags.resize(HEAD_BYTES_MAX, 0);
+        tags.resize(HEADER_BYTES_MAX, 0);
         assert_eq!(
             acks(&tags, 1 << 28, 9),
-            Err(StreamError::Head(HEAD_BYTES_MAX))
+            Err(StreamError::HeaderTooLong(HEADER_BYTES_MAX))
         );
     }
 }

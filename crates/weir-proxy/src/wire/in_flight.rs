@@ -1,47 +1,47 @@
-//! Requests without an answer yet, in the order in which brokers answer.
+//! In-flight requests in the order in which brokers respond.
 
 use std::collections::VecDeque;
 
 use crate::filter::RejectedPartitions;
 
-/// A request that an answer will come for.
+/// A request whose response is outstanding.
 #[derive(Debug)]
 pub struct InFlightRequest {
-    /// Number that the answer repeats.
+    /// Correlation id.
     pub correlation_id: i32,
-    /// Number of the API.
+    /// API key.
     pub key: i16,
-    /// Version of request and answer.
+    /// API version of request and response.
     pub version: i16,
-    /// Where the answer comes from.
-    pub answer: ResponseSource,
+    /// Source of the response.
+    pub response: ResponseSource,
 }
 
-/// Where an answer comes from.
+/// The source of a response.
 #[derive(Debug)]
 pub enum ResponseSource {
     /// The broker.
     Broker,
-    /// The broker, but for partitions that filters refused.
+    /// The broker, with partitions added that filters rejected.
     Merged(Box<RejectedPartitions>),
-    /// The broker, as a token without a header.
+    /// The broker, as a raw SASL token.
     Token,
-    /// Nowhere: this whole frame is it.
+    /// The proxy: this whole frame.
     Ready(Box<[u8]>),
 }
 
 impl ResponseSource {
-    /// Returns the bytes of the proxy's own making that wait with the entry.
+    /// Returns the memory for responses or parts of responses of the proxy itself, in bytes.
     fn own_bytes(&self) -> usize {
         match self {
             Self::Broker | Self::Token => 0,
-            Self::Merged(rejected) => rejected.held_bytes(),
+            Self::Merged(rejected) => rejected.buffered_bytes(),
             Self::Ready(frame) => frame.len(),
         }
     }
 }
 
-/// Requests of one connection, oldest first.
+/// The in-flight requests of one connection, oldest first.
 #[derive(Debug, Default)]
 pub struct InFlightRequests {
     entries: VecDeque<InFlightRequest>,
@@ -49,116 +49,117 @@ pub struct InFlightRequests {
 }
 
 impl InFlightRequests {
-    /// Notes a request.
+    /// Appends a request.
     pub fn push(&mut self, entry: InFlightRequest) {
-        self.own_bytes += entry.answer.own_bytes();
+        self.own_bytes += entry.response.own_bytes();
         self.entries.push_back(entry);
     }
 
-    /// Returns `true` if no further request may be noted: `in_flight` requests wait, or the
-    /// responses that the proxy made itself have reached their limit.
+    /// Returns `true` if no further request may be added: `limit` requests are in flight, or the
+    /// proxy's own responses have reached their limit of bytes.
     #[must_use]
-    pub fn is_full(&self, in_flight: usize) -> bool {
-        self.entries.len() >= in_flight || self.own_bytes >= OWN_BYTES_MAX
+    pub fn is_full(&self, limit: usize) -> bool {
+        self.entries.len() >= limit || self.own_bytes >= OWN_BYTES_MAX
     }
 
-    /// Returns the bytes of responses that the proxy made itself and that wait for their turn.
+    /// Returns the bytes of the proxy's own responses that wait for earlier responses.
     #[must_use]
     pub fn own_bytes(&self) -> usize {
         self.own_bytes
     }
 
-    /// The request whose answer comes next.
+    /// Returns the request with the next response.
     #[must_use]
     pub fn front(&self) -> Option<&InFlightRequest> {
         self.entries.front()
     }
 
-    /// Takes the request whose answer begins.
+    /// Removes the request whose response begins.
     pub fn pop(&mut self) -> Option<InFlightRequest> {
         let entry = self.entries.pop_front();
         if let Some(entry) = &entry {
-            self.own_bytes -= entry.answer.own_bytes();
+            self.own_bytes -= entry.response.own_bytes();
         }
-        if self.entries.is_empty() && self.entries.capacity() > KEPT {
-            // A burst should not cost memory for ever.
-            self.entries.shrink_to(KEPT);
+        if self.entries.is_empty() && self.entries.capacity() > RETAINED_ENTRIES {
+            // The memory of a burst is released.
+            self.entries.shrink_to(RETAINED_ENTRIES);
         }
         entry
     }
 
-    /// The next answer, if it is here already.
+    /// Returns the next response if it comes from the proxy.
     pub fn pop_ready(&mut self) -> Option<Vec<u8>> {
         match self.entries.front() {
             Some(InFlightRequest {
-                answer: ResponseSource::Ready(_),
+                response: ResponseSource::Ready(_),
                 ..
             }) => {}
             _ => return None,
         }
-        match self.pop()?.answer {
+        match self.pop()?.response {
             ResponseSource::Ready(frame) => Some(frame.into_vec()),
             ResponseSource::Broker | ResponseSource::Merged(_) | ResponseSource::Token => None,
         }
     }
 
-    /// Forgets tokens: the last of some mechanisms has no answer.
+    /// Removes SASL tokens at the front. The last token of some mechanisms has no response.
     pub fn drop_sasl_tokens(&mut self) {
-        while matches!(self.front(), Some(entry) if matches!(entry.answer, ResponseSource::Token)) {
+        while matches!(self.front(), Some(entry) if matches!(entry.response, ResponseSource::Token))
+        {
             self.pop();
         }
     }
 
-    /// Requests that wait.
+    /// Returns the number of requests in flight.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether none waits.
+    /// Returns `true` if no request is in flight.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 }
 
-/// Bytes of the proxy's own responses that may wait for their turn. The response that reaches the
-/// limit is still taken.
+/// Maximum bytes of the proxy's own responses that wait for earlier responses. The response that
+/// reaches the limit is still added.
 const OWN_BYTES_MAX: usize = 64 * 1024;
-/// Entries whose room is kept for the next burst.
-const KEPT: usize = 16;
+/// Entries whose memory is retained after a burst.
+const RETAINED_ENTRIES: usize = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn entry(correlation_id: i32, answer: ResponseSource) -> InFlightRequest {
+    fn entry(correlation_id: i32, response: ResponseSource) -> InFlightRequest {
         InFlightRequest {
             correlation_id,
             key: 18,
             version: 3,
-            answer,
+            response,
         }
     }
 
     #[test]
-    fn own_responses_fill_the_ring_by_their_bytes() {
-        let mut ring = InFlightRequests::default();
-        ring.push(entry(0, ResponseSource::Broker));
+    fn own_responses_count_by_bytes() {
+        let mut in_flight = InFlightRequests::default();
+        in_flight.push(entry(0, ResponseSource::Broker));
         for id in 1..=4 {
-            assert!(!ring.is_full(1_000), "{id}");
+            assert!(!in_flight.is_full(1_000), "{id}");
             let frame = vec![0; OWN_BYTES_MAX / 4].into();
-            ring.push(entry(id, ResponseSource::Ready(frame)));
+            in_flight.push(entry(id, ResponseSource::Ready(frame)));
         }
-        assert!(ring.is_full(1_000));
+        assert!(in_flight.is_full(1_000));
         assert!(
-            ring.pop_ready().is_none(),
-            "the broker's response comes first"
+            in_flight.pop_ready().is_none(),
+            "the broker's response is first"
         );
-        ring.pop();
-        assert!(ring.pop_ready().is_some() && !ring.is_full(1_000));
-        while ring.pop_ready().is_some() {}
-        assert_eq!((ring.own_bytes(), ring.len()), (0, 0));
-        assert!(!ring.is_full(1));
+        in_flight.pop();
+        assert!(in_flight.pop_ready().is_some() && !in_flight.is_full(1_000));
+        while in_flight.pop_ready().is_some() {}
+        assert_eq!((in_flight.own_bytes(), in_flight.len()), (0, 0));
+        assert!(!in_flight.is_full(1));
     }
 }

@@ -1,80 +1,82 @@
-//! From client to broker: requests pass as they come, and what is looked at of them is their header.
+//! From client to broker: forwards requests as they arrive and decodes only their headers.
 
 use weir_kafka::wire::WireError;
 use weir_kafka::wire::header::RequestPeek;
 
-use super::filtering::{Asked, FilterStage, Filtered, FilteredFrame};
+use super::filtering::{FilterStage, Filtered, FilteredFrame, ProduceHeader};
+use super::frame::grow;
 use super::headers::{self, HeaderPeek, REQUEST_PEEK_BYTES};
 use super::in_flight::{InFlightRequest, InFlightRequests, ResponseSource};
 use super::sasl::SaslState;
 use super::segments::Segments;
-use super::{FrameLimits, StreamError, api_versions, frame_total, grow};
+use super::{FrameLimits, StreamError, api_versions, frame_total};
 use crate::filter::{Direction, FilterBudget};
 use crate::versions::{self, API_VERSIONS, PRODUCE, SASL_HANDSHAKE, SupportedVersions};
 
-/// What looking at requests needs.
+/// The state needed to process requests.
 #[derive(Debug)]
 pub struct RequestContext<'a> {
-    /// What clients may use.
-    pub offer: &'a SupportedVersions,
-    /// What frames may cost.
+    /// API versions that clients may use.
+    pub supported: &'a SupportedVersions,
+    /// Frame limits.
     pub limits: FrameLimits,
-    /// Where requests wait for their answers.
-    pub ring: &'a mut InFlightRequests,
-    /// What the client says of itself, name and version, once it does.
+    /// In-flight requests.
+    pub in_flight: &'a mut InFlightRequests,
+    /// Name and version of the client software, once known.
     pub software: &'a mut Option<Box<str>>,
-    /// Requests seen.
+    /// Number of requests so far.
     pub requests: &'a mut u64,
-    /// Number of requests at which the rest of the input waits for the next turn.
+    /// Number of requests at which the rest of the input is stored for the next iteration.
     pub requests_until: u64,
-    /// Who sees records on their way to the broker.
+    /// Filters for requests.
     pub filtering: FilterStage<'a>,
 }
 
-/// One connection's requests.
+/// The request stream of one connection.
 #[derive(Debug, Default)]
 pub struct RequestStream {
-    /// Beginning of a request that cannot be judged yet; holds no memory otherwise.
+    /// Start of a request whose action is not known yet. Uses no memory otherwise.
     head: Vec<u8>,
-    /// Bytes of it that are needed to judge it.
+    /// Bytes of `head` that are needed next.
     wanted: usize,
     rest: BodyAction,
-    tokens: SaslState,
-    /// Input that came while no more requests may wait for answers.
+    sasl: SaslState,
+    /// Input that arrived while no more requests could be processed.
     backlog: Vec<u8>,
 }
 
-/// What becomes of the bytes that follow.
+/// The action for the following bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum BodyAction {
-    /// A request begins.
+    /// The start of a request.
     #[default]
     None,
-    /// So many pass.
-    Pass(usize),
-    /// So many are dropped.
+    /// Number of bytes to forward.
+    Forward(usize),
+    /// Number of bytes to drop.
     Skip(usize),
 }
 
-/// What becomes of a request.
+/// The action for a request.
 #[derive(Debug)]
 enum RequestAction {
-    /// It goes on; all that is here of it may have been edited.
-    Pass,
-    /// This goes on instead.
+    /// The request itself to forward; its buffered part may have been edited.
+    Forward,
+    /// Another frame to forward instead.
     Replace(Vec<u8>),
-    /// Nothing goes on.
+    /// No output.
     Drop,
-    /// Nothing goes on before its filters have done this.
-    Later(Box<FilterBudget>, Asked),
+    /// No output until the filter threads have done this work.
+    Deferred(Box<FilterBudget>, ProduceHeader),
 }
 
 impl RequestStream {
-    /// Takes input and appends to `out` what goes to the broker. With the ring full, enough requests
-    /// taken, or behind a frame that filters hold, the rest is kept, see [`Self::has_backlog`].
+    /// Processes input and appends the bytes for the broker to `out`. Stores the rest of the input
+    /// in the backlog if too many requests are in flight, the iteration's share of requests is used
+    /// up, or a frame is delayed.
     ///
     /// # Errors
-    /// What a broker would close the connection for.
+    /// An error for which a broker would close the connection.
     pub fn feed(
         &mut self,
         input: &mut [u8],
@@ -85,11 +87,11 @@ impl RequestStream {
         while at < input.len() {
             let left = input.len() - at;
             match self.rest {
-                BodyAction::Pass(rest) => {
+                BodyAction::Forward(rest) => {
                     let count = rest.min(left);
-                    out.input(at..at + count);
+                    out.push_input(at..at + count);
                     at += count;
-                    self.rest = BodyAction::pass(rest - count);
+                    self.rest = BodyAction::forward(rest - count);
                     continue;
                 }
                 BodyAction::Skip(rest) => {
@@ -100,22 +102,22 @@ impl RequestStream {
                 }
                 BodyAction::None => {}
             }
-            let is_full = context.ring.is_full(context.limits.in_flight);
+            let is_full = context.in_flight.is_full(context.limits.in_flight_requests);
             let is_enough = *context.requests >= context.requests_until;
-            if is_full || is_enough || context.filtering.held.is_some() {
+            if is_full || is_enough || context.filtering.delayed.is_some() {
                 self.backlog.extend_from_slice(&input[at..]);
                 return Ok(());
             }
             at = if self.head.is_empty() {
                 self.begin(input, at, context, out)?
             } else {
-                self.go_on(input, at, context, out)?
+                self.continue_head(input, at, context, out)?
             };
         }
         Ok(())
     }
 
-    /// A request begins at `at`; where to go on.
+    /// Processes a request that begins at `at`. Returns the position after it.
     fn begin(
         &mut self,
         input: &mut [u8],
@@ -124,32 +126,32 @@ impl RequestStream {
         out: &mut Segments,
     ) -> Result<usize, StreamError> {
         let frame = &mut input[at..];
-        let (verdict, total) = match judge(frame, &mut self.tokens, context)? {
-            HeaderPeek::Known(known) => known,
-            HeaderPeek::More(wanted) => {
+        let (action, total) = match classify(frame, &mut self.sasl, context)? {
+            HeaderPeek::Complete(known) => known,
+            HeaderPeek::Incomplete(wanted) => {
                 self.head = frame.to_vec();
                 self.wanted = wanted;
                 return Ok(input.len());
             }
         };
         let here = total.min(frame.len());
-        match verdict {
-            RequestAction::Pass => {
-                out.input(at..at + here);
-                self.rest = BodyAction::pass(total - here);
+        match action {
+            RequestAction::Forward => {
+                out.push_input(at..at + here);
+                self.rest = BodyAction::forward(total - here);
             }
-            RequestAction::Replace(made) => out.made(made),
+            RequestAction::Replace(made) => out.push_owned(made),
             RequestAction::Drop => self.rest = BodyAction::skip(total - here),
-            RequestAction::Later(work, asked) => {
+            RequestAction::Deferred(work, header) => {
                 let frame = frame[..here].to_vec();
-                context.filtering.hold(work, frame, Some(asked));
+                context.filtering.delay(work, frame, Some(header));
             }
         }
         Ok(at + here)
     }
 
-    /// More of a request whose beginning is in `head`; where to go on.
-    fn go_on(
+    /// Processes more of a request whose start is in `head`. Returns the position after it.
+    fn continue_head(
         &mut self,
         input: &[u8],
         at: usize,
@@ -158,9 +160,9 @@ impl RequestStream {
     ) -> Result<usize, StreamError> {
         let mut at = at;
         loop {
-            let (verdict, total) = match judge(&mut self.head, &mut self.tokens, context)? {
-                HeaderPeek::Known(known) => known,
-                HeaderPeek::More(wanted) => {
+            let (action, total) = match classify(&mut self.head, &mut self.sasl, context)? {
+                HeaderPeek::Complete(known) => known,
+                HeaderPeek::Incomplete(wanted) => {
                     let missing = wanted - self.head.len();
                     let count = missing.min(input.len() - at);
                     grow(&mut self.head, &input[at..at + count], wanted);
@@ -172,49 +174,49 @@ impl RequestStream {
                     continue;
                 }
             };
-            // No more is taken into the head than judging needs, so it ends within this request.
+            // `head` never has more bytes than needed, so it ends within this request.
             let head = std::mem::take(&mut self.head);
             let rest = total - head.len();
-            match verdict {
-                RequestAction::Pass => {
-                    out.made(head);
-                    self.rest = BodyAction::pass(rest);
+            match action {
+                RequestAction::Forward => {
+                    out.push_owned(head);
+                    self.rest = BodyAction::forward(rest);
                 }
-                RequestAction::Replace(made) => out.made(made),
+                RequestAction::Replace(made) => out.push_owned(made),
                 RequestAction::Drop => self.rest = BodyAction::skip(rest),
-                RequestAction::Later(work, asked) => {
-                    context.filtering.hold(work, head, Some(asked))
+                RequestAction::Deferred(work, header) => {
+                    context.filtering.delay(work, head, Some(header))
                 }
             }
             return Ok(at);
         }
     }
 
-    /// Whether input waits here for room in the ring.
+    /// Returns `true` if input is stored in the backlog.
     #[must_use]
     pub fn has_backlog(&self) -> bool {
         !self.backlog.is_empty()
     }
 
-    /// The input that waited, to be fed again before anything new.
+    /// Takes the stored input, which must be processed before new input.
     pub fn take_backlog(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.backlog)
     }
 
-    /// Whether a request has come in part only.
+    /// Returns `true` if a request is partly received.
     #[must_use]
     pub fn is_mid_request(&self) -> bool {
         !self.head.is_empty() || self.rest != BodyAction::None
     }
 
-    /// Whether the beginning of a request has come, and not enough of it.
+    /// Returns `true` if a request is partly received and its action is not known yet.
     #[must_use]
     pub fn is_mid_head(&self) -> bool {
         !self.head.is_empty()
     }
 
-    /// Returns the bytes that the beginning of a request must grow to before it can go on; 0 if
-    /// there is none.
+    /// Returns the size to which the start of a request must grow before it can be processed, or 0
+    /// if there is none.
     #[must_use]
     pub fn wanted(&self) -> usize {
         match self.head.is_empty() {
@@ -223,23 +225,23 @@ impl RequestStream {
         }
     }
 
-    /// Returns `true` once enough of a request has come to know which one it is.
+    /// Returns `true` once the API key of a partly received request is known.
     #[must_use]
     pub fn is_identified(&self) -> bool {
         self.head.len() >= REQUEST_PEEK_BYTES
     }
 
-    /// Bytes held.
+    /// Returns the memory in use.
     #[must_use]
-    pub fn held_bytes(&self) -> usize {
+    pub fn buffered_bytes(&self) -> usize {
         self.head.capacity() + self.backlog.capacity()
     }
 
-    /// Bytes that belong to the request under way and must still come, as far as that is known.
+    /// Returns the bytes of the current request that are still missing, as far as that is known.
     #[must_use]
     pub fn missing(&self) -> usize {
         match self.rest {
-            BodyAction::Pass(rest) | BodyAction::Skip(rest) => rest,
+            BodyAction::Forward(rest) | BodyAction::Skip(rest) => rest,
             BodyAction::None if self.head.is_empty() => 0,
             BodyAction::None => {
                 let total = frame_total(&self.head, usize::MAX).ok().flatten();
@@ -250,11 +252,11 @@ impl RequestStream {
 }
 
 impl BodyAction {
-    fn pass(bytes: usize) -> Self {
+    fn forward(bytes: usize) -> Self {
         if bytes == 0 {
             Self::None
         } else {
-            Self::Pass(bytes)
+            Self::Forward(bytes)
         }
     }
 
@@ -267,22 +269,22 @@ impl BodyAction {
     }
 }
 
-/// What becomes of the request that `frame` begins with, and its length. Entered into the ring when
-/// known.
-fn judge(
+/// Returns the action for the request at the start of `frame`, and its length. Adds the request to
+/// those in flight.
+fn classify(
     frame: &mut [u8],
-    tokens: &mut SaslState,
+    sasl: &mut SaslState,
     context: &mut RequestContext<'_>,
 ) -> Result<HeaderPeek<(RequestAction, usize)>, StreamError> {
     let limit = context.limits.request_bytes;
-    if *tokens != SaslState::None {
-        match tokens.next(frame, limit)? {
-            HeaderPeek::More(more) => return Ok(HeaderPeek::More(more)),
-            HeaderPeek::Known(Some(total)) => {
+    if *sasl != SaslState::None {
+        match sasl.next(frame, limit)? {
+            HeaderPeek::Incomplete(more) => return Ok(HeaderPeek::Incomplete(more)),
+            HeaderPeek::Complete(Some(total)) => {
                 enter(context, (SASL_HANDSHAKE, 0, 0), Some(ResponseSource::Token));
-                return Ok(HeaderPeek::Known((RequestAction::Pass, total)));
+                return Ok(HeaderPeek::Complete((RequestAction::Forward, total)));
             }
-            HeaderPeek::Known(None) => context.ring.drop_sasl_tokens(),
+            HeaderPeek::Complete(None) => context.in_flight.drop_sasl_tokens(),
         }
     }
     let total = frame_total(frame, limit).map_err(StreamError::Client)?;
@@ -294,63 +296,65 @@ fn judge(
         }));
     }
     let Some(total) = total.filter(|_| frame.len() >= REQUEST_PEEK_BYTES) else {
-        return Ok(HeaderPeek::More(REQUEST_PEEK_BYTES));
+        return Ok(HeaderPeek::Incomplete(REQUEST_PEEK_BYTES));
     };
     let peek = headers::request(frame).map_err(StreamError::Client)?;
     let (key, version) = (peek.api_key, peek.api_version);
-    let (verdict, answer) = match key {
-        _ if !context.offer.has(key, version) => match refuse(&peek, context.offer) {
-            Some(answer) => (
-                RequestAction::Drop,
-                Some(ResponseSource::Ready(answer.into())),
-            ),
-            None => {
-                let name = versions::name(key);
-                return Err(StreamError::NotOffered { key, name, version });
+    let (action, response) = match key {
+        _ if !context.supported.has(key, version) => {
+            match unsupported_response(&peek, context.supported) {
+                Some(response) => (
+                    RequestAction::Drop,
+                    Some(ResponseSource::Ready(response.into())),
+                ),
+                None => {
+                    let name = versions::name(key);
+                    return Err(StreamError::NotSupported { key, name, version });
+                }
             }
-        },
+        }
         PRODUCE => match headers::acks(frame, total, version)? {
-            HeaderPeek::More(more) => return Ok(HeaderPeek::More(more)),
-            HeaderPeek::Known(acks) if context.filtering.filters.wants(Direction::Produce) => {
-                if total > context.limits.held_bytes {
+            HeaderPeek::Incomplete(more) => return Ok(HeaderPeek::Incomplete(more)),
+            HeaderPeek::Complete(acks) if context.filtering.filters.wants(Direction::Produce) => {
+                if total > context.limits.buffered_frame_bytes {
                     return Err(StreamError::Client(WireError::FrameTooLarge {
                         bytes: total as u64,
-                        bytes_max: context.limits.held_bytes,
+                        bytes_max: context.limits.buffered_frame_bytes,
                     }));
                 }
                 if frame.len() < total {
-                    return Ok(HeaderPeek::More(total));
+                    return Ok(HeaderPeek::Incomplete(total));
                 }
-                let asked = Asked {
+                let header = ProduceHeader {
                     correlation_id: peek.correlation_id,
                     version,
                     acks,
                 };
-                let filtered = context.filtering.produce(&mut frame[..total], &asked);
+                let filtered = context.filtering.produce(&mut frame[..total], &header);
                 match filtered.map_err(StreamError::Client)? {
-                    Filtered::Later(work) => (RequestAction::Later(work, asked), None),
-                    Filtered::Done((FilteredFrame::InPlace, answer)) => {
-                        (RequestAction::Pass, answer)
+                    Filtered::Deferred(work) => (RequestAction::Deferred(work, header), None),
+                    Filtered::Done((FilteredFrame::InPlace, response)) => {
+                        (RequestAction::Forward, response)
                     }
-                    Filtered::Done((FilteredFrame::Made(made), answer)) => {
-                        (RequestAction::Replace(made), answer)
+                    Filtered::Done((FilteredFrame::Rebuilt(made), response)) => {
+                        (RequestAction::Replace(made), response)
                     }
-                    Filtered::Done((FilteredFrame::Nothing, answer)) => {
-                        (RequestAction::Drop, answer)
+                    Filtered::Done((FilteredFrame::Nothing, response)) => {
+                        (RequestAction::Drop, response)
                     }
                 }
             }
-            HeaderPeek::Known(0) => (RequestAction::Pass, None),
-            HeaderPeek::Known(_) => (RequestAction::Pass, Some(ResponseSource::Broker)),
+            HeaderPeek::Complete(0) => (RequestAction::Forward, None),
+            HeaderPeek::Complete(_) => (RequestAction::Forward, Some(ResponseSource::Broker)),
         },
         API_VERSIONS if total <= SOFTWARE_BYTES_MAX => {
             if frame.len() < total {
-                return Ok(HeaderPeek::More(total));
+                return Ok(HeaderPeek::Incomplete(total));
             }
             if let Some((name, version)) = headers::software(&frame[..total], version) {
                 *context.software = Some(format!("{name} {version}").into());
             }
-            (RequestAction::Pass, Some(ResponseSource::Broker))
+            (RequestAction::Forward, Some(ResponseSource::Broker))
         }
         SASL_HANDSHAKE if version == 0 => {
             if total > HANDSHAKE_BYTES_MAX {
@@ -360,39 +364,39 @@ fn judge(
                 }));
             }
             if frame.len() < total {
-                return Ok(HeaderPeek::More(total));
+                return Ok(HeaderPeek::Incomplete(total));
             }
-            *tokens = SaslState::after(&frame[..total]).map_err(StreamError::Client)?;
-            (RequestAction::Pass, Some(ResponseSource::Broker))
+            *sasl = SaslState::after(&frame[..total]).map_err(StreamError::Client)?;
+            (RequestAction::Forward, Some(ResponseSource::Broker))
         }
-        _ => (RequestAction::Pass, Some(ResponseSource::Broker)),
+        _ => (RequestAction::Forward, Some(ResponseSource::Broker)),
     };
-    enter(context, (key, version, peek.correlation_id), answer);
-    Ok(HeaderPeek::Known((verdict, total)))
+    enter(context, (key, version, peek.correlation_id), response);
+    Ok(HeaderPeek::Complete((action, total)))
 }
 
-/// Counts a request, and notes it if an answer will come.
+/// Counts a request, and adds it to those in flight if a response will come.
 fn enter(
     context: &mut RequestContext<'_>,
     (key, version, correlation_id): (i16, i16, i32),
-    answer: Option<ResponseSource>,
+    response: Option<ResponseSource>,
 ) {
     *context.requests += 1;
-    if let Some(answer) = answer {
-        context.ring.push(InFlightRequest {
+    if let Some(response) = response {
+        context.in_flight.push(InFlightRequest {
             correlation_id,
             key,
             version,
-            answer,
+            response,
         });
     }
 }
 
-/// The answer to a request that is not on offer, where brokers have one.
-fn refuse(peek: &RequestPeek, offer: &SupportedVersions) -> Option<Vec<u8>> {
+/// Returns the response to an unsupported request, if brokers send one.
+fn unsupported_response(peek: &RequestPeek, supported: &SupportedVersions) -> Option<Vec<u8>> {
     match (peek.api_key, peek.api_version) {
         (API_VERSIONS, version) if version > 0 => {
-            Some(api_versions::unsupported(peek.correlation_id, offer))
+            Some(api_versions::unsupported(peek.correlation_id, supported))
         }
         _ => None,
     }
@@ -401,7 +405,7 @@ fn refuse(peek: &RequestPeek, offer: &SupportedVersions) -> Option<Vec<u8>> {
 /// Client id and mechanism are short.
 const HANDSHAKE_BYTES_MAX: usize = 1024;
 
-/// Requests for versions of up to this length are read whole, for the name of the client's software.
+/// Maximum size of ApiVersions requests that are read whole for the name of the client software.
 const SOFTWARE_BYTES_MAX: usize = 1024;
 
 #[cfg(test)]

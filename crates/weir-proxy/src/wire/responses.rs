@@ -1,72 +1,74 @@
-//! From broker to client: answers pass as they come, but for those that may name brokers.
+//! From broker to client: forwards responses as they arrive, except those that may contain
+//! addresses or filtered records.
 
 use weir_kafka::wire::WireError;
 
 use super::addresses::AddressMapper;
 use super::filtering::{self, FilterStage, Filtered, FilteredFrame};
-use super::headers::ANSWER_PEEK_BYTES;
+use super::frame::grow;
+use super::headers::RESPONSE_PEEK_BYTES;
 use super::in_flight::{InFlightRequest, InFlightRequests, ResponseSource};
 use super::segments::Segments;
-use super::{FrameLimits, SIZE_BYTES, StreamError, api_versions, frame_total, grow, rewrite};
+use super::{FrameLimits, SIZE_BYTES, StreamError, api_versions, frame_total, rewrite};
 use crate::filter::Direction;
 use crate::versions::{API_VERSIONS, FETCH, SupportedVersions};
 
-/// What looking at answers needs.
+/// The state needed to process responses.
 pub struct ResponseContext<'a> {
-    /// What clients may use.
-    pub offer: &'a SupportedVersions,
-    /// What frames may cost.
+    /// API versions that clients may use.
+    pub supported: &'a SupportedVersions,
+    /// Frame limits.
     pub limits: FrameLimits,
-    /// Requests that wait for answers.
-    pub ring: &'a mut InFlightRequests,
-    /// Where clients reach brokers.
-    pub places: &'a mut dyn AddressMapper,
-    /// Answers seen, and those of them that were replaced.
-    pub answers: &'a mut u64,
-    /// Answers whose addresses were replaced.
+    /// In-flight requests.
+    pub in_flight: &'a mut InFlightRequests,
+    /// Addresses that clients see for brokers.
+    pub mapper: &'a mut dyn AddressMapper,
+    /// Number of responses so far.
+    pub responses: &'a mut u64,
+    /// Number of responses whose addresses were replaced.
     pub rewritten: &'a mut u64,
-    /// Who sees records on their way to the client.
+    /// Filters for responses.
     pub filtering: FilterStage<'a>,
 }
 
 impl std::fmt::Debug for ResponseContext<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AnswerContext").finish_non_exhaustive()
+        f.debug_struct("ResponseContext").finish_non_exhaustive()
     }
 }
 
-/// One connection's answers.
+/// The response stream of one connection.
 #[derive(Debug, Default)]
 pub struct ResponseStream {
-    /// Beginning of an answer that is needed whole, or of any whose head has not come; holds no
-    /// memory otherwise.
-    held: Vec<u8>,
-    /// Bytes of it that are needed.
+    /// Start of a response that is needed whole, or whose header is incomplete. Uses no memory
+    /// otherwise.
+    head: Vec<u8>,
+    /// Bytes of `head` that are needed next.
     wanted: usize,
-    /// Bytes that pass before the next answer begins.
-    passing: usize,
-    /// The last answer that passed unopened was a large one, and so may be the next.
+    /// Bytes to forward before the next response begins.
+    pass_through: usize,
+    /// Set if the last response forwarded without decoding was large; the next may be, too.
     is_large: bool,
-    /// Input behind a frame that filters hold.
+    /// Input after a delayed frame.
     backlog: Vec<u8>,
 }
 
-/// What becomes of an answer.
+/// The action for a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ResponseAction {
-    /// It passes; its length.
-    Pass(usize),
-    /// So many bytes of it are needed before it can be dealt with.
-    More(usize),
-    /// It is whole and may have to be replaced; its length.
-    Replace(usize),
+    /// Total bytes of a response to forward.
+    Forward(usize),
+    /// Number of bytes needed first.
+    Incomplete(usize),
+    /// Total bytes of a complete response to process.
+    Process(usize),
 }
 
 impl ResponseStream {
-    /// Takes input and appends to `out` what goes to the client.
+    /// Processes input and appends the bytes for the client to `out`.
     ///
     /// # Errors
-    /// An answer that nobody asked for, or that is not what its version says.
+    /// A response that was not requested, or that does not match its version.
     pub fn feed(
         &mut self,
         input: &mut [u8],
@@ -75,55 +77,57 @@ impl ResponseStream {
     ) -> Result<(), StreamError> {
         let mut at = 0;
         while at < input.len() {
-            if context.filtering.held.is_some() {
+            if context.filtering.delayed.is_some() {
                 self.backlog.extend_from_slice(&input[at..]);
                 return Ok(());
             }
             let left = input.len() - at;
-            if self.passing > 0 {
-                let count = self.passing.min(left);
-                out.input(at..at + count);
+            if self.pass_through > 0 {
+                let count = self.pass_through.min(left);
+                out.push_input(at..at + count);
                 at += count;
-                self.passing -= count;
-                self.ready(context.ring, out);
+                self.pass_through -= count;
+                self.push_ready(context.in_flight, out);
                 continue;
             }
-            if self.held.is_empty() {
-                match judge(&input[at..], context)? {
-                    ResponseAction::Pass(total) => {
-                        context.ring.pop();
-                        *context.answers += 1;
-                        self.passing = total;
+            if self.head.is_empty() {
+                match classify(&input[at..], context)? {
+                    ResponseAction::Forward(total) => {
+                        context.in_flight.pop();
+                        *context.responses += 1;
+                        self.pass_through = total;
                         self.is_large = total >= LARGE_BYTES;
                     }
-                    ResponseAction::Replace(total) => {
+                    ResponseAction::Process(total) => {
                         let frame = &mut input[at..at + total];
-                        match replaced(frame, context)? {
-                            Filtered::Done(FilteredFrame::InPlace) => out.input(at..at + total),
-                            Filtered::Done(FilteredFrame::Made(frame)) => out.made(frame),
+                        match process(frame, context)? {
+                            Filtered::Done(FilteredFrame::InPlace) => {
+                                out.push_input(at..at + total)
+                            }
+                            Filtered::Done(FilteredFrame::Rebuilt(frame)) => out.push_owned(frame),
                             Filtered::Done(FilteredFrame::Nothing) => {}
-                            Filtered::Later(work) => {
-                                context.filtering.hold(work, frame.to_vec(), None);
+                            Filtered::Deferred(work) => {
+                                context.filtering.delay(work, frame.to_vec(), None);
                             }
                         }
                         at += total;
-                        self.ready_unless_held(context, out);
+                        self.push_ready_unless_delayed(context, out);
                     }
-                    ResponseAction::More(wanted) => {
-                        self.held = input[at..].to_vec();
+                    ResponseAction::Incomplete(wanted) => {
+                        self.head = input[at..].to_vec();
                         self.wanted = wanted;
                         return Ok(());
                     }
                 }
             } else {
-                at = self.go_on(input, at, context, out)?;
+                at = self.continue_head(input, at, context, out)?;
             }
         }
         Ok(())
     }
 
-    /// More of an answer whose beginning is in `held`; where to go on.
-    fn go_on(
+    /// Processes more of a response whose start is in `head`. Returns the position after it.
+    fn continue_head(
         &mut self,
         input: &[u8],
         at: usize,
@@ -132,140 +136,143 @@ impl ResponseStream {
     ) -> Result<usize, StreamError> {
         let mut at = at;
         loop {
-            match judge(&self.held, context)? {
-                ResponseAction::More(wanted) => {
-                    let missing = wanted - self.held.len();
+            match classify(&self.head, context)? {
+                ResponseAction::Incomplete(wanted) => {
+                    let missing = wanted - self.head.len();
                     let count = missing.min(input.len() - at);
-                    grow(&mut self.held, &input[at..at + count], wanted);
+                    grow(&mut self.head, &input[at..at + count], wanted);
                     self.wanted = wanted;
                     at += count;
                     if count < missing {
                         return Ok(at);
                     }
                 }
-                ResponseAction::Pass(total) => {
-                    context.ring.pop();
-                    *context.answers += 1;
-                    let head = std::mem::take(&mut self.held);
-                    self.passing = total - head.len();
+                ResponseAction::Forward(total) => {
+                    context.in_flight.pop();
+                    *context.responses += 1;
+                    let head = std::mem::take(&mut self.head);
+                    self.pass_through = total - head.len();
                     self.is_large = total >= LARGE_BYTES;
-                    out.made(head);
-                    if self.passing == 0 {
-                        self.ready(context.ring, out);
+                    out.push_owned(head);
+                    if self.pass_through == 0 {
+                        self.push_ready(context.in_flight, out);
                     }
                     return Ok(at);
                 }
-                ResponseAction::Replace(_) => {
-                    let mut held = std::mem::take(&mut self.held);
-                    match replaced(&mut held, context)? {
-                        Filtered::Done(FilteredFrame::InPlace) => out.made(held),
-                        Filtered::Done(FilteredFrame::Made(frame)) => out.made(frame),
+                ResponseAction::Process(_) => {
+                    let mut head = std::mem::take(&mut self.head);
+                    match process(&mut head, context)? {
+                        Filtered::Done(FilteredFrame::InPlace) => out.push_owned(head),
+                        Filtered::Done(FilteredFrame::Rebuilt(frame)) => out.push_owned(frame),
                         Filtered::Done(FilteredFrame::Nothing) => {}
-                        Filtered::Later(work) => context.filtering.hold(work, held, None),
+                        Filtered::Deferred(work) => context.filtering.delay(work, head, None),
                     }
-                    self.ready_unless_held(context, out);
+                    self.push_ready_unless_delayed(context, out);
                     return Ok(at);
                 }
             }
         }
     }
 
-    fn ready_unless_held(&mut self, context: &mut ResponseContext<'_>, out: &mut Segments) {
-        if context.filtering.held.is_none() {
-            self.ready(context.ring, out);
+    fn push_ready_unless_delayed(&mut self, context: &mut ResponseContext<'_>, out: &mut Segments) {
+        if context.filtering.delayed.is_none() {
+            self.push_ready(context.in_flight, out);
         }
     }
 
-    /// Whether input waits here behind a frame that was held.
+    /// Returns `true` if input is stored after a delayed frame.
     #[must_use]
     pub fn has_backlog(&self) -> bool {
         !self.backlog.is_empty()
     }
 
-    /// The input that waited, to be fed again before anything new.
+    /// Takes the stored input, which must be processed before new input.
     pub fn take_backlog(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.backlog)
     }
 
-    /// Appends the answers that come next and are here already.
-    pub fn ready(&mut self, ring: &mut InFlightRequests, out: &mut Segments) {
-        if self.passing > 0 || !self.held.is_empty() {
+    /// Appends the proxy's own responses that come next.
+    pub fn push_ready(&mut self, in_flight: &mut InFlightRequests, out: &mut Segments) {
+        if self.pass_through > 0 || !self.head.is_empty() {
             return;
         }
-        while let Some(frame) = ring.pop_ready() {
-            out.made(frame);
+        while let Some(frame) = in_flight.pop_ready() {
+            out.push_owned(frame);
         }
     }
 
-    /// Bytes that pass whatever they are, before anything has to be looked at again.
+    /// Returns the bytes that are forwarded without decoding before the next response.
     #[must_use]
-    pub fn passing(&self) -> usize {
-        self.passing
+    pub fn pass_through_bytes(&self) -> usize {
+        self.pass_through
     }
 
-    /// Notes that so many of these have passed without coming through here.
-    pub fn passed(&mut self, bytes: usize) {
-        self.passing = self.passing.saturating_sub(bytes);
+    /// Records that `bytes` of these were spliced.
+    pub fn note_spliced(&mut self, bytes: usize) {
+        self.pass_through = self.pass_through.saturating_sub(bytes);
     }
 
-    /// Whether an answer is to begin that is probably large and passes unopened: then no more than its
-    /// beginning is worth reading.
+    /// Returns `true` if the next response is probably large and forwarded without decoding. Then
+    /// only its start should be read.
     #[must_use]
     pub fn expects_large(&self) -> bool {
         self.is_large && self.is_between()
     }
 
-    /// Whether no answer has come in part.
+    /// Returns `true` if no response is partly received.
     #[must_use]
     pub fn is_between(&self) -> bool {
-        self.passing == 0 && self.held.is_empty() && self.backlog.is_empty()
+        self.pass_through == 0 && self.head.is_empty() && self.backlog.is_empty()
     }
 
-    /// Returns the bytes that the beginning of an answer must grow to before it can go on; 0 if
-    /// there is none.
+    /// Returns the size to which the start of a response must grow before it can be processed, or 0
+    /// if there is none.
     #[must_use]
     pub fn wanted(&self) -> usize {
-        match self.held.is_empty() {
+        match self.head.is_empty() {
             true => 0,
             false => self.wanted,
         }
     }
 
-    /// Bytes held.
+    /// Returns the memory in use.
     #[must_use]
-    pub fn held_bytes(&self) -> usize {
-        self.held.capacity() + self.backlog.capacity()
+    pub fn buffered_bytes(&self) -> usize {
+        self.head.capacity() + self.backlog.capacity()
     }
 }
 
-/// From here on an answer is large.
+/// Minimum size of a large response.
 const LARGE_BYTES: usize = 256 * 1024;
 
-fn judge(frame: &[u8], context: &ResponseContext<'_>) -> Result<ResponseAction, StreamError> {
+fn classify(frame: &[u8], context: &ResponseContext<'_>) -> Result<ResponseAction, StreamError> {
     let limit = i32::MAX as usize;
     let total = frame_total(frame, limit).map_err(StreamError::Broker)?;
-    if let Some(ResponseSource::Token) = context.ring.front().map(|entry| &entry.answer) {
-        return Ok(total.map_or(ResponseAction::More(SIZE_BYTES), ResponseAction::Pass));
+    if let Some(ResponseSource::Token) = context.in_flight.front().map(|entry| &entry.response) {
+        return Ok(total.map_or(
+            ResponseAction::Incomplete(SIZE_BYTES),
+            ResponseAction::Forward,
+        ));
     }
     let Some(total) = total else {
-        return Ok(ResponseAction::More(ANSWER_PEEK_BYTES));
+        return Ok(ResponseAction::Incomplete(RESPONSE_PEEK_BYTES));
     };
-    if total < ANSWER_PEEK_BYTES {
+    if total < RESPONSE_PEEK_BYTES {
         return Err(StreamError::Broker(WireError::Truncated {
-            what: "answer header",
-            needed: ANSWER_PEEK_BYTES,
+            what: "response header",
+            needed: RESPONSE_PEEK_BYTES,
             left: total,
         }));
     }
-    let Some(head) = frame.first_chunk::<ANSWER_PEEK_BYTES>() else {
-        return Ok(ResponseAction::More(ANSWER_PEEK_BYTES));
+    let Some(head) = frame.first_chunk::<RESPONSE_PEEK_BYTES>() else {
+        return Ok(ResponseAction::Incomplete(RESPONSE_PEEK_BYTES));
     };
     let [_, _, _, _, id @ ..] = *head;
     let id = i32::from_be_bytes(id);
-    let entry = match context.ring.front() {
+    let entry = match context.in_flight.front() {
         Some(
             entry @ InFlightRequest {
-                answer: ResponseSource::Broker | ResponseSource::Merged(_),
+                response: ResponseSource::Broker | ResponseSource::Merged(_),
                 ..
             },
         ) if entry.correlation_id == id => entry,
@@ -274,58 +281,57 @@ fn judge(frame: &[u8], context: &ResponseContext<'_>) -> Result<ResponseAction, 
                 || "none".to_owned(),
                 |entry| entry.correlation_id.to_string(),
             );
-            return Err(StreamError::Unasked { got: id, expected });
+            return Err(StreamError::Unexpected { got: id, expected });
         }
     };
-    if !is_looked_at(entry, context) {
-        return Ok(ResponseAction::Pass(total));
+    if !needs_processing(entry, context) {
+        return Ok(ResponseAction::Forward(total));
     }
-    if total > context.limits.held_bytes {
+    if total > context.limits.buffered_frame_bytes {
         return Err(StreamError::Broker(WireError::FrameTooLarge {
             bytes: total as u64,
-            bytes_max: context.limits.held_bytes,
+            bytes_max: context.limits.buffered_frame_bytes,
         }));
     }
     Ok(if frame.len() < total {
-        ResponseAction::More(total)
+        ResponseAction::Incomplete(total)
     } else {
-        ResponseAction::Replace(total)
+        ResponseAction::Process(total)
     })
 }
 
-fn is_looked_at(entry: &InFlightRequest, context: &ResponseContext<'_>) -> bool {
+fn needs_processing(entry: &InFlightRequest, context: &ResponseContext<'_>) -> bool {
     match entry.key {
         API_VERSIONS => true,
         FETCH => context.filtering.filters.wants(Direction::Fetch),
         key => {
-            matches!(entry.answer, ResponseSource::Merged(_))
+            matches!(entry.response, ResponseSource::Merged(_))
                 || rewrite::may_carry_addresses(key, entry.version)
         }
     }
 }
 
-/// What the client gets of a whole answer, or instead.
-fn replaced(
+/// Returns the output for a whole response.
+fn process(
     frame: &mut [u8],
     context: &mut ResponseContext<'_>,
 ) -> Result<Filtered<FilteredFrame>, StreamError> {
-    *context.answers += 1;
-    let Some(entry) = context.ring.pop() else {
+    *context.responses += 1;
+    let Some(entry) = context.in_flight.pop() else {
         return Ok(Filtered::Done(FilteredFrame::InPlace));
     };
     if entry.key == FETCH {
         let filtered = context.filtering.fetch(frame, entry.version);
         return filtered.map_err(StreamError::Broker);
     }
-    let left = match (entry.key, &entry.answer) {
-        (API_VERSIONS, _) => {
-            api_versions::restrict(frame, entry.version, context.offer).map(FilteredFrame::Made)
-        }
+    let left = match (entry.key, &entry.response) {
+        (API_VERSIONS, _) => api_versions::restrict(frame, entry.version, context.supported)
+            .map(FilteredFrame::Rebuilt),
         (_, ResponseSource::Merged(rejected)) => filtering::merge(frame, &entry, rejected)
             .and_then(|merged| {
                 let left = addresses(&merged, &entry, context)?;
                 Ok(match left {
-                    FilteredFrame::InPlace => FilteredFrame::Made(merged),
+                    FilteredFrame::InPlace => FilteredFrame::Rebuilt(merged),
                     other => other,
                 })
             }),
@@ -342,9 +348,9 @@ fn addresses(
     if !rewrite::may_carry_addresses(entry.key, entry.version) {
         return Ok(FilteredFrame::InPlace);
     }
-    let made = rewrite::addresses(frame, entry.key, entry.version, context.places)?;
+    let made = rewrite::addresses(frame, entry.key, entry.version, context.mapper)?;
     *context.rewritten += u64::from(made.is_some());
-    Ok(made.map_or(FilteredFrame::InPlace, FilteredFrame::Made))
+    Ok(made.map_or(FilteredFrame::InPlace, FilteredFrame::Rebuilt))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Answers that carry addresses of brokers, with the proxy's own instead.
+//! Replaces broker addresses in responses with addresses of the proxy.
 
 use weir_kafka::wire::WireError;
 use weir_kafka::wire::reader::WireReader;
@@ -8,12 +8,12 @@ use super::addresses::{
     AddressMapper, AdvertisedAddress, BrokerEntryLayout, put_address, put_uvarint, replace_list,
     resolve, string,
 };
-use super::headers::answer_body_at;
+use super::headers::response_body_at;
 use crate::versions::{
     DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA, PRODUCE, SHARE_ACKNOWLEDGE, SHARE_FETCH, flexible,
 };
 
-/// Whether answers of that kind may carry addresses.
+/// Returns `true` if responses of this version may contain addresses.
 pub(super) fn may_carry_addresses(key: i16, version: i16) -> bool {
     match key {
         PRODUCE => version >= 10,
@@ -22,19 +22,19 @@ pub(super) fn may_carry_addresses(key: i16, version: i16) -> bool {
     }
 }
 
-/// The frame with the addresses that clients are to use; `None` if it carries none. Given and made
-/// with the prefix.
+/// Returns the frame with the addresses that clients see, or `None` if it contains no addresses.
+/// Both frames include the size prefix.
 ///
 /// # Errors
-/// An answer that is not what its version says.
+/// Returns an error if the response does not match its version.
 pub(super) fn addresses(
     frame: &[u8],
     key: i16,
     version: i16,
-    places: &mut dyn AddressMapper,
+    mapper: &mut dyn AddressMapper,
 ) -> Result<Option<Vec<u8>>, WireError> {
-    let body_at = answer_body_at(frame, key, version)?;
-    let mut answer = Rewriting {
+    let body_at = response_body_at(frame, key, version)?;
+    let mut response = Rewriting {
         frame,
         reader: WireReader::new(&frame[body_at..]),
         copied: 0,
@@ -42,28 +42,38 @@ pub(super) fn addresses(
         flexible: flexible(key, version),
     };
     match key {
-        METADATA => answer.metadata(version, places)?,
-        FIND_COORDINATOR => answer.coordinators(version, places)?,
-        DESCRIBE_CLUSTER => answer.cluster(version, places)?,
-        PRODUCE => answer.produce(version, places)?,
-        SHARE_FETCH => answer.share_fetch(version, places)?,
-        SHARE_ACKNOWLEDGE => answer.share_acknowledge(version, places)?,
+        METADATA => response.metadata(version, mapper)?,
+        FIND_COORDINATOR => response.coordinators(version, mapper)?,
+        DESCRIBE_CLUSTER => response.cluster(version, mapper)?,
+        PRODUCE => response.produce(version, mapper)?,
+        SHARE_FETCH => response.share_fetch(version, mapper)?,
+        SHARE_ACKNOWLEDGE => response.share_acknowledge(version, mapper)?,
         _ => {}
     }
-    Ok(answer.finish())
+    Ok(response.finish())
 }
 
-/// An answer on its way to a new one: what is not replaced is copied in between.
+/// Registers the brokers in a response to a request of the proxy itself.
+pub(crate) fn register_brokers(
+    frame: &[u8],
+    key: i16,
+    version: i16,
+    mapper: &mut dyn AddressMapper,
+) -> Result<(), WireError> {
+    addresses(frame, key, version, mapper).map(drop)
+}
+
+/// A response that is being rewritten. Parts between replacements are copied.
 struct Rewriting<'a> {
     frame: &'a [u8],
     reader: WireReader<'a>,
-    /// Up to here the frame is in `out`, or replaced.
+    /// Position up to which the frame is copied or replaced.
     copied: usize,
     out: Vec<u8>,
     flexible: bool,
 }
 
-/// A broker with rack and tags, as node endpoints are.
+/// The layout of node endpoints: a broker with rack and tags.
 const ENDPOINT: BrokerEntryLayout = BrokerEntryLayout {
     flexible: true,
     rack: true,
@@ -75,8 +85,8 @@ impl Rewriting<'_> {
         self.frame.len() - self.reader.rest().len()
     }
 
-    /// Copies what has not been replaced, up to where the reader is.
-    fn keep(&mut self) {
+    /// Copies the part up to the reader's position.
+    fn copy(&mut self) {
         if self.out.is_empty() {
             self.out.reserve(self.frame.len() + 64);
         }
@@ -91,20 +101,20 @@ impl Rewriting<'_> {
             return None;
         }
         self.out.extend_from_slice(&self.frame[self.copied..]);
-        // It was below a limit far below 2^31, and grows by some addresses.
+        // Frames are far below 2^31 bytes and grow by a few addresses only.
         let size = (self.out.len() - SIZE_BYTES) as i32;
         self.out[..SIZE_BYTES].copy_from_slice(&size.to_be_bytes());
         Some(self.out)
     }
 
-    /// Replaces the list of brokers that comes now.
+    /// Replaces the list of brokers at the reader's position.
     fn list(
         &mut self,
         layout: BrokerEntryLayout,
-        places: &mut dyn AddressMapper,
+        mapper: &mut dyn AddressMapper,
     ) -> Result<(), WireError> {
-        self.keep();
-        replace_list(&mut self.reader, layout, places, &mut self.out)?;
+        self.copy();
+        replace_list(&mut self.reader, layout, mapper, &mut self.out)?;
         self.copied = self.position();
         Ok(())
     }
@@ -127,7 +137,7 @@ impl Rewriting<'_> {
         }
     }
 
-    fn metadata(&mut self, version: i16, places: &mut dyn AddressMapper) -> Result<(), WireError> {
+    fn metadata(&mut self, version: i16, mapper: &mut dyn AddressMapper) -> Result<(), WireError> {
         if version >= 3 {
             self.reader.i32("throttle time")?;
         }
@@ -136,10 +146,10 @@ impl Rewriting<'_> {
             rack: version >= 1,
             fenced: false,
         };
-        self.list(layout, places)
+        self.list(layout, mapper)
     }
 
-    fn cluster(&mut self, version: i16, places: &mut dyn AddressMapper) -> Result<(), WireError> {
+    fn cluster(&mut self, version: i16, mapper: &mut dyn AddressMapper) -> Result<(), WireError> {
         self.reader.i32("throttle time")?;
         self.reader.i16("error code")?;
         self.nullable_text("error message")?;
@@ -151,16 +161,17 @@ impl Rewriting<'_> {
             ..ENDPOINT
         };
         if controllers {
-            // Clients of the proxy cannot reach controllers, and their numbers may be brokers'.
+            // Clients of the proxy cannot reach controllers, and a controller may have the node id
+            // of a broker.
             return self.list(layout, &mut NoAddresses);
         }
-        self.list(layout, places)
+        self.list(layout, mapper)
     }
 
     fn coordinators(
         &mut self,
         version: i16,
-        places: &mut dyn AddressMapper,
+        mapper: &mut dyn AddressMapper,
     ) -> Result<(), WireError> {
         if version >= 1 {
             self.reader.i32("throttle time")?;
@@ -171,19 +182,19 @@ impl Rewriting<'_> {
             if version >= 1 {
                 self.nullable_text("error message")?;
             }
-            if !self.coordinator(places)? {
-                self.refuse(error_at);
+            if !self.coordinator(mapper)? {
+                self.mark_unavailable(error_at);
             }
             return Ok(());
         }
         for _ in 0..self.count(18, "coordinators")? {
             self.text("key")?;
-            let found = self.coordinator(places)?;
+            let found = self.coordinator(mapper)?;
             let error_at = self.position();
             self.reader.i16("error code")?;
             if !found {
-                self.keep();
-                // What was just copied begins behind the address.
+                self.copy();
+                // The fields copied last begin after the address.
                 let at = self.out.len() - (self.position() - error_at);
                 put_unavailable(&mut self.out, at);
             }
@@ -193,26 +204,26 @@ impl Rewriting<'_> {
         Ok(())
     }
 
-    /// Replaces node id, host and port of a coordinator. False if there is one that clients cannot
-    /// be told how to reach.
-    fn coordinator(&mut self, places: &mut dyn AddressMapper) -> Result<bool, WireError> {
+    /// Replaces node id, host and port of a coordinator. Returns `false` if the coordinator has no
+    /// advertised address.
+    fn coordinator(&mut self, mapper: &mut dyn AddressMapper) -> Result<bool, WireError> {
         let before = self.reader;
         let id = self.reader.i32("node id")?;
         let host = string(&mut self.reader, self.flexible, "host")?;
         let port = self.reader.i32("port")?;
-        let place = resolve(places, id, host, port);
-        if place.is_none() && host.is_empty() {
-            // None was found: nothing to hide.
+        let address = resolve(mapper, id, host, port);
+        if address.is_none() && host.is_empty() {
+            // No coordinator was found, so no address must be replaced.
             return Ok(true);
         }
         let after = std::mem::replace(&mut self.reader, before);
-        self.keep();
+        self.copy();
         self.reader = after;
         self.copied = self.position();
-        match place {
-            Some(place) => {
+        match address {
+            Some(address) => {
                 self.out.extend_from_slice(&id.to_be_bytes());
-                put_address(&mut self.out, &place, self.flexible);
+                put_address(&mut self.out, &address, self.flexible);
                 Ok(true)
             }
             None => {
@@ -227,13 +238,13 @@ impl Rewriting<'_> {
         }
     }
 
-    /// Marks a coordinator whose error code lies before its address, at the same place in both
-    /// frames.
-    fn refuse(&mut self, error_at: usize) {
+    /// Sets the error code of a coordinator. It precedes the address, so its position is the same
+    /// in both frames.
+    fn mark_unavailable(&mut self, error_at: usize) {
         put_unavailable(&mut self.out, error_at);
     }
 
-    fn produce(&mut self, version: i16, places: &mut dyn AddressMapper) -> Result<(), WireError> {
+    fn produce(&mut self, version: i16, mapper: &mut dyn AddressMapper) -> Result<(), WireError> {
         for _ in 0..self.count(3, "topics")? {
             if version >= 13 {
                 self.reader.bytes(16, "topic id")?;
@@ -241,7 +252,7 @@ impl Rewriting<'_> {
                 self.text("topic")?;
             }
             for _ in 0..self.count(33, "partitions")? {
-                // Index, error, offset, time, start of the log.
+                // Index, error code, offset, timestamp, start of the log.
                 self.reader.bytes(30, "partition")?;
                 for _ in 0..self.count(6, "record errors")? {
                     self.reader.i32("batch index")?;
@@ -254,11 +265,11 @@ impl Rewriting<'_> {
             self.reader.skip_tags("topic tags")?;
         }
         self.reader.i32("throttle time")?;
-        self.tagged_endpoints(places)
+        self.tagged_endpoints(mapper)
     }
 
-    /// Replaces tag 0 of those that end the answer.
-    fn tagged_endpoints(&mut self, places: &mut dyn AddressMapper) -> Result<(), WireError> {
+    /// Replaces tag 0 of the tagged fields at the end of the response.
+    fn tagged_endpoints(&mut self, mapper: &mut dyn AddressMapper) -> Result<(), WireError> {
         for _ in 0..self.reader.uvarint("tags")? {
             let tag = self.reader.uvarint("tag")?;
             let before = self.reader;
@@ -268,14 +279,14 @@ impl Rewriting<'_> {
                 continue;
             }
             let after = std::mem::replace(&mut self.reader, before);
-            self.keep();
+            self.copy();
             self.reader = after;
             self.copied = self.position();
             let mut endpoints = Vec::with_capacity(content.len() + 32);
             replace_list(
                 &mut WireReader::new(content),
                 ENDPOINT,
-                places,
+                mapper,
                 &mut endpoints,
             )?;
             put_uvarint(&mut self.out, endpoints.len() as u32);
@@ -287,7 +298,7 @@ impl Rewriting<'_> {
     fn share_fetch(
         &mut self,
         version: i16,
-        places: &mut dyn AddressMapper,
+        mapper: &mut dyn AddressMapper,
     ) -> Result<(), WireError> {
         self.reader.i32("throttle time")?;
         self.reader.i16("error code")?;
@@ -295,27 +306,27 @@ impl Rewriting<'_> {
         if version >= 1 {
             self.reader.i32("lock time")?;
         }
-        self.share_topics(|answer| {
-            answer.reader.i32("partition")?;
-            answer.reader.i16("error code")?;
-            answer.nullable_text("error message")?;
-            answer.reader.i16("acknowledge error code")?;
-            answer.nullable_text("acknowledge error message")?;
-            answer.leader()?;
-            answer.nullable_text("records")?;
-            for _ in 0..answer.count(19, "acquired records")? {
-                answer.reader.bytes(18, "acquired records")?;
-                answer.reader.skip_tags("acquired records tags")?;
+        self.share_topics(|response| {
+            response.reader.i32("partition")?;
+            response.reader.i16("error code")?;
+            response.nullable_text("error message")?;
+            response.reader.i16("acknowledge error code")?;
+            response.nullable_text("acknowledge error message")?;
+            response.leader()?;
+            response.nullable_text("records")?;
+            for _ in 0..response.count(19, "acquired records")? {
+                response.reader.bytes(18, "acquired records")?;
+                response.reader.skip_tags("acquired records tags")?;
             }
-            answer.reader.skip_tags("partition tags")
+            response.reader.skip_tags("partition tags")
         })?;
-        self.list(ENDPOINT, places)
+        self.list(ENDPOINT, mapper)
     }
 
     fn share_acknowledge(
         &mut self,
         version: i16,
-        places: &mut dyn AddressMapper,
+        mapper: &mut dyn AddressMapper,
     ) -> Result<(), WireError> {
         self.reader.i32("throttle time")?;
         self.reader.i16("error code")?;
@@ -323,14 +334,14 @@ impl Rewriting<'_> {
         if version >= 2 {
             self.reader.i32("lock time")?;
         }
-        self.share_topics(|answer| {
-            answer.reader.i32("partition")?;
-            answer.reader.i16("error code")?;
-            answer.nullable_text("error message")?;
-            answer.leader()?;
-            answer.reader.skip_tags("partition tags")
+        self.share_topics(|response| {
+            response.reader.i32("partition")?;
+            response.reader.i16("error code")?;
+            response.nullable_text("error message")?;
+            response.leader()?;
+            response.reader.skip_tags("partition tags")
         })?;
-        self.list(ENDPOINT, places)
+        self.list(ENDPOINT, mapper)
     }
 
     fn share_topics(
@@ -353,19 +364,19 @@ impl Rewriting<'_> {
     }
 }
 
-/// The endpoint type that says that brokers are listed.
+/// Endpoint type of brokers.
 const BROKERS: i8 = 1;
 
-/// COORDINATOR_NOT_AVAILABLE: clients ask again.
+/// Sets the error COORDINATOR_NOT_AVAILABLE, on which clients retry.
 fn put_unavailable(out: &mut [u8], at: usize) {
     out[at..at + 2].copy_from_slice(&15_i16.to_be_bytes());
 }
 
-/// Has no place for anybody.
+/// A mapper without addresses.
 struct NoAddresses;
 
 impl AddressMapper for NoAddresses {
-    fn place(&mut self, _: super::BrokerNode<'_>) -> Option<AdvertisedAddress> {
+    fn address_of(&mut self, _: super::BrokerNode<'_>) -> Option<AdvertisedAddress> {
         None
     }
 }

@@ -1,58 +1,60 @@
-//! SASL tokens without a header: version 0 of the handshake is followed by them until the client is known.
+//! Raw SASL tokens. After SaslHandshake v0, clients send tokens without request headers until
+//! authentication completes.
 
 use weir_kafka::wire::WireError;
 
 use super::headers::{self, HeaderPeek};
 use super::{SIZE_BYTES, StreamError, frame_total};
 
-/// What the next frame of a client may be.
+/// The kind of the client's next frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum SaslState {
     /// A request.
     #[default]
     None,
-    /// The only token, as PLAIN has it. Its first byte may be that of a request.
-    One,
-    /// A token, or the first request behind the last of them: the number of an API begins with a zero,
-    /// and no token of SCRAM, Kerberos or OAUTHBEARER does.
-    More,
+    /// The only token of PLAIN. Its first byte may look like that of a request.
+    SingleToken,
+    /// A token, or the first request after the last token. The API key of a request begins with a
+    /// zero byte, and no token of SCRAM, Kerberos or OAUTHBEARER does.
+    TokenOrRequest,
 }
 
 impl SaslState {
-    /// What follows a handshake of version 0, given its whole frame.
+    /// Returns the state after a SaslHandshake v0 frame.
     pub(super) fn after(handshake: &[u8]) -> Result<Self, WireError> {
         Ok(match headers::mechanism(handshake)? {
-            b"PLAIN" => Self::One,
-            _ => Self::More,
+            b"PLAIN" => Self::SingleToken,
+            _ => Self::TokenOrRequest,
         })
     }
 
-    /// The length of the token that `frame` begins with, prefix included; `Known(None)`: a request.
+    /// Returns the length of the token at the start of `frame`, including the size prefix, or
+    /// `None` for a request.
     pub(super) fn next(
         &mut self,
         frame: &[u8],
         limit: usize,
     ) -> Result<HeaderPeek<Option<usize>>, StreamError> {
         if *self == Self::None {
-            return Ok(HeaderPeek::Known(None));
+            return Ok(HeaderPeek::Complete(None));
         }
         let Some(total) = frame_total(frame, limit).map_err(StreamError::Client)? else {
-            return Ok(HeaderPeek::More(SIZE_BYTES));
+            return Ok(HeaderPeek::Incomplete(SIZE_BYTES));
         };
         let is_token = match (*self, frame.get(SIZE_BYTES)) {
-            (Self::One, _) => {
+            (Self::SingleToken, _) => {
                 *self = Self::None;
                 true
             }
-            // Kerberos has an empty one.
+            // Kerberos sends an empty token.
             _ if total == SIZE_BYTES => true,
-            (_, None) => return Ok(HeaderPeek::More(SIZE_BYTES + 1)),
+            (_, None) => return Ok(HeaderPeek::Incomplete(SIZE_BYTES + 1)),
             (_, Some(0)) => {
                 *self = Self::None;
                 false
             }
             (_, Some(_)) => true,
         };
-        Ok(HeaderPeek::Known(is_token.then_some(total)))
+        Ok(HeaderPeek::Complete(is_token.then_some(total)))
     }
 }

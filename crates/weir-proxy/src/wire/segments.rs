@@ -1,28 +1,28 @@
-//! What leaves after some input was looked at: ranges of that input, and bytes made anew.
+//! The output for some input: ranges of the input and new frames.
 
 use std::ops::Range;
 
 use smallvec::SmallVec;
 
-/// A piece of output.
+/// A part of the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Segment {
-    /// These bytes of the input, untouched or edited in place.
+    /// A range of the input, unchanged or edited in place.
     Input(Range<usize>),
-    /// Bytes of their own.
-    Made(Vec<u8>),
+    /// A new frame.
+    Owned(Vec<u8>),
 }
 
-/// Output in order. Neighbouring ranges are one, so that a buffer full of frames that nobody wanted
-/// leaves as it came.
+/// Output segments in order. Adjacent ranges are merged, so that a buffer of unchanged frames is
+/// one segment.
 #[derive(Debug, Default)]
 pub struct Segments {
     list: SmallVec<[Segment; 4]>,
 }
 
 impl Segments {
-    /// Appends bytes of the input.
-    pub fn input(&mut self, range: Range<usize>) {
+    /// Appends a range of the input.
+    pub fn push_input(&mut self, range: Range<usize>) {
         if range.is_empty() {
             return;
         }
@@ -35,28 +35,28 @@ impl Segments {
         self.list.push(Segment::Input(range));
     }
 
-    /// Appends bytes of their own.
-    pub fn made(&mut self, bytes: Vec<u8>) {
+    /// Appends a new frame.
+    pub fn push_owned(&mut self, bytes: Vec<u8>) {
         if !bytes.is_empty() {
-            self.list.push(Segment::Made(bytes));
+            self.list.push(Segment::Owned(bytes));
         }
     }
 
-    /// Whether there is nothing to send.
+    /// Returns `true` if there is nothing to send.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// The pieces in order, as slices of `input` or their own.
+    /// Returns the segments in order, as slices of `input` or of new frames.
     pub fn slices<'a>(&'a self, input: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         self.list.iter().map(move |segment| match segment {
             Segment::Input(range) => &input[range.clone()],
-            Segment::Made(bytes) => bytes,
+            Segment::Owned(bytes) => bytes,
         })
     }
 
-    /// Forgets all of it.
+    /// Removes all segments.
     pub fn clear(&mut self) {
         self.list.clear();
     }
@@ -67,14 +67,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_are_one() {
+    fn adjacent_ranges_are_merged() {
         let mut out = Segments::default();
-        out.input(0..2);
-        out.input(2..4);
-        out.made(vec![9]);
-        out.input(6..7);
-        out.made(Vec::new());
-        out.input(7..7);
+        out.push_input(0..2);
+        out.push_input(2..4);
+        out.push_owned(vec![9]);
+        out.push_input(6..7);
+        out.push_owned(Vec::new());
+        out.push_input(7..7);
         let slices: Vec<_> = out.slices(&[0, 1, 2, 3, 4, 5, 6, 7]).collect();
         assert_eq!(slices, [&[0, 1, 2, 3][..], &[9], &[6]]);
         out.clear();

@@ -1,4 +1,4 @@
-//! librdkafka through the proxy: produce, consume, groups, transactions, administration.
+//! librdkafka through the proxy: producing, consuming, groups, transactions, administration.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use rdkafka::producer::{BaseProducer, Producer};
 use super::support::*;
 
 #[test]
-fn records_pass_with_every_codec_and_kind_of_acknowledgement() {
+fn records_pass_with_every_codec_and_acks() {
     let proxy = proxy("");
     let bootstrap = proxy.bootstrap();
     let topic = topic(&bootstrap, "codecs", 2, 1);
@@ -23,8 +23,8 @@ fn records_pass_with_every_codec_and_kind_of_acknowledgement() {
         ("none", "0"),
     ] {
         let values = numbered(&format!("{codec}-{acks}"), 200);
-        let mut settings = settings(&bootstrap);
-        settings
+        let mut client_config = client_config(&bootstrap);
+        client_config
             .set("compression.codec", codec)
             .set("acks", acks)
             .set("linger.ms", "5")
@@ -32,7 +32,7 @@ fn records_pass_with_every_codec_and_kind_of_acknowledgement() {
                 "enable.idempotence",
                 if acks == "all" { "true" } else { "false" },
             );
-        produce(&settings, &topic, &values);
+        produce(&client_config, &topic, &values);
         all.extend(values);
     }
     all.sort_unstable();
@@ -41,31 +41,38 @@ fn records_pass_with_every_codec_and_kind_of_acknowledgement() {
         all,
         "through the proxy"
     );
-    assert_eq!(consume(&broker(), &topic, all.len()), all, "at the broker");
+    assert_eq!(
+        consume(&broker(), &topic, all.len()),
+        all,
+        "from the broker"
+    );
     assert_eq!(proxy.metric("weir_proxy_client_errors_total"), 0);
     assert_eq!(proxy.metric("weir_proxy_broker_errors_total"), 0);
-    assert!(proxy.metric("weir_proxy_answers_rewritten_total") > 0);
+    assert!(proxy.metric("weir_proxy_responses_rewritten_total") > 0);
 }
 
 #[test]
-fn clients_are_told_of_no_other_address_than_the_proxys() {
+fn clients_see_only_proxy_addresses() {
     let proxy = proxy("");
-    let client: BaseConsumer = settings(&proxy.bootstrap())
+    let client: BaseConsumer = client_config(&proxy.bootstrap())
         .create()
-        .expect("settings work");
+        .expect("valid configuration");
     let metadata = client
         .fetch_metadata(None, TEST_TIMEOUT)
-        .expect("an answer");
-    let places: BTreeSet<_> = proxy
+        .expect("a response");
+    let advertised: BTreeSet<_> = proxy
         .get()
         .brokers("default")
         .into_iter()
-        .map(|row| row.place)
+        .map(|row| row.advertised)
         .collect();
     assert!(!metadata.brokers().is_empty());
     for broker in metadata.brokers() {
-        let told = format!("{}:{}", broker.host(), broker.port());
-        assert!(places.contains(&told), "{told} is not of the proxy");
+        let seen = format!("{}:{}", broker.host(), broker.port());
+        assert!(
+            advertised.contains(&seen),
+            "{seen} is not an address of the proxy"
+        );
     }
     let rows: serde_json::Value = {
         let page = proxy.page("/connections");
@@ -82,23 +89,23 @@ fn clients_are_told_of_no_other_address_than_the_proxys() {
 }
 
 #[test]
-fn a_group_shares_partitions_and_shares_them_anew() {
+fn group_assigns_partitions_and_rebalances() {
     let proxy = proxy("");
     let bootstrap = proxy.bootstrap();
     let topic = topic(&bootstrap, "group", 4, 1);
     let group = unique("sharing");
     let member = || -> BaseConsumer {
-        let mut settings = settings(&bootstrap);
-        settings
+        let mut client_config = client_config(&bootstrap);
+        client_config
             .set("group.id", &group)
             .set("auto.offset.reset", "earliest")
             .set("session.timeout.ms", "6000");
-        let consumer: BaseConsumer = settings.create().expect("settings work");
+        let consumer: BaseConsumer = client_config.create().expect("valid configuration");
         consumer.subscribe(&[&topic]).expect("subscribes");
         consumer
     };
     let partitions = |consumer: &BaseConsumer| {
-        // Polling is what takes part in the group.
+        // Polling joins the group.
         let _ = consumer.poll(Duration::from_millis(20));
         consumer.assignment().map_or(0, |list| list.count())
     };
@@ -117,14 +124,14 @@ fn transactions_commit_and_abort() {
     let proxy = proxy("");
     let bootstrap = proxy.bootstrap();
     let topic = topic(&bootstrap, "transactions", 1, 1);
-    let mut settings = settings(&bootstrap);
-    settings.set("transactional.id", unique("t"));
-    let producer: BaseProducer = settings.create().expect("settings work");
+    let mut client_config = client_config(&bootstrap);
+    client_config.set("transactional.id", unique("t"));
+    let producer: BaseProducer = client_config.create().expect("valid configuration");
     producer
         .init_transactions(TEST_TIMEOUT)
         .expect("initialised");
-    let kept = numbered("kept", 50);
-    for (commit, values) in [(false, numbered("dropped", 50)), (true, kept.clone())] {
+    let committed = numbered("committed", 50);
+    for (commit, values) in [(false, numbered("dropped", 50)), (true, committed.clone())] {
         producer.begin_transaction().expect("begins");
         send_all(&producer, &topic, &values);
         producer.flush(TEST_TIMEOUT).expect("stored");
@@ -133,5 +140,5 @@ fn transactions_commit_and_abort() {
             false => producer.abort_transaction(TEST_TIMEOUT).expect("aborts"),
         }
     }
-    assert_eq!(consume(&bootstrap, &topic, kept.len()), kept);
+    assert_eq!(consume(&bootstrap, &topic, committed.len()), committed);
 }

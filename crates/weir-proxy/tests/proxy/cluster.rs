@@ -1,5 +1,5 @@
-//! Three brokers that come and go, and hand leadership to each other, while records flow: nothing is lost,
-//! nothing comes twice.
+//! Three brokers that stop, start and change leadership while records flow. Every record arrives
+//! exactly once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -24,13 +24,13 @@ const PARTITIONS: i32 = 3;
 const ELECTION_NOT_NEEDED: i16 = 84;
 
 #[test]
-fn brokers_come_and_go_and_every_record_arrives_once() {
+fn broker_changes_lose_and_duplicate_nothing() {
     let mut lab = lab(3);
     let never = AtomicBool::new(false);
-    // The third comes later, as a new one would.
+    // The third broker starts later, like one that is added to the cluster.
     lab.stop_broker(3).expect("stops");
     let proxy = proxy_to(&lab.bootstrap(), "");
-    await_that("the cluster to answer", || proxy.get().ready());
+    await_that("the cluster to respond", || proxy.get().ready());
     let ports = || proxy.get().brokers("default").len();
     await_that("two brokers", || ports() >= 2);
     let bootstrap = proxy.bootstrap();
@@ -38,52 +38,52 @@ fn brokers_come_and_go_and_every_record_arrives_once() {
 
     let stop = AtomicBool::new(false);
     let (sent, seen) = std::thread::scope(|scope| {
-        let ends = Ends(&stop);
+        let ends = StopOnDrop(&stop);
         let writer = scope.spawn(|| write(&bootstrap, &topic, &stop));
         let reader = scope.spawn(|| collect(&bootstrap, &topic, &stop));
-        // Each step under way while records flow.
-        lab.start_broker(3, &never).expect("comes");
+        // Every step happens while records flow.
+        lab.start_broker(3, &never).expect("starts");
         await_that("a port for the new broker", || ports() == 3);
-        // The new one leads everything, first by taking the place of others, then by election.
+        // The new broker leads all partitions, first as a replacement, then by election.
         move_to(&proxy, &topic, |partition| [3, 1 + partition % 2]);
         move_to(&proxy, &topic, |partition| [1 + partition % 2, 3]);
         move_to(&proxy, &topic, |partition| [3, 1 + partition % 2]);
-        lab.stop_broker(1).expect("goes");
-        lab.start_broker(1, &never).expect("comes back");
+        lab.stop_broker(1).expect("stops");
+        lab.start_broker(1, &never).expect("starts again");
         drop(ends);
         (
             writer.join().expect("writes"),
             reader.join().expect("reads"),
         )
     });
-    assert!(sent > 500, "{sent} records were no load");
+    assert!(sent > 500, "only {sent} records were sent");
     let mut seen = seen;
     seen.sort_unstable();
     let twice: Vec<_> = seen.windows(2).filter(|two| two[0].0 == two[1].0).collect();
     assert!(
         twice.is_empty(),
-        "came twice (number, partition, offset): {twice:?}"
+        "duplicates (number, partition, offset): {twice:?}"
     );
     let numbers = seen.iter().map(|(number, ..)| *number);
     assert!(
         numbers.eq(0..sent),
-        "as many as were acknowledged, each once"
+        "every acknowledged record exactly once"
     );
     assert_eq!(proxy.metric("weir_proxy_broker_errors_total"), 0);
     assert_eq!(proxy.metric("weir_proxy_client_errors_total"), 0);
 }
 
-/// Tells writer and reader to stop, also when a step fails.
-struct Ends<'a>(&'a AtomicBool);
+/// Stops writer and reader, also when a step fails.
+struct StopOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Ends<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-/// Has the partitions kept by these brokers and led by the first of them; asked for through the proxy,
-/// as administrators do.
+/// Moves all partitions to these replicas, led by the first of them. The requests go through the
+/// proxy, like those of administrators.
 fn move_to(proxy: &TestProxy, topic: &str, replicas: impl Fn(i32) -> [i32; 2]) {
     let name = TopicName(StrBytes::from_string(topic.to_owned()));
     let partitions = (0..PARTITIONS).map(|partition| {
@@ -99,13 +99,16 @@ fn move_to(proxy: &TestProxy, topic: &str, replicas: impl Fn(i32) -> [i32; 2]) {
     let reassign = AlterPartitionReassignmentsRequest::default()
         .with_timeout_ms(30_000)
         .with_topics(vec![moved]);
-    let answer = raw.ask(0, &reassign);
-    let mut partitions = answer.responses.iter().flat_map(|topic| &topic.partitions);
+    let response = raw.exchange(0, &reassign);
+    let mut partitions = response
+        .responses
+        .iter()
+        .flat_map(|topic| &topic.partitions);
     let fine = partitions.all(|one| one.error_code == 0);
-    assert!(answer.error_code == 0 && fine, "{answer:?}");
-    await_that("the replicas to be there", || {
+    assert!(response.error_code == 0 && fine, "{response:?}");
+    await_that("the replicas to be assigned", || {
         let list = ListPartitionReassignmentsRequest::default().with_timeout_ms(30_000);
-        raw.ask(0, &list).topics.is_empty()
+        raw.exchange(0, &list).topics.is_empty()
     });
     let elected = TopicPartitions::default()
         .with_topic(name)
@@ -113,17 +116,17 @@ fn move_to(proxy: &TestProxy, topic: &str, replicas: impl Fn(i32) -> [i32; 2]) {
     let elect = ElectLeadersRequest::default()
         .with_timeout_ms(30_000)
         .with_topic_partitions(Some(vec![elected]));
-    let answer = raw.ask(2, &elect);
-    let results = answer.replica_election_results.iter();
+    let response = raw.exchange(2, &elect);
+    let results = response.replica_election_results.iter();
     let mut results = results.flat_map(|topic| &topic.partition_result);
     let fine = results.all(|one| [0, ELECTION_NOT_NEEDED].contains(&one.error_code));
-    assert!(answer.error_code == 0 && fine, "{answer:?}");
-    let client: BaseConsumer = settings(&proxy.bootstrap())
+    assert!(response.error_code == 0 && fine, "{response:?}");
+    let client: BaseConsumer = client_config(&proxy.bootstrap())
         .create()
-        .expect("settings work");
+        .expect("valid configuration");
     await_that("the leaders", || {
         let metadata = client.fetch_metadata(Some(topic), TEST_TIMEOUT);
-        let metadata = metadata.expect("an answer");
+        let metadata = metadata.expect("a response");
         let partitions = metadata.topics()[0].partitions();
         partitions
             .iter()
@@ -131,16 +134,17 @@ fn move_to(proxy: &TestProxy, topic: &str, replicas: impl Fn(i32) -> [i32; 2]) {
     });
 }
 
-/// Writes numbers until told to stop; how many are stored. One request at a time: with more of them
-/// librdkafka stores some twice when a leader changes, without a proxy as well.
+/// Writes numbers until `stop` is set. Returns how many are stored. One request is in flight at a
+/// time: with more, librdkafka stores some records twice when a leader changes, also without a
+/// proxy.
 fn write(bootstrap: &str, topic: &str, stop: &AtomicBool) -> u64 {
-    let mut settings = settings(bootstrap);
-    settings
+    let mut client_config = client_config(bootstrap);
+    client_config
         .set("enable.idempotence", "true")
         .set("max.in.flight", "1")
         .set("linger.ms", "2")
         .set("delivery.timeout.ms", "120000");
-    let producer: BaseProducer = settings.create().expect("settings work");
+    let producer: BaseProducer = client_config.create().expect("valid configuration");
     let mut sent = 0_u64;
     while !stop.load(Ordering::Relaxed) {
         let payload = sent.to_string();
@@ -159,13 +163,13 @@ fn write(bootstrap: &str, topic: &str, stop: &AtomicBool) -> u64 {
     sent
 }
 
-/// Reads numbers until told to stop and nothing more comes.
+/// Reads numbers until `stop` is set and no more records arrive.
 fn collect(bootstrap: &str, topic: &str, stop: &AtomicBool) -> Vec<(u64, i32, i64)> {
-    let mut settings = settings(bootstrap);
-    settings
+    let mut client_config = client_config(bootstrap);
+    client_config
         .set("group.id", "none")
         .set("enable.auto.commit", "false");
-    let consumer: BaseConsumer = settings.create().expect("settings work");
+    let consumer: BaseConsumer = client_config.create().expect("valid configuration");
     let mut all = TopicPartitionList::new();
     for partition in 0..PARTITIONS {
         all.add_partition_offset(topic, partition, Offset::Beginning)
@@ -183,7 +187,7 @@ fn collect(bootstrap: &str, topic: &str, stop: &AtomicBool) -> Vec<(u64, i32, i6
                 let number = text.expect("a number").parse().expect("a number");
                 numbers.push((number, message.partition(), message.offset()));
             }
-            // Connections come and go.
+            // Connections fail while brokers stop.
             Some(Err(_)) => {}
             None if stop.load(Ordering::Relaxed) => quiet += 1,
             None => {}

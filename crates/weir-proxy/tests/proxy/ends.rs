@@ -1,10 +1,10 @@
-//! How connections end: drained, by the client, with bytes under way; and what a slow reader costs.
+//! The end of connections: drained, closed by the client, with bytes outstanding; and slow readers.
 
 use std::time::{Duration, Instant};
 
 use super::support::*;
 
-/// Fetch 4 that waits for records for so long.
+/// Returns a Fetch v4 request that waits up to `wait_ms` for `min_bytes`.
 fn long_poll(id: i32, topic: &str, wait_ms: i32, min_bytes: i32) -> Vec<u8> {
     let mut body = (-1_i32).to_be_bytes().to_vec();
     body.extend(wait_ms.to_be_bytes());
@@ -22,7 +22,7 @@ fn long_poll(id: i32, topic: &str, wait_ms: i32, min_bytes: i32) -> Vec<u8> {
 }
 
 #[test]
-fn requests_under_way_are_answered_before_the_end() {
+fn drain_completes_in_flight_requests() {
     let proxy = proxy("");
     let topic = topic(&proxy.bootstrap(), "drain", 1, 1);
     let mut busy = Raw::connect(proxy.address);
@@ -30,33 +30,33 @@ fn requests_under_way_are_answered_before_the_end() {
     let mut idle = Raw::connect(proxy.address);
     idle.send(&request(18, 0, 1, &[]));
     idle.receive();
-    await_that("the request to be under way", || {
+    await_that("the request to be in flight", || {
         proxy.page("/connections").contains("\"in_flight\":1")
     });
     let address = proxy.address;
     let begun = Instant::now();
     let end = std::thread::spawn(move || proxy.shut_down());
-    assert!(idle.until_closed().is_empty(), "nothing was under way");
+    assert!(idle.until_closed().is_empty(), "no request was in flight");
     assert_eq!(busy.receive()[..4], [0, 0, 0, 7]);
     assert!(busy.until_closed().is_empty());
     end.join().expect("ends");
     assert!(
         begun.elapsed() < Duration::from_secs(9),
-        "it did not wait for the last moment"
+        "it did not wait for the full drain timeout"
     );
     assert!(
         std::net::TcpStream::connect(address).is_err(),
-        "nobody listens any more"
+        "the listener is closed"
     );
 }
 
 #[test]
-fn what_a_client_sends_before_it_closes_arrives() {
+fn bytes_sent_before_close_arrive() {
     let proxy = proxy("");
-    let topic = topic(&proxy.bootstrap(), "last-words", 1, 1);
-    // The whole conversation of a client that wants no answers: produce with acks=0, and close.
+    let topic = topic(&proxy.bootstrap(), "final-record", 1, 1);
+    // Everything a client without responses sends: produce with acks=0, then close.
     let mut raw = Raw::connect(proxy.address);
-    let records = weir_kafka_batch(b"last words");
+    let records = single_record_batch(b"final record");
     let mut body = vec![0xff, 0xff, 0, 0];
     body.extend(5_000_i32.to_be_bytes());
     body.extend(1_i32.to_be_bytes());
@@ -66,15 +66,15 @@ fn what_a_client_sends_before_it_closes_arrives() {
     body.extend(0_i32.to_be_bytes());
     body.extend((records.len() as i32).to_be_bytes());
     body.extend(records);
-    // With one broker, any is the leader.
+    // With one broker, the bootstrap port leads to the leader.
     raw.send(&request(0, 3, 1, &body));
     drop(raw);
-    assert_eq!(consume(&proxy.bootstrap(), &topic, 1), ["last words"]);
+    assert_eq!(consume(&proxy.bootstrap(), &topic, 1), ["final record"]);
     proxy.await_metric("weir_proxy_connections", 0);
 }
 
-/// A batch with one record.
-fn weir_kafka_batch(value: &[u8]) -> Vec<u8> {
+/// Returns a batch with one record.
+fn single_record_batch(value: &[u8]) -> Vec<u8> {
     use kafka_protocol::records::{
         Compression, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, Record, RecordBatchEncoder,
         RecordEncodeOptions, TimestampType,
@@ -104,30 +104,30 @@ fn weir_kafka_batch(value: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_client_that_does_not_read_costs_little() {
+fn slow_client_uses_little_memory() {
     let topic = topic(&broker(), "slow", 1, 1);
     let value = |number: usize| (number % 10).to_string().repeat(500_000);
     let values: Vec<String> = (0..40).map(value).collect();
-    produce(&settings(&broker()), &topic, &values);
+    produce(&client_config(&broker()), &topic, &values);
     let mut direct = Raw::connect(broker().parse().expect("an address"));
     direct.send(&long_poll(1, &topic, 1_000, 1));
-    let answer = direct.receive();
-    assert!(answer.len() > 15_000_000, "{}", answer.len());
-    let passed = slow_reader(&proxy(""), &topic, &answer);
-    assert!(passed > 10_000_000, "{passed} were not copied");
-    let passed = slow_reader(&proxy("splice = false\n---\n"), &topic, &answer);
+    let response = direct.receive();
+    assert!(response.len() > 15_000_000, "{}", response.len());
+    let passed = slow_reader(&proxy(""), &topic, &response);
+    assert!(passed > 10_000_000, "only {passed} bytes were spliced");
+    let passed = slow_reader(&proxy("splice = false\n---\n"), &topic, &response);
     assert_eq!(passed, 0);
 }
 
-/// Fetches without reading, and then reads; bytes that passed in the kernel.
-fn slow_reader(proxy: &TestProxy, topic: &str, answer: &[u8]) -> u64 {
+/// Fetches without reading, then reads. Returns the number of spliced bytes.
+fn slow_reader(proxy: &TestProxy, topic: &str, response: &[u8]) -> u64 {
     let mut raw = Raw::connect(proxy.address);
     raw.send(&long_poll(1, topic, 1_000, 1));
     await_that("the socket to be full", || {
         proxy.metric("weir_proxy_blocked_writes_total") > 0
     });
-    let held = |page: &str| {
-        let at = page.find("\"held_bytes\":").expect("rows") + 13;
+    let buffered = |page: &str| {
+        let at = page.find("\"buffered_bytes\":").expect("rows") + 17;
         let digits = page[at..].split(|c: char| !c.is_ascii_digit()).next();
         digits
             .expect("a number")
@@ -135,14 +135,14 @@ fn slow_reader(proxy: &TestProxy, topic: &str, answer: &[u8]) -> u64 {
             .expect("a number")
     };
     let page = proxy.page("/connections");
-    assert!(held(&page) <= 300_000, "{page}");
-    // All of it comes when it is read.
-    assert!(raw.receive() == answer, "byte by byte");
-    // Once more: what comes behind a large answer is where it belongs.
+    assert!(buffered(&page) <= 300_000, "{page}");
+    // All bytes arrive when the client reads.
+    assert!(raw.receive() == response, "same bytes");
+    // Again, to check the response after a large one.
     raw.send(&long_poll(1, topic, 1_000, 1));
     raw.send(&request(18, 77, 2, &[1; 30]));
-    assert!(raw.receive() == answer, "byte by byte");
+    assert!(raw.receive() == response, "same bytes");
     assert_eq!(raw.receive()[..6], [0, 0, 0, 2, 0, 35]);
-    assert!(held(&proxy.page("/connections")) <= 300_000);
-    proxy.metric("weir_proxy_passed_bytes_total")
+    assert!(buffered(&proxy.page("/connections")) <= 300_000);
+    proxy.metric("weir_proxy_spliced_bytes_total")
 }

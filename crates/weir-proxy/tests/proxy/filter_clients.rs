@@ -1,5 +1,6 @@
-//! Filters between whole clients: every codec written anew and read by Java and librdkafka, idempotent and
-//! transactional producers, tombstones, and what producers make of refusals.
+//! Filters between real clients: every codec recompressed and read by Java and librdkafka,
+//! idempotent and transactional producers, tombstones, and reactions of producers to rejected
+//! records.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -12,7 +13,7 @@ use weir_lab::{KAFKA_VERSION, KafkaTools};
 
 use super::support::*;
 
-/// Runs a tool with some input; what it printed on both outputs.
+/// Runs a tool with some input. Returns its output from stdout and stderr.
 fn tool(class: &str, args: &[&str], input: &str) -> String {
     let tools = KafkaTools::find(KAFKA_VERSION, &mut |_| (), &AtomicBool::new(false));
     let mut command = tools
@@ -28,10 +29,10 @@ fn tool(class: &str, args: &[&str], input: &str) -> String {
     stdin.write_all(input.as_bytes()).expect("reads");
     drop(stdin);
     let output = child.wait_with_output().expect("ends");
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
-    assert!(output.status.success(), "{class} {args:?}\n{said}");
-    said
+    let output_text = [output.stdout, output.stderr].concat();
+    let output_text = String::from_utf8_lossy(&output_text).into_owned();
+    assert!(output.status.success(), "{class} {args:?}\n{output_text}");
+    output_text
 }
 
 const EVERY_KIND: &str = "\
@@ -54,15 +55,15 @@ on = [\"fetch\"]
 members = [\"PIN\"]
 ";
 
-/// Value, and headers of one name, of the next records.
+/// Returns the value and the number of matching headers of the next records.
 fn read_whole(bootstrap: &str, topic: &str, count: usize) -> Vec<(Option<String>, usize)> {
-    let consumer: BaseConsumer = settings(bootstrap)
+    let consumer: BaseConsumer = client_config(bootstrap)
         .set("group.id", unique("whole"))
         .set("auto.offset.reset", "earliest")
         .set("check.crcs", "true")
         .set("isolation.level", "read_committed")
         .create()
-        .expect("settings work");
+        .expect("valid configuration");
     consumer.subscribe(&[topic]).expect("subscribes");
     let mut seen = Vec::new();
     await_that("all records", || {
@@ -84,7 +85,7 @@ fn read_whole(bootstrap: &str, topic: &str, count: usize) -> Vec<(Option<String>
 }
 
 #[test]
-fn batches_written_anew_are_stored_with_every_codec_in_and_out_of_transactions() {
+fn rebuilt_batches_are_stored_with_every_codec() {
     let proxy = proxy(EVERY_KIND);
     let bootstrap = proxy.bootstrap();
     let topic = topic(&bootstrap, "kinds", 1, 1);
@@ -97,15 +98,15 @@ fn batches_written_anew_are_stored_with_every_codec_in_and_out_of_transactions()
         ("zstd", false),
         ("none", true),
     ] {
-        let mut settings = settings(&bootstrap);
-        settings
+        let mut client_config = client_config(&bootstrap);
+        client_config
             .set("compression.codec", codec)
             .set("enable.idempotence", "true")
             .set("linger.ms", "50");
         if transactional {
-            settings.set("transactional.id", unique("kinds"));
+            client_config.set("transactional.id", unique("kinds"));
         }
-        let producer: BaseProducer = settings.create().expect("settings work");
+        let producer: BaseProducer = client_config.create().expect("valid configuration");
         if transactional {
             producer
                 .init_transactions(TEST_TIMEOUT)
@@ -145,7 +146,7 @@ fn batches_written_anew_are_stored_with_every_codec_in_and_out_of_transactions()
 }
 
 #[test]
-fn java_writes_and_reads_what_filters_have_packed_anew() {
+fn java_writes_and_reads_recompressed_batches() {
     let proxy = proxy(EVERY_KIND);
     let bootstrap = proxy.bootstrap();
     let written = topic(&bootstrap, "kinds", 1, 1);
@@ -173,17 +174,17 @@ fn java_writes_and_reads_what_filters_have_packed_anew() {
 
     let mut expected = Vec::new();
     for codec in ["none", "gzip", "snappy", "lz4", "zstd"] {
-        let mut settings = settings(&broker());
-        settings
+        let mut client_config = client_config(&broker());
+        client_config
             .set("compression.codec", codec)
             .set("linger.ms", "50");
         let values = [
             format!("{{\"pin\": \"{codec}\", \"of\": \"ä\"}}"),
             long.clone(),
         ];
-        produce(&settings, &read, &values);
+        produce(&client_config, &read, &values);
         expected.push("{\"PIN\": \"***\", \"OF\": \"Ä\"}".to_owned());
-        // What is not JSON is masked as a whole.
+        // A value that is not JSON is masked as a whole.
         expected.push("\"***\"".to_owned());
     }
     let args = [
@@ -197,13 +198,16 @@ fn java_writes_and_reads_what_filters_have_packed_anew() {
         "--timeout-ms",
         "60000",
     ];
-    let said = tool("consumer.ConsoleConsumer", &args, "");
-    let lines: Vec<_> = said.lines().filter(|line| line.contains("***")).collect();
-    assert_eq!(lines, expected, "{said}");
+    let output_text = tool("consumer.ConsoleConsumer", &args, "");
+    let lines: Vec<_> = output_text
+        .lines()
+        .filter(|line| line.contains("***"))
+        .collect();
+    assert_eq!(lines, expected, "{output_text}");
 }
 
 #[test]
-fn java_goes_on_after_a_refused_record() {
+fn java_continues_after_rejected_record() {
     let proxy = proxy("[[cluster.filter]]\ntype = \"require\"\njson = true\n");
     let bootstrap = proxy.bootstrap();
     let topic = topic(&bootstrap, "strict", 1, 1);
@@ -218,8 +222,8 @@ fn java_goes_on_after_a_refused_record() {
         "batch.size=0",
         "--command-property",
         "linger.ms=0",
-        // Records behind a refused one come in a number too far, and are sent again with new numbers; the
-        // tool's own few retries are not enough for many of them.
+        // Records after a rejected one have a sequence gap, and are sent again with new sequence
+        // numbers. The tool's few default retries are not enough for many of them.
         "--command-property",
         "retries=1000",
         "--command-property",
@@ -232,7 +236,8 @@ fn java_goes_on_after_a_refused_record() {
             3 => format!("broken {number}"),
             _ => format!("{{\"n\":{number}}}"),
         })
-        // Small ones share a batch even so, and a refused record takes its batch along.
+        // Small records share a batch in spite of batch.size=0, and a rejected record rejects its
+        // batch.
         .map(|line| format!("{line:<500}"))
         .collect();
     tool("ConsoleProducer", &args, &(lines.join("\n") + "\n"));
@@ -243,18 +248,21 @@ fn java_goes_on_after_a_refused_record() {
         .collect();
     good.sort_unstable();
     assert_eq!(consume(&bootstrap, &topic, good.len()), good);
-    assert_eq!(proxy.metric("weir_proxy_filter_refused_total"), 10);
+    assert_eq!(
+        proxy.metric("weir_proxy_filter_rejected_partitions_total"),
+        10
+    );
 }
 
 #[test]
-fn a_transaction_with_a_refused_record_aborts_and_the_next_one_commits() {
+fn transaction_with_rejected_record_aborts_and_next_commits() {
     let proxy = proxy("[[cluster.filter]]\ntype = \"require\"\nvalue_bytes_max = 3\n");
     let bootstrap = proxy.bootstrap();
     let topic = topic(&bootstrap, "strict", 1, 1);
-    let producer: BaseProducer = settings(&bootstrap)
+    let producer: BaseProducer = client_config(&bootstrap)
         .set("transactional.id", unique("strict"))
         .create()
-        .expect("settings work");
+        .expect("valid configuration");
     producer
         .init_transactions(TEST_TIMEOUT)
         .expect("initialised");
@@ -268,8 +276,8 @@ fn a_transaction_with_a_refused_record_aborts_and_the_next_one_commits() {
     producer
         .commit_transaction(TEST_TIMEOUT)
         .expect_err("one record is missing");
-    // librdkafka may find out later only that it has left a number out, and wants to abort once more.
-    await_that("a transaction without it", || {
+    // librdkafka may detect the sequence gap only later, and then needs another abort.
+    await_that("a transaction without the rejected record", || {
         producer.abort_transaction(TEST_TIMEOUT).expect("aborts");
         producer.begin_transaction().expect("begins again");
         send_all(&producer, &topic, &["ok2".to_owned()]);

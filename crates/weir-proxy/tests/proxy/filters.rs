@@ -1,4 +1,4 @@
-//! Filters at work: what is stored, what is read, what producers are told.
+//! Filters in the running proxy: stored values, read values and errors of producers.
 
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{FutureProducer, FutureRecord};
@@ -7,7 +7,7 @@ use rdkafka::util::Timeout;
 use super::support::*;
 
 #[test]
-fn values_change_on_their_way_to_the_broker_or_from_it() {
+fn values_change_on_produce_or_fetch() {
     let proxy = proxy(
         "[[cluster.filter]]\ntype = \"lower-case\"\ntopics = [\"low-*\"]\non = [\"produce\"]\n\
          [[cluster.filter]]\ntype = \"upper-case\"\ntopics = [\"up-*\"]\non = [\"fetch\"]\n",
@@ -18,12 +18,12 @@ fn values_change_on_their_way_to_the_broker_or_from_it() {
         let low = topic(&bootstrap, "low", 1, 1);
         let up = topic(&bootstrap, "up", 1, 1);
         let other = topic(&bootstrap, "other", 1, 1);
-        let mut settings = settings(&bootstrap);
-        settings
+        let mut client_config = client_config(&bootstrap);
+        client_config
             .set("compression.codec", codec)
             .set("linger.ms", "20");
         for topic in [&low, &up, &other] {
-            produce(&settings, topic, &values);
+            produce(&client_config, topic, &values);
         }
         let sorted = |change: fn(&str) -> String| {
             let mut all: Vec<_> = values.iter().map(|value| change(value)).collect();
@@ -39,14 +39,14 @@ fn values_change_on_their_way_to_the_broker_or_from_it() {
 }
 
 #[test]
-fn a_refused_record_is_its_producers_error_and_the_next_one_passes() {
+fn rejected_record_is_reported_and_next_passes() {
     let proxy = proxy("[[cluster.filter]]\ntype = \"require\"\njson = true\n");
     let bootstrap = proxy.bootstrap();
     let topic = topic(&bootstrap, "json", 1, 1);
-    let producer: FutureProducer = settings(&bootstrap)
+    let producer: FutureProducer = client_config(&bootstrap)
         .set("enable.idempotence", "true")
         .create()
-        .expect("settings work");
+        .expect("valid configuration");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -57,29 +57,32 @@ fn a_refused_record_is_its_producers_error_and_the_next_one_passes() {
         sent.map(drop).map_err(|(error, _)| error)
     };
     send("{\"a\":1}").expect("JSON");
-    let error = send("no json").expect_err("refused");
+    let error = send("no json").expect_err("rejected");
     assert_eq!(
         error,
         KafkaError::MessageProduction(RDKafkaErrorCode::InvalidRecord)
     );
     send("{\"a\":2}").expect("JSON again");
     assert_eq!(consume(&bootstrap, &topic, 2), ["{\"a\":1}", "{\"a\":2}"]);
-    assert_eq!(proxy.metric("weir_proxy_filter_refused_total"), 1);
+    assert_eq!(
+        proxy.metric("weir_proxy_filter_rejected_partitions_total"),
+        1
+    );
 }
 
 #[test]
-fn held_frames_keep_their_order() {
+fn delayed_frames_keep_their_order() {
     let proxy = proxy(
         "[[cluster.filter]]\ntype = \"delay\"\ndelay_ms = 30\non = [\"produce\", \"fetch\"]\n",
     );
     let bootstrap = proxy.bootstrap();
     let topic = topic(&bootstrap, "delay", 1, 1);
-    let values = numbered("held", 50);
-    let mut settings = settings(&bootstrap);
-    settings
+    let values = numbered("delayed", 50);
+    let mut client_config = client_config(&bootstrap);
+    client_config
         .set("batch.num.messages", "5")
         .set("enable.idempotence", "true");
-    produce(&settings, &topic, &values);
+    produce(&client_config, &topic, &values);
     assert_eq!(consume(&bootstrap, &topic, 50), values);
     assert_eq!(consume(&broker(), &topic, 50), values);
 }

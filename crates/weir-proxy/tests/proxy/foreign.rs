@@ -1,4 +1,5 @@
-//! Kafka clients in other languages, unmodified, through the proxy: drivers in `conformance/`.
+//! Unmodified Kafka clients in other languages through the proxy. The drivers are in
+//! `conformance/`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,25 +10,28 @@ use super::support::*;
 
 const COUNT: usize = 500;
 
-/// Runs a driver and checks what it read and which addresses it was told.
-fn drive(command: Command) {
+/// Runs a driver and checks the values that it read and the addresses that it saw.
+fn run_driver(command: Command) {
     let proxy = proxy("");
     let topic = topic(&proxy.bootstrap(), "foreign", 2, 1);
-    drive_with(command, &proxy, &topic, &[]);
+    run_driver_with(command, &proxy, &topic, &[]);
 }
 
-/// The same with a proxy, an empty topic and further arguments.
-pub(crate) fn drive_with(mut command: Command, proxy: &TestProxy, topic: &str, more: &[&str]) {
+/// Runs a driver with a given proxy, an empty topic and further arguments.
+pub(crate) fn run_driver_with(mut command: Command, proxy: &TestProxy, topic: &str, more: &[&str]) {
     let (group, id, count) = (unique("group"), unique("t"), COUNT.to_string());
     let output = command
         .args([&proxy.bootstrap(), topic, &group, &id, &count])
         .args(more)
         .output();
     let output = output.expect("runs");
-    let said = String::from_utf8_lossy(&output.stdout);
+    let output_text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}\n{said}\n{errors}");
-    let result: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert!(
+        output.status.success(),
+        "{command:?}\n{output_text}\n{errors}"
+    );
+    let result: serde_json::Value = serde_json::from_str(&output_text).expect("JSON");
     let texts = |key: &str| -> Vec<String> {
         let list = result[key].as_array().expect("a list");
         let texts = list
@@ -40,17 +44,20 @@ pub(crate) fn drive_with(mut command: Command, proxy: &TestProxy, topic: &str, m
     let mut wanted = numbered("value", COUNT);
     wanted.insert(0, "committed".to_owned());
     assert_eq!(values, wanted);
-    let places = proxy.get().brokers("default");
-    let told = texts("brokers");
-    assert!(!told.is_empty());
-    for address in told {
-        assert!(places.iter().any(|row| row.place == address), "{address}");
+    let advertised = proxy.get().brokers("default");
+    let seen = texts("brokers");
+    assert!(!seen.is_empty());
+    for address in seen {
+        assert!(
+            advertised.iter().any(|row| row.advertised == address),
+            "{address}"
+        );
     }
     assert_eq!(proxy.metric("weir_proxy_client_errors_total"), 0);
     assert_eq!(proxy.metric("weir_proxy_broker_errors_total"), 0);
 }
 
-fn folder(name: &str) -> PathBuf {
+fn conformance_dir(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../conformance")
         .join(name)
@@ -59,33 +66,34 @@ fn folder(name: &str) -> PathBuf {
 #[test]
 fn franz_go() {
     if Command::new("go").arg("version").output().is_err() {
-        let said = "\nskipped: proxy with franz-go: no go in PATH; install Go 1.26 or newer\n";
-        // A terminal that is gone is no reason to fail.
-        let _ = std::io::stderr().write_all(said.as_bytes());
+        let output_text =
+            "\nskipped: proxy with franz-go: no go in PATH; install Go 1.26 or newer\n";
+        // A closed terminal is not a failure.
+        let _ = std::io::stderr().write_all(output_text.as_bytes());
         return;
     }
-    let target = tempfile::tempdir().expect("a folder");
+    let target = tempfile::tempdir().expect("a broker_registry");
     let driver = target.path().join("driver");
     let built = Command::new("go")
         .args(["build", "-o"])
         .arg(&driver)
         .arg(".")
-        .current_dir(folder("kafka-go"))
+        .current_dir(conformance_dir("kafka-go"))
         .output()
         .expect("runs");
     let errors = String::from_utf8_lossy(&built.stderr);
     assert!(built.status.success(), "{errors}");
-    drive(Command::new(driver));
+    run_driver(Command::new(driver));
 }
 
 #[test]
 fn aiokafka() {
-    drive(aiokafka_driver());
+    run_driver(aiokafka_driver());
 }
 
 pub(crate) fn aiokafka_driver() -> Command {
     let python = weir_lab::sdk::aiokafka(&mut |_| (), &AtomicBool::new(false));
     let mut command = Command::new(python.expect("aiokafka"));
-    command.arg(folder("kafka-python").join("driver.py"));
+    command.arg(conformance_dir("kafka-python").join("driver.py"));
     command
 }

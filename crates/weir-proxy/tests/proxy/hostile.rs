@@ -1,4 +1,4 @@
-//! Peers that send what they should not, too slowly, or too often.
+//! Peers that send invalid, slow or excessive data.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -6,17 +6,17 @@ use std::net::TcpListener;
 use super::support::*;
 
 #[test]
-fn what_a_broker_would_not_take_ends_the_connection() {
+fn invalid_requests_close_the_connection() {
     let proxy = proxy("");
     let mut frames = vec![
-        // Sizes that cannot be.
+        // Invalid sizes.
         vec![0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0],
         vec![0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0],
         vec![0, 0, 0, 3, 0, 0, 0],
         b"GET / HTTP/1.1\r\n\r\n".to_vec(),
-        // A record of TLS.
+        // A TLS record.
         vec![0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 0],
-        // APIs and versions that are not on offer.
+        // Unsupported APIs and versions.
         request(1, 16, 1, &[0; 40]),
         request(55, 2, 1, &[0; 40]),
         request(58, 0, 1, &[0; 40]),
@@ -37,10 +37,10 @@ fn what_a_broker_would_not_take_ends_the_connection() {
 }
 
 #[test]
-fn a_version_of_the_future_is_answered_and_the_connection_goes_on() {
+fn future_version_gets_response_and_connection_continues() {
     let proxy = proxy("");
     let mut raw = Raw::connect(proxy.address);
-    // All at once: the first is answered here, the second by the broker, in that order.
+    // One write. The proxy responds to the first request, the broker to the second.
     let both = [request(18, 77, 5, &[1; 30]), request(18, 0, 6, &[])].concat();
     raw.send(&both);
     let first = raw.receive();
@@ -49,13 +49,13 @@ fn a_version_of_the_future_is_answered_and_the_connection_goes_on() {
     assert_eq!(second[..6], [0, 0, 0, 6, 0, 0]);
     let apis = i32::from_be_bytes(second[6..10].try_into().expect("four"));
     let fetch = second[10..].chunks(6).find(|api| api[..2] == [0, 1]);
-    assert_eq!(fetch.expect("fetch is on offer")[4..], [0, 15]);
+    assert_eq!(fetch.expect("fetch is supported")[4..], [0, 15]);
     assert!(apis > 30 && second[10..].chunks(6).all(|api| api[..2] != [0, 58]));
 }
 
 #[test]
-fn beginnings_that_do_not_go_on_end_in_time() {
-    let proxy = proxy("[limits]\nhandshake_ms = 200\nframe_ms = 200\n---\n");
+fn incomplete_requests_time_out() {
+    let proxy = proxy("[limits]\nhandshake_timeout_ms = 200\nframe_ms = 200\n---\n");
     let mut silent = Raw::connect(proxy.address);
     let mut cut = Raw::connect(proxy.address);
     cut.send(&request(18, 0, 1, &[])[..7]);
@@ -70,8 +70,8 @@ fn beginnings_that_do_not_go_on_end_in_time() {
 }
 
 #[test]
-fn idle_connections_end_in_time() {
-    let proxy = proxy("[limits]\nidle_ms = 300\n---\n");
+fn idle_connections_time_out() {
+    let proxy = proxy("[limits]\nidle_timeout_ms = 300\n---\n");
     let mut raw = Raw::connect(proxy.address);
     raw.send(&request(18, 0, 1, &[]));
     raw.receive();
@@ -80,12 +80,12 @@ fn idle_connections_end_in_time() {
 }
 
 #[test]
-fn an_address_has_as_many_connections_as_it_may() {
+fn connections_per_address_are_limited() {
     let proxy = proxy("[limits]\nconnections_per_address = 2\n---\n");
     let mut open: Vec<_> = (0..2).map(|_| Raw::connect(proxy.address)).collect();
     proxy.await_metric("weir_proxy_connections", 2);
     assert!(Raw::connect(proxy.address).until_closed().is_empty());
-    proxy.await_metric("weir_proxy_not_accepted_total", 1);
+    proxy.await_metric("weir_proxy_connections_rejected_total", 1);
     open.pop();
     proxy.await_metric("weir_proxy_connections", 1);
     let mut again = Raw::connect(proxy.address);
@@ -94,8 +94,8 @@ fn an_address_has_as_many_connections_as_it_may() {
 }
 
 #[test]
-fn requests_beyond_the_limit_wait_and_are_all_answered() {
-    let proxy = proxy("[limits]\nin_flight = 3\n---\n");
+fn requests_beyond_limit_wait_and_get_responses() {
+    let proxy = proxy("[limits]\nin_flight_requests = 3\n---\n");
     let mut raw = Raw::connect(proxy.address);
     let all: Vec<_> = (0..200).map(|id| request(18, 0, id, &[])).collect();
     raw.send(&all.concat());
@@ -104,12 +104,12 @@ fn requests_beyond_the_limit_wait_and_are_all_answered() {
     }
 }
 
-/// Writes until nothing more is taken for a while; returns the bytes written.
-fn flood(raw: &mut Raw, bytes: &[u8], most: usize) -> usize {
+/// Writes until the socket accepts nothing for 500 ms. Returns the bytes written.
+fn flood(raw: &mut Raw, bytes: &[u8], max: usize) -> usize {
     let timeout = Some(std::time::Duration::from_millis(500));
-    raw.stream.set_write_timeout(timeout).expect("a time-out");
+    raw.stream.set_write_timeout(timeout).expect("a timeout");
     let mut sent = 0;
-    while sent < most {
+    while sent < max {
         match raw.stream.write(&bytes[sent % bytes.len()..]) {
             Ok(count) => sent += count,
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
@@ -120,24 +120,27 @@ fn flood(raw: &mut Raw, bytes: &[u8], most: usize) -> usize {
 }
 
 #[test]
-fn client_that_never_reads_is_not_read_either() {
+fn never_reading_client_is_not_read() {
     let proxy = proxy("");
     let mut raw = Raw::connect(proxy.address);
     let ask = request(18, 99, 7, &[]);
     let flooded = 64 << 20;
     let sent = flood(&mut raw, &ask.repeat(4_000), flooded);
-    assert!(sent < flooded, "the proxy took all of it");
-    let held = held_bytes(&proxy);
-    assert!((1..1 << 20).contains(&held), "{held} bytes are held");
-    // Once it reads, every request that was sent whole is answered.
+    assert!(sent < flooded, "the proxy read everything");
+    let buffered = buffered_bytes(&proxy);
+    assert!(
+        (1..1 << 20).contains(&buffered),
+        "{buffered} bytes are buffered"
+    );
+    // When the client reads, every complete request has a response.
     raw.stream.set_nonblocking(false).expect("blocks");
     for _ in 0..sent / ask.len() {
         assert_eq!(raw.receive()[..4], [0, 0, 0, 7]);
     }
 }
 
-/// A broker cannot be made to send nonsense, so this is none.
-fn nonsense(answer: &'static [u8]) -> TestProxy {
+/// Starts a proxy in front of a fake broker that sends `response`.
+fn proxy_with_fake_broker(response: &'static [u8]) -> TestProxy {
     let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
     let address = listener.local_addr().expect("an address");
     std::thread::spawn(move || {
@@ -145,8 +148,8 @@ fn nonsense(answer: &'static [u8]) -> TestProxy {
             let Ok(mut stream) = stream else { return };
             let mut request = [0; 14];
             if stream.read_exact(&mut request).is_ok() {
-                // The proxy may have closed by then.
-                let _ = stream.write_all(answer);
+                // The proxy may have closed the connection.
+                let _ = stream.write_all(response);
                 let _ = stream.read(&mut request);
             }
         }
@@ -155,26 +158,26 @@ fn nonsense(answer: &'static [u8]) -> TestProxy {
 }
 
 #[test]
-fn brokers_that_send_nonsense_lose_the_connection() {
-    let answers: [&[u8]; 4] = [
-        // Not the number that was asked with.
+fn invalid_broker_responses_close_the_connection() {
+    let responses: [&[u8]; 4] = [
+        // Another correlation id than that of the request.
         &[0, 0, 0, 4, 0, 0, 0, 9],
         &[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 1],
-        // An answer to ApiVersions that claims more than it has.
+        // A response to ApiVersions that announces more entries than it contains.
         &[0, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0x7f, 0xff, 0xff, 0xff],
         &[0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 1, 0, 0],
     ];
-    for answer in answers {
-        let proxy = nonsense(answer);
+    for response in responses {
+        let proxy = proxy_with_fake_broker(response);
         let mut raw = Raw::connect(proxy.address);
         raw.send(&request(18, 0, 1, &[]));
-        assert!(raw.until_closed().is_empty(), "{answer:?}");
+        assert!(raw.until_closed().is_empty(), "{response:?}");
         proxy.await_metric("weir_proxy_broker_errors_total", 1);
     }
 }
 
 #[test]
-fn without_a_broker_clients_are_sent_away_and_the_proxy_says_so() {
+fn unreachable_broker_is_reported_and_clients_rejected() {
     let free = weir_lab::ports::free_port().expect("a port");
     let proxy = proxy_to(&format!("127.0.0.1:{free}"), "");
     let mut raw = Raw::connect(proxy.address);

@@ -1,4 +1,4 @@
-//! Filtered frames that cost more than they should, next to honest clients; brokers that are silent.
+//! Filtered frames that are expensive, next to normal clients; brokers that do not respond.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
@@ -10,7 +10,7 @@ use weir_kafka::records::{BatchCompressor, Codec, SnappyFraming, set_length_and_
 
 use super::support::*;
 
-/// A batch of so many records without key and value.
+/// Returns a batch of `count` records without key and value.
 fn batch(count: usize, codec: Codec) -> Vec<u8> {
     let mut out = vec![0; 61];
     out[16] = 2;
@@ -25,7 +25,7 @@ fn batch(count: usize, codec: Codec) -> Vec<u8> {
     out
 }
 
-/// Produce 3 to partition 0 of a topic.
+/// Returns a Produce v3 request for partition 0 of a topic.
 fn produce_request(id: i32, topic: &str, records: &[u8]) -> Vec<u8> {
     let mut body = vec![0xff, 0xff, 0, 1, 0, 0, 0x75, 0x30, 0, 0, 0, 1];
     body.extend((topic.len() as i16).to_be_bytes());
@@ -36,7 +36,7 @@ fn produce_request(id: i32, topic: &str, records: &[u8]) -> Vec<u8> {
     request(0, 3, id, &body)
 }
 
-/// The error code of the only partition of a response to Produce 3, behind its size.
+/// Returns the error code of the only partition of a Produce v3 response without size prefix.
 fn error_code(response: &[u8], topic: &str) -> i16 {
     let at = 4 + 4 + 2 + topic.len() + 4 + 4;
     i16::from_be_bytes(response[at..at + 2].try_into().expect("two"))
@@ -45,7 +45,7 @@ fn error_code(response: &[u8], topic: &str) -> i16 {
 const LOWER: &str = "[[cluster.filter]]\ntype = \"lower-case\"\ntopics = [\"low\"]\n";
 
 #[test]
-fn compressed_bombs_are_refused_and_their_connection_goes_on() {
+fn compression_bombs_are_rejected_and_connection_continues() {
     let proxy = proxy(LOWER);
     let mut raw = Raw::connect(proxy.address);
     let codecs = [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd];
@@ -59,10 +59,10 @@ fn compressed_bombs_are_refused_and_their_connection_goes_on() {
     raw.send(&request(18, 0, 9, &[]));
     assert_eq!(raw.receive()[..4], [0, 0, 0, 9]);
     proxy.await_metric("weir_proxy_filter_limited_total", 4);
-    assert!(held_bytes(&proxy) < 1 << 20);
+    assert!(buffered_bytes(&proxy) < 1 << 20);
 }
 
-/// The 99th percentile of the time that an answer takes, asked one after the other.
+/// Returns the 99th percentile of the response time of sequential requests.
 fn p99(address: SocketAddr, count: usize) -> Duration {
     let mut raw = Raw::connect(address);
     let mut times: Vec<_> = (0..count)
@@ -78,11 +78,11 @@ fn p99(address: SocketAddr, count: usize) -> Duration {
 }
 
 #[test]
-fn honest_neighbour_is_served_during_bombs() {
+fn other_clients_are_served_during_bombs() {
     let proxy = proxy_with_loops(1, LOWER);
     let before = p99(proxy.address, 200);
     let ended = Arc::new(AtomicBool::new(false));
-    // Each just below the limit on records.
+    // Each is just below the limit on records.
     let bomb: Arc<[u8]> = produce_request(1, "low", &batch(900_000, Codec::Zstd)).into();
     let attackers = (0..10).map(|_| {
         let (ended, bomb, address) = (Arc::clone(&ended), Arc::clone(&bomb), proxy.address);
@@ -95,26 +95,26 @@ fn honest_neighbour_is_served_during_bombs() {
         })
     });
     let attackers: Vec<_> = attackers.collect();
-    await_that("bombs at work", || {
+    await_that("bombs in the filter threads", || {
         proxy.metric("weir_proxy_filter_waiting") > 0
     });
     let during = p99(proxy.address, 200);
     ended.store(true, Ordering::Relaxed);
     for attacker in attackers {
-        attacker.join().expect("is answered");
+        attacker.join().expect("gets a response");
     }
-    let most = before + Duration::from_millis(100);
+    let limit = before + Duration::from_millis(100);
     assert!(
-        during <= most,
+        during <= limit,
         "{during:?} during the attack, {before:?} before"
     );
     assert!(proxy.metric("weir_proxy_filter_cpu_milliseconds_total") > 0);
 }
 
 #[test]
-fn slow_producers_are_served_while_they_get_on() {
+fn slow_producers_are_served_while_they_make_progress() {
     let proxy = proxy(&format!(
-        "[limits]\nhandshake_ms = 200\nframe_ms = 400\n---\n{LOWER}"
+        "[limits]\nhandshake_timeout_ms = 200\nframe_ms = 400\n---\n{LOWER}"
     ));
     let mut raw = Raw::connect(proxy.address);
     let frame = produce_request(3, "low", &batch(100_000, Codec::None));
@@ -127,7 +127,7 @@ fn slow_producers_are_served_while_they_get_on() {
     assert_eq!(raw.receive()[..4], [0, 0, 0, 3]);
     assert_eq!(proxy.metric("weir_proxy_timeouts_total"), 0);
 
-    // One that stops is given up.
+    // A request without progress is closed.
     raw.send(&frame[..frame.len() / 2]);
     assert!(raw.until_closed().is_empty());
     // Counters are published at the end of the iteration that closed the connection.
@@ -137,8 +137,8 @@ fn slow_producers_are_served_while_they_get_on() {
 }
 
 #[test]
-fn frames_that_find_no_memory_wait_and_all_pass() {
-    let limits = "held_bytes = 1000000\nbuffered_bytes = 2000000\nframe_ms = 60000";
+fn frames_without_memory_wait_and_all_pass() {
+    let limits = "buffered_frame_bytes = 1000000\nbuffered_bytes = 2000000\nframe_ms = 60000";
     let proxy = proxy(&format!("[limits]\n{limits}\n---\n{LOWER}"));
     let frame = produce_request(5, "low", &batch(130_000, Codec::None));
     let half = frame.len() / 2;
@@ -149,49 +149,49 @@ fn frames_that_find_no_memory_wait_and_all_pass() {
     await_that("frames that wait", || {
         proxy.metric("weir_proxy_buffer_waiting") == 5
     });
-    assert!(proxy.metric("weir_proxy_buffered_bytes") <= 2_000_000);
-    // A small request needs none.
+    assert!(proxy.metric("weir_proxy_buffer_claimed_bytes") <= 2_000_000);
+    // A small request needs no claim.
     let mut small = Raw::connect(proxy.address);
     small.send(&produce_request(6, "low", &batch(10, Codec::None)));
     assert_eq!(small.receive()[..4], [0, 0, 0, 6]);
-    // Whoever sends the rest last may have been first.
+    // The order of completion differs from the order of claims.
     for raw in all.iter_mut().rev() {
         raw.send(&frame[half..]);
     }
     for raw in &mut all {
         assert_eq!(raw.receive()[..4], [0, 0, 0, 5]);
     }
-    proxy.await_metric("weir_proxy_buffered_bytes", 0);
+    proxy.await_metric("weir_proxy_buffer_claimed_bytes", 0);
     assert_eq!(proxy.metric("weir_proxy_buffer_waits_total"), 5);
 }
 
 #[test]
-fn memory_is_taken_from_a_frame_that_does_not_come_while_others_wait() {
-    let limits = "held_bytes = 1000000\nbuffered_bytes = 2000000\nframe_ms = 500";
+fn stalled_frame_loses_memory_while_others_wait() {
+    let limits = "buffered_frame_bytes = 1000000\nbuffered_bytes = 2000000\nframe_ms = 500";
     let proxy = proxy(&format!("[limits]\n{limits}\n---\n{LOWER}"));
     let frame = produce_request(5, "low", &batch(130_000, Codec::None));
-    let mut greedy = Raw::connect(proxy.address);
-    greedy.send(&frame[..frame.len() / 2]);
+    let mut slow = Raw::connect(proxy.address);
+    slow.send(&frame[..frame.len() / 2]);
     await_that("its memory", || {
-        proxy.metric("weir_proxy_buffered_bytes") > 0
+        proxy.metric("weir_proxy_buffer_claimed_bytes") > 0
     });
-    let mut honest = Raw::connect(proxy.address);
-    // It gets on all the time, but slowly.
+    let mut other = Raw::connect(proxy.address);
+    // The first client makes progress all the time, but slowly.
     let mut rest = frame[frame.len() / 2..].chunks(1_000);
-    honest.send(&frame[..300_000]);
-    await_that("an answer", || {
-        let gone = rest
+    other.send(&frame[..300_000]);
+    await_that("the timeout of the first client", || {
+        let is_closed = rest
             .next()
-            .is_none_or(|piece| greedy.stream.write_all(piece).is_err());
-        gone || proxy.metric("weir_proxy_timeouts_total") == 1
+            .is_none_or(|piece| slow.stream.write_all(piece).is_err());
+        is_closed || proxy.metric("weir_proxy_timeouts_total") == 1
     });
-    honest.send(&frame[300_000..]);
-    assert_eq!(honest.receive()[..4], [0, 0, 0, 5]);
+    other.send(&frame[300_000..]);
+    assert_eq!(other.receive()[..4], [0, 0, 0, 5]);
     assert_eq!(proxy.metric("weir_proxy_timeouts_total"), 1);
 }
 
 #[test]
-fn broker_that_accepts_and_never_answers_is_noticed() {
+fn unresponsive_broker_is_detected() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
     let address = listener.local_addr().expect("an address");
     std::thread::spawn(move || {
@@ -207,12 +207,12 @@ fn broker_that_accepts_and_never_answers_is_noticed() {
     assert_eq!(proxy.metric(&up), 0);
     let page = proxy.page("/health/ready");
     assert!(page.starts_with("HTTP/1.1 503"), "{page}");
-    let reason = format!("cluster default: not ready: {address}: no answer within 3 s");
+    let reason = format!("cluster default: not ready: {address}: no response within 3 s");
     assert!(page.contains(&reason), "{page}");
 }
 
 #[test]
-fn slow_request_to_a_broker_that_answers_others_is_left_alone() {
+fn slow_request_to_responsive_broker_is_not_closed() {
     let proxy = proxy("[limits]\nresponse_ms = 100\n---\n");
     let mut raw = Raw::connect(proxy.address);
     // A fetch that waits for two seconds.

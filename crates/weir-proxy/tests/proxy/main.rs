@@ -1,5 +1,5 @@
-//! The proxy between real clients and a real broker: `WEIR_E2E_BOOTSTRAP` names one, else one is
-//! started.
+//! The proxy between real clients and a real broker: the one in `WEIR_E2E_BOOTSTRAP`, or one
+//! started by the tests.
 
 mod clients;
 mod cluster;

@@ -1,4 +1,4 @@
-//! SASL of a real broker passes, and with it what the broker thinks of it.
+//! SASL authentication with a real broker through the proxy.
 
 use bytes::Bytes;
 use kafka_protocol::messages::alter_user_scram_credentials_request::ScramCredentialUpsertion;
@@ -9,10 +9,10 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::StrBytes;
 
-use super::foreign::{aiokafka_driver, drive_with};
+use super::foreign::{aiokafka_driver, run_driver_with};
 use super::support::*;
 
-/// The user that the broker knows with SCRAM.
+/// A user with SCRAM credentials.
 const SCRAM_USER: &str = "scrammer";
 const SALT: &[u8] = b"salt of the test";
 const ITERATIONS: i32 = 4096;
@@ -26,43 +26,43 @@ fn text(text: &str) -> StrBytes {
     StrBytes::from_string(text.to_owned())
 }
 
-/// A proxy before the listener that wants to know who asks.
+/// Starts a proxy in front of the listener that requires authentication.
 fn secured(toml: &str) -> TestProxy {
     let proxy = proxy_to(&shared().secured, toml);
-    // It is told nothing of brokers but that they are there.
+    // The probe gets no broker list without authentication.
     await_that("the proxy to be ready", || proxy.get().ready());
     proxy
 }
 
 #[test]
-fn plain_is_between_client_and_broker() {
+fn plain_authentication_passes() {
     let proxy = secured("");
     let topic = topic(&shared().lab.bootstrap(), "plain", 2, 1);
-    let mut settings = settings(&proxy.bootstrap());
-    settings
+    let mut client_config = client_config(&proxy.bootstrap());
+    client_config
         .set("security.protocol", "sasl_plaintext")
         .set("sasl.mechanism", "PLAIN")
         .set("sasl.username", USER)
         .set("sasl.password", PASSWORD);
     let values = numbered("plain", 300);
-    produce(&settings, &topic, &values);
-    assert_eq!(consume_with(settings, &topic, 300), values);
+    produce(&client_config, &topic, &values);
+    assert_eq!(consume_with(client_config, &topic, 300), values);
 
-    // Without a word about who asks nothing is told, as at the broker.
+    // Without authentication the broker closes the connection, as without a proxy.
     let mut raw = Raw::connect(proxy.address);
     raw.send(&request(3, 1, 1, &0_i32.to_be_bytes()));
     assert!(raw.until_closed().is_empty());
-    // With a wrong password the broker's reason comes, and its end of the connection.
+    // With a wrong password the client gets the broker's reason, and the broker closes.
     let mut raw = Raw::connect(proxy.address);
     let mechanism = SaslHandshakeRequest::default().with_mechanism(text("PLAIN"));
-    assert_eq!(raw.ask(1, &mechanism).error_code, 0);
+    assert_eq!(raw.exchange(1, &mechanism).error_code, 0);
     let token = Bytes::from(format!("\0{USER}\0wrong"));
-    let answer = raw.ask(
+    let response = raw.exchange(
         2,
         &SaslAuthenticateRequest::default().with_auth_bytes(token),
     );
-    assert_eq!(answer.error_code, 58);
-    let reason = answer.error_message.expect("a reason");
+    assert_eq!(response.error_code, 58);
+    let reason = response.error_message.expect("a reason");
     assert!(
         reason.contains("Invalid username or password"),
         "{reason:?}"
@@ -72,25 +72,25 @@ fn plain_is_between_client_and_broker() {
     assert_eq!(proxy.metric("weir_proxy_broker_errors_total"), 0);
 }
 
-/// The older way: behind version 0 of the handshake tokens have no header.
+/// After SaslHandshake v0, tokens have no header.
 #[test]
-fn tokens_without_a_header_are_between_them_too() {
+fn raw_sasl_tokens_pass() {
     let proxy = secured("");
     for address in [shared().secured.parse().expect("an address"), proxy.address] {
         let mut raw = Raw::connect(address);
         let mechanism = SaslHandshakeRequest::default().with_mechanism(text("PLAIN"));
-        assert_eq!(raw.ask(0, &mechanism).error_code, 0);
+        assert_eq!(raw.exchange(0, &mechanism).error_code, 0);
         let token = format!("\0{USER}\0{PASSWORD}");
         raw.send(&[&(token.len() as i32).to_be_bytes()[..], token.as_bytes()].concat());
         assert_eq!(raw.receive(), b"");
         raw.send(&request(3, 1, 7, &0_i32.to_be_bytes()));
-        let answer = raw.receive();
-        assert_eq!(answer[..8], [0, 0, 0, 7, 0, 0, 0, 1], "one broker");
+        let response = raw.receive();
+        assert_eq!(response[..8], [0, 0, 0, 7, 0, 0, 0, 1], "one broker");
     }
 }
 
 #[test]
-fn scram_is_so_too_with_tls_before_the_proxy() {
+fn scram_passes_with_downstream_tls() {
     let credential = ScramCredentialUpsertion::default()
         .with_name(text(SCRAM_USER))
         .with_mechanism(1)
@@ -100,13 +100,13 @@ fn scram_is_so_too_with_tls_before_the_proxy() {
     let alter = AlterUserScramCredentialsRequest::default().with_upsertions(vec![credential]);
     let address = shared().lab.bootstrap().parse().expect("an address");
     let mut raw = Raw::connect(address);
-    let results = raw.ask(0, &alter).results;
+    let results = raw.exchange(0, &alter).results;
     assert!(results.iter().all(|one| one.error_code == 0), "{results:?}");
     let name = UserName::default().with_name(text(SCRAM_USER));
     let describe = DescribeUserScramCredentialsRequest::default().with_users(Some(vec![name]));
-    await_that("the broker to know the user", || {
-        let answer = raw.ask(0, &describe);
-        answer.results.iter().all(|user| user.error_code == 0)
+    await_that("the broker to store the user", || {
+        let response = raw.exchange(0, &describe);
+        response.results.iter().all(|user| user.error_code == 0)
     });
 
     let proxy = secured(&format!(
@@ -115,13 +115,18 @@ fn scram_is_so_too_with_tls_before_the_proxy() {
         fixture("server.key").display(),
     ));
     let topic = topic(&shared().lab.bootstrap(), "scram", 2, 1);
-    let settings = serde_json::json!({
+    let client_config = serde_json::json!({
         "security_protocol": "SASL_SSL",
         "sasl_mechanism": "SCRAM-SHA-256",
         "sasl_plain_username": SCRAM_USER,
         "sasl_plain_password": PASSWORD,
         "cafile": fixture("ca.pem"),
     });
-    drive_with(aiokafka_driver(), &proxy, &topic, &[&settings.to_string()]);
+    run_driver_with(
+        aiokafka_driver(),
+        &proxy,
+        &topic,
+        &[&client_config.to_string()],
+    );
     assert_eq!(proxy.metric("weir_proxy_tls_failures_total"), 0);
 }

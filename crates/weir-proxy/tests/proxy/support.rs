@@ -1,4 +1,4 @@
-//! Broker, proxies, raw requests and waiting for the tests of this folder.
+//! Broker, proxies, raw requests and waiting, shared by the tests in this directory.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,23 +19,24 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use weir_lab::{Lab, LabOptions, SecondListener};
 use weir_proxy::{CliOverrides, Proxy, ProxyConfig};
 
-/// Bounds every wait; only a failing test takes this long.
+/// Timeout of every wait. Only a failing test takes this long.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// The broker that all tests share. One started here ends with this process.
+/// Returns the address of the broker that all tests share. A broker started here ends with this
+/// process.
 pub(crate) fn broker() -> String {
     let named = std::env::var("WEIR_E2E_BOOTSTRAP").ok();
     named.unwrap_or_else(|| shared().lab.bootstrap())
 }
 
-/// A broker started here.
+/// A broker started by the tests.
 pub(crate) struct SharedBroker {
     pub(crate) lab: Lab,
-    /// Where it wants to know who asks: [`USER`] with [`PASSWORD`].
+    /// Address of the listener that requires authentication as [`USER`] with [`PASSWORD`].
     pub(crate) secured: String,
 }
 
-/// The user that the secured listener knows with PLAIN.
+/// User of the secured listener with PLAIN.
 pub(crate) const USER: &str = "tester";
 pub(crate) const PASSWORD: &str = "secret";
 
@@ -100,12 +101,12 @@ pub(crate) fn unique(name: &str) -> String {
     format!("{name}-{}-{number}", std::process::id())
 }
 
-/// A proxy in front of `upstream`; `toml` are further lines of its file.
+/// Starts a proxy in front of `upstream`. `toml` is added to its configuration file.
 pub(crate) fn proxy_to(upstream: &str, toml: &str) -> TestProxy {
     started(2, upstream, toml)
 }
 
-/// A proxy with so many event loops in front of the shared broker.
+/// Starts a proxy with `loops` event loops in front of the shared broker.
 pub(crate) fn proxy_with_loops(loops: usize, toml: &str) -> TestProxy {
     let proxy = started(loops, &broker(), toml);
     await_that("the proxy to be ready", || proxy.get().ready());
@@ -113,11 +114,12 @@ pub(crate) fn proxy_with_loops(loops: usize, toml: &str) -> TestProxy {
 }
 
 fn started(loops: usize, upstream: &str, toml: &str) -> TestProxy {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = tempfile::tempdir().expect("a broker_registry");
     let path = dir.path().join("proxy.toml");
     let (head, cluster) = toml.split_once("---\n").unwrap_or(("", toml));
     let text = format!(
-        "loops = {loops}\n{head}\n[[cluster]]\nupstream = \"{upstream}\"\nlisten = \"127.0.0.1:0\"\n{cluster}"
+        "event_loops = {loops}\n{head}\n\
+         [[cluster]]\nupstream = \"{upstream}\"\nlisten = \"127.0.0.1:0\"\n{cluster}"
     );
     std::fs::write(&path, text).expect("writes");
     let overrides = CliOverrides {
@@ -134,7 +136,7 @@ fn started(loops: usize, upstream: &str, toml: &str) -> TestProxy {
     }
 }
 
-/// A proxy in front of the shared broker.
+/// Starts a proxy in front of the shared broker.
 pub(crate) fn proxy(toml: &str) -> TestProxy {
     let proxy = proxy_to(&broker(), toml);
     await_that("the proxy to be ready", || proxy.get().ready());
@@ -161,18 +163,18 @@ impl TestProxy {
         self.proxy.take().expect("it runs").shut_down();
     }
 
-    /// What the admin port says.
+    /// Returns a page of the admin port.
     pub(crate) fn page(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(self.get().admin_address()).expect("admin port");
         let request =
             format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).expect("asks");
+        stream.write_all(request.as_bytes()).expect("sends");
         let mut text = String::new();
-        stream.read_to_string(&mut text).expect("is told");
+        stream.read_to_string(&mut text).expect("reads");
         text
     }
 
-    /// A metric's value.
+    /// Returns the value of a metric.
     pub(crate) fn metric(&self, name: &str) -> u64 {
         let page = self.page("/metrics");
         let line = page
@@ -190,7 +192,7 @@ impl TestProxy {
 impl Drop for TestProxy {
     fn drop(&mut self) {
         if let Some(proxy) = self.proxy.take() {
-            // Connections of a failed test need no timeout.
+            // Connections of a failed test need no drain.
             if !std::thread::panicking() {
                 proxy.shut_down();
             }
@@ -198,24 +200,24 @@ impl Drop for TestProxy {
     }
 }
 
-/// Returns the bytes held for the only connection.
-pub(crate) fn held_bytes(proxy: &TestProxy) -> usize {
+/// Returns the bytes buffered for the only connection.
+pub(crate) fn buffered_bytes(proxy: &TestProxy) -> usize {
     let page = proxy.page("/connections");
-    let (_, rest) = page.split_once("\"held_bytes\":").expect("a row");
+    let (_, rest) = page.split_once("\"buffered_bytes\":").expect("a row");
     let digits = rest.find(|byte: char| !byte.is_ascii_digit());
     rest[..digits.expect("an end")].parse().expect("a number")
 }
 
-/// Waits for a condition.
+/// Waits until `condition` returns `true`.
 pub(crate) fn await_that(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + TEST_TIMEOUT;
     while !condition() {
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        assert!(Instant::now() < deadline, "timed out waiting for {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// A connection for requests made by hand.
+/// A connection for hand-made requests.
 pub(crate) struct Raw {
     pub(crate) stream: TcpStream,
 }
@@ -225,7 +227,7 @@ impl Raw {
         let stream = TcpStream::connect(address).expect("connects");
         stream
             .set_read_timeout(Some(TEST_TIMEOUT))
-            .expect("a time-out");
+            .expect("a timeout");
         stream.set_nodelay(true).expect("no delay");
         Self { stream }
     }
@@ -234,7 +236,7 @@ impl Raw {
         self.stream.write_all(bytes).expect("sends");
     }
 
-    /// The next frame behind its size.
+    /// Receives a frame without its size prefix.
     pub(crate) fn receive(&mut self) -> Vec<u8> {
         let mut size = [0; 4];
         self.stream.read_exact(&mut size).expect("a size");
@@ -243,8 +245,8 @@ impl Raw {
         frame
     }
 
-    /// Asks and takes the answer.
-    pub(crate) fn ask<Q: Request>(&mut self, version: i16, message: &Q) -> Q::Response {
+    /// Sends a request and returns its response.
+    pub(crate) fn exchange<Q: Request>(&mut self, version: i16, message: &Q) -> Q::Response {
         let header = RequestHeader::default()
             .with_request_api_key(Q::KEY)
             .with_request_api_version(version)
@@ -256,13 +258,13 @@ impl Raw {
         let size = frame.len() as i32 - 4;
         frame[..4].copy_from_slice(&size.to_be_bytes());
         self.send(&frame);
-        let mut answer = Bytes::from(self.receive());
-        let header = ResponseHeader::decode(&mut answer, Q::Response::header_version(version));
+        let mut response = Bytes::from(self.receive());
+        let header = ResponseHeader::decode(&mut response, Q::Response::header_version(version));
         assert_eq!(header.expect("a header").correlation_id, 9);
-        Q::Response::decode(&mut answer, version).expect("an answer")
+        Q::Response::decode(&mut response, version).expect("a response")
     }
 
-    /// Waits until the other side closes; what came before that.
+    /// Waits until the peer closes. Returns the bytes received before that.
     pub(crate) fn until_closed(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         match self.stream.read_to_end(&mut rest) {
@@ -273,7 +275,7 @@ impl Raw {
     }
 }
 
-/// A request behind a header of version 1 without a client id.
+/// Returns a request with a version 1 header without client id.
 pub(crate) fn request(key: i16, version: i16, id: i32, body: &[u8]) -> Vec<u8> {
     let mut frame = ((10 + body.len()) as i32).to_be_bytes().to_vec();
     for number in [key, version] {
@@ -285,20 +287,21 @@ pub(crate) fn request(key: i16, version: i16, id: i32, body: &[u8]) -> Vec<u8> {
     frame
 }
 
-pub(crate) fn settings(bootstrap: &str) -> ClientConfig {
-    let mut settings = ClientConfig::new();
-    settings
+pub(crate) fn client_config(bootstrap: &str) -> ClientConfig {
+    let mut client_config = ClientConfig::new();
+    client_config
         .set("bootstrap.servers", bootstrap)
         .set("client.id", "test")
         .set("log_level", "2");
-    settings
+    client_config
 }
 
 /// Creates a topic that no other test uses.
 pub(crate) fn topic(bootstrap: &str, name: &str, partitions: i32, replicas: i32) -> String {
     let name = unique(name);
-    let admin: AdminClient<DefaultClientContext> =
-        settings(bootstrap).create().expect("settings work");
+    let admin: AdminClient<DefaultClientContext> = client_config(bootstrap)
+        .create()
+        .expect("valid configuration");
     let wanted = NewTopic::new(&name, partitions, TopicReplication::Fixed(replicas));
     let options = AdminOptions::new().operation_timeout(Some(TEST_TIMEOUT));
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -307,15 +310,15 @@ pub(crate) fn topic(bootstrap: &str, name: &str, partitions: i32, replicas: i32)
     let created = runtime
         .expect("a runtime")
         .block_on(admin.create_topics([&wanted], &options));
-    for outcome in created.expect("an answer") {
+    for outcome in created.expect("a response") {
         outcome.expect("created");
     }
     name
 }
 
-/// Writes values to a topic and waits until the broker has them.
-pub(crate) fn produce(settings: &ClientConfig, topic: &str, values: &[String]) {
-    let producer: BaseProducer = settings.create().expect("settings work");
+/// Writes values to a topic and waits until they are stored.
+pub(crate) fn produce(client_config: &ClientConfig, topic: &str, values: &[String]) {
+    let producer: BaseProducer = client_config.create().expect("valid configuration");
     send_all(&producer, topic, values);
     producer.flush(TEST_TIMEOUT).expect("stored");
 }
@@ -334,31 +337,35 @@ pub(crate) fn send_all(producer: &BaseProducer, topic: &str, values: &[String]) 
     }
 }
 
-/// Reads so many values from a topic in a group of its own, sorted.
+/// Reads `count` values from a topic in a new group. Returns them sorted.
 pub(crate) fn consume(bootstrap: &str, topic: &str, count: usize) -> Vec<String> {
-    consume_with(settings(bootstrap), topic, count)
+    consume_with(client_config(bootstrap), topic, count)
 }
 
-pub(crate) fn consume_with(mut settings: ClientConfig, topic: &str, count: usize) -> Vec<String> {
-    settings
+pub(crate) fn consume_with(
+    mut client_config: ClientConfig,
+    topic: &str,
+    count: usize,
+) -> Vec<String> {
+    client_config
         .set("group.id", unique("group"))
         .set("auto.offset.reset", "earliest")
         .set("enable.auto.commit", "false");
-    let consumer: BaseConsumer = settings.create().expect("settings work");
+    let consumer: BaseConsumer = client_config.create().expect("valid configuration");
     consumer.subscribe(&[topic]).expect("subscribes");
     let mut values = read(&consumer, count);
     values.sort_unstable();
     values
 }
 
-/// The next values that a consumer gets.
+/// Returns the next `count` values of a consumer.
 pub(crate) fn read(consumer: &BaseConsumer, count: usize) -> Vec<String> {
     let deadline = Instant::now() + TEST_TIMEOUT;
     let mut values = Vec::with_capacity(count);
     while values.len() < count {
         assert!(
             Instant::now() < deadline,
-            "{} of {count} values came",
+            "only {} of {count} values received",
             values.len()
         );
         match consumer.poll(Duration::from_millis(100)) {
@@ -367,7 +374,7 @@ pub(crate) fn read(consumer: &BaseConsumer, count: usize) -> Vec<String> {
                 let value = message.payload().unwrap_or_default();
                 values.push(String::from_utf8_lossy(value).into_owned());
             }
-            // Connections come and go.
+            // Connections fail while brokers stop.
             Some(Err(_)) => {}
         }
     }
@@ -380,8 +387,8 @@ pub(crate) fn numbered(prefix: &str, count: usize) -> Vec<String> {
         .collect()
 }
 
-/// A file for tests of TLS.
+/// Returns the path of a TLS test file.
 pub(crate) fn fixture(name: &str) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    folder.join("../weir-net/tests/tls").join(name)
+    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    directory.join("../weir-net/tests/tls").join(name)
 }

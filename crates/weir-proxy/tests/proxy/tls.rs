@@ -1,4 +1,5 @@
-//! TLS on both sides: one proxy speaks it with clients, and another, in front of it, with "brokers".
+//! TLS on both sides: one proxy uses it with clients, and another proxy in front of it uses it with
+//! the first as broker.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,33 +10,33 @@ use weir_net::tls::ClientTls;
 
 use super::support::*;
 
-/// A client that speaks TLS.
+/// A TLS client connection.
 type TlsClientStream = StreamOwned<ClientConnection, TcpStream>;
 
-fn seal(proxy: &TestProxy) -> TlsClientStream {
-    let authority = std::fs::read(fixture("ca.pem")).expect("an authority");
+fn connect_tls(proxy: &TestProxy) -> TlsClientStream {
+    let authority = std::fs::read(fixture("ca.pem")).expect("a certificate authority");
     let trust = ClientTls::for_any_protocol(Some(&authority), None).expect("trust");
     let name = ClientTls::server_name("localhost").expect("a name");
-    let tls = trust.begin(name).expect("begins");
+    let tls = trust.begin(name).expect("a connection");
     StreamOwned::new(tls, Raw::connect(proxy.address).stream)
 }
 
-/// Asks for versions, and tells which certificate it was shown.
-fn shown(client: &mut TlsClientStream) -> CertificateDer<'static> {
+/// Sends an ApiVersions request and returns the certificate of the proxy.
+fn certificate_of(client: &mut TlsClientStream) -> CertificateDer<'static> {
     client.write_all(&request(18, 0, 1, &[])).expect("sends");
     let mut size = [0; 4];
     client.read_exact(&mut size).expect("a size");
-    let mut answer = vec![0; i32::from_be_bytes(size) as usize];
-    client.read_exact(&mut answer).expect("an answer");
-    assert_eq!(answer[..4], [0, 0, 0, 1]);
+    let mut response = vec![0; i32::from_be_bytes(size) as usize];
+    client.read_exact(&mut response).expect("a response");
+    assert_eq!(response[..4], [0, 0, 0, 1]);
     client.conn.peer_certificates().expect("certificates")[0].clone()
 }
 
 #[test]
-fn a_new_certificate_is_shown_and_open_connections_go_on() {
-    let folder = tempfile::tempdir().expect("a folder");
+fn reloaded_certificate_is_used_for_new_connections() {
+    let directory = tempfile::tempdir().expect("a broker_registry");
     let install = |from: &str, to: &str| {
-        let to = folder.path().join(to);
+        let to = directory.path().join(to);
         std::fs::copy(fixture(from), &to).expect("a copy");
         to.display().to_string()
     };
@@ -46,28 +47,38 @@ fn a_new_certificate_is_shown_and_open_connections_go_on() {
     let proxy = proxy(&format!(
         "[cluster.tls]\ncertificate = \"{certificate}\"\nkey = \"{key}\"\n"
     ));
-    let mut open = seal(&proxy);
-    let first = shown(&mut open);
-    // Half of a renewal: its key has not come yet.
+    let mut open = connect_tls(&proxy);
+    let first = certificate_of(&mut open);
+    // Half of a renewal: the key is not installed yet.
     install("second.pem", "a.pem");
     proxy.get().reload_certificates();
     assert!(proxy.metric("weir_proxy_tls_reload_failures_total") >= 1);
-    assert_eq!(shown(&mut seal(&proxy)), first, "it stays in use");
+    assert_eq!(
+        certificate_of(&mut connect_tls(&proxy)),
+        first,
+        "the old one stays in use"
+    );
     install("second.key", "a.key");
     proxy.get().reload_certificates();
     assert!(proxy.metric("weir_proxy_tls_reloads_total") >= 1);
-    let second = shown(&mut seal(&proxy));
+    let second = certificate_of(&mut connect_tls(&proxy));
     assert!(second != first, "the new one");
-    assert_eq!(shown(&mut open), first, "goes on as it was");
-    // Nobody has to say so.
+    assert_eq!(
+        certificate_of(&mut open),
+        first,
+        "an open connection is not affected"
+    );
+    // The proxy also detects changes by itself.
     install("server.pem", "a.pem");
     install("server.key", "a.key");
-    await_that("the first one again", || shown(&mut seal(&proxy)) == first);
+    await_that("the first one again", || {
+        certificate_of(&mut connect_tls(&proxy)) == first
+    });
 }
 
 #[test]
-fn records_pass_through_tls_on_either_side() {
-    let copies = tempfile::tempdir().expect("a folder");
+fn records_pass_with_tls_on_either_side() {
+    let copies = tempfile::tempdir().expect("a broker_registry");
     let copy = |name: &str| {
         let to = copies.path().join(name);
         std::fs::copy(fixture(name), &to).expect("a copy");
@@ -79,26 +90,23 @@ fn records_pass_through_tls_on_either_side() {
          key = \"{key}\"\n"
     ));
     let upstream = format!("localhost:{}", inner.address.port());
-    let trusting = format!("[cluster.upstream_tls]\nauthorities = \"{authority}\"\n");
+    let trusting = format!("[cluster.upstream_tls]\nca = \"{authority}\"\n");
     let outer = proxy_to(&upstream, &trusting);
-    await_that("TLS to be trusted", || outer.get().ready());
+    await_that("the inner proxy to be trusted", || outer.get().ready());
     let bootstrap = outer.bootstrap();
     let topic = topic(&bootstrap, "tls", 2, 1);
-    let values: Vec<_> = numbered("sealed", 300)
+    let values: Vec<_> = numbered("encrypted", 300)
         .into_iter()
         .map(|value| value + &"x".repeat(2_000))
         .collect();
-    produce(&settings(&bootstrap), &topic, &values);
+    produce(&client_config(&bootstrap), &topic, &values);
     assert_eq!(consume(&bootstrap, &topic, 300), values);
 
-    // Who does not speak TLS gets nowhere, and who does not trust neither.
+    // Plain clients are rejected, and so is an untrusted certificate.
     let mut plain = Raw::connect(inner.address);
     plain.send(&request(18, 0, 1, &[]));
     plain.until_closed();
-    let distrusting = format!(
-        "[cluster.upstream_tls]\nauthorities = \"{}\"\n",
-        copy("second.pem")
-    );
+    let distrusting = format!("[cluster.upstream_tls]\nca = \"{}\"\n", copy("second.pem"));
     let outer = proxy_to(&upstream, &distrusting);
     let mut raw = Raw::connect(outer.address);
     raw.send(&request(18, 0, 1, &[]));
@@ -107,10 +115,10 @@ fn records_pass_through_tls_on_either_side() {
 }
 
 #[test]
-fn clients_without_a_certificate_get_nowhere_where_one_is_wanted() {
+fn required_client_certificate_is_enforced() {
     let inner = proxy(&format!(
         "advertised_host = \"localhost\"\n[cluster.tls]\ncertificate = \"{0}\"\nkey = \"{1}\"\n\
-         client_authorities = \"{2}\"\n",
+         client_ca = \"{2}\"\n",
         fixture("server.pem").display(),
         fixture("server.key").display(),
         fixture("ca.pem").display(),

@@ -1,4 +1,4 @@
-//! Apache Kafka's own tools, which are its Java client, through the proxy.
+//! Apache Kafka's own tools, which use its Java client, through the proxy.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
@@ -7,7 +7,7 @@ use weir_lab::{KAFKA_VERSION, KafkaTools};
 
 use super::support::*;
 
-/// Runs a tool to its end; what it printed.
+/// Runs a tool to its end and returns its output.
 fn tool(class: &str, args: &[&str]) -> String {
     static TOOLS: OnceLock<KafkaTools> = OnceLock::new();
     let tools = TOOLS.get_or_init(|| {
@@ -15,13 +15,13 @@ fn tool(class: &str, args: &[&str]) -> String {
     });
     let mut command = tools.command(&format!("org.apache.kafka.tools.{class}"));
     let output = command.args(args).output().expect("runs");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let output_text = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.success(),
-        "{class} {args:?}\n{said}\n{errors}"
+        "{class} {args:?}\n{output_text}\n{errors}"
     );
-    said
+    output_text
 }
 
 #[test]
@@ -33,8 +33,8 @@ fn topics_producers_groups_and_endpoints() {
     let at = ["--bootstrap-server", &to];
     tool("TopicCommand", &[&at[..], &create].concat());
     let made = ["--topic", &name, "--max-messages", "1000"];
-    let said = tool("VerifiableProducer", &[&at[..], &made].concat());
-    assert!(said.contains("\"acked\":1000"), "{said}");
+    let output_text = tool("VerifiableProducer", &[&at[..], &made].concat());
+    assert!(output_text.contains("\"acked\":1000"), "{output_text}");
     let read = [
         "--topic",
         &name,
@@ -44,18 +44,24 @@ fn topics_producers_groups_and_endpoints() {
         "--timeout-ms",
         "60000",
     ];
-    let said = tool("consumer.ConsoleConsumer", &[&at[..], &read].concat());
-    let mut values: Vec<i32> = said.lines().filter_map(|line| line.parse().ok()).collect();
+    let output_text = tool("consumer.ConsoleConsumer", &[&at[..], &read].concat());
+    let mut values: Vec<i32> = output_text
+        .lines()
+        .filter_map(|line| line.parse().ok())
+        .collect();
     values.sort_unstable();
     assert_eq!(values, (0..1000).collect::<Vec<_>>());
-    // DescribeCluster, by an administrator.
-    let said = tool("ClusterTool", &[&["list-endpoints"], &at[..]].concat());
-    let places = proxy.get().brokers("default");
-    for row in &places {
-        let (_, port) = row.place.rsplit_once(':').expect("a port");
-        assert!(said.contains(port), "{said}");
+    // Sends DescribeCluster.
+    let output_text = tool("ClusterTool", &[&["list-endpoints"], &at[..]].concat());
+    let advertised = proxy.get().brokers("default");
+    for row in &advertised {
+        let (_, port) = row.advertised.rsplit_once(':').expect("a port");
+        assert!(output_text.contains(port), "{output_text}");
         let (_, port) = row.upstream.rsplit_once(':').expect("a port");
-        assert!(!said.contains(port), "the broker's own port in {said}");
+        assert!(
+            !output_text.contains(port),
+            "the broker's own port in {output_text}"
+        );
     }
     assert_eq!(proxy.metric("weir_proxy_client_errors_total"), 0);
 }
@@ -67,7 +73,7 @@ fn transactions_copy_and_share_groups_read() {
     let from = topic(&to, "from", 1, 1);
     let copy = topic(&to, "copy", 1, 1);
     let values = numbered("copied", 500);
-    produce(&settings(&to), &from, &values);
+    produce(&client_config(&to), &from, &values);
     let (id, group) = (unique("copier"), unique("copiers"));
     let args = [
         "--broker-list",
@@ -106,13 +112,13 @@ fn transactions_copy_and_share_groups_read() {
         "--max-messages",
         "500",
     ];
-    let said = tool("VerifiableShareConsumer", &args);
-    let read: u64 = said
+    let output_text = tool("VerifiableShareConsumer", &args);
+    let read: u64 = output_text
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
         .filter(|event| event["name"] == "records_consumed")
         .filter_map(|event| event["count"].as_u64())
         .sum();
-    assert!(read >= 500, "{said}");
+    assert!(read >= 500, "{output_text}");
     assert_eq!(proxy.metric("weir_proxy_broker_errors_total"), 0);
 }

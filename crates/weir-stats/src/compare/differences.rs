@@ -1,10 +1,10 @@
-//! What else differs between two runs, for the reader of a comparison.
+//! Differences between two runs other than their metrics, for the reader of a comparison.
 
 use std::collections::BTreeMap;
 
 use crate::run::{CellStatus, ComparisonSubject, Run};
 
-/// One line for each thing that may spoil a comparison.
+/// Returns one line for each difference that may invalidate a comparison.
 pub(super) fn between(base: &Run, other: &Run) -> Vec<String> {
     let mut found = Vec::new();
     if base.plan != other.plan {
@@ -17,16 +17,16 @@ pub(super) fn between(base: &Run, other: &Run) -> Vec<String> {
         .filter(|(theirs, _, ours)| theirs != ours)
         .map(|(theirs, name, ours)| format!("{name}: {ours}, {theirs}"))
         .collect();
-    let more = unequal.len().saturating_sub(TOLD_MAX);
-    unequal.truncate(TOLD_MAX);
+    let more = unequal.len().saturating_sub(LISTED_MAX);
+    unequal.truncate(LISTED_MAX);
     found.append(&mut unequal);
     if more > 0 {
         found.push(format!("{more} more settings differ"));
     }
     found.extend(one_sided(base, other));
     if counts_wanted(base) != counts_wanted(other) {
-        let text = "CPU per delivery: only one side tells wanted deliveries of plain consumers from all, so \
-                    theirs cannot be compared";
+        let text = "CPU per delivery: only one side separates wanted deliveries of plain \
+                    consumers, so the values cannot be compared";
         found.push(text.to_owned());
     }
     for (side, run) in [("base", base), ("other side", other)] {
@@ -35,7 +35,7 @@ pub(super) fn between(base: &Run, other: &Run) -> Vec<String> {
     found
 }
 
-/// Everything that was set, by name; what a run is told apart by is not in it.
+/// Returns all settings by name, without those that identify a run.
 fn pairs(run: &Run) -> BTreeMap<String, String> {
     let machine = &run.machine;
     let fixed = [
@@ -67,7 +67,7 @@ fn pairs(run: &Run) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Differs from moment to moment, and is judged elsewhere.
+/// Returns `true` for values that change all the time. They are checked elsewhere.
 fn is_momentary(name: &str) -> bool {
     name.starts_with("load_average")
 }
@@ -76,7 +76,7 @@ fn pairs_of(run: &Run, name: &str) -> Option<String> {
     pairs(run).remove(name)
 }
 
-/// Levels or architectures that cannot be compared.
+/// Returns subjects that only one side has.
 fn one_sided(base: &Run, other: &Run) -> Vec<String> {
     let subjects = |run: &Run| {
         let mut subjects: Vec<ComparisonSubject> = Vec::new();
@@ -105,7 +105,7 @@ fn one_sided(base: &Run, other: &Run) -> Vec<String> {
     found
 }
 
-/// Returns `true` if deliveries of plain consumers are told apart by whether they were wanted.
+/// Returns `true` if wanted deliveries of plain consumers are counted separately.
 fn counts_wanted(run: &Run) -> bool {
     let deliveries = run.cells.iter().filter_map(|cell| cell.delivery.as_ref());
     deliveries
@@ -113,7 +113,7 @@ fn counts_wanted(run: &Run) -> bool {
         .any(|delivery| delivery.wanted.is_some())
 }
 
-/// Cells that do not count, and those that something disturbed.
+/// Returns the numbers of invalid and of disturbed cells.
 fn left_out(side: &str, run: &Run) -> Vec<String> {
     let invalid = |status: &CellStatus| matches!(status, CellStatus::Invalid { .. });
     let invalid = run
@@ -125,7 +125,7 @@ fn left_out(side: &str, run: &Run) -> Vec<String> {
     let noisy = noisy.filter(|cell| !cell.noisy.is_empty()).count();
     let mut found = Vec::new();
     if invalid > 0 {
-        found.push(format!("{side}: {invalid} invalid cells were left out"));
+        found.push(format!("{side}: {invalid} invalid cells were excluded"));
     }
     if noisy > 0 {
         found.push(format!("{side}: {noisy} cells have noisy seconds"));
@@ -133,4 +133,4 @@ fn left_out(side: &str, run: &Run) -> Vec<String> {
     found
 }
 
-const TOLD_MAX: usize = 12;
+const LISTED_MAX: usize = 12;

@@ -1,23 +1,23 @@
-//! The judgement on one metric, and on all of them together.
+//! The verdict on one metric, and on all metrics together.
 
 use super::two_sided::{LogRatio, noise_share, permutation_p, values_needed};
 use crate::interval::repetition_mean;
 use crate::run::{MetricComparison, Verdict};
 
-/// One metric of both sides.
+/// The values of one metric on both sides.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MetricSides<'a> {
     pub(super) base: &'a [f64],
     pub(super) other: &'a [f64],
     pub(super) lower_is_better: bool,
-    /// Differences up to this share do not matter.
+    /// Margin: differences up to this share do not matter.
     pub(super) margin_share: f64,
-    /// By what share two runs of the same thing differed.
+    /// Share by which two runs of the same subject differed.
     pub(super) aa_share: Option<f64>,
 }
 
 impl MetricSides<'_> {
-    /// Everything but the names.
+    /// Returns the comparison, without the names.
     pub(super) fn judge(&self) -> MetricComparison {
         let ratio = LogRatio::of(self.base, self.other);
         let interval = ratio.map(|ratio| ratio.interval());
@@ -46,24 +46,24 @@ impl MetricSides<'_> {
         }
     }
 
-    /// Returns the quotient of the values that tables show.
+    /// Returns the ratio of the values in tables.
     fn ratio(&self) -> Option<f64> {
         let base = repetition_mean(self.base).filter(|base| *base > 0.0)?;
         repetition_mean(self.other).map(|other| other / base)
     }
 
-    /// The margin as a logarithm: the larger of what does not matter and what the machine does by itself.
+    /// Returns the margin as a logarithm. The A/A difference applies if it is larger.
     fn limit(&self) -> f64 {
         self.margin_share.max(self.aa_share.unwrap_or(0.0)).ln_1p()
     }
 
-    /// What is to be excluded, for people.
+    /// Returns a human-readable description of the margin.
     fn limit_text(&self) -> String {
         let percent = format!("{:.1}", self.limit().exp_m1() * 100.0);
         let percent = percent.strip_suffix(".0").unwrap_or(&percent);
         match self.aa_share {
             Some(aa) if aa > self.margin_share => {
-                format!("{percent} %, by which two runs of the same differed")
+                format!("{percent} %, by which two runs of the same subject differed")
             }
             _ => format!("the margin of {percent} %"),
         }
@@ -101,14 +101,14 @@ impl MetricSides<'_> {
         }
     }
 
-    /// Where a value is zero there are no logarithms, and no share that a margin could be compared with.
+    /// Returns the verdict for values with zeros, which have no logarithms and no ratio.
     fn by_permutation(&self) -> (Verdict, String) {
         let fewest = self.base.len().min(self.other.len());
         if fewest == 0 {
             return (Verdict::Inconclusive, "one side has no value".to_owned());
         }
         if fewest == 1 {
-            let why = "one repetition tells nothing of how far they scatter: give 5 of each";
+            let why = "one repetition does not show the variation: run 5 of each";
             return (Verdict::Inconclusive, why.to_owned());
         }
         match permutation_p(self.base, self.other) {
@@ -116,7 +116,7 @@ impl MetricSides<'_> {
                 let is_less = mean(self.other) < mean(self.base);
                 let is_shown_less = repetition_mean(self.other) < repetition_mean(self.base);
                 let verdict = match is_less == self.lower_is_better {
-                    // Only possible where one side has a zero and the other has none.
+                    // Only possible if one side has a zero and the other has none.
                     _ if is_less != is_shown_less => Verdict::Inconclusive,
                     true => Verdict::Better,
                     false => Verdict::Worse,
@@ -131,13 +131,15 @@ impl MetricSides<'_> {
         }
     }
 
-    /// How narrow the interval would have to be around the present estimate to leave the margin or stay in it.
+    /// Returns the repetitions needed for an interval that is inside or outside the margin, with
+    /// the present estimate.
     fn repetitions_needed(&self, ratio: &LogRatio) -> Option<u64> {
         let half = (ratio.estimate.abs() - self.limit()).abs();
         values_needed(self.base, self.other, half)
     }
 
-    /// Chance of what was seen if the other side were just at the margin, and no worse.
+    /// Returns the probability of the observed difference if the other side were exactly at the
+    /// margin.
     pub(super) fn chance(&self) -> Option<f64> {
         let (base, other) = match self.lower_is_better {
             true => (self.base, self.other),
@@ -150,8 +152,9 @@ impl MetricSides<'_> {
     }
 }
 
-/// Which of several chances still count when all are looked at, by Holm: the smallest has to be a `count`-th of
-/// the limit, the next a `count - 1`-th, until one fails.
+/// Returns the probabilities that are significant after Holm's correction: the smallest is compared
+/// with the limit divided by `count`, the next with the limit divided by `count - 1`, until one
+/// fails.
 pub(super) fn holm(chances: &[f64]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..chances.len()).collect();
     order.sort_by(|a, b| chances[*a].total_cmp(&chances[*b]));
@@ -191,7 +194,7 @@ mod tests {
     const BASE: [f64; 5] = [100.0, 101.0, 99.0, 100.5, 99.5];
 
     #[test]
-    fn each_verdict_has_its_case() {
+    fn every_verdict_is_possible() {
         let times = |factor: f64| BASE.map(|value| value * factor);
         let worse = judge(&BASE, &times(1.1));
         assert_eq!(worse.verdict, Verdict::Worse, "{worse:?}");
@@ -209,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn more_is_better_of_rates() {
+    fn higher_rates_are_better() {
         let sides = MetricSides {
             base: &BASE,
             other: &BASE.map(|value| value * 1.2),
@@ -222,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_differs_from_itself_widens_the_margin() {
+    fn aa_difference_widens_the_margin() {
         let sides = MetricSides {
             base: &BASE,
             other: &BASE.map(|value| value * 1.1),
@@ -233,18 +236,20 @@ mod tests {
         let judged = sides.judge();
         assert_ne!(judged.verdict, Verdict::Worse);
         assert!(
-            judged.why.ends_with("two runs of the same differed"),
+            judged
+                .why
+                .ends_with("two runs of the same subject differed"),
             "{}",
             judged.why
         );
     }
 
     #[test]
-    fn one_repetition_decides_nothing() {
+    fn one_repetition_is_inconclusive() {
         let one = judge(&[100.0], &[900.0]);
         assert_eq!(one.verdict, Verdict::Inconclusive);
-        assert!(one.why.contains("give 5 of each"), "{one:?}");
-        // The change between the values that are shown, but no interval for it.
+        assert!(one.why.contains("run 5 of each"), "{one:?}");
+        // The ratio of the values in tables, without an interval.
         assert_eq!(one.ratio, Some(9.0));
         assert_eq!((one.ratio_low, one.ratio_high), (None, None));
         assert_eq!((one.repetitions_needed, one.noise_share), (None, None));
@@ -252,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_zero_are_compared_as_well() {
+    fn zero_counts_are_compared() {
         assert_eq!(judge(&[0.0; 3], &[0.0; 3]).verdict, Verdict::Equivalent);
         let lossy = judge(&[0.0; 5], &[3.0, 9.0, 4.0, 7.0, 5.0]);
         assert_eq!(lossy.verdict, Verdict::Worse);
@@ -264,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn holm_stops_at_the_first_that_fails() {
+    fn holm_stops_at_the_first_failure() {
         assert_eq!(holm(&[0.02]), [true]);
         assert_eq!(holm(&[0.02, 0.5]), [false, false]);
         assert_eq!(holm(&[0.5, 0.001, 0.012]), [false, true, true]);

@@ -3,7 +3,8 @@
 use crate::libraries::{Quantity, headline};
 use crate::run::{ComparisonSubject, Libraries, LibraryCell, LibrarySample};
 
-/// What each valid repetition says of its library in its cell: the time its cell is about, and what a record costs.
+/// Returns the metrics of each valid repetition of a library: the headline time of its cell, and
+/// the CPU time per record.
 pub(super) fn repetitions(
     libraries: &Libraries,
 ) -> impl Iterator<Item = (ComparisonSubject, Vec<(&'static str, f64)>)> + '_ {
@@ -61,7 +62,7 @@ mod tests {
             delivered_us: Some(us + f64::from(repetition)),
             cpu_us: 100.0,
             records: 10,
-            // The last one failed, and took no time.
+            // The last one failed and has an implausible time.
             invalid: (repetition == 7)
                 .then(|| "late".to_owned())
                 .into_iter()
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_is_held_against_itself_of_another_run() {
+    fn library_is_compared_with_itself_in_another_run() {
         let (base, other) = (run(1000.0), run(1300.0));
         let named = |label, run| NamedRun { label, run };
         let found = runs(
@@ -94,10 +95,10 @@ mod tests {
         let subject = &found.subjects[0];
         assert_eq!(subject.subject.to_string(), "java produce.warm/10x10");
         let of = |name: &str| subject.metrics.iter().find(|it| it.metric == name);
-        let took = of("delivered_us").expect("what the cell is about");
+        let took = of("delivered_us").expect("the headline time");
         assert_eq!((took.base_values.len(), took.verdict), (7, Verdict::Worse));
         assert!(took.is_headline && took.lower_is_better);
-        let cost = of("cpu_us_per_record").expect("what a record costs");
+        let cost = of("cpu_us_per_record").expect("the cost of a record");
         assert_eq!(cost.verdict, Verdict::Equivalent);
         assert_eq!(subject.metrics.len(), 2);
     }

@@ -1,8 +1,9 @@
-//! Two runs, or the variants of one, beside each other: better, worse, equivalent or inconclusive.
+//! Comparison of two runs, or of the variants of one run: better, worse, equivalent or
+//! inconclusive.
 //!
-//! The unit of replication is the repetition: one value of each metric per cell. Windows and records inside one
-//! depend on each other, and a test that takes them for independent calls equal systems different more often
-//! than not.
+//! The unit of replication is the repetition: one value of each metric per cell. Windows and
+//! records inside one repetition depend on each other. A test that treats them as independent finds
+//! equal systems different more often than not.
 
 mod differences;
 mod judge;
@@ -19,12 +20,12 @@ use crate::run::{
 use judge::MetricSides;
 pub(crate) use two_sided::LogRatio;
 
-/// How to compare.
+/// Options of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// A difference up to this share does not matter; 0.03 unless told.
+    /// Margin: a difference up to this share does not matter. Default 0.03.
     pub margin_share: f64,
-    /// Metrics that decide; empty: those that [`metric::METRICS`] marks.
+    /// Metrics that decide; empty: those marked in [`metric::METRICS`].
     pub headline: Vec<String>,
 }
 
@@ -38,8 +39,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// `has_response`: the subject has a response time. Where nobody receives, what the broker answered decides, and
-    /// the plan's own figures.
+    /// Returns `true` if the metric decides the result. Without a response time (`has_response`),
+    /// the acknowledgement times and the plan's own metrics decide.
     fn is_headline(&self, name: &str, has_response: bool) -> bool {
         if !self.headline.is_empty() {
             return self.headline.iter().any(|wanted| wanted == name);
@@ -52,23 +53,23 @@ impl Options {
     }
 }
 
-/// A run and the name it has in tables.
+/// A run and its name in tables.
 #[derive(Debug, Clone, Copy)]
 pub struct NamedRun<'a> {
-    /// For example its folder.
+    /// Name, for example the directory.
     pub label: &'a str,
     /// The run.
     pub run: &'a Run,
 }
 
-/// Names of the two variants that one thing has in a run that holds it against itself.
+/// Returns the names of the two variants of a subject in an A/A test.
 pub fn twins(name: Option<&str>) -> [String; 2] {
     let name = name.unwrap_or("A");
     [name.to_owned(), format!("{name} again")]
 }
 
-/// Holds `other` against `base`. `again` are further runs of what `base` is, or runs of it [twice](twins): differences
-/// no larger than between those and `base`, or between the two, are not called.
+/// Compares `other` with `base`. `again` contains further runs of the subject of `base`, or A/A
+/// tests of it. Differences up to those between such runs are not significant.
 pub fn runs(
     base: NamedRun<'_>,
     other: NamedRun<'_>,
@@ -85,15 +86,15 @@ pub fn runs(
         ..compare(&sides[0], &sides[1], &again, options)
     };
     if again.is_empty() {
-        let text = "the runs were made one after the other: what changed in between, other than what is \
-                    compared, is in the differences (--aa measures it)";
+        let text = "the runs were made one after the other: anything that changed in between is \
+                    part of the differences (--aa measures it)";
         comparison.warnings.push(text.to_owned());
     }
     conclude(&mut comparison);
     comparison
 }
 
-/// Every variant of a run against the one that comes first there. Their repetitions took turns.
+/// Compares every variant of a run with the first one. Their repetitions alternated.
 pub fn variants(run: &Run, options: &Options) -> Vec<Comparison> {
     let mut names: Vec<&str> = Vec::new();
     for name in run.cells.iter().filter_map(|cell| cell.variant.as_deref()) {
@@ -118,7 +119,7 @@ pub fn variants(run: &Run, options: &Options) -> Vec<Comparison> {
         by_subject
     };
     let side = |name: &str| side(NamedRun { label: name, run });
-    let held_against = |name: &&str| {
+    let compare_with_base = |name: &&str| {
         let mut comparison = Comparison {
             base: side(base),
             other: side(name),
@@ -128,13 +129,13 @@ pub fn variants(run: &Run, options: &Options) -> Vec<Comparison> {
         conclude(&mut comparison);
         comparison
     };
-    others.iter().map(held_against).collect()
+    others.iter().map(compare_with_base).collect()
 }
 
-/// Of one subject: a value per repetition, by metric; a metric that a repetition does not have is shorter.
+/// The values of one subject by metric, one per repetition that has the metric.
 type Values = BTreeMap<String, Vec<f64>>;
 
-/// What valid repetitions say of each subject, in the order in which subjects first ran.
+/// The values of all valid repetitions by subject, in the order in which subjects first ran.
 type Repetitions = Vec<(ComparisonSubject, Values)>;
 
 fn repetitions(run: &Run) -> Repetitions {
@@ -157,13 +158,13 @@ fn add<'a>(
     subject: ComparisonSubject,
     found: impl IntoIterator<Item = (&'a str, f64)>,
 ) {
-    let place = by_subject.iter().position(|(seen, _)| *seen == subject);
-    let place = place.unwrap_or_else(|| {
+    let index = by_subject.iter().position(|(seen, _)| *seen == subject);
+    let index = index.unwrap_or_else(|| {
         by_subject.push((subject, Values::new()));
         by_subject.len() - 1
     });
     for (name, value) in found {
-        let values = by_subject[place].1.entry(name.to_owned()).or_default();
+        let values = by_subject[index].1.entry(name.to_owned()).or_default();
         values.push(value);
     }
 }
@@ -177,7 +178,7 @@ fn side(named: NamedRun<'_>) -> ComparisonSide {
     }
 }
 
-/// All subjects that both sides have.
+/// Compares all subjects that both sides have.
 fn compare(
     base: &Repetitions,
     other: &Repetitions,
@@ -238,14 +239,15 @@ fn compare(
             metrics,
         });
     }
-    mark_surely_worse(&mut comparison, &chances);
+    mark_significantly_worse(&mut comparison, &chances);
     comparison
 }
 
-/// Chances in the order of the metrics; those that do not decide have none.
-fn mark_surely_worse(comparison: &mut Comparison, chances: &[Option<f64>]) {
-    let looked_at: Vec<f64> = chances.iter().copied().flatten().collect();
-    let mut counts = judge::holm(&looked_at).into_iter();
+/// Marks metrics that are significantly worse. `chances` are in the order of the metrics; `None`:
+/// does not decide.
+fn mark_significantly_worse(comparison: &mut Comparison, chances: &[Option<f64>]) {
+    let examined: Vec<f64> = chances.iter().copied().flatten().collect();
+    let mut counts = judge::holm(&examined).into_iter();
     let metrics = comparison.subjects.iter_mut().flat_map(|s| &mut s.metrics);
     for (metric, chance) in metrics.zip(chances) {
         let counts = chance.is_some() && counts.next() == Some(true);
@@ -253,20 +255,20 @@ fn mark_surely_worse(comparison: &mut Comparison, chances: &[Option<f64>]) {
     }
 }
 
-/// Known metrics first, in their order.
+/// Sorts known metrics first, in their order.
 fn in_order(values: Values) -> Vec<(String, Vec<f64>)> {
-    let place = |name: &str| {
+    let index = |name: &str| {
         let known = metric::METRICS
             .iter()
             .position(|metric| metric.name == name);
         known.unwrap_or(usize::MAX)
     };
     let mut values: Vec<_> = values.into_iter().collect();
-    values.sort_by_key(|(name, _)| place(name));
+    values.sort_by_key(|(name, _)| index(name));
     values
 }
 
-/// The largest difference between two sides that are the same.
+/// Returns the largest difference between two sides with the same subject.
 fn aa_share(again: &[(Values, Values)], name: &str) -> Option<f64> {
     let ratios = again.iter().filter_map(|(base, other)| {
         let ratio = LogRatio::of(base.get(name)?, other.get(name)?)?;
@@ -275,7 +277,7 @@ fn aa_share(again: &[(Values, Values)], name: &str) -> Option<f64> {
     ratios.max_by(f64::total_cmp)
 }
 
-/// The answer in a sentence.
+/// Adds warnings and the summary.
 fn conclude(comparison: &mut Comparison) {
     let few = comparison
         .subjects
@@ -283,8 +285,7 @@ fn conclude(comparison: &mut Comparison) {
         .flat_map(|subject| &subject.metrics)
         .any(|metric| metric.base_values.len().min(metric.other_values.len()) < FEW);
     if few {
-        let text =
-            format!("fewer than {FEW} repetitions on a side: intervals are wide, if there are any");
+        let text = format!("fewer than {FEW} repetitions on a side: intervals are wide or missing");
         comparison.warnings.push(text);
     }
     comparison.summary = summary(comparison);
@@ -307,11 +308,11 @@ fn summary(comparison: &Comparison) -> String {
     };
     let mut parts = Vec::new();
     for verdict in [Verdict::Worse, Verdict::Better] {
-        let told: Vec<String> = with(verdict)
+        let listed: Vec<String> = with(verdict)
             .map(|(subject, metric)| format!("{} ({subject}){}", metric.metric, change(metric)))
             .collect();
-        if !told.is_empty() {
-            parts.push(format!("{}: {}", verdict.name(), told.join(", ")));
+        if !listed.is_empty() {
+            parts.push(format!("{}: {}", verdict.name(), listed.join(", ")));
         }
     }
     for verdict in [Verdict::Equivalent, Verdict::Inconclusive] {
@@ -323,13 +324,13 @@ fn summary(comparison: &Comparison) -> String {
     format!("{}.", parts.join("; "))
 }
 
-/// ` +4.1 %`, if there is a ratio.
+/// Returns the change as ` +4.1 %`, if there is a ratio.
 fn change(metric: &MetricComparison) -> String {
     let percent = metric.ratio.map(|ratio| (ratio - 1.0) * 100.0);
     percent.map_or_else(String::new, |percent| format!(" {percent:+.1} %"))
 }
 
-/// Below it an interval says little.
+/// Minimum number of repetitions for a useful interval.
 const FEW: usize = 3;
 
 #[cfg(test)]

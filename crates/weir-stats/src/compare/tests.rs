@@ -1,4 +1,4 @@
-//! Whole comparisons, and how often equal systems are called different.
+//! Whole comparisons, and the error rate for equal systems.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::run::{Cell, CellStatus, LatencySummary, STAGE_RESPONSE};
 use crate::steady_state::tests::Noise;
 
-/// A run of one subject whose p99 of each repetition is given.
+/// Returns a run of one subject with the given p99 of each repetition.
 fn run(p99_ms: &[f64]) -> Run {
     let cells = p99_ms.iter().zip(1..).map(|(ms, repetition)| {
         let summary = LatencySummary {
@@ -37,21 +37,21 @@ fn compared(base: &[f64], other: &[f64], margin_share: f64) -> Comparison {
     runs(named("a", &base), named("b", &other), &[], &options)
 }
 
-/// The one metric of these runs.
+/// Returns the comparison of the p99.
 fn metric_of(comparison: &Comparison) -> &MetricComparison {
     let metrics = &comparison.subjects[0].metrics;
     let found = metrics.iter().find(|m| m.metric == "response_p99_ms");
     found.expect("both sides have it")
 }
 
-/// Figures of `repetitions` runs of a system: its level, times what differs from run to run, times
-/// windows that depend on each other.
+/// Returns values of `repetitions` runs of a system: its level, times the variation between runs,
+/// times the mean of dependent windows.
 fn repetitions_of(noise: &mut Noise, level: f64, repetitions: usize, run_share: f64) -> Vec<f64> {
     let one = |noise: &mut Noise| {
         let run = run_share * noise.normal();
         let (mut window, mut sum) = (noise.normal(), 0.0);
         for _ in 0..WINDOWS {
-            // Each window keeps 0.6 of the one before it.
+            // Each window depends on the previous one with factor 0.6.
             window = 0.6 * window + 0.8 * noise.normal();
             sum += 0.1 * window;
         }
@@ -62,7 +62,7 @@ fn repetitions_of(noise: &mut Noise, level: f64, repetitions: usize, run_share: 
 
 const WINDOWS: u32 = 30;
 
-/// Share of 200 comparisons with fixed seeds that have `verdict`.
+/// Returns the share of 200 comparisons with fixed seeds that have one of `verdicts`.
 fn share_of(verdicts: &[Verdict], factor: f64, run_share: f64, margin_share: f64) -> f64 {
     let mut count = 0;
     for seed in 0..200 {
@@ -75,17 +75,17 @@ fn share_of(verdicts: &[Verdict], factor: f64, run_share: f64, margin_share: f64
     count as f64 / 200.0
 }
 
-/// The strictest case: any difference counts. At 5 % a calling procedure that takes windows for runs would say
-/// so in half of these.
+/// The strictest case: any difference counts. At 5 %, a procedure that treats windows as runs would
+/// find a difference in half of these.
 #[test]
-fn equal_systems_are_rarely_called_different() {
+fn equal_systems_are_rarely_found_different() {
     let different = [Verdict::Better, Verdict::Worse];
     for run_share in [0.0, 0.03, 0.1] {
         let called = share_of(&different, 1.0, run_share, 0.0);
         assert!(called <= 0.08, "spread {run_share}: {called}");
         assert!(
             called > 0.0,
-            "spread {run_share}: an interval that holds always is no 95 % one"
+            "spread {run_share}: a 95 % interval must fail sometimes"
         );
         let with_margin = share_of(&different, 1.0, run_share, 0.03);
         assert!(with_margin <= called);
@@ -93,7 +93,7 @@ fn equal_systems_are_rarely_called_different() {
 }
 
 #[test]
-fn what_differs_is_called_so() {
+fn different_systems_are_found_different() {
     let shares = [
         share_of(&[Verdict::Worse], 1.2, 0.03, 0.03),
         share_of(&[Verdict::Better], 0.82, 0.03, 0.03),
@@ -104,7 +104,7 @@ fn what_differs_is_called_so() {
 }
 
 #[test]
-fn a_comparison_tells_its_answer_and_what_spoils_it() {
+fn comparison_has_summary_and_warnings() {
     let base = [10.0, 10.1, 9.9, 10.05, 9.95];
     let comparison = compared(&base, &base.map(|ms| ms * 1.2), 0.03);
     assert_eq!(
@@ -130,7 +130,7 @@ fn a_comparison_tells_its_answer_and_what_spoils_it() {
 }
 
 #[test]
-fn runs_of_the_same_set_the_floor() {
+fn repeated_runs_widen_the_margin() {
     let base = [10.0, 10.1, 9.9, 10.05, 9.95];
     let (ours, again) = (run(&base), run(&base.map(|ms| ms * 1.3)));
     let other = run(&base.map(|ms| ms * 1.2));
@@ -148,7 +148,7 @@ fn runs_of_the_same_set_the_floor() {
 }
 
 #[test]
-fn a_run_of_one_thing_twice_sets_the_floor_too() {
+fn aa_test_widens_the_margin() {
     let base = [10.0, 10.1, 9.9, 10.05, 9.95];
     let (ours, other) = (run(&base), run(&base.map(|ms| ms * 1.2)));
     let (mut twice, mut second) = (run(&base), run(&base.map(|ms| ms * 1.25)));
@@ -169,7 +169,7 @@ fn a_run_of_one_thing_twice_sets_the_floor_too() {
 }
 
 #[test]
-fn differences_of_the_surroundings_are_told() {
+fn differences_of_the_environment_are_listed() {
     let (ours, mut theirs) = (run(&[1.0, 2.0]), run(&[1.0, 2.0]));
     theirs.machine.kernel = "7.0".to_owned();
     theirs.settings[0].settings[0].value = "5".to_owned();
@@ -180,11 +180,11 @@ fn differences_of_the_surroundings_are_told() {
     let has = |text: &str| assert!(warnings.iter().any(|w| w == text), "{warnings:?}");
     has("kernel: , 7.0");
     has("producer.linger.ms: 0, 5");
-    has("other side: 1 invalid cells were left out");
+    has("other side: 1 invalid cells were excluded");
 }
 
 #[test]
-fn without_receivers_the_broker_s_answer_decides() {
+fn acknowledgement_times_decide_without_receivers() {
     let mut run = run(&[1.0, 2.0]);
     for cell in &mut run.cells {
         let acknowledged = cell.latency.remove(STAGE_RESPONSE).unwrap();
@@ -204,7 +204,7 @@ fn without_receivers_the_broker_s_answer_decides() {
 }
 
 #[test]
-fn variants_of_a_run_are_held_against_the_first() {
+fn variants_are_compared_with_the_first() {
     let base = [10.0, 10.1, 9.9, 10.05, 9.95];
     let (mut one, mut four) = (run(&base), run(&base.map(|ms| ms * 0.5)));
     let name = |run: &mut Run, name: &str| {

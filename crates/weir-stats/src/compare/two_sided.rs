@@ -1,26 +1,28 @@
-//! Two small samples: ratio with interval, exact permutation test, and how many values would decide.
+//! Statistics of two small samples: ratio with interval, exact permutation test, and the sample
+//! size needed.
 
 use crate::student_t;
 
-/// What two samples of positive values say about their ratio.
+/// The ratio of two samples of positive values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LogRatio {
     /// Logarithm of the ratio, other over base.
     pub(super) estimate: f64,
-    /// Its standard error.
+    /// Standard error.
     error: f64,
-    /// By Welch and Satterthwaite.
+    /// Degrees of freedom by Welch and Satterthwaite.
     degrees: f64,
 }
 
 impl LogRatio {
-    /// `None` unless both sides have at least two values, all of them above zero.
+    /// Returns the ratio, or `None` unless both sides have at least two values, all of them
+    /// positive.
     pub(crate) fn of(base: &[f64], other: &[f64]) -> Option<Self> {
         let (base, other) = (Logs::of(base)?, Logs::of(other)?);
         let (a, b) = (base.squared_error(), other.squared_error());
         let error = (a + b).sqrt();
         let pooled = a * a / (base.count - 1.0) + b * b / (other.count - 1.0);
-        // Values that are all alike have no error, and any number of degrees will do.
+        // Equal values have no error, so any number of degrees will do.
         let degrees = match pooled > 0.0 {
             true => (a + b).powi(2) / pooled,
             false => base.count + other.count - 2.0,
@@ -32,13 +34,14 @@ impl LogRatio {
         })
     }
 
-    /// The interval that holds the true one with 95 % confidence.
+    /// Returns the 95 % confidence interval.
     pub(crate) fn interval(&self) -> (f64, f64) {
         let half = student_t::quantile(0.975, self.degrees) * self.error;
         (self.estimate - half, self.estimate + half)
     }
 
-    /// Chance of an estimate this far above `limit` or further, if the true one is `limit`.
+    /// Returns the probability of an estimate at least this far above `limit` if the true value is
+    /// `limit`.
     pub(super) fn chance_above(&self, limit: f64) -> f64 {
         let distance = self.estimate - limit;
         match self.error > 0.0 {
@@ -78,7 +81,8 @@ impl Logs {
     }
 }
 
-/// By what share two values of the same side differ, in 95 of 100 cases; from the spread inside both sides.
+/// Returns the share by which two values of the same side differ in 95 % of cases, from the
+/// variation inside both sides.
 pub(super) fn noise_share(base: &[f64], other: &[f64]) -> Option<f64> {
     let sides: Vec<Logs> = [base, other].into_iter().filter_map(Logs::of).collect();
     let degrees: f64 = sides.iter().map(|side| side.count - 1.0).sum();
@@ -89,7 +93,8 @@ pub(super) fn noise_share(base: &[f64], other: &[f64]) -> Option<f64> {
     })
 }
 
-/// Values per side with which an interval would probably be no wider than `half` to either side.
+/// Returns the number of values per side for which an interval is probably at most `half` wide on
+/// each side.
 pub(super) fn values_needed(base: &[f64], other: &[f64], half: f64) -> Option<u64> {
     let (base, other) = (Logs::of(base)?, Logs::of(other)?);
     let variance = base.variance + other.variance;
@@ -103,7 +108,7 @@ pub(super) fn values_needed(base: &[f64], other: &[f64], half: f64) -> Option<u6
     let (mut low, mut high) = (1, 2);
     while !enough(high) {
         (low, high) = (high, high * 2);
-        if high > VALUES_MAX {
+        if high > VALUES_NEEDED_MAX {
             return None;
         }
     }
@@ -117,12 +122,13 @@ pub(super) fn values_needed(base: &[f64], other: &[f64], half: f64) -> Option<u6
     Some(high)
 }
 
-/// Exact two-sided permutation test of the difference of means: the share of all ways to divide the values
-/// that differ at least as much. `None` where there are too many ways, or one side is empty.
+/// Returns the p-value of the exact two-sided permutation test of the difference of means: the
+/// share of all divisions of the values that differ at least as much. Returns `None` if there are
+/// too many divisions, or one side is empty.
 pub(super) fn permutation_p(base: &[f64], other: &[f64]) -> Option<f64> {
     let all: Vec<f64> = base.iter().chain(other).copied().collect();
     let usable = !base.is_empty() && !other.is_empty() && all.iter().all(|v| v.is_finite());
-    if !usable || all.len() > PERMUTED_MAX {
+    if !usable || all.len() > PERMUTED_VALUES_MAX {
         return None;
     }
     let total: f64 = all.iter().sum();
@@ -131,7 +137,7 @@ pub(super) fn permutation_p(base: &[f64], other: &[f64]) -> Option<f64> {
         ((total - sum) / rest - sum / base.len() as f64).abs()
     };
     let seen = difference(base.iter().sum());
-    // What rounding makes of equal sums must not count as less.
+    // Rounding differences between equal sums must not count.
     let limit = seen - 1e-9 * seen.max(f64::MIN_POSITIVE);
     let (mut ways, mut as_far) = (0_u64, 0_u64);
     for chosen in 0_u32..1 << all.len() {
@@ -145,17 +151,17 @@ pub(super) fn permutation_p(base: &[f64], other: &[f64]) -> Option<f64> {
     Some(as_far as f64 / ways as f64)
 }
 
-/// Of both sides together: 12,870 ways to divide twice eight.
-const PERMUTED_MAX: usize = 16;
-/// Beyond it a number of repetitions is no advice.
-const VALUES_MAX: u64 = 1000;
+/// Maximum number of values on both sides together; 12,870 divisions for eight and eight.
+const PERMUTED_VALUES_MAX: usize = 16;
+/// Upper limit of useful advice on the number of repetitions.
+const VALUES_NEEDED_MAX: u64 = 1000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_constant_factor_is_found_without_error() {
+    fn constant_factor_has_no_error() {
         let ratio = LogRatio::of(&[2.0, 2.0, 2.0], &[3.0, 3.0, 3.0]).unwrap();
         assert!((ratio.estimate.exp() - 1.5).abs() < 1e-12);
         let (low, high) = ratio.interval();
@@ -168,13 +174,14 @@ mod tests {
         assert_eq!(LogRatio::of(&[1.0, 0.0], &[1.0, 2.0]), None);
     }
 
-    /// Welch's interval of two samples, worked by hand.
+    /// The expected values of Welch's interval are calculated by hand.
     #[test]
-    fn the_interval_is_welchs() {
+    fn interval_matches_welch() {
         let exp = |values: [f64; 3]| values.map(f64::exp);
         let ratio = LogRatio::of(&exp([1.0, 2.0, 3.0]), &exp([4.0, 6.0, 8.0])).unwrap();
         assert!((ratio.estimate - 4.0).abs() < 1e-12);
-        // Variances 1 and 4, three values each: error sqrt(5/3), degrees (5/3)^2 / ((1/9 + 16/9) / 2).
+        // Variances 1 and 4, three values each: error sqrt(5/3),
+        // degrees (5/3)^2 / ((1/9 + 16/9) / 2).
         assert!((ratio.error - (5.0_f64 / 3.0).sqrt()).abs() < 1e-12);
         assert!((ratio.degrees - 50.0 / 17.0).abs() < 1e-9);
     }
@@ -191,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_and_the_values_it_takes() {
+    fn noise_determines_values_needed() {
         let quiet = [100.0, 101.0, 99.0, 100.5, 99.5];
         let loud = [100.0, 130.0, 80.0, 110.0, 90.0];
         let noise = |values: &[f64]| noise_share(values, values).unwrap();

@@ -1,19 +1,19 @@
-//! One library twice: how many cells say, rightly, that no difference is shown.
+//! The A/A test of a library: the number of cells whose interval correctly contains 100 %.
 
 use super::{QUANTITIES, Quantity, RatioVerdict, cells};
 use crate::run::Libraries;
 
-/// How many intervals contain 100.
+/// Number of intervals that contain 100 %.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Coverage {
-    /// Comparisons that have an interval.
+    /// Comparisons with an interval.
     pub intervals: usize,
-    /// Of these, how many contain 100.
+    /// Of these, intervals that contain 100 %.
     pub containing: usize,
 }
 
 impl Coverage {
-    /// Share that contains 100; `None` without intervals.
+    /// Returns the share of intervals that contain 100 %; `None` without intervals.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
         (self.intervals > 0).then(|| self.containing as f64 / self.intervals as f64)
@@ -25,31 +25,31 @@ impl Coverage {
     }
 }
 
-/// A comparison whose interval does not contain 100.
+/// A comparison whose interval does not contain 100 %.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outside {
     /// Name of the cell.
     pub cell: String,
-    /// The other driver.
+    /// Name of the other driver.
     pub other: String,
     /// Name of the quantity.
     pub quantity: &'static str,
-    /// Median ratio.
+    /// Median ratio in percent.
     pub percent: f64,
 }
 
-/// What a run of one library against itself says of the procedure.
+/// The result of an A/A test of a library.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NullTest {
-    /// By the quantity that each cell is about.
+    /// Coverage for the headline quantity of each cell.
     pub headline: Coverage,
-    /// By processor time per record.
+    /// Coverage for CPU time per record.
     pub cpu: Coverage,
-    /// Headline comparisons that did not contain 100, in the order of the cells.
+    /// Headline comparisons whose interval does not contain 100 %, in the order of the cells.
     pub outside: Vec<Outside>,
 }
 
-/// Counts all cells and all drivers beside the first.
+/// Evaluates all cells and all drivers other than the reference.
 #[must_use]
 pub fn null_test(libraries: &Libraries) -> NullTest {
     let mut test = NullTest::default();

@@ -1,4 +1,4 @@
-//! Distributions as drivers send them: merged, asked for percentiles, drawn as a curve.
+//! Distributions from drivers: merging, percentiles and curves.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::histogram::samples_needed;
 use crate::run::Distribution;
 
 impl Distribution {
-    /// All of them in one.
+    /// Returns the distribution of all values in `all`.
     #[must_use]
     pub fn merged<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut pairs = BTreeMap::<u64, u64>::new();
@@ -31,7 +31,8 @@ impl Distribution {
         merged
     }
 
-    /// [`percentile_us`](Self::percentile_us); `None` as well with too few values for that percentile.
+    /// Returns [`percentile_us`](Self::percentile_us), but `None` with too few values for that
+    /// percentile.
     #[must_use]
     pub fn supported_percentile_us(&self, percentile: f64) -> Option<f64> {
         let all = self.values();
@@ -48,15 +49,16 @@ impl Distribution {
         found.map(|(value_us, _)| *value_us as f64)
     }
 
-    /// Points of the distribution function: a value, and the share of all values at or below it. At most
-    /// about `points`, the first, the last and the rare ones near it always among them.
+    /// Returns points of the distribution function: a value, and the share of values up to it.
+    /// Returns about `points` points, always with the first and the last one and the rare ones near
+    /// the end.
     #[must_use]
     pub fn curve(&self, points: usize) -> Vec<(f64, f64)> {
         let all = self.values();
         if all == 0 {
             return Vec::new();
         }
-        // Above 90 % each further nine gets a fifth of the points.
+        // Above 90 %, each further nine gets a fifth of the points.
         let step = |share: f64| match share {
             share if share < 0.9 => 0.9 / (points.max(10) as f64 * 0.6),
             share => (1.0 - share) / (points.max(10) as f64 * 0.08),
@@ -74,7 +76,7 @@ impl Distribution {
         curve
     }
 
-    /// How many values the pairs hold, whatever the head says.
+    /// Returns the number of values in the pairs, regardless of `count`.
     fn values(&self) -> u64 {
         let counts = self.pairs.iter().map(|(_, count)| *count);
         counts.fold(0, u64::saturating_add)
@@ -107,7 +109,7 @@ mod tests {
         assert_eq!(it.supported_percentile_us(50.0), Some(50.0));
         assert_eq!(it.supported_percentile_us(90.0), Some(90.0));
         assert_eq!(it.supported_percentile_us(0.0), Some(1.0));
-        assert_eq!(it.supported_percentile_us(99.0), None, "it takes 299");
+        assert_eq!(it.supported_percentile_us(99.0), None, "needs 299 values");
         let empty = Distribution::merged([]);
         assert_eq!(empty, Distribution::default());
         assert_eq!(empty.supported_percentile_us(50.0), None);
@@ -115,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_beyond_all_reason_do_no_harm() {
+    fn impossible_counts_are_handled() {
         let mut odd = of(&[1, 2]);
         odd.pairs = vec![(1, u64::MAX), (2, u64::MAX)];
         let merged = Distribution::merged([&odd, &odd]);
@@ -125,7 +127,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn merged_is_the_same_as_all_at_once(
+        fn merged_equals_all_values_at_once(
             a in proptest::collection::vec(0..5000_u64, 0..200),
             b in proptest::collection::vec(0..5000_u64, 0..200),
         ) {
@@ -134,7 +136,7 @@ mod tests {
         }
 
         #[test]
-        fn a_curve_rises_to_one_and_stays_short(
+        fn curve_rises_to_one_and_stays_short(
             values in proptest::collection::vec(0..1_000_000_u64, 1..2000),
         ) {
             let curve = of(&values).curve(60);

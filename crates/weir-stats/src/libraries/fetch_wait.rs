@@ -1,32 +1,33 @@
-//! Why small bursts of the legacy profile come out near 85 %: what the broker waits and what a start takes, by the
-//! run's own figures.
+//! Explanation of ratios near 85 % for small bursts in the legacy profile: the wait of the broker
+//! and the start time of each library, from the run's own measurements.
 
 use super::{CellView, QUANTITIES, Quantity, cells, figures::SampleStatistics};
 use crate::run::Libraries;
 
-/// Times from the assignment to the last record, of cells that do not fill a fetch and of such that just do.
+/// Times from the assignment to the last record, of cells below and just above the size of a fetch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LegacyFetchWait {
     /// Bytes that a fetch waits for.
     pub fetch_min_bytes: u64,
-    /// Cells whose values are fewer bytes.
+    /// Number of cells with fewer bytes.
     pub below: usize,
-    /// The first library in these, median over cells.
+    /// Time of the first library in these cells, median over cells.
     pub below_first_us: f64,
-    /// The other one.
+    /// Time of the other library.
     pub below_other_us: f64,
-    /// Median over these cells of the ratio of averages, in percent.
+    /// Median over these cells of the ratio of means, in percent.
     pub below_percent: f64,
-    /// Cells just above: up to ten times as many bytes.
+    /// Number of cells just above: up to ten times as many bytes.
     pub above: usize,
-    /// The first library in these.
+    /// Time of the first library in these cells.
     pub above_first_us: Option<f64>,
-    /// The other one.
+    /// Time of the other library.
     pub above_other_us: Option<f64>,
 }
 
 impl LegacyFetchWait {
-    /// What both wait for in cells below and not above: the wait of the broker, by each library.
+    /// Returns the additional time in cells below compared with cells above, which is the broker's
+    /// wait, for each library.
     #[must_use]
     pub fn waits_us(&self) -> Option<(f64, f64)> {
         Some((
@@ -35,7 +36,7 @@ impl LegacyFetchWait {
         ))
     }
 
-    /// The ratio that follows from a wait of `wait_us` before what each takes in cells just above.
+    /// Returns the ratio expected from a wait of `wait_us` and the times in cells just above.
     #[must_use]
     pub fn expected_percent(&self, wait_us: f64) -> Option<f64> {
         let (first, other) = (self.above_first_us?, self.above_other_us?);
@@ -43,7 +44,8 @@ impl LegacyFetchWait {
     }
 }
 
-/// Of the cells that consume in a group; `None` outside the legacy profile, or without such cells.
+/// Returns the times of the cells that consume in a group. Returns `None` outside the legacy
+/// profile or without such cells.
 #[must_use]
 pub fn legacy_shape(libraries: &Libraries, other: &str) -> Option<LegacyFetchWait> {
     if libraries.profile != "legacy" {
@@ -78,7 +80,8 @@ pub fn legacy_shape(libraries: &Libraries, other: &str) -> Option<LegacyFetchWai
     })
 }
 
-/// As drivers were asked; the published benchmark's value if they were not.
+/// Returns the value requested from the drivers, or that of the published benchmark if none was
+/// requested.
 fn fetch_min_bytes(libraries: &Libraries) -> u64 {
     let settings = libraries.drivers.iter().flat_map(|driver| &driver.settings);
     let mut asked = settings.filter(|setting| setting.name.starts_with("fetch_min_bytes"));

@@ -1,36 +1,36 @@
-//! What a few repeated values amount to, and the ratio of two such sets.
+//! Statistics of a few repeated values, and the ratio of two sets of values.
 
-/// Figures of one quantity over the repetitions of a cell.
+/// Statistics of one quantity over the repetitions of a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SampleStatistics {
     /// Number of values.
     pub count: usize,
-    /// Largest.
+    /// Maximum.
     pub max: f64,
-    /// Smallest.
+    /// Minimum.
     pub min: f64,
-    /// Average.
+    /// Mean.
     pub mean: f64,
-    /// Standard deviation of the sample (n - 1); two values are the fewest.
+    /// Standard deviation of the sample (n - 1); needs two values.
     pub sd: Option<f64>,
-    /// Average without one smallest and one largest; three values are the fewest.
+    /// Mean without one minimum and one maximum; needs three values.
     pub filtered_mean: Option<f64>,
-    /// Standard deviation without them; four values are the fewest.
+    /// Standard deviation without one minimum and one maximum; needs four values.
     pub filtered_sd: Option<f64>,
     /// Median.
     pub median: f64,
-    /// Median distance from the median.
+    /// Median absolute deviation.
     pub mad: f64,
-    /// A quarter of the values lies at or below.
+    /// First quartile.
     pub quartile_low: f64,
-    /// A quarter of the values lies at or above.
+    /// Third quartile.
     pub quartile_high: f64,
-    /// The smallest value that 95 of 100 values do not exceed.
+    /// 95th percentile.
     pub p95: f64,
 }
 
 impl SampleStatistics {
-    /// `None` without finite values.
+    /// Returns the statistics, or `None` without finite values.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         let finite = values.iter().copied().filter(|value| value.is_finite());
@@ -58,42 +58,43 @@ impl SampleStatistics {
         })
     }
 
-    /// Coefficient of variation: standard deviation in percent of the average.
+    /// Returns the coefficient of variation: standard deviation in percent of the mean.
     #[must_use]
     pub fn cv_percent(&self) -> Option<f64> {
         percent(self.sd?, self.mean)
     }
 
-    /// The same without one smallest and one largest.
+    /// Returns the coefficient of variation without one minimum and one maximum.
     #[must_use]
     pub fn filtered_cv_percent(&self) -> Option<f64> {
         percent(self.filtered_sd?, self.filtered_mean?)
     }
 }
 
-/// Figures of the first over those of the other, in percent; `None` where there is none or the other is 0.
+/// Ratios of the statistics of the first library to those of another, in percent; `None` if one is
+/// missing or the other is 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RatioPercent {
-    /// Of the largest values.
+    /// Ratio of maxima.
     pub max: Option<f64>,
-    /// Of the smallest.
+    /// Ratio of minima.
     pub min: Option<f64>,
-    /// Of the averages.
+    /// Ratio of means.
     pub mean: Option<f64>,
-    /// Of the standard deviations.
+    /// Ratio of standard deviations.
     pub sd: Option<f64>,
-    /// Of the coefficients of variation.
+    /// Ratio of coefficients of variation.
     pub cv: Option<f64>,
-    /// Of the filtered averages.
+    /// Ratio of filtered means.
     pub filtered_mean: Option<f64>,
-    /// Of the filtered standard deviations.
+    /// Ratio of filtered standard deviations.
     pub filtered_sd: Option<f64>,
-    /// Of the filtered coefficients of variation.
+    /// Ratio of filtered coefficients of variation.
     pub filtered_cv: Option<f64>,
 }
 
 impl RatioPercent {
-    /// Below 100: the first has less.
+    /// Returns the ratios. Below 100 the first value is lower.
     #[must_use]
     pub fn of(first: &SampleStatistics, other: &SampleStatistics) -> Self {
         let both = |pick: fn(&SampleStatistics) -> Option<f64>| percent(pick(first)?, pick(other)?);
@@ -124,7 +125,7 @@ fn deviation(values: &[f64]) -> Option<f64> {
     Some((squares / (values.len() - 1) as f64).sqrt())
 }
 
-/// Between the two nearest values, by the share of the way; the values are sorted and there is one at least.
+/// Interpolates linearly between the two nearest values. `sorted` is not empty.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let place = share * (sorted.len() - 1) as f64;
     let (low, high) = (place.floor() as usize, place.ceil() as usize);
@@ -137,11 +138,11 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn figures_of_known_values() {
+    fn statistics_match_known_values() {
         let figures = SampleStatistics::of(&[4.0, 1.0, 2.0, 3.0, 10.0]).unwrap();
         assert_eq!((figures.count, figures.min, figures.max), (5, 1.0, 10.0));
         assert_eq!((figures.mean, figures.median, figures.mad), (4.0, 3.0, 1.0));
-        // Squares 9 + 4 + 1 + 0 + 36 over 4.
+        // Squares 9 + 4 + 1 + 0 + 36, divided by 4.
         assert!((figures.sd.unwrap() - 12.5_f64.sqrt()).abs() < 1e-12);
         assert!((figures.cv_percent().unwrap() - 12.5_f64.sqrt() * 25.0).abs() < 1e-9);
         assert_eq!(figures.filtered_mean, Some(3.0));
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn few_values_have_few_figures() {
+    fn few_values_have_few_statistics() {
         assert_eq!(SampleStatistics::of(&[f64::NAN]), None);
         let one = SampleStatistics::of(&[7.0]).unwrap();
         assert_eq!((one.sd, one.filtered_mean, one.mad), (None, None, 0.0));
@@ -177,7 +178,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn figures_lie_where_they_belong(values in proptest::collection::vec(0.0..1e9_f64, 1..40)) {
+        fn statistics_are_ordered(values in proptest::collection::vec(0.0..1e9_f64, 1..40)) {
             let it = SampleStatistics::of(&values).unwrap();
             prop_assert!(it.min <= it.quartile_low && it.quartile_low <= it.median);
             prop_assert!(it.median <= it.quartile_high && it.quartile_high <= it.max);

@@ -1,8 +1,8 @@
-//! Client libraries held against each other: the figures of every cell, ratios of the first library to each other
-//! one, and what those say.
+//! Comparison of client libraries: statistics of every cell, ratios of the first library to each
+//! other one, and verdicts.
 //!
-//! All of it is made of the samples alone. An invalid sample counts nowhere. A noisy one counts; every ratio is there
-//! without the noisy ones as well.
+//! Everything is computed from the samples. Invalid samples are excluded. Noisy samples are
+//! included; every ratio is also computed without them.
 
 mod coverage;
 mod distribution;
@@ -25,7 +25,7 @@ pub use quantity::{QUANTITIES, Quantity, headline};
 pub use settings::{UnequalSetting, unequal_settings};
 pub use verdict::{VerdictCounts, tally, verdict};
 
-/// Cells in their order, each with the samples that count of every driver.
+/// Returns the cells in order, each with the valid samples of every driver.
 #[must_use]
 pub fn cells(libraries: &Libraries) -> Vec<CellView<'_>> {
     let reference = reference(libraries).map(|driver| driver.name.as_str());
@@ -33,7 +33,7 @@ pub fn cells(libraries: &Libraries) -> Vec<CellView<'_>> {
     libraries.cells.iter().map(view).collect()
 }
 
-/// The driver that ratios refer to: the first one that measured anything.
+/// Returns the driver that ratios refer to: the first one with a valid sample.
 #[must_use]
 pub fn reference(libraries: &Libraries) -> Option<&LibraryDriver> {
     let measured = |driver: &&LibraryDriver| {
@@ -44,43 +44,43 @@ pub fn reference(libraries: &Libraries) -> Option<&LibraryDriver> {
     drivers.iter().find(measured).or_else(|| drivers.first())
 }
 
-/// One cell.
+/// One cell and its results.
 #[derive(Debug)]
 pub struct CellView<'a> {
-    /// What was to be measured.
+    /// Cell.
     pub cell: &'a LibraryCell,
-    /// What each driver made of it, in the order of the run's drivers.
+    /// Results of each driver, in the order of the run's drivers.
     pub drivers: Vec<DriverView<'a>>,
-    /// Name of the driver that ratios refer to.
+    /// Name of the reference driver.
     reference: Option<&'a str>,
     profile: &'a str,
 }
 
-/// One driver in one cell.
+/// The results of one driver in one cell.
 #[derive(Debug)]
 pub struct DriverView<'a> {
-    /// The driver.
+    /// Driver.
     pub driver: &'a LibraryDriver,
-    /// Its samples that count, by repetition.
+    /// Valid samples by repetition.
     pub samples: Vec<&'a LibrarySample>,
-    /// How many do not count.
+    /// Number of invalid samples.
     pub invalid: usize,
-    /// How many of those that count are noisy.
+    /// Number of valid samples that are noisy.
     pub noisy: usize,
 }
 
-/// The first library beside another one, in one cell by one quantity.
+/// Comparison of the first library with another one, in one cell and one quantity.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LibraryComparison {
-    /// Figures of the first.
+    /// Statistics of the first library.
     pub first: SampleStatistics,
-    /// Figures of the other.
+    /// Statistics of the other library.
     pub other: SampleStatistics,
-    /// Ratio of both, figure by figure.
+    /// Ratios of the statistics.
     pub ratio: RatioPercent,
     /// Median of the ratios of single repetitions.
     pub pairs: Option<PairRatio>,
-    /// The same without repetitions in which either was noisy.
+    /// Median of these ratios without repetitions in which either sample is noisy.
     pub quiet: Option<PairRatio>,
 }
 
@@ -102,38 +102,39 @@ impl<'a> CellView<'a> {
         }
     }
 
-    /// The quantity that tables of this cell begin with.
+    /// Returns the first quantity in tables of this cell.
     #[must_use]
     pub fn headline(&self) -> &'static Quantity {
         headline(self.profile, self.cell)
     }
 
-    /// The driver of this name.
+    /// Returns the results of the driver with this name.
     #[must_use]
     pub fn driver(&self, name: &str) -> Option<&DriverView<'a>> {
         self.drivers.iter().find(|view| view.driver.name == name)
     }
 
-    /// The one that ratios refer to.
+    /// Returns the results of the reference driver.
     #[must_use]
     pub fn first(&self) -> Option<&DriverView<'a>> {
         self.driver(self.reference?)
     }
 
-    /// All others.
+    /// Returns the results of all other drivers.
     pub fn others(&self) -> impl Iterator<Item = &DriverView<'a>> {
         let others = self.drivers.iter();
         others.filter(|view| Some(view.driver.name.as_str()) != self.reference)
     }
 
-    /// Percentile bootstrap of the median ratio of pairs, for those who expect one; too narrow with few pairs.
+    /// Returns the percentile bootstrap interval of the median ratio of pairs. It is too narrow
+    /// with few pairs.
     #[must_use]
     pub fn bootstrap(&self, quantity: &Quantity, other: &str) -> Option<(f64, f64)> {
         let (first, other) = (self.first()?, self.driver(other)?);
         pairs::bootstrap(&pairs_of(first, other, quantity, true))
     }
 
-    /// The first beside another; `None` unless both have a value.
+    /// Compares the reference driver with another; `None` unless both have a value.
     #[must_use]
     pub fn compare(&self, quantity: &Quantity, other: &str) -> Option<LibraryComparison> {
         let (first, other) = (self.first()?, self.driver(other)?);
@@ -164,21 +165,21 @@ impl<'a> DriverView<'a> {
         }
     }
 
-    /// The quantity of each sample that has it.
+    /// Returns the quantity of each sample that has it.
     #[must_use]
     pub fn values(&self, quantity: &Quantity) -> Vec<f64> {
         let samples = self.samples.iter();
         samples.filter_map(|sample| quantity.of(sample)).collect()
     }
 
-    /// What the values amount to; `None` without any.
+    /// Returns the statistics of the values; `None` without any.
     #[must_use]
     pub fn figures(&self, quantity: &Quantity) -> Option<SampleStatistics> {
         SampleStatistics::of(&self.values(quantity))
     }
 }
 
-/// The quantity of both in the same repetition.
+/// Returns pairs of values of both drivers from the same repetition.
 fn pairs_of(
     first: &DriverView<'_>,
     other: &DriverView<'_>,

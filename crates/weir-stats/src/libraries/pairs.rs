@@ -1,40 +1,40 @@
-//! The median of the ratios of single repetitions, with an interval that holds it.
+//! The median of the ratios of single repetitions, with a confidence interval.
 //!
-//! The interval is that of order statistics: it holds the true median in at least 95 of 100 cases whatever the
-//! distribution, from six pairs on. With fewer there is no such interval, and none is given. The bootstrap's interval
-//! stands beside it for those who expect one; with few pairs it is too narrow.
+//! The interval uses order statistics: it contains the true median in at least 95 % of cases for
+//! any distribution. It needs six pairs; with fewer there is none. The bootstrap interval is
+//! reported as well, because readers may expect one. It is too narrow with few pairs.
 
 use crate::interval::median_ranks;
 
-/// With fewer pairs there is no interval.
+/// Minimum number of pairs for an interval.
 pub const PAIRS_MIN: usize = 6;
 
 /// Median of first / other over the repetitions, in percent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PairRatio {
-    /// Below 100: the first needs less.
+    /// Below 100 the first library needs less.
     pub percent: f64,
-    /// Holds the true median with a confidence of 95 % or more.
+    /// Interval that contains the true median with a confidence of at least 95 %.
     pub bounds: Option<(f64, f64)>,
     /// Number of pairs.
     pub count: usize,
 }
 
-/// What a ratio says.
+/// The verdict from a ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RatioVerdict {
-    /// The whole interval lies below 100.
+    /// An interval entirely below 100.
     FirstBetter,
-    /// The whole interval lies above 100.
+    /// An interval entirely above 100.
     OtherBetter,
-    /// The interval contains 100.
+    /// An interval that contains 100.
     NoDifference,
     /// Too few pairs for an interval.
     TooFew,
 }
 
 impl RatioVerdict {
-    /// The words of tables and files.
+    /// Returns the text for tables and files.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -47,8 +47,8 @@ impl RatioVerdict {
 }
 
 impl PairRatio {
-    /// Of pairs (first, other) measured in the same repetition. Pairs of two zeros say nothing and are left out; a
-    /// zero of the other alone counts as a ratio above all. `None` without pairs.
+    /// Returns the ratio of pairs (first, other) from the same repetition. Excludes pairs of two
+    /// zeros. If only the other value is zero, the ratio is infinite. Returns `None` without pairs.
     #[must_use]
     pub fn of(pairs: &[(f64, f64)]) -> Option<Self> {
         let sorted = ratios(pairs);
@@ -63,7 +63,7 @@ impl PairRatio {
         })
     }
 
-    /// Which of both is better, if that can be said.
+    /// Returns the better library, if the interval shows one.
     #[must_use]
     pub fn shown(&self) -> RatioVerdict {
         match self.bounds {
@@ -75,7 +75,7 @@ impl PairRatio {
     }
 }
 
-/// In percent, ascending.
+/// Returns the ratios in percent, ascending.
 fn ratios(pairs: &[(f64, f64)]) -> Vec<f64> {
     let usable = |value: f64| value.is_finite() && value >= 0.0;
     let mut ratios: Vec<f64> = pairs
@@ -95,8 +95,8 @@ fn median(sorted: &[f64]) -> f64 {
     }
 }
 
-/// The middle 95 % of the medians of samples drawn from the ratios, from a fixed seed; `None` with fewer pairs than
-/// [`PAIRS_MIN`].
+/// Returns the middle 95 % of the medians of samples drawn from the ratios with a fixed seed.
+/// Returns `None` with fewer than [`PAIRS_MIN`] pairs.
 pub(super) fn bootstrap(pairs: &[(f64, f64)]) -> Option<(f64, f64)> {
     let sorted = ratios(pairs);
     if sorted.len() < PAIRS_MIN {
@@ -118,7 +118,7 @@ pub(super) fn bootstrap(pairs: &[(f64, f64)]) -> Option<(f64, f64)> {
     Some((at(0.025), at(0.975)))
 }
 
-/// Numbers that are the same every time.
+/// A random number generator with a fixed seed.
 struct SplitMix(u64);
 
 impl SplitMix {
@@ -140,7 +140,8 @@ mod tests {
     use super::*;
     use crate::steady_state::tests::Noise;
 
-    /// Pairs of two equal systems: skewed, with rare stalls, and a level of its own in each repetition.
+    /// Generates pairs of two equal systems: skewed, with rare stalls, and another level in each
+    /// repetition.
     fn equal_systems(noise: &mut Noise, count: usize) -> Vec<(f64, f64)> {
         let mut one = |level: f64| {
             let stall = if noise.normal() > 1.6 { 4.0 } else { 1.0 };
@@ -154,7 +155,7 @@ mod tests {
     type Bounds = fn(&[(f64, f64)]) -> Option<(f64, f64)>;
     const EXACT: Bounds = |pairs| PairRatio::of(pairs)?.bounds;
 
-    /// Share of 600 comparisons of equal systems whose interval contains 100.
+    /// Returns the share of 600 comparisons of equal systems whose interval contains 100.
     fn coverage(count: usize, bounds: Bounds) -> f64 {
         let contains = |seed: &u64| {
             let pairs = equal_systems(&mut Noise::new(*seed), count);
@@ -166,21 +167,22 @@ mod tests {
     }
 
     #[test]
-    fn equal_systems_are_called_equal_in_95_of_100_cases() {
+    fn exact_interval_covers_in_95_percent_of_cases() {
         for count in [6, 7, 10, 15, 20] {
             let share = coverage(count, EXACT);
-            // 95 % less three deviations of 600 trials.
+            // 95 % minus three standard deviations of 600 trials.
             assert!(share >= 0.92, "{count} pairs: {share}");
             assert!(
                 share < 1.0,
-                "{count} pairs: no interval of 95 % holds always"
+                "{count} pairs: a 95 % interval must fail sometimes"
             );
         }
     }
 
-    /// Why the bootstrap does not decide: at seven pairs it holds the truth in 87 of 100 cases.
+    /// The reason why the bootstrap does not decide: with seven pairs it covers the true value in
+    /// 87 % of cases.
     #[test]
-    fn the_bootstrap_is_too_narrow_with_few_pairs() {
+    fn bootstrap_is_too_narrow_with_few_pairs() {
         let exact = coverage(7, EXACT);
         let bootstrap = coverage(7, bootstrap);
         assert!(
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_shown() {
+    fn different_systems_are_found_different() {
         let mut shown = [0; 2];
         for seed in 0..200 {
             let pairs = equal_systems(&mut Noise::new(seed), 20);
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn few_pairs_have_a_median_and_no_interval() {
+    fn few_pairs_have_no_interval() {
         for count in 1..PAIRS_MIN {
             let ratio = PairRatio::of(&vec![(1.0, 2.0); count]).unwrap();
             assert_eq!((ratio.percent, ratio.bounds), (50.0, None));
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_match_the_tables_and_everything_is_repeatable() {
+    fn ranks_match_the_tables_and_are_reproducible() {
         let pairs: Vec<(f64, f64)> = (1..=10).map(|it| (f64::from(it), 10.0)).collect();
         let ratio = PairRatio::of(&pairs).unwrap();
         assert_eq!(ratio.percent, 55.0);
@@ -230,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_and_what_is_no_number() {
+    fn zeros_and_invalid_values_are_handled() {
         assert_eq!(
             PairRatio::of(&[(0.0, 0.0), (f64::NAN, 1.0), (-1.0, 1.0)]),
             None

@@ -1,34 +1,34 @@
-//! What a sample tells, by name.
+//! The quantities of a sample, by name.
 
 use crate::run::{LibraryCell, LibrarySample};
 
-/// One figure of a sample.
+/// One quantity of a sample.
 #[derive(Debug, Clone, Copy)]
 pub struct Quantity {
-    /// Its name, which carries the unit.
+    /// Name, including the unit.
     pub name: &'static str,
-    /// What it is, in words: from where to where.
+    /// Description: the start and the end of the measured interval.
     pub title: &'static str,
-    /// Whether it is a time that tables show in a unit that fits.
+    /// The quantity is a time that tables show in a suitable unit.
     pub is_time: bool,
     of: fn(&LibrarySample) -> Option<f64>,
 }
 
 impl Quantity {
-    /// The figure of a sample; `None` where it has none.
+    /// Returns the value in a sample, or `None` if it has none.
     #[must_use]
     pub fn of(&self, sample: &LibrarySample) -> Option<f64> {
         (self.of)(sample).filter(|value| value.is_finite() && *value >= 0.0)
     }
 
-    /// The quantity of this name.
+    /// Returns the quantity with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         QUANTITIES.iter().find(|quantity| quantity.name == name)
     }
 }
 
-/// The quantity that answers first: what `profile` compares for this kind of work.
+/// Returns the headline quantity that `profile` compares for the operation of this cell.
 #[must_use]
 pub fn headline(profile: &str, cell: &LibraryCell) -> &'static Quantity {
     let name = match (cell.work.as_str(), profile) {
@@ -43,7 +43,7 @@ pub fn headline(profile: &str, cell: &LibraryCell) -> &'static Quantity {
         .unwrap_or(&QUANTITIES[0])
 }
 
-/// All of them, in the order of tables. A sample has those of its kind of work.
+/// All quantities, in the order of tables. A sample has those of its operation.
 pub static QUANTITIES: [Quantity; 15] = [
     time(
         "delivered_us",
@@ -88,7 +88,7 @@ pub static QUANTITIES: [Quantity; 15] = [
     }),
     Quantity {
         is_time: false,
-        ..time("cpu_us_per_record", "processor time per record", |sample| {
+        ..time("cpu_us_per_record", "CPU time per record", |sample| {
             per_record(Some(sample.cpu_us), sample)
         })
     },
@@ -96,7 +96,7 @@ pub static QUANTITIES: [Quantity; 15] = [
         is_time: false,
         ..time(
             "drain_cpu_us_per_record",
-            "processor time per record, first record to last",
+            "CPU time per record, first record to last",
             |sample| per_record(sample.drain_cpu_us, sample),
         )
     },
@@ -125,7 +125,7 @@ mod tests {
     use crate::run::Distribution;
 
     #[test]
-    fn a_sample_has_the_quantities_of_its_work() {
+    fn sample_has_the_quantities_of_its_operation() {
         let sample = LibrarySample {
             drain_us: Some(80.0),
             first_us: Some(f64::NAN),
@@ -141,7 +141,7 @@ mod tests {
         };
         let of = |name: &str| Quantity::named(name).unwrap().of(&sample);
         assert_eq!(of("drain_us"), Some(80.0));
-        assert_eq!(of("first_us"), None, "no figure");
+        assert_eq!(of("first_us"), None, "not a number");
         assert_eq!(of("delivered_us"), None);
         assert_eq!(of("cpu_us_per_record"), Some(5.0));
         assert_eq!(of("drain_cpu_us_per_record"), None);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique_and_each_kind_of_work_has_a_headline() {
+    fn names_are_unique_and_operations_have_a_headline() {
         for quantity in &QUANTITIES {
             let found = Quantity::named(quantity.name).unwrap();
             assert!(std::ptr::eq(found, quantity), "{}", quantity.name);

@@ -1,19 +1,19 @@
-//! Settings that could not be made equal.
+//! Settings that differ between drivers.
 
 use crate::run::{Libraries, LibraryDriver, LibrarySetting};
 
-/// A setting that is not the same in all drivers, or not what was asked for.
+/// A setting that differs between drivers, or from the requested value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnequalSetting<'a> {
-    /// Its name.
+    /// Name.
     pub name: &'a str,
-    /// What was asked for, of the first driver that was asked.
+    /// Requested value, from the first driver for which one was requested.
     pub asked: Option<&'a str>,
-    /// What it is, by driver; drivers that were never configured are left out.
+    /// Effective settings by driver; drivers that were never configured are missing.
     pub drivers: Vec<(&'a str, &'a LibrarySetting)>,
 }
 
-/// In the order in which drivers first name them.
+/// Returns the unequal settings, in the order in which drivers first name them.
 #[must_use]
 pub fn unequal_settings(libraries: &Libraries) -> Vec<UnequalSetting<'_>> {
     let mut names: Vec<&str> = Vec::new();
@@ -64,7 +64,7 @@ fn is_equal(setting: &UnequalSetting<'_>) -> bool {
     alike && as_asked
 }
 
-/// By value where both are numbers.
+/// Compares as numbers if both are numbers.
 fn is_same(a: &str, b: &str) -> bool {
     match (a.parse::<f64>(), b.parse::<f64>()) {
         (Ok(a), Ok(b)) => a == b,

@@ -1,4 +1,4 @@
-//! Whole comparisons of libraries, from made-up samples.
+//! Whole comparisons of libraries with made-up samples.
 
 use super::*;
 use crate::run::{LibraryDriver, LibrarySetting};
@@ -57,7 +57,7 @@ fn sample(cell: &LibraryCell, driver: &str, repetition: u32, us: f64) -> Library
 }
 
 #[test]
-fn ratios_are_of_the_first_that_measured_to_each_other() {
+fn ratios_refer_to_first_measured_library() {
     let at = cell("produce", "warm", 100, 10);
     let mut all = libraries("fair", &["gone", "java", "other"], vec![at.clone()]);
     for repetition in 0..8 {
@@ -83,19 +83,19 @@ fn ratios_are_of_the_first_that_measured_to_each_other() {
     all.drivers[0].failed = Some("no compiler".to_owned());
     assert_eq!(
         verdict(&all),
-        "Against java: other slower in 1 of 1 cell. Given up: gone."
+        "Compared with java: other slower in 1 of 1 cell. Failed: gone."
     );
     all.samples.retain(|sample| sample.repetition < 3);
     assert!(verdict(&all).contains("other without an interval in 1 of 1 cell"));
     all.samples.clear();
     assert_eq!(
         verdict(&all),
-        "Nothing was measured beside gone. Given up: gone."
+        "Nothing was measured except gone. Failed: gone."
     );
 }
 
 #[test]
-fn invalid_samples_count_nowhere_and_noisy_ones_can_be_left_out() {
+fn invalid_samples_are_excluded_and_noisy_optional() {
     let at = cell("produce", "warm", 100, 10);
     let mut all = libraries("fair", &["a", "b"], vec![at.clone()]);
     for repetition in 0..10 {
@@ -125,9 +125,9 @@ fn invalid_samples_count_nowhere_and_noisy_ones_can_be_left_out() {
     assert_eq!(compared.quiet.unwrap().bounds, Some((100.0, 100.0)));
 }
 
-/// 80 cells of one library twice, as `--null-test` runs them.
+/// 80 cells of one library with itself, as in an A/A test.
 #[test]
-fn a_library_against_itself_shows_no_difference_in_90_of_100_cells() {
+fn aa_test_shows_no_difference_in_90_percent() {
     let mut all = libraries("fair", &["one", "one-again"], Vec::new());
     let mut noise = Noise::new(7);
     for index in 0..80 {
@@ -144,11 +144,12 @@ fn a_library_against_itself_shows_no_difference_in_90_of_100_cells() {
     assert_eq!((test.headline.intervals, test.cpu.intervals), (80, 80));
     assert!(test.headline.share().unwrap() >= 0.9, "{test:?}");
     all.null_test = true;
-    let told = format!("{} of 80 intervals contain 100 %", test.headline.containing);
-    assert!(verdict(&all).contains(&told), "{}", verdict(&all));
+    let containing = test.headline.containing;
+    let expected = format!("{containing} of 80 intervals contain 100 %");
+    assert!(verdict(&all).contains(&expected), "{}", verdict(&all));
     let outside = test.headline.intervals - test.headline.containing;
     assert_eq!(test.outside.len(), outside);
-    // A library that is twice as slow is found in most of them.
+    // A library that is twice as slow is detected in most of them.
     for sample in all.samples.iter_mut().filter(|it| it.driver == "one") {
         sample.delivered_us = sample.delivered_us.map(|us| us * 2.0);
     }
@@ -158,7 +159,7 @@ fn a_library_against_itself_shows_no_difference_in_90_of_100_cells() {
 }
 
 #[test]
-fn the_legacy_shape_follows_from_a_wait_and_a_start() {
+fn legacy_ratio_follows_from_wait_and_start() {
     let sizes = [(10, 10), (10, 100), (100, 100), (1000, 100), (10_000, 100)];
     let cells: Vec<_> = sizes
         .map(|(bytes, records)| cell("consume", "group", bytes, records))
@@ -186,7 +187,7 @@ fn the_legacy_shape_follows_from_a_wait_and_a_start() {
 }
 
 #[test]
-fn settings_that_differ_or_are_not_there_are_told() {
+fn unequal_and_missing_settings_are_listed() {
     let setting =
         |name: &str, asked: Option<&str>, effective: Option<&str>, supported| LibrarySetting {
             name: name.to_owned(),
@@ -211,6 +212,6 @@ fn settings_that_differ_or_are_not_there_are_told() {
     let names: Vec<&str> = unequal.iter().map(|it| it.name).collect();
     assert_eq!(names, ["retries", "check_crcs", "queue_bytes"]);
     assert_eq!(unequal[0].asked, Some("0"));
-    assert_eq!(unequal[0].drivers.len(), 2, "the one that failed has none");
+    assert_eq!(unequal[0].drivers.len(), 2, "the failed driver has none");
     assert_eq!(unequal[2].asked, None);
 }

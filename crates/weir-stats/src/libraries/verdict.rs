@@ -1,14 +1,14 @@
-//! The answer in a sentence for each library.
+//! A one-sentence verdict for each library.
 
 use super::{RatioVerdict, cells, null_test, reference};
 use crate::run::Libraries;
 
-/// What the cells say of one library beside the first, by the quantity that each cell is about.
+/// Number of cells by verdict for one library compared with the reference, by headline quantity.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct VerdictCounts {
-    /// Cells in which it is faster.
+    /// Cells in which the library is faster.
     pub faster: usize,
-    /// Cells in which it is slower.
+    /// Cells in which the library is slower.
     pub slower: usize,
     /// Cells whose interval contains 100.
     pub no_difference: usize,
@@ -17,14 +17,14 @@ pub struct VerdictCounts {
 }
 
 impl VerdictCounts {
-    /// Cells that both measured.
+    /// Returns the number of cells that both libraries measured.
     #[must_use]
     pub fn cells(&self) -> usize {
         self.faster + self.slower + self.no_difference + self.too_few
     }
 }
 
-/// Of all cells in which `counts` is true.
+/// Counts the verdicts of the cells for which `counts` returns `true`.
 #[must_use]
 pub fn tally(
     libraries: &Libraries,
@@ -45,17 +45,17 @@ pub fn tally(
     tally
 }
 
-/// What the run says of each library beside the first; of a null test, how many cells say nothing.
+/// Returns the verdict of the run on each library; for an A/A test, the coverage.
 #[must_use]
 pub fn verdict(libraries: &Libraries) -> String {
     let Some(first) = reference(libraries) else {
-        return "No library took part.".to_owned();
+        return "No library was measured.".to_owned();
     };
     if libraries.null_test {
-        return null_verdict(libraries);
+        return aa_verdict(libraries);
     }
     let others = libraries.drivers.iter().filter(|it| it.name != first.name);
-    let told: Vec<String> = others
+    let verdicts: Vec<String> = others
         .filter_map(|other| {
             let tally = tally(libraries, &other.name, |_| true);
             (tally.cells() > 0).then(|| format!("{} {}", other.name, in_words(&tally)))
@@ -67,12 +67,12 @@ pub fn verdict(libraries: &Libraries) -> String {
         .filter(|driver| driver.failed.is_some())
         .map(|driver| driver.name.as_str())
         .collect();
-    let mut text = match told.is_empty() {
-        true => format!("Nothing was measured beside {}.", first.name),
-        false => format!("Against {}: {}.", first.name, told.join("; ")),
+    let mut text = match verdicts.is_empty() {
+        true => format!("Nothing was measured except {}.", first.name),
+        false => format!("Compared with {}: {}.", first.name, verdicts.join("; ")),
     };
     if !failed.is_empty() {
-        text.push_str(&format!(" Given up: {}.", failed.join(", ")));
+        text.push_str(&format!(" Failed: {}.", failed.join(", ")));
     }
     text
 }
@@ -96,15 +96,15 @@ fn in_words(tally: &VerdictCounts) -> String {
     format!("{} of {cells}", parts.join(", "))
 }
 
-fn null_verdict(libraries: &Libraries) -> String {
+fn aa_verdict(libraries: &Libraries) -> String {
     let coverage = null_test(libraries).headline;
     match coverage.share() {
         Some(share) => format!(
-            "One library against itself: {} of {} intervals contain 100 % ({:.1} %).",
+            "A/A test of one library: {} of {} intervals contain 100 % ({:.1} %).",
             coverage.containing,
             coverage.intervals,
             share * 100.0
         ),
-        None => "One library against itself: too few repetitions for an interval.".to_owned(),
+        None => "A/A test of one library: too few repetitions for an interval.".to_owned(),
     }
 }

@@ -1,39 +1,40 @@
-//! The consumer's lines: a header and one row of comma-separated values.
+//! Output of the consumer tool: a header and one row of comma-separated values.
 
 use std::fmt;
 
 /// The tool's header.
-pub const HEADER: &str = "start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, \
-                          rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec";
+pub const HEADER: &str = "start.time, end.time, data.consumed.in.MB, MB.sec, \
+                          data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, \
+                          fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec";
 
 /// One row of `kafka-consumer-perf-test`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ConsumerPerf {
-    /// Begin as text, `yyyy-MM-dd HH:mm:ss:SSS` in local time.
+    /// Start as text, `yyyy-MM-dd HH:mm:ss:SSS` in local time.
     pub start: String,
-    /// End, likewise.
+    /// End in the same format.
     pub end: String,
     /// MB (2^20 bytes) of keys and values consumed.
     pub data_mib: f64,
-    /// The same per second.
+    /// MB per second.
     pub mib_per_s: f64,
-    /// Messages consumed.
+    /// Records consumed.
     pub messages: u64,
-    /// The same per second.
+    /// Records per second.
     pub messages_per_s: f64,
     /// Time until partitions were assigned.
     pub rebalance_ms: u64,
-    /// The rest of the time.
+    /// Remaining time.
     pub fetch_ms: u64,
-    /// MB per second of that rest.
+    /// MB per second of the remaining time.
     pub fetch_mib_per_s: f64,
-    /// Messages per second of that rest.
+    /// Records per second of the remaining time.
     pub fetch_messages_per_s: f64,
 }
 
 impl ConsumerPerf {
-    /// The row of a consumer that read `bytes` of `messages` in `total_ms`, of which it had no partitions
-    /// for `rebalance_ms`.
+    /// Creates the row of a consumer that read `messages` records of `bytes` bytes in `total_ms`,
+    /// of which it had no partitions for `rebalance_ms`.
     pub fn of(
         (start, end): (String, String),
         (messages, bytes): (u64, u64),
@@ -59,7 +60,7 @@ impl ConsumerPerf {
 }
 
 impl fmt::Display for ConsumerPerf {
-    /// As the tool prints it, without the line feed.
+    /// Writes the row as the tool prints it, without the line feed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -78,7 +79,7 @@ impl fmt::Display for ConsumerPerf {
     }
 }
 
-/// Reads the rows of what the tool printed; lines that are something else are passed over.
+/// Parses the rows in the tool's output. Skips other lines.
 pub fn parse_consumer(text: &str) -> Vec<ConsumerPerf> {
     text.lines().filter_map(parse_row).collect()
 }
@@ -107,7 +108,7 @@ fn parse_row(line: &str) -> Option<ConsumerPerf> {
         mib_per_s: rate.parse().ok()?,
         messages: messages.parse().ok()?,
         messages_per_s: message_rate.parse().ok()?,
-        // Old versions printed impossible times, negative ones among them.
+        // Old versions printed impossible times, even negative ones.
         rebalance_ms: rebalance.parse::<i64>().ok()?.max(0).unsigned_abs(),
         fetch_ms: fetch.parse::<i64>().ok()?.max(0).unsigned_abs(),
         fetch_mib_per_s: fetch_rate.parse().ok()?,
@@ -120,9 +121,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_read_and_written_alike() {
-        let row = "2026-11-21 10:00:00:000, 2026-11-21 10:00:02:500, 95.3674, 38.1470, 100000, 40000.0000, \
-                   500, 2000, 47.6837, 50000.0000";
+    fn parsed_rows_print_the_same() {
+        let row = "2026-11-21 10:00:00:000, 2026-11-21 10:00:02:500, 95.3674, 38.1470, 100000, \
+                   40000.0000, 500, 2000, 47.6837, 50000.0000";
         let read = parse_consumer(&format!("{HEADER}\n{row}\n"));
         assert_eq!(read.len(), 1);
         assert_eq!((read[0].messages, read[0].rebalance_ms), (100_000, 500));
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_and_other_lines_are_no_rows() {
+    fn headers_and_other_lines_are_skipped() {
         assert!(parse_consumer(HEADER).is_empty());
         assert!(parse_consumer("a, b\n\n1,2,3,4,5,6,7,8,9,x").is_empty());
         let negative = "a, b, 1.0, 1.0, 5, 5.0, 1763700000000, -1763699999000, -1.0, -1.0";
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_is_no_rate() {
+    fn zero_time_gives_zero_rate() {
         let none = ConsumerPerf::of((String::new(), String::new()), (0, 0), 0.0, 0.0);
         assert_eq!((none.mib_per_s, none.fetch_messages_per_s), (0.0, 0.0));
     }

@@ -1,5 +1,6 @@
-//! What Apache Kafka's `kafka-producer-perf-test` and `kafka-consumer-perf-test` print: read and written, so
-//! that scripts made for those read ours, and reports of ours show theirs.
+//! Output of Apache Kafka's `kafka-producer-perf-test` and `kafka-consumer-perf-test`: parsed and
+//! written, so that scripts for these tools can read Weir's output, and Weir's reports can include
+//! the tools' results.
 //!
 //! Their MB is 2^20 bytes.
 
@@ -9,29 +10,29 @@ mod producer;
 pub use consumer::{ConsumerPerf, HEADER as CONSUMER_HEADER, parse_consumer};
 pub use producer::{PerfTail, ProducerPerf, ProducerReport, parse_producer};
 
-/// Bytes of what the tools call an MB.
+/// Bytes of an MB in these tools.
 pub const MIB: f64 = 1_048_576.0;
 
-/// The parameters in a file name of a sweep: `test-producer-<record size>-<throughput>.txt` or
+/// The parameters in the file name of a sweep: `test-producer-<record size>-<throughput>.txt` or
 /// `test-consumer-<fetch size>.txt`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SweepFile {
-    /// Of a producer.
+    /// A producer sweep.
     Producer {
         /// Bytes of each record's value.
         record_size_bytes: u64,
-        /// Records asked for per second; `None` for -1, as fast as it goes.
+        /// Target rate in records per second; `None` for -1, unlimited.
         target_per_s: Option<u64>,
     },
-    /// Of a consumer.
+    /// A consumer sweep.
     Consumer {
-        /// Bytes fetched at most per request and partition.
+        /// Maximum bytes per fetch request and partition.
         fetch_size_bytes: u64,
     },
 }
 
 impl SweepFile {
-    /// Reads a file name, without its folder.
+    /// Parses a file name without its directory.
     pub fn of_name(name: &str) -> Option<Self> {
         let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
         if let Some(rest) = stem.strip_prefix("test-consumer-") {
@@ -50,7 +51,7 @@ impl SweepFile {
         })
     }
 
-    /// The name of the file that holds what these parameters gave.
+    /// Returns the file name for the results with these parameters.
     pub fn name(&self) -> String {
         match self {
             Self::Producer {
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_names_carry_the_parameters() {
+    fn file_names_contain_the_parameters() {
         for name in [
             "test-producer-100-5000.txt",
             "test-producer-1024--1.txt",

@@ -1,4 +1,4 @@
-//! The producer's lines: one for each five seconds, one for the whole.
+//! Output of the producer tool: one line for each five seconds, and one for the whole run.
 
 use std::fmt;
 
@@ -13,9 +13,9 @@ pub struct ProducerPerf {
     pub mib_per_s: f64,
     /// Mean time from the send to the acknowledgement.
     pub latency_mean_ms: f64,
-    /// Longest such time.
+    /// Maximum of this time.
     pub latency_max_ms: f64,
-    /// Percentiles: in the last line only.
+    /// Percentiles; only in the last line.
     pub tail: Option<PerfTail>,
 }
 
@@ -32,17 +32,17 @@ pub struct PerfTail {
     pub p999_ms: u64,
 }
 
-/// What one run of the tool printed.
+/// The parsed output of one run of the tool.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProducerReport {
-    /// The lines for five seconds each.
+    /// Lines for five seconds each.
     pub intervals: Vec<ProducerPerf>,
-    /// The last line.
+    /// Last line.
     pub total: Option<ProducerPerf>,
 }
 
 impl fmt::Display for ProducerPerf {
-    /// As the tool prints it, without the line feed.
+    /// Writes the line as the tool prints it, without the line feed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             records,
@@ -69,8 +69,7 @@ impl fmt::Display for ProducerPerf {
     }
 }
 
-/// Reads what the tool printed; lines that are something else are passed over, and so are those of a
-/// warm-up.
+/// Parses the tool's output. Skips other lines and those of a warm-up.
 pub fn parse_producer(text: &str) -> ProducerReport {
     let mut report = ProducerReport::default();
     for line in text.lines() {
@@ -120,7 +119,7 @@ fn parse_line(line: &str) -> Option<ProducerPerf> {
     Some(perf)
 }
 
-/// The number in front of a text.
+/// Parses the number at the start of a text.
 fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
     text.split_whitespace().next()?.parse().ok()
 }
@@ -129,16 +128,17 @@ fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
 mod tests {
     use super::*;
 
-    /// Three lines as published with a proxy's performance test, and what stands around them.
+    /// Three published lines of a proxy's performance test, and other output.
     const PRINTED: &str = "\
 WARNING: something else
 339458 records sent, 67891.6 records/sec (66.30 MB/sec), 0.7 ms avg latency, 41.0 ms max latency.
 340690 records sent, 68138.0 records/sec (66.54 MB/sec), 0.4 ms avg latency, 8.0 ms max latency.
-10000000 records sent, 68342.422876 records/sec (66.74 MB/sec), 3.92 ms avg latency, 592.00 ms max latency, 0 ms 50th, 1 ms 95th, 116 ms 99th, 534 ms 99.9th.
+10000000 records sent, 68342.422876 records/sec (66.74 MB/sec), 3.92 ms avg latency, \
+592.00 ms max latency, 0 ms 50th, 1 ms 95th, 116 ms 99th, 534 ms 99.9th.
 ";
 
     #[test]
-    fn what_the_tool_prints_is_read_and_written_alike() {
+    fn parsed_output_prints_the_same() {
         let report = parse_producer(PRINTED);
         assert_eq!(report.intervals.len(), 2);
         assert_eq!(report.intervals[0].records, 339_458);
@@ -156,16 +156,19 @@ WARNING: something else
     }
 
     #[test]
-    fn a_warm_up_does_not_count_and_words_may_be_added() {
-        let text = "100 warmup records sent, 1.0 records/sec (0.10 MB/sec), 1.0 ms avg latency, 2.0 ms max latency.\n\
-                    50 steady state records sent, 10.000000 records/sec (0.10 MB/sec), 1.00 ms avg latency, 2.00 ms max latency, 1 ms 50th, 2 ms 95th, 2 ms 99th, 2 ms 99.9th.";
+    fn warm_up_is_skipped_and_extra_words_allowed() {
+        let text = "100 warmup records sent, 1.0 records/sec (0.10 MB/sec), 1.0 ms avg latency, \
+                    2.0 ms max latency.\n\
+                    50 steady state records sent, 10.000000 records/sec (0.10 MB/sec), \
+                    1.00 ms avg latency, 2.00 ms max latency, 1 ms 50th, 2 ms 95th, \
+                    2 ms 99th, 2 ms 99.9th.";
         let report = parse_producer(text);
         assert!(report.intervals.is_empty());
         assert_eq!(report.total.expect("steady state").records, 50);
     }
 
     #[test]
-    fn anything_else_is_no_line() {
+    fn other_lines_are_skipped() {
         for text in [
             "",
             "records sent",

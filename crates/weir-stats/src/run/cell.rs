@@ -6,35 +6,35 @@ use serde::{Deserialize, Serialize};
 
 use super::{GeneratorCost, LatencySummary, MachineUsage, NoisySpan, StageMean, Steadiness};
 
-/// From the due instant to receipt: the headline.
+/// Response time: from due time to receipt; the headline latency.
 pub const STAGE_RESPONSE: &str = "response";
-/// From the actual send to receipt.
+/// Service time: from send to receipt.
 pub const STAGE_SERVICE: &str = "service";
-/// From the due instant to the actual send: the generator's own lateness.
+/// Schedule lag: from due time to send.
 pub const STAGE_SCHEDULE_LAG: &str = "schedule_lag";
-/// From the send to the broker's acknowledgement.
+/// From send to the broker's acknowledgement.
 pub const STAGE_PUBLISH_ACK: &str = "publish_ack";
-/// From the broker's time stamp, in the middle of its millisecond, to receipt.
+/// From the broker's timestamp, at the middle of its millisecond, to receipt.
 pub const STAGE_STORED_TO_CLIENT: &str = "stored_to_client";
 
-/// What one repetition of one architecture at one level measured.
+/// Measurements of one repetition of one architecture at one level.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// `groups`, `standalone`, `gateway` or `floor`.
     pub architecture: String,
-    /// What tells it from other cells of the architecture, for example `threads-4`.
+    /// Variant that distinguishes cells of the architecture, for example `threads-4`.
     #[serde(default)]
     pub variant: Option<String>,
     /// Number of clients.
     pub clients: u64,
-    /// Further coordinates of a grid; each name carries its unit: `rate_per_s`, `size_bytes`.
+    /// Further coordinates of a grid; each name includes its unit: `rate_per_s`, `size_bytes`.
     #[serde(default)]
     pub parameters: BTreeMap<String, f64>,
-    /// From 1.
+    /// Repetition number from 1.
     pub repetition: u64,
-    /// Whether the figures count.
+    /// Validity of the measurements.
     pub status: CellStatus,
-    /// When it began, from the start of the run.
+    /// Start time, from the start of the run.
     #[serde(default)]
     pub started_s: Option<f64>,
     /// Time before the measured window.
@@ -47,56 +47,59 @@ pub struct Cell {
     pub achieved_records_per_s: Option<f64>,
     /// Mean size of a record's key, value and headers.
     pub record_bytes_mean: Option<f64>,
-    /// Latency by stage, [`STAGE_RESPONSE`] first of all.
+    /// Latency by stage, most importantly [`STAGE_RESPONSE`].
     #[serde(default)]
     pub latency: BTreeMap<String, LatencySummary>,
-    /// Means of the parts of the way, which add up to that of the response; empty when they are not known.
+    /// Mean latency of the stages of the data path, whose sum is the mean response time; empty if
+    /// unknown.
     #[serde(default)]
     pub stages: Vec<StageMean>,
-    /// What arrived, counted per client and summed.
+    /// Deliveries, counted per client and summed.
     pub delivery: Option<DeliveryTotals>,
-    /// How alike the clients fared.
+    /// Distribution of latency and deliveries over the clients.
     pub fairness: Option<Fairness>,
-    /// Further figures; each name carries its unit, and `_per_s` is better when higher.
+    /// Further metrics. Each name includes its unit; higher is better for `_per_s`.
     #[serde(default)]
     pub figures: BTreeMap<String, f64>,
-    /// Cost of every role, the instrument's included.
+    /// Resource usage of every role, including those of the benchmarking tool.
     #[serde(default)]
     pub roles: Vec<RoleUsage>,
-    /// The machine as a whole.
+    /// Resource usage of the whole machine.
     #[serde(default)]
     pub machine: Option<MachineUsage>,
-    /// What the load generator itself cost, and how late it was.
+    /// Cost and schedule lag of the load generator.
     #[serde(default)]
     pub generator: Option<GeneratorCost>,
-    /// When the load had settled, found from the series.
+    /// Steady state, detected from the series.
     #[serde(default)]
     pub steadiness: Option<Steadiness>,
-    /// Parts of the window that something disturbed.
+    /// Disturbed parts of the window.
     #[serde(default)]
     pub noisy: Vec<NoisySpan>,
-    /// The unmodified SDK client beside the simulated ones.
+    /// Unmodified SDK client that runs next to the simulated ones.
     pub probe: Option<SdkProbe>,
-    /// One point a second.
+    /// One point per second.
     #[serde(default)]
     pub series: Vec<SeriesPoint>,
-    /// The role that limited this cell, if one did.
+    /// Saturated role, which limited this cell; `None` if there was none.
     pub saturated_role: Option<String>,
-    /// What shows it, with the figure: a thread that had no time left, or a machine that was full.
+    /// Evidence of saturation, with its value: a thread without spare CPU time, or a fully used
+    /// machine.
     #[serde(default)]
     pub saturated_why: Option<String>,
-    /// Why the system under test did not keep up at this level; `None` if it did.
+    /// Reason why the system under test did not sustain this level; `None` if it did.
     #[serde(default)]
     pub not_sustained: Option<String>,
-    /// Raw interval log of this cell, relative to the run folder.
+    /// Raw interval log of this cell, relative to the run directory.
     pub hlog_file: Option<String>,
-    /// Remarks for the reader.
+    /// Notes for the reader.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
 impl Cell {
-    /// Short name, fit for a file: `gateway-10000-1`, `gateway-threads_4-10000-rate_per_s_50-1`.
+    /// Returns a short name for files: `gateway-10000-1`,
+    /// `gateway-threads_4-10000-rate_per_s_50-1`.
     pub fn id(&self) -> String {
         let mut parts = vec![file_name(&self.architecture)];
         parts.extend(self.variant.as_deref().map(file_name));
@@ -107,7 +110,7 @@ impl Cell {
         parts.join("-")
     }
 
-    /// What its repetitions share: the architecture, and the variant if there is one.
+    /// Returns the name that repetitions share: the architecture, and the variant if there is one.
     pub fn name(&self) -> String {
         match &self.variant {
             Some(variant) => format!("{} {variant}", self.architecture),
@@ -115,27 +118,28 @@ impl Cell {
         }
     }
 
-    /// True when the figures show the system under test.
+    /// Returns `true` if the metrics describe the system under test.
     pub fn is_valid(&self) -> bool {
         self.status == CellStatus::Valid
     }
 
-    /// True when the figures count and the system under test kept up.
+    /// Returns `true` if the cell is valid and the system under test sustained the load.
     pub fn is_sustained(&self) -> bool {
         self.is_valid() && self.not_sustained.is_none()
     }
 
-    /// The headline latency.
+    /// Returns the headline latency.
     pub fn response(&self) -> Option<&LatencySummary> {
         self.latency.get(STAGE_RESPONSE)
     }
 
-    /// Usage of one role.
+    /// Returns the usage of one role.
     pub fn role(&self, role: &str) -> Option<&RoleUsage> {
         self.roles.iter().find(|usage| usage.role == role)
     }
 
-    /// Usage of the part that delivers to the clients: the gateway or the floor, else the broker.
+    /// Returns the usage of the role that delivers to the clients: the gateway or the floor,
+    /// otherwise the broker.
     pub fn delivering_role(&self) -> Option<&RoleUsage> {
         self.role("gateway")
             .or_else(|| self.role("floor"))
@@ -143,7 +147,7 @@ impl Cell {
     }
 }
 
-/// Letters and digits stay; anything else that could end up in a path does not.
+/// Replaces everything except letters and digits, because the name becomes part of a path.
 fn file_name(text: &str) -> String {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.chars()
@@ -151,21 +155,21 @@ fn file_name(text: &str) -> String {
         .collect()
 }
 
-/// Whether a cell's figures count.
+/// The validity of a cell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum CellStatus {
-    /// They do; loss or lateness of the system under test is a result.
+    /// Valid measurements. Loss and lag of the system under test are results.
     #[default]
     Valid,
-    /// The instrument failed.
+    /// A failure of the benchmarking tool.
     Invalid {
-        /// Each with the figure and the limit.
+        /// Reasons, each with value and limit.
         reasons: Vec<String>,
     },
-    /// Not run.
+    /// A cell that was not run.
     Skipped {
-        /// Why not.
+        /// Reason.
         reason: String,
     },
 }
@@ -173,63 +177,63 @@ pub enum CellStatus {
 /// Deliveries due in the window, summed over all clients.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeliveryTotals {
-    /// Deliveries that had to happen.
+    /// Expected deliveries.
     pub expected: u64,
-    /// Deliveries that happened, duplicates left out.
+    /// Actual deliveries without duplicates.
     pub delivered: u64,
-    /// Of these, those of records that their client wanted: a plain consumer of one key receives every
-    /// record of the topic. `None`: all.
+    /// Of these, records that the client wanted: a plain consumer of one key receives every record
+    /// of the topic. `None`: all.
     #[serde(default)]
     pub wanted: Option<u64>,
-    /// Never arrived.
+    /// Deliveries that never arrived.
     pub lost: u64,
-    /// Arrived more than once, counted beyond the first.
+    /// Repeated deliveries, not counting the first.
     pub duplicated: u64,
-    /// Arrived after a later record of the same key and producer.
+    /// Deliveries after a later record of the same key and producer.
     pub reordered: u64,
-    /// Left out on purpose because a later state replaced them.
+    /// Updates replaced by a newer one on purpose.
     pub conflated: u64,
-    /// Could not be checked, for want of a sequence number.
+    /// Deliveries without a sequence number, which cannot be checked.
     pub unchecked: u64,
     /// Deliveries per second of the window.
     pub delivered_per_s: Option<f64>,
     /// Bytes read by all clients in the window.
     pub received_bytes: u64,
-    /// The same as a rate.
+    /// Rate of received bytes.
     pub received_mbit_per_s: Option<f64>,
-    /// Connections that ended unasked.
+    /// Connections that ended unexpectedly.
     pub disconnects: u64,
-    /// Errors told by clients, by text.
+    /// Errors reported by clients, by text.
     #[serde(default)]
     pub errors: BTreeMap<String, u64>,
 }
 
 impl DeliveryTotals {
-    /// Returns the number of deliveries that clients wanted; costs are stated per such delivery.
+    /// Returns the number of deliveries that clients wanted. Costs refer to such deliveries.
     pub fn wanted(&self) -> u64 {
         self.wanted.unwrap_or(self.delivered)
     }
 
-    /// Returns the unwanted deliveries for each wanted one; `None` where all were wanted.
+    /// Returns the number of unwanted deliveries per wanted one, or `None` if all were wanted.
     pub fn unwanted_per_wanted(&self) -> Option<f64> {
         let wanted = self.wanted.filter(|wanted| *wanted > 0)?;
         let unwanted = self.delivered.checked_sub(wanted).filter(|it| *it > 0)?;
         Some(unwanted as f64 / wanted as f64)
     }
 
-    /// Returns the bytes of unwanted deliveries for each wanted one, taking deliveries to be equally large.
+    /// Returns the bytes of unwanted deliveries per wanted one, assuming deliveries of equal size.
     pub fn unwanted_bytes_per_wanted(&self) -> Option<f64> {
         let bytes = self.received_bytes as f64 / self.delivered as f64;
         Some(self.unwanted_per_wanted()? * bytes)
     }
 }
 
-/// Distribution over clients of each client's own p99 response, and of its deliveries.
+/// Distribution over clients of each client's p99 response time, and of its deliveries.
 ///
-/// Per-client figures come from coarse histograms (12 %); they compare clients with each other.
+/// Per-client values come from coarse histograms (12 %), for comparing clients with each other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Fairness {
-    /// Clients that received enough to have a p99.
+    /// Clients with enough deliveries for a p99.
     pub clients: u64,
     /// Best client.
     pub client_p99_min_us: Option<f64>,
@@ -245,84 +249,84 @@ pub struct Fairness {
     pub deliveries_max: u64,
 }
 
-/// What one role used during the window.
+/// Resource usage of one role in the window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoleUsage {
     /// `broker`, `gateway`, `floor`, `clients`, `consume`, `produce`.
     pub role: String,
-    /// Number of processes summed here.
+    /// Number of processes summed.
     pub processes: u64,
-    /// Processor time in the window, user and system.
+    /// CPU time in the window.
     pub cpu_us_total: u64,
-    /// The part of it in the kernel.
+    /// Part of it in the kernel.
     #[serde(default)]
     pub cpu_system_us: Option<u64>,
-    /// The same as cores busy on average.
+    /// CPU time as the average number of busy cores.
     pub cpu_cores_mean: Option<f64>,
-    /// The same per wanted delivery.
+    /// CPU time per wanted delivery.
     pub cpu_us_per_delivered: Option<f64>,
     /// Resident memory before the clients connected.
     pub rss_start_bytes: Option<u64>,
-    /// Largest resident memory in the window.
+    /// Maximum resident memory in the window.
     pub rss_max_bytes: Option<u64>,
-    /// Largest resident memory that is no file: heap and stacks.
+    /// Maximum anonymous resident memory: heap and stacks.
     #[serde(default)]
     pub rss_anon_max_bytes: Option<u64>,
-    /// Growth of resident memory per client; kernel buffers are not in it.
+    /// Growth of resident memory per client, without kernel buffers.
     pub user_memory_per_client_bytes: Option<f64>,
-    /// Most threads in the window.
+    /// Maximum number of threads in the window.
     pub threads_max: Option<u64>,
-    /// Name of the thread that worked most.
+    /// Name of the thread with the most CPU time.
     #[serde(default)]
     pub busiest_thread: Option<String>,
-    /// Share of one core that it had.
+    /// CPU time of this thread as a share of one core.
     #[serde(default)]
     pub busiest_thread_cores: Option<f64>,
-    /// Context switches by waiting.
+    /// Voluntary context switches.
     pub context_switches_voluntary: Option<u64>,
-    /// Context switches by preemption.
+    /// Involuntary context switches.
     pub context_switches_involuntary: Option<u64>,
     /// Bytes read from disks.
     #[serde(default)]
     pub disk_read_bytes: Option<u64>,
-    /// Bytes written to disks, or to be written there.
+    /// Bytes written to disks or queued for writing.
     #[serde(default)]
     pub disk_written_bytes: Option<u64>,
     /// Bytes received.
     pub network_rx_bytes: Option<u64>,
     /// Bytes sent.
     pub network_tx_bytes: Option<u64>,
-    /// How network bytes were measured, e.g. `counted by the process`.
+    /// Measurement method of network bytes, for example `counted by the process`.
     #[serde(default)]
     pub network_source: String,
 }
 
-/// An unmodified SDK client that ran beside the simulated ones.
+/// An unmodified SDK client that ran next to the simulated ones.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SdkProbe {
     /// Package name.
     pub sdk: String,
-    /// Its version.
+    /// Package version.
     pub version: String,
     /// Updates received in the window.
     pub updates: u64,
-    /// Never arrived.
+    /// Updates that never arrived.
     pub lost: u64,
-    /// Arrived more than once.
+    /// Updates that arrived more than once.
     pub duplicated: u64,
-    /// Its own response latency.
+    /// Response time of this client.
     pub latency: Option<LatencySummary>,
-    /// Connection states it went through, in order.
+    /// Connection states in order.
     #[serde(default)]
     pub status_changes: Vec<String>,
-    /// Connected by streaming, received updates, lost none.
+    /// The client connected by streaming, received updates and lost none.
     pub ok: bool,
 }
 
 /// One second of a cell.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SeriesPoint {
-    /// End of this second, from the start of the measured window; negative during warm-up.
+    /// End of the second, from the start of the measured window; negative during warm-up.
     pub t_s: f64,
     /// Records due per second.
     pub offered_per_s: Option<f64>,
@@ -330,15 +334,15 @@ pub struct SeriesPoint {
     pub achieved_per_s: Option<f64>,
     /// Deliveries per second.
     pub delivered_per_s: Option<f64>,
-    /// Median response of this second.
+    /// Median response time of this second.
     pub p50_us: Option<f64>,
-    /// 99th percentile of the response of this second.
+    /// 99th percentile of the response time of this second.
     pub p99_us: Option<f64>,
-    /// 99th percentile of the generator's lateness.
+    /// 99th percentile of the schedule lag.
     pub lag_p99_us: Option<f64>,
-    /// Cores busy, by role.
+    /// Busy cores by role.
     #[serde(default)]
     pub cpu_cores: BTreeMap<String, f64>,
-    /// Deliveries due but not yet made, as far as known.
+    /// Deliveries due but not made, as far as known.
     pub backlog: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! Two sides of a comparison, metric by metric.
+//! The two sides of a comparison, metric by metric.
 
 use std::collections::BTreeMap;
 
@@ -7,30 +7,30 @@ use serde::{Deserialize, Serialize};
 use super::Cell;
 use crate::interval;
 
-/// Two runs, or two variants of one run, beside each other.
+/// A comparison of two runs, or of two variants of one run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The side that the other is held against.
+    /// Side to compare with.
     pub base: ComparisonSide,
-    /// The side that is judged.
+    /// Side that is compared.
     pub other: ComparisonSide,
-    /// Whether repetitions of both sides took turns in one run: what drifts then drifts for both.
+    /// Repetitions of both sides alternated in one run, so that drift affects both.
     pub interleaved: bool,
-    /// A difference up to this share does not matter.
+    /// Margin: a difference up to this share does not matter.
     pub margin_share: f64,
-    /// What both sides measured.
+    /// Subjects that both sides measured.
     pub subjects: Vec<SubjectComparison>,
-    /// What only one side measured, and what spoils the comparison.
+    /// Subjects of only one side, and problems of the comparison.
     #[serde(default)]
     pub warnings: Vec<String>,
-    /// The answer in a sentence.
+    /// Summary in one sentence.
     pub summary: String,
 }
 
-/// One side.
+/// One side of a comparison.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComparisonSide {
-    /// Name in tables: a folder, or a variant.
+    /// Name in tables: a directory or a variant.
     pub label: String,
     /// Name of the plan.
     pub plan: String,
@@ -40,12 +40,12 @@ pub struct ComparisonSide {
     pub weir_version: String,
 }
 
-/// What was measured on both sides; repetitions share it.
+/// A subject that both sides measured; all its repetitions share it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ComparisonSubject {
     /// As in [`Cell`].
     pub architecture: String,
-    /// As in [`Cell`]; `None` when the variants are the sides.
+    /// As in [`Cell`]; `None` if the variants are the sides.
     #[serde(default)]
     pub variant: Option<String>,
     /// As in [`Cell`].
@@ -56,7 +56,7 @@ pub struct ComparisonSubject {
 }
 
 impl ComparisonSubject {
-    /// What a cell is a repetition of.
+    /// Returns the subject of which the cell is a repetition.
     pub fn of(cell: &Cell) -> Self {
         Self {
             architecture: cell.architecture.clone(),
@@ -74,7 +74,7 @@ impl std::fmt::Display for ComparisonSubject {
             write!(f, " {variant}")?;
         }
         match self.clients {
-            // Client libraries are what is compared.
+            // Comparisons of client libraries have no clients.
             0 => {}
             1 => write!(f, ", 1 client")?,
             more => write!(f, ", {more} clients")?,
@@ -86,55 +86,57 @@ impl std::fmt::Display for ComparisonSubject {
     }
 }
 
-/// One subject, metric by metric.
+/// The comparison of one subject, metric by metric.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SubjectComparison {
-    /// Which.
+    /// Subject.
     pub subject: ComparisonSubject,
-    /// Its metrics.
+    /// Metrics.
     pub metrics: Vec<MetricComparison>,
 }
 
-/// One metric: a value per repetition and side, and what they say.
+/// The comparison of one metric: a value per repetition and side, and the verdict.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MetricComparison {
-    /// Name of the metric, which carries its unit.
+    /// Name of the metric, including its unit.
     pub metric: String,
-    /// Whether less is better.
+    /// Lower values are better.
     pub lower_is_better: bool,
-    /// Whether it decides what the comparison as a whole says.
+    /// The metric decides the overall result.
     pub is_headline: bool,
     /// One value per repetition.
     pub base_values: Vec<f64>,
     /// One value per repetition.
     pub other_values: Vec<f64>,
-    /// Mean of the other side's repetitions over that of the base ([`interval::repetition_mean`]).
+    /// Mean of the other side's repetitions divided by that of the base
+    /// ([`interval::repetition_mean`]).
     pub ratio: Option<f64>,
     /// Lower bound of its 95 % interval.
     pub ratio_low: Option<f64>,
     /// Upper bound of its 95 % interval.
     pub ratio_high: Option<f64>,
-    /// Exact permutation test of the same values: chance of such a difference if there is none.
+    /// p-value of the exact permutation test on the same values.
     pub permutation_p: Option<f64>,
-    /// By what share two repetitions of the same thing differ, in 95 of 100 cases.
+    /// Share by which two repetitions of the same subject differ in 95 % of cases.
     pub noise_share: Option<f64>,
-    /// By what share two runs of the same thing differed, if such were at hand.
+    /// Share by which two runs of the same subject differed, if there were any.
     #[serde(default)]
     pub aa_share: Option<f64>,
-    /// The judgement.
+    /// Verdict.
     pub verdict: Verdict,
-    /// Why, one clause.
+    /// Reason in one clause.
     pub why: String,
-    /// Repetitions per side that would probably decide, where these did not.
+    /// Estimated repetitions per side for a decision, if the verdict is inconclusive.
     #[serde(default)]
     pub repetitions_needed: Option<u64>,
-    /// Still worse when all metrics that were looked at are taken into account (Holm).
+    /// Worse even if all examined metrics are taken into account (Holm).
     #[serde(default)]
     pub is_surely_worse: bool,
 }
 
 impl Comparison {
-    /// Returns `true` if a metric that decides has enough repetitions on both sides to be called worse.
+    /// Returns `true` if a deciding metric has enough repetitions on both sides for the verdict
+    /// "worse".
     pub fn has_decided(&self) -> bool {
         let metrics = self.subjects.iter().flat_map(|subject| &subject.metrics);
         metrics.into_iter().any(|metric| {
@@ -145,34 +147,34 @@ impl Comparison {
 }
 
 impl MetricComparison {
-    /// Returns the value that stands for the repetitions of the base.
+    /// Returns the value that represents the repetitions of the base.
     pub fn base_mean(&self) -> Option<f64> {
         interval::repetition_mean(&self.base_values)
     }
 
-    /// Returns the value that stands for the repetitions of the other side.
+    /// Returns the value that represents the repetitions of the other side.
     pub fn other_mean(&self) -> Option<f64> {
         interval::repetition_mean(&self.other_values)
     }
 }
 
-/// What a comparison of one metric says.
+/// The verdict on one metric.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The whole interval is beyond the margin, on the good side.
+    /// An interval entirely beyond the margin, on the better side.
     Better,
-    /// The whole interval is beyond the margin, on the bad side.
+    /// An interval entirely beyond the margin, on the worse side.
     Worse,
-    /// The whole interval is inside the margin.
+    /// An interval entirely inside the margin.
     Equivalent,
-    /// Neither can be said.
+    /// None of the others.
     #[default]
     Inconclusive,
 }
 
 impl Verdict {
-    /// The word in tables and files.
+    /// Returns the word for tables and files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Better => "better",

@@ -1,85 +1,85 @@
-//! Where and with what a run took place.
+//! The environment of a run: machine, clocks, settings and published references.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Hardware and system of one machine. The host name is left out: reports are shared.
+/// Hardware and system of one machine, without the host name, because reports are shared.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Processor model as the kernel names it.
+    /// CPU model as reported by the kernel.
     pub cpu_model: String,
-    /// Logical processors this process may use.
+    /// Logical CPUs available to this process.
     pub cpu_cores: u64,
-    /// Main memory, or the limit of the control group where that is lower.
+    /// Main memory, or the limit of the control group if it is lower.
     pub memory_bytes: u64,
     /// Kernel release.
     pub kernel: String,
     /// Distribution and its version.
     pub os: String,
-    /// What else of the system bears on figures, as the system names it: frequency governor, clock
-    /// source, kernel parameters, limits, load before the run.
+    /// Other system properties that affect measurements, with the system's names: frequency
+    /// governor, clock source, kernel parameters, limits, load before the run.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
 }
 
-/// Where one role ran.
+/// The placement of one role.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
     /// `broker`, `gateway`, `floor`, `clients`, `consume`, `produce`.
     pub role: String,
-    /// Label of the host; `this machine` when there is only one.
+    /// Label of the host; `this machine` if there is only one.
     pub host: String,
     /// Number of processes.
     pub processes: u64,
-    /// What runs there, one line; empty when the role says it.
+    /// Description in one line; empty if the role is sufficient.
     #[serde(default)]
     pub description: String,
 }
 
-/// How instants taken by different processes were compared.
+/// The comparison of timestamps from different processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockInfo {
     /// Method.
     pub mode: ClockMode,
-    /// Two clocks differ by at most this.
+    /// Maximum difference between two clocks.
     pub bound_ns: u64,
 }
 
-/// Methods of comparing instants.
+/// Methods of comparing timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClockMode {
-    /// All processes read one machine's clock.
+    /// One clock, which all processes read.
     SameHost,
-    /// Sent and received by the same process.
+    /// One process that sends and receives.
     Echo,
-    /// Offset estimated over the control connection.
+    /// An offset estimated over the control connection.
     OffsetEstimate,
-    /// Disciplined by NTP or PTP; the bound is the daemon's.
+    /// Clocks disciplined by NTP or PTP, with the bound reported by the daemon.
     Disciplined,
 }
 
-/// Settings of one part, fully resolved.
+/// Resolved settings of one part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingGroup {
     /// `producer`, `topic`, `consumer`, `gateway`, `workload` ...
     pub part: String,
-    /// In the order they should be read.
+    /// Settings in reading order.
     pub settings: Vec<Setting>,
 }
 
-/// One setting; the name carries the unit.
+/// One setting; the name includes the unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
-    /// Name as the part spells it.
+    /// Name in the spelling of the part.
     pub name: String,
     /// Value as text.
     pub value: String,
 }
 
 impl SettingGroup {
-    /// A group without settings.
+    /// Creates a group without settings.
     pub fn new(part: impl Into<String>) -> Self {
         Self {
             part: part.into(),
@@ -98,45 +98,45 @@ impl SettingGroup {
     }
 }
 
-/// Figures published elsewhere, shown beside ours and labelled as other hardware.
+/// Results published elsewhere, shown next to those of the run and labelled as other hardware.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReferenceFigures {
-    /// Who published them, and where.
+    /// Publisher and publication.
     pub source: String,
-    /// The hardware they were measured on.
+    /// Hardware of the published measurements.
     pub hardware: String,
-    /// What differs from this run, one sentence.
+    /// Differences from this run in one sentence.
     pub note: String,
-    /// The figures.
+    /// Published results.
     pub rows: Vec<ReferenceRow>,
 }
 
 /// One published cell.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReferenceRow {
-    /// Name of the series as published.
+    /// Name of the series in the publication.
     pub series: String,
-    /// Our architecture it corresponds to, if any.
+    /// Corresponding architecture of the run, if any.
     #[serde(default)]
     pub architecture: Option<String>,
-    /// Our variant it corresponds to, if any.
+    /// Corresponding variant of the run, if any.
     #[serde(default)]
     pub variant: Option<String>,
     /// Number of clients.
     pub clients: u64,
-    /// Further coordinates of its cell, under the names that cells have them.
+    /// Further coordinates of the cell, with the names used in cells.
     #[serde(default)]
     pub parameters: BTreeMap<String, f64>,
-    /// Further published figures; each name carries its unit.
+    /// Further published metrics; each name includes its unit.
     #[serde(default)]
     pub figures: BTreeMap<String, f64>,
-    /// Mean latency; `None` when not given or not sustained.
+    /// Mean latency; `None` if not given or not sustained.
     pub latency_mean_ms: Option<u64>,
     /// Standard deviation of latency.
     pub latency_stddev_ms: Option<u64>,
-    /// Bandwidth to all clients together, in bit/s.
+    /// Total throughput to all clients, in bit/s.
     #[serde(default)]
     pub throughput_bit_per_s: Option<u64>,
-    /// False when the publication marks the level as not sustained.
+    /// `false` if the publication marks the level as not sustained.
     pub sustained: bool,
 }

@@ -1,8 +1,9 @@
-//! What follows from several figures: stages that add up, and answers no single cell gives.
+//! Results computed from several metrics or cells.
 
 use serde::{Deserialize, Serialize};
 
-/// The mean of one part of the way of a record. Those of a cell add up to its mean response.
+/// The mean latency of one stage of the data path. The sum over the stages of a cell is its mean
+/// response time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StageMean {
     /// `schedule`, `publish`, `broker_to_consumer`, `broker_to_gateway`, `gateway_to_client` or
@@ -10,33 +11,33 @@ pub struct StageMean {
     pub name: String,
     /// Mean over the deliveries of the window.
     pub mean_us: f64,
-    /// From where to where, and how it is known.
+    /// Start and end of the stage, and how its mean is determined.
     pub how: String,
 }
 
-/// A figure that follows from the cells of a run.
+/// A derived result, computed from the cells of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Derived {
-    /// What it is, in words.
+    /// Description.
     pub name: String,
-    /// Whose: an architecture, with its variant or parameters.
+    /// Subject: an architecture, with its variant or parameters.
     pub of: String,
-    /// The figure; `None` when no cell tells it.
+    /// Value; `None` if no cell provides it.
     pub value: Option<f64>,
     /// Its unit.
     pub unit: String,
-    /// Whether it was reached, or reckoned.
+    /// Origin of the value.
     pub basis: DerivedFrom,
-    /// From which cells, and by which rule.
+    /// Cells and rule from which it is computed.
     pub how: String,
 }
 
-/// Where a derived figure comes from.
+/// The origin of a derived result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DerivedFrom {
-    /// A cell of the run was there.
+    /// Measured directly in a cell.
     Measured,
-    /// Reckoned from cells below it.
+    /// Computed from lower cells.
     Computed,
 }

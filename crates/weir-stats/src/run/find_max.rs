@@ -1,81 +1,81 @@
-//! A search for the highest load that is held: every step, and the answer.
+//! A search for the maximum sustained load: its steps and its result.
 
 use serde::{Deserialize, Serialize};
 
-/// The search.
+/// A search for the maximum sustained load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FindMax {
-    /// What was raised, with its unit: `rate_per_s` or `clients`.
+    /// Variable load with its unit: `rate_per_s` or `clients`.
     pub variable: String,
-    /// Who was loaded, for example `gateway`.
+    /// Architecture under load, for example `gateway`.
     pub architecture: String,
-    /// Each load that was tried, in order; step `n` is the cell number `cell` of the run.
+    /// Tried loads in order. Each step has the id of its cell in the run.
     pub steps: Vec<FindMaxStep>,
-    /// How it ended.
+    /// Outcome.
     pub outcome: FindMaxOutcome,
-    /// The answer in a sentence.
+    /// Summary in one sentence.
     pub summary: String,
 }
 
-/// One load.
+/// One step of the search.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FindMaxStep {
-    /// The load.
+    /// Load.
     pub value: f64,
-    /// What it was tried for.
+    /// Purpose of the step.
     pub phase: FindMaxPhase,
-    /// Its cell's id.
+    /// Id of the cell.
     pub cell: String,
-    /// Whether it was held; `None` if the instrument failed.
+    /// The load was sustained; `None` if the benchmarking tool failed.
     pub held: Option<bool>,
-    /// Why not.
+    /// Reason if it was not.
     #[serde(default)]
     pub why: Option<String>,
-    /// The role that had nothing left.
+    /// Saturated role.
     #[serde(default)]
     pub saturated_role: Option<String>,
 }
 
-/// What a load is tried for.
+/// The purpose of a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindMaxPhase {
-    /// Doubling (or halving) until it lies between a load that is held and one that is not.
+    /// Doubling or halving of the load until a sustained and an unsustained one are known.
     #[default]
     Bracket,
-    /// Halving what lies between.
+    /// Bisection of this range.
     Bisect,
-    /// Once more, and longer, at the load that was found.
+    /// A longer repetition of the load found.
     Confirm,
-    /// Once more just above, which must not be held.
+    /// A repetition of a load just above, which must not be sustained.
     ConfirmAbove,
 }
 
-/// How a search ended.
+/// The outcome of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum FindMaxOutcome {
-    /// Held again when it was confirmed, while the load just above was not.
+    /// A confirmed maximum: sustained again, while the load just above was not.
     Found {
-        /// The highest load that is held.
+        /// Highest sustained load.
         value: f64,
-        /// The lowest load that is not.
+        /// Lowest load that was not sustained.
         not_held: f64,
-        /// What had nothing left there.
+        /// Saturated role at that load.
         saturated_role: Option<String>,
-        /// The figure that shows it.
+        /// Evidence of saturation, with its value.
         saturated_why: Option<String>,
     },
-    /// Held, but what lies above cannot be measured here.
+    /// A sustained load above which nothing can be measured here.
     AtLeast {
-        /// The highest load that is held.
+        /// Highest sustained load.
         value: f64,
-        /// Why there is no more.
+        /// Reason.
         why: String,
     },
-    /// No figure that could be stood by.
+    /// No reliable result.
     Inconclusive {
-        /// Why.
+        /// Reason.
         why: String,
     },
 }

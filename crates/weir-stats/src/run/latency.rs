@@ -1,13 +1,13 @@
-//! Figures of one latency distribution.
+//! Summary statistics of a latency distribution.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Histogram, NegativeCount};
 
-/// Summary of one stage in one cell; a percentile with too few samples is `None`.
+/// Summary of one stage in one cell. A percentile with too few samples is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencySummary {
-    /// Number of values, negative ones left out.
+    /// Number of values, without negative ones.
     pub count: u64,
     /// Mean.
     pub mean_us: Option<f64>,
@@ -29,18 +29,18 @@ pub struct LatencySummary {
     pub p9999_us: Option<f64>,
     /// Largest value.
     pub max_us: Option<f64>,
-    /// Values above one hour, kept as one hour.
+    /// Values above one hour, recorded as one hour.
     #[serde(default)]
     pub clamped_count: u64,
-    /// Values below zero, kept out of all figures above.
+    /// Negative values, which are excluded from all statistics above.
     #[serde(default)]
     pub negative_count: u64,
-    /// Resolution of the stamps: 1000 where only a text stamp in milliseconds arrives.
+    /// Resolution of the timestamps: 1000 if only a text stamp in milliseconds arrives.
     pub resolution_us: f64,
 }
 
 impl LatencySummary {
-    /// Summary of a histogram, with what the histogram cannot know.
+    /// Summarizes a histogram. The other arguments are not part of it.
     pub fn of(histogram: &Histogram, negative: NegativeCount, resolution_us: f64) -> Self {
         let percentile = |percent| histogram.supported_percentile_ns(percent).map(us);
         Self {

@@ -1,49 +1,53 @@
-//! Client libraries compared: what each repetition of each library measured. The statistics are made of these alone.
+//! Comparison of client libraries: the measurements of each repetition of each library. All
+//! statistics are computed from these.
 
 use serde::{Deserialize, Serialize};
 
-/// All of a comparison of client libraries.
+/// A comparison of client libraries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Libraries {
     /// `fair`, `legacy` or `default-settings`.
     pub profile: String,
-    /// The drivers in the order they were asked for; the first is the one that ratios refer to.
+    /// Drivers in the requested order; the first is the reference of ratios.
     pub drivers: Vec<LibraryDriver>,
-    /// What was to be measured, in the order it ran.
+    /// Cells in the order in which they ran.
     pub cells: Vec<LibraryCell>,
-    /// One per cell, repetition and driver, in the order they ran; also `libraries.jsonl` in the run folder, line by line.
+    /// Samples by cell, repetition and driver, in the order in which they ran; also in
+    /// `libraries.jsonl` in the run directory, one per line.
     pub samples: Vec<LibrarySample>,
-    /// Whether the drivers are one library twice (`--null-test`): then no difference is the right answer.
+    /// A/A test: all drivers use the same library, so no difference is expected.
     pub null_test: bool,
 }
 
-/// One driver, as it described itself.
+/// One driver with its own description.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LibraryDriver {
-    /// Short name, unique in the run: `java`, `librdkafka`, `franz-go`, `confluent-kafka`, `aiokafka`, `kafkajs`.
+    /// Short name, unique in the run: `java`, `librdkafka`, `franz-go`, `confluent-kafka`,
+    /// `aiokafka`, `kafkajs`.
     pub name: String,
-    /// The library.
+    /// Library.
     pub library: String,
-    /// Its version.
+    /// Version of the library.
     pub library_version: String,
-    /// What stands between the library and the driver, if anything.
+    /// Binding between library and driver; empty if there is none.
     pub binding: String,
-    /// What it runs in.
+    /// Runtime.
     pub runtime: String,
-    /// What it can do (`docs/drivers.md`).
+    /// Capabilities (`docs/drivers.md`).
     pub capabilities: Vec<String>,
-    /// The settings asked for and what they are, as it echoed them.
+    /// Settings with requested and effective values, as reported by the driver.
     pub settings: Vec<LibrarySetting>,
-    /// Rounds of warm-up until the cost settled, or how many there were when it did not.
+    /// Warm-up rounds until the CPU cost was stable, or all rounds if it was not.
     pub warm_up_rounds: u32,
-    /// Whether the cost of the last two rounds was alike.
+    /// The CPU cost of the last two rounds was similar.
     pub warm_up_settled: bool,
-    /// Why it took no part or was given up, if so: toolchain missing, crashed, hung, lied.
+    /// Reason for missing or aborted measurements: missing toolchain, crash, timeout or impossible
+    /// results; `None` if there were none.
     pub failed: Option<String>,
 }
 
 impl LibraryDriver {
-    /// Whether its cost settled, if it was warmed up: profiles without a warm-up want it cold.
+    /// Returns `true` if the CPU cost was stable after the warm-up, or no warm-up was requested.
     #[must_use]
     pub fn is_warm_as_asked(&self) -> bool {
         self.warm_up_rounds == 0 || self.warm_up_settled
@@ -53,66 +57,68 @@ impl LibraryDriver {
 /// One setting of one driver.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LibrarySetting {
-    /// Its name in `docs/drivers.md`; with a work in brackets where works differ.
+    /// Name in `docs/drivers.md`, with the operation in brackets if operations differ.
     pub name: String,
-    /// What was asked for; absent when the library's default was to stay.
+    /// Requested value; `None` for the library's default.
     pub asked: Option<String>,
-    /// What it is.
+    /// Effective value.
     pub effective: Option<String>,
-    /// Whether the library has such a setting.
+    /// The library has such a setting.
     pub supported: bool,
 }
 
 /// One cell of the grid.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LibraryCell {
-    /// Unique, e.g. `produce.warm/1000x10000`, `consume.group/100x100`, `roundtrip.open/1000@5000`.
+    /// Unique name, e.g. `produce.warm/1000x10000`, `consume.group/100x100`,
+    /// `roundtrip.open/1000@5000`.
     pub name: String,
     /// `produce`, `consume` or `roundtrip`.
     pub work: String,
-    /// `cold`, `metadata`, `warm`, and of the legacy profile `legacy` (each driver's start as the original program had
-    /// it); `group`, `assign`; `burst`, `open`.
+    /// Produce: `cold`, `metadata`, `warm`, and `legacy` in the legacy profile (each driver starts
+    /// like the original program). Consume: `group`, `assign`. Roundtrip: `burst`, `open`.
     pub mode: String,
     /// Bytes of each value.
     pub value_bytes: u64,
     /// Records of each repetition.
     pub records: u64,
-    /// Open loop only.
+    /// Target rate of an open loop.
     pub rate_per_s: Option<f64>,
-    /// Times it was to run.
+    /// Planned repetitions.
     pub repetitions: u32,
-    /// Why it was not measured, if so (disk, capability, time).
+    /// Reason if it was not measured: disk, capability or time.
     pub skipped: Option<String>,
 }
 
-/// What one driver measured in one repetition of a cell. Times in microseconds.
+/// Measurements of one driver in one repetition of a cell. Times in microseconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LibrarySample {
     /// Name of the cell.
     pub cell: String,
     /// Name of the driver.
     pub driver: String,
-    /// From 0.
+    /// Repetition number from 0.
     pub repetition: u32,
-    /// Which one it was in this repetition, from 0.
+    /// Position of the driver in this repetition, from 0.
     pub place: u32,
-    /// Seconds after the run's begin.
+    /// Seconds since the start of the run.
     pub at_s: f64,
-    /// Why the figures do not count; empty when they do.
+    /// Reasons why the sample is invalid; empty if it is valid.
     pub invalid: Vec<String>,
-    /// What is to be known of figures that do count: an open loop that was not held, for example.
+    /// Remarks on a valid sample, for example that an open loop was not sustained.
     #[serde(default)]
     pub marks: Vec<String>,
-    /// Share of the machine's processor time that processes other than the broker, the drivers and this program took
-    /// (another guest of the host included), over half a second or more that ended with this repetition; absent where the broker's process is not known.
+    /// Share of the machine's CPU time used by processes other than the broker, the drivers and
+    /// this program (including another guest of the host), over at least half a second that ended
+    /// with this repetition; `None` if the broker's process is unknown.
     pub others_share: Option<f64>,
-    /// `others_share` above 0.10.
+    /// The share of other processes is above 0.10.
     pub noisy: bool,
     /// produce: t1-t0. roundtrip: also.
     pub send_us: Option<f64>,
     /// produce: t2-t0. roundtrip: also.
     pub delivered_us: Option<f64>,
-    /// produce in the legacy profile: time making messages.
+    /// produce in the legacy profile: time for creating records.
     pub create_us: Option<f64>,
     /// produce in the legacy profile: time in send calls.
     #[serde(default)]
@@ -129,50 +135,51 @@ pub struct LibrarySample {
     pub commit_us: Option<f64>,
     /// roundtrip: r1-t0.
     pub roundtrip_us: Option<f64>,
-    /// roundtrip in open loop: records sent a second, over the schedule.
+    /// roundtrip with an open loop: records sent per second of the schedule.
     #[serde(default)]
     pub achieved_per_s: Option<f64>,
-    /// roundtrip: from the instant due (burst: made) to receipt.
+    /// roundtrip: from the due time (burst: creation time) to receipt.
     pub latency: Option<Distribution>,
-    /// roundtrip in open loop: call of send, less the instant due.
+    /// roundtrip with an open loop: time of the send call minus due time.
     pub pacing: Option<Distribution>,
-    /// Processor time of the driver's process between its first and last mark.
+    /// CPU time of the driver's process between its first and last mark.
     pub cpu_us: f64,
-    /// consume: the part of it between s2 and s3.
+    /// consume: CPU time between s2 and s3.
     pub drain_cpu_us: Option<f64>,
-    /// Records delivered, or read.
+    /// Records delivered or read.
     pub records: u64,
-    /// Their keys and values.
+    /// Bytes of their keys and values.
     pub bytes: u64,
-    /// Records that were not delivered, or not as they should have been.
+    /// Records that were not delivered correctly.
     pub failed: u64,
-    /// Largest resident memory of the process during the repetition.
+    /// Maximum resident memory of the process during the repetition.
     pub peak_rss_kb: Option<u64>,
-    /// Most threads of the process that were seen.
+    /// Maximum observed number of threads of the process.
     pub threads: Option<u64>,
     /// Managed heap after the repetition.
     pub heap_kb: Option<u64>,
 }
 
-/// A distribution as drivers send it (`docs/drivers.md`).
+/// A distribution as sent by drivers (`docs/drivers.md`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Distribution {
     /// Number of values.
     pub count: u64,
-    /// Their sum.
+    /// Sum of the values.
     pub sum_us: u64,
-    /// Smallest; 0 without values.
+    /// Minimum; 0 without values.
     pub min_us: u64,
-    /// Largest; 0 without values.
+    /// Maximum; 0 without values.
     pub max_us: u64,
-    /// Value in microseconds and count, ascending.
+    /// Pairs of value in microseconds and count, ascending.
     pub pairs: Vec<(u64, u64)>,
 }
 
 impl Distribution {
-    /// The smallest value that `percent` of all are not above; `None` without values.
+    /// Returns the smallest value that at least `percent` of the values do not exceed; `None`
+    /// without values.
     pub fn percentile_us(&self, percent: f64) -> Option<u64> {
-        // Counts come from drivers, so they may be anything.
+        // Counts come from drivers, so they may be arbitrary.
         let counts = self.pairs.iter().map(|(_, count)| *count);
         let all = counts.fold(0_u64, u64::saturating_add);
         let wanted = (all as f64 * percent / 100.0).ceil().max(1.0) as u64;
@@ -183,7 +190,7 @@ impl Distribution {
         })
     }
 
-    /// Mean; `None` without values.
+    /// Returns the mean; `None` without values.
     pub fn mean_us(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum_us as f64 / self.count as f64)
     }
@@ -211,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_is_one_line_of_json_and_back() {
+    fn sample_round_trips_through_one_json_line() {
         let sample = LibrarySample {
             cell: "consume.group/100x100".to_owned(),
             driver: "java".to_owned(),

@@ -1,15 +1,16 @@
-//! Model of `run.json`: what a run was, where it ran, and what each cell measured.
+//! Model of `run.json`: the run, its environment, and the measurements of each cell.
 //!
-//! Every field that has a unit ends in it (`_ns`, `_us`, `_ms`, `_s`, `_bytes`, `_per_s`, `_cores`); others are
-//! plain counts. Figures that may be undefined (no sample, not measured) are `None`, never zero.
+//! Every field with a unit ends in it (`_ns`, `_us`, `_ms`, `_s`, `_bytes`, `_per_s`, `_cores`);
+//! other fields are plain counts. Values that may be undefined (no sample, not measured) are
+//! `None`, never zero.
 //!
-//! A run folder holds the raw results and this file; everything else is rebuilt from them:
+//! A run directory contains the raw results and this file. Everything else is rebuilt from them:
 //!
 //! | file | content |
 //! |---|---|
 //! | `<cell>.hlog` | raw: interval histograms of one cell, one tag per stage ([`crate::hlog`]) |
 //! | `run.json` | this model, written after the `.hlog` files |
-//! | `cells.csv`, `series.csv`, `*.svg`, `report.md`, `report.html` | rebuilt by `weir bench report` |
+//! | `*.csv`, `*.svg`, `report.md`, `report.html` | rebuilt by `weir bench report` |
 
 mod cell;
 mod comparison;
@@ -46,19 +47,19 @@ pub use repetitions::Repetitions;
 
 /// Value of [`Run::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "weir.run/1";
-/// Name of the file in a run folder.
+/// Name of the file in a run directory.
 pub const FILE_NAME: &str = "run.json";
 
 /// One run of one plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// [`SCHEMA`]; a reader refuses any other major version.
+    /// Value of [`SCHEMA`]. A reader rejects any other major version.
     pub schema: String,
     /// Name of the plan, as in `weir bench run NAME`.
     pub plan: String,
     /// Heading of the report.
     pub title: String,
-    /// What the run is meant to answer, one sentence.
+    /// Question that the run should answer, one sentence.
     pub question: String,
     /// Start in UTC, RFC 3339.
     pub started_utc: String,
@@ -68,121 +69,121 @@ pub struct Run {
     pub command_line: Vec<String>,
     /// Version of this program.
     pub weir_version: String,
-    /// How the run as a whole ended; decides the exit code.
+    /// Outcome of the whole run; determines the exit code.
     pub outcome: RunOutcome,
-    /// The answer in one or two sentences; first line of every report.
+    /// Verdict in one or two sentences; first line of every report.
     pub verdict: String,
-    /// Declared limits and whether they held.
+    /// Declared limits and their results.
     #[serde(default)]
     pub thresholds: Vec<ThresholdResult>,
-    /// The machine that coordinated the run.
+    /// Machine that coordinated the run.
     pub machine: Machine,
-    /// Where each role ran.
+    /// Placement of each role.
     #[serde(default)]
     pub placement: Vec<Placement>,
-    /// How instants of different processes were compared.
+    /// Comparison of timestamps from different processes.
     pub clock: ClockInfo,
-    /// Versions of what took part: `kafka`, `java`, `librdkafka`, an SDK ...
+    /// Versions of participants: `kafka`, `java`, `librdkafka`, an SDK ...
     #[serde(default)]
     pub versions: BTreeMap<String, String>,
-    /// Resolved settings, grouped by part, in the order they should be read.
+    /// Resolved settings, grouped by part, in reading order.
     #[serde(default)]
     pub settings: Vec<SettingGroup>,
-    /// The measurements, in the order they ran.
+    /// Measurements in the order in which they ran.
     #[serde(default)]
     pub cells: Vec<Cell>,
-    /// Variants of this run beside each other, or this run beside a baseline.
+    /// Comparisons of variants of this run, or with a baseline run.
     #[serde(default)]
     pub comparisons: Vec<Comparison>,
-    /// The search for a highest load, if this run was one.
+    /// Search for the maximum sustained load, if the run was one.
     #[serde(default)]
     pub find_max: Option<FindMax>,
-    /// The comparison of client libraries, if this run was one.
+    /// Comparison of client libraries, if the run was one.
     #[serde(default)]
     pub libraries: Option<Libraries>,
-    /// Figures that follow from several cells.
+    /// Derived results.
     #[serde(default)]
     pub derived: Vec<Derived>,
-    /// Published figures to stand beside ours, from other hardware.
+    /// Published reference from other hardware.
     #[serde(default)]
     pub reference: Option<ReferenceFigures>,
-    /// Remarks for the reader.
+    /// Notes for the reader.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// What may spoil the figures, each with its remedy.
+    /// Problems that may invalidate results, each with its remedy.
     #[serde(default)]
     pub warnings: Vec<String>,
-    /// Raw files of the run folder, relative to it.
+    /// Raw files of the run directory, relative to it.
     #[serde(default)]
     pub files: Vec<RunFile>,
 }
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunOutcome {
-    /// All measured, all thresholds held.
+    /// A complete run within all limits.
     Passed,
-    /// All measured, a threshold did not hold.
+    /// A complete run beyond a limit.
     ThresholdFailed,
-    /// The instrument failed: the figures do not show the system under test.
+    /// A failure of the benchmarking tool: the results do not describe the system under test.
     Invalid,
-    /// Stopped by the user; what was measured until then stands.
+    /// A run stopped by the user; measurements until then are valid.
     Interrupted,
 }
 
-/// One declared limit.
+/// The result of one declared limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThresholdResult {
-    /// The limit as declared, e.g. `gateway.cpu_us_per_delivered / floor.cpu_us_per_delivered <= 1.35`.
+    /// Limit as declared, e.g. `gateway.cpu_us_per_delivered / floor.cpu_us_per_delivered <= 1.35`.
     pub expression: String,
-    /// Which cells it looked at, e.g. `10000 clients`.
+    /// Cells to which it applies, e.g. `10000 clients`.
     pub scope: String,
-    /// What was measured; `None` when it could not be.
+    /// Measured value; `None` if it could not be measured.
     pub actual: Option<f64>,
-    /// The limit.
+    /// Limit.
     pub limit: f64,
-    /// Unit of both, `x` for a ratio.
+    /// Unit of both; `x` for a ratio.
     pub unit: String,
-    /// Whether it held; a figure that is missing does not hold.
+    /// The limit was met. A missing value does not meet a limit.
     pub passed: bool,
 }
 
-/// A raw file of the run folder.
+/// A raw file of the run directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFile {
-    /// Path relative to the run folder.
+    /// Path relative to the run directory.
     pub path: String,
-    /// What it holds.
+    /// Description of the content.
     pub description: String,
 }
 
-/// Why a text is not a run.
+/// The reason why a text is not a run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// Not JSON, or not the shape of a run.
+    /// Text that is not JSON or lacks the structure of a run.
     #[error("run file is not valid: {0}")]
     Json(#[from] serde_json::Error),
     /// Another version of the format.
     #[error("run file has schema {found:?}, this version reads {SCHEMA:?}")]
     Schema {
-        /// What the file names.
+        /// Schema in the file.
         found: String,
     },
 }
 
 impl Run {
-    /// Reads `run.json`; fields added by later minor versions are ignored.
+    /// Parses `run.json`. Ignores fields added by later minor versions.
     ///
     /// # Errors
-    /// When the text is not JSON, names another schema, or lacks a field.
+    /// The text is not JSON, has another schema, or lacks a field.
     pub fn from_json(text: &str) -> Result<Self, RunError> {
         #[derive(Deserialize)]
         struct RunHeader {
             #[serde(default)]
             schema: String,
         }
-        // The version is looked at first, so that another one is named instead of a missing field.
+        // Checks the schema first, so that the error names it instead of a missing field.
         let head: RunHeader = serde_json::from_str(text)?;
         if head.schema != SCHEMA {
             return Err(RunError::Schema { found: head.schema });
@@ -190,8 +191,8 @@ impl Run {
         Ok(serde_json::from_str(text)?)
     }
 
-    /// Where ways to a broker take turns, the variant that others are held against: none between, else a relay, else the
-    /// first that ran.
+    /// Returns the variant to compare with if several connections to a broker alternate: the direct
+    /// one, otherwise a relay, otherwise the first that ran.
     pub fn base_way(&self) -> Option<&str> {
         let ways = || self.cells.iter().filter_map(|cell| cell.variant.as_deref());
         let known = ["direct", "relay"].into_iter();
@@ -199,15 +200,15 @@ impl Run {
         known.next().or_else(|| ways().next())
     }
 
-    /// Writes `run.json`, indented, ending in a line feed.
+    /// Returns the text of `run.json`, indented and with a final line feed.
     pub fn to_json(&self) -> String {
-        // Invariant: all map keys are strings, the only thing serde_json can refuse.
+        // Invariant: all map keys are strings; serde_json rejects nothing else.
         let mut text = serde_json::to_string_pretty(self).expect("a run is always valid JSON");
         text.push('\n');
         text
     }
 
-    /// Client levels in ascending order.
+    /// Returns the client levels in ascending order.
     pub fn levels(&self) -> Vec<u64> {
         let mut levels: Vec<u64> = self.cells.iter().map(|cell| cell.clients).collect();
         levels.sort_unstable();
@@ -215,7 +216,7 @@ impl Run {
         levels
     }
 
-    /// Architectures in the order they first ran.
+    /// Returns the architectures in the order in which they first ran.
     pub fn architectures(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for cell in &self.cells {
@@ -226,7 +227,7 @@ impl Run {
         names
     }
 
-    /// All repetitions of one architecture at one level.
+    /// Returns all repetitions of one architecture at one level.
     pub fn cells_of<'a>(
         &'a self,
         architecture: &'a str,

@@ -1,65 +1,65 @@
-//! What tells how far a cell's figures can be trusted.
+//! Information on the quality of a cell's measurements.
 
 use serde::{Deserialize, Serialize};
 
-/// The whole machine inside the window.
+/// The whole machine during the window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineUsage {
-    /// Share of all cores that was busy, whoever used them.
+    /// Share of all cores that was busy, for any process.
     pub busy_share: f64,
-    /// Share that another guest of the host had.
+    /// Share that another guest of the host used.
     pub steal_share: f64,
     /// Cores busy for processes outside the run.
     pub others_cores: f64,
-    /// Load average of the last minute, when the window ended.
+    /// Load average of the last minute at the end of the window.
     pub load_average_1m: Option<f64>,
-    /// Context switches of everything.
+    /// Context switches of all processes.
     pub context_switches: Option<u64>,
-    /// Bytes received on all interfaces, loopback included: protocol headers are in it.
+    /// Bytes received on all interfaces including loopback, with protocol headers.
     pub network_rx_bytes: Option<u64>,
     /// Bytes sent on all interfaces.
     pub network_tx_bytes: Option<u64>,
 }
 
-/// The instrument's own cost: producers and what receives.
+/// The cost of the benchmarking tool: producers and receivers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct GeneratorCost {
-    /// Roles that are the instrument, for example `produce` and `clients`.
+    /// Roles of the benchmarking tool, for example `produce` and `clients`.
     pub roles: Vec<String>,
-    /// Cores busy on average, all of them together.
+    /// Average number of busy cores of all these roles.
     pub cpu_cores_mean: f64,
-    /// The same as a share of the machine.
+    /// Share of the machine's cores.
     pub machine_share: f64,
-    /// Processor time of the producers for each record.
+    /// CPU time of the producers per record.
     pub cpu_us_per_record: Option<f64>,
-    /// Processor time of the receivers for each delivery.
+    /// CPU time of the receivers per delivery.
     pub cpu_us_per_delivered: Option<f64>,
-    /// 99th percentile of how late records were sent.
+    /// 99th percentile of the schedule lag.
     pub schedule_lag_p99_us: Option<f64>,
-    /// 99.9th percentile of the same.
+    /// 99.9th percentile of the schedule lag.
     pub schedule_lag_p999_us: Option<f64>,
 }
 
-/// Whether and when the response times had settled.
+/// The steady state of the response times.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Steadiness {
-    /// Load before the figures no longer depended on its beginning.
+    /// Time under load before the response times became independent of the start.
     pub warm_up_s: f64,
-    /// Whether that lay before the window, and the window shows no trend.
+    /// Steady state began before the window, and the window shows no trend.
     pub is_steady: bool,
-    /// Change of the median response over the window, as a share of its median.
+    /// Change of the median response time over the window, as a share of its median.
     pub drift_share: Option<f64>,
-    /// How it was found, for example `mser of the median response of each second`.
+    /// Method of detection, for example `mser of the median response of each second`.
     pub method: String,
 }
 
 /// A disturbed part of the window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NoisySpan {
-    /// Begin, from the start of the window.
+    /// Start, from the start of the window.
     pub from_s: f64,
     /// End.
     pub until_s: f64,
-    /// What disturbed it, with the figure.
+    /// Disturbance with its value.
     pub why: String,
 }

@@ -1,20 +1,20 @@
-//! All repetitions of one subject at one load point, and the one answer that they give together.
+//! All repetitions of one subject at one load point, and their common results.
 
 use super::{Cell, ComparisonSubject};
 use crate::interval;
 
 /// The cells of one subject at one load point, valid or not.
 ///
-/// Tables, verdicts, thresholds and charts take their values from here, so that they agree. No answer
-/// depends on the order of the repetitions.
+/// Tables, verdicts, thresholds and charts take their values from here, so that they agree. No
+/// result depends on the order of the repetitions.
 #[derive(Debug, Clone)]
 pub struct Repetitions<'a> {
-    /// In the order in which they ran.
+    /// Cells in the order in which they ran.
     pub cells: Vec<&'a Cell>,
 }
 
 impl<'a> Repetitions<'a> {
-    /// Groups cells by what they are repetitions of, in the order in which these first ran.
+    /// Groups cells by subject and load point, in the order in which these first ran.
     pub fn group(cells: impl IntoIterator<Item = &'a Cell>) -> Vec<Self> {
         let mut groups: Vec<(ComparisonSubject, Self)> = Vec::new();
         for cell in cells {
@@ -27,12 +27,12 @@ impl<'a> Repetitions<'a> {
         groups.into_iter().map(|(_, group)| group).collect()
     }
 
-    /// Returns the cells whose values count.
+    /// Returns the valid cells.
     pub fn valid(&self) -> impl Iterator<Item = &'a Cell> + '_ {
         self.cells.iter().copied().filter(|cell| cell.is_valid())
     }
 
-    /// Returns the value that stands for all valid repetitions ([`interval::repetition_mean`]).
+    /// Returns the value that represents all valid repetitions ([`interval::repetition_mean`]).
     pub fn mean(&self, pick: impl Fn(&Cell) -> Option<f64>) -> Option<f64> {
         let values: Vec<f64> = self.valid().filter_map(pick).collect();
         interval::repetition_mean(&values)
@@ -43,8 +43,8 @@ impl<'a> Repetitions<'a> {
         self.valid().next().is_some() && self.not_held().is_none()
     }
 
-    /// Returns the valid repetition that sustained the load least: the one with the highest mean response
-    /// of those that did not.
+    /// Returns the valid repetition with the highest mean response time of those that did not
+    /// sustain the load.
     pub fn not_held(&self) -> Option<&'a Cell> {
         let failed = self.valid().filter(|cell| cell.not_sustained.is_some());
         failed.max_by(|a, b| {
@@ -53,8 +53,8 @@ impl<'a> Repetitions<'a> {
         })
     }
 
-    /// Returns the valid repetition to draw where one must stand for all: the one whose mean response is
-    /// nearest to that of all.
+    /// Returns the valid repetition that represents all in charts: the one whose mean response time
+    /// is nearest to the mean of all.
     pub fn sample(&self) -> Option<&'a Cell> {
         let mean = self.mean(|cell| cell.response()?.mean_us).unwrap_or(0.0);
         let distance = |cell: &Cell| (response_mean_us(cell) - mean).abs();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn one_failed_repetition_means_not_held() {
+    fn one_failed_repetition_means_not_sustained() {
         let cells = [
             cell(10, 100.0, None),
             cell(20, 400.0, None),

@@ -62,7 +62,7 @@ pub(crate) fn run() -> Run {
 }
 
 #[test]
-fn json_is_identity_and_undefined_figures_stay_undefined() {
+fn json_round_trip_keeps_undefined_values() {
     let read = Run::from_json(&run().to_json()).unwrap();
     let delivery = read.cells[0].delivery.as_ref().unwrap();
     assert_eq!(delivery.delivered_per_s, None);
@@ -72,7 +72,7 @@ fn json_is_identity_and_undefined_figures_stay_undefined() {
 }
 
 #[test]
-fn levels_ascend_and_architectures_keep_their_order() {
+fn levels_ascend_and_architectures_keep_order() {
     let run = run();
     assert_eq!(run.levels(), [500, 1000]);
     assert_eq!(run.architectures(), ["gateway"]);
@@ -80,7 +80,7 @@ fn levels_ascend_and_architectures_keep_their_order() {
 }
 
 #[test]
-fn another_schema_is_named() {
+fn other_schema_is_reported() {
     let text = run().to_json().replace(SCHEMA, "weir.run/2");
     let error = Run::from_json(&text).unwrap_err().to_string();
     assert_eq!(
@@ -98,7 +98,7 @@ fn later_fields_are_ignored() {
 }
 
 #[test]
-fn ids_are_fit_for_files() {
+fn ids_are_valid_file_names() {
     let cell = Cell {
         architecture: "../x y".into(),
         clients: 7,

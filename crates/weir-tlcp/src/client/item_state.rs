@@ -1,4 +1,4 @@
-//! Decoding of `U` payloads: token by token without state, or strictly against the previous values.
+//! Decoding of `U` payloads: single tokens without state, or strictly against the previous values.
 
 use std::borrow::Cow;
 
@@ -9,35 +9,35 @@ use crate::error::DecodeError;
 use crate::request::Diffs;
 use crate::text::{TextFault, percent_decode_strict};
 
-/// What a payload says about one field, or about a run of them.
+/// Token of one field, or of a run of unchanged fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldToken<'a> {
-    /// This and the following fields, `count` in all, keep their values.
+    /// This and the following fields, `count` in total, are unchanged.
     Unchanged {
-        /// At least 1.
+        /// Number of fields, at least 1.
         count: usize,
     },
     /// Null.
     Null,
     /// The empty text.
     Empty,
-    /// A value, still escaped, never empty.
+    /// A value, still escaped; never empty.
     Raw(&'a [u8]),
-    /// A JSON Patch against the previous value, still escaped.
+    /// A JSON Patch of the previous value, still escaped.
     JsonPatch(&'a [u8]),
-    /// A TLCP-diff against the previous value, still escaped.
+    /// A TLCP-diff of the previous value, still escaped.
     TlcpDiff(&'a [u8]),
 }
 
-/// Iterates over the tokens of a payload, each with the position (from 1) of its first field.
-/// Ends after the first error.
+/// Iterator over the tokens of a payload, each with the position (from 1) of its first field. Ends
+/// after the first error.
 #[derive(Clone, Debug)]
 pub struct FieldTokens<'a> {
     rest: Option<&'a [u8]>,
     field: usize,
 }
 
-/// The tokens of a payload.
+/// Returns an iterator over the tokens of a payload.
 pub fn field_tokens(payload: &[u8]) -> FieldTokens<'_> {
     FieldTokens {
         rest: Some(payload),
@@ -45,8 +45,8 @@ pub fn field_tokens(payload: &[u8]) -> FieldTokens<'_> {
     }
 }
 
-/// The token of field `field` (from 1) if the payload carries it explicitly: null, empty, value or
-/// diff, but not an unchanged mark.
+/// Returns the token of field `field` (from 1) if the payload contains one: null, empty, a value or
+/// a diff, but not an unchanged mark.
 pub fn explicit_field(payload: &[u8], field: usize) -> Option<FieldToken<'_>> {
     let tokens = field_tokens(payload).map_while(Result::ok);
     let (_, token) = tokens
@@ -89,7 +89,8 @@ impl<'a> Iterator for FieldTokens<'a> {
     }
 }
 
-/// A count from 1. Nine digits are more fields than any schema has, and cannot overflow a sum.
+/// Reads a positive count of at most nine digits, which no field schema exceeds and whose sums
+/// cannot overflow.
 fn run_length(digits: &[u8]) -> Option<usize> {
     if digits.len() > 9 {
         return None;
@@ -101,7 +102,7 @@ fn run_length(digits: &[u8]) -> Option<usize> {
     (count > 0).then_some(count)
 }
 
-/// The values of one item of one subscription, kept by a strict decoder.
+/// Values of one item of one subscription, updated by a strict decoder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemState {
     values: Box<[Value]>,
@@ -112,17 +113,18 @@ pub struct ItemState {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Value {
     text: Option<Box<str>>,
-    /// Last set by a JSON Patch: the text is this client's own, so no TLCP-diff fits it.
+    /// Last set by a JSON Patch: the text may differ from the server's, so a TLCP-diff cannot be
+    /// applied.
     patched: bool,
 }
 
 impl ItemState {
-    /// An item of a schema with `fields` fields, before its first update; diffs are errors.
+    /// Creates an item with `fields` fields and no values. Diffs are errors.
     pub fn new(fields: usize) -> Self {
         Self::accepting(fields, Diffs::NONE)
     }
 
-    /// The same, but diffs of these formats are applied.
+    /// Creates an item with `fields` fields and no values, which accepts diffs of these formats.
     pub fn accepting(fields: usize, accepted: Diffs) -> Self {
         Self {
             values: vec![Value::default(); fields].into(),
@@ -131,22 +133,23 @@ impl ItemState {
         }
     }
 
-    /// Whether an update has been applied; before that all values read as null.
+    /// Returns `true` if an update was applied; before that, all values are null.
     pub fn is_started(&self) -> bool {
         self.started
     }
 
-    /// The value of field `field`, counted from 1; `None` for null and for fields that do not exist.
+    /// Returns the value of field `field` (from 1); `None` for null and for fields that do not
+    /// exist.
     pub fn value(&self, field: usize) -> Option<&str> {
         self.values.get(field.checked_sub(1)?)?.text.as_deref()
     }
 
-    /// All values in schema order.
+    /// Returns all values in the order of the field schema.
     pub fn values(&self) -> impl ExactSizeIterator<Item = Option<&str>> {
         self.values.iter().map(|value| value.text.as_deref())
     }
 
-    /// Applies an update. On an error nothing has changed.
+    /// Applies an update. On an error, the values are unchanged.
     pub fn apply(&mut self, payload: &[u8]) -> Result<(), DecodeError> {
         let expected = self.values.len();
         let mut changes: SmallVec<[(usize, Value); 4]> = SmallVec::new();
@@ -177,7 +180,7 @@ impl ItemState {
         Ok(())
     }
 
-    /// The new value of a field of the schema, if it has one.
+    /// Returns the new value of a field, or `None` if it is unchanged.
     fn changed(&self, field: usize, token: FieldToken<'_>) -> Result<Option<Value>, DecodeError> {
         let plain = |text: Option<Box<str>>| Value {
             text,
@@ -211,7 +214,7 @@ impl ItemState {
         }))
     }
 
-    /// What a diff is applied to.
+    /// Returns the value that a diff refers to.
     fn base(&self, field: usize, format: char, accepted: bool) -> Result<&str, DecodeError> {
         if !accepted {
             return Err(DecodeError::NotNegotiated { field, format });
@@ -241,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worked_example_of_chapter_10() {
+    fn worked_example_of_chapter_10() {
         let mut state = ItemState::new(4);
         for (payload, expected) in [
             (
@@ -288,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn first_updates_must_be_explicit() {
+    fn first_update_must_contain_all_fields() {
         for first in ["|a", "a|", "^2", "a|^1"] {
             let error = state(2, &[first]).expect_err(first);
             assert!(
@@ -299,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_must_be_covered_and_no_more() {
+    fn wrong_field_count_is_an_error() {
         for (payload, found) in [("x", 1), ("x|y", 2), ("^2", 2), ("a|b|c|d", 4), ("x|^3", 4)] {
             let error = state(3, &["1|2|3", payload]).expect_err(payload);
             assert_eq!(error, DecodeError::FieldCount { expected: 3, found });
@@ -307,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_payloads_change_nothing() {
+    fn invalid_payloads_change_nothing() {
         let good = state(2, &["a|b"]).expect("explicit");
         for (payload, error) in [
             ("x|^0", DecodeError::BadMark { field: 2 }),
@@ -338,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn diffs_are_applied_if_they_were_asked_for() {
+    fn accepted_diffs_are_applied() {
         let both = Diffs {
             json_patch: true,
             tlcp_diff: true,
@@ -389,7 +392,9 @@ mod tests {
         ] {
             assert_eq!(state.apply(payload.as_bytes()), Err(error), "{payload}");
         }
-        state.apply(b"plain|abc").expect("a plain value ends it");
+        state
+            .apply(b"plain|abc")
+            .expect("a plain value after a patch");
         let error = DecodeError::BadDiff {
             field: 2,
             format: 'T',
@@ -401,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn single_fields_are_found_without_state() {
+    fn explicit_field_finds_single_fields() {
         let payload = b"^2|x||#|$|^10|last";
         assert_eq!(explicit_field(payload, 3), Some(FieldToken::Raw(b"x")));
         assert_eq!(explicit_field(payload, 5), Some(FieldToken::Null));

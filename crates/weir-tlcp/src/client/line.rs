@@ -1,15 +1,15 @@
-//! One line of a server as the client sees it.
+//! Parses lines of a server.
 
 use std::borrow::Cow;
 
 use crate::error::LineError;
 use crate::text::percent_decode;
 
-/// A parsed line. Texts are decoded where they are escaped on the wire; a `U` payload is not.
+/// A parsed line. Texts that are escaped in the protocol are decoded, except `U` payloads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // fields are the arguments of chapter 6 and 7, in their order
+#[allow(missing_docs)] // fields are the arguments of chapters 6 and 7, in their order
 pub enum Line<'a> {
-    /// `U`: `item` counts from 1; decode `payload` with [`ItemState`](super::ItemState).
+    /// `U`; `item` counts from 1. [`ItemState`](super::ItemState) decodes `payload`.
     Update {
         sub_id: u32,
         item: u32,
@@ -17,7 +17,7 @@ pub enum Line<'a> {
     },
     /// `WSOK`.
     WsOk,
-    /// `CONOK`; no control link stands for `*`.
+    /// `CONOK`; the control link is `None` for `*`.
     ConOk {
         session_id: &'a str,
         request_limit: u64,
@@ -54,7 +54,7 @@ pub enum Line<'a> {
     Cs { sub_id: u32, item: u32 },
     /// `OV`.
     Overflow { sub_id: u32, item: u32, lost: u64 },
-    /// `REQOK`; without an id it answers an HTTP `heartbeat`.
+    /// `REQOK`; without an id, the response to an HTTP `heartbeat`.
     ReqOk { request_id: Option<&'a str> },
     /// `REQERR`.
     ReqErr {
@@ -82,25 +82,25 @@ pub enum Line<'a> {
     ServName { name: Cow<'a, str> },
     /// `NOOP`.
     Noop,
-    /// `MSGDONE`; no sequence stands for `*`.
+    /// `MSGDONE`; the sequence is `None` for `*`.
     MsgDone {
         sequence: Option<&'a str>,
         prog: u32,
         response: Cow<'a, str>,
     },
-    /// `MSGFAIL`; no sequence stands for `*`.
+    /// `MSGFAIL`; the sequence is `None` for `*`.
     MsgFail {
         sequence: Option<&'a str>,
         prog: u32,
         code: i32,
         message: Cow<'a, str>,
     },
-    /// Any other tag, to be skipped.
+    /// Another tag, which clients skip.
     Unknown,
 }
 
 impl Line<'_> {
-    /// Whether the line is a data notification, which both ends count for recovery.
+    /// Returns `true` for data notifications, which both ends count for recovery.
     pub fn is_data(&self) -> bool {
         matches!(
             self,
@@ -118,7 +118,7 @@ impl Line<'_> {
     }
 }
 
-/// Parses one line, given without its CR LF.
+/// Parses one line without its CR LF.
 pub fn parse_line(line: &[u8]) -> Result<Line<'_>, LineError> {
     match line {
         [b'U', b',', rest @ ..] => update(rest),
@@ -126,7 +126,8 @@ pub fn parse_line(line: &[u8]) -> Result<Line<'_>, LineError> {
     }
 }
 
-/// Updates are nearly all lines, so they avoid the UTF-8 check and the search for the tag.
+/// Parses an update. Most lines are updates, so this omits the UTF-8 check and the search for the
+/// tag.
 fn update(rest: &[u8]) -> Result<Line<'_>, LineError> {
     const TAG: &str = "U";
     let (sub_id, rest) = leading_number(rest, TAG, "subscription")?;
@@ -138,7 +139,7 @@ fn update(rest: &[u8]) -> Result<Line<'_>, LineError> {
     })
 }
 
-/// A number and the comma behind it.
+/// Reads a number and the comma after it.
 fn leading_number<'a>(
     bytes: &'a [u8],
     tag: &'static str,
@@ -224,7 +225,7 @@ fn connected(mut args: Args<'_>) -> Result<Line<'_>, LineError> {
     })
 }
 
-/// Data notifications other than `U`.
+/// Reads data notifications other than `U`.
 fn notification<'a>(tag: &str, rest: Option<&'a str>) -> Result<Line<'a>, LineError> {
     let args = |tag| Args { tag, rest };
     Ok(match tag {
@@ -323,7 +324,7 @@ fn configured(mut args: Args<'_>) -> Result<Line<'_>, LineError> {
     })
 }
 
-/// The arguments of a line, taken from the front. The last one may contain commas.
+/// Arguments of a line, read from the front. The last one may contain commas.
 struct Args<'a> {
     tag: &'static str,
     rest: Option<&'a str>,
@@ -369,7 +370,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_lines() {
+    fn known_lines_parse() {
         let update = Line::Update {
             sub_id: 12,
             item: 3,
@@ -508,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn data_notifications_are_those_of_the_table() {
+    fn is_data_selects_data_notifications() {
         for (text, data) in [
             ("U,1,1,x", true),
             ("SUBOK,1,1,1", true),

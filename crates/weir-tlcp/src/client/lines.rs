@@ -1,8 +1,8 @@
-//! Splitting received bytes into lines.
+//! Splits received bytes into lines.
 
-/// Iterates over the complete lines of a byte slice, without their CR LF.
+/// Iterator over the complete lines of a byte slice, without CR LF.
 ///
-/// What follows the last CR LF is the [`remainder`](Self::remainder), to be put in front of the
+/// The bytes after the last CR LF are the [`remainder`](Self::remainder), which must precede the
 /// next bytes. A lone CR or LF is part of its line.
 #[derive(Clone, Debug)]
 pub struct Lines<'a> {
@@ -10,12 +10,12 @@ pub struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// Starts at the front of `bytes`.
+    /// Creates an iterator over the lines of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// What has not been handed out; after the last line, the part of a line that is to come.
+    /// Returns the bytes that were not returned yet; after the last line, the incomplete one.
     pub fn remainder(&self) -> &'a [u8] {
         self.rest
     }
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_may_be_cut_anywhere() {
+    fn chunked_input_yields_same_lines() {
         let stream = b"CONOK,S1,50000,5000,*\r\nU,1,1,a|b\r\nPROBE\r\n";
         let whole: Vec<_> = Lines::new(stream).collect();
         for cut in 0..=stream.len() {

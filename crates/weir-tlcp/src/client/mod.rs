@@ -1,5 +1,5 @@
-//! The client end: request writers, line parser, item decoder and a small session state machine,
-//! for load clients by the ten thousand and for tests.
+//! The client end: encoding of requests, parser of lines, decoder of items, and a small session
+//! state machine. Used by tests and by load clients, which run ten thousands of sessions.
 
 mod item_state;
 mod line;

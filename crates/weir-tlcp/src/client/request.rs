@@ -1,13 +1,13 @@
-//! Writers of requests. `push_*_line` appends one parameter line, which is also an HTTP body;
-//! `write_*` appends a whole WebSocket message.
+//! Encoding of requests. `push_*_line` appends one parameter line, which is also an HTTP body;
+//! `write_*` appends a WebSocket message.
 
 use crate::request::Mode;
 use crate::text::{push_number, push_request_value};
 use crate::{CUSTOM_CLIENT_CID, PATH_PREFIX, PROTOCOL};
 
-/// Parameters of `create_session`; what is `None` is not sent.
+/// Parameters of `create_session`; `None` is not sent.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // named after the parameters of 5.2
+#[allow(missing_docs)] // named after the parameters of chapter 5.2
 pub struct CreateParams<'a> {
     pub cid: &'a str,
     pub adapter_set: Option<&'a str>,
@@ -26,7 +26,7 @@ pub struct CreateParams<'a> {
 }
 
 impl Default for CreateParams<'_> {
-    /// What a load client wants: plain values without diffs, no `SYNC`.
+    /// Parameters of a load client: plain values without diffs, no `SYNC`.
     fn default() -> Self {
         Self {
             cid: CUSTOM_CLIENT_CID,
@@ -54,9 +54,9 @@ pub struct PollingParams {
     pub idle_ms: u64,
 }
 
-/// Parameters of `bind_session`; what is `None` is not sent.
+/// Parameters of `bind_session`; `None` is not sent.
 #[derive(Clone, Debug, Default)]
-#[allow(missing_docs)] // named after the parameters of 5.3
+#[allow(missing_docs)] // named after the parameters of chapter 5.3
 pub struct BindParams<'a> {
     pub session: Option<&'a str>,
     pub recovery_from: Option<u64>,
@@ -67,9 +67,9 @@ pub struct BindParams<'a> {
     pub cause: Option<&'a str>,
 }
 
-/// Parameters of `LS_op=add`; what is `None` is not sent.
+/// Parameters of `LS_op=add`; `None` is not sent.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // named after the parameters of 5.4
+#[allow(missing_docs)] // named after the parameters of chapter 5.4
 pub struct AddParams<'a> {
     pub sub_id: u32,
     pub group: &'a str,
@@ -85,7 +85,7 @@ pub struct AddParams<'a> {
 }
 
 impl<'a> AddParams<'a> {
-    /// A subscription in mode RAW without acknowledgement; change what differs.
+    /// Returns a subscription in mode RAW without acknowledgement.
     pub fn raw(sub_id: u32, group: &'a str, schema: &'a str) -> Self {
         Self {
             sub_id,
@@ -102,7 +102,7 @@ impl<'a> AddParams<'a> {
     }
 }
 
-/// The target of an HTTP request, for example of `create_session`.
+/// Returns the target of an HTTP request, for example of `create_session`.
 pub fn http_target(name: &str, session: Option<&str>) -> String {
     let mut target = format!("{PATH_PREFIX}/{name}.txt?LS_protocol={PROTOCOL}");
     if let Some(id) = session {
@@ -112,12 +112,12 @@ pub fn http_target(name: &str, session: Option<&str>) -> String {
     target
 }
 
-/// Appends the message `wsok`.
+/// Appends a `wsok` message.
 pub fn write_wsok(out: &mut Vec<u8>) {
     out.extend_from_slice(b"wsok");
 }
 
-/// Appends a `create_session` message. With `adds` it is a combo request: their `ack` is not sent.
+/// Appends a `create_session` message. With `adds` it is a combo request, without their `ack`.
 pub fn write_create_session(out: &mut Vec<u8>, create: &CreateParams<'_>, adds: &[AddParams<'_>]) {
     out.extend_from_slice(b"create_session\r\n");
     push_create_line(out, create);
@@ -133,7 +133,7 @@ pub fn write_bind(out: &mut Vec<u8>, bind: &BindParams<'_>) {
     push_bind_line(out, bind);
 }
 
-/// Appends a `control` message that subscribes; more lines may follow it after a CR LF.
+/// Appends a `control` message that subscribes. Further lines may follow after a CR LF.
 pub fn write_add(out: &mut Vec<u8>, request_id: u64, add: &AddParams<'_>) {
     out.extend_from_slice(b"control\r\n");
     push_add_line(out, request_id, add);
@@ -145,7 +145,7 @@ pub fn write_delete(out: &mut Vec<u8>, request_id: u64, sub_id: u32, ack: bool) 
     push_delete_line(out, request_id, sub_id, ack);
 }
 
-/// Appends a `control` message that destroys the session; the server will then close the socket.
+/// Appends a `control` message that destroys the session and makes the server close the socket.
 pub fn write_destroy(out: &mut Vec<u8>, request_id: u64) {
     out.extend_from_slice(b"control\r\n");
     push_destroy_line(out, request_id);
@@ -217,7 +217,7 @@ pub fn push_destroy_line(out: &mut Vec<u8>, request_id: u64) {
     pairs.text("LS_close_socket", Some("true"));
 }
 
-/// Appends `name=value` pairs with `&` between them.
+/// Writer of `name=value` pairs, separated by `&`.
 struct Pairs<'a> {
     out: &'a mut Vec<u8>,
     first: bool,
@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_look_like_those_of_the_sdks() {
+    fn messages_match_sdk_format() {
         let mut out = Vec::new();
         let params = CreateParams {
             adapter_set: Some("WELCOME"),

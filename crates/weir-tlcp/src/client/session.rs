@@ -1,7 +1,8 @@
-//! A WebSocket client session as a pure state machine: what to send next, what a line means.
+//! A WebSocket client session as a state machine without I/O.
 //!
-//! The caller keeps the [`ClientSessionConfig`], which sessions may share, asks [`ClientSession::poll_send`]
-//! for messages until there is none, and hands every received line to [`ClientSession::on_line`].
+//! The caller stores the [`ClientSessionConfig`], which sessions may share. It calls
+//! [`ClientSession::poll_send`] for messages until there is none, and passes every received line to
+//! [`ClientSession::on_line`].
 
 use super::line::Line;
 use super::request::{
@@ -9,36 +10,36 @@ use super::request::{
     write_delete, write_destroy, write_wsok,
 };
 
-/// What a session is to do.
+/// Configuration of a session.
 #[derive(Clone, Debug, Default)]
 pub struct ClientSessionConfig<'a> {
     /// Parameters of `create_session`.
     pub create: CreateParams<'a>,
-    /// Subscriptions to make as soon as the session exists.
+    /// Subscriptions to add when the session is created.
     pub adds: Vec<AddParams<'a>>,
-    /// Send the subscriptions inside `create_session`, which saves a round trip.
+    /// Sends the subscriptions in `create_session`, which saves a round trip.
     pub combo: bool,
 }
 
-/// Where a session is in its life.
+/// State of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientState {
-    /// No answer to `create_session` or `bind_session` yet.
+    /// No response to `create_session` or `bind_session` yet.
     Connecting,
-    /// Bound to its stream connection.
+    /// Bound to a stream connection.
     Connected,
-    /// `LOOP` came: the session waits for a bind.
+    /// Unbound by `LOOP`, until the next bind.
     Unbound,
-    /// `CONERR`, `END` or `ERROR` came: nothing more will.
+    /// Closed by `CONERR`, `END` or `ERROR`.
     Closed,
 }
 
-/// What a line means to the caller.
+/// Effect of a line for the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionEvent<'l, 'a> {
-    /// Nothing to do; keepalives and notes.
+    /// No effect, for example a keepalive.
     Ignored,
-    /// The session exists, or is bound again.
+    /// The session was created or bound again.
     Connected,
     /// A subscription is active.
     Subscribed {
@@ -48,10 +49,10 @@ pub enum SessionEvent<'l, 'a> {
         items: u32,
         /// Number of fields.
         fields: u32,
-        /// Whether all subscriptions of the plan are active now.
+        /// All subscriptions of the configuration are active now.
         all: bool,
     },
-    /// An update, loss, end of snapshot or other notification of a subscription or message.
+    /// An update, overflow, end of snapshot or another notification of a subscription or message.
     Notification(&'l Line<'a>),
     /// A request was refused.
     Refused {
@@ -60,12 +61,12 @@ pub enum SessionEvent<'l, 'a> {
         /// Message of `REQERR`.
         message: &'l str,
     },
-    /// The session is unbound; bind again after the delay with [`ClientSession::rebind`].
+    /// The session was unbound; [`ClientSession::rebind`] binds it again after the delay.
     Loop {
-        /// In milliseconds.
+        /// Delay in milliseconds.
         delay_ms: u64,
     },
-    /// The session is closed, by `CONERR`, `END` or `ERROR`.
+    /// The session was closed by `CONERR`, `END` or `ERROR`.
     Closed {
         /// Code of that line.
         code: i32,
@@ -74,7 +75,7 @@ pub enum SessionEvent<'l, 'a> {
     },
 }
 
-/// One client session. Its memory is this struct and the session id.
+/// A client session. It only allocates memory for the session id.
 #[derive(Clone, Debug)]
 pub struct ClientSession {
     state: ClientState,
@@ -88,7 +89,7 @@ pub struct ClientSession {
     destroy: bool,
 }
 
-/// The next message of the connecting sequence.
+/// Next message while connecting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectStep {
     Wsok,
@@ -105,7 +106,7 @@ impl Default for ClientSession {
 }
 
 impl ClientSession {
-    /// A session that has sent nothing yet.
+    /// Creates a session that has not sent anything.
     pub fn new() -> Self {
         Self {
             state: ClientState::Connecting,
@@ -120,42 +121,43 @@ impl ClientSession {
         }
     }
 
-    /// Where the session is in its life.
+    /// Returns the state of the session.
     pub fn state(&self) -> ClientState {
         self.state
     }
 
-    /// The id the server gave; a bearer secret.
+    /// Returns the session id of the server, a bearer secret.
     pub fn session_id(&self) -> Option<&str> {
         self.session_id.as_deref()
     }
 
-    /// Number of data notifications received, the base of recovery.
+    /// Returns the number of data notifications received, the start of a recovery.
     pub fn data_count(&self) -> u64 {
         self.data_count
     }
 
-    /// The keepalive the server promised, in milliseconds; 0 before it did.
+    /// Returns the keepalive of the server in milliseconds; 0 before `CONOK`.
     pub fn keepalive_ms(&self) -> u64 {
         self.keepalive_ms
     }
 
-    /// Number of subscriptions that have become active.
+    /// Returns the number of subscriptions that became active.
     pub fn subscribed(&self) -> u32 {
         self.subscribed
     }
 
-    /// Has the next [`Self::poll_send`] unsubscribe.
+    /// Makes the next [`Self::poll_send`] unsubscribe.
     pub fn delete(&mut self, sub_id: u32) {
         self.delete = Some(sub_id);
     }
 
-    /// Has the next [`Self::poll_send`] destroy the session.
+    /// Makes the next [`Self::poll_send`] destroy the session.
     pub fn destroy(&mut self) {
         self.destroy = true;
     }
 
-    /// Has the next [`Self::poll_send`] bind an unbound session; on a new socket `wsok` goes first.
+    /// Makes the next [`Self::poll_send`] bind an unbound session; on a new socket, `wsok` precedes
+    /// it.
     pub fn rebind(&mut self, new_socket: bool) {
         if self.state == ClientState::Unbound {
             self.state = ClientState::Connecting;
@@ -167,9 +169,9 @@ impl ClientSession {
         }
     }
 
-    /// Appends the next message to send and returns `true`, or returns `false`. Each message must
-    /// travel in a WebSocket frame of its own.
-    pub fn poll_send(&mut self, plan: &ClientSessionConfig<'_>, out: &mut Vec<u8>) -> bool {
+    /// Appends the next message and returns `true`, or returns `false` if there is none. Each
+    /// message must be sent in a separate WebSocket frame.
+    pub fn poll_send(&mut self, config: &ClientSessionConfig<'_>, out: &mut Vec<u8>) -> bool {
         if self.state == ClientState::Closed {
             return false;
         }
@@ -180,25 +182,25 @@ impl ClientSession {
                 true
             }
             ConnectStep::Open => {
-                self.write_open(plan, out);
+                self.write_open(config, out);
                 self.next = ConnectStep::AwaitOpen;
                 true
             }
             ConnectStep::AwaitOpen => false,
             ConnectStep::Subscribe => {
                 self.next = ConnectStep::Done;
-                self.write_adds(plan, out);
+                self.write_adds(config, out);
                 true
             }
-            ConnectStep::Done => self.write_asked_for(out),
+            ConnectStep::Done => self.write_requested(out),
         }
     }
 
-    /// Takes one line of the server.
+    /// Handles one line of the server.
     pub fn on_line<'l, 'a>(
         &mut self,
         line: &'l Line<'a>,
-        plan: &ClientSessionConfig<'_>,
+        config: &ClientSessionConfig<'_>,
     ) -> SessionEvent<'l, 'a> {
         if line.is_data() {
             self.data_count += 1;
@@ -211,7 +213,7 @@ impl ClientSession {
                 ..
             } => {
                 self.keepalive_ms = *keepalive_ms;
-                self.on_connected(session_id, plan);
+                self.on_connected(session_id, config);
                 SessionEvent::Connected
             }
             Line::SubOk {
@@ -226,7 +228,7 @@ impl ClientSession {
                 ..
             } => {
                 self.subscribed += 1;
-                let all = self.subscribed as usize == plan.adds.len();
+                let all = self.subscribed as usize == config.adds.len();
                 SessionEvent::Subscribed {
                     sub_id: *sub_id,
                     items: *items,
@@ -258,11 +260,11 @@ impl ClientSession {
         }
     }
 
-    fn on_connected(&mut self, session_id: &str, plan: &ClientSessionConfig<'_>) {
+    fn on_connected(&mut self, session_id: &str, config: &ClientSessionConfig<'_>) {
         self.state = ClientState::Connected;
-        // Subscriptions survive a rebind, so they are sent only once.
+        // Subscriptions are preserved by a rebind, so they are sent only once.
         let first = self.session_id.is_none();
-        self.next = match first && !plan.combo && !plan.adds.is_empty() {
+        self.next = match first && !config.combo && !config.adds.is_empty() {
             true => ConnectStep::Subscribe,
             false => ConnectStep::Done,
         };
@@ -271,17 +273,17 @@ impl ClientSession {
         }
     }
 
-    fn write_open(&self, plan: &ClientSessionConfig<'_>, out: &mut Vec<u8>) {
+    fn write_open(&self, config: &ClientSessionConfig<'_>, out: &mut Vec<u8>) {
         match self.session_id.as_deref() {
             None => {
-                let adds = if plan.combo { &plan.adds[..] } else { &[] };
-                write_create_session(out, &plan.create, adds);
+                let adds = if config.combo { &config.adds[..] } else { &[] };
+                write_create_session(out, &config.create, adds);
             }
             Some(session) => {
                 let bind = BindParams {
                     session: Some(session),
                     keepalive_ms: Some(self.keepalive_ms).filter(|ms| *ms > 0),
-                    send_sync: plan.create.send_sync,
+                    send_sync: config.create.send_sync,
                     ..BindParams::default()
                 };
                 write_bind(out, &bind);
@@ -289,15 +291,15 @@ impl ClientSession {
         }
     }
 
-    fn write_adds(&mut self, plan: &ClientSessionConfig<'_>, out: &mut Vec<u8>) {
+    fn write_adds(&mut self, config: &ClientSessionConfig<'_>, out: &mut Vec<u8>) {
         out.extend_from_slice(b"control");
-        for add in &plan.adds {
+        for add in &config.adds {
             out.extend_from_slice(b"\r\n");
             push_add_line(out, self.request_id(), add);
         }
     }
 
-    fn write_asked_for(&mut self, out: &mut Vec<u8>) -> bool {
+    fn write_requested(&mut self, out: &mut Vec<u8>) -> bool {
         if let Some(sub_id) = self.delete.take() {
             write_delete(out, self.request_id(), sub_id, true);
         } else if std::mem::take(&mut self.destroy) {
@@ -308,7 +310,7 @@ impl ClientSession {
         true
     }
 
-    /// The id of the next request; also for requests the caller writes itself.
+    /// Returns the id of the next request, also for requests that the caller encodes.
     pub fn request_id(&mut self) -> u64 {
         let id = self.next_request_id;
         self.next_request_id += 1;

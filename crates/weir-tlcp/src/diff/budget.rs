@@ -1,9 +1,9 @@
-//! How much computing of diffs may cost.
+//! Limit of the CPU time spent on diffs.
 
-/// Bytes of values that may be compared: so many per second, at most one second's worth at once.
+/// Budget of bytes that may be compared: a number per second, and at most one second's worth at
+/// once.
 ///
-/// Comparing costs about 1 ns per byte for either format, so a budget of 50 MB/s is about a
-/// twentieth of a core.
+/// Comparing takes about 1 ns per byte in both formats, so 50 MB/s use about a twentieth of a core.
 #[derive(Clone, Debug)]
 pub struct DiffBudget {
     per_second: u64,
@@ -12,7 +12,7 @@ pub struct DiffBudget {
 }
 
 impl DiffBudget {
-    /// A full budget.
+    /// Creates a full budget.
     pub fn new(bytes_per_second: u64, now_ms: u64) -> Self {
         Self {
             per_second: bytes_per_second,
@@ -21,24 +21,24 @@ impl DiffBudget {
         }
     }
 
-    /// A budget that is never spent, for those who have time.
+    /// Creates a budget without a limit.
     pub fn unlimited() -> Self {
         Self::new(u64::MAX, 0)
     }
 
-    /// Adds what has accrued since the last time.
+    /// Adds the bytes for the time since the last call.
     pub fn refill(&mut self, now_ms: u64) {
         let passed_ms = now_ms.saturating_sub(self.filled_ms).min(1000);
         let accrued =
             self.per_second / 1000 * passed_ms + self.per_second % 1000 * passed_ms / 1000;
-        // Rounded down to nothing, the time must go on counting.
+        // If the result rounds to zero, the time must continue to count.
         if accrued > 0 {
             self.left = self.left.saturating_add(accrued).min(self.per_second);
             self.filled_ms = now_ms;
         }
     }
 
-    /// Takes the cost of comparing so many bytes; false if it is not there.
+    /// Spends `bytes`. Returns `false` and spends nothing if the budget is too low.
     pub fn take(&mut self, bytes: usize) -> bool {
         let left = self.left.checked_sub(bytes as u64);
         self.left = left.unwrap_or(self.left);
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_is_spent_and_refilled() {
+    fn budget_is_spent_and_refilled() {
         let mut budget = DiffBudget::new(1000, 0);
         assert!(budget.take(600) && !budget.take(500) && budget.take(400));
         budget.refill(0);
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn small_steps_add_up() {
+    fn short_intervals_accumulate() {
         let mut budget = DiffBudget::new(100, 0);
         assert!(budget.take(100));
         (1..=100).for_each(|now_ms| budget.refill(now_ms));

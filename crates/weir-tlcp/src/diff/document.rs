@@ -1,51 +1,51 @@
-//! A JSON text as a flat list of its parts, in the order in which they stand there.
+//! A JSON text as a flat list of its values, in text order.
 //!
-//! The whole text is checked. Beside the parts it is noted whether a patch can reproduce the text:
-//! see [`Document::patchable`].
+//! The whole text is validated. It is also recorded whether a patch can reproduce the text; see
+//! [`Document::patchable`].
 
-use super::number::reads_back;
+use super::number::is_preserved;
 use crate::text::clean_prefix;
 
-/// Values nested deeper than this are not read.
+/// Maximum nesting depth.
 pub(super) const DEPTH_MAX: usize = 64;
 
-/// What a part is.
+/// Type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JsonNodeType {
     Object,
     Array,
-    /// A text, a number, `true`, `false` or `null`.
+    /// A string, a number, `true`, `false` or `null`.
     Scalar,
 }
 
-/// One value with all that is in it.
+/// One value; its nested values follow it in the list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DocumentNode {
     pub(super) kind: JsonNodeType,
-    /// Where it stands, brackets and quotes included.
+    /// Range in the text, including brackets and quotes.
     start: u32,
     end: u32,
-    /// Its name between the quotes, if it is a member of an object.
+    /// Range of the name without quotes, if it is a member of an object.
     name_start: u32,
     name_end: u32,
-    /// The node after the last one in it.
+    /// Index after the last nested node.
     pub(super) next: u32,
 }
 
-/// A checked JSON text.
+/// A validated JSON text.
 #[derive(Debug)]
 pub(super) struct Document<'a> {
     pub(super) text: &'a str,
-    /// Every node stands before those in it.
+    /// All nodes; each precedes its nested nodes.
     pub(super) nodes: Vec<DocumentNode>,
-    /// Whether the members of all objects can be named in a patch, and keep their order.
+    /// Names of all objects are valid in patch paths and in a stable order.
     names_fit: bool,
-    /// Whether all numbers are written as every client would write them.
+    /// All numbers are in the format that every client would write.
     numbers_fit: bool,
 }
 
 impl<'a> Document<'a> {
-    /// Reads a text; `None` if it is not JSON, nested too deeply or too long.
+    /// Parses a text. Returns `None` if it is not JSON, nested too deeply, or too long.
     pub(super) fn parse(text: &'a str) -> Option<Self> {
         u32::try_from(text.len()).ok()?;
         let mut parser = Parser {
@@ -65,30 +65,30 @@ impl<'a> Document<'a> {
         (parser.at == text.len()).then_some(parser.document)
     }
 
-    /// Whether its parts can be named by a patch: an object or an array, whose members have plain
-    /// names that occur once and stand in the order in which every client keeps them.
+    /// Returns `true` if patches can refer to its parts: it is an object or an array, and the
+    /// members of its objects have plain, unique names in an order that all clients preserve.
     pub(super) fn patchable(&self) -> bool {
         self.names_fit && self.nodes[0].kind != JsonNodeType::Scalar
     }
 
-    /// Whether a client that reads and writes it again gets the same numbers.
+    /// Returns `true` if a client that parses and writes the text preserves all numbers.
     pub(super) fn numbers_fit(&self) -> bool {
         self.numbers_fit
     }
 
-    /// The text of a value.
+    /// Returns the text of a value.
     pub(super) fn value(&self, node: u32) -> &'a str {
         let node = &self.nodes[node as usize];
         &self.text[node.start as usize..node.end as usize]
     }
 
-    /// The name of a member as it is written, without its quotes.
+    /// Returns the name of a member as written, without quotes.
     pub(super) fn name(&self, node: u32) -> &'a str {
         let node = &self.nodes[node as usize];
         &self.text[node.name_start as usize..node.name_end as usize]
     }
 
-    /// The values directly in a value.
+    /// Returns the direct children of a value.
     pub(super) fn children(&self, node: u32) -> impl Iterator<Item = u32> + Clone {
         let end = self.nodes[node as usize].next;
         let first = Some(node + 1).filter(|first| *first < end);
@@ -124,7 +124,7 @@ struct Parser<'a> {
     bytes: &'a [u8],
     at: usize,
     document: Document<'a>,
-    /// Nodes of an object's members, to find names that occur twice.
+    /// Nodes of an object's members, to find duplicate names.
     order: Vec<u32>,
 }
 
@@ -187,7 +187,7 @@ impl Parser<'_> {
         if self.take(b'}').is_some() {
             return Some(());
         }
-        // The largest number that was a name, and whether another name came.
+        // Latest numeric name, and `true` if there was another name.
         let (mut number, mut words) = (None, false);
         let mut members = 0_usize;
         loop {
@@ -219,7 +219,7 @@ impl Parser<'_> {
         Some(())
     }
 
-    /// Whether a name occurs twice among an object's members, which have all been read.
+    /// Returns `true` if an object has duplicate names. All its members must have been parsed.
     fn repeats(&mut self, object: u32, members: usize) -> bool {
         if members < 2 {
             return false;
@@ -252,7 +252,7 @@ impl Parser<'_> {
         }
     }
 
-    /// From an opening quote to the byte after the closing one.
+    /// Parses from the opening quote to the closing one.
     fn string(&mut self) -> Option<()> {
         self.at += 1;
         loop {
@@ -276,7 +276,7 @@ impl Parser<'_> {
         match kind {
             b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(()),
             b'u' => match self.hex()? {
-                // Halves of a pair mean something together only.
+                // Surrogates are valid only in pairs.
                 0xd800..=0xdbff => {
                     self.take(b'\\')?;
                     self.take(b'u')?;
@@ -321,18 +321,19 @@ impl Parser<'_> {
             }
             self.digits()?;
         }
-        self.document.numbers_fit &= reads_back(&self.bytes[start..self.at]);
+        self.document.numbers_fit &= is_preserved(&self.bytes[start..self.at]);
         Some(JsonNodeType::Scalar)
     }
 }
 
-/// Whether a path can name it for every client: without escapes, not empty, and none of those that
-/// JavaScript's libraries refuse.
+/// Returns `true` if all clients accept the name in a path: not empty, without escapes, and not one
+/// of those that JavaScript libraries reject.
 fn name_fits(name: &[u8]) -> bool {
     !matches!(name, b"" | b"__proto__" | b"constructor" | b"prototype") && !name.contains(&b'\\')
 }
 
-/// The number that a name is; JavaScript puts such members first, in ascending order.
+/// Returns the number that a name represents. JavaScript puts such members first, in ascending
+/// order.
 fn array_index(name: &[u8]) -> Option<u32> {
     let first = name.first()?;
     if !first.is_ascii_digit() || (*first == b'0' && name.len() > 1) {
@@ -353,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_read_whole() {
+    fn documents_are_validated_completely() {
         for (text, expected) in [
             (" [ ] ", "[]"),
             ("{ }", "{}"),
@@ -406,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_patch_cannot_name_is_noted() {
+    fn unpatchable_documents_are_detected() {
         for (text, fits) in [
             (r#"{"a":1,"b":{"a":1}}"#, true),
             (r#"{"a":1,"b":2,"a":3}"#, false),

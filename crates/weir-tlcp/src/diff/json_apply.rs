@@ -1,28 +1,27 @@
-//! Applying a JSON Patch to a JSON text, as a client does.
+//! Applies a JSON Patch to a JSON text, as clients do.
 
 use std::borrow::Cow;
 
 use super::document::{Document, JsonNodeType};
 
-/// The text of `base` after `patch`, without white space between its parts; `None` if one of them is
-/// not JSON, if the patch names a place that is not there, or an operation but `add`, `remove` and
-/// `replace`.
+/// Returns `base` after `patch`, without white space between its parts. Returns `None` if one of
+/// them is not JSON, a path does not exist, or an operation is not `add`, `remove` or `replace`.
 ///
-/// Members keep their order, added ones come last; numbers and texts stay as they are written.
+/// Members keep their order and added ones are last. Numbers and strings are copied as written.
 pub fn apply_json_patch(base: &str, patch: &str) -> Option<String> {
     let (base, patch) = (Document::parse(base)?, Document::parse(patch)?);
     (patch.nodes[0].kind == JsonNodeType::Array).then_some(())?;
     let mut root = Tree::of(&base, 0);
     for operation in patch.children(0) {
         let operation = Operation::read(&patch, operation)?;
-        // A whole document can be replaced; there is nothing it could be taken out of.
+        // A whole document can be replaced, but not removed.
         if operation.path.is_empty() {
             root = operation.value?;
             continue;
         }
         let (parent, name) = operation.path.rsplit_once('/')?;
         root.at(parent)?
-            .change(operation.kind, &step(name), operation.value)?;
+            .change(operation.kind, &path_segment(name), operation.value)?;
     }
     let mut out = String::with_capacity(base.text.len());
     root.push(&mut out);
@@ -31,10 +30,10 @@ pub fn apply_json_patch(base: &str, patch: &str) -> Option<String> {
 
 /// A JSON value that can be changed.
 enum Tree<'a> {
-    /// As it is written.
+    /// A value as written.
     Scalar(&'a str),
     Array(Vec<Self>),
-    /// Names as they are written, without quotes.
+    /// Names as written, without quotes.
     Object(Vec<(Cow<'a, str>, Self)>),
 }
 
@@ -90,11 +89,11 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The value at a path below this one.
+    /// Returns the value at a path below this one.
     fn at(&mut self, path: &str) -> Option<&mut Self> {
         let mut here = self;
         for name in path.split('/').skip(1) {
-            let name = step(name);
+            let name = path_segment(name);
             here = match here {
                 Self::Scalar(_) => return None,
                 Self::Array(elements) => elements.get_mut(index(&name)?)?,
@@ -161,20 +160,20 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// One step of a path.
-fn step(name: &str) -> Cow<'_, str> {
+/// Decodes one segment of a path.
+fn path_segment(name: &str) -> Cow<'_, str> {
     match name.contains('~') {
         false => name.into(),
         true => name.replace("~1", "/").replace("~0", "~").into(),
     }
 }
 
-fn index(step: &str) -> Option<usize> {
-    let plain = step == "0" || !step.starts_with(['0', '+']);
-    plain.then(|| step.parse().ok())?
+fn index(path_segment: &str) -> Option<usize> {
+    let plain = path_segment == "0" || !path_segment.starts_with(['0', '+']);
+    plain.then(|| path_segment.parse().ok())?
 }
 
-/// Whether a name as it is written is this one.
+/// Returns `true` if a name as written equals `name`.
 fn is_name(written: &str, name: &str) -> bool {
     match written.contains('\\') {
         false => written == name,
@@ -182,7 +181,7 @@ fn is_name(written: &str, name: &str) -> bool {
     }
 }
 
-/// The characters of a quoted text.
+/// Returns the characters of a quoted string.
 fn unquoted(text: &str) -> Option<Cow<'_, str>> {
     let inside = text.strip_prefix('"')?.strip_suffix('"')?;
     match inside.contains('\\') {
@@ -191,7 +190,7 @@ fn unquoted(text: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// A text whose escapes have been checked, without them.
+/// Returns a string without escapes, which must be valid.
 fn unescaped(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut units = Vec::new();
@@ -209,7 +208,7 @@ fn unescaped(text: &str) -> Option<String> {
             'u' => {
                 units.push(u16::from_str_radix(rest.get(..4)?, 16).ok()?);
                 rest = &rest[4..];
-                // The first half of a pair waits for the second one.
+                // A high surrogate waits for the low one.
                 if !(0xd800..0xdc00).contains(units.last()?) {
                     out.push_str(&String::from_utf16(&units).ok()?);
                     units.clear();
@@ -242,11 +241,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operations_follow_the_standard() {
+    fn operations_match_rfc_6902() {
         for (base, patch, expected) in [
             (
                 r#"{"k":1, "l":[1,2],"s":"x y"}"#,
-                r#"[{"op":"replace","path":"/k","value":2},{"op":"add","path":"/l/-","value":"x|y"}]"#,
+                concat!(
+                    r#"[{"op":"replace","path":"/k","value":2},"#,
+                    r#"{"op":"add","path":"/l/-","value":"x|y"}]"#
+                ),
                 r#"{"k":2,"l":[1,2,"x|y"],"s":"x y"}"#,
             ),
             (r#"{"a":1.50}"#, "[]", r#"{"a":1.50}"#),
@@ -262,7 +264,11 @@ mod tests {
             ),
             (
                 r#"{"a/b":0,"c~d":{"\u00e9\ud83d\ude00":1}}"#,
-                r#"[{"op":"replace","path":"/a~1b","value":1},{"op":"remove","path":"/c~0d/é😀"},{"path":"/q\"","op":"add","value":null}]"#,
+                concat!(
+                    r#"[{"op":"replace","path":"/a~1b","value":1},"#,
+                    r#"{"op":"remove","path":"/c~0d/é😀"},"#,
+                    r#"{"path":"/q\"","op":"add","value":null}]"#
+                ),
                 r#"{"a/b":1,"c~d":{},"q\"":null}"#,
             ),
             ("[1]", r#"[{"op":"replace","path":"","value":{}}]"#, "{}"),
@@ -276,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn invalid_patches_are_rejected() {
         for patch in [
             "",
             "{}",

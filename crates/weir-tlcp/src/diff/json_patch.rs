@@ -1,19 +1,18 @@
-//! JSON Patch (RFC 6902) between two JSON texts: only `add`, `remove` and `replace`.
+//! Computes a JSON Patch (RFC 6902) between two JSON texts, with `add`, `remove` and `replace`.
 
 use super::document::{Document, JsonNodeType};
 
-/// Appends the patch from `old` to `new`, both JSON texts, and returns true; or returns false and
-/// leaves `out` as it was, where no patch of at most `bytes_max` bytes would do.
+/// Appends the patch from `old` to `new`, both JSON texts, and returns `true`. Returns `false` and
+/// leaves `out` unchanged if there is no patch of at most `bytes_max` bytes.
 ///
-/// A client that has read `old` as JSON and applies the patch has the value of `new`: the same
-/// members in the same order, texts with the same characters, and numbers that any library writes
-/// as they are written in `new`. Only white space and the spelling of escapes may differ. There is
-/// no patch
+/// A client that has parsed `old` and applies the patch gets the value of `new`: the same members
+/// in the same order, equal strings, and numbers that all libraries write as in `new`. Only white
+/// space and escapes may differ. There is no patch
 ///
-/// * if a text is not JSON, or only a text, a number or a word;
-/// * if an object names a member twice, or in an order that JavaScript would change, or by a name
-///   that is empty, escaped or special there;
-/// * if `new` has a number that does not survive being read as a double (`1.50`, `1e9`, 2^53).
+/// * if a text is not JSON, or is only a string, a number or a literal;
+/// * if an object has duplicate names, an order that JavaScript would change, or a name that is
+///   empty, escaped or special in JavaScript;
+/// * if `new` contains a number that a double does not preserve (`1.50`, `1e9`, 2^53).
 pub fn push_json_patch(out: &mut String, old: &str, new: &str, bytes_max: usize) -> bool {
     let (Some(old), Some(new)) = (Document::parse(old), Document::parse(new)) else {
         return false;
@@ -44,16 +43,16 @@ pub fn push_json_patch(out: &mut String, old: &str, new: &str, bytes_max: usize)
 struct PatchWriter<'a> {
     old: &'a Document<'a>,
     new: &'a Document<'a>,
-    /// Length of `out` at which writing is given up.
+    /// Length of `out` at which writing stops.
     end_max: usize,
     first: bool,
-    /// Where in the document we are.
+    /// Path of the current value.
     path: String,
     out: &'a mut String,
 }
 
 impl PatchWriter<'_> {
-    /// Operations for two values of the same place; `None` once they are too long.
+    /// Writes the operations for two values at the same path. Returns `None` if they are too long.
     fn value(&mut self, old: u32, new: u32) -> Option<()> {
         if self.old.value(old) == self.new.value(new) {
             return Some(());
@@ -65,7 +64,7 @@ impl PatchWriter<'_> {
         let (at, first, path) = (self.out.len(), self.first, self.path.len());
         let fits = self.inside(old, new).is_some();
         self.path.truncate(path);
-        // Everything within may have changed: then the whole is shorter.
+        // If most nested values have changed, replacing the whole value is shorter.
         let whole = REPLACE_BYTES + path + self.new.value(new).len();
         if fits && self.out.len() - at <= whole {
             return Some(());
@@ -83,22 +82,22 @@ impl PatchWriter<'_> {
         }
     }
 
-    /// A client keeps the members that stay in their order and puts added ones behind them. So each
-    /// old member either is the next new one or goes; what is left of the new ones comes.
+    /// Clients keep remaining members in their order and append added ones. So each old member is
+    /// either the next new one or removed, and the remaining new ones are added.
     fn object(&mut self, old: u32, new: u32) -> Option<()> {
         let (before, after) = (self.old, self.new);
-        let mut coming = after.children(new).peekable();
+        let mut added = after.children(new).peekable();
         let length = self.path.len();
         for member in before.children(old) {
             let name = before.name(member);
             self.enter_name(name);
-            match coming.next_if(|next| after.name(*next) == name) {
+            match added.next_if(|next| after.name(*next) == name) {
                 Some(next) => self.value(member, next)?,
                 None => self.remove()?,
             }
             self.path.truncate(length);
         }
-        for member in coming {
+        for member in added {
             self.enter_name(after.name(member));
             self.add(member)?;
             self.path.truncate(length);
@@ -106,7 +105,8 @@ impl PatchWriter<'_> {
         Some(())
     }
 
-    /// Elements that are equal from the front and from the back stay; between them one by one.
+    /// Elements that are equal at the start and at the end are kept; those in between are compared
+    /// one by one.
     fn array(&mut self, old: u32, new: u32) -> Option<()> {
         let (before, after) = (self.old, self.new);
         let olds: Vec<u32> = before.children(old).collect();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changed_is_named() {
+    fn patch_contains_only_changes() {
         for (old, new, expected) in [
             (
                 r#"{"k":1}"#,
@@ -206,7 +206,10 @@ mod tests {
             (
                 r#"{"k":1,"l":[1,2],"s":"x y"}"#,
                 r#"{"k":2,"l":[1,2,"x|y"],"s":"x y"}"#,
-                r#"[{"op":"replace","path":"/k","value":2},{"op":"add","path":"/l/2","value":"x|y"}]"#,
+                concat!(
+                    r#"[{"op":"replace","path":"/k","value":2},"#,
+                    r#"{"op":"add","path":"/l/2","value":"x|y"}]"#
+                ),
             ),
             (
                 r#"{"a":1,"b":2,"c":3}"#,
@@ -216,7 +219,10 @@ mod tests {
             (
                 r#"[0,1,2,3,4]"#,
                 r#"[0,9,4]"#,
-                r#"[{"op":"replace","path":"/1","value":9},{"op":"remove","path":"/3"},{"op":"remove","path":"/2"}]"#,
+                concat!(
+                    r#"[{"op":"replace","path":"/1","value":9},"#,
+                    r#"{"op":"remove","path":"/3"},{"op":"remove","path":"/2"}]"#
+                ),
             ),
             (
                 r#"{"a/b":{"c~d":[{"é":1}]}}"#,
@@ -235,21 +241,21 @@ mod tests {
     }
 
     #[test]
-    fn members_keep_the_order_of_the_new_value() {
+    fn members_keep_new_order() {
         let expected = r#"[{"op":"remove","path":"/a"},{"op":"add","path":"/a","value":1}]"#;
         let (old, new) = (r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#);
         assert_eq!(patch(old, new).as_deref(), Some(expected));
     }
 
     #[test]
-    fn a_value_that_changed_throughout_is_replaced_whole() {
+    fn completely_changed_value_is_replaced() {
         let (old, new) = (r#"{"s":0,"a":[1,2,3]}"#, r#"{"s":0,"a":[4,5,6]}"#);
         let expected = r#"[{"op":"replace","path":"/a","value":[4,5,6]}]"#;
         assert_eq!(patch(old, new).as_deref(), Some(expected));
     }
 
     #[test]
-    fn what_cannot_be_reproduced_is_not_patched() {
+    fn unreproducible_values_have_no_patch() {
         for (old, new) in [
             (r#"{"a":1}"#, r#"{"a":1.50}"#),
             (r#"{"a":1,"b":1.0}"#, r#"{"a":2,"b":1.0}"#),
@@ -268,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_kept_and_nothing_is_left_behind() {
+    fn patch_over_limit_leaves_output_unchanged() {
         let expected = r#"[{"op":"replace","path":"/k","value":2}]"#;
         let mut out = String::from("x");
         let (old, new) = (r#"{"k":1}"#, r#"{"k":2}"#);
@@ -279,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_of_a_replacement_is_known() {
+    fn replace_bytes_matches_output() {
         assert_eq!(
             r#"{"op":"replace","path":"","value":}"#.len(),
             REPLACE_BYTES

@@ -1,9 +1,9 @@
-//! Where two texts agree, in one direction only and in linear time.
+//! Finds common runs of two texts, in order and in linear time.
 //!
-//! Common ends are cut off first, which is all that most changes need. Between them, pieces of the
-//! old text are looked up by a hash of their bytes.
+//! Common starts and ends are found first, which suffices for most changes. Between them, a hash
+//! finds runs of the old text.
 
-/// A piece that occurs in both texts, by bytes, on character boundaries.
+/// A run of bytes that occurs in both texts, on character boundaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CommonRun {
     pub(super) old: usize,
@@ -11,17 +11,17 @@ pub(super) struct CommonRun {
     pub(super) length: usize,
 }
 
-/// Bytes of a piece; shorter agreements between changes are not found.
+/// Minimum length of a run between changes.
 const PIECE_BYTES: usize = 16;
 
-/// Calls `found` for each piece from the front to the back, until it returns false. Pieces never
-/// cross. The last call is for the end of both texts, with length 0 if they differ there.
+/// Calls `found` for each run in order, until it returns `false`. Runs are in the same order in
+/// both texts. The last call is for the end of both texts; its length is 0 if the ends differ.
 pub(super) fn matches(old: &str, new: &str, found: &mut dyn FnMut(CommonRun) -> bool) {
     let head = common_start(old.as_bytes(), new.as_bytes());
     let head = floor(new, head, 0);
     let (old_rest, new_rest) = (&old.as_bytes()[head..], &new.as_bytes()[head..]);
     let tail = common_end(old_rest, new_rest);
-    // The end must begin with a character.
+    // The end must start at a character boundary.
     let cut = (0..tail).find(|cut| new.is_char_boundary(new.len() - tail + cut));
     let tail = cut.map_or(0, |cut| tail - cut);
     let last = CommonRun {
@@ -53,7 +53,7 @@ struct Middle<'a> {
 }
 
 impl Middle<'_> {
-    /// False if `found` wanted no more.
+    /// Calls `found` for each run. Returns `false` if `found` did.
     fn search(&self, from: usize, found: &mut dyn FnMut(CommonRun) -> bool) -> bool {
         let (old, new) = (self.old.as_bytes(), self.new.as_bytes());
         if old.len() - from < PIECE_BYTES || new.len() - from < PIECE_BYTES {
@@ -87,7 +87,7 @@ impl Middle<'_> {
         true
     }
 
-    /// The whole characters of a piece.
+    /// Returns the part of a run that consists of whole characters.
     fn aligned(&self, old: usize, new: usize, length: usize) -> Option<CommonRun> {
         let skip = (0..length).find(|skip| self.new.is_char_boundary(new + skip))?;
         let (old, new) = (old + skip, new + skip);
@@ -100,7 +100,7 @@ impl Middle<'_> {
     }
 }
 
-/// The last character boundary up to `at`, not before `from`, which is one.
+/// Returns the last character boundary at or before `at`, but not before `from`, which is one.
 fn floor(text: &str, at: usize, from: usize) -> usize {
     (from..=at)
         .rev()
@@ -108,9 +108,9 @@ fn floor(text: &str, at: usize, from: usize) -> usize {
         .unwrap_or(from)
 }
 
-/// Places of the old text by the hash of what begins there; every sixteenth is in it.
+/// Positions in the old text by the hash of the bytes there; contains every sixteenth position.
 struct MatchIndex {
-    /// Place + 1; 0 is none.
+    /// Position + 1; 0 is empty.
     slots: Vec<u32>,
     shift: u32,
 }
@@ -126,7 +126,7 @@ impl MatchIndex {
         for piece in 0..pieces {
             let at = from + piece * PIECE_BYTES;
             let slot = index.slot(&old[at..at + PIECE_BYTES]);
-            // Texts are shorter than 4 GiB: see the callers' limits.
+            // Texts are shorter than 4 GiB, because of the callers' limits.
             index.slots[slot] = at as u32 + 1;
         }
         index
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn common_ends_are_found_to_the_byte() {
+    fn common_ends_are_exact() {
         for length in 0..100 {
             let (one, other) = ("x".repeat(length) + "a", "x".repeat(length) + "b");
             assert_eq!(common_start(one.as_bytes(), other.as_bytes()), length);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_are_not_torn() {
+    fn runs_contain_whole_characters() {
         // é and è share their first byte, é and © their last one.
         let piece = |old, new, length| CommonRun { old, new, length };
         assert_eq!(all("aéb", "aèb"), [piece(0, 0, 1), piece(3, 3, 1)]);
@@ -200,10 +200,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_agree_and_never_cross(
+        fn runs_are_equal_and_ordered(
             old in "[aé€b]{0,120}", new in "[aé€b]{0,120}", cut in 0usize..100,
         ) {
-            // Much of the new text is from the old one.
+            // The new text contains parts of the old one.
             let cut = floor(&old, cut.min(old.len()), 0);
             let new = format!("{}{new}{}", &old[cut..], &old[..cut]);
             let (mut old_at, mut new_at) = (0, 0);

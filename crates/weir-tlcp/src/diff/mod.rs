@@ -1,7 +1,7 @@
-//! Differences between two values of a field: JSON Patch (`^P`) and TLCP-diff (`^T`).
+//! Diffs between two values of a field: JSON Patch (`^P`) and TLCP-diff (`^T`).
 //!
-//! Both codecs and all rules by which a server may use them; see [`FieldDiffs`]. What a diff costs
-//! is counted in bytes read, so that a [`DiffBudget`] needs no clock of its own.
+//! Contains both codecs and the rules for their use by a server; see [`FieldDiffs`]. The cost of a
+//! diff is counted in compared bytes, so that a [`DiffBudget`] needs no clock.
 
 mod budget;
 mod document;

@@ -1,24 +1,24 @@
-//! Which numbers survive being read and written by any client's JSON library.
+//! Checks that JSON libraries of all clients preserve a number.
 
-/// Digits that a double keeps, whatever they are.
+/// Number of digits that a double always preserves.
 const DIGITS_MAX: usize = 15;
-/// Digits before the point from which on some libraries write an exponent.
+/// Number of digits before the point from which some libraries write an exponent.
 const WHOLE_DIGITS_MAX: usize = 7;
-/// The largest whole number below which a double has all others.
+/// Largest integer up to which a double represents all integers.
 const WHOLE_MAX: u64 = (1 << 53) - 1;
 
-/// Whether JavaScript, Java and Python all write a number as it is written here after having read it
-/// as a double (or as a whole number, where they have such).
+/// Returns `true` if JavaScript, Java and Python parse a number as a double (or integer) and write
+/// it in the same way.
 ///
-/// A JSON number is expected. Not so are fractions that end in 0, exponents, whole numbers from 2^53
-/// on, more than 15 digits, and fractions below 0.001 or from 10,000,000 on.
-pub(super) fn reads_back(number: &[u8]) -> bool {
+/// The input must be a JSON number. Not preserved are fractions that end with 0, exponents,
+/// integers from 2^53, more than 15 digits, and fractions below 0.001 or from 10,000,000.
+pub(super) fn is_preserved(number: &[u8]) -> bool {
     let digits = number.strip_prefix(b"-").unwrap_or(number);
     if digits.iter().any(|byte| matches!(byte, b'e' | b'E')) {
         return false;
     }
     let Some(point) = digits.iter().position(|byte| *byte == b'.') else {
-        return whole_reads_back(digits, digits.len() < number.len());
+        return is_integer_preserved(digits, digits.len() < number.len());
     };
     let (whole, fraction) = (&digits[..point], &digits[point + 1..]);
     if fraction.last() == Some(&b'0') || whole.len() > WHOLE_DIGITS_MAX {
@@ -28,7 +28,7 @@ pub(super) fn reads_back(number: &[u8]) -> bool {
     !small && whole.len() + fraction.len() <= DIGITS_MAX
 }
 
-fn whole_reads_back(digits: &[u8], negative: bool) -> bool {
+fn is_integer_preserved(digits: &[u8], negative: bool) -> bool {
     if digits == b"0" {
         return !negative;
     }
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_plain_numbers_read_back() {
+    fn only_plain_numbers_are_preserved() {
         for number in [
             "0",
             "7",
@@ -59,7 +59,7 @@ mod tests {
             "1234567.12345678",
             "0.00123",
         ] {
-            assert!(reads_back(number.as_bytes()), "{number}");
+            assert!(is_preserved(number.as_bytes()), "{number}");
         }
         for number in [
             "-0",
@@ -76,15 +76,15 @@ mod tests {
             "1.123456789012345678",
             "0.1234567890123456",
         ] {
-            assert!(!reads_back(number.as_bytes()), "{number}");
+            assert!(!is_preserved(number.as_bytes()), "{number}");
         }
     }
 
     proptest! {
         // Rust writes doubles as JavaScript and Python do, but never with an exponent.
         #[test]
-        fn what_reads_back_is_what_a_double_says(number in "-?(0|[1-9][0-9]{0,16})(\\.[0-9]{1,16})?") {
-            if reads_back(number.as_bytes()) {
+        fn preserved_numbers_match_double(number in "-?(0|[1-9][0-9]{0,16})(\\.[0-9]{1,16})?") {
+            if is_preserved(number.as_bytes()) {
                 let double: f64 = number.parse().expect("a number");
                 prop_assert_eq!(double.to_string(), number);
             }

@@ -1,26 +1,26 @@
-//! When a diff may be sent instead of a value: everything the protocol and the SDKs demand.
+//! Rules of the protocol and of SDKs for sending a diff instead of a value.
 
 use super::{DiffBudget, push_json_patch, push_tlcp_diff};
 use crate::request::Diffs;
 use crate::text::push_rest_of_value;
 
-/// A diff is sent if it has at most this share of the new value's bytes.
+/// Maximum size of a diff in percent of the new value.
 const WORTH_PERCENT: usize = 70;
 
-/// A format of diffs.
+/// Diff format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiffFormat {
-    /// `^P`, RFC 6902.
+    /// `^P`: JSON Patch, RFC 6902.
     JsonPatch,
-    /// `^T`, copies, additions and deletions of characters.
+    /// `^T`: copies, additions and deletions of characters.
     TlcpDiff,
 }
 
-/// Formats in the order in which they are tried; each at most once.
+/// Diff formats in order of preference; each occurs at most once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DiffOrder([Option<FormatTag>; 2]);
 
-/// A [`DiffFormat`] as a key.
+/// A [`DiffFormat`] that can be compared and hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum FormatTag {
     P,
@@ -31,7 +31,7 @@ impl DiffOrder {
     /// No diffs.
     pub const NONE: Self = Self([None; 2]);
 
-    /// These formats; repetitions are left out.
+    /// Returns these formats without duplicates.
     pub fn of(formats: impl IntoIterator<Item = DiffFormat>) -> Self {
         let mut order = Self::NONE;
         for format in formats {
@@ -48,7 +48,7 @@ impl DiffOrder {
         order
     }
 
-    /// The formats that a client with this `LS_supported_diffs` accepts.
+    /// Returns the formats that a client with this `LS_supported_diffs` accepts.
     pub fn accepted_by(self, supported: Diffs) -> Self {
         Self::of(self.formats().filter(|format| match format {
             DiffFormat::JsonPatch => supported.json_patch,
@@ -56,7 +56,7 @@ impl DiffOrder {
         }))
     }
 
-    /// The formats, the preferred one first.
+    /// Returns the formats in order of preference.
     pub fn formats(self) -> impl Iterator<Item = DiffFormat> {
         self.0.into_iter().flatten().map(|tag| match tag {
             FormatTag::P => DiffFormat::JsonPatch,
@@ -64,26 +64,25 @@ impl DiffOrder {
         })
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no formats.
     pub fn is_none(self) -> bool {
         self == Self::NONE
     }
 }
 
-/// What a server wants of diffs.
+/// Configuration of diffs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiffSettings {
-    /// Formats in the order in which they are tried; default none.
+    /// Diff formats in order of preference; default none.
     pub order: DiffOrder,
-    /// New values shorter than this are never sent as JSON Patch. Default 50, as small values save
-    /// nothing.
+    /// Minimum size of new values for a JSON Patch. Default 50, because small values save nothing.
     pub json_patch_min_bytes: usize,
-    /// The same for TLCP-diff.
+    /// Minimum size of new values for a TLCP-diff. Default 50.
     pub tlcp_diff_min_bytes: usize,
-    /// Values longer than this are sent as they are. Default 64 KiB.
+    /// Maximum size of values. Larger ones are sent without diffs. Default 64 KiB.
     pub value_bytes_max: usize,
-    /// Write TLCP-diffs with numbers of one letter only, which every reading of the format agrees
-    /// on. Default false: it takes three bytes more per 25 copied characters.
+    /// Writes TLCP-diffs with numbers of one letter only, which all clients interpret in the same
+    /// way. Default `false`, because this takes three more bytes per 25 copied characters.
     pub portable: bool,
 }
 
@@ -99,36 +98,36 @@ impl Default for DiffSettings {
     }
 }
 
-/// What came of trying to send a diff.
+/// Result of an attempt to send a diff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiffOutcome {
-    /// The rules forbid it: null, too short, too long, after another format.
+    /// Not allowed: null, too short, too long, or after another format.
     Excluded,
-    /// It was computed and would not have been clearly shorter, or not exact.
+    /// The diff was computed, but is not small enough or not exact.
     Useless,
-    /// The budget is spent.
+    /// The budget is used up.
     TooCostly,
-    /// It was appended, in this format.
+    /// A diff of this format was appended.
     Pushed(DiffFormat),
 }
 
-/// Decides about diffs and writes them.
+/// Decides about diffs and encodes them.
 #[derive(Debug)]
 pub struct FieldDiffs<'a> {
-    /// What the server wants, its order without what the client has excluded.
+    /// Configuration, with the formats that the client accepts.
     pub settings: &'a DiffSettings,
-    /// What computing may cost.
+    /// Limit of the computation.
     pub budget: &'a mut DiffBudget,
-    /// Memory for diffs before they are escaped.
+    /// Buffer for diffs before escaping.
     pub scratch: &'a mut String,
 }
 
 impl FieldDiffs<'_> {
-    /// Appends a diff as the token of a field, if one may be sent and is worth it.
+    /// Appends a diff as the token of a field, if one is allowed and small enough.
     ///
-    /// `previous` is what was last sent on this subscription for the item and field; the caller
-    /// sees to it that something was. `patched`: the client's copy may have been last set by a JSON
-    /// Patch, so that its text is its own and no TLCP-diff fits it.
+    /// `previous` is the value last sent on this subscription for the item and field; there must be
+    /// one. `patched`: a JSON Patch may have set the client's copy last. Its text may then differ,
+    /// so no TLCP-diff can be applied.
     pub fn push(
         &mut self,
         out: &mut Vec<u8>,
@@ -143,7 +142,7 @@ impl FieldDiffs<'_> {
         if previous.is_empty() || new.is_empty() || longest > self.settings.value_bytes_max {
             return DiffOutcome::Excluded;
         }
-        let mut tried = DiffOutcome::Excluded;
+        let mut attempted = DiffOutcome::Excluded;
         for format in self.settings.order.formats() {
             let (min, allowed) = match format {
                 DiffFormat::JsonPatch => {
@@ -158,12 +157,12 @@ impl FieldDiffs<'_> {
             if !self.budget.take(previous.len() + new.len()) {
                 return DiffOutcome::TooCostly;
             }
-            tried = DiffOutcome::Useless;
+            attempted = DiffOutcome::Useless;
             if self.push_format(out, format, previous, new) {
                 return DiffOutcome::Pushed(format);
             }
         }
-        tried
+        attempted
     }
 
     fn push_format(
@@ -192,7 +191,8 @@ impl FieldDiffs<'_> {
         let start = out.len();
         out.extend_from_slice(mark);
         push_rest_of_value(out, self.scratch);
-        // Escaping makes texts longer, but the plain value as well: that one's least length counts.
+        // Escaping makes diffs longer, but also plain values; the limit refers to the unescaped
+        // value.
         let fits = out.len() - start <= bytes_max;
         if !fits {
             out.truncate(start);
@@ -201,7 +201,7 @@ impl FieldDiffs<'_> {
     }
 }
 
-/// Values that are JSON by accident, such as `12`, are not worth reading.
+/// Returns `true` for objects and arrays. Values such as `12` are also JSON, but not worth parsing.
 fn looks_like_json(text: &str) -> bool {
     text.trim_ascii_start().starts_with(['{', '['])
 }
@@ -219,7 +219,7 @@ mod tests {
         }
     }
 
-    fn tried(
+    fn attempted(
         settings: &DiffSettings,
         previous: Option<&str>,
         new: Option<&str>,
@@ -238,7 +238,7 @@ mod tests {
     use DiffFormat::{JsonPatch, TlcpDiff};
 
     #[test]
-    fn orders_hold_each_format_once() {
+    fn order_contains_each_format_once() {
         let order = DiffOrder::of([TlcpDiff, TlcpDiff, JsonPatch]);
         assert!(order.formats().eq([TlcpDiff, JsonPatch]));
         let only = |json_patch, tlcp_diff| Diffs {
@@ -256,15 +256,15 @@ mod tests {
     }
 
     #[test]
-    fn the_vectors_of_the_protocol() {
+    fn diffs_match_specification_vectors() {
         let text = settings([TlcpDiff]);
         let (old, new) = ("price=10.5;qty=3", "price=11.5;qty=3");
         assert_eq!(
-            tried(&text, Some(old), Some(new), false),
+            attempted(&text, Some(old), Some(new), false),
             (DiffOutcome::Pushed(TlcpDiff), "^Thb1bi".into())
         );
         let long = |k: u32| format!(r#"{{"k":{k},"text":"{}"}}"#, "a text ".repeat(20));
-        let (result, token) = tried(
+        let (result, token) = attempted(
             &settings([JsonPatch]),
             Some(&long(1)),
             Some(&long(2)),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rules_exclude() {
+    fn excluded_values_get_no_diff() {
         let both = settings([JsonPatch, TlcpDiff]);
         let (old, new) = ("price=10.5;qty=3", "price=11.5;qty=3");
         for (previous, new) in [
@@ -285,16 +285,16 @@ mod tests {
             (Some(old), Some("")),
         ] {
             assert_eq!(
-                tried(&both, previous, new, false),
+                attempted(&both, previous, new, false),
                 (DiffOutcome::Excluded, String::new())
             );
         }
         assert_eq!(
-            tried(&both, Some(old), Some(new), true).0,
+            attempted(&both, Some(old), Some(new), true).0,
             DiffOutcome::Excluded
         );
         assert_eq!(
-            tried(&settings([]), Some(old), Some(new), false).0,
+            attempted(&settings([]), Some(old), Some(new), false).0,
             DiffOutcome::Excluded
         );
         let strict = DiffSettings {
@@ -302,7 +302,7 @@ mod tests {
             ..both.clone()
         };
         assert_eq!(
-            tried(&strict, Some(old), Some(new), false).0,
+            attempted(&strict, Some(old), Some(new), false).0,
             DiffOutcome::Excluded
         );
         let small = DiffSettings {
@@ -310,15 +310,15 @@ mod tests {
             ..both.clone()
         };
         assert_eq!(
-            tried(&small, Some(old), Some(new), false).0,
+            attempted(&small, Some(old), Some(new), false).0,
             DiffOutcome::Excluded
         );
         assert_eq!(
-            tried(&both, Some("abc"), Some("xyz"), false),
+            attempted(&both, Some("abc"), Some("xyz"), false),
             (DiffOutcome::Useless, String::new())
         );
         assert_eq!(
-            tried(
+            attempted(
                 &both,
                 Some("a😀aaaaaaaaaaaa"),
                 Some("b😀aaaaaaaaaaaa"),
@@ -330,10 +330,10 @@ mod tests {
     }
 
     #[test]
-    fn diffs_are_escaped_and_still_shorter() {
+    fn escaped_diffs_respect_size_limit() {
         let text = settings([TlcpDiff]);
         let old = "0123456789".repeat(3);
-        let (result, token) = tried(&text, Some(&old), Some(&format!("{old}|%\n")), false);
+        let (result, token) = attempted(&text, Some(&old), Some(&format!("{old}|%\n")), false);
         assert_eq!(
             (result, token.as_str()),
             (DiffOutcome::Pushed(TlcpDiff), "^TBed%7C%25%0A")
@@ -341,13 +341,13 @@ mod tests {
         // Escaped, the diff is longer than it may be.
         let bars = "|".repeat(15);
         assert_eq!(
-            tried(&text, Some(&old), Some(&format!("{old}{bars}")), false).0,
+            attempted(&text, Some(&old), Some(&format!("{old}{bars}")), false).0,
             DiffOutcome::Useless
         );
     }
 
     #[test]
-    fn a_spent_budget_stops_diffs() {
+    fn exhausted_budget_stops_diffs() {
         let settings = settings([TlcpDiff]);
         let mut budget = DiffBudget::new(32, 0);
         let mut push = || {

@@ -1,12 +1,12 @@
-//! TLCP-diff: copies of the previous text, additions and deletions, with letters for numbers.
+//! TLCP-diff: copies of the previous text, additions and deletions, with numbers in letters.
 //!
-//! Written are plain radix 26 numbers. One third-party client reads numbers of several letters
-//! otherwise than all others; the portable form splits them into numbers of one letter.
+//! Numbers are written in radix 26. One third-party client interprets numbers of several letters
+//! differently, so the portable form splits them into numbers of one letter.
 
 use super::matches::matches;
 
-/// Appends the diff from `old` to `new` and returns true; or returns false and leaves `out` as it
-/// was, if it would have more than `bytes_max` bytes or a text has characters beyond the Basic
+/// Appends the diff from `old` to `new` and returns `true`. Returns `false` and leaves `out`
+/// unchanged if the diff exceeds `bytes_max` bytes, or if a text has characters beyond the Basic
 /// Multilingual Plane, which clients count differently.
 pub fn push_tlcp_diff(
     out: &mut String,
@@ -28,7 +28,7 @@ pub fn push_tlcp_diff(
     let mut fits = true;
     matches(old, new, &mut |same| {
         writer.add(&new[new_at..same.new]);
-        // What is left of the old text after the last copy need not be deleted.
+        // The old text after the last copy need not be deleted.
         if same.length > 0 {
             writer.delete(count(&old[old_at..same.old]));
             writer.copy(count(&old[same.old..same.old + same.length]));
@@ -47,7 +47,7 @@ pub fn push_tlcp_diff(
     fits
 }
 
-/// The text that `diff` makes of `base`; `None` if it is not a diff or copies more than there is.
+/// Applies `diff` to `base`. Returns `None` if it is not a valid diff or exceeds `base`.
 pub fn apply_tlcp_diff(base: &str, diff: &str) -> Option<String> {
     let mut out = String::with_capacity(base.len());
     let (mut rest, mut base) = (diff, base);
@@ -92,7 +92,7 @@ impl DiffWriter<'_> {
     fn copy(&mut self, mut count: u32) {
         while count > 0 {
             let part = count.min(self.number_max);
-            self.begin(Section::Copy);
+            self.start_section(Section::Copy);
             self.number(part);
             count -= part;
         }
@@ -101,7 +101,7 @@ impl DiffWriter<'_> {
     fn delete(&mut self, mut count: u32) {
         while count > 0 {
             let part = count.min(self.number_max);
-            self.begin(Section::Delete);
+            self.start_section(Section::Delete);
             self.number(part);
             count -= part;
         }
@@ -111,17 +111,17 @@ impl DiffWriter<'_> {
         while !text.is_empty() {
             let part = match self.number_max {
                 u32::MAX => text,
-                most => take(&mut { text }, most).unwrap_or(text),
+                max => take(&mut { text }, max).unwrap_or(text),
             };
-            self.begin(Section::Add);
+            self.start_section(Section::Add);
             self.number(count(part));
             self.out.push_str(part);
             text = &text[part.len()..];
         }
     }
 
-    /// Passes over sections until it is this one's turn.
-    fn begin(&mut self, section: Section) {
+    /// Writes empty sections until `section` is the next one.
+    fn start_section(&mut self, section: Section) {
         while self.next != section {
             self.number(0);
             self.next = self.next.next();
@@ -130,7 +130,7 @@ impl DiffWriter<'_> {
     }
 
     fn number(&mut self, number: u32) {
-        // The most significant digit first; seven digits hold every number.
+        // Most significant digit first; seven digits are enough for every number.
         let mut digits = [0; 7];
         let mut at = digits.len();
         let mut rest = number;
@@ -169,7 +169,7 @@ fn take_number(rest: &mut &str) -> Option<u32> {
     None
 }
 
-/// The first `count` characters, which are taken off.
+/// Removes and returns the first `count` characters.
 fn take<'a>(text: &mut &'a str, count: u32) -> Option<&'a str> {
     let count = count as usize;
     let at = match count {
@@ -190,9 +190,9 @@ fn count(text: &str) -> u32 {
     u32::try_from(text.chars().count()).unwrap_or(u32::MAX)
 }
 
-/// Characters that are two code units in UTF-16 are four bytes in UTF-8.
+/// Characters with two UTF-16 code units have four bytes in UTF-8.
 fn has_wide_characters(text: &str) -> bool {
-    text.bytes().fold(0, |most, byte| byte.max(most)) >= 0xf0
+    text.bytes().fold(0, |max, byte| byte.max(max)) >= 0xf0
 }
 
 const RADIX: u32 = 26;
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn decoding_follows_the_vectors() {
+    fn decoding_matches_specification_vectors() {
         for (base, diff, expected) in [
             ("river", "f", Some("river")),
             ("river", "d", Some("riv")),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn encoding_follows_the_worked_examples() {
+    fn encoding_matches_worked_examples() {
         // The reference does not use that both words end in y.
         assert_eq!(
             diff(FOX, "The quick brown fox jumps over the sleepy dog"),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn several_changes_are_told_apart() {
+    fn several_changes_are_encoded_separately() {
         let (a, b) = ("abcdefghij".repeat(6), "KLMNOPQRST".repeat(6));
         let old = format!("{a}one{b}two{a}");
         let new = format!("{a}1{b}zwei{a}");
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_beyond_the_plane_and_long_diffs_are_refused() {
+    fn wide_characters_and_long_diffs_are_rejected() {
         let mut out = String::from("x");
         assert!(!push_tlcp_diff(&mut out, "a😀", "b", false, usize::MAX));
         assert!(!push_tlcp_diff(&mut out, "a", "a😀", false, usize::MAX));

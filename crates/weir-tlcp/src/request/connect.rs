@@ -3,21 +3,22 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::params::{LineParams, decimal, digits};
+use super::params::{LineParams, digits};
+use super::values::{Bandwidth, Diffs};
 use super::{Control, SessionRef, owned};
 use crate::Version;
 use crate::error::RequestFault;
 
-/// A `create_session` request. Unknown parameters are ignored, `LS_cid` is not checked.
+/// A `create_session` request. Unknown parameters are ignored, and `LS_cid` is not checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateSession<'a> {
-    /// The version in the query of an HTTP request; over WebSocket the connection's holds.
+    /// Version in the query of an HTTP request; `None` over WebSocket, which negotiates it.
     pub version: Option<Version>,
-    /// `LS_cid`: identifies the client library; absent is accepted.
+    /// `LS_cid`: client library; optional.
     pub cid: Option<Cow<'a, str>>,
     /// `LS_adapter_set`, default `DEFAULT`.
     pub adapter_set: Cow<'a, str>,
-    /// `LS_user`; an empty text is a user, absent is none.
+    /// `LS_user`; may be empty.
     pub user: Option<Cow<'a, str>>,
     /// `LS_password`.
     pub password: Option<Password<'a>>,
@@ -27,36 +28,37 @@ pub struct CreateSession<'a> {
     pub supported_diffs: Diffs,
     /// `LS_ttl_millis`.
     pub ttl: TimeToLive,
-    /// `LS_old_session` (undocumented): the session this one replaces.
+    /// `LS_old_session` (undocumented): session that this one replaces.
     pub old_session: Option<SessionRef<'a>>,
-    /// `LS_cause` (undocumented): why the client connects, for diagnosis.
+    /// `LS_cause` (undocumented): reason of the connection, for diagnostics.
     pub cause: Option<Cow<'a, str>>,
-    /// What holds for the stream connection this request opens.
+    /// Options of the stream connection that this request opens.
     pub stream: StreamOptions,
-    /// Controls of a combo request, in order; without request id and session. All must succeed,
-    /// else the answer is `CONERR` 64 and there is no session.
+    /// Control requests of a combo request, in order, without request id and session. If one fails,
+    /// the response is `CONERR` 64 and no session is created.
     pub controls: Vec<Control<'a>>,
 }
 
 /// A `bind_session` request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BindSession<'a> {
-    /// The version in the query of an HTTP request; over WebSocket the connection's holds.
+    /// Version in the query of an HTTP request; `None` over WebSocket, which negotiates it.
     pub version: Option<Version>,
-    /// `LS_session`; on WebSocket absent means the last session bound on the socket.
+    /// `LS_session`; if absent on a WebSocket, the last session bound on it.
     pub session: Option<SessionRef<'a>>,
-    /// `LS_recovery_from`: number of data notifications received since the session began.
+    /// `LS_recovery_from`: number of data notifications received since the start of the session.
     pub recovery_from: Option<u64>,
     /// `LS_cause` (undocumented).
     pub cause: Option<Cow<'a, str>>,
-    /// What holds for the stream connection this request opens.
+    /// Options of the stream connection that this request opens.
     pub stream: StreamOptions,
 }
 
-/// The options of one stream connection.
+/// Options of a stream connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamOptions {
-    /// `LS_polling=true` and its times; `None` is streaming. Parameters of the other kind are ignored.
+    /// `LS_polling=true` and its times; `None` for streaming. Parameters of the other kind are
+    /// ignored.
     pub polling: Option<Polling>,
     /// `LS_content_length` in bytes.
     pub content_length: Option<u64>,
@@ -73,36 +75,18 @@ pub struct StreamOptions {
 /// Times of a polling connection, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Polling {
-    /// `LS_polling_millis`: time the client intends to wait before the next poll.
+    /// `LS_polling_millis`: expected time until the next poll.
     pub interval_ms: u64,
-    /// `LS_idle_millis`: how long the server may wait for data; 0 = answer at once.
+    /// `LS_idle_millis`: maximum time the server may wait for data; 0 = respond at once.
     pub idle_ms: u64,
 }
 
-/// `LS_requested_max_bandwidth`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Bandwidth {
-    /// No limit.
-    Unlimited,
-    /// In kbps (1000 bits per second), above 0.
-    Kbps(f64),
-}
-
-/// The diff formats a client accepts; tags other than `P` and `T` are ignored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Diffs {
-    /// `P`.
-    pub json_patch: bool,
-    /// `T`.
-    pub tlcp_diff: bool,
-}
-
-/// `LS_ttl_millis`: how long the client waits for the answer.
+/// `LS_ttl_millis`: time the client waits for the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeToLive {
     /// The default.
     Unknown,
-    /// Must not be refused for overload.
+    /// The request must not be refused because of overload.
     Unlimited,
     /// In milliseconds.
     Millis(u64),
@@ -113,7 +97,7 @@ pub enum TimeToLive {
 pub struct Password<'a>(Cow<'a, str>);
 
 impl Password<'_> {
-    /// The password itself; never log it.
+    /// Returns the password, which must not be logged.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -162,7 +146,7 @@ impl<'a> BindSession<'a> {
 }
 
 impl CreateSession<'_> {
-    /// The same request, independent of the text it was read from.
+    /// Returns an owned copy of the request.
     pub fn into_owned(self) -> CreateSession<'static> {
         let controls = self.controls.into_iter();
         CreateSession {
@@ -183,7 +167,7 @@ impl CreateSession<'_> {
 }
 
 impl BindSession<'_> {
-    /// The same request, independent of the text it was read from.
+    /// Returns an owned copy of the request.
     pub fn into_owned(self) -> BindSession<'static> {
         BindSession {
             version: self.version,
@@ -219,39 +203,6 @@ impl StreamOptions {
             send_sync: polling.is_none() && params.flag("LS_send_sync", true)?,
             reduce_head: params.flag("LS_reduce_head", false)?,
         })
-    }
-}
-
-impl Bandwidth {
-    pub(super) fn read(params: &LineParams<'_>) -> Result<Option<Self>, RequestFault> {
-        params.word("LS_requested_max_bandwidth", |text| match text {
-            "unlimited" => Some(Self::Unlimited),
-            number => decimal(number).map(Self::Kbps),
-        })
-    }
-}
-
-impl Diffs {
-    /// No diffs.
-    pub const NONE: Self = Self {
-        json_patch: false,
-        tlcp_diff: false,
-    };
-    /// Whatever the server likes.
-    pub const ANY: Self = Self {
-        json_patch: true,
-        tlcp_diff: true,
-    };
-
-    fn read(params: &LineParams<'_>) -> Self {
-        let Some(tags) = params.text("LS_supported_diffs") else {
-            return Self::ANY;
-        };
-        let has = |tag| tags.split(',').any(|candidate| candidate.trim() == tag);
-        Self {
-            json_patch: has("P"),
-            tlcp_diff: has("T"),
-        }
     }
 }
 

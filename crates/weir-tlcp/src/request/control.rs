@@ -1,9 +1,9 @@
-//! One line of a `control` request.
+//! Control requests, one per line of a `control` request.
 
 use std::borrow::Cow;
 
-use super::connect::Bandwidth;
 use super::params::{LineParams, decimal, digits};
+use super::values::Bandwidth;
 use super::{SessionRef, owned};
 use crate::codes::{ControlCode, SessionCode};
 use crate::error::RequestFault;
@@ -11,15 +11,15 @@ use crate::error::RequestFault;
 /// One control request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Control<'a> {
-    /// `LS_session`; absent means the session of the connection it came in on.
+    /// `LS_session`; if absent, the session of the connection.
     pub session: Option<SessionRef<'a>>,
     /// `LS_reqId`, letters and digits; absent only inside a combo request.
     pub request_id: Option<Cow<'a, str>>,
-    /// `LS_ack`: whether success is answered with `REQOK`. Errors always are answered.
+    /// `LS_ack`: success is confirmed with `REQOK`. Errors are always reported.
     pub ack: bool,
-    /// `LS_cause` (undocumented): why the client asks, for diagnosis.
+    /// `LS_cause` (undocumented): reason of the request, for diagnostics.
     pub cause: Option<Cow<'a, str>>,
-    /// What to do.
+    /// Operation.
     pub op: ControlOp<'a>,
 }
 
@@ -37,26 +37,26 @@ pub enum ControlOp<'a> {
     Reconf {
         /// `LS_subId`.
         sub_id: u32,
-        /// `LS_requested_max_frequency`; absent = no change.
+        /// `LS_requested_max_frequency`; `None` = no change.
         requested_max_frequency: Option<Frequency>,
     },
     /// `constrain`: change the session's bandwidth.
     Constrain {
-        /// `LS_requested_max_bandwidth`; absent = no change.
+        /// `LS_requested_max_bandwidth`; `None` = no change.
         requested_max_bandwidth: Option<Bandwidth>,
     },
-    /// `force_rebind`: have the stream end with `LOOP`.
+    /// `force_rebind`: end the stream with `LOOP`.
     ForceRebind {
-        /// `LS_polling_millis`: announced gap to the next bind.
+        /// `LS_polling_millis`: expected time until the next bind.
         polling_ms: Option<u64>,
         /// `LS_close_socket`.
         close_socket: bool,
     },
-    /// `destroy`: have the session end with `END`.
+    /// `destroy`: end the session with `END`.
     Destroy {
-        /// Code `END` must carry: 31, or what the client gave (0 and below; a positive one is 0).
+        /// Code of `END`: 31, or the client's value (0 and below; a positive one becomes 0).
         cause_code: i32,
-        /// Message `END` must carry.
+        /// Message of `END`.
         cause_message: Cow<'a, str>,
         /// `LS_close_socket`.
         close_socket: bool,
@@ -64,7 +64,7 @@ pub enum ControlOp<'a> {
 }
 
 impl Control<'_> {
-    /// The same request, independent of the text it was read from.
+    /// Returns an owned copy of the request.
     pub fn into_owned(self) -> Control<'static> {
         Control {
             session: self.session.map(SessionRef::into_owned),
@@ -140,28 +140,28 @@ pub struct Add<'a> {
     pub schema: Cow<'a, str>,
     /// `LS_mode`.
     pub mode: Mode,
-    /// `LS_data_adapter`; absent = `DEFAULT`.
+    /// `LS_data_adapter`; `None` = `DEFAULT`.
     pub data_adapter: Option<Cow<'a, str>>,
     /// `LS_selector`.
     pub selector: Option<Cow<'a, str>>,
-    /// `LS_requested_buffer_size`; read in MERGE and DISTINCT only.
+    /// `LS_requested_buffer_size`; ignored except in MERGE and DISTINCT.
     pub requested_buffer_size: Option<BufferSize>,
-    /// `LS_requested_max_frequency`, not read in RAW.
+    /// `LS_requested_max_frequency`; ignored in RAW.
     pub requested_max_frequency: Frequency,
-    /// `LS_snapshot`, not read in RAW.
+    /// `LS_snapshot`; ignored in RAW.
     pub snapshot: Snapshot,
 }
 
 /// `LS_mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Every event as it comes.
+    /// Every record as it arrives.
     Raw,
-    /// Current values, merged when the client is slow.
+    /// Current values; updates are conflated for lagging clients.
     Merge,
     /// A list of events.
     Distinct,
-    /// A table keyed by a field.
+    /// A table, keyed by a field.
     Command,
 }
 
@@ -170,34 +170,34 @@ pub enum Mode {
 pub enum BufferSize {
     /// No limit.
     Unlimited,
-    /// At most this many pending updates per item.
+    /// Maximum number of pending updates per item.
     Limited(u32),
 }
 
 /// `LS_requested_max_frequency`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Frequency {
-    /// No pacing, merging and dropping allowed.
+    /// No limit; conflation and drops are allowed.
     Unlimited,
-    /// Neither pacing nor silent loss.
+    /// No limit; updates are never dropped silently.
     Unfiltered,
-    /// Updates per second and item, above 0.
+    /// Maximum updates per second and item, above 0.
     PerSecond(f64),
 }
 
 /// `LS_snapshot`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Snapshot {
-    /// None wanted.
+    /// No snapshot.
     No,
-    /// Wanted.
+    /// Snapshot requested.
     Yes,
-    /// At most this many events (DISTINCT).
+    /// Maximum number of events (DISTINCT).
     Length(u32),
 }
 
 impl Mode {
-    /// The word on the wire.
+    /// Returns the protocol's word.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Raw => "RAW",
@@ -207,7 +207,7 @@ impl Mode {
         }
     }
 
-    /// The mode of a word, in upper case as the protocol has it.
+    /// Returns the mode of a word, which must be in upper case.
     pub fn from_word(word: &str) -> Option<Self> {
         let all = [Self::Raw, Self::Merge, Self::Distinct, Self::Command];
         all.into_iter().find(|mode| mode.as_str() == word)
@@ -252,7 +252,7 @@ impl<'a> ControlOp<'a> {
                 (default.code(), Cow::Borrowed(default.text()))
             }
             Some(code) => {
-                // The specification wants the word `null` for an absent message.
+                // The specification requires the word `null` for an absent message.
                 let message = params
                     .text("LS_cause_message")
                     .unwrap_or(Cow::Borrowed("null"));
@@ -268,8 +268,8 @@ impl<'a> ControlOp<'a> {
 }
 
 impl<'a> Add<'a> {
-    /// What concerns this subscription only is refused with 21, 23 or 24: SDKs report these to the
-    /// subscription, but end the whole session on 65 and 67.
+    /// Errors of this subscription have code 21, 23 or 24, which SDKs report to the subscription.
+    /// On 65 and 67 they end the whole session.
     fn read(params: &LineParams<'a>) -> Result<Self, RequestFault> {
         let sub_id = sub_id(params)?;
         let word = params.text("LS_mode").unwrap_or_default();
@@ -344,7 +344,7 @@ impl Snapshot {
     }
 }
 
-/// Any positive 32-bit integer; being progressive is not asked for.
+/// Reads any positive 32-bit integer; ids need not be consecutive.
 fn sub_id(params: &LineParams<'_>) -> Result<u32, RequestFault> {
     let id = params
         .number("LS_subId")?

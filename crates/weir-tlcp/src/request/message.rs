@@ -1,4 +1,4 @@
-//! One line of a `msg` request, and `heartbeat`.
+//! Client messages, one per line of a `msg` request, and `heartbeat`.
 
 use std::borrow::Cow;
 
@@ -9,33 +9,33 @@ use crate::error::RequestFault;
 /// A client message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// `LS_session`; absent means the session of the connection it came in on.
+    /// `LS_session`; if absent, the session of the connection.
     pub session: Option<SessionRef<'a>>,
-    /// `LS_reqId`, letters and digits; always present, an `Option` for likeness with `Control`.
+    /// `LS_reqId`, letters and digits; always present, but optional as in `Control`.
     pub request_id: Option<Cow<'a, str>>,
-    /// `LS_ack`: whether acceptance is answered with `REQOK`.
+    /// `LS_ack`: acceptance is confirmed with `REQOK`.
     pub ack: bool,
-    /// `LS_outcome`: whether the result is notified with `MSGDONE` or `MSGFAIL`; never without `prog`.
+    /// `LS_outcome`: the result is reported with `MSGDONE` or `MSGFAIL`; `false` without `prog`.
     pub outcome: bool,
     /// `LS_message`.
     pub text: Cow<'a, str>,
-    /// `LS_sequence`, letters, digits and underscores; absent = unordered.
+    /// `LS_sequence`, letters, digits and underscores; `None` = unordered.
     pub sequence: Option<Cow<'a, str>>,
-    /// `LS_msg_prog`, from 1; present if there is a sequence.
+    /// `LS_msg_prog`, from 1; always present with a sequence.
     pub prog: Option<u32>,
     /// `LS_max_wait` in milliseconds.
     pub max_wait_ms: Option<u64>,
 }
 
-/// A heartbeat, for whichever session.
+/// A heartbeat, for any session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heartbeat<'a> {
-    /// `LS_session`; an unknown one is not an error.
+    /// `LS_session`; an unknown session is not an error.
     pub session: Option<SessionRef<'a>>,
 }
 
 impl Message<'_> {
-    /// The same message, independent of the text it was read from.
+    /// Returns an owned copy of the message.
     pub fn into_owned(self) -> Message<'static> {
         Message {
             session: self.session.map(SessionRef::into_owned),
@@ -51,7 +51,7 @@ impl Message<'_> {
 }
 
 impl Heartbeat<'_> {
-    /// The same heartbeat, independent of the text it was read from.
+    /// Returns an owned copy of the heartbeat.
     pub fn into_owned(self) -> Heartbeat<'static> {
         Heartbeat {
             session: self.session.map(SessionRef::into_owned),
@@ -60,7 +60,7 @@ impl Heartbeat<'_> {
 }
 
 impl<'a> Message<'a> {
-    /// Everything but the session and the request id, which the caller has read already.
+    /// Reads the message, except session and request id, which the caller has read.
     pub(super) fn read(
         params: &LineParams<'a>,
         request_id: Cow<'a, str>,
@@ -88,7 +88,7 @@ impl<'a> Message<'a> {
         match message.prog {
             Some(0) => Err(RequestFault::bad_value("LS_msg_prog", "0")),
             None if message.sequence.is_some() => Err(RequestFault::missing("LS_msg_prog")),
-            // Without a number there is nothing an outcome could refer to.
+            // Without a number, the result could not be assigned to the message.
             None => Ok(Self {
                 outcome: false,
                 ..message

@@ -1,4 +1,4 @@
-//! Requests of a client, as parsed by the server: types here, parser in the submodules.
+//! Client requests, as parsed by the server. The types are here, the parser in the submodules.
 
 mod connect;
 mod control;
@@ -7,26 +7,27 @@ mod params;
 mod parse;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
+use crate::secret::fmt_secret;
 use crate::server::SessionId;
 
-pub use connect::{
-    Bandwidth, BindSession, CreateSession, Diffs, Password, Polling, StreamOptions, TimeToLive,
-};
+pub use connect::{BindSession, CreateSession, Password, Polling, StreamOptions, TimeToLive};
 pub use control::{Add, BufferSize, Control, ControlOp, Frequency, Mode, Snapshot};
 pub use message::{Heartbeat, Message};
 pub use parse::{parse_http_request, parse_ws_message};
+pub use values::{Bandwidth, Diffs};
 
 /// One request. A batch is a sequence of these.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request<'a> {
-    /// `wsok`, answered with `WSOK` before anything that follows.
+    /// `wsok`; the response is `WSOK`, before any other line.
     Wsok,
-    /// `create_session`, with its controls if it is a combo request.
+    /// `create_session`, with control requests if it is a combo request.
     CreateSession(CreateSession<'a>),
     /// `bind_session`.
     BindSession(BindSession<'a>),
@@ -34,12 +35,12 @@ pub enum Request<'a> {
     Control(Control<'a>),
     /// One line of a `msg` request.
     Message(Message<'a>),
-    /// `heartbeat`: over HTTP answered with a bare `REQOK`, over WebSocket with nothing.
+    /// `heartbeat`; the response is `REQOK` over HTTP, and none over WebSocket.
     Heartbeat(Heartbeat<'a>),
 }
 
 impl Request<'_> {
-    /// The same request, independent of the text it was read from.
+    /// Returns an owned copy of the request.
     pub fn into_owned(self) -> Request<'static> {
         match self {
             Self::Wsok => Request::Wsok,
@@ -52,13 +53,13 @@ impl Request<'_> {
     }
 }
 
-/// A text of one's own.
+/// Converts borrowed text into owned text.
 fn owned(text: Cow<'_, str>) -> Cow<'static, str> {
     Cow::Owned(text.into_owned())
 }
 
-/// A session id named by a request. It is a bearer secret: `Debug` and `Display` show its first
-/// six characters only.
+/// A session id in a request. It is a bearer secret: `Debug` and `Display` show only its first six
+/// characters.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionRef<'a>(Cow<'a, str>);
 
@@ -67,14 +68,14 @@ impl<'a> SessionRef<'a> {
         Self(id)
     }
 
-    /// The whole id.
+    /// Returns the whole id.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 impl SessionRef<'_> {
-    /// The same id, independent of the text it was read from.
+    /// Returns an owned copy of the id.
     pub fn into_owned(self) -> SessionRef<'static> {
         SessionRef(Cow::Owned(self.0.into_owned()))
     }
@@ -104,13 +105,4 @@ impl fmt::Debug for SessionRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt_secret(&self.0, f)
     }
-}
-
-/// Shows what is enough to find a session in a log and too little to take it over.
-pub(crate) fn fmt_secret(id: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    const SHOWN_CHARS: usize = 6;
-    for character in id.chars().take(SHOWN_CHARS) {
-        write!(f, "{}", character.escape_default())?;
-    }
-    f.write_str("…")
 }

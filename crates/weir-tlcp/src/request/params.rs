@@ -1,4 +1,5 @@
-//! One parameter line: `name=value` pairs, percent-decoded on access, the last duplicate wins.
+//! Parameters of one line: `name=value` pairs, percent-decoded on access. The last duplicate
+//! counts.
 
 use std::borrow::Cow;
 
@@ -9,8 +10,8 @@ use crate::codes::ControlCode;
 use crate::error::RequestFault;
 use crate::text::percent_decode;
 
-/// The pairs of one line. Every line parses; [`Params::check`] reports what was wrong with it, so
-/// that a request id in front of the fault can still be used for the answer.
+/// Pairs of one line. Parsing always succeeds; [`LineParams::check`] reports errors later, so that
+/// a request id before the invalid part is available for the error line.
 pub(super) struct LineParams<'a> {
     pairs: SmallVec<[(Cow<'a, str>, &'a str); 16]>,
     fault: Option<RequestFault>,
@@ -22,7 +23,7 @@ impl<'a> LineParams<'a> {
             pairs: SmallVec::new(),
             fault: None,
         };
-        // Lines end with CR LF; a lone CR or LF is neither an end nor allowed inside a value.
+        // Lines end with CR LF; a lone CR or LF is neither a line end nor valid in a value.
         if let Some(at) = memchr::memchr2(b'\r', b'\n', line.as_bytes()) {
             let pair = line[..at].rsplit('&').next().unwrap_or_default();
             let name = pair.split('=').next().unwrap_or_default();
@@ -54,7 +55,7 @@ impl<'a> LineParams<'a> {
         self.raw(name).map(percent_decode)
     }
 
-    /// The text, but absent if empty.
+    /// Returns the text, or `None` if it is empty.
     pub(super) fn filled(&self, name: &str) -> Option<Cow<'a, str>> {
         self.text(name).filter(|text| !text.is_empty())
     }
@@ -72,12 +73,12 @@ impl<'a> LineParams<'a> {
         }
     }
 
-    /// A decimal number of at most 32 bits without sign.
+    /// Returns an unsigned decimal number of at most 32 bits.
     pub(super) fn number(&self, name: &str) -> Result<Option<u32>, RequestFault> {
         self.word(name, |text| digits(text)?.parse().ok())
     }
 
-    /// A value that `read` understands.
+    /// Returns the value that `read` makes of the text, or an error if `read` returns `None`.
     pub(super) fn word<T>(
         &self,
         name: &str,
@@ -92,12 +93,12 @@ impl<'a> LineParams<'a> {
     }
 }
 
-/// The text if it is digits only; `parse` alone would also take a plus sign.
+/// Returns the text if it consists of digits; `parse` alone would also accept a plus sign.
 pub(super) fn digits(text: &str) -> Option<&str> {
     (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then_some(text)
 }
 
-/// A decimal number above zero, with a dot at most: no sign, exponent, infinity.
+/// Returns a positive decimal number; sign, exponent and infinity are not accepted.
 pub(super) fn decimal(text: &str) -> Option<f64> {
     let plain = text
         .bytes()

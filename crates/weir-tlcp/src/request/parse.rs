@@ -1,7 +1,7 @@
-//! From a WebSocket message or an HTTP request to requests and refusals, one per line, in order.
+//! Parses WebSocket messages and HTTP requests into requests and errors, one per line, in order.
 //!
-//! Lenient about raw spaces, raw non-ASCII, a trailing `&`, trailing empty lines; strict about bare
-//! line feeds. Limits on the size of a message belong to the framing.
+//! Raw spaces, raw non-ASCII characters, a trailing `&` and trailing empty lines are accepted; bare
+//! line feeds are not. The framing limits the size of a message.
 
 use std::borrow::Cow;
 
@@ -15,10 +15,10 @@ use crate::codes::{ControlCode, SessionCode};
 use crate::error::{ErrorLine, RequestError, RequestFault, shortened};
 use crate::{PROTOCOL, Version};
 
-/// What a parsed line is handed to.
+/// Receiver of parsed lines.
 type Sink<'s, 'a> = &'s mut dyn FnMut(Result<Request<'a>, RequestError>);
 
-/// Parses one WebSocket message. A batch calls `sink` once per line, in order.
+/// Parses one WebSocket message. Calls `sink` once per line of a batch, in order.
 pub fn parse_ws_message<'a>(
     text: &'a str,
     sink: &mut dyn FnMut(Result<Request<'a>, RequestError>),
@@ -41,8 +41,8 @@ pub fn parse_ws_message<'a>(
 
 /// Parses one HTTP request. `name` is the last part of the path without `.txt`.
 ///
-/// `LS_protocol` must be in the query; `LS_session` there is the default for all lines of the body.
-/// With an empty body the query is taken as the parameter line (`GET`).
+/// `LS_protocol` must be in the query. `LS_session` in the query is the default for all lines of
+/// the body. With an empty body, the query is the parameter line (`GET`).
 pub fn parse_http_request<'a>(
     name: &str,
     query: &'a str,
@@ -51,7 +51,10 @@ pub fn parse_http_request<'a>(
 ) {
     let params = LineParams::parse(query);
     let Some(protocol) = params.text("LS_protocol") else {
-        return sink(Err(refusal(name, RequestFault::missing("LS_protocol"))));
+        return sink(Err(request_error(
+            name,
+            RequestFault::missing("LS_protocol"),
+        )));
     };
     let Some(version) = Version::named(&protocol) else {
         return sink(Err(wrong_protocol(name, &protocol)));
@@ -69,7 +72,7 @@ pub fn parse_http_request<'a>(
     parse_named(name, body, &defaults, sink);
 }
 
-/// What a line gets that does not name its session.
+/// Values for lines without a session.
 struct Defaults<'a> {
     version: Option<Version>,
     session: Option<SessionRef<'a>>,
@@ -89,7 +92,7 @@ fn parse_named<'a>(name: &str, body: &'a str, defaults: &Defaults<'a>, sink: Sin
             lines(body).for_each(|line| sink(control(line, defaults)));
         }
         "msg" if !body.is_empty() => lines(body).for_each(|line| sink(message(line, defaults))),
-        other => sink(Err(refusal(
+        other => sink(Err(request_error(
             other,
             RequestFault::plain(ControlCode::MALFORMED),
         ))),
@@ -116,8 +119,8 @@ fn create_session<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<
     Ok(Request::CreateSession(create))
 }
 
-/// A control inside a `create_session`: its parameters `LS_reqId`, `LS_session` and `LS_ack` mean
-/// nothing there, and any fault makes the whole request fail with 64.
+/// Reads a control request inside `create_session`. Its `LS_reqId`, `LS_session` and `LS_ack` are
+/// ignored, and any error refuses the whole request with code 64.
 fn combo_control<'a>(params: &mut LineParams<'a>) -> Result<Control<'a>, RequestFault> {
     let failed = |fault: RequestFault| {
         let code = SessionCode::COMBO_CONTROL_FAILED;
@@ -136,7 +139,7 @@ fn combo_control<'a>(params: &mut LineParams<'a>) -> Result<Control<'a>, Request
 
 fn bind_session<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, RequestError> {
     let fail = |fault| RequestError::new(ErrorLine::ConErr, fault);
-    // No batch here: a CR LF left in the body is a fault of the line.
+    // No batch is possible here, so a CR LF in the body is an error of the line.
     let mut params = LineParams::parse(body);
     params.check().map_err(fail)?;
     let mut bind = BindSession::read(&params).map_err(fail)?;
@@ -150,7 +153,7 @@ fn bind_session<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a
 }
 
 fn heartbeat<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, RequestError> {
-    // No batch here: a CR LF left in the body is a fault of the line.
+    // No batch is possible here, so a CR LF in the body is an error of the line.
     let mut params = LineParams::parse(body);
     params
         .check()
@@ -201,13 +204,13 @@ fn message<'a>(line: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, Re
         .map_err(|fault| RequestError::new(ErrorLine::ReqErr(request_id.as_ref().into()), fault))
 }
 
-/// The request id, or the `ERROR` that a line without a usable one gets.
+/// Returns the request id, or an `ERROR` line if there is no usable one.
 fn request_id<'a>(params: &mut LineParams<'a>) -> Result<Cow<'a, str>, RequestError> {
     let error = |fault| RequestError::new(ErrorLine::Error, fault);
     match params.filled("LS_reqId") {
         Some(id) if id.bytes().all(|byte| byte.is_ascii_alphanumeric()) => Ok(id),
         Some(id) => Err(error(RequestFault::bad_value("LS_reqId", &id))),
-        // A fault of the line as a whole says more than the absence of one parameter.
+        // An error of the whole line is more specific than a missing parameter.
         None => {
             params.check().map_err(error)?;
             Err(error(RequestFault::missing("LS_reqId")))
@@ -241,13 +244,13 @@ fn lines(body: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A refusal of a request as a whole, on the line its name calls for.
-fn refusal(name: &str, fault: RequestFault) -> RequestError {
-    let answer = match name {
+/// Returns the error of a whole request, with the error line that its name requires.
+fn request_error(name: &str, fault: RequestFault) -> RequestError {
+    let line = match name {
         "create_session" | "bind_session" => ErrorLine::ConErr,
         _ => ErrorLine::Error,
     };
-    RequestError::new(answer, fault)
+    RequestError::new(line, fault)
 }
 
 fn wrong_protocol(name: &str, protocol: &str) -> RequestError {
@@ -257,5 +260,5 @@ fn wrong_protocol(name: &str, protocol: &str) -> RequestError {
     };
     let shown = shortened(protocol);
     let message = format!("Protocol {shown} is not served: use {PROTOCOL}").into();
-    refusal(name, RequestFault { code, message })
+    request_error(name, RequestFault { code, message })
 }

@@ -1,4 +1,4 @@
-//! The vectors of chapter 18.1, leniency and strictness, and the codes of refusals.
+//! The vectors of chapter 18.1, accepted and refused input, and error codes.
 
 use super::*;
 use crate::error::ErrorLine;
@@ -25,14 +25,14 @@ fn ok(text: &str) -> Request<'_> {
     one(ws(text)).expect(text)
 }
 
-/// The answer line to a message that must be refused.
-fn refused(text: &str) -> String {
-    answer(one(ws(text)))
+/// Returns the error line of a message that must be refused.
+fn error_of(text: &str) -> String {
+    error_line(one(ws(text)))
 }
 
-fn answer(result: Result<Request<'_>, RequestError>) -> String {
+fn error_line(result: Result<Request<'_>, RequestError>) -> String {
     let mut out = Vec::new();
-    result.expect_err("a refusal").write(&mut out);
+    result.expect_err("request error").write(&mut out);
     String::from_utf8(out).expect("UTF-8").trim_end().to_owned()
 }
 
@@ -58,7 +58,7 @@ fn add(line: &str) -> Add<'_> {
 }
 
 #[test]
-fn vectors() {
+fn vectors_of_the_specification_parse() {
     assert_eq!(ok("wsok"), Request::Wsok);
     for text in ["heartbeat\r\n\r\n", "heartbeat\r\n", "heartbeat"] {
         assert_eq!(ok(text), Request::Heartbeat(Heartbeat { session: None }));
@@ -106,11 +106,11 @@ fn vectors() {
         (&*message.text, message.outcome, message.ack),
         ("a+b", false, true)
     );
-    assert_eq!(refused("control"), "ERROR,67,Malformed request");
+    assert_eq!(error_of("control"), "ERROR,67,Malformed request");
 }
 
 #[test]
-fn create_session_defaults_and_values() {
+fn create_session_reads_values_and_defaults() {
     let plain = create(ok("create_session\r\nLS_cid=x"));
     assert_eq!(plain.adapter_set, "DEFAULT");
     assert_eq!(
@@ -172,7 +172,7 @@ fn create_session_defaults_and_values() {
 }
 
 #[test]
-fn polling_options_exclude_the_streaming_ones() {
+fn polling_ignores_streaming_options() {
     let text = "create_session\r\nLS_polling=true&LS_polling_millis=0&LS_idle_millis=19000\
                 &LS_keepalive_millis=5000&LS_inactivity_millis=x&LS_cid=x";
     let stream = create(ok(text)).stream;
@@ -189,13 +189,13 @@ fn polling_options_exclude_the_streaming_ones() {
     );
     let missing = "create_session\r\nLS_polling=true&LS_cid=x";
     assert_eq!(
-        refused(missing),
+        error_of(missing),
         "CONERR,67,Malformed request: missing LS_polling_millis"
     );
 }
 
 #[test]
-fn combo_requests_carry_their_controls() {
+fn combo_request_contains_controls() {
     let one = create(ok(
         "create_session\r\nLS_cid=x&LS_op=add&LS_subId=1&LS_mode=RAW&LS_group=g\
                          &LS_schema=s",
@@ -213,17 +213,17 @@ fn combo_requests_carry_their_controls() {
         [(1, false, false), (2, false, false)]
     );
     assert_eq!(
-        refused("create_session\r\nLS_cid=x\r\nLS_op=add&LS_subId=1&LS_mode=RAW&LS_schema=s"),
+        error_of("create_session\r\nLS_cid=x\r\nLS_op=add&LS_subId=1&LS_mode=RAW&LS_schema=s"),
         "CONERR,64,Control part of the request failed: Bad item group: LS_group="
     );
     assert_eq!(
-        refused("create_session\r\nLS_cid=x\r\nrubbish"),
+        error_of("create_session\r\nLS_cid=x\r\nrubbish"),
         "CONERR,64,Control part of the request failed: Malformed request"
     );
 }
 
 #[test]
-fn lenient_where_clients_are_sloppy() {
+fn tolerable_deviations_are_accepted() {
     // Raw spaces, raw non-ASCII, doubled `&`, trailing `&`, several trailing empty lines.
     let text = "control\r\nLS_reqId=1&&LS_op=add&LS_subId=7&LS_mode=RAW&LS_group=a b\
                 &LS_schema=é&\r\n\r\n\r\n";
@@ -238,30 +238,30 @@ fn lenient_where_clients_are_sloppy() {
 }
 
 #[test]
-fn strict_about_bare_line_feeds() {
+fn bare_line_feeds_are_errors() {
     assert_eq!(
-        refused("control\nLS_reqId=1&LS_op=destroy"),
+        error_of("control\nLS_reqId=1&LS_op=destroy"),
         "ERROR,67,Malformed request"
     );
     let text = "control\r\nLS_reqId=1&LS_op=destroy\nLS_reqId=2&LS_op=destroy";
-    let line = refused(text);
+    let line = error_of(text);
     assert!(
         line.starts_with("ERROR,65,") || line.starts_with("REQERR,"),
         "{line}"
     );
     let text = "control\r\nLS_op=destroy&LS_reqId=1&LS_cause_message=a\nb";
     assert_eq!(
-        refused(text),
+        error_of(text),
         "REQERR,1,65,Syntax error: line break in LS_cause_message"
     );
     let text = "heartbeat\r\nLS_session=S1\r\nLS_session=S2";
-    assert!(refused(text).starts_with("ERROR,65,"));
+    assert!(error_of(text).starts_with("ERROR,65,"));
     let text = "bind_session\r\nLS_session=S1\r\nLS_session=S2";
-    assert!(refused(text).starts_with("CONERR,65,"));
+    assert!(error_of(text).starts_with("CONERR,65,"));
 }
 
 #[test]
-fn refusals_have_exact_codes() {
+fn errors_have_exact_codes() {
     for (line, expected) in [
         (
             "LS_op=destroy",
@@ -315,7 +315,7 @@ fn refusals_have_exact_codes() {
             "REQERR,1,65,Syntax error: LS_cause_code=x",
         ),
     ] {
-        assert_eq!(refused(&format!("control\r\n{line}")), expected, "{line}");
+        assert_eq!(error_of(&format!("control\r\n{line}")), expected, "{line}");
     }
     for op in [
         "register",
@@ -325,25 +325,25 @@ fn refusals_have_exact_codes() {
         "deactivate",
     ] {
         let text = format!("control\r\nLS_reqId=5&LS_op={op}");
-        assert_eq!(refused(&text), "REQERR,5,40,MPN module not available");
+        assert_eq!(error_of(&text), "REQERR,5,40,MPN module not available");
     }
     assert_eq!(
-        refused("create_session\r\nLS_send_sync=1"),
+        error_of("create_session\r\nLS_send_sync=1"),
         "CONERR,65,Syntax error: LS_send_sync=1"
     );
     assert_eq!(
-        refused("bind_session\r\nLS_recovery_from=-1"),
+        error_of("bind_session\r\nLS_recovery_from=-1"),
         "CONERR,65,Syntax error: LS_recovery_from=-1"
     );
     assert_eq!(
-        refused("nonsense\r\nLS_reqId=1"),
+        error_of("nonsense\r\nLS_reqId=1"),
         "ERROR,67,Malformed request"
     );
-    assert_eq!(refused(""), "ERROR,67,Malformed request");
+    assert_eq!(error_of(""), "ERROR,67,Malformed request");
 }
 
 #[test]
-fn faults_of_one_subscription_spare_the_session() {
+fn subscription_errors_use_subscription_codes() {
     let head = "control\r\nLS_reqId=1&LS_op=add&LS_subId=1";
     for (rest, expected) in [
         (
@@ -363,17 +363,18 @@ fn faults_of_one_subscription_spare_the_session() {
             "REQERR,1,23,Bad field schema: LS_schema=",
         ),
     ] {
-        assert_eq!(refused(&format!("{head}{rest}")), expected, "{rest}");
+        assert_eq!(error_of(&format!("{head}{rest}")), expected, "{rest}");
     }
 }
 
 #[test]
-fn add_reads_what_its_mode_has() {
+fn add_reads_parameters_of_its_mode() {
     let options = "&LS_requested_buffer_size=10&LS_requested_max_frequency=2.5&LS_snapshot=20\
                    &LS_data_adapter=D&LS_selector=x";
     let text = |mode| {
         format!(
-            "control\r\nLS_reqId=1&LS_op=add&LS_subId=1&LS_group=g&LS_schema=s&LS_mode={mode}{options}"
+            "control\r\nLS_reqId=1&LS_op=add&LS_subId=1&LS_group=g&LS_schema=s\
+             &LS_mode={mode}{options}"
         )
     };
     let (raw, distinct, command) = (text("RAW"), text("DISTINCT"), text("COMMAND"));
@@ -398,7 +399,7 @@ fn add_reads_what_its_mode_has() {
 }
 
 #[test]
-fn destroy_reports_what_the_protocol_says() {
+fn destroy_has_specified_code_and_message() {
     for (parameters, code, message) in [
         ("", 31, "Session closed by the client"),
         (
@@ -421,7 +422,7 @@ fn destroy_reports_what_the_protocol_says() {
 }
 
 #[test]
-fn messages_in_a_sequence_need_a_number() {
+fn messages_with_sequence_need_number() {
     for (rest, expected) in [
         ("&LS_outcome=false&LS_ack=false", None),
         ("&LS_sequence=Orders_1&LS_msg_prog=1&LS_max_wait=20", None),
@@ -446,13 +447,13 @@ fn messages_in_a_sequence_need_a_number() {
         let text = format!("msg\r\nLS_reqId=2&LS_message=hi{rest}");
         match expected {
             None => assert!(matches!(ok(&text), Request::Message(_)), "{rest}"),
-            Some(line) => assert_eq!(refused(&text), line, "{rest}"),
+            Some(line) => assert_eq!(error_of(&text), line, "{rest}"),
         }
     }
 }
 
 #[test]
-fn http_takes_protocol_and_session_from_the_query() {
+fn http_query_contains_protocol_and_session() {
     const QUERY: &str = "LS_protocol=TLCP-2.5.0&LS_session=S1";
     let body = "LS_reqId=1&LS_op=destroy\r\nLS_reqId=2&LS_op=destroy&LS_session=S2";
     let sessions = http("control", QUERY, body).into_iter().map(|line| {
@@ -478,14 +479,14 @@ fn http_takes_protocol_and_session_from_the_query() {
     assert_eq!(create(get.expect("valid")).user.as_deref(), Some("u"));
 
     let no_session = "LS_protocol=TLCP-2.5.0";
-    let text = answer(one(http("control", no_session, "LS_reqId=1&LS_op=destroy")));
+    let text = error_line(one(http("control", no_session, "LS_reqId=1&LS_op=destroy")));
     assert_eq!(text, "REQERR,1,20,Session not found");
-    let text = answer(one(http("bind_session", no_session, "LS_cause=x")));
+    let text = error_line(one(http("bind_session", no_session, "LS_cause=x")));
     assert_eq!(text, "CONERR,20,Session not found");
 }
 
 #[test]
-fn a_request_over_http_says_its_version() {
+fn http_request_has_version() {
     for version in Version::all() {
         let query = format!("LS_protocol={}&LS_session=S1", version.name());
         let made = create(one(http("create_session", &query, "LS_cid=x")).expect("valid"));
@@ -499,8 +500,8 @@ fn a_request_over_http_says_its_version() {
 }
 
 #[test]
-fn http_refuses_other_protocols() {
-    let text = answer(one(http(
+fn http_refuses_unknown_versions() {
+    let text = error_line(one(http(
         "create_session",
         "LS_protocol=TLCP-2.0.0",
         "LS_cid=x",
@@ -509,21 +510,21 @@ fn http_refuses_other_protocols() {
         text,
         "CONERR,60,Protocol TLCP-2.0.0 is not served: use TLCP-2.5.0"
     );
-    let text = answer(one(http(
+    let text = error_line(one(http(
         "control",
         "LS_session=S1",
         "LS_reqId=1&LS_op=destroy",
     )));
     assert_eq!(text, "ERROR,67,Malformed request: missing LS_protocol");
-    let text = answer(one(http("wsok", "LS_protocol=TLCP-2.5.0", "")));
+    let text = error_line(one(http("wsok", "LS_protocol=TLCP-2.5.0", "")));
     assert_eq!(text, "ERROR,67,Malformed request");
 }
 
 #[test]
-fn a_refusal_knows_its_request() {
+fn request_error_has_request_id() {
     let error = one(ws("control\r\nLS_reqId=1")).expect_err("no operation");
     assert_eq!((error.request_id(), error.code()), (Some("1"), 67));
-    assert_eq!(error.answer(), &ErrorLine::ReqErr("1".into()));
+    assert_eq!(error.error_line(), &ErrorLine::ReqErr("1".into()));
     assert_eq!(
         one(ws("bogus")).expect_err("no such request").request_id(),
         None
@@ -531,7 +532,7 @@ fn a_refusal_knows_its_request() {
 }
 
 #[test]
-fn batches_are_cut_at_every_cr_lf_and_answered_in_order() {
+fn batches_split_at_cr_lf_in_order() {
     let lines = [
         "LS_reqId=1&LS_op=delete&LS_subId=1",
         "LS_reqId=2",
@@ -539,18 +540,18 @@ fn batches_are_cut_at_every_cr_lf_and_answered_in_order() {
         "LS_reqId=4&LS_op=destroy",
     ];
     let text = format!("control\r\n{}\r\n", lines.join("\r\n"));
-    let answers: Vec<_> = ws(&text)
+    let results: Vec<_> = ws(&text)
         .into_iter()
         .map(|result| match result {
             Ok(request) => control(request).request_id.unwrap_or_default().into_owned(),
             Err(error) => format!("{} {:?}", error.code(), error.request_id()),
         })
         .collect();
-    assert_eq!(answers, ["1", "67 Some(\"2\")", "67 None", "4"]);
+    assert_eq!(results, ["1", "67 Some(\"2\")", "67 None", "4"]);
 }
 
 #[test]
-fn long_values_are_cut_in_messages() {
-    let line = refused(&format!("control\r\nLS_reqId=1&LS_op={}", "x".repeat(5000)));
+fn long_values_are_shortened_in_messages() {
+    let line = error_of(&format!("control\r\nLS_reqId=1&LS_op={}", "x".repeat(5000)));
     assert!(line.len() < 120 && line.ends_with('…'), "{line}");
 }

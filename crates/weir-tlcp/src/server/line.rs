@@ -1,21 +1,20 @@
-//! Lines that need no session state. Each function appends one whole line, CR LF included.
+//! Lines that need no session state. Each function appends one line with CR LF.
 
-use super::update::push_line_end;
 use crate::codes::{ControlCode, SessionCode};
 use crate::text::{push_argument, push_number};
 
-/// `WSOK`.
+/// Appends `WSOK`.
 pub fn write_wsok(out: &mut Vec<u8>) {
     write_tag(out, "WSOK");
 }
 
-/// `CONERR`: a `create_session` or `bind_session` failed.
+/// Appends `CONERR`: a `create_session` or `bind_session` failed.
 pub fn write_conerr(out: &mut Vec<u8>, code: SessionCode, message: &str) {
     out.extend_from_slice(b"CONERR,");
     write_failure(out, code.code(), message);
 }
 
-/// `REQOK`; without an id it answers an HTTP `heartbeat`.
+/// Appends `REQOK`; without an id, the response to an HTTP `heartbeat`.
 pub fn write_reqok(out: &mut Vec<u8>, request_id: Option<&str>) {
     match request_id {
         None => write_tag(out, "REQOK"),
@@ -27,7 +26,7 @@ pub fn write_reqok(out: &mut Vec<u8>, request_id: Option<&str>) {
     }
 }
 
-/// `REQERR`: a control request or a message was refused.
+/// Appends `REQERR`: a control request or a message was refused.
 pub fn write_reqerr(out: &mut Vec<u8>, request_id: &str, code: ControlCode, message: &str) {
     out.extend_from_slice(b"REQERR,");
     push_argument(out, request_id);
@@ -35,8 +34,8 @@ pub fn write_reqerr(out: &mut Vec<u8>, request_id: &str, code: ControlCode, mess
     write_failure(out, code.code(), message);
 }
 
-/// `MSGFAIL`, a data notification: a client message was not processed. Without a sequence it was
-/// unordered.
+/// Appends `MSGFAIL`, a data notification: a client message was not processed. `sequence` is `None`
+/// for unordered messages.
 pub fn write_msgfail(
     out: &mut Vec<u8>,
     sequence: Option<&str>,
@@ -52,26 +51,31 @@ pub fn write_msgfail(
     write_failure(out, code.code(), message);
 }
 
-/// `ERROR`: only for requests without a usable id, since official SDKs end their session on it.
+/// Appends `ERROR`, only for requests without a usable id, because official SDKs end their session.
 pub fn write_error(out: &mut Vec<u8>, code: ControlCode, message: &str) {
     out.extend_from_slice(b"ERROR,");
     write_failure(out, code.code(), message);
 }
 
-/// `END`: the session is closed.
+/// Appends `END`: the session is closed.
 pub fn write_end(out: &mut Vec<u8>, code: SessionCode, message: &str) {
     out.extend_from_slice(b"END,");
     write_failure(out, code.code(), message);
 }
 
-/// `LOOP`: the session is unbound; the client should bind again after `delay_ms`.
+/// Appends `LOOP`: the session is unbound; the client should bind again after `delay_ms`.
 pub fn write_loop(out: &mut Vec<u8>, delay_ms: u64) {
     write_numbers(out, "LOOP", &[delay_ms]);
 }
 
-/// `PROG`: the next data notification on this connection is number `count` + 1.
+/// Appends `PROG`: the next data notification on this connection has the number `count` + 1.
 pub fn write_prog(out: &mut Vec<u8>, count: u64) {
     write_numbers(out, "PROG", &[count]);
+}
+
+/// Appends CR LF, the end of every line.
+pub fn push_line_end(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\r\n");
 }
 
 pub(super) fn write_tag(out: &mut Vec<u8>, tag: &str) {
@@ -107,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_end_with_cr_lf_and_hide_meta_characters() {
+    fn lines_end_with_cr_lf_and_are_escaped() {
         let mut out = Vec::new();
         write_wsok(&mut out);
         write_conerr(

@@ -1,25 +1,25 @@
-//! How long a line may be that a client can read, by the HTTP library it says it is.
+//! Maximum length of lines that a client can read, by its HTTP library.
 
-/// The longest lines that a client can read, line end included.
+/// Maximum line lengths that a client can read, including the line end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineLimits {
     /// Bytes of a line in a WebSocket message.
     pub websocket: u32,
-    /// Bytes of a line in an HTTP answer.
+    /// Bytes of a line in an HTTP response.
     pub http: u32,
 }
 
-/// A library whose limits are known, in versions from `since` on.
+/// A library with known limits, from version `since`.
 struct Library {
-    /// What its token in `User-Agent` begins with.
+    /// Start of the library's token in `User-Agent`.
     name: &'static str,
-    /// Major and minor number.
+    /// Major and minor version.
     since: (u32, u32),
     limits: LineLimits,
 }
 
-/// The newest version of a library first. aiohttp, on which the SDK for Python is built, refuses a
-/// longer line and a message of 4 MiB; the SDK then loses its connection, again and again.
+/// Libraries, latest version first. aiohttp, which the SDK for Python uses, rejects longer lines
+/// and messages of 4 MiB. The SDK would then lose its connection repeatedly.
 const LIBRARIES: [Library; 2] = [
     Library {
         name: "aiohttp/",
@@ -40,7 +40,7 @@ const LIBRARIES: [Library; 2] = [
 ];
 
 impl LineLimits {
-    /// No limit is known.
+    /// No known limit.
     pub const NONE: Self = Self {
         websocket: u32::MAX,
         http: u32::MAX,
@@ -60,7 +60,7 @@ impl LineLimits {
     }
 }
 
-/// Major and minor number; what cannot be read is 0, the oldest.
+/// Returns the major and minor version; an unreadable number counts as 0, the oldest.
 fn version(text: &str) -> (u32, u32) {
     let mut parts = text.split('.').map(|part| part.parse().unwrap_or(0));
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_library_and_its_version_decide() {
+    fn limits_depend_on_library_and_version() {
         for (user_agent, http) in [
             ("Python/3.11 aiohttp/3.14.5", 524_288),
             ("Python/3.14 aiohttp/4.0.0a1", 524_288),

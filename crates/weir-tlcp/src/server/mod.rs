@@ -1,4 +1,4 @@
-//! The server end: session state machine, lines that are not updates, and update encoding.
+//! The server end: session state machine, encoding of lines and of updates.
 
 mod line;
 mod line_limits;
@@ -9,8 +9,8 @@ mod subscription;
 mod update;
 
 pub use line::{
-    write_conerr, write_end, write_error, write_loop, write_msgfail, write_prog, write_reqerr,
-    write_reqok, write_wsok,
+    push_line_end, write_conerr, write_end, write_error, write_loop, write_msgfail, write_prog,
+    write_reqerr, write_reqok, write_wsok,
 };
 pub use line_limits::LineLimits;
 pub use rate_limit::{FrequencyTimer, TokenBucket, period_us};
@@ -19,5 +19,5 @@ pub use session_id::{SessionId, SessionLocation};
 pub use subscription::Subscription;
 pub use update::{
     push_clear_snapshot, push_delta_payload, push_delta_payload_by, push_end_of_snapshot,
-    push_full_payload, push_line_end, push_overflow, push_update, push_update_prefix,
+    push_full_payload, push_overflow, push_update, push_update_prefix,
 };

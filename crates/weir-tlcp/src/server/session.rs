@@ -1,37 +1,36 @@
-//! One session: head, keepalive, `SYNC`, inactivity, data count and subscriptions. Small, because a
-//! gateway holds tens of thousands.
+//! State of a session: stream start, keepalive, `SYNC`, inactivity, data count and subscriptions.
+//! It is small, because a gateway has tens of thousands.
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::line::{write_numbers, write_tag, write_text};
-use super::update::push_line_end;
+use super::line::{push_line_end, write_numbers, write_tag, write_text};
 use super::{SessionId, Subscription};
 use crate::codes::ControlCode;
 use crate::request::{Bandwidth, CreateSession, Polling, StreamOptions};
 use crate::text::{push_argument, push_number};
 
-/// What all sessions of a server share. Times in milliseconds.
+/// Configuration of all sessions of a server. Times are in milliseconds.
 #[derive(Clone, Debug)]
 pub struct SessionConfig {
     /// Argument of `SERVNAME`.
     pub server_name: Arc<str>,
-    /// Host, `host:port` or URL for all new connections of a session; `None` = `*`, any.
+    /// Host, `host:port` or URL for further connections of a session; `None` = `*`, any.
     pub control_link: Option<Arc<str>>,
-    /// Keepalive of clients that ask for none; 5000 is what the protocol's examples show.
+    /// Keepalive for clients that request none; 5000, as in the protocol's examples.
     pub keepalive_default_ms: u64,
-    /// Smallest keepalive granted, default 1000.
+    /// Minimum keepalive, default 1000.
     pub keepalive_min_ms: u64,
-    /// Largest keepalive granted, default 60000.
+    /// Maximum keepalive, default 60000.
     pub keepalive_max_ms: u64,
-    /// Time between two `SYNC` lines, default 4000.
+    /// Time between `SYNC` lines, default 4000.
     pub sync_period_ms: u64,
-    /// Longest time that a poll may wait for data, default 30000.
+    /// Maximum time that a poll waits for data, default 30000.
     pub idle_max_ms: u64,
-    /// Longest pause between two polls, default 15000.
+    /// Maximum pause between polls, default 15000.
     pub polling_max_ms: u64,
-    /// Request limit told to clients, default 50000 bytes. Enforcing it is the framing's task.
+    /// Request limit sent to clients, default 50000 bytes. The framing must enforce it.
     pub request_limit_bytes: usize,
 }
 
@@ -52,27 +51,28 @@ impl Default for SessionConfig {
 }
 
 impl SessionConfig {
-    /// The times of a poll as far as they are granted.
-    pub fn granted(&self, asked: Polling) -> Polling {
+    /// Returns the requested times of a poll, limited by the configuration.
+    pub fn granted(&self, requested: Polling) -> Polling {
         Polling {
-            interval_ms: asked.interval_ms.min(self.polling_max_ms),
-            idle_ms: asked.idle_ms.min(self.idle_max_ms),
+            interval_ms: requested.interval_ms.min(self.polling_max_ms),
+            idle_ms: requested.idle_ms.min(self.idle_max_ms),
         }
     }
 }
 
-/// What [`Session::on_wake`] did.
+/// Result of [`Session::on_wake`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WakeOutcome {
     /// Nothing was due.
     Idle,
-    /// Lines were appended; they count as written now.
+    /// Lines were appended and count as written.
     Written,
-    /// The client promised to be heard and was not: close its connection. Nothing was appended.
+    /// The client exceeded its inactivity timeout; its connection must be closed. Nothing was
+    /// appended.
     Inactive,
 }
 
-/// A session; `H` is the caller's state per subscription.
+/// A session. `H` is the caller's state per subscription.
 #[derive(Debug)]
 pub struct Session<H = ()> {
     id: SessionId,
@@ -83,25 +83,25 @@ pub struct Session<H = ()> {
     /// `u64::MAX` without `SYNC`.
     next_sync_ms: u64,
     sync_period_ms: u32,
-    /// The longest silence on a stream; while polling the time that a poll may wait.
+    /// Maximum time without output on a stream; while polling, the time that a poll may wait.
     keepalive_ms: u32,
-    /// Silence after which the client is given up; `u32::MAX` without a promise.
+    /// Time without a request until the client counts as inactive; `u32::MAX` without a limit.
     inactivity_limit_ms: u32,
-    /// On a polling connection nothing is due but data.
+    /// The connection is a polling one, which only carries data.
     polling: bool,
-    /// What `CONS` says, in kbps; infinite without a limit.
+    /// Bandwidth limit in kbps; infinite without a limit.
     bandwidth_kbps: f32,
-    /// The client wants no `CONS` in the whole session.
+    /// The client requested no `CONS` for the whole session.
     without_cons: bool,
-    /// Sorted by id.
+    /// Active subscriptions, sorted by id.
     subscriptions: SmallVec<[Subscription<H>; 1]>,
 }
 
 impl<H> Session<H> {
-    /// Starts a session on its first connection and appends the head: `CONOK`, then `SERVNAME`,
-    /// `CLIENTIP` and `CONS` unless the client asked for a reduced head.
+    /// Creates a session on its first connection and appends the first lines: `CONOK`, then
+    /// `SERVNAME`, `CLIENTIP` and `CONS` unless the client requested reduced ones.
     ///
-    /// Callers answer `create.controls` themselves, after this call.
+    /// Callers respond to `create.controls` themselves, after this call.
     pub fn create(
         id: SessionId,
         create: &CreateSession<'_>,
@@ -118,8 +118,8 @@ impl<H> Session<H> {
         session
     }
 
-    /// Goes on with another connection. Appends the head as [`Self::create`] does; a reduced one
-    /// has not even `CONOK`.
+    /// Binds the session to another connection. Appends the first lines as [`Self::create`] does;
+    /// reduced ones omit `CONOK` too.
     pub fn bind(
         &mut self,
         stream: &StreamOptions,
@@ -152,7 +152,7 @@ impl<H> Session<H> {
         session
     }
 
-    /// What holds for one connection only.
+    /// Sets the state of a connection.
     fn set_stream(&mut self, stream: &StreamOptions, config: &SessionConfig, now_ms: u64) {
         let keepalive_ms = match stream.polling {
             Some(polling) => config.granted(polling).idle_ms,
@@ -166,8 +166,8 @@ impl<H> Session<H> {
         self.bound_ms = now_ms;
         self.last_write_ms = now_ms;
         self.last_request_ms = now_ms;
-        self.sync_period_ms = small(config.sync_period_ms).max(1);
-        self.keepalive_ms = small(keepalive_ms);
+        self.sync_period_ms = saturating_u32(config.sync_period_ms).max(1);
+        self.keepalive_ms = saturating_u32(keepalive_ms);
         self.next_sync_ms = match stream.send_sync && !self.polling {
             true => now_ms.saturating_add(self.sync_period_ms.into()),
             false => u64::MAX,
@@ -202,26 +202,26 @@ impl<H> Session<H> {
         }
     }
 
-    /// Takes the bandwidth that the client asks for; `None` changes nothing. Keeping to it is the
-    /// caller's task, with a [`super::TokenBucket`].
+    /// Sets the requested bandwidth limit; `None` changes nothing. The caller must enforce it, with
+    /// a [`super::TokenBucket`].
     pub fn set_bandwidth(&mut self, requested: Option<Bandwidth>) {
         match requested {
             None => {}
             Some(Bandwidth::Unlimited) => self.bandwidth_kbps = f32::INFINITY,
-            // Too small for a 32-bit number means the smallest.
+            // Values too small for a 32-bit number become the smallest one.
             Some(Bandwidth::Kbps(kbps)) => {
                 self.bandwidth_kbps = (kbps as f32).clamp(f32::MIN_POSITIVE, f32::MAX);
             }
         }
     }
 
-    /// The bandwidth to keep to, in kbps (1000 bits per second); `None` without a limit.
+    /// Returns the bandwidth limit in kbps (1000 bits per second); `None` without a limit.
     pub fn bandwidth_kbps(&self) -> Option<f64> {
         let kbps = self.bandwidth_kbps;
         kbps.is_finite().then(|| kbps.into())
     }
 
-    /// Appends `CONS`, also as the effect of `constrain`, unless the session goes without.
+    /// Appends `CONS`, also in response to `constrain`, unless the client requested none.
     pub fn write_cons(&self, out: &mut Vec<u8>) {
         if self.without_cons {
             return;
@@ -247,38 +247,38 @@ impl<H> Session<H> {
         push_line_end(out);
     }
 
-    /// The id.
+    /// Returns the session id.
     pub fn id(&self) -> &SessionId {
         &self.id
     }
 
-    /// The keepalive time granted, in milliseconds; while polling, the idle time.
+    /// Returns the keepalive in milliseconds; while polling, the idle time.
     pub fn keepalive_ms(&self) -> u64 {
         self.keepalive_ms.into()
     }
 
-    /// Tells that something was written to the stream, which puts off the next `PROBE`.
+    /// Notes output on the stream, which postpones the next `PROBE`.
     pub fn wrote(&mut self, now_ms: u64) {
         self.last_write_ms = now_ms;
     }
 
-    /// Tells that the client sent a request, which feeds the inactivity promise.
+    /// Notes a request of the client, which postpones its inactivity timeout.
     pub fn touch(&mut self, now_ms: u64) {
         self.last_request_ms = now_ms;
     }
 
-    /// Takes the client's promise to send something every so many milliseconds (`None` = no promise).
+    /// Sets the inactivity timeout that the client requests; `None` = no limit.
     ///
-    /// What a broken promise means is not specified; the client is given up after twice the time
-    /// plus one second.
-    pub fn set_inactivity(&mut self, promised_ms: Option<u64>) {
+    /// The protocol does not specify the effect. The client counts as inactive after twice this
+    /// time plus one second.
+    pub fn set_inactivity(&mut self, timeout_ms: Option<u64>) {
         const SLACK_MS: u64 = 1_000;
-        self.inactivity_limit_ms = promised_ms.map_or(u32::MAX, |promised| {
-            small(promised.saturating_mul(2).saturating_add(SLACK_MS))
+        self.inactivity_limit_ms = timeout_ms.map_or(u32::MAX, |timeout| {
+            saturating_u32(timeout.saturating_mul(2).saturating_add(SLACK_MS))
         });
     }
 
-    /// Until when the client keeps its promise to be heard.
+    /// Returns the time at which the client counts as inactive.
     fn inactivity_deadline_ms(&self) -> u64 {
         match self.inactivity_limit_ms {
             u32::MAX => u64::MAX,
@@ -286,19 +286,19 @@ impl<H> Session<H> {
         }
     }
 
-    /// Counts data notifications. Whoever puts them on their way does so, whether they were written
-    /// by this session or outside of it, in shared frames.
+    /// Counts data notifications. Callers also count those that this session did not write, in
+    /// shared frames.
     pub fn count_data(&mut self, count: u64) {
         self.data_count += count;
     }
 
-    /// Number of data notifications emitted since the session began.
+    /// Returns the number of data notifications since the session was created.
     pub fn data_count(&self) -> u64 {
         self.data_count
     }
 
-    /// The earliest instant at which [`Self::on_wake`] may have something to do. It moves only to
-    /// later instants on `wrote` and `touch`, so a timer may be re-armed when it fires.
+    /// Returns the earliest time at which [`Self::on_wake`] may have something to do. `wrote` and
+    /// `touch` only postpone it, so a timer may be set again when it fires.
     pub fn next_wake_ms(&self) -> u64 {
         if self.polling {
             return u64::MAX;
@@ -309,8 +309,8 @@ impl<H> Session<H> {
             .min(self.inactivity_deadline_ms())
     }
 
-    /// Appends `SYNC` or `PROBE` if due. `SYNC` measures only if it stays behind the data queued
-    /// before it, so callers append `out` to the queue.
+    /// Appends `SYNC` or `PROBE` if one is due. `SYNC` must stay behind the data queued before it
+    /// to be of use, so callers append `out` to the queue.
     pub fn on_wake(&mut self, now_ms: u64, out: &mut Vec<u8>) -> WakeOutcome {
         if self.polling {
             return WakeOutcome::Idle;
@@ -335,7 +335,7 @@ impl<H> Session<H> {
         &self.subscriptions
     }
 
-    /// The active subscriptions, for changing the callers' state.
+    /// Returns the active subscriptions, to change the callers' state.
     pub fn subscriptions_mut(&mut self) -> impl Iterator<Item = &mut Subscription<H>> {
         self.subscriptions.iter_mut()
     }
@@ -346,20 +346,20 @@ impl<H> Session<H> {
         self.subscriptions.get(at)
     }
 
-    /// Returns the subscription with this id, for changing the caller's state.
+    /// Returns the subscription with this id, to change the caller's state.
     pub fn subscription_mut(&mut self, sub_id: u32) -> Option<&mut Subscription<H>> {
         let at = self.find(sub_id).ok()?;
         self.subscriptions.get_mut(at)
     }
 
-    /// Returns the index of a subscription, or where it would be inserted. The list is sorted:
-    /// callers look subscriptions up for each update, and a session may have a thousand.
+    /// Returns the index of a subscription, or the index to insert it at. The list is sorted,
+    /// because callers look up subscriptions for each update, and a session may have a thousand.
     fn find(&self, sub_id: u32) -> Result<usize, usize> {
         self.subscriptions
             .binary_search_by_key(&sub_id, |subscription| subscription.sub_id)
     }
 
-    /// Adds a subscription unless its id is in use or the session already has `subscriptions_max`.
+    /// Adds a subscription, unless its id is in use or the session has `subscriptions_max`.
     pub fn add_subscription(
         &mut self,
         subscription: Subscription<H>,
@@ -375,18 +375,19 @@ impl<H> Session<H> {
         Ok(())
     }
 
-    /// Removes a subscription and hands it back; the caller then writes `UNSUB`.
+    /// Removes and returns a subscription; the caller must write `UNSUB`.
     pub fn remove_subscription(&mut self, sub_id: u32) -> Option<Subscription<H>> {
         let at = self.find(sub_id).ok()?;
         Some(self.subscriptions.remove(at))
     }
 
-    /// Appends `SUBOK` for a subscription that was added before. `CONF` must follow.
+    /// Appends `SUBOK` for a subscription that was added. `CONF` must follow.
     pub fn write_subok(&self, sub_id: u32, items: u32, fields: u32, out: &mut Vec<u8>) {
         write_numbers(out, "SUBOK", &[sub_id.into(), items.into(), fields.into()]);
     }
 
-    /// As [`Self::write_subok`], for mode COMMAND: with the positions (from 1) of its two fields.
+    /// Appends `SUBCMD`, which replaces `SUBOK` in mode COMMAND, with the positions (from 1) of the
+    /// key field and the command field.
     pub fn write_subcmd(
         &self,
         sub_id: u32,
@@ -398,15 +399,15 @@ impl<H> Session<H> {
         write_numbers(out, "SUBCMD", &numbers);
     }
 
-    /// Appends `CONF`, also as the effect of `reconf`. The frequency (updates per second, `None` for
-    /// no limit) is the one that is applied.
+    /// Appends `CONF`, also in response to `reconf`, with the applied frequency in updates per
+    /// second; `None` = no limit.
     pub fn write_conf(&self, sub_id: u32, max_frequency: Option<f64>, out: &mut Vec<u8>) {
         let known = self.subscription(sub_id);
         let unfiltered = known.is_none_or(|known| known.unfiltered);
         out.extend_from_slice(b"CONF,");
         push_number(out, sub_id);
         match max_frequency {
-            // Never with an exponent.
+            // `Display` never uses an exponent.
             Some(frequency) => out.extend_from_slice(format!(",{frequency}").as_bytes()),
             None => out.extend_from_slice(b",unlimited"),
         }
@@ -417,13 +418,13 @@ impl<H> Session<H> {
         push_line_end(out);
     }
 
-    /// Appends `UNSUB`, the last line about a subscription.
+    /// Appends `UNSUB`, the last line of a subscription.
     pub fn write_unsub(&self, sub_id: u32, out: &mut Vec<u8>) {
         write_numbers(out, "UNSUB", &[sub_id.into()]);
     }
 }
 
-fn small(millis: u64) -> u32 {
+fn saturating_u32(millis: u64) -> u32 {
     u32::try_from(millis).unwrap_or(u32::MAX)
 }
 
@@ -451,8 +452,8 @@ mod tests {
                 panic!("{request:?}")
             };
             create.stream = stream.clone();
-            let place = SessionLocation { shard: 0, slot: 0 };
-            let (id, config) = (SessionId::new(place, &[7; 16]), SessionConfig::default());
+            let location = SessionLocation { shard: 0, slot: 0 };
+            let (id, config) = (SessionId::new(location, &[7; 16]), SessionConfig::default());
             created = Some(Session::create(id, &create, &config, "::1", 5, out));
         });
         created.expect("a session")
@@ -463,17 +464,17 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_created_by_a_poll_and_goes_on_as_a_stream() {
+    fn polling_session_can_be_bound_to_stream() {
         let (config, mut out) = (SessionConfig::default(), Vec::new());
-        let asked = Polling {
+        let requested = Polling {
             interval_ms: 99_000,
             idle_ms: 99_000,
         };
-        let mut session = create(stream(Some(asked), false), &mut out);
+        let mut session = create(stream(Some(requested), false), &mut out);
         let conok = format!("CONOK,{},50000,", session.id().as_str());
         let head = "SERVNAME,Weir\r\nCLIENTIP,::1\r\nCONS,unlimited\r\n";
         assert_eq!(text(&mut out), format!("{conok}30000,*\r\n{head}"));
-        assert_eq!(config.granted(asked).interval_ms, 15_000);
+        assert_eq!(config.granted(requested).interval_ms, 15_000);
         assert_eq!(session.next_wake_ms(), u64::MAX);
         assert_eq!(session.on_wake(u64::MAX, &mut out), WakeOutcome::Idle);
 
@@ -486,9 +487,9 @@ mod tests {
         assert_eq!(text(&mut out), "PROBE\r\n");
     }
 
-    /// 15,000 sessions with everything around them must fit in 2 KiB each.
+    /// 15,000 sessions with all related state must fit into 2 KiB each.
     #[test]
-    fn a_session_with_one_subscription_is_small() {
+    fn session_with_one_subscription_is_small() {
         assert!(
             size_of::<Session<Box<()>>>() <= 128,
             "{}",

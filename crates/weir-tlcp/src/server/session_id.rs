@@ -1,50 +1,50 @@
-//! Session ids: bearer secrets of 101 random bits, short enough to be stored in place.
+//! Session ids: bearer secrets of 101 random bits, stored inline.
 
 use std::fmt;
 
-use crate::request::fmt_secret;
+use crate::secret::fmt_secret;
 
-/// Base 62 digits that hold at least 96 random bits.
+/// Base 62 digits for at least 96 random bits.
 const RANDOM_DIGITS: usize = 17;
-/// Base 62 digits that hold 16 bits.
+/// Base 62 digits for 16 bits.
 const SHARD_DIGITS: usize = 3;
-/// Base 62 digits that hold 32 bits.
+/// Base 62 digits for 32 bits.
 const SLOT_DIGITS: usize = 6;
 const LENGTH: usize = 1 + RANDOM_DIGITS + SHARD_DIGITS + SLOT_DIGITS;
 
 const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
-/// A session id: `S`, 101 random bits, and the place where the server keeps the session, in 27
-/// characters of `[A-Za-z0-9]`.
+/// A session id of 27 characters `[A-Za-z0-9]`: `S`, 101 random bits, and the location of the
+/// session.
 ///
-/// `Debug` and `Display` show the first six characters only; [`Self::as_str`] is for the wire.
+/// `Debug` and `Display` show only the first six characters; [`Self::as_str`] returns all.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SessionId([u8; LENGTH]);
 
-/// Where a server keeps a session: known to whoever has the id, so that it is found without a
-/// table shared by threads.
+/// Location of a session in a server. It is part of the id, so that no table shared by threads is
+/// needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionLocation {
-    /// Number of the event loop.
+    /// Index of the event loop.
     pub shard: u16,
-    /// Index among its sessions.
+    /// Index in the sessions of that event loop.
     pub slot: u32,
 }
 
 impl SessionId {
-    /// Spells random bits and a place. The bytes must come from a cryptographic source.
-    pub fn new(place: SessionLocation, random: &[u8; 16]) -> Self {
+    /// Encodes random bits and a location. The bytes must come from a cryptographic source.
+    pub fn new(location: SessionLocation, random: &[u8; 16]) -> Self {
         let mut id = [b'S'; LENGTH];
         let (secret, found) = id[1..].split_at_mut(RANDOM_DIGITS);
         let (shard, slot) = found.split_at_mut(SHARD_DIGITS);
         spell(u128::from_be_bytes(*random), secret);
-        spell(place.shard.into(), shard);
-        spell(place.slot.into(), slot);
+        spell(location.shard.into(), shard);
+        spell(location.slot.into(), slot);
         Self(id)
     }
 
-    /// The place that a text names if it is spelled like an id. Whether there is such a session is
-    /// for the whole text to decide.
+    /// Returns the location in a text with the format of an id. The caller must compare the whole
+    /// id.
     pub fn location_of(text: &str) -> Option<SessionLocation> {
         let digits = text.as_bytes().strip_prefix(b"S")?;
         if digits.len() != LENGTH - 1 {
@@ -59,9 +59,9 @@ impl SessionId {
         })
     }
 
-    /// The id as it travels.
+    /// Returns the whole id.
     pub fn as_str(&self) -> &str {
-        // Built from ASCII letters and digits only, so this never falls back.
+        // Consists of ASCII letters and digits, so the fallback is never used.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 }
@@ -100,7 +100,7 @@ mod tests {
     const HERE: SessionLocation = SessionLocation { shard: 3, slot: 70 };
 
     #[test]
-    fn ids_are_plain_and_keep_their_bits() {
+    fn ids_are_alphanumeric_and_keep_their_bits() {
         let low = SessionId::new(HERE, &[0; 16]);
         let high = SessionId::new(HERE, &[0xff; 16]);
         assert_eq!(low.as_str(), "SAAAAAAAAAAAAAAAAADAAIBAAAA");
@@ -116,11 +116,11 @@ mod tests {
     }
 
     #[test]
-    fn an_id_tells_its_place_and_other_texts_tell_none() {
+    fn id_contains_location() {
         for (shard, slot) in [(0, 0), (3, 70), (u16::MAX, u32::MAX)] {
-            let place = SessionLocation { shard, slot };
-            let id = SessionId::new(place, &[0xa5; 16]);
-            assert_eq!(SessionId::location_of(id.as_str()), Some(place));
+            let location = SessionLocation { shard, slot };
+            let id = SessionId::new(location, &[0xa5; 16]);
+            assert_eq!(SessionId::location_of(id.as_str()), Some(location));
             let text = id.as_str();
             for bad in [&text[1..], &text[..26], &format!("{text}A"), ""] {
                 assert_eq!(SessionId::location_of(bad), None);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_not_shown_whole() {
+    fn display_shortens_ids() {
         let id = SessionId::new(HERE, &[0; 16]);
         assert_eq!(id.to_string(), "SAAAAA…");
         assert_eq!(format!("{id:?}"), "SAAAAA…");

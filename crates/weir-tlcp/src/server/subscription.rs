@@ -1,16 +1,17 @@
-//! A subscription as the session sees it.
+//! Subscriptions of a session.
 
 use crate::request::Mode;
 
-/// One active subscription, with the caller's own state hung on it.
+/// One active subscription with the caller's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription<H> {
     /// The client's `LS_subId`.
     pub sub_id: u32,
-    /// The mode.
+    /// Subscription mode.
     pub mode: Mode,
-    /// Nothing is merged or dropped: always in RAW, else if the client asked for `unfiltered`.
+    /// No update is conflated or dropped: always in RAW, otherwise if the client requested
+    /// `unfiltered`.
     pub unfiltered: bool,
-    /// Whatever the caller keeps per subscription, for example its item slots.
+    /// State of the caller, for example its item slots.
     pub handle: H,
 }

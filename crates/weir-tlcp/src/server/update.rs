@@ -1,13 +1,13 @@
-//! Encoding of `U` lines. The payload depends on the previous and the new values only, so sessions
-//! with the same history can share its bytes; prefix and line end are per subscription.
+//! Encoding of `U` lines. The payload only depends on the previous and the new values, so sessions
+//! with the same history share its bytes. Prefix and line end are added per subscription.
 
-use super::line::write_numbers;
+use super::line::{push_line_end, write_numbers};
 use crate::text::{push_number, push_value};
 
-/// From this length on a run of unchanged fields is shorter as `^n` than as empty tokens.
+/// Minimum length of a run of unchanged fields that is shorter as `^n` than as empty tokens.
 const RUN_LENGTH_MIN: usize = 4;
 
-/// Appends `U,<sub_id>,<item_pos>,`; the item position counts from 1.
+/// Appends `U,<sub_id>,<item_pos>,`; item positions start at 1.
 pub fn push_update_prefix(out: &mut Vec<u8>, sub_id: u32, item_pos: u32) {
     out.extend_from_slice(b"U,");
     push_number(out, sub_id);
@@ -16,12 +16,7 @@ pub fn push_update_prefix(out: &mut Vec<u8>, sub_id: u32, item_pos: u32) {
     out.push(b',');
 }
 
-/// Appends CR LF, the end of every line.
-pub fn push_line_end(out: &mut Vec<u8>) {
-    out.extend_from_slice(b"\r\n");
-}
-
-/// Appends a whole `U` line around an encoded payload.
+/// Appends a `U` line with an encoded payload.
 pub fn push_update(out: &mut Vec<u8>, sub_id: u32, item_pos: u32, payload: &[u8]) {
     push_update_prefix(out, sub_id, item_pos);
     out.extend_from_slice(payload);
@@ -33,17 +28,17 @@ pub fn push_end_of_snapshot(out: &mut Vec<u8>, sub_id: u32, item_pos: u32) {
     write_numbers(out, "EOS", &[sub_id.into(), item_pos.into()]);
 }
 
-/// Appends `CS`, the item is empty again; modes DISTINCT and COMMAND only.
+/// Appends `CS`: the item is empty again; only in modes DISTINCT and COMMAND.
 pub fn push_clear_snapshot(out: &mut Vec<u8>, sub_id: u32, item_pos: u32) {
     write_numbers(out, "CS", &[sub_id.into(), item_pos.into()]);
 }
 
-/// Appends `OV` at the place where `lost` updates of an item were dropped.
+/// Appends `OV` after `lost` updates of an item were dropped.
 pub fn push_overflow(out: &mut Vec<u8>, sub_id: u32, item_pos: u32, lost: u64) {
     write_numbers(out, "OV", &[sub_id.into(), item_pos.into(), lost]);
 }
 
-/// Appends a payload with every field explicit, as the first update of an item must be.
+/// Appends a payload with all fields, as the first update of an item requires.
 pub fn push_full_payload<'a>(out: &mut Vec<u8>, fields: impl IntoIterator<Item = Option<&'a str>>) {
     for (at, value) in fields.into_iter().enumerate() {
         if at > 0 {
@@ -53,10 +48,10 @@ pub fn push_full_payload<'a>(out: &mut Vec<u8>, fields: impl IntoIterator<Item =
     }
 }
 
-/// Appends a payload relative to `previous`, the values last *emitted* on the subscription for
-/// this item, and returns whether any field changed.
+/// Appends a payload relative to `previous`, the values last sent on the subscription for this
+/// item. Returns `true` if any field changed.
 ///
-/// In RAW and DISTINCT the line is sent even if nothing changed; MERGE suppresses it. `previous`
+/// In RAW and DISTINCT the line is sent even if nothing changed; in MERGE it is not. `previous`
 /// must have as many fields as `new`; fields beyond its end count as changed.
 pub fn push_delta_payload<'a, 'b>(
     out: &mut Vec<u8>,
@@ -68,8 +63,8 @@ pub fn push_delta_payload<'a, 'b>(
     })
 }
 
-/// As [`push_delta_payload`], but `push` appends the token of each changed field: it is given the
-/// field's position from 0, its previous and its new value.
+/// Appends a payload as [`push_delta_payload`] does, but `push` appends the token of each changed
+/// field. It is called with the field's position from 0, its previous value and its new value.
 pub fn push_delta_payload_by<'a, 'b>(
     out: &mut Vec<u8>,
     previous: impl IntoIterator<Item = Option<&'a str>>,
@@ -96,7 +91,7 @@ pub fn push_delta_payload_by<'a, 'b>(
     changed
 }
 
-/// Puts the separators between tokens.
+/// Writer of tokens and separators.
 struct TokenWriter<'a> {
     out: &'a mut Vec<u8>,
     first: bool,
@@ -143,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn first_updates_are_explicit() {
+    fn first_update_contains_all_fields() {
         assert_eq!(
             line(None, &[Some("1"), Some(""), None]).0,
             "U,1,1,1|$|#\r\n"
@@ -155,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn deltas_follow_the_vectors() {
+    fn deltas_match_specification_vectors() {
         let same = [Some("1"), Some(""), None];
         assert_eq!(line(Some(&same), &same), ("U,1,1,||\r\n".into(), false));
         let five = texts(["a", "b", "c", "d", "e"]);
@@ -183,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worked_example_of_chapter_10() {
+    fn worked_example_of_chapter_10() {
         let one = texts(["1", "a|b%c", r#"{"k":1}"#, "The lazy dog"]);
         let two = [Some("2"), one[1], one[2], one[3]];
         let three = [Some("3"), None, None, Some("")];
@@ -196,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn null_and_empty_are_different_values() {
+    fn null_and_empty_values_differ() {
         assert_eq!(
             line(Some(&[None]), &[Some("")]),
             ("U,1,1,$\r\n".into(), true)
@@ -208,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_of_fields() {
+    fn payload_with_many_fields_is_encoded() {
         let old = vec![Some("v"); 5000];
         let mut new = old.clone();
         new[4000] = Some("w");

@@ -1,18 +1,18 @@
-//! Limits and the sentence, from cells made up.
+//! Tests of limits and the verdict with synthetic cells.
 
 use std::sync::atomic::AtomicBool;
 
-use super::super::OverheadContext;
+use super::super::context::OverheadContext;
 use super::*;
 use weir_load::clock::Clock;
 use weir_stats::run::MachineUsage;
 
-fn cell(variant: &str, round: u64, rate: Option<u64>, per_s: f64, cost: Option<f64>) -> Cell {
+fn cell(variant: &str, repetition: u64, rate: Option<u64>, per_s: f64, cost: Option<f64>) -> Cell {
     let mut cell = Cell {
         architecture: "produce".to_owned(),
         variant: Some(variant.to_owned()),
         clients: 1,
-        repetition: round,
+        repetition,
         achieved_records_per_s: Some(per_s),
         ..Cell::default()
     };
@@ -24,12 +24,13 @@ fn cell(variant: &str, round: u64, rate: Option<u64>, per_s: f64, cost: Option<f
     cell
 }
 
-/// Three rounds in which the proxy has 0.95 of the relay's rate and 1.1 of its cost.
+/// Returns a run of three repetitions in which the proxy has 0.95 of the relay's rate and 1.1 of
+/// its cost.
 fn run(cells: impl FnOnce(&mut Vec<Cell>)) -> Run {
     let mut plan = OverheadPlan::built_in().unwrap();
     let throughput = FigureLimit {
-        over: Some("relay".to_owned()),
-        low_at_least: Some(0.92),
+        relative_to: Some("relay".to_owned()),
+        lower_bound_at_least: Some(0.92),
         ..unthrottled("pass-through")
     };
     plan.limits.insert(2, throughput);
@@ -51,12 +52,18 @@ fn run(cells: impl FnOnce(&mut Vec<Cell>)) -> Run {
         command_line: Vec::new(),
     };
     let mut run = describe(&context, &options, "127.0.0.1:1", None);
-    for (round, drift) in [(1, 1.0), (2, 0.8), (3, 1.1)] {
+    for (repetition, drift) in [(1, 1.0), (2, 0.8), (3, 1.1)] {
         run.cells.extend([
-            cell("direct", round, None, 100_000.0 * drift, None),
-            cell("relay", round, None, 90_000.0 * drift, Some(2.0)),
-            cell("pass-through", round, None, 85_500.0 * drift, Some(2.2)),
-            cell("lower-case", round, None, 80_000.0 * drift, Some(2.8)),
+            cell("direct", repetition, None, 100_000.0 * drift, None),
+            cell("relay", repetition, None, 90_000.0 * drift, Some(2.0)),
+            cell(
+                "pass-through",
+                repetition,
+                None,
+                85_500.0 * drift,
+                Some(2.2),
+            ),
+            cell("lower-case", repetition, None, 80_000.0 * drift, Some(2.8)),
         ]);
     }
     cells(&mut run.cells);
@@ -65,14 +72,14 @@ fn run(cells: impl FnOnce(&mut Vec<Cell>)) -> Run {
 }
 
 #[test]
-fn limits_are_taken_round_by_round() {
+fn limits_compare_within_each_repetition() {
     let run = run(|_| {});
     let found: Vec<(bool, String)> = run
         .thresholds
         .iter()
         .map(|it| (it.passed, format!("{:.3}", it.actual.unwrap_or(-1.0))))
         .collect();
-    // Nothing ran at the fixed rate, and nothing was read: those limits do not hold.
+    // No cell with the fixed rate or a consumer ran, so these limits fail.
     let expected = [
         (true, "1.100"),
         (false, "-1.000"),
@@ -80,7 +87,10 @@ fn limits_are_taken_round_by_round() {
         (false, "0.600"),
         (false, "-1.000"),
     ];
-    assert_eq!(found, expected.map(|(held, text)| (held, text.to_owned())));
+    assert_eq!(
+        found,
+        expected.map(|(passed, text)| (passed, text.to_owned()))
+    );
     assert_eq!(run.outcome, RunOutcome::ThresholdFailed);
     assert_eq!(run.thresholds[3].unit, "s/GB");
     assert!(
@@ -90,17 +100,17 @@ fn limits_are_taken_round_by_round() {
         run.verdict
     );
     assert!(
-        run.verdict.ends_with("2 of 5 limits held."),
+        run.verdict.ends_with("2 of 5 limits met."),
         "{}",
         run.verdict
     );
 }
 
 #[test]
-fn rates_that_were_not_reached_and_others_are_told() {
+fn missed_rates_and_other_processes_give_warnings() {
     let run = run(|cells| {
-        for (round, per_s) in [(1, 19_900.0), (2, 15_000.0)] {
-            cells.push(cell("relay", round, Some(20_000), per_s, None));
+        for (repetition, per_s) in [(1, 19_900.0), (2, 15_000.0)] {
+            cells.push(cell("relay", repetition, Some(20_000), per_s, None));
         }
         cells[0].machine = Some(MachineUsage {
             others_cores: 1e6,
@@ -108,25 +118,26 @@ fn rates_that_were_not_reached_and_others_are_told() {
         });
     });
     assert_eq!(run.warnings.len(), 2, "{:?}", run.warnings);
-    let missed = "produce at 20000 records/s, relay: less than 99 % of that rate was reached in 1 of 2 rounds";
+    let missed = "produce at 20000 records/s, relay: less than 99 % of the rate was reached in \
+                  1 of 2 repetitions";
     assert!(run.warnings[0].starts_with(missed), "{:?}", run.warnings);
     assert!(
-        run.warnings[1].ends_with("in 1 of 14 runs"),
+        run.warnings[1].ends_with("in 1 of 14 cells"),
         "{:?}",
         run.warnings
     );
     let lines: Vec<String> = run.cells.iter().map(line).collect();
-    let marked = |line: &&String| line.ends_with(" (rate not held)");
+    let marked = |line: &&String| line.ends_with(" (rate not reached)");
     assert_eq!(lines.iter().filter(marked).count(), 1, "{lines:?}");
 }
 
 #[test]
-fn ratio_is_of_shown_values_with_an_invalid_repetition() {
+fn ratio_uses_shown_values_despite_invalid_repetition() {
     let run = run(|cells| {
-        let broken = cells
+        let invalid = cells
             .iter_mut()
             .find(|cell| cell.variant.as_deref() == Some("relay"));
-        broken.unwrap().status = CellStatus::Invalid {
+        invalid.unwrap().status = CellStatus::Invalid {
             reasons: Vec::new(),
         };
     });
@@ -142,7 +153,7 @@ fn ratio_is_of_shown_values_with_an_invalid_repetition() {
 }
 
 #[test]
-fn limits_on_subjects_that_did_not_take_part_are_not_looked_at() {
+fn limits_on_absent_subjects_are_omitted() {
     let run = run(|cells| cells.retain(|cell| cell.variant.as_deref() != Some("relay")));
     assert_eq!(run.thresholds.len(), 1);
     assert!(
@@ -153,20 +164,20 @@ fn limits_on_subjects_that_did_not_take_part_are_not_looked_at() {
 }
 
 #[test]
-fn a_proxy_that_did_nothing_was_passed_by() {
+fn idle_proxy_was_bypassed() {
     let server = Server::at("mine", "127.0.0.1:1");
     let worked = cell("mine", 1, None, 1.0, Some(1.5));
-    assert!(check_not_passed_by(&server, &worked).is_ok());
+    assert!(check_not_bypassed(&server, &worked).is_ok());
     let idle = cell("mine", 1, None, 1.0, Some(0.0));
-    assert!(check_not_passed_by(&server, &idle).is_err());
+    assert!(check_not_bypassed(&server, &idle).is_err());
     let direct = Server::at("direct", "127.0.0.1:1");
-    assert!(check_not_passed_by(&direct, &idle).is_ok());
+    assert!(check_not_bypassed(&direct, &idle).is_ok());
     let unknown = cell("mine", 1, None, 1.0, None);
-    assert!(check_not_passed_by(&server, &unknown).is_ok());
+    assert!(check_not_bypassed(&server, &unknown).is_ok());
 }
 
 #[test]
-fn variants_are_held_against_direct() {
+fn variants_are_compared_with_direct() {
     let run = run(|_| {});
     let labels: Vec<_> = run
         .comparisons

@@ -43,6 +43,8 @@ impl Wire for Sink {
     fn finish(&mut self, _conn: ConnId) {}
     fn reply(&mut self, _conn: ConnId, _response: &Response) {}
     fn detach(&mut self, _conn: ConnId) {}
+    fn pause_input(&mut self, _conn: ConnId) {}
+    fn resume_input(&mut self, _conn: ConnId) {}
     fn tag(&mut self, conn: ConnId) -> Option<u64> {
         self.tags.get(&conn).copied()
     }
@@ -83,8 +85,8 @@ fn deliver_all(mode: &str) {
         }
     }
     let mut key = None;
-    env.connection.workers[0].interests.take(|wish| {
-        if let Interest::Subscribe { item, .. } = wish {
+    env.connection.workers[0].interests.take(|interest| {
+        if let Interest::Subscribe { item, .. } = interest {
             key = Some(item);
         }
     });

@@ -266,6 +266,14 @@ impl Wire for MemoryWire {
         unreachable!("there is only one shard");
     }
 
+    fn pause_input(&mut self, _conn: ConnId) {
+        unreachable!("there is only one shard");
+    }
+
+    fn resume_input(&mut self, _conn: ConnId) {
+        unreachable!("there is only one shard");
+    }
+
     fn tag(&mut self, conn: ConnId) -> Option<u64> {
         self.conn(conn).map(|state| state.tag)
     }

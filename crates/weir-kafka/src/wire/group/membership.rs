@@ -16,45 +16,45 @@ const JOIN_VERSION: i16 = 5;
 const SYNC_VERSION: i16 = 3;
 const HEARTBEAT_VERSION: i16 = 3;
 const LEAVE_VERSION: i16 = 2;
-/// What a member of a consumer group calls its kind of group.
+/// Protocol type of consumer groups.
 const PROTOCOL_TYPE: &str = "consumer";
 
-/// The coordinator's answer to a join.
+/// Response to a join request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JoinResponse {
     /// Kafka error code, 0 for none.
     pub error: i16,
-    /// The generation that begins.
+    /// Generation that starts.
     pub generation: i32,
-    /// The id the caller has, or is to join with.
+    /// Member id of the caller, or the id to join with.
     pub member: String,
-    /// The member that divides the partitions.
+    /// Member id of the leader, which assigns the partitions.
     pub leader: String,
-    /// For the leader: member ids and what each subscribes to.
+    /// For the leader: member ids and subscriptions.
     pub members: Vec<(String, Vec<u8>)>,
 }
 
 impl JoinResponse {
-    /// Whether the caller divides the partitions.
+    /// Returns `true` if the caller must assign the partitions.
     pub fn is_leader(&self) -> bool {
         self.member == self.leader
     }
 }
 
-/// How long a member may be silent, and how long a rebalance may wait for it; milliseconds.
+/// Group timeouts in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupTimeouts {
-    /// Without a heartbeat for so long a member is removed.
-    pub session_ms: i32,
-    /// Without joining for so long during a rebalance it is removed.
-    pub rebalance_ms: i32,
+    /// Time without a heartbeat after which a member is removed.
+    pub session_timeout_ms: i32,
+    /// Time that a rebalance waits for a member to join.
+    pub rebalance_timeout_ms: i32,
 }
 
-/// Appends a request to join with one way to divide partitions and its subscription.
+/// Appends a join request with one assignor and a subscription.
 pub fn write_join(
     out: &mut BytesMut,
     correlation_id: i32,
-    caller: MemberIdentity<'_>,
+    identity: MemberIdentity<'_>,
     timeout: GroupTimeouts,
     assignor: &str,
     subscription: Vec<u8>,
@@ -63,10 +63,10 @@ pub fn write_join(
         .with_name(text(assignor))
         .with_metadata(Bytes::from(subscription));
     let body = JoinGroupRequest::default()
-        .with_group_id(GroupId(text(caller.group)))
-        .with_member_id(text(caller.member))
-        .with_session_timeout_ms(timeout.session_ms)
-        .with_rebalance_timeout_ms(timeout.rebalance_ms)
+        .with_group_id(GroupId(text(identity.group)))
+        .with_member_id(text(identity.member))
+        .with_session_timeout_ms(timeout.session_timeout_ms)
+        .with_rebalance_timeout_ms(timeout.rebalance_timeout_ms)
         .with_protocol_type(text(PROTOCOL_TYPE))
         .with_protocols(vec![protocol]);
     let api = ApiKey::JoinGroup;
@@ -75,12 +75,12 @@ pub fn write_join(
         api,
         JOIN_VERSION,
         correlation_id,
-        caller.client_id,
+        identity.client_id,
         &body,
     )
 }
 
-/// Reads the answer's body.
+/// Reads the body of a join response.
 pub fn read_join(body: &[u8]) -> Result<JoinResponse, WireError> {
     let mut reader = WireReader::new(body);
     reader.i32("throttle time")?;
@@ -105,71 +105,71 @@ pub fn read_join(body: &[u8]) -> Result<JoinResponse, WireError> {
     })
 }
 
-/// Appends a request for the caller's share; the leader sends everyone's, the others nothing.
+/// Appends a sync request. The leader sends all assignments, other members send none.
 pub fn write_sync(
     out: &mut BytesMut,
     correlation_id: i32,
-    caller: MemberIdentity<'_>,
-    shares: Vec<(String, Vec<u8>)>,
+    identity: MemberIdentity<'_>,
+    assignments: Vec<(String, Vec<u8>)>,
 ) -> Result<(), EncodeError> {
-    let share = |(member, assignment): (String, Vec<u8>)| {
+    let encode = |(member, assignment): (String, Vec<u8>)| {
         SyncGroupRequestAssignment::default()
             .with_member_id(text(&member))
             .with_assignment(Bytes::from(assignment))
     };
     let body = SyncGroupRequest::default()
-        .with_group_id(GroupId(text(caller.group)))
-        .with_generation_id(caller.generation)
-        .with_member_id(text(caller.member))
-        .with_assignments(shares.into_iter().map(share).collect());
+        .with_group_id(GroupId(text(identity.group)))
+        .with_generation_id(identity.generation)
+        .with_member_id(text(identity.member))
+        .with_assignments(assignments.into_iter().map(encode).collect());
     let api = ApiKey::SyncGroup;
     write_request(
         out,
         api,
         SYNC_VERSION,
         correlation_id,
-        caller.client_id,
+        identity.client_id,
         &body,
     )
 }
 
-/// Reads the answer's body: error code and the caller's share.
+/// Reads the body of a sync response. Returns the error code and the caller's assignment.
 pub fn read_sync(body: &[u8]) -> Result<(i16, Vec<u8>), WireError> {
     let mut reader = WireReader::new(body);
     reader.i32("throttle time")?;
     let error = reader.i16("error")?;
-    let share = reader.nullable_bytes("assignment")?;
-    Ok((error, share.unwrap_or_default().to_vec()))
+    let assignment = reader.nullable_bytes("assignment")?;
+    Ok((error, assignment.unwrap_or_default().to_vec()))
 }
 
-/// Appends a sign of life.
+/// Appends a heartbeat request.
 pub fn write_heartbeat(
     out: &mut BytesMut,
     correlation_id: i32,
-    caller: MemberIdentity<'_>,
+    identity: MemberIdentity<'_>,
 ) -> Result<(), EncodeError> {
     let body = HeartbeatRequest::default()
-        .with_group_id(GroupId(text(caller.group)))
-        .with_generation_id(caller.generation)
-        .with_member_id(text(caller.member));
+        .with_group_id(GroupId(text(identity.group)))
+        .with_generation_id(identity.generation)
+        .with_member_id(text(identity.member));
     let (api, version) = (ApiKey::Heartbeat, HEARTBEAT_VERSION);
-    write_request(out, api, version, correlation_id, caller.client_id, &body)
+    write_request(out, api, version, correlation_id, identity.client_id, &body)
 }
 
-/// Appends a farewell.
+/// Appends a leave request.
 pub fn write_leave(
     out: &mut BytesMut,
     correlation_id: i32,
-    caller: MemberIdentity<'_>,
+    identity: MemberIdentity<'_>,
 ) -> Result<(), EncodeError> {
     let body = LeaveGroupRequest::default()
-        .with_group_id(GroupId(text(caller.group)))
-        .with_member_id(text(caller.member));
+        .with_group_id(GroupId(text(identity.group)))
+        .with_member_id(text(identity.member));
     let (api, version) = (ApiKey::LeaveGroup, LEAVE_VERSION);
-    write_request(out, api, version, correlation_id, caller.client_id, &body)
+    write_request(out, api, version, correlation_id, identity.client_id, &body)
 }
 
-/// Reads the body of the answer to a heartbeat or a farewell: its error code.
+/// Reads the body of a heartbeat or leave response. Returns the error code.
 pub fn read_code(body: &[u8]) -> Result<i16, WireError> {
     let mut reader = WireReader::new(body);
     reader.i32("throttle time")?;
@@ -186,7 +186,7 @@ mod tests {
     use kafka_protocol::protocol::{Decodable, Encodable};
     use proptest::prelude::*;
 
-    const CALLER: MemberIdentity<'_> = MemberIdentity {
+    const IDENTITY: MemberIdentity<'_> = MemberIdentity {
         client_id: "me",
         group: "g1",
         member: "m1",
@@ -201,10 +201,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn answers_read_as_the_codec_writes_them(
+        fn encoded_responses_round_trip(
             error in any::<i16>(), generation in any::<i32>(),
-            members in prop::collection::vec(("[a-z]{0,9}", prop::collection::vec(any::<u8>(), 0..9)), 0..5),
-            share in prop::collection::vec(any::<u8>(), 0..20),
+            members in prop::collection::vec(
+                ("[a-z]{0,9}", prop::collection::vec(any::<u8>(), 0..9)), 0..5,
+            ),
+            assignment in prop::collection::vec(any::<u8>(), 0..20),
             noise in prop::collection::vec(any::<u8>(), 0..99),
         ) {
             let member = |(id, metadata): &(String, Vec<u8>)| {
@@ -224,8 +226,8 @@ mod tests {
             prop_assert_eq!(read_join(&encoded(&join, JOIN_VERSION))?, expected);
             let sync = SyncGroupResponse::default()
                 .with_error_code(error)
-                .with_assignment(Bytes::from(share.clone()));
-            prop_assert_eq!(read_sync(&encoded(&sync, SYNC_VERSION))?, (error, share));
+                .with_assignment(Bytes::from(assignment.clone()));
+            prop_assert_eq!(read_sync(&encoded(&sync, SYNC_VERSION))?, (error, assignment));
             let heartbeat = HeartbeatResponse::default().with_error_code(error);
             prop_assert_eq!(read_code(&encoded(&heartbeat, HEARTBEAT_VERSION))?, error);
             let leave = LeaveGroupResponse::default().with_error_code(error);
@@ -235,13 +237,13 @@ mod tests {
     }
 
     #[test]
-    fn requests_say_who_asks() {
+    fn requests_contain_member_identity() {
         let mut out = BytesMut::new();
         let timeout = GroupTimeouts {
-            session_ms: 6000,
-            rebalance_ms: 9000,
+            session_timeout_ms: 6000,
+            rebalance_timeout_ms: 9000,
         };
-        write_join(&mut out, 1, CALLER, timeout, "range", b"abc".to_vec()).expect("encodes");
+        write_join(&mut out, 1, IDENTITY, timeout, "range", b"abc".to_vec()).expect("encodes");
         let mut bytes = out.freeze().slice(4..);
         RequestHeader::decode(&mut bytes, 1).expect("header");
         let join = JoinGroupRequest::decode(&mut bytes, JOIN_VERSION).expect("body");
@@ -252,7 +254,7 @@ mod tests {
         );
         assert_eq!(join.protocols[0].name.as_str(), "range");
         let mut out = BytesMut::new();
-        write_sync(&mut out, 1, CALLER, vec![("m1".to_owned(), vec![9])]).expect("encodes");
+        write_sync(&mut out, 1, IDENTITY, vec![("m1".to_owned(), vec![9])]).expect("encodes");
         let mut bytes = out.freeze().slice(4..);
         RequestHeader::decode(&mut bytes, 1).expect("header");
         let sync = SyncGroupRequest::decode(&mut bytes, SYNC_VERSION).expect("body");

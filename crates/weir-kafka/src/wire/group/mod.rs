@@ -1,6 +1,6 @@
-//! The classic group protocol: finding the coordinator, joining, heartbeats, committed offsets.
+//! The classic group protocol: coordinator lookup, membership and committed offsets.
 //!
-//! Requests in the newest versions that still have fixed-length headers; Kafka 4 serves them.
+//! Requests use the latest versions without flexible headers; Kafka 4 supports them.
 
 pub mod membership;
 pub mod offsets;
@@ -14,44 +14,44 @@ use super::header::write_request;
 use super::reader::WireReader;
 use super::{EncodeError, WireError};
 
-/// The offset load or the election of a coordinator is not finished: ask again.
+/// The coordinator is loading offsets or being elected; retry.
 pub const COORDINATOR_LOADING: i16 = 14;
-/// No coordinator yet: ask again.
+/// The group has no coordinator yet; retry.
 pub const COORDINATOR_NOT_AVAILABLE: i16 = 15;
-/// Another broker coordinates the group now.
+/// Another broker is the group coordinator.
 pub const NOT_COORDINATOR: i16 = 16;
-/// The generation is over.
+/// The generation has ended.
 pub const ILLEGAL_GENERATION: i16 = 22;
-/// The coordinator has removed the member.
+/// The coordinator does not know the member id.
 pub const UNKNOWN_MEMBER: i16 = 25;
-/// The members are to join again.
+/// The group rebalances; members must join again.
 pub const REBALANCE_IN_PROGRESS: i16 = 27;
-/// A new member is to join again under the name it was given.
+/// A new member must join again with the member id of the response.
 pub const MEMBER_ID_REQUIRED: i16 = 79;
 
 const FIND_COORDINATOR_VERSION: i16 = 2;
 
-/// Who a request speaks for.
+/// Group member that sends a request.
 #[derive(Debug, Clone, Copy)]
 pub struct MemberIdentity<'a> {
     /// Name shown in broker logs.
     pub client_id: &'a str,
-    /// The group.
+    /// Group id.
     pub group: &'a str,
-    /// Member id, empty before the first join.
+    /// Member id; empty before the first join.
     pub member: &'a str,
-    /// Generation joined last.
+    /// Generation of the last join.
     pub generation: i32,
 }
 
-/// The broker that coordinates a group.
+/// Address of a group coordinator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupCoordinator {
-    /// Kafka error code, 0 for none; without it nothing else counts.
+    /// Kafka error code, 0 for none. With an error, the address is invalid.
     pub error: i16,
-    /// Host it listens on.
+    /// Host of the coordinator.
     pub host: String,
-    /// Port it listens on, 0 with an error.
+    /// Port of the coordinator; 0 with an error.
     pub port: u16,
 }
 
@@ -59,14 +59,14 @@ pub struct GroupCoordinator {
 pub fn write_find_coordinator(
     out: &mut BytesMut,
     correlation_id: i32,
-    caller: MemberIdentity<'_>,
+    identity: MemberIdentity<'_>,
 ) -> Result<(), EncodeError> {
-    let body = FindCoordinatorRequest::default().with_key(text(caller.group));
+    let body = FindCoordinatorRequest::default().with_key(text(identity.group));
     let (api, version) = (ApiKey::FindCoordinator, FIND_COORDINATOR_VERSION);
-    write_request(out, api, version, correlation_id, caller.client_id, &body)
+    write_request(out, api, version, correlation_id, identity.client_id, &body)
 }
 
-/// Reads the answer's body.
+/// Reads the body of a coordinator response.
 pub fn read_find_coordinator(body: &[u8]) -> Result<GroupCoordinator, WireError> {
     let mut reader = WireReader::new(body);
     reader.i32("throttle time")?;
@@ -93,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_coordinator_reads_as_the_codec_writes_it(
+        fn encoded_coordinator_round_trips(
             error in any::<i16>(), host in "[a-z.]{0,20}", port in -1_i32..70_000,
             noise in prop::collection::vec(any::<u8>(), 0..60),
         ) {

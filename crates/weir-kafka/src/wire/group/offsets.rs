@@ -17,11 +17,11 @@ use super::{MemberIdentity, text};
 const COMMIT_VERSION: i16 = 7;
 const FETCH_VERSION: i16 = 5;
 
-/// Appends a request to keep positions (partition and next offset) for the caller's group.
+/// Appends a request to commit positions (partition and next offset).
 pub fn write_commit(
     out: &mut BytesMut,
     correlation_id: i32,
-    caller: MemberIdentity<'_>,
+    identity: MemberIdentity<'_>,
     topic: &str,
     positions: &[(i32, i64)],
 ) -> Result<(), EncodeError> {
@@ -36,9 +36,9 @@ pub fn write_commit(
         .with_name(TopicName(text(topic)))
         .with_partitions(positions.iter().map(partition).collect());
     let body = OffsetCommitRequest::default()
-        .with_group_id(GroupId(text(caller.group)))
-        .with_generation_id_or_member_epoch(caller.generation)
-        .with_member_id(text(caller.member))
+        .with_group_id(GroupId(text(identity.group)))
+        .with_generation_id_or_member_epoch(identity.generation)
+        .with_member_id(text(identity.member))
         .with_topics(vec![topic]);
     let api = ApiKey::OffsetCommit;
     write_request(
@@ -46,12 +46,12 @@ pub fn write_commit(
         api,
         COMMIT_VERSION,
         correlation_id,
-        caller.client_id,
+        identity.client_id,
         &body,
     )
 }
 
-/// Reads the answer's body: partitions and their error codes.
+/// Reads the body of a commit response. Returns partitions and their error codes.
 pub fn read_commit(body: &[u8]) -> Result<Vec<(i32, i16)>, WireError> {
     let mut reader = WireReader::new(body);
     reader.i32("throttle time")?;
@@ -66,11 +66,11 @@ pub fn read_commit(body: &[u8]) -> Result<Vec<(i32, i16)>, WireError> {
     Ok(codes)
 }
 
-/// Appends a request for the committed positions of `partitions`.
+/// Appends a request for the committed offsets of `partitions`.
 pub fn write_fetch(
     out: &mut BytesMut,
     correlation_id: i32,
-    caller: MemberIdentity<'_>,
+    identity: MemberIdentity<'_>,
     topic: &str,
     partitions: &[i32],
 ) -> Result<(), EncodeError> {
@@ -78,26 +78,26 @@ pub fn write_fetch(
         .with_name(TopicName(text(topic)))
         .with_partition_indexes(partitions.to_vec());
     let body = OffsetFetchRequest::default()
-        .with_group_id(GroupId(text(caller.group)))
+        .with_group_id(GroupId(text(identity.group)))
         .with_topics(Some(vec![topic]));
     let (api, version) = (ApiKey::OffsetFetch, FETCH_VERSION);
-    write_request(out, api, version, correlation_id, caller.client_id, &body)
+    write_request(out, api, version, correlation_id, identity.client_id, &body)
 }
 
-/// Committed positions of a group.
+/// CommittedOffsets offsets of a group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Committed {
-    /// Kafka error code of the whole answer or of a partition, 0 for none.
+pub struct CommittedOffsets {
+    /// Kafka error code of the response or of a partition, 0 for none.
     pub error: i16,
-    /// Partition and offset, `None` if nothing was committed.
+    /// Partition and offset; `None` if the partition has no committed offset.
     pub positions: Vec<(i32, Option<i64>)>,
 }
 
-/// Reads the answer's body.
-pub fn read_fetch(body: &[u8]) -> Result<Committed, WireError> {
+/// Reads the body of a response with committed offsets.
+pub fn read_fetch(body: &[u8]) -> Result<CommittedOffsets, WireError> {
     let mut reader = WireReader::new(body);
     reader.i32("throttle time")?;
-    let mut committed = Committed::default();
+    let mut committed = CommittedOffsets::default();
     for _ in 0..reader.count(6, "topics")? {
         reader.string("topic name")?;
         for _ in 0..reader.count(20, "partitions")? {
@@ -136,9 +136,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn answers_read_as_the_codec_writes_them(
+        fn encoded_responses_round_trip(
             rows in prop::collection::vec((any::<i32>(), any::<i16>(), -1_i64..99), 0..6),
-            whole in any::<i16>(),
+            group_error in any::<i16>(),
             noise in prop::collection::vec(any::<u8>(), 0..99),
         ) {
             let partition = |(partition, error, _): &(i32, i16, i64)| {
@@ -165,12 +165,12 @@ mod tests {
                 .with_name(TopicName(text("t")))
                 .with_partitions(rows.iter().map(partition).collect());
             let response = OffsetFetchResponse::default()
-                .with_error_code(whole)
+                .with_error_code(group_error)
                 .with_topics(vec![topic]);
             let mut bytes = BytesMut::new();
             response.encode(&mut bytes, FETCH_VERSION).expect("encodes");
             let committed = read_fetch(&bytes)?;
-            prop_assert_eq!(committed.error, whole);
+            prop_assert_eq!(committed.error, group_error);
             let offset = |offset: i64| (offset >= 0).then_some(offset);
             let expected: Vec<_> = rows.iter().map(|row| (row.0, offset(row.2))).collect();
             prop_assert_eq!(committed.positions, expected);
@@ -179,15 +179,15 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_names_generation_and_positions() {
-        let caller = MemberIdentity {
+    fn commit_contains_generation_and_positions() {
+        let identity = MemberIdentity {
             client_id: "me",
             group: "g",
             member: "m",
             generation: 3,
         };
         let mut out = BytesMut::new();
-        write_commit(&mut out, 1, caller, "t", &[(0, 10), (2, 5)]).expect("encodes");
+        write_commit(&mut out, 1, identity, "t", &[(0, 10), (2, 5)]).expect("encodes");
         let mut bytes = out.freeze().slice(4..);
         RequestHeader::decode(&mut bytes, 1).expect("header");
         let commit = OffsetCommitRequest::decode(&mut bytes, COMMIT_VERSION).expect("body");

@@ -1,12 +1,12 @@
-//! Answers to Fetch, version 0 to 12.
+//! Layout of Fetch responses, versions 0 to 12.
 
 use super::{LayoutCursor, MessageLayout, PartitionSpan, TopicSpan, fetch_is_flexible};
 use crate::wire::WireError;
 
-/// Finds topics and partitions in the body of an answer.
+/// Finds topics and partitions in the body of a response.
 ///
 /// # Errors
-/// [`WireError`] if these bytes are no such body.
+/// [`WireError`] if the bytes are not such a body.
 pub fn fetch(body: &[u8], version: i16, layout: &mut MessageLayout) -> Result<(), WireError> {
     layout.clear();
     let mut cursor = LayoutCursor::new(body, fetch_is_flexible(version));

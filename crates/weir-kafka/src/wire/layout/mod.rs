@@ -1,5 +1,5 @@
-//! Where things lie inside the two frames that carry records, so that a few bytes of them can be
-//! changed and the rest be left as it came. Unknown tagged fields are stepped over, not read.
+//! Positions of the parts of messages that contain records, so that a few bytes can be changed
+//! without decoding the rest. Unknown tagged fields are skipped.
 
 mod fetch;
 mod produce;
@@ -15,39 +15,39 @@ pub use produce_response::{PartitionError, produce_answer, put_partition_error, 
 
 pub use fetch::fetch;
 
-/// Newest version of Produce whose topics have names; later ones have ids only.
+/// Latest version of Produce with topic names; later ones have ids only.
 pub const PRODUCE_VERSION_MAX: i16 = 12;
-/// Newest version of Fetch whose topics have names; later ones have ids only.
+/// Latest version of Fetch with topic names; later ones have ids only.
 pub const FETCH_VERSION_MAX: i16 = 12;
 
-/// Topics and partitions of one message, together.
+/// Maximum number of topics and partitions in one message.
 pub const ROWS_MAX: usize = 100_000;
 
-/// Topics and partitions of one message; ranges count from the start of the bytes read.
+/// Positions of topics and partitions in a message; ranges count from the start of the bytes read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MessageLayout {
-    /// Acknowledgements asked for; 0 in answers.
+    /// Requested acknowledgements; 0 in responses.
     pub acks: i16,
-    /// The field that counts the topics.
+    /// Field with the number of topics.
     pub topic_count: Range<usize>,
-    /// The topics in order.
+    /// Topics in message order.
     pub topics: Vec<TopicSpan>,
-    /// The partitions of all topics in order.
+    /// Partitions of all topics in message order.
     pub partitions: Vec<PartitionSpan>,
-    /// Behind the last topic.
+    /// Position after the last topic.
     pub topics_end: usize,
 }
 
 impl MessageLayout {
-    /// Forgets everything and keeps the memory.
+    /// Removes all entries and keeps the memory.
     pub fn clear(&mut self) {
         self.topics.clear();
         self.partitions.clear();
         (self.acks, self.topics_end, self.topic_count) = (0, 0, 0..0);
     }
 
-    /// Returns an error if `more` topics or partitions would exceed [`ROWS_MAX`]: a row takes
-    /// many times the bytes of its shortest form in a message.
+    /// Returns an error if `more` topics or partitions would exceed [`ROWS_MAX`], because an entry
+    /// takes many times the bytes of its shortest encoding.
     fn check_rows(&self, more: usize, what: &'static str) -> Result<(), WireError> {
         let rows = self.topics.len() + self.partitions.len();
         match rows.saturating_add(more) <= ROWS_MAX {
@@ -59,7 +59,7 @@ impl MessageLayout {
         }
     }
 
-    /// Gives the memory of more than `rows` topics or partitions back.
+    /// Removes all entries and frees memory for more than `rows` topics or partitions.
     pub fn shrink(&mut self, rows: usize) {
         self.clear();
         self.topics.shrink_to(rows);
@@ -70,34 +70,34 @@ impl MessageLayout {
 /// One topic of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicSpan {
-    /// All of it.
+    /// The whole topic.
     pub whole: Range<usize>,
-    /// Its name, UTF-8.
+    /// Topic name in UTF-8.
     pub name: Range<usize>,
-    /// The field that counts its partitions.
+    /// Field with the number of partitions.
     pub partition_count: Range<usize>,
-    /// Its partitions, as indices of [`Layout::partitions`].
+    /// Partitions of the topic, as indices of [`MessageLayout::partitions`].
     pub partitions: Range<usize>,
-    /// Behind its last partition.
+    /// Position after the last partition.
     pub partitions_end: usize,
 }
 
 /// One partition of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionSpan {
-    /// All of it.
+    /// The whole partition.
     pub whole: Range<usize>,
     /// Partition number.
     pub index: i32,
-    /// Where its error code starts, in answers.
+    /// Position of the error code, in responses.
     pub error_at: usize,
-    /// The field that tells the length of the records; empty in answers to Produce.
+    /// Field with the length of the records; empty in Produce responses.
     pub length: Range<usize>,
     /// The records; empty if null.
     pub records: Range<usize>,
 }
 
-/// A reader that knows where it is.
+/// Reader that tracks its position.
 #[derive(Debug, Clone)]
 struct LayoutCursor<'a> {
     reader: WireReader<'a>,
@@ -122,7 +122,7 @@ impl<'a> LayoutCursor<'a> {
         self.reader.bytes(count, what).map(drop)
     }
 
-    /// A number of at most 5 bytes, lowest bits first.
+    /// Reads an unsigned number of at most 5 bytes.
     fn uvarint(&mut self, what: &'static str) -> Result<u32, WireError> {
         let mut value = 0_u64;
         for index in 0..5 {
@@ -135,7 +135,7 @@ impl<'a> LayoutCursor<'a> {
         Err(WireError::Varint { what })
     }
 
-    /// A length or a count: compact is one more than it says, 0 for null.
+    /// Reads a length or count. Flexible versions encode it plus one; 0 is null.
     fn length(&mut self, wide: bool, what: &'static str) -> Result<Option<usize>, WireError> {
         let value = match (self.flexible, wide) {
             (true, _) => i64::from(self.uvarint(what)?) - 1,
@@ -150,7 +150,8 @@ impl<'a> LayoutCursor<'a> {
         }
     }
 
-    /// The count of an array whose elements take at least `element_bytes_min` each, and its field.
+    /// Reads the count of an array with elements of at least `element_bytes_min` bytes. Returns it
+    /// with the range of its field.
     fn count(
         &mut self,
         element_bytes_min: usize,
@@ -165,13 +166,13 @@ impl<'a> LayoutCursor<'a> {
         Ok((count, start..self.at()))
     }
 
-    /// A string that may be null, stepped over.
+    /// Skips a string, which may be null.
     fn skip_string(&mut self, what: &'static str) -> Result<(), WireError> {
         let length = self.length(false, what)?.unwrap_or(0);
         self.skip(length, what)
     }
 
-    /// A name: UTF-8, not null.
+    /// Reads a name in UTF-8, which must not be null. Returns its range.
     fn name(&mut self, what: &'static str) -> Result<Range<usize>, WireError> {
         let length = self.length(false, what)?;
         let length = length.ok_or(WireError::Length { what, value: -1 })?;
@@ -181,7 +182,7 @@ impl<'a> LayoutCursor<'a> {
         Ok(start..start + length)
     }
 
-    /// The field of a length and the bytes behind it; null is empty.
+    /// Reads a length and skips the bytes after it; null counts as empty. Returns both ranges.
     fn sized(&mut self, what: &'static str) -> Result<(Range<usize>, Range<usize>), WireError> {
         let start = self.at();
         let length = self.length(true, what)?.unwrap_or(0);
@@ -190,7 +191,7 @@ impl<'a> LayoutCursor<'a> {
         Ok((start..bytes_start, bytes_start..bytes_start + length))
     }
 
-    /// Tagged fields, which only flexible versions have.
+    /// Skips tagged fields, which only flexible versions have.
     fn tags(&mut self) -> Result<(), WireError> {
         if !self.flexible {
             return Ok(());
@@ -204,19 +205,19 @@ impl<'a> LayoutCursor<'a> {
         Ok(())
     }
 
-    /// Nothing may be left.
+    /// Returns an error if there are unread bytes.
     fn end(&self) -> Result<(), WireError> {
         match i64::try_from(self.reader.rest().len()) {
             Ok(0) => Ok(()),
             left => Err(WireError::Length {
-                what: "bytes behind the message",
+                what: "bytes after the message",
                 value: left.unwrap_or(i64::MAX),
             }),
         }
     }
 }
 
-/// Appends a compact number.
+/// Appends an unsigned variable-length number.
 pub fn put_uvarint(out: &mut Vec<u8>, mut value: u32) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -225,9 +226,9 @@ pub fn put_uvarint(out: &mut Vec<u8>, mut value: u32) {
     out.push(value as u8);
 }
 
-/// Appends the count of an array or the length of bytes: 4 bytes, or compact.
+/// Appends the count of an array or the length of bytes, in 4 bytes or compact.
 pub fn put_length(out: &mut Vec<u8>, flexible: bool, length: usize) {
-    // Invariant: what is counted lies in frames, whose size has 31 bits.
+    // Invariant: the counted elements are part of frames, whose size has 31 bits.
     let length = u32::try_from(length).unwrap_or(u32::MAX);
     match flexible {
         true => put_uvarint(out, length.saturating_add(1)),
@@ -235,7 +236,7 @@ pub fn put_length(out: &mut Vec<u8>, flexible: bool, length: usize) {
     }
 }
 
-/// Appends a string, cut to what its length can tell.
+/// Appends a string, truncated to the maximum length.
 pub fn put_string(out: &mut Vec<u8>, flexible: bool, text: &str) {
     let mut end = text.len().min(STRING_BYTES_MAX);
     while !text.is_char_boundary(end) {
@@ -249,19 +250,19 @@ pub fn put_string(out: &mut Vec<u8>, flexible: bool, text: &str) {
     out.extend_from_slice(text);
 }
 
-/// Whether a version of Produce has compact lengths and tagged fields.
+/// Returns `true` if the Produce version has compact lengths and tagged fields.
 #[must_use]
 pub fn produce_is_flexible(version: i16) -> bool {
     version >= 9
 }
 
-/// Whether a version of Fetch has compact lengths and tagged fields.
+/// Returns `true` if the Fetch version has compact lengths and tagged fields.
 #[must_use]
 pub fn fetch_is_flexible(version: i16) -> bool {
     version >= 12
 }
 
-/// What two signed bytes can tell.
+/// Maximum of a 16-bit signed length.
 const STRING_BYTES_MAX: usize = i16::MAX as usize;
 
 #[cfg(test)]

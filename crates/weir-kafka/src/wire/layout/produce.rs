@@ -1,4 +1,4 @@
-//! Produce requests, version 0 to 12.
+//! Layout of Produce requests, versions 0 to 12.
 
 use super::{LayoutCursor, MessageLayout, PartitionSpan, TopicSpan, produce_is_flexible};
 use crate::wire::WireError;
@@ -6,7 +6,7 @@ use crate::wire::WireError;
 /// Finds topics and partitions in the body of a request.
 ///
 /// # Errors
-/// [`WireError`] if these bytes are no such body.
+/// [`WireError`] if the bytes are not such a body.
 pub fn produce(body: &[u8], version: i16, layout: &mut MessageLayout) -> Result<(), WireError> {
     layout.clear();
     let mut cursor = LayoutCursor::new(body, produce_is_flexible(version));

@@ -1,4 +1,4 @@
-//! Answers to Produce, version 0 to 12: where partitions lie, and rows that tell an error.
+//! Layout of Produce responses, versions 0 to 12, and encoding of partition errors.
 
 use super::{
     LayoutCursor, MessageLayout, PartitionSpan, TopicSpan, produce_is_flexible, put_length,
@@ -6,10 +6,10 @@ use super::{
 };
 use crate::wire::WireError;
 
-/// Finds topics and partitions in the body of an answer.
+/// Finds topics and partitions in the body of a response.
 ///
 /// # Errors
-/// [`WireError`] if these bytes are no such body.
+/// [`WireError`] if the bytes are not such a body.
 pub fn produce_answer(
     body: &[u8],
     version: i16,
@@ -77,20 +77,20 @@ fn partition(cursor: &mut LayoutCursor<'_>, version: i16) -> Result<PartitionSpa
     })
 }
 
-/// What an answer says of a partition whose records were not stored.
+/// Error of a partition whose records were not stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionError<'a> {
     /// Partition number.
     pub partition: i32,
     /// Kafka error code.
     pub error: i16,
-    /// Told from version 8 on.
+    /// Error message; sent from version 8.
     pub message: &'a str,
-    /// Records at fault by their place in the batch, with a text each; told from version 8 on.
+    /// Invalid records by index in the batch, with a message each; sent from version 8.
     pub records: &'a [(i32, String)],
 }
 
-/// Appends the row of one partition.
+/// Appends the error of one partition.
 pub fn put_partition_error(out: &mut Vec<u8>, version: i16, row: &PartitionError<'_>) {
     let flexible = produce_is_flexible(version);
     out.extend_from_slice(&row.partition.to_be_bytes());
@@ -114,7 +114,7 @@ pub fn put_partition_error(out: &mut Vec<u8>, version: i16, row: &PartitionError
     no_tags(out, flexible);
 }
 
-/// Appends a topic with its rows.
+/// Appends a topic with the errors of its partitions.
 pub fn put_topic_errors(out: &mut Vec<u8>, version: i16, name: &str, rows: &[PartitionError<'_>]) {
     let flexible = produce_is_flexible(version);
     put_string(out, flexible, name);

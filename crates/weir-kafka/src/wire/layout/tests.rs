@@ -1,4 +1,5 @@
-//! Our walk against the codec's writer, in every version, and against noise.
+//! The layouts, compared with the encoder of `kafka-protocol` in every version, and with invalid
+//! bytes.
 
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::fetch_response::{
@@ -36,7 +37,7 @@ fn encoded(message: &impl Encodable, version: i16) -> Vec<u8> {
     out.to_vec()
 }
 
-/// What a layout says is where.
+/// Returns the names, partitions and records that a layout refers to.
 fn seen(bytes: &[u8], layout: &MessageLayout) -> Vec<TopicRow> {
     let topic = |topic: &TopicSpan| {
         let name = std::str::from_utf8(&bytes[topic.name.clone()]).expect("checked");
@@ -72,7 +73,7 @@ fn request(topics: &[TopicRow], version: i16) -> Vec<u8> {
     encoded(&request, version)
 }
 
-fn fetched(topics: &[TopicRow], version: i16) -> Vec<u8> {
+fn fetch_response_bytes(topics: &[TopicRow], version: i16) -> Vec<u8> {
     let partition = |(index, records): &PartitionRow| {
         let aborted = (version >= 4).then(|| vec![AbortedTransaction::default(); 2]);
         let mut row = PartitionData::default()
@@ -95,7 +96,7 @@ fn fetched(topics: &[TopicRow], version: i16) -> Vec<u8> {
     encoded(&response, version)
 }
 
-fn answered(topics: &[TopicRow], version: i16) -> Vec<u8> {
+fn produce_response_bytes(topics: &[TopicRow], version: i16) -> Vec<u8> {
     let partition = |(index, records): &PartitionRow| {
         let errors = records
             .iter()
@@ -125,7 +126,9 @@ fn answered(topics: &[TopicRow], version: i16) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn finds_what_the_codec_writes(topics in topics(), version in 3_i16..13, cut in any::<prop::sample::Index>()) {
+    fn layouts_match_encoded_messages(
+        topics in topics(), version in 3_i16..13, cut in any::<prop::sample::Index>(),
+    ) {
         let mut layout = MessageLayout::default();
         let bytes = request(&topics, version);
         produce(&bytes, version, &mut layout)?;
@@ -133,7 +136,7 @@ proptest! {
         prop_assert_eq!(seen(&bytes, &layout), without_nulls(&topics));
         prop_assert!(produce(&bytes[..cut.index(bytes.len())], version, &mut layout).is_err());
 
-        let bytes = fetched(&topics, version.max(4));
+        let bytes = fetch_response_bytes(&topics, version.max(4));
         fetch(&bytes, version.max(4), &mut layout)?;
         prop_assert_eq!(seen(&bytes, &layout), without_nulls(&topics));
         for row in &layout.partitions {
@@ -141,9 +144,10 @@ proptest! {
         }
         prop_assert!(fetch(&bytes[..cut.index(bytes.len())], version.max(4), &mut layout).is_err());
 
-        let bytes = answered(&topics, version);
+        let bytes = produce_response_bytes(&topics, version);
         produce_answer(&bytes, version, &mut layout)?;
-        let rows: Vec<_> = topics.iter().flat_map(|(_, rows)| rows.iter().map(|row| row.0)).collect();
+        let rows = topics.iter().flat_map(|(_, rows)| rows.iter().map(|row| row.0));
+        let rows: Vec<_> = rows.collect();
         let found: Vec<_> = layout.partitions.iter().map(|row| row.index).collect();
         prop_assert_eq!(found, rows);
         for row in &layout.partitions {
@@ -152,24 +156,29 @@ proptest! {
     }
 
     #[test]
-    fn the_codec_reads_the_rows_we_write(topics in topics(), version in 3_i16..13, errors in 0_usize..3) {
+    fn inserted_errors_are_decodable(
+        topics in topics(), version in 3_i16..13, errors in 0_usize..3,
+    ) {
         let records: Vec<_> = (0..errors).map(|at| (at as i32, format!("no {at}"))).collect();
         let row = PartitionError { partition: 4, error: 87, message: "bad", records: &records };
-        let bytes = answered(&topics, version);
+        let bytes = produce_response_bytes(&topics, version);
         let mut layout = MessageLayout::default();
         produce_answer(&bytes, version, &mut layout)?;
         let flexible = produce_is_flexible(version);
-        let mut patches = ByteEdits::default();
+        let mut edits = ByteEdits::default();
         for topic in &layout.topics {
-            patches.replace(topic.partition_count.clone(), |out| put_length(out, flexible, topic.partitions.len() + 1));
+            let count = topic.partitions.len() + 1;
+            edits.replace(topic.partition_count.clone(), |out| put_length(out, flexible, count));
             let end = topic.partitions_end;
-            patches.replace(end..end, |out| put_partition_error(out, version, &row));
+            edits.replace(end..end, |out| put_partition_error(out, version, &row));
         }
-        patches.replace(layout.topic_count.clone(), |out| put_length(out, flexible, layout.topics.len() + 1));
+        let count = layout.topics.len() + 1;
+        edits.replace(layout.topic_count.clone(), |out| put_length(out, flexible, count));
         let end = layout.topics_end;
-        patches.replace(end..end, |out| put_topic_errors(out, version, "new", &[row.clone(), row.clone()]));
+        let rows = [row.clone(), row.clone()];
+        edits.replace(end..end, |out| put_topic_errors(out, version, "new", &rows));
         let mut out = Vec::new();
-        patches.apply(&bytes, &mut out);
+        edits.apply(&bytes, &mut out);
         let mut bytes = Bytes::from(out);
         let read = ProduceResponse::decode(&mut bytes, version).expect("decodes");
         prop_assert!(bytes.is_empty());
@@ -179,12 +188,14 @@ proptest! {
         }
         let last = &read.responses[topics.len()].partition_responses[1];
         prop_assert_eq!((last.index, last.error_code, last.base_offset), (4, 87, -1));
-        let told = if version >= 8 { errors } else { 0 };
-        prop_assert_eq!(last.record_errors.len(), told);
+        let expected = if version >= 8 { errors } else { 0 };
+        prop_assert_eq!(last.record_errors.len(), expected);
     }
 
     #[test]
-    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), version in 0_i16..13) {
+    fn random_bytes_never_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..200), version in 0_i16..13,
+    ) {
         let mut layout = MessageLayout::default();
         let _ = produce(&bytes, version, &mut layout);
         let _ = fetch(&bytes, version, &mut layout);
@@ -193,7 +204,7 @@ proptest! {
 }
 
 #[test]
-fn counts_beyond_the_bytes_are_refused_before_anything_is_stored() {
+fn counts_over_remaining_bytes_allocate_nothing() {
     let mut body = vec![0xff, 0xff]; // no transactional id
     body.extend_from_slice(&[0, 1, 0, 0, 0, 9]);
     body.extend_from_slice(&i32::MAX.to_be_bytes());

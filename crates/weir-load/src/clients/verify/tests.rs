@@ -6,7 +6,7 @@ fn fields(names: &str) -> FieldMap {
     FieldMap::new(&names)
 }
 
-/// One client with its tables.
+/// Client with its tables.
 struct VerifyingClient {
     check: ClientCheck,
     keys: KeyTable,
@@ -24,7 +24,7 @@ impl VerifyingClient {
         }
     }
 
-    /// An update of the item of Apple.
+    /// Reads an update of the item of Apple.
     fn read(&mut self, text: &str) -> Result<ReceivedUpdate, UpdateFault> {
         let apple = self.keys.id(b"Apple").unwrap();
         self.read_as(ExpectedUpdate::Key("Apple", apple), text)
@@ -32,16 +32,16 @@ impl VerifyingClient {
 
     fn read_as(
         &mut self,
-        wanted: ExpectedUpdate<'_>,
+        expected_update: ExpectedUpdate<'_>,
         text: &str,
     ) -> Result<ReceivedUpdate, UpdateFault> {
-        let mut tools = DecodeContext {
+        let mut context = DecodeContext {
             due: &mut DueReader::with_member("timestamp", LocalTime::utc()),
             keys: &mut self.keys,
             marks: self.marks,
         };
         self.check
-            .read(text.as_bytes(), wanted, &self.fields, &mut tools)
+            .read(text.as_bytes(), expected_update, &self.fields, &mut context)
     }
 
     fn seq(&mut self, text: &str) -> Result<u64, UpdateFault> {
@@ -58,7 +58,7 @@ impl VerifyingClient {
 }
 
 #[test]
-fn stamps_are_found_whatever_is_unchanged() {
+fn stamps_are_found_with_unchanged_fields() {
     let mut client = VerifyingClient::new("key value ts partition offset weir");
     for (text, seq) in [
         ("Apple|v|1|0|7|5.1.0.9", 0),
@@ -73,7 +73,7 @@ fn stamps_are_found_whatever_is_unchanged() {
 }
 
 #[test]
-fn faults() {
+fn invalid_updates_are_errors() {
     let mut client = VerifyingClient::new("key value weir");
     assert_eq!(client.seq("Apple||5.1.0.9"), Err(UpdateFault::NotExplicit));
     for (text, fault) in [
@@ -93,13 +93,13 @@ fn faults() {
 const HOUR: Option<u64> = Some(3_600_000_000_000);
 
 #[test]
-fn published_configurations_fall_back_to_text_and_position() {
+fn records_without_stamp_use_text_and_position() {
     let mut client = VerifyingClient::new("key value partition offset");
     let value = "1970-01-01 01:00:00.000-pid-0-xyz";
     for (text, offset) in [
         (format!("Apple|{value}|0|7"), 7),
         (format!("|{value}||8"), 8),
-        // The same millisecond, the same text.
+        // Same millisecond, same text.
         ("^3|9".to_owned(), 9),
     ] {
         let received = client.read(&text).unwrap();
@@ -113,7 +113,7 @@ fn published_configurations_fall_back_to_text_and_position() {
 }
 
 #[test]
-fn json_fields_have_the_timestamp_in_a_field_of_its_own() {
+fn json_fields_have_the_timestamp_field() {
     let mut client = VerifyingClient::new("timestamp fstValue sndValue intNum");
     client.marks = true;
     let text = "1970-01-01 01:00:00.000";
@@ -130,7 +130,7 @@ fn json_fields_have_the_timestamp_in_a_field_of_its_own() {
 }
 
 #[test]
-fn an_item_of_all_records_tells_keys_apart_where_it_has_them() {
+fn item_of_all_records_distinguishes_keys() {
     let mut client = VerifyingClient::new("key weir");
     let no_key = client.keys.id(b"").unwrap();
     let mut key = |text: &str| {

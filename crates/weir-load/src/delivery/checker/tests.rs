@@ -30,7 +30,7 @@ fn entry(key: &str, producer: u32, first_seq: u64, last_seq: u64) -> LedgerEntry
 
 fn one_key() -> (KeyTable, KeyId) {
     let mut keys = KeyTable::default();
-    let apple = keys.id(b"Apple").expect("an empty table has room");
+    let apple = keys.id(b"Apple").expect("table is empty");
     (keys, apple)
 }
 
@@ -41,7 +41,7 @@ fn feed(checker: &mut DeliveryChecker, key: KeyId, seqs: &[u64]) -> Vec<Delivery
 }
 
 #[test]
-fn a_late_record_turns_lost_into_reordered() {
+fn late_record_is_reordered_not_lost() {
     use DeliveryCheck::{AfterGap, Duplicate, InOrder, Reordered};
     let (mut keys, apple) = one_key();
     let mut checker = DeliveryChecker::default();
@@ -68,7 +68,7 @@ fn a_late_record_turns_lost_into_reordered() {
 }
 
 #[test]
-fn a_client_that_got_nothing_lost_all_of_its_key_only() {
+fn missing_key_loses_only_its_records() {
     let (mut keys, apple) = one_key();
     let entries = [
         entry("Apple", 0, 10, 19),
@@ -83,7 +83,7 @@ fn a_client_that_got_nothing_lost_all_of_its_key_only() {
 }
 
 #[test]
-fn what_the_broker_never_acknowledged_is_nobodys_loss() {
+fn unacknowledged_records_are_not_lost() {
     let (mut keys, apple) = one_key();
     let mut checker = DeliveryChecker::default();
     feed(&mut checker, apple, &[9, 10, 13]);
@@ -95,7 +95,7 @@ fn what_the_broker_never_acknowledged_is_nobodys_loss() {
 }
 
 #[test]
-fn conflation_needs_a_later_record_of_the_key() {
+fn conflation_requires_a_later_record_of_key() {
     let (mut keys, apple) = one_key();
     let ledger = Ledger::new(&[entry("Apple", 0, 10, 20)], &mut keys);
     let settle = |seqs: &[u64], other_producer: Option<u64>| {
@@ -114,7 +114,7 @@ fn conflation_needs_a_later_record_of_the_key() {
 }
 
 #[test]
-fn gaps_beyond_the_limit_stay_lost_and_late_ones_are_unchecked() {
+fn gaps_over_limit_stay_lost() {
     let (mut keys, apple) = one_key();
     let mut checker = DeliveryChecker::default();
     let last = 2 * (GAPS_PER_STREAM_MAX as u64 + 10);
@@ -131,7 +131,7 @@ fn gaps_beyond_the_limit_stay_lost_and_late_ones_are_unchecked() {
 }
 
 #[test]
-fn a_stream_without_gaps_is_small() {
+fn checker_without_gaps_is_small() {
     assert!(
         size_of::<SequenceState>() <= 40,
         "{}",
@@ -160,7 +160,7 @@ fn extreme_numbers_do_not_overflow() {
 /// One delivery: key, producer, sequence number.
 type RecordArrival = (usize, u32, u64);
 
-/// What a stream of arrivals means, by the plain definitions.
+/// Computes lost, duplicated and reordered deliveries by the plain definitions.
 fn naive(arrivals: &[RecordArrival], entries: &[LedgerEntry], keys: &[&str]) -> (u64, u64, u64) {
     let mut seen: BTreeMap<(usize, u32), BTreeSet<u64>> = BTreeMap::new();
     let (mut duplicated, mut reordered) = (0, 0);
@@ -186,44 +186,44 @@ fn naive(arrivals: &[RecordArrival], entries: &[LedgerEntry], keys: &[&str]) -> 
     (lost.sum(), duplicated, reordered)
 }
 
-/// What happens to one record on its way.
+/// Delivery of one record.
 #[derive(Debug, Clone, Copy)]
-enum RecordFate {
+enum RecordDelivery {
     Delivered,
     Dropped,
     Twice,
-    /// Swapped with the arrival this many places later.
+    /// Swapped with the arrival this number of places later.
     Delayed(usize),
 }
 
-fn fate() -> impl Strategy<Value = RecordFate> {
+fn delivery() -> impl Strategy<Value = RecordDelivery> {
     prop_oneof![
-        6 => Just(RecordFate::Delivered),
-        2 => Just(RecordFate::Dropped),
-        1 => Just(RecordFate::Twice),
-        2 => (1..12_usize).prop_map(RecordFate::Delayed),
+        6 => Just(RecordDelivery::Delivered),
+        2 => Just(RecordDelivery::Dropped),
+        1 => Just(RecordDelivery::Twice),
+        2 => (1..12_usize).prop_map(RecordDelivery::Delayed),
     ]
 }
 
 proptest! {
     #[test]
-    fn agrees_with_the_plain_definitions(
-        fates in proptest::collection::vec((0..2_usize, 0..3_u32, fate()), 0..400),
+    fn checker_agrees_with_plain_definitions(
+        deliveries in proptest::collection::vec((0..2_usize, 0..3_u32, delivery()), 0..400),
         missing in proptest::collection::vec(WINDOW, 0..5),
     ) {
         let names = ["Apple", "Fig"];
         let mut next = BTreeMap::new();
         let mut arrivals: Vec<RecordArrival> = Vec::new();
         let mut swaps = Vec::new();
-        for (key, producer, fate) in fates {
+        for (key, producer, delivery) in deliveries {
             let next = next.entry((key, producer)).or_insert(0_u64);
             let arrival = (key, producer, *next);
             *next += 1;
-            match fate {
-                RecordFate::Delivered => arrivals.push(arrival),
-                RecordFate::Dropped => {}
-                RecordFate::Twice => arrivals.extend([arrival; 2]),
-                RecordFate::Delayed(by) => {
+            match delivery {
+                RecordDelivery::Delivered => arrivals.push(arrival),
+                RecordDelivery::Dropped => {}
+                RecordDelivery::Twice => arrivals.extend([arrival; 2]),
+                RecordDelivery::Delayed(by) => {
                     swaps.push((arrivals.len(), by));
                     arrivals.push(arrival);
                 }
@@ -243,7 +243,7 @@ proptest! {
             .collect();
 
         let mut keys = KeyTable::default();
-        let ids = names.map(|name| keys.id(name.as_bytes()).expect("room for two"));
+        let ids = names.map(|name| keys.id(name.as_bytes()).expect("table is not full"));
         let ledger = Ledger::new(&entries, &mut keys);
         let mut checker = DeliveryChecker::default();
         for &(key, producer, seq) in &arrivals {

@@ -1,14 +1,14 @@
-//! All mistakes of a file are reported, and nothing that only follows from them.
+//! Reports list all errors of a file, but no consequential errors.
 
 use super::*;
 
-/// All errors of a file.
+/// Returns all errors of a file.
 fn errors(xml: &str) -> Vec<String> {
-    let survey = ConfigReport::of("a.xml", xml, &env, ParseOptions::default());
-    survey.errors.iter().map(ToString::to_string).collect()
+    let report = ConfigReport::of("a.xml", xml, &env, ParseOptions::default());
+    report.errors.iter().map(ToString::to_string).collect()
 }
 
-/// The parameter each error names, with its line.
+/// Returns the location, variable and context of each undefined variable.
 fn undefined(xml: &str) -> Vec<String> {
     let errors = errors(xml);
     let short = errors.iter().map(|error| {
@@ -19,7 +19,7 @@ fn undefined(xml: &str) -> Vec<String> {
 }
 
 #[test]
-fn undefined_variables_are_all_reported_and_nothing_is_derived_from_them() {
+fn undefined_variables_cause_no_further_errors() {
     let xml = file(&[
         ("bootstrap.servers", "$env.A:$env.B"),
         ("item-template.t", "$env.C"),
@@ -45,12 +45,12 @@ fn undefined_variables_are_all_reported_and_nothing_is_derived_from_them() {
     );
     assert_eq!(all.len(), 8, "{all:?}");
     assert!(all[7].starts_with("a.xml:14: "), "{all:?}");
-    let survey = ConfigReport::of("a.xml", &xml, &env, ParseOptions::default());
-    assert!(survey.notes.is_empty(), "{:?}", survey.notes);
+    let report = ConfigReport::of("a.xml", &xml, &env, ParseOptions::default());
+    assert!(report.notes.is_empty(), "{:?}", report.notes);
 }
 
 #[test]
-fn undefined_variables_outside_of_values_are_reported_too() {
+fn undefined_variables_outside_values_are_reported() {
     let xml = with(&[("$env.A", "x"), ("$env.B", "y")])
         .replace("id=\"Set\"", "id=\"$env.SET\"")
         .replace("name=\"C\"", "name=\"$env.NAME\"")
@@ -67,14 +67,14 @@ fn undefined_variables_outside_of_values_are_reported_too() {
             "a.xml:4: \"LOG\" used in parameter [logging.configuration.path]",
         ]
     );
-    // Whether a parameter is missing cannot be known.
+    // Missing parameters cannot be detected then.
     let xml = file(&[("$env.MAP", "x")]);
     assert_eq!(errors(&xml).len(), 1);
 }
 
 #[test]
-fn values_of_groups_are_checked() {
-    let wrong = [
+fn group_values_are_checked() {
+    let invalid = [
         ("encryption.protocol", "SSLv3"),
         ("encryption.enabled.protocols", "TLSv1.2,"),
         ("encryption.truststore.type", "jks"),
@@ -85,23 +85,23 @@ fn values_of_groups_are_checked() {
         ("schema.registry.provider", "confluent"),
         ("schema.registry.confluent.encryption.keystore.type", "PEM"),
     ];
-    // The connector reads none of them, and neither does it fail.
-    let file = parse(&with(&wrong)).unwrap();
-    assert_eq!(file.notes.len(), wrong.len(), "{:?}", file.notes);
-    for (note, (name, value)) in file.notes.iter().zip(wrong) {
+    // The connector neither reads them nor fails.
+    let file = parse(&with(&invalid)).unwrap();
+    assert_eq!(file.notes.len(), invalid.len(), "{:?}", file.notes);
+    for (note, (name, value)) in file.notes.iter().zip(invalid) {
         assert_eq!(note.severity, Severity::Warning);
         let start = format!("specify a valid value for parameter [{name}]: \"{value}\" is not");
         assert!(note.text.starts_with(&start), "{note}");
-        assert!(note.text.contains("; it is read only if "), "{note}");
+        assert!(note.text.contains("; parameter is read only if "), "{note}");
     }
     let switches = [
         ("encryption.enable", "true"),
         ("authentication.enable", "true"),
         ("record.value.evaluator.schema.registry.enable", "true"),
     ];
-    let errors = errors(&with(&[&wrong[..], &switches].concat()));
-    assert_eq!(errors.len(), wrong.len() + switches.len(), "{errors:#?}");
-    for (line, (error, (name, value))) in (10..).zip(errors.iter().zip(wrong)) {
+    let errors = errors(&with(&[&invalid[..], &switches].concat()));
+    assert_eq!(errors.len(), invalid.len() + switches.len(), "{errors:#?}");
+    for (line, (error, (name, value))) in (10..).zip(errors.iter().zip(invalid)) {
         let start = format!(
             "a.xml:{line}: connection \"C\": specify a valid value for parameter [{name}]: \
              \"{value}\" is not "
@@ -110,15 +110,15 @@ fn values_of_groups_are_checked() {
     }
 }
 
-/// No parameter of the connector takes whatever text it is given, except names and passwords.
+/// No parameter accepts arbitrary text, except names and passwords.
 #[test]
-fn every_number_switch_and_choice_is_checked() {
+fn parameters_with_type_reject_other_values() {
     let switches = [
         ("encryption.enable", "true"),
         ("authentication.enable", "true"),
         ("record.key.evaluator.schema.registry.enable", "true"),
     ];
-    for (name, kind, _) in parameter_table::KNOWN {
+    for (name, value_type, _) in parameter_table::KNOWN {
         let free = [
             "id",
             "username",
@@ -138,14 +138,14 @@ fn every_number_switch_and_choice_is_checked() {
             || name.contains("algorithm")
             || name.ends_with("class")
             || name.ends_with("implementation");
-        let is_text = *kind == types::ValueType::Text;
+        let is_text = *value_type == types::ValueType::Text;
         assert!(!is_text || free, "{name} has no type");
         let value = if is_text { " " } else { "\u{20}x, \u{20}" };
-        let kept = MINIMAL.iter().chain(&switches).copied();
-        let mut parameters: Vec<_> = kept.filter(|(other, _)| other != name).collect();
+        let others = MINIMAL.iter().chain(&switches).copied();
+        let mut parameters: Vec<_> = others.filter(|(other, _)| other != name).collect();
         parameters.push((name, value));
         let found = errors(&file(&parameters));
-        let is_file = *kind == types::ValueType::File;
+        let is_file = *value_type == types::ValueType::File;
         let named = format!("parameter [{name}]");
         assert!(
             is_file || found.iter().any(|error| error.contains(&named)),
@@ -155,7 +155,7 @@ fn every_number_switch_and_choice_is_checked() {
 }
 
 #[test]
-fn empty_names_are_refused() {
+fn empty_names_are_rejected() {
     let xml = with(&[]).replace("id=\"Set\"", "id=\" \"");
     let remedy = "write the adapter set name that clients give";
     assert_eq!(

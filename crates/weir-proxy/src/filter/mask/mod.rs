@@ -1,29 +1,30 @@
-//! `mask`: members of JSON values are replaced by a fixed text; all other bytes stay.
+//! The filter `mask` replaces members of JSON values by a fixed text. All other bytes stay the
+//! same.
 
 mod walk;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::config::{all_topics, on_produce};
+use super::scope::{all_topics, on_produce};
 use super::{Direction, Filter, FilterError, RecordEdit, RecordRejection};
 
 pub(super) const NAME: &str = "mask";
 
-/// Its keys.
+/// Configuration of the filter.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MaskConfig {
-    /// Names of topics, with `*` for anything.
+    /// Topic names; `*` matches any characters.
     #[serde(default = "all_topics")]
     pub topics: Vec<String>,
-    /// Which way records travel; `produce` if left out.
+    /// Directions, by default `produce`.
     #[serde(default = "on_produce")]
     pub on: Vec<Direction>,
-    /// Members, by names from the outermost in, with dots between: `card.number`. `*` is any name;
-    /// arrays are looked into as if each element stood in their place.
+    /// Members as paths of names separated by dots, for example `card.number`. `*` matches any
+    /// name. Array elements are searched as if they were in the place of the array.
     pub members: Vec<String>,
-    /// The text that stands in their place.
+    /// Replacement text.
     #[serde(default = "stars")]
     pub with: String,
 }
@@ -34,29 +35,32 @@ fn stars() -> String {
 
 impl MaskConfig {
     pub(super) fn build(&self) -> Result<Box<dyn Filter>, FilterError> {
-        let refused = |value: &str, remedy| FilterError {
+        let invalid = |value: &str, remedy| FilterError {
             filter: NAME,
             key: "members",
             value: value.to_owned(),
             remedy,
         };
         if self.members.is_empty() {
-            return Err(refused("[]", "name a member, for example \"card.number\""));
+            return Err(invalid("[]", "name a member, for example \"card.number\""));
         }
         if self.members.len() > MEMBERS_MAX {
             let count = format!("{} names", self.members.len());
-            return Err(refused(&count, "name at most 64"));
+            return Err(invalid(&count, "name at most 64"));
         }
         let split = |path: &String| {
             let names: Vec<String> = path.split('.').map(str::to_owned).collect();
             match names.iter().any(String::is_empty) {
-                true => Err(refused(path, "put one dot between names, none at the ends")),
+                true => Err(invalid(
+                    path,
+                    "use one dot between names and none at the ends",
+                )),
                 false => Ok(names),
             }
         };
         Ok(Box::new(Mask {
             members: self.members.iter().map(split).collect::<Result<_, _>>()?,
-            // Invariant: text is always expressible in JSON.
+            // Invariant: any text can be written in JSON.
             with: serde_json::Value::from(self.with.as_str()).to_string(),
         }))
     }
@@ -69,12 +73,12 @@ struct Mask {
 }
 
 impl Filter for Mask {
-    /// What is not JSON might hold anything, so all of it is replaced.
+    /// A value that is not JSON may contain anything, so the whole value is replaced.
     fn record(&self, record: &mut RecordEdit<'_>) -> Result<(), RecordRejection> {
         let mut is_json = true;
         record.rewrite_value(|value, out| {
             let text = std::str::from_utf8(value).ok();
-            // The walk relies on it, on its limited depth too.
+            // The masker relies on valid JSON and on its limited depth.
             let text = text.filter(|text| serde_json::from_str::<IgnoredAny>(text).is_ok());
             match text {
                 Some(text) => walk::mask(text, &self.members, &self.with, out),
@@ -86,11 +90,11 @@ impl Filter for Mask {
             }
         });
         if !is_json {
-            record.count_unreadable();
+            record.count_undecodable();
         }
         Ok(())
     }
 }
 
-/// What one number's bits can tell apart.
+/// Number of bits in the set of candidates.
 const MEMBERS_MAX: usize = 64;

@@ -1,13 +1,13 @@
-//! A walk over valid JSON that copies it and leaves some members out.
+//! Copies valid JSON and replaces some members.
 
-/// Appends `text` to `out` with `with` in place of each member named; whether there was one. `text` must
-/// be valid JSON of limited depth.
+/// Appends `text` to `out` with `with` in place of each selected member. Returns `true` if there
+/// was one. `text` must be valid JSON of limited depth.
 pub(super) fn mask(text: &str, members: &[Vec<String>], with: &str, out: &mut Vec<u8>) -> bool {
     let all = match members.len() {
         64 => u64::MAX,
         few => (1 << few) - 1,
     };
-    let mut walk = JsonMasker {
+    let mut masker = JsonMasker {
         bytes: text.as_bytes(),
         at: 0,
         copied: 0,
@@ -16,8 +16,8 @@ pub(super) fn mask(text: &str, members: &[Vec<String>], with: &str, out: &mut Ve
         out,
         is_masked: false,
     };
-    walk.value(all, 0);
-    let (copied, is_masked) = (walk.copied, walk.is_masked);
+    masker.value(all, 0);
+    let (copied, is_masked) = (masker.copied, masker.is_masked);
     out.extend_from_slice(&text.as_bytes()[copied..]);
     is_masked
 }
@@ -25,7 +25,7 @@ pub(super) fn mask(text: &str, members: &[Vec<String>], with: &str, out: &mut Ve
 struct JsonMasker<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Bytes before it are in `out`, or replaced.
+    /// Position up to which bytes are copied or replaced.
     copied: usize,
     members: &'a [Vec<String>],
     with: &'a [u8],
@@ -34,76 +34,78 @@ struct JsonMasker<'a> {
 }
 
 impl JsonMasker<'_> {
-    /// One value. `alive` has a bit for every member whose first `depth` names have led here.
-    fn value(&mut self, alive: u64, depth: usize) {
-        self.blanks();
+    /// Processes one value. `candidates` has a bit for every member path whose first `depth` names
+    /// match.
+    fn value(&mut self, candidates: u64, depth: usize) {
+        self.skip_blanks();
         match self.peek() {
-            b'{' => self.object(alive, depth),
-            b'[' => self.array(alive, depth),
+            b'{' => self.object(candidates, depth),
+            b'[' => self.array(candidates, depth),
             b'"' => self.string(),
             _ => self.scalar(),
         }
     }
 
-    fn object(&mut self, alive: u64, depth: usize) {
+    fn object(&mut self, candidates: u64, depth: usize) {
         self.at += 1;
         loop {
-            self.blanks();
+            self.skip_blanks();
             match self.peek() {
                 b'"' => {}
                 b',' => {
                     self.at += 1;
                     continue;
                 }
-                // The end of the object; or of the bytes, which can not be.
+                // The end of the object, or the end of the text, which valid JSON excludes.
                 _ => break self.at += 1,
             }
             let start = self.at;
             self.string();
-            let (meant, is_whole) = self.lead(&self.bytes[start..self.at], alive, depth);
-            self.blanks();
+            let (matched, is_whole) =
+                self.match_name(&self.bytes[start..self.at], candidates, depth);
+            self.skip_blanks();
             self.at += 1; // the colon
-            self.blanks();
+            self.skip_blanks();
             let start = self.at;
-            // Inside what is masked nothing is looked for.
-            self.value(if is_whole { 0 } else { meant }, depth + 1);
+            // Nothing is searched inside a masked value.
+            self.value(if is_whole { 0 } else { matched }, depth + 1);
             if is_whole {
                 self.replace(start);
             }
         }
     }
 
-    /// Which members a name leads on to, and whether it is the last name of one.
-    fn lead(&self, quoted: &[u8], alive: u64, depth: usize) -> (u64, bool) {
-        if alive == 0 {
+    /// Returns the member paths that match `quoted`, and `true` if it is the last name of one.
+    fn match_name(&self, quoted: &[u8], candidates: u64, depth: usize) -> (u64, bool) {
+        if candidates == 0 {
             return (0, false);
         }
         let plain = &quoted[1..quoted.len() - 1];
-        // The same name can be written in many ways.
+        // A name can be escaped in several ways.
         let decoded = match plain.contains(&b'\\') {
             true => serde_json::from_slice::<String>(quoted).ok(),
             false => None,
         };
         let name = decoded.as_ref().map_or(plain, |name| name.as_bytes());
-        let (mut meant, mut is_whole) = (0, false);
+        let (mut matched, mut is_whole) = (0, false);
         for (bit, member) in self.members.iter().enumerate() {
-            let wanted = member.get(depth).filter(|_| alive & (1 << bit) != 0);
+            let wanted = member.get(depth).filter(|_| candidates & (1 << bit) != 0);
             if wanted.is_some_and(|wanted| wanted == "*" || wanted.as_bytes() == name) {
-                meant |= 1 << bit;
+                matched |= 1 << bit;
                 is_whole |= member.len() == depth + 1;
             }
         }
-        (meant, is_whole)
+        (matched, is_whole)
     }
 
-    fn array(&mut self, alive: u64, depth: usize) {
+    fn array(&mut self, candidates: u64, depth: usize) {
         self.at += 1;
         loop {
-            self.blanks();
+            self.skip_blanks();
             match self.peek() {
                 b']' | END => break self.at += 1,
                 b',' => self.at += 1,
-                _ => self.value(alive, depth),
+                _ => self.value(candidates, depth),
             }
         }
     }
@@ -132,7 +134,7 @@ impl JsonMasker<'_> {
         self.is_masked = true;
     }
 
-    fn blanks(&mut self) {
+    fn skip_blanks(&mut self) {
         while is_blank(self.peek()) {
             self.at += 1;
         }
@@ -147,7 +149,7 @@ fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
 
-/// Stands for the end of the bytes; valid JSON has no such byte.
+/// Returned at the end of the text. Valid JSON does not contain this byte.
 const END: u8 = 0;
 
 #[cfg(test)]
@@ -168,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_named_is_replaced_and_all_else_stays_as_written() {
+    fn only_selected_members_are_replaced() {
         let text = r#" {"a" : 1.50,"b":{"c":[1,{"d":2}], "a":null}, "a":{"x":"}\""} } "#;
         assert_eq!(
             masked(text, &["a"]),
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_compared_as_they_are_meant() {
+    fn escaped_names_match() {
         assert_eq!(masked(r#"{"p\u0069n":1}"#, &["pin"]), r#"{"p\u0069n":"*"}"#);
         assert_eq!(masked(r#"{"pi\"n":1}"#, &["pi\"n"]), r#"{"pi\"n":"*"}"#);
         assert_eq!(
@@ -213,21 +215,21 @@ mod tests {
         })
     }
 
-    /// What the walk does, the long way.
+    /// A naive implementation on parsed values.
     fn model(value: &Value, members: &[Vec<String>], depth: usize) -> Value {
         match value {
             Value::Array(all) => all.iter().map(|it| model(it, members, depth)).collect(),
             Value::Object(all) => {
                 let row = |(name, value): (&String, &Value)| {
-                    let meant: Vec<_> = members
+                    let matched: Vec<_> = members
                         .iter()
                         .filter(|path| path.get(depth).is_some_and(|it| it == "*" || it == name))
                         .cloned()
                         .collect();
-                    let is_whole = meant.iter().any(|path| path.len() == depth + 1);
+                    let is_whole = matched.iter().any(|path| path.len() == depth + 1);
                     let value = match is_whole {
                         true => json!("*"),
-                        false => model(value, &meant, depth + 1),
+                        false => model(value, &matched, depth + 1),
                     };
                     (name.clone(), value)
                 };
@@ -239,7 +241,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn masks_what_the_model_masks(value in json(), pretty in any::<bool>()) {
+        fn masker_matches_naive_model(value in json(), pretty in any::<bool>()) {
             let paths = ["a", "b\".a", "c.*.a"];
             let members: Vec<Vec<String>> = paths
                 .iter()

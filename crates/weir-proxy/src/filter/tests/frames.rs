@@ -1,4 +1,4 @@
-//! Whole frames: what goes on, what is answered, what is left as it was.
+//! Tests of filters on whole frames: output, own responses and unchanged frames.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use kafka_protocol::protocol::{Decodable, Encodable};
 use super::*;
 use crate::filter::{FrameOutput, fuzz};
 
-/// Stands for size and request header.
+/// A placeholder for size and request header.
 pub(super) const HEAD: &[u8] = b"\0\0\0\0head";
 
 pub(super) type Rows = [(i32, Vec<u8>)];
@@ -57,11 +57,11 @@ pub(super) fn fetched(topics: Partitions<'_>, version: i16) -> Vec<u8> {
             .with_topic(name(text))
             .with_partitions(rows.iter().map(partition).collect())
     };
-    let answer = FetchResponse::default().with_responses(topics.iter().map(topic).collect());
-    framed(&answer, version)
+    let response = FetchResponse::default().with_responses(topics.iter().map(topic).collect());
+    framed(&response, version)
 }
 
-/// The body of a frame whose size is right.
+/// Returns the body of a frame and checks its size.
 fn body(frame: &[u8]) -> Bytes {
     let size = i32::from_be_bytes(frame[..4].try_into().unwrap());
     assert_eq!(size as usize, frame.len() - 4);
@@ -69,7 +69,7 @@ fn body(frame: &[u8]) -> Bytes {
     Bytes::copy_from_slice(&frame[HEAD.len()..])
 }
 
-/// Topic, partition and values of every record of a request.
+/// Returns topic, partition and record values of a request.
 pub(super) fn produced(frame: &[u8], version: i16) -> Vec<(String, i32, Vec<String>)> {
     let mut bytes = body(frame);
     let request = ProduceRequest::decode(&mut bytes, version).expect("decodes");
@@ -90,12 +90,12 @@ pub(super) fn values(records: Option<&[u8]>) -> Vec<String> {
     records.iter().map(text).collect()
 }
 
-/// The partitions of a response.
+/// Returns the partitions of a response.
 pub(super) fn responses(frame: &[u8], version: i16) -> Vec<PartitionData> {
     let mut bytes = body(frame);
-    let answer = FetchResponse::decode(&mut bytes, version).expect("decodes");
+    let response = FetchResponse::decode(&mut bytes, version).expect("decodes");
     assert!(bytes.is_empty());
-    let topics = answer.responses.into_iter();
+    let topics = response.responses.into_iter();
     topics.flat_map(|topic| topic.partitions).collect()
 }
 
@@ -111,19 +111,19 @@ const LOWER: &str =
     "[[filter]]\ntype = \"lower-case\"\ntopics = [\"low\"]\non = [\"produce\", \"fetch\"]\n";
 
 #[test]
-fn only_topics_that_are_meant_are_changed() {
+fn only_selected_topics_are_filtered() {
     for version in [3, 7, 8, 9, 11, 12] {
-        let mut workspace = FilterBuffers::default();
+        let mut buffers = FilterBuffers::default();
         let topics: Partitions<'_> = &[
             ("low", &[(0, batch("ABC")), (1, batch("ÄBC Ⱥ"))]),
             ("other", &[(0, batch("ABC"))]),
         ];
         let mut frame = request(topics, -1, version);
-        let verdict = filters(LOWER)
-            .produce(&mut frame, HEAD.len(), version, &mut workspace)
+        let result = filters(LOWER)
+            .produce(&mut frame, HEAD.len(), version, &mut buffers)
             .unwrap();
         assert_eq!(
-            (verdict.pass, verdict.rejected),
+            (result.output, result.rejected),
             (FrameOutput::Rebuilt, None)
         );
         let expected = [
@@ -131,40 +131,44 @@ fn only_topics_that_are_meant_are_changed() {
             row("low", 1, "äbc ⱥ"),
             row("other", 0, "ABC"),
         ];
-        assert_eq!(produced(workspace.frame(), version), expected);
-        let tally = workspace.take_tally();
+        assert_eq!(produced(buffers.frame(), version), expected);
+        let counts = buffers.take_counts();
         assert_eq!(
-            (tally.batches, tally.batches_edited, tally.batches_rebuilt),
+            (
+                counts.batches,
+                counts.batches_edited,
+                counts.batches_rebuilt
+            ),
             (2, 1, 1)
         );
 
         let mut frame = request(&topics[1..], -1, version);
         let before = frame.clone();
-        let verdict = filters(LOWER)
-            .produce(&mut frame, HEAD.len(), version, &mut workspace)
+        let result = filters(LOWER)
+            .produce(&mut frame, HEAD.len(), version, &mut buffers)
             .unwrap();
-        assert_eq!((verdict.pass, &frame), (FrameOutput::InPlace, &before));
-        assert_eq!(workspace.take_tally(), FilterCounts::default());
+        assert_eq!((result.output, &frame), (FrameOutput::InPlace, &before));
+        assert_eq!(buffers.take_counts(), FilterCounts::default());
     }
 }
 
 #[test]
-fn equal_lengths_leave_the_frame_where_it_is() {
-    let mut workspace = FilterBuffers::default();
+fn equal_lengths_are_edited_in_place() {
+    let mut buffers = FilterBuffers::default();
     let mut frame = request(&[("low", &[(0, batch("ABC Ä"))])], -1, 9);
-    let verdict = filters(LOWER)
-        .produce(&mut frame, HEAD.len(), 9, &mut workspace)
+    let result = filters(LOWER)
+        .produce(&mut frame, HEAD.len(), 9, &mut buffers)
         .unwrap();
-    assert_eq!(verdict.pass, FrameOutput::InPlace);
+    assert_eq!(result.output, FrameOutput::InPlace);
     assert_eq!(produced(&frame, 9), [row("low", 0, "abc ä")]);
 }
 
 const STRICT: &str = "[[filter]]\ntype = \"require\"\njson = true\n";
 
 #[test]
-fn a_refused_partition_is_taken_out_and_put_into_the_answer() {
+fn rejected_partitions_are_removed_and_reported() {
     for version in [3, 7, 8, 9, 12] {
-        let mut workspace = FilterBuffers::default();
+        let mut buffers = FilterBuffers::default();
         let topics: Partitions<'_> = &[
             ("bad", &[(0, batch("x"))]),
             (
@@ -174,17 +178,17 @@ fn a_refused_partition_is_taken_out_and_put_into_the_answer() {
             ("good", &[(5, batch("3"))]),
         ];
         let mut frame = request(topics, 1, version);
-        let verdict = filters(STRICT)
-            .produce(&mut frame, HEAD.len(), version, &mut workspace)
+        let result = filters(STRICT)
+            .produce(&mut frame, HEAD.len(), version, &mut buffers)
             .unwrap();
-        assert_eq!(verdict.pass, FrameOutput::Rebuilt);
+        assert_eq!(result.output, FrameOutput::Rebuilt);
         let left = [
             row("mixed", 0, "1"),
             row("mixed", 2, "2"),
             row("good", 5, "3"),
         ];
-        assert_eq!(produced(workspace.frame(), version), left);
-        assert_eq!(workspace.take_tally().partitions_refused, 2);
+        assert_eq!(produced(buffers.frame(), version), left);
+        assert_eq!(buffers.take_counts().partitions_rejected, 2);
 
         let partition = |index| {
             PartitionProduceResponse::default()
@@ -196,21 +200,21 @@ fn a_refused_partition_is_taken_out_and_put_into_the_answer() {
                 .with_name(name(text))
                 .with_partition_responses(rows.iter().map(|row| partition(*row)).collect())
         };
-        let answer = ProduceResponse::default()
+        let response = ProduceResponse::default()
             .with_responses(vec![topic("mixed", &[0, 2]), topic("good", &[5])])
             .with_throttle_time_ms(3);
         let mut bytes = BytesMut::new();
-        answer.encode(&mut bytes, version).expect("encodes");
-        let merged = verdict
+        response.encode(&mut bytes, version).expect("encodes");
+        let merged = result
             .rejected
             .expect("two")
             .merge(version, &bytes)
             .unwrap();
         let mut merged = Bytes::from(merged);
-        let answer = ProduceResponse::decode(&mut merged, version).expect("decodes");
+        let response = ProduceResponse::decode(&mut merged, version).expect("decodes");
         assert!(merged.is_empty());
-        assert_eq!(answer.throttle_time_ms, 3);
-        let rows: Vec<_> = answer
+        assert_eq!(response.throttle_time_ms, 3);
+        let rows: Vec<_> = response
             .responses
             .iter()
             .flat_map(|topic| {
@@ -232,10 +236,12 @@ fn a_refused_partition_is_taken_out_and_put_into_the_answer() {
                 row("bad", 0, 87, -1),
             ]
         );
-        let told = &answer.responses[0].partition_responses[2];
+        let rejected = &response.responses[0].partition_responses[2];
         if version >= 8 {
-            assert_eq!(told.record_errors[0].batch_index, 0);
-            let text = told.record_errors[0].batch_index_error_message.as_deref();
+            assert_eq!(rejected.record_errors[0].batch_index, 0);
+            let text = rejected.record_errors[0]
+                .batch_index_error_message
+                .as_deref();
             assert!(
                 text.is_some_and(|text| text.starts_with("value is not JSON")),
                 "{text:?}"
@@ -245,21 +251,21 @@ fn a_refused_partition_is_taken_out_and_put_into_the_answer() {
 }
 
 #[test]
-fn a_request_of_which_nothing_is_left_is_answered_here() {
+fn fully_rejected_requests_get_response_from_proxy() {
     for version in [3, 8, 9, 12] {
-        let mut workspace = FilterBuffers::default();
+        let mut buffers = FilterBuffers::default();
         let topics: Partitions<'_> = &[
             ("a", &[(0, batch("x")), (1, batch("y"))]),
             ("b", &[(4, batch("z"))]),
         ];
         let mut frame = request(topics, -1, version);
-        let verdict = filters(STRICT)
-            .produce(&mut frame, HEAD.len(), version, &mut workspace)
+        let result = filters(STRICT)
+            .produce(&mut frame, HEAD.len(), version, &mut buffers)
             .unwrap();
-        assert_eq!(verdict.pass, FrameOutput::Nothing);
-        let mut answer = Bytes::from(verdict.rejected.expect("all").answer(version));
-        let answer = ProduceResponse::decode(&mut answer, version).expect("decodes");
-        let counts: Vec<_> = answer
+        assert_eq!(result.output, FrameOutput::Nothing);
+        let mut response = Bytes::from(result.rejected.expect("all").response(version));
+        let response = ProduceResponse::decode(&mut response, version).expect("decodes");
+        let counts: Vec<_> = response
             .responses
             .iter()
             .map(|topic| topic.partition_responses.len())
@@ -267,51 +273,51 @@ fn a_request_of_which_nothing_is_left_is_answered_here() {
         assert_eq!(counts, [2, 1]);
 
         let mut frame = request(topics, 0, version);
-        let verdict = filters(STRICT)
-            .produce(&mut frame, HEAD.len(), version, &mut workspace)
+        let result = filters(STRICT)
+            .produce(&mut frame, HEAD.len(), version, &mut buffers)
             .unwrap();
         assert_eq!(
-            (verdict.pass, verdict.rejected),
+            (result.output, result.rejected),
             (FrameOutput::Nothing, None),
-            "nobody waits with acks=0"
+            "acks=0 has no response"
         );
     }
 }
 
 #[test]
-fn a_request_with_a_wrong_checksum_is_left_to_the_broker() {
+fn wrong_checksum_is_forwarded_to_broker() {
     let mut bad = batch("ABC");
     *bad.last_mut().unwrap() ^= 1;
     let mut frame = request(&[("low", &[(0, bad)])], -1, 9);
     let before = frame.clone();
-    let verdict = filters(LOWER)
+    let result = filters(LOWER)
         .produce(&mut frame, HEAD.len(), 9, &mut FilterBuffers::default())
         .unwrap();
     assert_eq!(
-        (verdict.pass, frame, verdict.rejected),
+        (result.output, frame, result.rejected),
         (FrameOutput::InPlace, before, None)
     );
 }
 
 #[test]
-fn fetched_batches_are_changed_and_a_cut_one_is_not() {
+fn fetched_batches_are_filtered_except_incomplete_ones() {
     for version in [4, 7, 11, 12] {
         let cut = batch("CUT OFF");
         let records = [batch("ABC"), batch("ŉ"), cut[..cut.len() - 2].to_vec()].concat();
         let topics: Partitions<'_> = &[("up", &[(0, records), (1, Vec::new())])];
         let mut frame = fetched(topics, version);
-        let mut workspace = FilterBuffers::default();
+        let mut buffers = FilterBuffers::default();
         let upper = filters(&table("upper-case", ""));
-        let verdict = upper
-            .fetch(&mut frame, HEAD.len(), version, &mut workspace)
+        let result = upper
+            .fetch(&mut frame, HEAD.len(), version, &mut buffers)
             .unwrap();
         assert_eq!(
-            (verdict.pass, verdict.rejected),
+            (result.output, result.rejected),
             (FrameOutput::Rebuilt, None)
         );
-        let mut bytes = body(workspace.frame());
-        let answer = FetchResponse::decode(&mut bytes, version).expect("decodes");
-        let found = answer.responses[0].partitions[0].records.clone().unwrap();
+        let mut bytes = body(buffers.frame());
+        let response = FetchResponse::decode(&mut bytes, version).expect("decodes");
+        let found = response.responses[0].partitions[0].records.clone().unwrap();
         let whole = found.len() - (cut.len() - 2);
         assert_eq!(values(Some(&found[..whole])), ["ABC", "ʼN"]);
         assert_eq!(found[whole..], cut[..cut.len() - 2]);
@@ -319,7 +325,7 @@ fn fetched_batches_are_changed_and_a_cut_one_is_not() {
 }
 
 #[test]
-fn what_can_not_be_opened_is_withheld_from_consumers() {
+fn undecodable_batches_are_withheld_from_consumers() {
     let mut bad = batch("ABC");
     *bad.last_mut().unwrap() ^= 1;
     let mut old = batch("ABC");
@@ -335,14 +341,14 @@ fn what_can_not_be_opened_is_withheld_from_consumers() {
             ],
         )];
         let mut frame = fetched(topics, version);
-        let mut workspace = FilterBuffers::default();
-        let verdict = filters(LOWER)
-            .fetch(&mut frame, HEAD.len(), version, &mut workspace)
+        let mut buffers = FilterBuffers::default();
+        let result = filters(LOWER)
+            .fetch(&mut frame, HEAD.len(), version, &mut buffers)
             .unwrap();
-        assert_eq!(verdict.pass, FrameOutput::Rebuilt);
-        let mut bytes = body(workspace.frame());
-        let answer = FetchResponse::decode(&mut bytes, version).expect("decodes");
-        let rows: Vec<_> = answer.responses[0]
+        assert_eq!(result.output, FrameOutput::Rebuilt);
+        let mut bytes = body(buffers.frame());
+        let response = FetchResponse::decode(&mut bytes, version).expect("decodes");
+        let rows: Vec<_> = response.responses[0]
             .partitions
             .iter()
             .map(|it| (it.error_code, values(it.records.as_deref())))
@@ -355,13 +361,13 @@ fn what_can_not_be_opened_is_withheld_from_consumers() {
                 (0, vec!["a".to_owned(), "ⱥ".to_owned()])
             ]
         );
-        let tally = workspace.take_tally();
-        assert_eq!((tally.partitions_withheld, tally.partitions_cut), (1, 1));
+        let counts = buffers.take_counts();
+        assert_eq!((counts.partitions_withheld, counts.partitions_cut), (1, 1));
     }
 }
 
 #[test]
-fn old_formats_are_refused_for_topics_with_filters_only() {
+fn old_formats_are_rejected_only_for_filtered_topics() {
     let mut old = batch("ABC");
     old[16] = 1;
     for (topic, pass) in [
@@ -369,55 +375,56 @@ fn old_formats_are_refused_for_topics_with_filters_only() {
         ("other", FrameOutput::InPlace),
     ] {
         let mut frame = request(&[(topic, &[(0, old.clone())])], -1, 3);
-        let verdict = filters(LOWER)
+        let result = filters(LOWER)
             .produce(&mut frame, HEAD.len(), 3, &mut FilterBuffers::default())
             .unwrap();
-        assert_eq!(verdict.pass, pass);
-        let Some(rejected) = verdict.rejected else {
+        assert_eq!(result.output, pass);
+        let Some(rejected) = result.rejected else {
             continue;
         };
-        let mut answer = Bytes::from(rejected.answer(3));
-        let answer = ProduceResponse::decode(&mut answer, 3).expect("decodes");
-        assert_eq!(answer.responses[0].partition_responses[0].error_code, 43);
+        let mut response = Bytes::from(rejected.response(3));
+        let response = ProduceResponse::decode(&mut response, 3).expect("decodes");
+        assert_eq!(response.responses[0].partition_responses[0].error_code, 43);
     }
 }
 
 #[test]
-fn delays_hold_frames_and_open_nothing() {
+fn delays_hold_frames_without_decoding() {
     let delay = filters(
-        "[[filter]]\ntype = \"delay\"\ntopics = [\"slow\"]\ndelay_ms = 30\n[[filter]]\ntype = \"delay\"\ntopics = [\"s*\"]\ndelay_ms = 12\n",
+        "[[filter]]\ntype = \"delay\"\ntopics = [\"slow\"]\ndelay_ms = 30\n\
+         [[filter]]\ntype = \"delay\"\ntopics = [\"s*\"]\ndelay_ms = 12\n",
     );
-    let mut workspace = FilterBuffers::default();
-    for (topic, hold_ms) in [("slow", 42), ("swift", 12), ("other", 0)] {
+    let mut buffers = FilterBuffers::default();
+    for (topic, delay_ms) in [("slow", 42), ("swift", 12), ("other", 0)] {
         let mut frame = request(&[(topic, &[(0, b"not a batch".to_vec())])], -1, 9);
-        let verdict = delay
-            .produce(&mut frame, HEAD.len(), 9, &mut workspace)
+        let result = delay
+            .produce(&mut frame, HEAD.len(), 9, &mut buffers)
             .unwrap();
         assert_eq!(
-            (verdict.pass, verdict.hold),
-            (FrameOutput::InPlace, Duration::from_millis(hold_ms))
+            (result.output, result.delay),
+            (FrameOutput::InPlace, Duration::from_millis(delay_ms))
         );
     }
 }
 
 #[test]
-fn versions_that_were_not_offered_and_broken_frames_are_errors() {
-    let mut workspace = FilterBuffers::default();
+fn unsupported_versions_and_broken_frames_are_errors() {
+    let mut buffers = FilterBuffers::default();
     let mut frame = request(&[("low", &[(0, batch("A"))])], -1, 9);
     assert!(
         filters(LOWER)
-            .produce(&mut frame, HEAD.len(), 13, &mut workspace)
+            .produce(&mut frame, HEAD.len(), 13, &mut buffers)
             .is_err()
     );
     assert!(
         filters(LOWER)
-            .produce(&mut frame, 10_000, 9, &mut workspace)
+            .produce(&mut frame, 10_000, 9, &mut buffers)
             .is_err()
     );
     frame.pop();
     assert!(
         filters(LOWER)
-            .produce(&mut frame, HEAD.len(), 9, &mut workspace)
+            .produce(&mut frame, HEAD.len(), 9, &mut buffers)
             .is_err()
     );
 }
@@ -440,38 +447,45 @@ fn topics() -> impl Strategy<Value = Vec<FrameTopic>> {
 }
 
 proptest! {
-    /// The bodies of the fuzz targets, from frames that are right and from frames that nearly are.
+    /// Runs the fuzz targets with valid frames and with frames that have a few changed bytes.
     #[test]
     fn frames_never_panic(
         topics in topics(), version in 4_u8..13,
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
     ) {
-        let topics: Vec<(&str, &Rows)> = topics.iter().map(|(name, rows)| (name.as_str(), &rows[..])).collect();
-        let mut asked = request(&topics, -1, version.into());
-        let mut answered = fetched(&topics, version.into());
-        for frame in [&mut asked, &mut answered] {
+        let topics: Vec<(&str, &Rows)> =
+            topics.iter().map(|(name, rows)| (name.as_str(), &rows[..])).collect();
+        let mut produce_frame = request(&topics, -1, version.into());
+        let mut fetch_frame = fetched(&topics, version.into());
+        for frame in [&mut produce_frame, &mut fetch_frame] {
             for (at, value) in &edits {
                 let at = at.index(frame.len());
                 frame[at] = *value;
             }
             frame[HEAD.len() - 1] = version;
         }
-        fuzz::produce(&asked[HEAD.len() - 1..]);
-        fuzz::fetch(&answered[HEAD.len() - 1..]);
+        fuzz::produce(&produce_frame[HEAD.len() - 1..]);
+        fuzz::fetch(&fetch_frame[HEAD.len() - 1..]);
     }
 
     #[test]
-    fn without_filters_for_it_a_frame_is_left_alone(topics in topics(), version in 4_i16..13) {
-        let rows: Vec<(&str, &Rows)> = topics.iter().map(|(name, rows)| (name.as_str(), &rows[..])).collect();
-        let other = filters("[[filter]]\ntype = \"upper-case\"\ntopics = [\"NONE\"]\non = [\"produce\", \"fetch\"]\n");
-        let mut workspace = FilterBuffers::default();
+    fn frames_of_other_topics_are_unchanged(topics in topics(), version in 4_i16..13) {
+        let rows: Vec<(&str, &Rows)> =
+            topics.iter().map(|(name, rows)| (name.as_str(), &rows[..])).collect();
+        let other = filters(
+            "[[filter]]\ntype = \"upper-case\"\ntopics = [\"NONE\"]\n\
+             on = [\"produce\", \"fetch\"]\n",
+        );
+        let mut buffers = FilterBuffers::default();
         let mut frame = request(&rows, -1, version);
         let before = frame.clone();
-        prop_assert_eq!(other.produce(&mut frame, HEAD.len(), version, &mut workspace)?.pass, FrameOutput::InPlace);
+        let result = other.produce(&mut frame, HEAD.len(), version, &mut buffers)?;
+        prop_assert_eq!(result.output, FrameOutput::InPlace);
         prop_assert_eq!(&frame, &before);
         let mut frame = fetched(&rows, version);
         let before = frame.clone();
-        prop_assert_eq!(other.fetch(&mut frame, HEAD.len(), version, &mut workspace)?.pass, FrameOutput::InPlace);
+        let result = other.fetch(&mut frame, HEAD.len(), version, &mut buffers)?;
+        prop_assert_eq!(result.output, FrameOutput::InPlace);
         prop_assert_eq!(&frame, &before);
     }
 }
@@ -486,7 +500,7 @@ const FETCH_SEEDS: [&[u8]; 2] = [
 ];
 
 #[test]
-fn seeds_are_what_fuzzing_should_start_from() {
+fn seeds_are_valid_frames() {
     for seed in PRODUCE_SEEDS {
         fuzz::produce(seed);
         let request = ProduceRequest::decode(&mut Bytes::from_static(&seed[1..]), seed[0].into());
@@ -494,7 +508,7 @@ fn seeds_are_what_fuzzing_should_start_from() {
     }
     for seed in FETCH_SEEDS {
         fuzz::fetch(seed);
-        let answer = FetchResponse::decode(&mut Bytes::from_static(&seed[1..]), seed[0].into());
-        assert_eq!(answer.expect("decodes").responses.len(), 2);
+        let response = FetchResponse::decode(&mut Bytes::from_static(&seed[1..]), seed[0].into());
+        assert_eq!(response.expect("decodes").responses.len(), 2);
     }
 }

@@ -1,4 +1,4 @@
-//! What work on a frame may cost, and that stopping in between changes nothing.
+//! Tests of the limits on filter work, and of pausing it.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const CODECS: [Codec; 4] = [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd]
 const LOWER: &str =
     "[[filter]]\ntype = \"lower-case\"\ntopics = [\"low\"]\non = [\"produce\", \"fetch\"]\n";
 
-/// A batch of empty records, of seven bytes each; `packed` replaces their compressed form.
+/// Returns a batch of empty records of seven bytes each. `packed` replaces their compressed form.
 fn empty_records(count: usize, codec: Codec, packed: Option<&[u8]>) -> Vec<u8> {
     let mut out = encode(&[one(None)], Compression::None);
     out.truncate(BATCH_HEADER_BYTES);
@@ -40,7 +40,7 @@ thread_local! {
     static CLOCK_US: Cell<u64> = const { Cell::new(0) };
 }
 
-/// A clock that goes on by a millisecond whenever it is looked at.
+/// A clock that advances by a millisecond with every call.
 fn clock_us() -> u64 {
     CLOCK_US.set(CLOCK_US.get() + 1_000);
     CLOCK_US.get()
@@ -60,7 +60,7 @@ fn small() -> FilterLimits {
 }
 
 #[test]
-fn compressed_bombs_are_refused_with_every_codec() {
+fn compression_bombs_are_rejected_with_every_codec() {
     for codec in CODECS {
         for (count, limits) in [
             (
@@ -77,27 +77,31 @@ fn compressed_bombs_are_refused_with_every_codec() {
             let good = empty_records(2, codec, None);
             let topics: Partitions<'_> = &[("low", &[(0, bomb), (1, good)])];
             let mut frame = request(topics, -1, 9);
-            let mut workspace = limited(limits);
-            let verdict = filters(LOWER)
-                .produce(&mut frame, HEAD.len(), 9, &mut workspace)
+            let mut buffers = limited(limits);
+            let result = filters(LOWER)
+                .produce(&mut frame, HEAD.len(), 9, &mut buffers)
                 .expect("a request");
-            let answer = verdict.rejected.expect("the bomb").answer(9);
+            let response = result.rejected.expect("the bomb").response(9);
             let code = [0, 0, 0, 0, 0, 10];
             assert!(
-                answer.windows(6).any(|part| part == code),
+                response.windows(6).any(|part| part == code),
                 "MESSAGE_TOO_LARGE"
             );
-            assert_eq!(produced(workspace.frame(), 9)[0].1, 1, "the other goes on");
-            let tally = workspace.take_tally();
-            assert_eq!((tally.partitions_refused, tally.limited), (1, 1));
+            assert_eq!(
+                produced(buffers.frame(), 9)[0].1,
+                1,
+                "the other partition is forwarded"
+            );
+            let counts = buffers.take_counts();
+            assert_eq!((counts.partitions_rejected, counts.limited), (1, 1));
         }
     }
 }
 
 #[test]
-fn event_loop_leaves_bombs_and_many_batches_for_later() {
+fn event_loop_defers_bombs_and_many_batches() {
     let lower = filters(LOWER);
-    let mut workspace = FilterBuffers::default();
+    let mut buffers = FilterBuffers::default();
     let cases = [
         empty_records(100_000, Codec::Zstd, None),
         empty_records(0, Codec::None, None).repeat(3_000),
@@ -106,24 +110,18 @@ fn event_loop_leaves_bombs_and_many_batches_for_later() {
     for records in cases {
         let mut frame = request(&[("low", &[(0, records)])], -1, 9);
         let before = frame.clone();
-        let done = lower.at_once(
-            Direction::Produce,
-            &mut frame,
-            HEAD.len(),
-            9,
-            &mut workspace,
-        );
+        let done = lower.at_once(Direction::Produce, &mut frame, HEAD.len(), 9, &mut buffers);
         assert!(matches!(done, Ok(Err(_))));
         assert!(frame == before, "nothing is changed yet");
-        workspace.begin_turn();
+        buffers.begin_iteration();
     }
-    // All frames of a turn share what may be done in it.
+    // All frames of an iteration share its units.
     let mut done = 0;
     loop {
         let records = empty_records(2_000, Codec::Zstd, None);
         let mut frame = request(&[("low", &[(0, records)])], -1, 9);
         let at = HEAD.len();
-        match lower.at_once(Direction::Produce, &mut frame, at, 9, &mut workspace) {
+        match lower.at_once(Direction::Produce, &mut frame, at, 9, &mut buffers) {
             Ok(Ok(_)) => done += 1,
             Ok(Err(_)) => break,
             Err(error) => panic!("{error}"),
@@ -133,27 +131,27 @@ fn event_loop_leaves_bombs_and_many_batches_for_later() {
 }
 
 #[test]
-fn memory_of_large_frames_is_given_back() {
-    let mut workspace = FilterBuffers::default();
+fn memory_of_large_frames_is_released() {
+    let mut buffers = FilterBuffers::default();
     let records = empty_records(900_000, Codec::Zstd, None);
     let mut frame = request(&[("low", &[(0, records)])], -1, 9);
     let toml = table("set-header", "name = \"n\"\nvalue = \"v\"");
-    let verdict = filters(&toml).produce(&mut frame, HEAD.len(), 9, &mut workspace);
-    assert_eq!(verdict.expect("a request").pass, FrameOutput::Rebuilt);
-    assert!(workspace.tools.held_bytes() > 10 << 20);
-    workspace.tidy();
-    let held = workspace.tools.held_bytes();
-    assert!(held <= 5 << 20, "{held} bytes are kept");
+    let result = filters(&toml).produce(&mut frame, HEAD.len(), 9, &mut buffers);
+    assert_eq!(result.expect("a request").output, FrameOutput::Rebuilt);
+    assert!(buffers.batch_buffers.held_bytes() > 10 << 20);
+    buffers.tidy();
+    let retained = buffers.batch_buffers.held_bytes();
+    assert!(retained <= 5 << 20, "{retained} bytes are retained");
 }
 
-/// Error codes, and the values of records, of each partition of a response.
+/// Returns error code and record values of each partition of a response.
 fn rows(frame: &[u8]) -> Vec<(i16, Vec<String>)> {
     let row = |it: &PartitionData| (it.error_code, values(it.records.as_deref()));
     responses(frame, 11).iter().map(row).collect()
 }
 
 #[test]
-fn consumers_get_what_comes_before_a_batch_that_cannot_be_opened() {
+fn consumers_get_batches_before_an_undecodable_one() {
     let good = || encode(&[one(Some(b"A"))], Compression::None);
     let bomb = empty_records(60_000, Codec::Zstd, None);
     let topics: Partitions<'_> = &[(
@@ -165,24 +163,24 @@ fn consumers_get_what_comes_before_a_batch_that_cannot_be_opened() {
         ],
     )];
     let mut frame = fetched(topics, 11);
-    let mut workspace = limited(small());
-    let verdict = filters(LOWER).fetch(&mut frame, HEAD.len(), 11, &mut workspace);
-    assert_eq!(verdict.expect("a response").pass, FrameOutput::Rebuilt);
+    let mut buffers = limited(small());
+    let result = filters(LOWER).fetch(&mut frame, HEAD.len(), 11, &mut buffers);
+    assert_eq!(result.expect("a response").output, FrameOutput::Rebuilt);
     let a = || "a".to_owned();
     let expected = [(0, vec![a(), a()]), (0, vec![]), (0, vec![a()])];
-    assert_eq!(rows(workspace.frame()), expected);
-    assert_eq!(workspace.take_tally().partitions_cut, 2);
+    assert_eq!(rows(buffers.frame()), expected);
+    assert_eq!(buffers.take_counts().partitions_cut, 2);
 
-    // A response that begins with it is the one that tells.
+    // A response that begins with the batch reports the error.
     let topics: Partitions<'_> = &[("low", &[(1, bomb), (2, good())])];
     let mut frame = fetched(topics, 11);
-    let verdict = filters(LOWER).fetch(&mut frame, HEAD.len(), 11, &mut workspace);
-    assert_eq!(verdict.expect("a response").pass, FrameOutput::Rebuilt);
-    assert_eq!(rows(workspace.frame()), [(2, vec![]), (0, vec![a()])]);
+    let result = filters(LOWER).fetch(&mut frame, HEAD.len(), 11, &mut buffers);
+    assert_eq!(result.expect("a response").output, FrameOutput::Rebuilt);
+    assert_eq!(rows(buffers.frame()), [(2, vec![]), (0, vec![a()])]);
 }
 
 #[test]
-fn responses_beyond_the_limits_of_a_frame_end_early() {
+fn fetch_responses_beyond_limits_end_early() {
     let records = empty_records(20_000, Codec::Lz4, None);
     let topics: Partitions<'_> = &[(
         "low",
@@ -194,21 +192,22 @@ fn responses_beyond_the_limits_of_a_frame_end_early() {
         ],
     )];
     let mut frame = fetched(topics, 11);
-    let mut workspace = limited(small());
-    let verdict = filters(LOWER).fetch(&mut frame, HEAD.len(), 11, &mut workspace);
-    assert_eq!(verdict.expect("a response").pass, FrameOutput::Rebuilt);
-    let counts: Vec<_> = rows(workspace.frame())
+    let mut buffers = limited(small());
+    let result = filters(LOWER).fetch(&mut frame, HEAD.len(), 11, &mut buffers);
+    assert_eq!(result.expect("a response").output, FrameOutput::Rebuilt);
+    let counts: Vec<_> = rows(buffers.frame())
         .into_iter()
         .map(|(error, values)| (error, values.len()))
         .collect();
-    // The limit is looked at before each batch.
+    // The limit is checked before each batch.
     assert_eq!(counts, [(0, 20_000), (0, 20_000), (0, 20_000), (0, 0)]);
 }
 
 #[test]
-fn refused_batch_takes_its_whole_partition_along() {
+fn rejected_batch_rejects_its_whole_partition() {
     let strict = filters(
-        "[[filter]]\ntype = \"require\"\njson = true\n[[filter]]\ntype = \"set-header\"\nname = \"n\"\nvalue = \"v\"\n",
+        "[[filter]]\ntype = \"require\"\njson = true\n\
+         [[filter]]\ntype = \"set-header\"\nname = \"n\"\nvalue = \"v\"\n",
     );
     let batch = |value: &[u8]| encode(&[one(Some(value))], Compression::None);
     let topics: Partitions<'_> = &[(
@@ -216,16 +215,16 @@ fn refused_batch_takes_its_whole_partition_along() {
         &[(0, [batch(b"1"), batch(b"x")].concat()), (1, batch(b"2"))],
     )];
     let mut frame = request(topics, -1, 9);
-    let mut workspace = FilterBuffers::default();
-    let verdict = strict.produce(&mut frame, HEAD.len(), 9, &mut workspace);
-    assert_eq!(verdict.expect("a request").pass, FrameOutput::Rebuilt);
-    let left = produced(workspace.frame(), 9);
+    let mut buffers = FilterBuffers::default();
+    let result = strict.produce(&mut frame, HEAD.len(), 9, &mut buffers);
+    assert_eq!(result.expect("a request").output, FrameOutput::Rebuilt);
+    let left = produced(buffers.frame(), 9);
     assert_eq!(left, [("t".to_owned(), 1, vec!["2".to_owned()])]);
 }
 
 #[test]
-fn input_without_output_is_stopped_by_the_clock() {
-    // Members of gzip, and frames of zstd, that unpack to nothing.
+fn cpu_limit_stops_input_without_output() {
+    // Gzip members and zstd frames with empty content.
     let gzip: &[u8] = &[
         31, 139, 8, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     ];
@@ -233,22 +232,22 @@ fn input_without_output_is_stopped_by_the_clock() {
     for (codec, piece) in [(Codec::Gzip, gzip), (Codec::Zstd, zstd)] {
         let records = empty_records(1, codec, Some(&piece.repeat(50_000)));
         let mut frame = request(&[("low", &[(0, records)])], -1, 9);
-        let mut workspace = FilterBuffers::default();
+        let mut buffers = FilterBuffers::default();
         let mut work = FilterBudget::new(Direction::Produce, HEAD.len(), 9).expect("a version");
         let (turn, left) = (Duration::from_secs(60), Duration::from_millis(3));
-        workspace.allow(MemoryMeter::timed(clock_us, usize::MAX, turn, left));
-        let step = work.advance(&filters(LOWER), &mut frame, &mut workspace);
+        buffers.allow(MemoryMeter::timed(clock_us, usize::MAX, turn, left));
+        let step = work.advance(&filters(LOWER), &mut frame, &mut buffers);
         assert_eq!(step, Ok(BudgetStep::Done));
-        let verdict = work.finish(&frame, &mut workspace);
-        assert_eq!(verdict.pass, FrameOutput::Nothing);
-        assert_eq!(workspace.take_tally().limited, 1, "{codec:?}");
+        let result = work.finish(&frame, &mut buffers);
+        assert_eq!(result.output, FrameOutput::Nothing);
+        assert_eq!(buffers.take_counts().limited, 1, "{codec:?}");
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn work_that_pauses_gives_what_it_gives_without(
+    fn paused_work_has_the_same_result(
         batches in prop::collection::vec((run(), 0_usize..5, 0_i32..3), 1..8),
         pause_ms in 2_u64..7,
     ) {
@@ -264,19 +263,19 @@ proptest! {
         let expected = chain.produce(&mut whole, HEAD.len(), 9, &mut one).expect("a request");
 
         let mut work = FilterBudget::new(Direction::Produce, HEAD.len(), 9).expect("a version");
-        let mut turns = 0;
+        let mut iterations = 0;
         loop {
             let pause = Duration::from_millis(pause_ms);
             other.allow(MemoryMeter::timed(clock_us, usize::MAX, pause, Duration::from_secs(60)));
             if work.advance(&chain, &mut frame, &mut other) == Ok(BudgetStep::Done) {
                 break;
             }
-            turns += 1;
-            prop_assert!(turns < 100);
+            iterations += 1;
+            prop_assert!(iterations < 100);
         }
-        let verdict = work.finish(&frame, &mut other);
-        prop_assert_eq!(&verdict, &expected);
-        match verdict.pass {
+        let result = work.finish(&frame, &mut other);
+        prop_assert_eq!(&result, &expected);
+        match result.output {
             FrameOutput::Rebuilt => prop_assert_eq!(one.frame(), other.frame()),
             FrameOutput::InPlace => prop_assert_eq!(whole, frame),
             FrameOutput::Nothing => {}

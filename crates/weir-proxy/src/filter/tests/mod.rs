@@ -1,9 +1,9 @@
-//! Filters against naive models, over batches and frames that the codec writes and reads.
+//! Tests of filters against naive models, with batches and frames of an independent codec.
 
+mod config;
 mod frames;
 mod limits;
-mod refusals;
-mod settings;
+mod rejections;
 mod values;
 
 use bytes::{Bytes, BytesMut};
@@ -47,7 +47,7 @@ fn try_filters(toml: &str) -> Result<FilterChain, FilterError> {
     FilterChain::new(&parsed(toml).unwrap())
 }
 
-/// `[[filter]]` tables of these types, with the keys behind each.
+/// Returns a `[[filter]]` table of type `kind` with further `keys`.
 fn table(kind: &str, keys: &str) -> String {
     format!("[[filter]]\ntype = {kind:?}\non = [\"produce\", \"fetch\"]\n{keys}\n")
 }
@@ -64,7 +64,7 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
 fn header_list() -> impl Strategy<Value = Vec<(String, Option<Vec<u8>>)>> {
     let name = prop_oneof![Just("by".to_owned()), "[a-zé]{0,4}"];
     prop::collection::vec((name, prop::option::of(text())), 0..4)
-        // The codec keeps headers by name, so that no name can come twice.
+        // The codec stores headers by name, so no name can occur twice.
         .prop_map(|mut list| {
             list.sort();
             list.dedup_by(|a, b| a.0 == b.0);
@@ -97,12 +97,12 @@ fn record() -> impl Strategy<Value = Record> {
     )
 }
 
-/// Records that one batch can hold.
+/// Generates the records of one batch.
 fn run() -> impl Strategy<Value = Vec<Record>> {
     (prop::collection::vec(record(), 1..8), 0_i32..1000).prop_map(|(mut records, first)| {
-        for (record, place) in records.iter_mut().zip(0..) {
-            record.offset = i64::from(place);
-            record.sequence = first + place;
+        for (record, index) in records.iter_mut().zip(0..) {
+            record.offset = i64::from(index);
+            record.sequence = first + index;
         }
         records
     })
@@ -118,18 +118,18 @@ fn encode(records: &[Record], compression: Compression) -> Vec<u8> {
     out.to_vec()
 }
 
-/// The records of all batches; the codec checks their checksums as well.
+/// Decodes the records of all batches; the codec verifies their checksums.
 fn decode(batches: &[u8]) -> Vec<Record> {
     let mut bytes = Bytes::copy_from_slice(batches);
     let sets = RecordBatchDecoder::decode_all(&mut bytes).expect("decodes");
     sets.into_iter().flat_map(|set| set.records).collect()
 }
 
-/// The same record at another place of its batch.
-fn at(place: i32, record: Record) -> Record {
+/// Returns the record at another index of its batch.
+fn at(index: i32, record: Record) -> Record {
     Record {
-        offset: i64::from(place),
-        sequence: place - 1,
+        offset: i64::from(index),
+        sequence: index - 1,
         ..record
     }
 }
@@ -152,35 +152,41 @@ fn one(value: Option<&[u8]>) -> Record {
     }
 }
 
-/// One batch through filters; what comes out, and what was done.
+/// Filters one batch. Returns the outcome, the rebuilt batch and the counters.
 fn through(
     batch: &mut [u8],
     toml: &str,
-    workspace: &mut FilterBuffers,
+    buffers: &mut FilterBuffers,
 ) -> (Result<BatchOutcome, BatchRejection>, Vec<u8>, FilterCounts) {
-    let settings = parsed(toml).unwrap();
-    let scoped: Vec<_> = settings.iter().map(|it| it.build().unwrap()).collect();
+    let configs = parsed(toml).unwrap();
+    let scoped: Vec<_> = configs.iter().map(|it| it.build().unwrap()).collect();
     let chain: Vec<&dyn Filter> = scoped.iter().map(|it| &*it.filter).collect();
     let mut out = Vec::new();
-    let mut tally = FilterCounts::default();
-    let outcome = batch::run(batch, &chain, &mut workspace.tools, &mut tally, &mut out);
-    (outcome, out, tally)
+    let mut counts = FilterCounts::default();
+    let outcome = batch::run(
+        batch,
+        &chain,
+        &mut buffers.batch_buffers,
+        &mut counts,
+        &mut out,
+    );
+    (outcome, out, counts)
 }
 
-/// The batch that goes on, which must not be refused.
+/// Returns the outcome and the batch to forward, which must not be rejected.
 fn passed(records: &[Record], compression: Compression, toml: &str) -> (BatchOutcome, Vec<u8>) {
     let mut batch = encode(records, compression);
-    let mut workspace = FilterBuffers::default();
-    let (outcome, out, _) = through(&mut batch, toml, &mut workspace);
+    let mut buffers = FilterBuffers::default();
+    let (outcome, out, _) = through(&mut batch, toml, &mut buffers);
     let outcome = outcome.expect("passes");
     match outcome {
         BatchOutcome::Rebuilt => (outcome, out),
         BatchOutcome::Untouched | BatchOutcome::Edited => (outcome, batch),
-        BatchOutcome::Later => panic!("the meter is unlimited"),
+        BatchOutcome::Deferred => panic!("the meter is unlimited"),
     }
 }
 
-/// A workspace whose batches may have so many bytes.
+/// Returns buffers with a limit on the size of a batch.
 fn bounded(batch_bytes: usize) -> FilterBuffers {
     FilterBuffers::new(FilterLimits {
         batch_bytes,

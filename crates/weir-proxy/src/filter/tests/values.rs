@@ -1,8 +1,8 @@
-//! What each filter makes of records, whatever the compression.
+//! Tests of each filter's effect on records, with every compression.
 
 use super::*;
 
-/// A filter the long way.
+/// A naive implementation of a filter.
 type Model = fn(&mut Record);
 
 fn on_text(record: &mut Record, change: fn(&str) -> String) {
@@ -60,7 +60,7 @@ fn models() -> [(String, Model); 5] {
 
 proptest! {
     #[test]
-    fn records_become_what_the_model_says(
+    fn filtered_records_match_the_model(
         records in run(), codec in 0_usize..5, picks in prop::collection::vec(0_usize..5, 1..4),
     ) {
         let models = models();
@@ -74,7 +74,8 @@ proptest! {
         let (outcome, after) = passed(&records, ALL[codec], &toml);
         let found = decode(&after);
         prop_assert_eq!(&found, &decode(&encode(&expected, ALL[codec])));
-        // Header, but for length and checksum: offsets, attributes, timestamps, producer, sequence, count.
+        // Header except length and checksum: offsets, attributes, timestamps, producer, sequence,
+        // count.
         let fixed = |batch: &[u8]| [&batch[..8], &batch[12..17], &batch[21..61]].concat();
         prop_assert_eq!(fixed(&before), fixed(&after));
         let is_case = picks.iter().all(|pick| *pick == picks[0] && *pick < 2);
@@ -87,8 +88,13 @@ proptest! {
     }
 
     #[test]
-    fn equal_length_edits_of_plain_batches_are_made_in_place(values in prop::collection::vec("[a-z ]{0,30}[A-Z]", 1..6)) {
-        let records: Vec<_> = (0..).zip(&values).map(|(place, value)| at(place, one(Some(value.as_bytes())))).collect();
+    fn equal_length_edits_are_in_place(
+        values in prop::collection::vec("[a-z ]{0,30}[A-Z]", 1..6),
+    ) {
+        let values_at = (0..).zip(&values);
+        let records: Vec<_> = values_at
+            .map(|(index, value)| at(index, one(Some(value.as_bytes()))))
+            .collect();
         let (outcome, after) = passed(&records, Compression::None, &table("lower-case", ""));
         prop_assert_eq!(outcome, BatchOutcome::Edited);
         for (record, value) in decode(&after).iter().zip(&values) {
@@ -98,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn changed_bytes_never_panic(
+    fn changed_batch_bytes_never_panic(
         records in run(), codec in 0_usize..5,
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {
@@ -107,21 +113,23 @@ proptest! {
             let at = at.index(batch.len());
             batch[at] = value;
         }
-        // Else only the checksum would be tested.
-        if matches!(weir_kafka::records::front(&batch), weir_kafka::records::FirstBatch::Batch(bytes) if bytes == batch.len()) {
+        // Without this the test would cover only the checksum.
+        let first = weir_kafka::records::front(&batch);
+        if matches!(first, weir_kafka::records::FirstBatch::Batch(bytes) if bytes == batch.len()) {
             weir_kafka::records::seal(&mut batch);
         }
         let toml: String = models().iter().map(|(toml, _)| toml.as_str()).collect();
         let (outcome, out, _) = through(&mut batch, &toml, &mut bounded(1 << 20));
         if outcome == Ok(BatchOutcome::Rebuilt) {
-            let view = weir_kafka::records::Batches::new(&out).next().expect("one").expect("good");
+            let view = weir_kafka::records::Batches::new(&out).next();
+            let view = view.expect("one").expect("good");
             prop_assert_eq!(view.verify_crc(), Ok(()));
         }
     }
 }
 
 #[test]
-fn text_of_several_bytes_keeps_its_letters_and_its_end() {
+fn case_conversion_handles_multi_byte_text() {
     let cases: [(&str, &str, &str); 6] = [
         ("lower-case", "ÄRGER ÜBER ΟΔΟΣ", "ärger über οδος"),
         ("lower-case", "İSTANBUL", "i\u{307}stanbul"),
@@ -144,17 +152,17 @@ fn text_of_several_bytes_keeps_its_letters_and_its_end() {
 }
 
 #[test]
-fn tombstones_and_bytes_that_are_no_text_pass_as_they_are() {
+fn tombstones_and_non_text_values_are_unchanged() {
     let toml = table("lower-case", "") + &table("upper-case", "");
     for value in [None, Some(&b"\xff\xfeABC"[..]), Some(b"")] {
         let mut batch = encode(&[one(value)], Compression::None);
         let before = batch.clone();
-        let mut workspace = FilterBuffers::default();
-        let (outcome, _, _) = through(&mut batch, &toml, &mut workspace);
+        let mut buffers = FilterBuffers::default();
+        let (outcome, _, _) = through(&mut batch, &toml, &mut buffers);
         assert_eq!((outcome, &batch), (Ok(BatchOutcome::Untouched), &before));
-        let unreadable = workspace.take_tally().values_unreadable;
+        let undecodable = buffers.take_counts().values_undecodable;
         assert_eq!(
-            unreadable,
+            undecodable,
             if value.is_some_and(|it| !it.is_empty()) {
                 2
             } else {
@@ -165,8 +173,8 @@ fn tombstones_and_bytes_that_are_no_text_pass_as_they_are() {
 }
 
 #[test]
-fn headers_of_one_name_become_one_and_others_keep_their_order() {
-    // The codec can not write a name twice, so these are bytes.
+fn set_header_replaces_duplicates_and_keeps_order() {
+    // The codec cannot write a name twice, so the headers are built by hand.
     let mut headers = vec![8];
     for (name, value) in [("by", "1"), ("x", "2"), ("by", "3"), ("y", "4")] {
         weir_kafka::records::put_varint_bytes(&mut headers, Some(name.as_bytes()));
@@ -198,7 +206,7 @@ fn headers_of_one_name_become_one_and_others_keep_their_order() {
 }
 
 #[test]
-fn control_batches_are_not_opened() {
+fn control_batches_are_unchanged() {
     let mut record = one(Some(b"ABC"));
     (record.control, record.transactional) = (true, true);
     let (outcome, _) = passed(&[record], Compression::None, &table("lower-case", ""));
@@ -206,8 +214,8 @@ fn control_batches_are_not_opened() {
 }
 
 #[test]
-fn java_reads_what_is_packed_anew() {
-    // What Java's readers insist on, seen in the bytes; whole clients are tested elsewhere.
+fn recompressed_batches_are_valid_for_java() {
+    // Checks the bytes that Java readers require. Other tests use whole clients.
     let records = [one(Some(&[b'A'; 100_000]))];
     let (_, batch) = passed(&records, Compression::Lz4, &table("lower-case", ""));
     let flags = batch[61 + 4];

@@ -4,11 +4,11 @@ use proptest::prelude::*;
 
 const LIMITS: FrameLimits = FrameLimits {
     request_bytes: 4096,
-    held_bytes: 4096,
-    in_flight: 8,
+    buffered_frame_bytes: 4096,
+    in_flight_requests: 8,
 };
 
-/// A request with that body behind a header of version 1.
+/// Returns a request with `body` after a version 1 header.
 fn request(key: i16, version: i16, id: i32, body: &[u8]) -> Vec<u8> {
     let mut frame = ((8 + 2 + body.len()) as i32).to_be_bytes().to_vec();
     frame.extend(key.to_be_bytes());
@@ -21,7 +21,7 @@ fn request(key: i16, version: i16, id: i32, body: &[u8]) -> Vec<u8> {
 
 struct Run {
     stream: RequestStream,
-    ring: InFlightRequests,
+    in_flight: InFlightRequests,
     software: Option<Box<str>>,
     requests: u64,
     requests_until: u64,
@@ -33,7 +33,7 @@ impl Run {
     fn new() -> Self {
         Self {
             stream: RequestStream::default(),
-            ring: InFlightRequests::default(),
+            in_flight: InFlightRequests::default(),
             software: None,
             requests: 0,
             requests_until: u64::MAX,
@@ -43,19 +43,19 @@ impl Run {
     }
 
     fn feed(&mut self, input: &[u8]) -> Result<(), StreamError> {
-        let offer = SupportedVersions::new(|_| None);
+        let supported = SupportedVersions::new(|_| None);
         let filters = FilterChain::default();
         let mut context = RequestContext {
-            offer: &offer,
+            supported: &supported,
             limits: self.limits,
-            ring: &mut self.ring,
+            in_flight: &mut self.in_flight,
             software: &mut self.software,
             requests: &mut self.requests,
             requests_until: self.requests_until,
             filtering: FilterStage {
                 filters: &filters,
-                workspace: &mut FilterBuffers::default(),
-                held: &mut None,
+                buffers: &mut FilterBuffers::default(),
+                delayed: &mut None,
             },
         };
         let mut input = input.to_vec();
@@ -69,17 +69,17 @@ impl Run {
 
     fn waiting(&mut self) -> Vec<(i32, bool)> {
         let mut all = Vec::new();
-        while let Some(entry) = self.ring.pop() {
+        while let Some(entry) = self.in_flight.pop() {
             all.push((
                 entry.correlation_id,
-                matches!(entry.answer, ResponseSource::Broker),
+                matches!(entry.response, ResponseSource::Broker),
             ));
         }
         all
     }
 }
 
-/// Produce 3 with these acknowledgements.
+/// Returns a Produce v3 request.
 fn produce(id: i32, acks: i16) -> Vec<u8> {
     let mut body = vec![0, 2, b't', b'x'];
     body.extend(acks.to_be_bytes());
@@ -88,29 +88,32 @@ fn produce(id: i32, acks: i16) -> Vec<u8> {
 }
 
 #[test]
-fn requests_that_want_no_answer_leave_none_waiting() {
+fn produce_requests_without_acks_are_not_in_flight() {
     let mut run = Run::new();
     let sent = [produce(1, 1), produce(2, 0), produce(3, -1)].concat();
-    run.feed(&sent).expect("passes");
+    run.feed(&sent).expect("forwards");
     assert_eq!(run.out, sent);
     assert_eq!(run.waiting(), [(1, true), (3, true)]);
     assert_eq!(run.requests, 3);
 }
 
 #[test]
-fn versions_not_on_offer_are_answered_where_brokers_answer() {
+fn unsupported_api_versions_request_gets_response() {
     let mut run = Run::new();
     let next = request(3, 12, 9, &[0; 30]);
     let sent = request(API_VERSIONS, 99, 7, &[5; 50]);
-    run.feed(&[sent, next.clone()].concat()).expect("answered");
-    assert_eq!(run.out, next, "what is answered here is not passed on");
-    let answer = run.ring.pop_ready().expect("here already");
+    run.feed(&[sent, next.clone()].concat()).expect("responds");
+    assert_eq!(
+        run.out, next,
+        "a request with a response from the proxy is not forwarded"
+    );
+    let response = run.in_flight.pop_ready().expect("a response of the proxy");
     let unsupported = [0, 0, 0, 7, 0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 5];
-    assert_eq!(answer[4..], unsupported);
+    assert_eq!(response[4..], unsupported);
     assert_eq!(run.waiting(), [(9, true)]);
 }
 
-/// SaslHandshake 0.
+/// Returns a SaslHandshake v0 request.
 fn handshake(id: i32, mechanism: &str) -> Vec<u8> {
     let length = (mechanism.len() as i16).to_be_bytes();
     request(
@@ -126,8 +129,8 @@ fn token(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn tokens_without_a_header_pass_until_the_client_is_known() {
-    // What looks like DescribeTransactions is a user by the name of "A".
+fn raw_sasl_tokens_pass_until_first_request() {
+    // This token has the API key of DescribeTransactions; the user name is "A".
     let plain = token(b"\0A\0secret-secret");
     let scram = [
         token(b"n,,n=user,r=nonce"),
@@ -146,21 +149,22 @@ fn tokens_without_a_header_pass_until_the_client_is_known() {
         for at_once in [1, 7, usize::MAX] {
             let mut run = Run::new();
             for piece in sent.chunks(at_once) {
-                run.feed(piece).expect("passes");
+                run.feed(piece).expect("forwards");
             }
             assert_eq!(run.out, sent);
-            assert_eq!(run.ring.len(), 1 + count, "{mechanism}");
-            // The broker has answered all but one; a request says that this is all.
-            (0..count).for_each(|_| drop(run.ring.pop()));
+            assert_eq!(run.in_flight.len(), 1 + count, "{mechanism}");
+            // The broker has responded to all but one. A request means that there is no further
+            // token.
+            (0..count).for_each(|_| drop(run.in_flight.pop()));
             for piece in [next.clone(), produce(10, 1)].concat().chunks(at_once) {
-                run.feed(piece).expect("passes");
+                run.feed(piece).expect("forwards");
             }
             assert_eq!(
                 run.out.len(),
                 sent.len() + next.len() + produce(10, 1).len()
             );
             let is_last_forgotten = mechanism != "PLAIN";
-            assert_eq!(run.ring.len(), if is_last_forgotten { 2 } else { 3 });
+            assert_eq!(run.in_flight.len(), if is_last_forgotten { 2 } else { 3 });
         }
     }
     let mut run = Run::new();
@@ -172,7 +176,7 @@ fn tokens_without_a_header_pass_until_the_client_is_known() {
 }
 
 #[test]
-fn what_is_not_on_offer_ends_the_connection() {
+fn unsupported_requests_close_the_connection() {
     for (key, version) in [
         (1, 16),
         (55, 2),
@@ -183,13 +187,13 @@ fn what_is_not_on_offer_ends_the_connection() {
         (18, -1),
     ] {
         let outcome = Run::new().feed(&request(key, version, 1, &[0; 20]));
-        let refused = matches!(outcome, Err(StreamError::NotOffered { .. }));
-        assert!(refused, "{key} {version}: {outcome:?}");
+        let is_rejected = matches!(outcome, Err(StreamError::NotSupported { .. }));
+        assert!(is_rejected, "API key {key}, version {version}: {outcome:?}");
     }
 }
 
 #[test]
-fn impossible_sizes_end_the_connection() {
+fn invalid_frame_sizes_close_the_connection() {
     for prefix in [-1_i32, 0, 7, 4097, i32::MAX] {
         let mut frame = prefix.to_be_bytes().to_vec();
         frame.extend([0; 16]);
@@ -199,48 +203,48 @@ fn impossible_sizes_end_the_connection() {
 }
 
 #[test]
-fn further_requests_wait_while_too_many_are_unanswered() {
+fn requests_beyond_limit_are_stored() {
     let mut run = Run::new();
     let sent: Vec<Vec<u8>> = (0..20).map(|id| request(3, 1, id, &[0; 4])).collect();
-    run.feed(&sent.concat()).expect("passes");
+    run.feed(&sent.concat()).expect("forwards");
     assert_eq!(run.out, sent[..8].concat());
     assert!(run.stream.has_backlog());
     for _ in 0..3 {
-        run.ring.pop();
+        run.in_flight.pop();
     }
     let backlog = run.stream.take_backlog();
-    run.feed(&backlog).expect("passes");
+    run.feed(&backlog).expect("forwards");
     assert_eq!(run.out, sent[..11].concat());
     assert!(run.stream.has_backlog());
 }
 
 #[test]
-fn a_client_says_what_it_is() {
+fn client_software_is_recorded() {
     let mut body = vec![0, 6];
     body.extend(b"mykaf");
     body.extend([4, b'1', b'.', b'2', 0]);
     let sent = request(API_VERSIONS, 3, 1, &body);
     let mut run = Run::new();
     for byte in &sent {
-        run.feed(&[*byte]).expect("passes");
+        run.feed(&[*byte]).expect("forwards");
     }
     assert_eq!(run.software.as_deref(), Some("mykaf 1.2"));
     assert_eq!(run.out, sent);
-    assert_eq!(run.stream.held_bytes(), 0);
+    assert_eq!(run.stream.buffered_bytes(), 0);
 }
 
 #[test]
-fn what_is_missing_of_a_request_is_known() {
+fn missing_bytes_of_a_request_are_known() {
     let mut run = Run::new();
     let sent = request(3, 1, 1, &[0; 100]);
     assert_eq!(run.stream.missing(), 0);
-    run.feed(&sent[..3]).expect("passes");
+    run.feed(&sent[..3]).expect("forwards");
     assert_eq!(run.stream.missing(), 9);
     assert!(run.stream.is_mid_head());
-    run.feed(&sent[3..50]).expect("passes");
+    run.feed(&sent[3..50]).expect("forwards");
     assert_eq!(run.stream.missing(), sent.len() - 50);
     assert!(run.stream.is_mid_request() && !run.stream.is_mid_head());
-    run.feed(&sent[50..]).expect("passes");
+    run.feed(&sent[50..]).expect("forwards");
     assert!(!run.stream.is_mid_request());
 }
 
@@ -251,7 +255,7 @@ fn any_request() -> impl Strategy<Value = Vec<u8>> {
         any::<i32>(),
         prop::collection::vec(any::<u8>(), 0..200),
     )
-        .prop_filter("on offer", |(key, ..)| ![4, 5, 6, 7].contains(key))
+        .prop_filter("supported", |(key, ..)| ![4, 5, 6, 7].contains(key))
         .prop_map(|(key, version, id, body)| request(key, version, id, &body));
     let produce = (any::<i32>(), -1_i16..2).prop_map(|(id, acks)| produce(id, acks));
     prop_oneof![other, produce]
@@ -259,14 +263,14 @@ fn any_request() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn requests_pass_byte_for_byte_however_they_are_cut(
+    fn split_requests_are_forwarded_unchanged(
         requests in prop::collection::vec(any_request(), 0..12),
         cuts in prop::collection::vec(1_usize..300, 1..20),
         per_turn in 1_u64..5,
     ) {
         let sent = requests.concat();
         let mut run = Run::new();
-        run.limits.in_flight = 100;
+        run.limits.in_flight_requests = 100;
         let (mut left, mut cuts) = (sent.as_slice(), cuts.iter().cycle());
         while !left.is_empty() {
             let (now, later) = left.split_at(cuts.next().map_or(1, |cut| *cut).min(left.len()));
@@ -282,12 +286,12 @@ proptest! {
         }
         prop_assert_eq!(&run.out, &sent);
         prop_assert!(!run.stream.is_mid_request());
-        prop_assert_eq!(run.stream.held_bytes(), 0);
+        prop_assert_eq!(run.stream.buffered_bytes(), 0);
         prop_assert_eq!(run.requests as usize, requests.len());
     }
 
     #[test]
-    fn any_bytes_end_in_an_error_or_are_bounded(
+    fn arbitrary_bytes_use_bounded_memory(
         pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..10),
     ) {
         let mut run = Run::new();
@@ -295,8 +299,8 @@ proptest! {
             if run.feed(&piece).is_err() {
                 break;
             }
-            prop_assert!(run.stream.held_bytes() <= 8192);
-            prop_assert!(run.ring.len() <= LIMITS.in_flight);
+            prop_assert!(run.stream.buffered_bytes() <= 8192);
+            prop_assert!(run.in_flight.len() <= LIMITS.in_flight_requests);
         }
     }
 }

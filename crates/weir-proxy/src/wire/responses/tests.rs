@@ -6,18 +6,18 @@ use proptest::prelude::*;
 
 const LIMITS: FrameLimits = FrameLimits {
     request_bytes: 4096,
-    held_bytes: 4096,
-    in_flight: 100,
+    buffered_frame_bytes: 4096,
+    in_flight_requests: 100,
 };
 
-fn answer(id: i32, body: &[u8]) -> Vec<u8> {
+fn response(id: i32, body: &[u8]) -> Vec<u8> {
     let mut frame = ((4 + body.len()) as i32).to_be_bytes().to_vec();
     frame.extend(id.to_be_bytes());
     frame.extend_from_slice(body);
     frame
 }
 
-/// Metadata 1 with one broker, no controller and no topics.
+/// Metadata v1 with one broker, no controller and no topics.
 fn metadata(id: i32, host: &str) -> Vec<u8> {
     let mut body = 1_i32.to_be_bytes().to_vec();
     body.extend(5_i32.to_be_bytes());
@@ -25,57 +25,63 @@ fn metadata(id: i32, host: &str) -> Vec<u8> {
     body.extend(host.as_bytes());
     body.extend(9092_i32.to_be_bytes());
     body.extend([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
-    answer(id, &body)
+    response(id, &body)
 }
 
 struct Run {
     stream: ResponseStream,
-    ring: InFlightRequests,
-    places: TestAddressMapper,
+    in_flight: InFlightRequests,
+    mapper: TestAddressMapper,
     out: Vec<u8>,
-    held_most: usize,
+    buffered_max: usize,
 }
 
 impl Run {
     fn new() -> Self {
         Self {
             stream: ResponseStream::default(),
-            ring: InFlightRequests::default(),
-            places: TestAddressMapper::default(),
+            in_flight: InFlightRequests::default(),
+            mapper: TestAddressMapper::default(),
             out: Vec::new(),
-            held_most: 0,
+            buffered_max: 0,
         }
     }
 
-    fn asked(&mut self, key: i16, version: i16, correlation_id: i32, answer: ResponseSource) {
-        self.ring.push(InFlightRequest {
+    fn expect_response(
+        &mut self,
+        key: i16,
+        version: i16,
+        correlation_id: i32,
+        response: ResponseSource,
+    ) {
+        self.in_flight.push(InFlightRequest {
             correlation_id,
             key,
             version,
-            answer,
+            response,
         });
     }
 
     fn feed(&mut self, input: &[u8]) -> Result<(), StreamError> {
-        let offer = SupportedVersions::new(|_| None);
+        let supported = SupportedVersions::new(|_| None);
         let mut segments = Segments::default();
         let filters = FilterChain::default();
         let mut input = input.to_vec();
         let mut context = ResponseContext {
-            offer: &offer,
+            supported: &supported,
             limits: LIMITS,
-            ring: &mut self.ring,
-            places: &mut self.places,
-            answers: &mut 0,
+            in_flight: &mut self.in_flight,
+            mapper: &mut self.mapper,
+            responses: &mut 0,
             rewritten: &mut 0,
             filtering: FilterStage {
                 filters: &filters,
-                workspace: &mut FilterBuffers::default(),
-                held: &mut None,
+                buffers: &mut FilterBuffers::default(),
+                delayed: &mut None,
             },
         };
         let outcome = self.stream.feed(&mut input, &mut context, &mut segments);
-        self.held_most = self.held_most.max(self.stream.held_bytes());
+        self.buffered_max = self.buffered_max.max(self.stream.buffered_bytes());
         segments
             .slices(&input)
             .for_each(|slice| self.out.extend_from_slice(slice));
@@ -84,38 +90,38 @@ impl Run {
 }
 
 #[test]
-fn tokens_pass_whatever_is_in_them() {
+fn raw_sasl_tokens_are_forwarded_unchanged() {
     let tokens = [&[0, 0, 0, 0][..], &[0, 0, 0, 3, 0, 0, 0], &[0, 0, 0, 9]];
-    let sent = [tokens.concat(), vec![1; 9], answer(5, &[7; 20])].concat();
+    let sent = [tokens.concat(), vec![1; 9], response(5, &[7; 20])].concat();
     for at_once in [1, 3, 6, usize::MAX] {
         let mut run = Run::new();
         for _ in tokens {
-            run.asked(17, 0, 0, ResponseSource::Token);
+            run.expect_response(17, 0, 0, ResponseSource::Token);
         }
-        run.asked(FETCH, 11, 5, ResponseSource::Broker);
+        run.expect_response(FETCH, 11, 5, ResponseSource::Broker);
         for piece in sent.chunks(at_once) {
-            run.feed(piece).expect("passes");
+            run.feed(piece).expect("forwards");
         }
         assert_eq!(run.out, sent);
-        assert!(run.ring.is_empty() && run.stream.is_between());
+        assert!(run.in_flight.is_empty() && run.stream.is_between());
     }
 }
 
 #[test]
-fn answers_come_in_the_order_of_requests_whoever_gives_them() {
+fn responses_come_in_request_order() {
     let mut run = Run::new();
-    run.asked(FETCH, 11, 1, ResponseSource::Broker);
-    run.asked(18, 9, 2, ResponseSource::Ready(Box::from(&b"first"[..])));
-    run.asked(18, 9, 3, ResponseSource::Ready(Box::from(&b"second"[..])));
-    run.asked(METADATA, 1, 4, ResponseSource::Broker);
-    run.asked(18, 9, 5, ResponseSource::Ready(Box::from(&b"third"[..])));
-    let fetch = answer(1, &[7; 100]);
+    run.expect_response(FETCH, 11, 1, ResponseSource::Broker);
+    run.expect_response(18, 9, 2, ResponseSource::Ready(Box::from(&b"first"[..])));
+    run.expect_response(18, 9, 3, ResponseSource::Ready(Box::from(&b"second"[..])));
+    run.expect_response(METADATA, 1, 4, ResponseSource::Broker);
+    run.expect_response(18, 9, 5, ResponseSource::Ready(Box::from(&b"third"[..])));
+    let fetch = response(1, &[7; 100]);
     let mut segments = Segments::default();
-    run.stream.ready(&mut run.ring, &mut segments);
-    assert!(segments.is_empty(), "the broker comes first");
-    run.feed(&fetch[..50]).expect("passes");
+    run.stream.push_ready(&mut run.in_flight, &mut segments);
+    assert!(segments.is_empty(), "the broker's response is first");
+    run.feed(&fetch[..50]).expect("forwards");
     run.feed(&[&fetch[50..], &metadata(4, "proxy")[..]].concat())
-        .expect("passes");
+        .expect("forwards");
     let wanted = [
         &fetch[..],
         b"first",
@@ -127,21 +133,27 @@ fn answers_come_in_the_order_of_requests_whoever_gives_them() {
     assert_eq!(run.out.len(), wanted.len());
     assert_eq!(run.out[..fetch.len() + 11], wanted[..fetch.len() + 11]);
     assert!(run.out.ends_with(b"third"));
-    assert!(run.ring.is_empty() && run.stream.is_between());
+    assert!(run.in_flight.is_empty() && run.stream.is_between());
 }
 
 #[test]
-fn answers_that_nobody_asked_for_end_the_connection() {
+fn unexpected_responses_close_the_connection() {
     let mut run = Run::new();
-    let outcome = run.feed(&answer(1, b"?"));
-    assert!(matches!(outcome, Err(StreamError::Unasked { got: 1, .. })));
+    let outcome = run.feed(&response(1, b"?"));
+    assert!(matches!(
+        outcome,
+        Err(StreamError::Unexpected { got: 1, .. })
+    ));
     let mut run = Run::new();
-    run.asked(FETCH, 11, 7, ResponseSource::Broker);
-    let outcome = run.feed(&answer(8, b"?"));
-    assert!(matches!(outcome, Err(StreamError::Unasked { got: 8, .. })));
+    run.expect_response(FETCH, 11, 7, ResponseSource::Broker);
+    let outcome = run.feed(&response(8, b"?"));
+    assert!(matches!(
+        outcome,
+        Err(StreamError::Unexpected { got: 8, .. })
+    ));
     for size in [-1_i32, 3] {
         let mut run = Run::new();
-        run.asked(FETCH, 11, 7, ResponseSource::Broker);
+        run.expect_response(FETCH, 11, 7, ResponseSource::Broker);
         let frame = [size.to_be_bytes(), 7_i32.to_be_bytes()].concat();
         assert!(
             matches!(run.feed(&frame), Err(StreamError::Broker(_))),
@@ -151,44 +163,44 @@ fn answers_that_nobody_asked_for_end_the_connection() {
 }
 
 #[test]
-fn what_must_be_held_has_a_limit_and_is_not_reserved() {
+fn buffered_responses_are_limited_and_not_preallocated() {
     let mut run = Run::new();
-    run.asked(METADATA, 1, 7, ResponseSource::Broker);
+    run.expect_response(METADATA, 1, 7, ResponseSource::Broker);
     let head = [5000_i32.to_be_bytes(), 7_i32.to_be_bytes()].concat();
     assert!(matches!(run.feed(&head), Err(StreamError::Broker(_))));
     let mut run = Run::new();
-    run.asked(METADATA, 1, 7, ResponseSource::Broker);
+    run.expect_response(METADATA, 1, 7, ResponseSource::Broker);
     let head = [4000_i32.to_be_bytes(), 7_i32.to_be_bytes()].concat();
     for byte in head {
         run.feed(&[byte]).expect("waits");
     }
-    assert!(run.held_most <= 16, "{}", run.held_most);
-    // A fetch may be as long as it likes: it is not held.
+    assert!(run.buffered_max <= 16, "{}", run.buffered_max);
+    // Fetch responses have no limit because they are not buffered.
     let mut run = Run::new();
-    run.asked(FETCH, 15, 7, ResponseSource::Broker);
+    run.expect_response(FETCH, 15, 7, ResponseSource::Broker);
     let head = [i32::MAX.to_be_bytes(), 7_i32.to_be_bytes()].concat();
-    run.feed(&head).expect("passes");
-    run.feed(&[1; 1000]).expect("passes");
-    assert_eq!((run.out.len(), run.stream.held_bytes()), (1008, 0));
+    run.feed(&head).expect("forwards");
+    run.feed(&[1; 1000]).expect("forwards");
+    assert_eq!((run.out.len(), run.stream.buffered_bytes()), (1008, 0));
 }
 
 proptest! {
     #[test]
-    fn answers_are_the_same_however_they_are_cut(
-        answers in prop::collection::vec((any::<bool>(), 0_usize..300), 0..10),
+    fn split_responses_have_same_output(
+        responses in prop::collection::vec((any::<bool>(), 0_usize..300), 0..10),
         cuts in prop::collection::vec(1_usize..400, 1..20),
     ) {
         let mut sent = Vec::new();
         let mut runs = [Run::new(), Run::new()];
-        for (id, (is_metadata, size)) in answers.iter().enumerate() {
+        for (id, (is_metadata, size)) in responses.iter().enumerate() {
             let id = id as i32;
             let key = if *is_metadata { METADATA } else { FETCH };
             for run in &mut runs {
-                run.asked(key, 1, id, ResponseSource::Broker);
+                run.expect_response(key, 1, id, ResponseSource::Broker);
             }
             sent.extend(match is_metadata {
                 true => metadata(id, &"h".repeat(size / 2 + 1)),
-                false => answer(id, &vec![3; *size]),
+                false => response(id, &vec![3; *size]),
             });
         }
         let [whole, cut] = &mut runs;
@@ -200,20 +212,20 @@ proptest! {
             left = later;
         }
         prop_assert_eq!(&whole.out, &cut.out);
-        if answers.iter().all(|(is_metadata, _)| !is_metadata) {
+        if responses.iter().all(|(is_metadata, _)| !is_metadata) {
             prop_assert_eq!(&whole.out, &sent);
         }
-        prop_assert!(cut.stream.is_between() && cut.stream.held_bytes() == 0);
+        prop_assert!(cut.stream.is_between() && cut.stream.buffered_bytes() == 0);
     }
 
     #[test]
-    fn any_bytes_end_in_an_error_or_are_bounded(
+    fn arbitrary_bytes_have_bounded_output(
         keys in prop::collection::vec((0_i16..95, 0_i16..14), 1..5),
         mut bytes in prop::collection::vec(any::<u8>(), 8..600),
     ) {
         let mut run = Run::new();
         for (id, (key, version)) in keys.iter().enumerate() {
-            run.asked(*key, *version, id as i32, ResponseSource::Broker);
+            run.expect_response(*key, *version, id as i32, ResponseSource::Broker);
         }
         let size = (bytes.len() - 4) as i32;
         bytes[..4].copy_from_slice(&size.to_be_bytes());

@@ -21,7 +21,7 @@ fn text(text: &str) -> StrBytes {
     StrBytes::from_string(text.to_owned())
 }
 
-/// An answer's frame as a broker sends it.
+/// Returns a response frame as brokers send it.
 fn frame(key: i16, version: i16, message: &impl Encodable) -> Vec<u8> {
     let mut bytes = BytesMut::new();
     let mut header = ResponseHeader::default().with_correlation_id(42);
@@ -40,15 +40,15 @@ fn frame(key: i16, version: i16, message: &impl Encodable) -> Vec<u8> {
     frame
 }
 
-/// What comes out, read again.
+/// Returns the decoded message after rewriting.
 fn rewritten<M: Encodable + Decodable>(
     key: i16,
     version: i16,
     message: &M,
-    places: &mut TestAddressMapper,
+    mapper: &mut TestAddressMapper,
 ) -> M {
     let sent = frame(key, version, message);
-    let made = addresses(&sent, key, version, places).expect("reads");
+    let made = addresses(&sent, key, version, mapper).expect("reads");
     let made = made.unwrap_or(sent);
     let size = i32::from_be_bytes(made[..4].try_into().expect("four bytes"));
     assert_eq!(size as usize, made.len() - 4, "{key} {version}");
@@ -66,7 +66,7 @@ fn rewritten<M: Encodable + Decodable>(
     read
 }
 
-/// No byte of the brokers' own hosts is left.
+/// Asserts that `frame` does not contain the brokers' host name.
 fn no_upstream_in(frame: &[u8]) {
     let host = UPSTREAM.as_bytes();
     assert!(!frame.windows(host.len()).any(|part| part == host));
@@ -80,7 +80,7 @@ fn tags(at: i16, version: i16) -> std::collections::BTreeMap<i32, Bytes> {
 }
 
 #[test]
-fn metadata_names_the_proxys_ports_at_every_version() {
+fn metadata_contains_proxy_addresses_in_every_version() {
     for version in 0..=13 {
         let broker = |id: i32| {
             MetadataResponseBroker::default()
@@ -119,7 +119,7 @@ fn metadata_names_the_proxys_ports_at_every_version() {
 }
 
 #[test]
-fn brokers_without_a_place_are_left_out() {
+fn brokers_without_address_are_removed() {
     let broker = |id: i32| {
         MetadataResponseBroker::default()
             .with_node_id(BrokerId(id))
@@ -128,15 +128,15 @@ fn brokers_without_a_place_are_left_out() {
     };
     let message = MetadataResponse::default().with_brokers((0..200).map(broker).collect());
     for version in [1, 12] {
-        let mut places = TestAddressMapper::only(&[3, 150]);
-        let read = rewritten(METADATA, version, &message, &mut places);
+        let mut mapper = TestAddressMapper::only(&[3, 150]);
+        let read = rewritten(METADATA, version, &message, &mut mapper);
         let ids: Vec<_> = read.brokers.iter().map(|broker| broker.node_id.0).collect();
         assert_eq!(ids, [3, 150]);
     }
 }
 
 #[test]
-fn coordinators_at_every_version() {
+fn coordinators_are_rewritten_in_every_version() {
     for version in 0..=6 {
         let mut message =
             FindCoordinatorResponse::default().with_unknown_tagged_fields(tags(3, version));
@@ -201,7 +201,7 @@ fn coordinators_at_every_version() {
 }
 
 #[test]
-fn clusters_are_described_with_the_proxys_ports_and_without_controllers() {
+fn cluster_descriptions_contain_proxy_addresses_and_no_controllers() {
     for version in 0..=2 {
         let broker = DescribeClusterBroker::default()
             .with_broker_id(BrokerId(7))
@@ -275,7 +275,7 @@ fn uuid(byte: u8) -> uuid::Uuid {
 }
 
 #[test]
-fn leaders_that_produce_answers_name_are_the_proxys_ports() {
+fn produce_responses_contain_proxy_addresses_of_leaders() {
     for version in 10..=13 {
         let message = produced(version, 1);
         let read = rewritten(
@@ -292,7 +292,7 @@ fn leaders_that_produce_answers_name_are_the_proxys_ports() {
 }
 
 #[test]
-fn produce_answers_without_addresses_pass_as_they_are() {
+fn produce_responses_without_addresses_are_unchanged() {
     for version in 10..=13 {
         let sent = frame(PRODUCE, version, &produced(version, 0));
         let made = addresses(&sent, PRODUCE, version, &mut TestAddressMapper::default());
@@ -302,7 +302,7 @@ fn produce_answers_without_addresses_pass_as_they_are() {
 }
 
 #[test]
-fn share_answers_at_their_versions() {
+fn share_responses_contain_proxy_addresses() {
     use share_fetch_response as fetch;
     let endpoint = fetch::NodeEndpoint::default()
         .with_node_id(BrokerId(2))
@@ -349,9 +349,9 @@ fn share_answers_at_their_versions() {
     (wanted.node_endpoints[0].host, wanted.node_endpoints[0].port) = (text("proxy"), 19_002);
     assert_eq!(read, wanted);
 
-    // Version 2 has a lock time behind the error message, which the codec does not know yet.
+    // Version 2 has a lock timeout after the error message, which the codec does not support yet.
     let one = frame(SHARE_ACKNOWLEDGE, 1, &message);
-    let body_at = answer_body_at(&one, SHARE_ACKNOWLEDGE, 1).expect("header");
+    let body_at = response_body_at(&one, SHARE_ACKNOWLEDGE, 1).expect("header");
     let mut two = one.clone();
     two.splice(body_at + 7..body_at + 7, [0, 0, 0x75, 0x30]);
     let made = addresses(

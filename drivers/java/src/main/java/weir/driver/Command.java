@@ -3,10 +3,12 @@ package weir.driver;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.time.Duration;
 
-/** One command: its fields by name, and the instant until which it has to be done. */
+/** A command: its fields by name, and its deadline. */
 final class Command {
     private final JsonNode fields;
-    /** Four fifths of `timeout_ms` after it came: an error is better than being killed. */
+    /**
+     * Four fifths of `timeout_ms` after its receipt, because an error is better than being killed.
+     */
     private final long deadline;
 
     Command(JsonNode fields) {

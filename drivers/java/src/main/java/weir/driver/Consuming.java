@@ -11,7 +11,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
 
-/** One reading of a topic from its beginning. */
+/** A reading of a topic from its start. */
 final class Consuming {
     private static final Duration POLL = Duration.ofMillis(500);
 
@@ -22,7 +22,7 @@ final class Consuming {
     private final int count;
     private final boolean viaGroup;
     private final boolean commit;
-    /** What every value has to be, if it is compared. */
+    /** The expected value, if values are compared. */
     private final byte[] value;
     private long s0;
     private volatile long s1;

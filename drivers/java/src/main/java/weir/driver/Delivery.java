@@ -9,7 +9,10 @@ import java.util.concurrent.atomic.AtomicLong;
 import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.RecordMetadata;
 
-/** Counts the delivery reports of one command. A report that fails may come on the sending thread, hence the atomics. */
+/**
+ * Counts the delivery reports of one command. A failure may be reported in the sending thread,
+ * hence the atomics.
+ */
 final class Delivery implements Callback {
     private static final int ERRORS = 5;
 
@@ -54,7 +57,7 @@ final class Delivery implements Callback {
         if (!done.await(command.left().toNanos(), TimeUnit.NANOSECONDS)) throw new IllegalStateException(unfinished());
     }
 
-    /** What is said of a command that had no time left. */
+    /** The error text after the deadline. */
     String unfinished() {
         String why;
         synchronized (errors) {
@@ -63,12 +66,12 @@ final class Delivery implements Callback {
         return "only " + (expected - missing.get()) + " of " + expected + " delivery reports came in time" + why;
     }
 
-    /** When the last report came. */
+    /** The time of the last report. */
     long last() {
         return last;
     }
 
-    /** Processor time of the process at that instant. */
+    /** CPU time of the process at that time. */
     long cpuAtLast() {
         return cpuAtLast;
     }

@@ -3,9 +3,12 @@ package weir.driver;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 
-/** A distribution of microseconds: exact below 1,000, three significant decimal digits above. Not safe for threads. */
+/**
+ * A distribution of microseconds: exact below 1,000, three significant decimal digits above. Not
+ * safe for threads.
+ */
 final class Distribution {
-    /** Thirteen decades above 1,000 us hold whatever a long of nanoseconds can. */
+    /** Thirteen decades above 1,000 us cover all nanoseconds of a long. */
     private final long[] counts = new long[1000 + 900 * 13];
     private long count;
     private long sum;

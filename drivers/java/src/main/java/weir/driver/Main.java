@@ -18,14 +18,14 @@ import java.util.concurrent.TimeUnit;
 import org.apache.kafka.common.utils.AppInfoParser;
 
 /**
- * Drives the official Kafka client for Java: obeys one JSON command per line of standard input and answers with one per line
- * of standard output. The protocol is in docs/drivers.md.
+ * Driver of the official Kafka client for Java. It executes one JSON command per line of standard
+ * input and writes one response per line to standard output. The protocol is in docs/drivers.md.
  */
 final class Main {
     static final ObjectMapper JSON = new ObjectMapper();
     private static final List<String> CAPABILITIES = List.of("produce.cold", "produce.metadata", "produce.warm",
         "consume.group", "consume.assign", "roundtrip.burst", "roundtrip.open", "steady.produce", "steady.consume");
-    /** The protocol's lines; what else is printed goes to standard error. */
+    /** The output for protocol lines; other output goes to standard error. */
     private static final PrintStream LINES = new PrintStream(System.out, false, StandardCharsets.UTF_8);
 
     private Settings settings;
@@ -47,7 +47,7 @@ final class Main {
         System.exit(0);
     }
 
-    /** Puts every line into the queue. At the end of the input the process has 1.5 s left, whatever it is doing. */
+    /** Queues every line. After the end of the input the process exits within 1.5 s. */
     private static void read(BlockingQueue<Optional<String>> lines, CountDownLatch idle) {
         try {
             BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -60,12 +60,12 @@ final class Main {
         try {
             if (lines.offer(Optional.empty(), 1, TimeUnit.SECONDS)) idle.await(1500, TimeUnit.MILLISECONDS);
         } catch (InterruptedException e) {
-            // It ends at once then.
+            // The process then exits at once.
         }
         Runtime.getRuntime().halt(0);
     }
 
-    /** Answers one command; false after the last one. */
+    /** Responds to one command. Returns false after the last one. */
     private boolean obey(String line) {
         if (line.isBlank()) return true;
         ObjectNode answer = JSON.createObjectNode();
@@ -95,7 +95,9 @@ final class Main {
         answer.put("error", why);
     }
 
-    /** One sentence for an exception; the driver's own speak for themselves. */
+    /**
+     * Returns one sentence for an exception; messages of the driver's own exceptions are complete.
+     */
     static String reason(Throwable e) {
         String message = e.getMessage() == null ? "" : e.getMessage().lines().findFirst().orElse("");
         if (e instanceof IllegalArgumentException || e instanceof IllegalStateException) return message;

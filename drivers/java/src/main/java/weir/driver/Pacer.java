@@ -3,11 +3,11 @@ package weir.driver;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.LongConsumer;
 
-/** Calls at absolute instants: a late call is made at once, and no call is left out. */
+/** Calls at absolute times: a late call is made at once, and no call is skipped. */
 final class Pacer {
     private Pacer() {}
 
-    /** Call i is due at `begin` + i / rate; `pacing` gets how late each was made. */
+    /** Call i is due at `begin` + i / rate; `pacing` records the delay of each. */
     static void run(long begin, double rate, long count, Distribution pacing, LongConsumer call) {
         for (long i = 0; i < count; i++) {
             long due = begin + (long) (i * 1e9 / rate);

@@ -12,13 +12,13 @@ import java.util.concurrent.TimeoutException;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 
-/** Bursts of records, and the producer that is kept between them. */
+/** Bursts of records, and the producer that is reused. */
 final class Producing {
     private static final Duration CLOSE = Duration.ofSeconds(5);
 
     private final Settings settings;
     private KafkaProducer<byte[], byte[]> kept;
-    /** Topics that the kept producer has delivered a primer to. */
+    /** Topics to which the reused producer has delivered a primer. */
     private final Set<String> primed = new HashSet<>();
 
     Producing(Settings settings) {
@@ -70,7 +70,7 @@ final class Producing {
         }
     }
 
-    /** The kept producer, after it has delivered a primer to the topic. */
+    /** Returns the reused producer, which has delivered a primer to the topic. */
     KafkaProducer<byte[], byte[]> warm(String topic, Command command) throws Exception {
         if (kept == null) kept = settings.producer(command.left());
         try {
@@ -83,7 +83,10 @@ final class Producing {
         return kept;
     }
 
-    /** Sends in another thread, which ends when the producer is closed: it looks for the topic as long as it was made to. */
+    /**
+     * Sends in another thread, which ends when the producer is closed: loading metadata may take
+     * its maximum time.
+     */
     static void prime(KafkaProducer<byte[], byte[]> producer, String topic, Command command) throws Exception {
         ProducerRecord<byte[], byte[]> primer = new ProducerRecord<>(topic, 0, Values.key(Values.PRIMER), Values.PRIMER_VALUE);
         FutureTask<?> sent = new FutureTask<>(() -> {
@@ -104,7 +107,7 @@ final class Producing {
         }
     }
 
-    /** Throws the kept producer away, with all that it still holds. */
+    /** Discards the reused producer with its queued records. */
     void discard() {
         close(Duration.ZERO);
     }
@@ -113,13 +116,13 @@ final class Producing {
         close(Duration.ofSeconds(1));
     }
 
-    private void close(Duration patience) {
-        if (kept != null) kept.close(patience);
+    private void close(Duration timeout) {
+        if (kept != null) kept.close(timeout);
         kept = null;
         primed.clear();
     }
 
-    /** One burst: what is sent, and what was measured. */
+    /** A burst: its records and measurements. */
     private static final class Burst {
         final Command command;
         final String topic;
@@ -176,7 +179,10 @@ final class Producing {
             }
         }
 
-        /** A send that fails may have waited as long as it could: the next would too. */
+        /**
+         * Stops after the deadline: a failed send may have blocked for its maximum time, and the
+         * next would, too.
+         */
         private void giveUpInTime() {
             if (delivery.hasFailures() && command.late()) throw new IllegalStateException(delivery.unfinished());
         }

@@ -11,7 +11,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 
-/** A producer and a consumer of the same topic in one process. The consumer has a thread of its own. */
+/** A producer and a consumer of the same topic in one process. The consumer has its own thread. */
 final class Roundtrip {
     private static final Duration POLL = Duration.ofMillis(200);
     private static final Duration CLOSE = Duration.ofSeconds(2);
@@ -28,8 +28,8 @@ final class Roundtrip {
     private final CountDownLatch primed = new CountDownLatch(1);
     private final CountDownLatch received = new CountDownLatch(1);
     private volatile boolean stopped;
-    private volatile Throwable trouble;
-    /** The consumer's; others read them after `received`. */
+    private volatile Throwable error;
+    /** Written by the consumer; others read them after `received`. */
     private int got;
     private long r1;
     private long cpuAtLast;
@@ -80,7 +80,7 @@ final class Roundtrip {
 
     private void await(CountDownLatch latch, String late) throws InterruptedException {
         boolean came = latch.await(command.left().toNanos(), TimeUnit.NANOSECONDS);
-        if (trouble != null) throw new IllegalStateException("the consumer failed: " + Main.reason(trouble));
+        if (error != null) throw new IllegalStateException("the consumer failed: " + Main.reason(error));
         if (!came) throw new IllegalStateException(late);
     }
 
@@ -94,7 +94,7 @@ final class Roundtrip {
                 for (ConsumerRecord<byte[], byte[]> record : consumer.poll(POLL)) take(Values.number(record.key()));
             }
         } catch (Throwable e) {
-            trouble = e;
+            error = e;
             primed.countDown();
             received.countDown();
         }

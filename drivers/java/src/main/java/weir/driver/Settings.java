@@ -16,23 +16,23 @@ import org.apache.kafka.common.config.AbstractConfig;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** The settings that all clients have from now on. */
+/** The settings of all clients created from now on. */
 final class Settings {
     private static final long MAX_BLOCK_DEFAULT_MS = 60_000;
 
-    /** One setting of the protocol and what the library calls it. */
+    /** A setting of the protocol and its name in the library. */
     private enum Known {
         acks(Side.PRODUCER, ProducerConfig.ACKS_CONFIG),
         linger_ms(Side.PRODUCER, ProducerConfig.LINGER_MS_CONFIG),
         batch_bytes(Side.PRODUCER, ProducerConfig.BATCH_SIZE_CONFIG),
-        /** Batches hold what fits. */
+        /** Batches are limited by bytes only. */
         batch_records(Side.NONE, null),
         max_in_flight(Side.PRODUCER, ProducerConfig.MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION),
         retries(Side.PRODUCER, ProducerConfig.RETRIES_CONFIG),
         idempotence(Side.PRODUCER, ProducerConfig.ENABLE_IDEMPOTENCE_CONFIG),
         compression(Side.PRODUCER, ProducerConfig.COMPRESSION_TYPE_CONFIG),
         queue_bytes(Side.PRODUCER, ProducerConfig.BUFFER_MEMORY_CONFIG),
-        /** The queue is bounded by its bytes alone. */
+        /** The queue is limited by bytes only. */
         queue_records(Side.NONE, null),
         max_request_bytes(Side.PRODUCER, ProducerConfig.MAX_REQUEST_SIZE_CONFIG),
         send_buffer_bytes(Side.BOTH, ProducerConfig.SEND_BUFFER_CONFIG),
@@ -66,7 +66,7 @@ final class Settings {
     private final JsonNode asked;
     private final Map<String, Object> producer = new HashMap<>();
     private final Map<String, Object> consumer = new HashMap<>();
-    /** Of consumers in a group only. */
+    /** For consumers in a group only. */
     private final Map<String, Object> group = new HashMap<>();
 
     Settings(String bootstrap, JsonNode asked) {
@@ -84,13 +84,13 @@ final class Settings {
             Known known = Known.named(name);
             if (known != null && known.key != null) put(known, asked.get(name).asText());
         }
-        // What the library would refuse, it refuses here.
+        // Creating a client validates the settings.
         producerConfig();
         consumerConfig();
     }
 
     private void put(Known known, String text) {
-        // The library's word for what the operating system does is -1.
+        // The library's value for the default of the operating system is -1.
         String value = known.isBuffer() && text.equals("0") ? "-1" : text;
         switch (known.side) {
             case PRODUCER -> producer.put(known.key, value);
@@ -104,10 +104,10 @@ final class Settings {
         }
     }
 
-    /** A producer that waits for metadata or room no longer than there is time for. */
-    KafkaProducer<byte[], byte[]> producer(Duration patience) {
+    /** Creates a producer that waits for metadata or queue space no longer than the timeout. */
+    KafkaProducer<byte[], byte[]> producer(Duration timeout) {
         Map<String, Object> settings = new HashMap<>(producer);
-        settings.put(ProducerConfig.MAX_BLOCK_MS_CONFIG, Math.min(MAX_BLOCK_DEFAULT_MS, Math.max(1, patience.toMillis())));
+        settings.put(ProducerConfig.MAX_BLOCK_MS_CONFIG, Math.min(MAX_BLOCK_DEFAULT_MS, Math.max(1, timeout.toMillis())));
         return new KafkaProducer<>(settings);
     }
 
@@ -118,7 +118,10 @@ final class Settings {
         return new KafkaConsumer<>(settings);
     }
 
-    /** A consumer that is told where to read; with `commits` it has a group to commit in, by command only. */
+    /**
+     * Creates a consumer with an assigned partition; with `commits` it has a group and commits by
+     * command.
+     */
     KafkaConsumer<byte[], byte[]> consumer(boolean commits) {
         Map<String, Object> settings = new HashMap<>(consumer);
         if (commits) {
@@ -139,7 +142,7 @@ final class Settings {
         return new ConsumerConfig(settings);
     }
 
-    /** What the settings are, as the library reads them. */
+    /** Returns the effective settings, as the library parsed them. */
     void echo(ObjectNode answer) {
         ObjectNode effective = answer.putObject("effective");
         var unsupported = answer.putArray("unsupported");
@@ -154,7 +157,7 @@ final class Settings {
             String name = names.next();
             if (effective.has(name)) continue;
             unsupported.add(name);
-            // No number of records closes a batch: what 0 asks for.
+            // No number of records closes a batch, as 0 requests.
             if (name.equals(Known.batch_records.name())) effective.put(name, 0);
             else effective.putNull(name);
         }

@@ -10,18 +10,20 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 
-/** A rate held for some seconds, or what comes in that time; the figures of each second are told as they are known. */
+/**
+ * Produces at a constant rate, or consumes for some time, and reports the results of each second.
+ */
 final class Steady {
     private static final Duration POLL = Duration.ofMillis(100);
 
-    /** The figures so far, and those of the second that runs. */
+    /** Totals, and the results of the current second. */
     private static final class Seconds {
         private final Command command;
         private final int seconds;
         final long begin;
         private final long cpuAtStart = Usage.cpuNanos();
-        private long cpuTold = cpuAtStart;
-        private int told;
+        private long reportedCpu = cpuAtStart;
+        private int reported;
         private long records;
         private long bytes;
         private long allRecords;
@@ -38,17 +40,17 @@ final class Steady {
             bytes += size;
         }
 
-        /** Tells of the seconds that are over; the last one ends with the command. */
+        /** Reports the completed seconds, except the last one, which ends with the command. */
         void tick(long now) {
-            while (told < seconds - 1 && now - begin >= (told + 1) * 1_000_000_000L) tell();
+            while (reported < seconds - 1 && now - begin >= (reported + 1) * 1_000_000_000L) report();
         }
 
-        /** What is left of the time. */
+        /** Returns the remaining time. */
         long left(long now) {
             return begin + seconds * 1_000_000_000L - now;
         }
 
-        /** Does nothing until the time is over. */
+        /** Waits until the time is over. */
         void rest() {
             for (long now = Usage.now(); left(now) > 0; now = Usage.now()) {
                 tick(now);
@@ -57,19 +59,19 @@ final class Steady {
         }
 
         void finish(ObjectNode answer, long failed) {
-            while (told < seconds) tell();
+            while (reported < seconds) report();
             answer.put("records", allRecords).put("bytes", allBytes).put("failed", failed);
-            answer.put("cpu_us", (cpuTold - cpuAtStart) / 1000);
+            answer.put("cpu_us", (reportedCpu - cpuAtStart) / 1000);
         }
 
-        private void tell() {
+        private void report() {
             // Whole microseconds since the start, so that the seconds add up to the sum.
             long cpu = Usage.cpuNanos();
-            long used = (cpu - cpuAtStart) / 1000 - (cpuTold - cpuAtStart) / 1000;
-            cpuTold = cpu;
+            long used = (cpu - cpuAtStart) / 1000 - (reportedCpu - cpuAtStart) / 1000;
+            reportedCpu = cpu;
             ObjectNode event = Main.JSON.createObjectNode();
             event.set("id", command.get("id"));
-            event.put("event", "second").put("second", told++);
+            event.put("event", "second").put("second", reported++);
             event.put("records", records).put("bytes", bytes).put("cpu_us", used);
             Main.say(event);
             allRecords += records;
@@ -132,8 +134,8 @@ final class Steady {
             Seconds seconds = new Seconds(command);
             for (long now = seconds.begin; seconds.left(now) > 0; now = Usage.now()) {
                 seconds.tick(now);
-                Duration patience = Duration.ofNanos(Math.min(POLL.toNanos(), seconds.left(now)));
-                for (ConsumerRecord<byte[], byte[]> record : consumer.poll(patience)) {
+                Duration timeout = Duration.ofNanos(Math.min(POLL.toNanos(), seconds.left(now)));
+                for (ConsumerRecord<byte[], byte[]> record : consumer.poll(timeout)) {
                     if (Values.number(record.key()) == Values.PRIMER) continue;
                     seconds.count(Math.max(0, record.serializedKeySize()) + Math.max(0, record.serializedValueSize()));
                 }

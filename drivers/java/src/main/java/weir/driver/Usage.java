@@ -10,7 +10,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.stream.Collectors;
 
-/** What this process is and has used: its clock, its processor time, its memory. */
+/** Clock, CPU time and memory of this process. */
 final class Usage {
     private static final int CLOCK_PROCESS_CPUTIME_ID = Platform.isMac() ? 12 : 2;
     private static final long START = System.nanoTime();
@@ -23,12 +23,12 @@ final class Usage {
 
     private static native int clock_gettime(int clock, long[] time);
 
-    /** Nanoseconds since this program began. */
+    /** Nanoseconds since the start of the program. */
     static long now() {
         return System.nanoTime() - START;
     }
 
-    /** Processor time of all threads of the process, those of the virtual machine too, in nanoseconds. */
+    /** CPU time of all threads of the process, including the virtual machine's, in nanoseconds. */
     static long cpuNanos() {
         long[] time = new long[2];
         if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, time) != 0) throw new IllegalStateException("no processor clock");
@@ -49,7 +49,7 @@ final class Usage {
         answer.put("heap_kb", ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed() / 1024);
     }
 
-    /** The number after this word in the kernel's description of the process. */
+    /** Returns the number after this word in the kernel's status of the process. */
     private static Long status(String word) throws IOException {
         Path file = Path.of("/proc/self/status");
         if (!Files.isReadable(file)) return null;

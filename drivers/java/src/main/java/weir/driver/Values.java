@@ -6,7 +6,7 @@ import java.nio.ByteOrder;
 
 /** Keys and values of records. */
 final class Values {
-    /** The key of a record that only opens the way. */
+    /** The key of a primer. */
     static final long PRIMER = -1;
     static final byte[] PRIMER_VALUE = {0};
     private static final VarHandle BIG_ENDIAN = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.BIG_ENDIAN);
@@ -41,7 +41,7 @@ final class Values {
         return keys;
     }
 
-    /** The number in a key; a key that holds none is like no other. */
+    /** Returns the number of a key; a key without a number gives a value that matches none. */
     static long number(byte[] key) {
         return key == null || key.length != 8 ? Long.MIN_VALUE : (long) BIG_ENDIAN.get(key, 0);
     }

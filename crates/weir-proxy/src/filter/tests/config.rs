@@ -1,4 +1,4 @@
-//! Settings as they are written, and what is wrong with some.
+//! Tests of the filter configuration and its errors.
 
 use super::*;
 use crate::filter::Direction;
@@ -8,7 +8,7 @@ fn error(toml: &str) -> String {
 }
 
 #[test]
-fn filters_apply_to_topics_and_ways() {
+fn filters_apply_to_topics_and_directions() {
     let filters = filters(
         "[[filter]]\ntype = \"lower-case\"\ntopics = [\"perf-*\"]\n\
          [[filter]]\ntype = \"mask\"\nmembers = [\"pin\"]\non = [\"fetch\"]\n",
@@ -37,7 +37,7 @@ fn filters_apply_to_topics_and_ways() {
 }
 
 #[test]
-fn unknown_keys_and_types_are_refused() {
+fn unknown_keys_and_types_are_rejected() {
     let unknown = parsed("[[filter]]\ntype = \"lower-case\"\ntopic = [\"a\"]\n").unwrap_err();
     assert!(unknown.contains("unknown field `topic`"), "{unknown}");
     let kind = parsed("[[filter]]\ntype = \"rot13\"\n").unwrap_err();
@@ -53,11 +53,12 @@ fn unknown_keys_and_types_are_refused() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told_with_key_value_and_remedy() {
+fn invalid_filters_name_key_value_and_remedy() {
     let cases = [
         (
             "type = \"lower-case\"\ntopics = []",
-            "filter lower-case: topics = []: name a topic, or leave the key out for all but internal ones",
+            "filter lower-case: topics = []: \
+             name a topic, or remove the key for all topics except internal ones",
         ),
         (
             "type = \"lower-case\"\non = []",
@@ -65,19 +66,19 @@ fn what_makes_no_sense_is_told_with_key_value_and_remedy() {
         ),
         (
             "type = \"mask\"\nmembers = [\"a..b\"]",
-            "filter mask: members = a..b: put one dot between names, none at the ends",
+            "filter mask: members = a..b: use one dot between names and none at the ends",
         ),
         (
             "type = \"require\"",
-            "filter require: json = false: demand something: json = true, value_bytes_max or headers",
+            "filter require: json = false: set json = true, value_bytes_max or headers",
         ),
         (
             "type = \"require\"\njson = true\non = [\"fetch\"]",
-            "filter require: on = fetch: leave fetch out: what is stored can not be refused",
+            "filter require: on = fetch: remove fetch: stored records cannot be rejected",
         ),
         (
             "type = \"delay\"\ndelay_ms = 0",
-            "filter delay: delay_ms = 0: give 1 to 600000 milliseconds",
+            "filter delay: delay_ms = 0: use 1 to 600000 milliseconds",
         ),
         (
             "type = \"set-header\"\nname = \"\"\nvalue = \"\"",

@@ -1,11 +1,11 @@
-//! Cores of their own for broker, drivers and this program, where there are enough.
+//! Pins broker, drivers and this program to separate cores, if there are enough.
 
 use std::fs;
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Which cores are whose.
+/// Assignment of cores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cores {
     pub(super) broker: Vec<usize>,
@@ -14,9 +14,9 @@ pub(super) struct Cores {
 }
 
 impl Cores {
-    /// Shares out the cores this process may use: the last for itself, the first half of the rest for the broker. `None`
-    /// where there are too few.
-    pub(super) fn share_out() -> Option<Self> {
+    /// Divides the cores that this process may use: the last for itself, the first half of the rest
+    /// for the broker. `None` if there are too few.
+    pub(super) fn divide() -> Option<Self> {
         let set = sched_getaffinity(None).ok()?;
         let all: Vec<usize> = (0..CpuSet::MAX_CPU)
             .filter(|core| set.is_set(*core))
@@ -38,7 +38,8 @@ impl Cores {
     }
 }
 
-/// Keeps all threads of a process, and those that they start, to `cores`; whether it worked for all.
+/// Pins all threads of a process to `cores`; new threads inherit this. Returns `true` if it worked
+/// for all.
 pub(super) fn pin(pid: u32, cores: &[usize]) -> bool {
     let mut set = CpuSet::new();
     cores.iter().for_each(|core| set.set(*core));
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn four_cores_are_shared_out_and_fewer_are_not() {
+    fn four_cores_are_divided() {
         assert_eq!(Cores::of(&[0, 1, 2]), None);
         let four = Cores::of(&[0, 1, 2, 3]).unwrap();
         assert_eq!(
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_stays_on_its_cores() {
+    fn pinned_process_has_its_affinity() {
         let set = sched_getaffinity(None).unwrap();
         let first = (0..CpuSet::MAX_CPU).find(|core| set.is_set(*core)).unwrap();
         let mut child = std::process::Command::new("sleep")

@@ -1,11 +1,11 @@
-//! What does not pass, and why.
+//! Tests of rejected records and batches.
 
 use super::*;
 
-fn refused(records: &[Record], toml: &str) -> BatchRejection {
+fn rejection(records: &[Record], toml: &str) -> BatchRejection {
     let mut batch = encode(records, Compression::None);
     let (outcome, ..) = through(&mut batch, toml, &mut FilterBuffers::default());
-    outcome.expect_err("refused")
+    outcome.expect_err("rejected")
 }
 
 fn passes(records: &[Record], toml: &str) -> bool {
@@ -16,8 +16,8 @@ fn passes(records: &[Record], toml: &str) -> bool {
 const JSON: &str = "[[filter]]\ntype = \"require\"\njson = true\n";
 
 #[test]
-fn every_record_at_fault_is_named() {
-    let record = |place, value: &[u8]| at(place, one(Some(value)));
+fn every_rejected_record_is_listed() {
+    let record = |index, value: &[u8]| at(index, one(Some(value)));
     let records = [
         record(0, b"{}"),
         record(1, b"{"),
@@ -25,31 +25,31 @@ fn every_record_at_fault_is_named() {
         record(3, b"\xff"),
         record(4, b"1 2"),
     ];
-    let BatchRejection::Records(rows) = refused(&records, JSON) else {
-        panic!("refused for another reason");
+    let BatchRejection::Records(rows) = rejection(&records, JSON) else {
+        panic!("rejected for another reason");
     };
-    let places: Vec<_> = rows.iter().map(|(place, _)| *place).collect();
-    assert_eq!(places, [1, 3, 4]);
+    let indexes: Vec<_> = rows.iter().map(|(index, _)| *index).collect();
+    assert_eq!(indexes, [1, 3, 4]);
     assert!(rows[0].1.starts_with("value is not JSON: EOF"), "{rows:?}");
     assert_eq!(rows[1].1, "value is not JSON: not UTF-8");
     assert!(passes(&records[..1], JSON));
 }
 
 #[test]
-fn tombstones_have_nothing_that_could_be_wrong_but_headers() {
+fn requirements_on_values_ignore_tombstones() {
     let size = "[[filter]]\ntype = \"require\"\nvalue_bytes_max = 2\n";
     let header = "[[filter]]\ntype = \"require\"\nheaders = [\"trace\"]\n";
     assert!(passes(&[one(None)], JSON) && passes(&[one(None)], size));
     assert!(passes(&[one(Some(b"ab"))], size));
     assert_eq!(
-        refused(&[one(Some(b"abc"))], size),
+        rejection(&[one(Some(b"abc"))], size),
         BatchRejection::Records(vec![(
             0,
-            "value of 3 bytes, at most 2 are allowed".to_owned()
+            "value has 3 bytes, at most 2 are allowed".to_owned()
         )])
     );
     let missing = BatchRejection::Records(vec![(0, "header \"trace\" is missing".to_owned())]);
-    assert_eq!(refused(&[one(None)], header), missing);
+    assert_eq!(rejection(&[one(None)], header), missing);
     let mut with_header = one(None);
     with_header
         .headers
@@ -58,7 +58,7 @@ fn tombstones_have_nothing_that_could_be_wrong_but_headers() {
 }
 
 #[test]
-fn what_is_demanded_is_demanded_of_what_filters_before_have_left() {
+fn requirements_apply_to_output_of_earlier_filters() {
     let toml = table("set-header", "name = \"trace\"\nvalue = \"1\"")
         + "[[filter]]\ntype = \"require\"\nheaders = [\"trace\"]\n";
     let (outcome, batch) = passed(&[one(Some(b"x"))], Compression::None, &toml);
@@ -67,7 +67,7 @@ fn what_is_demanded_is_demanded_of_what_filters_before_have_left() {
 }
 
 #[test]
-fn bombs_are_refused_while_they_unpack() {
+fn bombs_are_rejected_during_decompression() {
     let zeros = vec![0_u8; 300_000];
     for compression in &ALL[1..] {
         let mut batch = encode(&[one(Some(&zeros))], *compression);
@@ -80,8 +80,8 @@ fn bombs_are_refused_while_they_unpack() {
 }
 
 #[test]
-fn growing_has_the_same_bound() {
-    let records: Vec<_> = (0..100).map(|place| at(place, one(Some(b"x")))).collect();
+fn growing_batches_have_the_same_limit() {
+    let records: Vec<_> = (0..100).map(|index| at(index, one(Some(b"x")))).collect();
     let toml = table(
         "set-header",
         &format!("name = \"n\"\nvalue = {:?}", "v".repeat(1000)),
@@ -98,7 +98,7 @@ fn growing_has_the_same_bound() {
 }
 
 #[test]
-fn a_wrong_checksum_is_told_from_wrong_records() {
+fn wrong_checksum_differs_from_invalid_records() {
     let mut batch = encode(&[one(Some(b"ABC"))], Compression::None);
     let last = batch.len() - 2;
     batch[last] ^= 1;
@@ -108,7 +108,7 @@ fn a_wrong_checksum_is_told_from_wrong_records() {
         &mut FilterBuffers::default(),
     );
     assert_eq!(outcome, Err(BatchRejection::Corrupt));
-    batch[60] = 2; // one record more than there are
+    batch[60] = 2; // one record more than the batch has
     weir_kafka::records::seal(&mut batch);
     let (outcome, ..) = through(
         &mut batch,
@@ -116,7 +116,7 @@ fn a_wrong_checksum_is_told_from_wrong_records() {
         &mut FilterBuffers::default(),
     );
     assert!(
-        matches!(outcome, Err(BatchRejection::Unreadable(_))),
+        matches!(outcome, Err(BatchRejection::Invalid(_))),
         "{outcome:?}"
     );
 }

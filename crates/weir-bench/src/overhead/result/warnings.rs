@@ -1,13 +1,13 @@
-//! What is to be known of figures that do count.
+//! Warnings about valid results.
 
 use weir_stats::run::{Cell, Run};
 
-use crate::overhead::RATE;
+use crate::overhead::context::RATE;
 
-/// A line for each load that was not what its name says, and one for a machine that others used.
+/// Returns one warning per load that missed its rate, and one if other processes used the machine.
 pub(super) fn of(run: &Run) -> Vec<String> {
     let valid = || run.cells.iter().filter(|cell| cell.is_valid());
-    let mut told: Vec<String> = Vec::new();
+    let mut warnings: Vec<String> = Vec::new();
     for cell in valid().filter(|cell| is_rate_missed(cell)) {
         let subject = cell.variant.as_deref().unwrap_or_default();
         let rate = cell.parameters.get(RATE).copied().unwrap_or_default();
@@ -20,12 +20,12 @@ pub(super) fn of(run: &Run) -> Vec<String> {
             (all + 1, missed + usize::from(is_rate_missed(other)))
         });
         let text = format!(
-            "{} at {rate} records/s, {subject}: less than 99 % of that rate was reached in {missed} of {all} rounds; latencies there are \
-             those of records that queue",
+            "{} at {rate} records/s, {subject}: less than 99 % of the rate was reached in \
+             {missed} of {all} repetitions; these latencies include queueing",
             cell.architecture
         );
-        if !told.contains(&text) {
-            told.push(text);
+        if !warnings.contains(&text) {
+            warnings.push(text);
         }
     }
     let cores = run.machine.cpu_cores as f64;
@@ -38,15 +38,16 @@ pub(super) fn of(run: &Run) -> Vec<String> {
     };
     let (noisy, all) = (valid().filter(is_noisy).count(), valid().count());
     if noisy > 0 {
-        told.push(format!(
-            "others than broker, proxy and client had more than {:.0} % of the machine in {noisy} of {all} runs",
+        warnings.push(format!(
+            "processes other than broker, proxy and client used more than {:.0} % of the machine \
+             in {noisy} of {all} cells",
             OTHER_PROCESSES_WARN_SHARE * 100.0
         ));
     }
-    told
+    warnings
 }
 
-/// Whether a run at a fixed rate was one at a lower rate.
+/// Returns `true` if a cell with a fixed rate did not reach it.
 pub(super) fn is_rate_missed(cell: &Cell) -> bool {
     let reached = cell.figures.get("records_per_s");
     let rate = cell.parameters.get(RATE);
@@ -55,5 +56,5 @@ pub(super) fn is_rate_missed(cell: &Cell) -> bool {
 }
 
 const RATE_SHARE: f64 = 0.99;
-/// As for samples of client libraries.
+/// Same limit as for samples of client libraries.
 const OTHER_PROCESSES_WARN_SHARE: f64 = 0.10;

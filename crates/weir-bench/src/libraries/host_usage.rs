@@ -1,4 +1,5 @@
-//! Who else had the processors while a library was measured, and what its process held.
+//! CPU usage of other processes while a library is measured, and peak usage of the library's
+//! process.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -8,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use procfs::{CurrentSI as _, KernelStats, process::Process, ticks_per_second};
 
-/// Readings of the machine and of the run's own processes.
+/// CPU readings of the machine and of the run's own processes.
 #[derive(Debug)]
 pub(super) struct HostUsage {
     cores: f64,
-    /// Processes of the broker; `None`: it is elsewhere or not known.
+    /// Processes of the broker; `None` if they are not on this machine or not known.
     broker: Option<Vec<u32>>,
     readings: VecDeque<UsageReading>,
 }
@@ -20,14 +21,14 @@ pub(super) struct HostUsage {
 #[derive(Debug, Clone, Copy)]
 struct UsageReading {
     at: Instant,
-    /// Of all processes of this machine, and of other guests of its host, in microseconds.
+    /// CPU time of all processes of this machine and of other guests of its host, in microseconds.
     busy_us: u64,
-    /// Of the run's own.
+    /// CPU time of the run's own processes, in microseconds.
     own_us: u64,
 }
 
 impl HostUsage {
-    /// `broker`: its processes, if they are known.
+    /// Creates a meter without readings. `broker` has the broker's processes, if known.
     pub(super) fn new(cores: u64, broker: Option<Vec<u32>>) -> Self {
         Self {
             cores: cores as f64,
@@ -43,13 +44,13 @@ impl HostUsage {
         };
         let total = kernel.total;
         let busy = total.user + total.nice + total.system + total.steal.unwrap_or(0);
-        let theirs: u64 = broker
+        let in_run: u64 = broker
             .iter()
             .chain(drivers)
             .map(|pid| cpu_us(*pid, false))
             .sum();
-        // Drivers that have ended are among this program's children.
-        let own_us = theirs + cpu_us(std::process::id(), true);
+        // Exited drivers are counted as children of this process.
+        let own_us = in_run + cpu_us(std::process::id(), true);
         self.readings.push_back(UsageReading {
             at: Instant::now(),
             busy_us: ticks_us(busy),
@@ -60,11 +61,12 @@ impl HostUsage {
         }
     }
 
-    /// Share of the machine that others had from `since` until the last reading, or over the last half second if that is
-    /// longer: counters go in hundredths of a second, and a burst may take one of them.
+    /// Returns the share of the machine that other processes used from `since` to the last reading,
+    /// over half a second at least: the counters have a resolution of 10 ms, which is as long as a
+    /// burst.
     pub(super) fn share(&self, since: Instant) -> Option<f64> {
         let last = self.readings.back()?;
-        let from = since.min(last.at.checked_sub(LEAST)?);
+        let from = since.min(last.at.checked_sub(SPAN_MIN)?);
         let mut before = self.readings.iter().rev();
         let first = before.find(|reading| reading.at <= from)?;
         share(first, last, self.cores)
@@ -78,14 +80,15 @@ fn share(first: &UsageReading, last: &UsageReading, cores: f64) -> Option<f64> {
     (elapsed_us > 0.0).then(|| busy.saturating_sub(own) as f64 / (elapsed_us * cores))
 }
 
-/// Processor time of a process so far, with that of its children that have ended or without; none if it is gone.
+/// Returns the CPU time of a process in microseconds, with or without that of its exited children;
+/// 0 if it does not exist.
 fn cpu_us(pid: u32, with_children: bool) -> u64 {
     let pid = i32::try_from(pid).unwrap_or(0);
     let stat = Process::new(pid).and_then(|process| process.stat());
     stat.map_or(0, |stat| {
         let children = u64::try_from(stat.cutime + stat.cstime).unwrap_or(0);
-        let ended = if with_children { children } else { 0 };
-        ticks_us(stat.utime + stat.stime + ended)
+        let exited = if with_children { children } else { 0 };
+        ticks_us(stat.utime + stat.stime + exited)
     })
 }
 
@@ -93,13 +96,13 @@ fn ticks_us(ticks: u64) -> u64 {
     ticks * 1_000_000 / ticks_per_second().max(1)
 }
 
-/// Sets the largest resident memory of a process back to what it has now.
+/// Resets the peak resident memory of a process to its current value.
 pub(super) fn reset_peak(pid: u32) {
-    // Where it is not allowed the peak is that of its whole life.
+    // If this is not permitted, the peak covers the whole lifetime.
     let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
 }
 
-/// Largest resident memory in kB, and threads.
+/// Peak resident memory in kB, and number of threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct PeakUsage {
     pub(super) peak_rss_kb: Option<u64>,
@@ -107,7 +110,7 @@ pub(super) struct PeakUsage {
 }
 
 impl PeakUsage {
-    /// What a process holds now.
+    /// Returns the values of a process up to now.
     pub(super) fn read(pid: u32) -> Self {
         let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         Self::parse(&text)
@@ -124,7 +127,7 @@ impl PeakUsage {
         }
     }
 
-    /// The larger of each.
+    /// Returns the larger of each value.
     fn or_more(self, other: Self) -> Self {
         Self {
             peak_rss_kb: self.peak_rss_kb.max(other.peak_rss_kb),
@@ -132,23 +135,24 @@ impl PeakUsage {
         }
     }
 
-    /// Does `work` and looks at a process meanwhile, seldom: the first time after some milliseconds, then less and less.
+    /// Runs `work` and samples a process meanwhile: first after a few milliseconds, then at
+    /// increasing intervals.
     pub(super) fn during<T>(pid: u32, work: impl FnOnce() -> T) -> (T, Self) {
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
             let watcher = scope.spawn(|| {
-                let mut most = Self::default();
-                let mut pause = LOOK_FIRST;
+                let mut peak = Self::default();
+                let mut pause = SAMPLE_INTERVAL_MIN;
                 loop {
                     let until = Instant::now() + pause;
                     while Instant::now() < until && !done.load(Ordering::Acquire) {
                         thread::park_timeout(until.saturating_duration_since(Instant::now()));
                     }
-                    most = most.or_more(Self::read(pid));
+                    peak = peak.or_more(Self::read(pid));
                     if done.load(Ordering::Acquire) {
-                        return most;
+                        return peak;
                     }
-                    pause = (pause * 2).min(LOOK_LAST);
+                    pause = (pause * 2).min(SAMPLE_INTERVAL_MAX);
                 }
             });
             let result = work();
@@ -160,36 +164,36 @@ impl PeakUsage {
     }
 }
 
-/// Counters of the kernel go in steps of 10 ms.
-const LEAST: Duration = Duration::from_millis(500);
-/// Some per repetition and driver; older ones are not looked at.
+/// Minimum time span: kernel counters have a resolution of 10 ms.
+const SPAN_MIN: Duration = Duration::from_millis(500);
+/// Several readings per repetition and driver; older ones are not used.
 const READINGS_MAX: usize = 4096;
-const LOOK_FIRST: Duration = Duration::from_millis(4);
-const LOOK_LAST: Duration = Duration::from_millis(100);
+const SAMPLE_INTERVAL_MIN: Duration = Duration::from_millis(4);
+const SAMPLE_INTERVAL_MAX: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_others_had_is_what_is_left_of_the_busy_time() {
+    fn other_usage_is_busy_minus_own_time() {
         let start = Instant::now();
         let reading = |ms, busy_us, own_us| UsageReading {
             at: start + Duration::from_millis(ms),
             busy_us,
             own_us,
         };
-        let mut others = HostUsage::new(2, Some(Vec::new()));
-        others.readings.extend([
+        let mut usage = HostUsage::new(2, Some(Vec::new()));
+        usage.readings.extend([
             reading(0, 0, 0),
             reading(600, 500_000, 400_000),
             reading(605, 500_000, 410_000),
             reading(1200, 1_700_000, 410_000),
         ]);
-        // 1,290,000 us of 2 cores over 600 ms and 1,200,000 of them by others.
-        let share = others.share(start + Duration::from_millis(604)).unwrap();
+        // Busy: 1,290,000 us of 2 cores over 600 ms; 1,200,000 us of them by other processes.
+        let share = usage.share(start + Duration::from_millis(604)).unwrap();
         assert!((share - 1.19 / 1.2).abs() < 0.01, "{share}");
-        let all = others.share(start).unwrap();
+        let all = usage.share(start).unwrap();
         assert!((all - 1.29 / 2.4).abs() < 0.01, "{all}");
         let mut unknown = HostUsage::new(2, None);
         unknown.read(&[]);
@@ -197,30 +201,30 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_children_used_is_the_runs_own() {
+    fn exited_children_count_as_own_usage() {
         let own = || cpu_us(std::process::id(), true);
         let before = own();
         let busy = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done";
-        let ended = std::process::Command::new("sh").args(["-c", busy]).status();
-        assert!(ended.unwrap().success());
+        let exited = std::process::Command::new("sh").args(["-c", busy]).status();
+        assert!(exited.unwrap().success());
         assert!(own() > before);
         assert_eq!(cpu_us(u32::MAX, true), 0);
     }
 
     #[test]
-    fn a_process_tells_its_peak_and_threads() {
+    fn process_status_has_peak_and_threads() {
         let text = "Name:\tx\nVmHWM:\t  5120 kB\nVmRSS:\t 100 kB\nThreads:\t7\n";
-        let held = PeakUsage::parse(text);
-        assert_eq!((held.peak_rss_kb, held.threads), (Some(5120), Some(7)));
+        let peak = PeakUsage::parse(text);
+        assert_eq!((peak.peak_rss_kb, peak.threads), (Some(5120), Some(7)));
         assert_eq!(PeakUsage::parse(""), PeakUsage::default());
 
         let own = std::process::id();
         reset_peak(own);
-        let (sum, held) = PeakUsage::during(own, || (0..10).sum::<u32>());
+        let (sum, peak) = PeakUsage::during(own, || (0..10).sum::<u32>());
         assert_eq!(sum, 45);
         assert!(
-            held.peak_rss_kb > Some(0) && held.threads >= Some(2),
-            "{held:?}"
+            peak.peak_rss_kb > Some(0) && peak.threads >= Some(2),
+            "{peak:?}"
         );
     }
 }

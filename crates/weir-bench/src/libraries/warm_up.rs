@@ -1,24 +1,25 @@
-//! Before anything is measured: a broker that has done this before, and drivers whose cost has settled.
+//! Warm-up of the broker and the drivers before the first cell.
 
 use weir_drivers::{AssignmentMode, Consume, Driver, DriverProgram, ProduceCommand, ProducerState};
 
 use super::super::Observer;
-use super::driver_set::Failed;
-use super::grid::{DriverOperation, LibraryCellSpec};
+use super::driver_set::CommandFailure;
+use super::grid::LibraryCellSpec;
+use super::operation::DriverOperation;
 use super::profile::{Largest, Profile};
 use super::runner::{RunEnd, Runner};
 
 impl Runner<'_> {
-    /// A Java broker is slow in its first seconds, and makes the topic of group offsets when the first group comes: both
-    /// happen to a driver of our own that takes no part.
-    pub(super) fn preheat(&mut self, observer: &mut dyn Observer) -> Result<(), RunEnd> {
+    /// Puts load on the broker with the helper driver. A Java broker is slow in its first seconds,
+    /// and it creates the topic of group offsets with the first group.
+    pub(super) fn warm_up_broker(&mut self, observer: &mut dyn Observer) -> Result<(), RunEnd> {
         let plan = self.plan.warm_up;
         if plan.records == 0 {
             return Ok(());
         }
-        observer.note("warming the broker up");
-        for round in 0..PREHEAT_ROUNDS {
-            let topic = format!("{}-preheat-{round}", self.warm_up_prefix());
+        observer.note("warming up the broker");
+        for round in 0..BROKER_ROUNDS {
+            let topic = format!("{}-broker-{round}", self.warm_up_prefix());
             let spec = self.warm_up_spec();
             self.with_topic(&topic, &spec, |runner| {
                 let mut helper = runner.helper(spec.value_bytes, spec.records)?;
@@ -32,7 +33,7 @@ impl Runner<'_> {
                     verify: false,
                     commit: true,
                 };
-                let limit = runner.reach.within(runner.scaled_command_timeout(&spec));
+                let limit = runner.env.within(runner.scaled_command_timeout(&spec));
                 helper
                     .consume(&command, limit)
                     .map_err(|error| runner.helper_failed(&error))?;
@@ -43,46 +44,47 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Rounds until the last two cost alike.
+    /// Runs warm-up rounds with every driver until its CPU time per record is steady.
     pub(super) fn warm_up(&mut self, observer: &mut dyn Observer) -> Result<(), RunEnd> {
         let plan = self.plan.warm_up;
-        if plan.records == 0 || !self.plan.profile.warms_up() {
+        if plan.records == 0 || !self.plan.profile.has_warm_up() {
             return Ok(());
         }
         let spec = self.warm_up_spec();
-        for at in 0..self.crew.len() {
+        for at in 0..self.drivers.len() {
             let mut costs: Vec<f64> = Vec::new();
-            while self.crew[at].pid().is_some() && !is_warm(&costs, &plan) {
+            while self.drivers[at].pid().is_some() && !is_warm(&costs, &plan) {
                 if costs.len() >= plan.rounds_max as usize {
                     break;
                 }
-                let name = self.crew[at].name().to_owned();
+                let name = self.drivers[at].name().to_owned();
                 let topic = format!("{}-{name}-{}", self.warm_up_prefix(), costs.len());
                 let cost = self.with_topic(&topic, &spec, |runner| {
                     let limit = runner.scaled_command_timeout(&spec);
                     let seed = runner.plan.seed;
-                    let told = runner.crew[at].warm_up(&topic, &plan, seed, limit, &runner.reach);
-                    match told {
+                    let reported =
+                        runner.drivers[at].warm_up(&topic, &plan, seed, limit, &runner.env);
+                    match reported {
                         Ok(cost) => Ok(Some(cost)),
-                        Err(Failed::Interrupted) => Err(RunEnd::Interrupted),
-                        Err(Failed::GivenUp(_)) => runner.broker_lives().map(|()| None),
-                        Err(Failed::Refused(why)) => {
-                            runner.crew[at].give_up(why);
-                            runner.broker_lives().map(|()| None)
+                        Err(CommandFailure::Interrupted) => Err(RunEnd::Interrupted),
+                        Err(CommandFailure::GivenUp(_)) => runner.check_broker().map(|()| None),
+                        Err(CommandFailure::Rejected(reason)) => {
+                            runner.drivers[at].give_up(reason);
+                            runner.check_broker().map(|()| None)
                         }
                     }
                 })?;
                 costs.extend(cost);
             }
-            let about = &mut self.crew[at].about;
+            let about = &mut self.drivers[at].about;
             about.warm_up_rounds = u32::try_from(costs.len()).unwrap_or(u32::MAX);
             about.warm_up_settled = is_warm(&costs, &plan);
             let text = match (&about.failed, about.warm_up_settled) {
-                (Some(why), _) => format!("{}: {why}", about.name),
+                (Some(reason), _) => format!("{}: {reason}", about.name),
                 (None, true) => format!("{}: warm after {} rounds", about.name, costs.len()),
                 (None, false) => {
                     format!(
-                        "{}: its cost has not settled in {} rounds",
+                        "{}: CPU time per record is not steady after {} rounds",
                         about.name,
                         costs.len()
                     )
@@ -93,8 +95,8 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Writes what a cell reads, by a driver of our own: then all libraries read the same batches, and none of them is
-    /// measured by what it wrote.
+    /// Fills a topic with the helper driver. All libraries then read the same batches, and none
+    /// reads the batches of its own producer.
     pub(super) fn fill(&mut self, cell: &LibraryCellSpec, topic: &str) -> Result<(), RunEnd> {
         let mut helper = self.helper(cell.value_bytes, cell.records)?;
         self.write(&mut helper, topic, cell)?;
@@ -107,13 +109,13 @@ impl Runner<'_> {
         match end == cell.records {
             true => Ok(()),
             false => Err(RunEnd::Instrument(format!(
-                "topic {topic} was filled with {end} records in place of {}",
+                "topic \"{topic}\" has {end} records after filling, expected {}",
                 cell.records
             ))),
         }
     }
 
-    /// Reads a topic back and compares every value; how many are not as they should be.
+    /// Reads a topic back, compares every value and returns the number of wrong records.
     pub(super) fn verify(
         &mut self,
         cell: &LibraryCellSpec,
@@ -130,15 +132,15 @@ impl Runner<'_> {
             verify: true,
             commit: false,
         };
-        let limit = self.reach.within(self.scaled_command_timeout(cell));
-        let told = helper
+        let limit = self.env.within(self.scaled_command_timeout(cell));
+        let consumed = helper
             .consume(&command, limit)
             .map_err(|error| self.helper_failed(&error))?;
         let _ = helper.bye();
-        Ok(told.bad)
+        Ok(consumed.bad)
     }
 
-    /// A driver of our own with fair settings that takes no part.
+    /// Starts the helper driver with the settings of the profile fair.
     fn helper(&mut self, value_bytes: u64, records: u64) -> Result<Driver, RunEnd> {
         let largest = Largest {
             value_bytes,
@@ -146,16 +148,16 @@ impl Runner<'_> {
             bytes: records.saturating_mul(value_bytes + 8),
         };
         let program = DriverProgram::built_in(self.exe).renamed(HELPER);
-        let limit = self.reach.within(self.reach.timeout);
+        let limit = self.env.within(self.env.timeout);
         let started = Driver::start(&program, &self.drivers_dir, limit);
         let mut helper = started.map_err(|error| self.helper_failed(&error))?;
         let command = weir_drivers::Configure {
-            bootstrap: self.reach.bootstrap.to_owned(),
+            bootstrap: self.env.bootstrap.to_owned(),
             profile: HELPER.to_owned(),
             settings: Profile::Fair.settings(HELPER, DriverOperation::Produce, 1, largest),
         };
-        let told = helper.configure(&command, limit);
-        told.map_err(|error| self.helper_failed(&error))?;
+        let configured = helper.configure(&command, limit);
+        configured.map_err(|error| self.helper_failed(&error))?;
         Ok(helper)
     }
 
@@ -173,15 +175,16 @@ impl Runner<'_> {
             state: ProducerState::Metadata,
             per_record: false,
         };
-        let limit = self.reach.within(self.scaled_command_timeout(cell));
-        let told = helper
+        let limit = self.env.within(self.scaled_command_timeout(cell));
+        let produced = helper
             .produce(&command, limit)
             .map_err(|error| self.helper_failed(&error))?;
-        match told.failed {
+        match produced.failed {
             0 => Ok(()),
             failed => Err(RunEnd::Instrument(format!(
-                "{failed} records could not be written to {topic}: {}",
-                told.errors
+                "writing {failed} records to topic \"{topic}\" failed: {}",
+                produced
+                    .errors
                     .first()
                     .map_or("no reason given", String::as_str)
             ))),
@@ -195,7 +198,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Makes a topic, works with it, and deletes it whatever came of it.
+    /// Creates a topic, calls `work` and deletes the topic, even after an error.
     fn with_topic<T>(
         &mut self,
         topic: &str,
@@ -203,9 +206,9 @@ impl Runner<'_> {
         work: impl FnOnce(&mut Self) -> Result<T, RunEnd>,
     ) -> Result<T, RunEnd> {
         let each = cell.disk_bytes();
-        if self.disk.room(each, 1, self.reach.stop).topics == 0 {
+        if self.disk.capacity(each, 1, self.env.stop).topics == 0 {
             return Err(RunEnd::Instrument(format!(
-                "no room for {:.0} MB of warm-up: raise --disk-cap, or give less in warm_up.records",
+                "no disk space for {:.0} MB of warm-up: raise --disk-cap or reduce warm_up.records",
                 each as f64 / 1e6
             )));
         }
@@ -220,7 +223,7 @@ impl Runner<'_> {
         LibraryCellSpec {
             mode: super::grid::StartMode::Warm,
             value_bytes: self.plan.warm_up.value_bytes,
-            // With a primer.
+            // Not counting the primer.
             records: self.plan.warm_up.records,
             rate_per_s: None,
             repetitions: 1,
@@ -234,7 +237,7 @@ impl Runner<'_> {
     }
 }
 
-/// Whether enough rounds were made and the last two cost alike.
+/// Returns `true` if there were enough rounds and the last two differ little.
 fn is_warm(costs: &[f64], plan: &super::plan::WarmUpPlan) -> bool {
     let [.., before, last] = costs else {
         return false;
@@ -243,9 +246,9 @@ fn is_warm(costs: &[f64], plan: &super::plan::WarmUpPlan) -> bool {
     costs.len() >= plan.rounds_min as usize && differs < plan.within_share
 }
 
-/// Name of the driver that takes no part; also of its files.
+/// Name of the internal driver that is not measured; also of its files.
 pub(super) const HELPER: &str = "helper";
-const PREHEAT_ROUNDS: u32 = 3;
+const BROKER_ROUNDS: u32 = 3;
 
 #[cfg(test)]
 mod tests {
@@ -253,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn warm_is_when_two_rounds_in_a_row_cost_alike_after_some() {
+    fn similar_consecutive_rounds_mean_warm() {
         let plan = LibrariesPlan::built_in().unwrap().warm_up;
         assert!(!is_warm(&[], &plan) && !is_warm(&[5.0, 5.0, 5.0], &plan));
         assert!(is_warm(&[90.0, 20.0, 10.0, 9.5], &plan));

@@ -1,0 +1,60 @@
+//! State of ingest and of its topics, as reported to callers.
+
+/// Status of a source, as far as it is known without a request to a broker.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SourceStatus {
+    /// Brokers respond, every topic exists, and every known partition has a start offset: all
+    /// records produced from now on will be delivered.
+    pub ready: bool,
+    /// Reason why the source is not ready. If it is ready: reason why the latest commit failed.
+    pub trouble: Option<String>,
+    /// One entry per configured topic, in configured order.
+    pub topics: Vec<TopicStatus>,
+    /// Latest error text; not cleared on recovery.
+    pub last_error: Option<String>,
+    /// Errors since start.
+    pub errors: u64,
+    /// Number of positions that became invalid, because the topic was created again or truncated,
+    /// or because retention removed records before they were read.
+    pub resets: u64,
+    /// Offset commits that brokers confirmed.
+    pub commits: u64,
+    /// Offset commits that failed.
+    pub commit_errors: u64,
+    /// Headers that were skipped because their names are not UTF-8.
+    pub headers_skipped: u64,
+}
+
+/// One topic of [`SourceStatus`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TopicStatus {
+    /// Topic name.
+    pub topic: String,
+    /// The topic existed at the last lookup.
+    pub exists: bool,
+    /// Partitions with a start offset.
+    pub partitions: usize,
+}
+
+/// Lag of the reader in one partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionLag {
+    /// Topic name.
+    pub topic: String,
+    /// Partition of that topic.
+    pub partition: i32,
+    /// Next offset to be delivered.
+    pub position: i64,
+    /// End of the partition as last reported by its leader, at most a few seconds old; `None` if it
+    /// is not known.
+    pub end: Option<i64>,
+}
+
+impl PartitionLag {
+    /// Returns the number of records between position and end, or `None` if the end is not known.
+    #[must_use]
+    pub fn records(&self) -> Option<u64> {
+        let end = self.end?;
+        Some(u64::try_from(end.saturating_sub(self.position)).unwrap_or(0))
+    }
+}

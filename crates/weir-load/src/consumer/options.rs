@@ -1,0 +1,77 @@
+//! Options of the consumers of a run.
+
+use std::time::Duration;
+
+use weir_kafka::lean::{LeanConfig, LeanGroups};
+
+use super::origin::LatencySource;
+
+/// Client library of the consumers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ConsumerClient {
+    /// Weir's lean consumers: thousands in one thread.
+    #[default]
+    Lean,
+    /// librdkafka, with a client and a thread per consumer.
+    Librdkafka,
+}
+
+/// Options of the consumers of a run.
+#[derive(Debug, Clone)]
+pub struct ConsumerOptions {
+    /// Comma-separated `host:port` list; plain TCP only.
+    pub bootstrap_servers: String,
+    /// Topic. Every consumer or group reads all its partitions from their end.
+    pub topic: String,
+    /// Number of consumers.
+    pub clients: usize,
+    /// Client library.
+    pub client: ConsumerClient,
+    /// New connections per second.
+    pub ramp_per_s: usize,
+    /// Maximum time for which a broker delays a fetch response without records.
+    pub max_wait: Duration,
+    /// Source of the records' due times.
+    pub latency_from: LatencySource,
+    /// Record latencies only of records with the mark of probe records.
+    pub marked_only: bool,
+    /// Time records without a due time by their timestamp.
+    pub record_timestamps: bool,
+    /// Groups that the consumers join; `None`: all are standalone.
+    pub groups: Option<LeanGroups>,
+    /// Interval of the report in the form of the published programs; `None`: no report.
+    pub seed_report: Option<Duration>,
+}
+
+impl ConsumerOptions {
+    /// Returns the options of `clients` consumers of one topic with 1,000 new connections per
+    /// second and fetch delays of up to 500 ms.
+    pub fn new(bootstrap_servers: &str, topic: &str, clients: usize) -> Self {
+        Self {
+            bootstrap_servers: bootstrap_servers.to_owned(),
+            topic: topic.to_owned(),
+            clients,
+            client: ConsumerClient::Lean,
+            ramp_per_s: 1000,
+            max_wait: Duration::from_millis(500),
+            latency_from: LatencySource::Header,
+            marked_only: false,
+            record_timestamps: false,
+            groups: None,
+            seed_report: None,
+        }
+    }
+
+    pub(super) fn config(&self) -> LeanConfig {
+        LeanConfig {
+            bootstrap_servers: self.bootstrap_servers.clone(),
+            topic: self.topic.clone(),
+            consumers: self.clients,
+            max_wait_ms: i32::try_from(self.max_wait.as_millis()).unwrap_or(i32::MAX),
+            connect_rate_per_s: self.ramp_per_s,
+            client_id: "weir-load-consume".to_owned(),
+            groups: self.groups.clone(),
+            ..LeanConfig::default()
+        }
+    }
+}

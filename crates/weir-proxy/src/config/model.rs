@@ -1,0 +1,162 @@
+//! The checked configuration.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use weir_net::tls::{ClientTls, TlsAcceptor};
+use weir_net::watchdog::WatchdogConfig;
+
+use super::address::{BrokerPorts, HostPort};
+use crate::filter::{FilterChain, FilterLimits};
+use crate::tls::TlsFiles;
+use crate::wire::FrameLimits;
+
+/// A checked configuration.
+#[derive(Debug)]
+pub struct ProxyConfig {
+    /// Virtual clusters. Each has its own listeners.
+    pub clusters: Vec<ClusterConfig>,
+    /// Address of `/metrics`, `/health` and `/connections`; a loopback address unless a token is
+    /// set.
+    pub admin: SocketAddr,
+    /// Bearer token that requests to the admin port must carry.
+    pub admin_token: Option<String>,
+    /// Host names accepted on the admin port in addition to IP addresses and `localhost`.
+    pub admin_hosts: Vec<String>,
+    /// TLS of the admin port; `None`: plain HTTP.
+    pub admin_tls: Option<Arc<TlsAcceptor>>,
+    /// Limits on the time an event loop may make no progress.
+    pub watchdog: WatchdogConfig,
+    /// Number of event loops, by default one per core.
+    pub event_loops: usize,
+    /// Number of threads for filter work that is too expensive for an event loop, default 2.
+    pub filter_threads: usize,
+    /// Milliseconds that in-flight requests have to complete at shutdown.
+    pub drain_timeout_ms: u64,
+    /// Splices large response bodies that no filter reads inside the kernel; `false`: copies them.
+    /// Default `true`.
+    pub splice: bool,
+    /// Limits on the resources that peers can use.
+    pub limits: ProxyLimits,
+    /// Certificate and key files, which are reloaded when they change.
+    pub tls_files: Vec<TlsFiles>,
+}
+
+/// One virtual cluster.
+#[derive(Debug)]
+pub struct ClusterConfig {
+    /// Name in metrics and log messages.
+    pub name: String,
+    /// Bootstrap servers.
+    pub upstream: Vec<HostPort>,
+    /// Address that clients use as bootstrap server.
+    pub listen: SocketAddr,
+    /// Proxy ports of the brokers.
+    pub broker_ports: BrokerPorts,
+    /// Host name in advertised addresses.
+    pub advertised_host: String,
+    /// Node ids and addresses of brokers whose ports are always open.
+    pub brokers: Vec<(i32, HostPort)>,
+    /// Filters in their order.
+    pub filters: Arc<FilterChain>,
+    /// TLS with clients.
+    pub tls: Option<Arc<TlsAcceptor>>,
+    /// TLS with brokers.
+    pub upstream_tls: Option<ClientTls>,
+}
+
+/// Limits on the resources that peers can use. A metric shows the effect of each.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProxyLimits {
+    /// Client connections of the whole proxy, default 10,000. Each has one broker connection.
+    pub connections: usize,
+    /// Client connections per client address; 0 (default): no limit.
+    pub connections_per_address: usize,
+    /// Bytes of one request, default 100 MiB as in brokers.
+    pub request_bytes: usize,
+    /// Bytes of one buffered frame, default 100 MiB. Frames are buffered if their content may
+    /// change.
+    pub buffered_frame_bytes: usize,
+    /// Bytes claimed for buffered frames of all connections. A frame claims twice its size.
+    /// Connections wait while nothing is left. Default 256 MiB, at least twice
+    /// `buffered_frame_bytes`.
+    pub buffered_bytes: Option<usize>,
+    /// Bytes to which one filtered batch may decompress or grow, default 32 MiB.
+    pub batch_bytes: usize,
+    /// Bytes to which all batches of one filtered frame may decompress or grow, default 256 MiB.
+    pub filter_bytes: usize,
+    /// Records of one filtered frame, default 1,000,000.
+    pub filter_records: usize,
+    /// Milliseconds of CPU time for one filtered frame, default 2,000.
+    pub filter_ms: u64,
+    /// In-flight requests of one connection, default 1,000. Further requests are not read.
+    pub in_flight_requests: usize,
+    /// Milliseconds for the TLS handshake and the start of the first request, default 10,000.
+    pub handshake_timeout_ms: u64,
+    /// Milliseconds in which a partly received request must make progress, default 30,000. Also the
+    /// time for which a frame may keep memory while others wait for it.
+    pub frame_ms: u64,
+    /// Milliseconds to connect to a broker, default 10,000.
+    pub connect_timeout_ms: u64,
+    /// Milliseconds after which connections that wait for a broker are closed if the broker does
+    /// not respond to probes either, default 10,000.
+    pub response_ms: u64,
+    /// Milliseconds without traffic after which a connection is closed, default 660,000; 0: never.
+    /// Brokers close idle connections after 600,000, so they close first.
+    pub idle_timeout_ms: u64,
+}
+
+impl Default for ProxyLimits {
+    fn default() -> Self {
+        let filters = FilterLimits::default();
+        Self {
+            connections: 10_000,
+            connections_per_address: 0,
+            request_bytes: 100 << 20,
+            buffered_frame_bytes: 100 << 20,
+            buffered_bytes: None,
+            batch_bytes: filters.batch_bytes,
+            filter_bytes: filters.frame_bytes,
+            filter_records: filters.frame_records,
+            filter_ms: filters.frame_cpu.as_millis() as u64,
+            in_flight_requests: 1_000,
+            handshake_timeout_ms: 10_000,
+            frame_ms: 30_000,
+            connect_timeout_ms: 10_000,
+            response_ms: 10_000,
+            idle_timeout_ms: 660_000,
+        }
+    }
+}
+
+impl ProxyLimits {
+    /// Returns the bytes for buffered frames.
+    #[must_use]
+    pub fn buffered(&self) -> usize {
+        let min = self.buffered_frame_bytes.saturating_mul(2);
+        self.buffered_bytes
+            .unwrap_or_else(|| min.max(BUFFERED_BYTES))
+    }
+
+    pub(crate) fn filters(&self) -> FilterLimits {
+        FilterLimits {
+            batch_bytes: self.batch_bytes,
+            frame_bytes: self.filter_bytes,
+            frame_records: self.filter_records,
+            frame_cpu: Duration::from_millis(self.filter_ms),
+        }
+    }
+
+    pub(crate) fn frames(&self) -> FrameLimits {
+        FrameLimits {
+            request_bytes: self.request_bytes,
+            buffered_frame_bytes: self.buffered_frame_bytes,
+            in_flight_requests: self.in_flight_requests,
+        }
+    }
+}
+
+const BUFFERED_BYTES: usize = 256 << 20;

@@ -1,0 +1,93 @@
+//! Events that other threads post to event loops, and the types in them.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use weir_kafka::wire::WireError;
+
+use crate::config::HostPort;
+use crate::filter::{Direction, FilterCounts, FilterResult};
+use crate::wire::ProduceHeader;
+
+/// The broker that the connections of a listener go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum ListenerTarget {
+    /// Any broker.
+    Bootstrap,
+    /// The broker with this node id.
+    Broker(i32),
+}
+
+/// Identifies a connection pair. The generation distinguishes it from earlier pairs with the same
+/// index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PairId {
+    pub(crate) index: usize,
+    pub(crate) generation: u32,
+}
+
+/// Events that other threads post to an event loop.
+#[derive(Debug)]
+pub(crate) enum LoopEvent {
+    /// A new listening socket for a target of a cluster.
+    Listen(usize, ListenerTarget, TcpListener),
+    /// The end of a listener for a target of a cluster.
+    Unlisten(usize, ListenerTarget),
+    /// Candidate addresses for a pair's broker; none if the name cannot be resolved.
+    Resolved(PairId, Vec<Candidate>),
+    /// A frame whose filter work is done.
+    Filtered(Box<Finished>),
+    /// A broker of a cluster that has not responded to probes for the response timeout.
+    Unresponsive(usize, HostPort),
+    /// A request for a list of at most this many connections.
+    List(usize, crossbeam_channel::Sender<Vec<ConnectionInfo>>),
+    /// A request to close the listeners, and each connection as soon as its in-flight requests are
+    /// complete.
+    Drain,
+    /// A request to stop.
+    Stop,
+}
+
+/// A frame whose filter work is done.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(super) pair: PairId,
+    pub(super) direction: Direction,
+    pub(super) request: Option<ProduceHeader>,
+    pub(super) outcome: Result<(FilterResult, Vec<u8>), WireError>,
+    pub(super) counts: FilterCounts,
+}
+
+/// An address to connect to, and the host name for certificate verification.
+pub(crate) type Candidate = (SocketAddr, Arc<str>);
+
+/// A connection pair in `/connections`.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct ConnectionInfo {
+    /// Virtual cluster.
+    pub cluster: String,
+    /// Address of the client.
+    pub client: String,
+    /// Name and version of the client software, as sent by the client.
+    pub software: Option<String>,
+    /// Address of the broker.
+    pub broker: Option<String>,
+    /// Node id of the broker whose port the client uses; `None` for the bootstrap port.
+    pub node_id: Option<i32>,
+    /// `waiting` for a first request, `connecting` to a broker, or `open`.
+    pub state: &'static str,
+    /// Milliseconds since the connection was accepted.
+    pub age_ms: u64,
+    /// Milliseconds since either side last sent bytes.
+    pub idle_ms: u64,
+    /// Requests so far.
+    pub requests: u64,
+    /// In-flight requests.
+    pub in_flight: usize,
+    /// Bytes from the client.
+    pub request_bytes: u64,
+    /// Bytes from the broker.
+    pub response_bytes: u64,
+    /// Bytes buffered for the pair.
+    pub buffered_bytes: usize,
+}

@@ -1,0 +1,120 @@
+//! The state of an event loop except its pairs. Other files implement its methods by topic.
+
+use std::io;
+use std::sync::Arc;
+
+use mio::Registry;
+use weir_net::MailboxSender;
+use weir_net::timer::TimerWheel;
+use weir_net::tls::{ClientTls, TlsAcceptor};
+
+use super::counters::LoopCounters;
+use super::events::{LoopEvent, PairId};
+use super::filter_pool::FilterPool;
+use super::iteration::IterationLimits;
+use super::memory::Memory;
+use super::pair::ConnectionPair;
+use super::pipe::PipePool;
+use crate::address_cache::AddressCache;
+use crate::broker_registry::BrokerRegistry;
+use crate::config::{HostPort, ProxyLimits};
+use crate::filter::{FilterBuffers, FilterChain};
+use crate::health::ClusterHealth;
+use crate::resolve::Resolver;
+use crate::versions::SupportedVersions;
+use crate::wire::{FrameLimits, Segments, StreamError};
+
+/// The state of a virtual cluster that a loop needs.
+#[derive(Debug)]
+pub(crate) struct LoopCluster {
+    pub(crate) name: String,
+    pub(crate) supported: Arc<SupportedVersions>,
+    pub(crate) filters: Arc<FilterChain>,
+    pub(crate) upstream: Vec<HostPort>,
+    pub(crate) broker_registry: Arc<BrokerRegistry>,
+    pub(crate) health: Arc<ClusterHealth>,
+    pub(crate) addresses: AddressCache,
+    pub(crate) tls: Option<Arc<TlsAcceptor>>,
+    pub(crate) upstream_tls: Option<ClientTls>,
+}
+
+/// The reason for closing a pair.
+#[derive(Debug)]
+pub(super) enum PairCloseReason {
+    /// A close by one side, forwarded to the other.
+    Closed,
+    /// Shutdown of the proxy without in-flight requests.
+    Drained,
+    /// No traffic or no progress for too long.
+    Timeout(&'static str),
+    /// Invalid bytes from either side.
+    Stream(StreamError),
+    /// No reachable broker.
+    NoBroker(String),
+    /// A broker that responds neither to the client nor to the health probe.
+    BrokerUnresponsive,
+    /// A failure of the client's socket or TLS.
+    Client(io::Error),
+    /// A failure of the broker's socket or TLS.
+    Broker(io::Error),
+}
+
+impl PairCloseReason {
+    pub(super) fn client(error: io::Error) -> Self {
+        Self::Client(error)
+    }
+
+    pub(super) fn broker(error: io::Error) -> Self {
+        Self::Broker(error)
+    }
+}
+
+impl From<StreamError> for PairCloseReason {
+    fn from(error: StreamError) -> Self {
+        Self::Stream(error)
+    }
+}
+
+/// The purpose of a timer.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum LoopTimer {
+    Pair(PairId),
+    Accept,
+}
+
+/// The state of a loop except its pairs.
+#[derive(Debug)]
+pub(super) struct LoopState {
+    pub(super) registry: Registry,
+    pub(super) clusters: Vec<LoopCluster>,
+    pub(super) limits: ProxyLimits,
+    pub(super) frames: FrameLimits,
+    pub(super) counters: LoopCounters,
+    pub(super) buffer: Vec<u8>,
+    pub(super) segments: Segments,
+    pub(super) filter_buffers: FilterBuffers,
+    pub(super) pipes: PipePool,
+    pub(super) now_ms: u64,
+    /// Number of connections to bootstrap listeners, to use the configured brokers in rotation.
+    pub(super) next_broker: usize,
+    /// Limits on each pair in this iteration.
+    pub(super) iteration_limits: IterationLimits,
+    /// Request count of the current pair at which its share of the iteration ends.
+    pub(super) requests_until: u64,
+    pub(super) draining: bool,
+    pub(super) sender: MailboxSender<LoopEvent>,
+    pub(super) resolver: Resolver,
+    pub(super) memory: Arc<Memory>,
+    pub(super) pool: Option<Arc<FilterPool>>,
+    pub(super) timers: TimerWheel<LoopTimer>,
+}
+
+impl LoopState {
+    /// Sets the pair's timer to `at_ms` unless it fires earlier.
+    pub(super) fn arm(&mut self, pair: &mut ConnectionPair, at_ms: u64) {
+        if at_ms < pair.armed_ms {
+            pair.armed_ms = at_ms;
+            self.timers.set(at_ms, LoopTimer::Pair(pair.id));
+        }
+    }
+}

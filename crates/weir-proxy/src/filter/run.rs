@@ -1,0 +1,86 @@
+//! Runs a filter chain on whole frames.
+
+use weir_kafka::wire::WireError;
+
+use super::Direction;
+use super::buffers::{FilterBuffers, MemoryMeter};
+use super::chain::FilterChain;
+use super::result::FilterResult;
+use super::work::{BudgetStep, FilterBudget};
+
+impl FilterChain {
+    /// Filters a produce request. `frame` includes the size prefix; `body_at` is the position of
+    /// its body.
+    ///
+    /// # Errors
+    /// [`WireError`] if the frame is not a produce request, or has a version with topic ids.
+    pub fn produce(
+        &self,
+        frame: &mut [u8],
+        body_at: usize,
+        version: i16,
+        buffers: &mut FilterBuffers,
+    ) -> Result<FilterResult, WireError> {
+        self.all_of(Direction::Produce, frame, body_at, version, buffers)
+    }
+
+    /// Filters a fetch response. `frame` includes the size prefix; `body_at` is the position of its
+    /// body. No partition is rejected: a batch that cannot be decoded is replaced by an error code.
+    ///
+    /// # Errors
+    /// [`WireError`] if the frame is not a fetch response, or has a version with topic ids.
+    pub fn fetch(
+        &self,
+        frame: &mut [u8],
+        body_at: usize,
+        version: i16,
+        buffers: &mut FilterBuffers,
+    ) -> Result<FilterResult, WireError> {
+        self.all_of(Direction::Fetch, frame, body_at, version, buffers)
+    }
+
+    fn all_of(
+        &self,
+        direction: Direction,
+        frame: &mut [u8],
+        body_at: usize,
+        version: i16,
+        buffers: &mut FilterBuffers,
+    ) -> Result<FilterResult, WireError> {
+        let mut work = FilterBudget::new(direction, body_at, version)?;
+        work.borrow_from(buffers);
+        buffers.allow(MemoryMeter::unlimited());
+        while work.advance(self, frame, buffers)? == BudgetStep::Paused {}
+        Ok(work.finish(frame, buffers))
+    }
+
+    /// Filters a frame if that costs an event loop little. Otherwise returns the remaining work for
+    /// `FilterBudget::advance`.
+    ///
+    /// # Errors
+    /// As [`Self::produce`] and [`Self::fetch`].
+    pub fn at_once(
+        &self,
+        direction: Direction,
+        frame: &mut [u8],
+        body_at: usize,
+        version: i16,
+        buffers: &mut FilterBuffers,
+    ) -> Result<Result<FilterResult, Box<FilterBudget>>, WireError> {
+        let mut work = FilterBudget::new(direction, body_at, version)?;
+        if frame.len() > AT_ONCE_FRAME_BYTES {
+            return Ok(Err(Box::new(work)));
+        }
+        work.borrow_from(buffers);
+        buffers.allow_at_once();
+        let step = work.advance(self, frame, buffers);
+        buffers.count_at_once();
+        match step? {
+            BudgetStep::Done => Ok(Ok(work.finish(frame, buffers))),
+            BudgetStep::Paused => Ok(Err(Box::new(work))),
+        }
+    }
+}
+
+/// Maximum size of frames filtered on an event loop.
+const AT_ONCE_FRAME_BYTES: usize = 256 << 10;
