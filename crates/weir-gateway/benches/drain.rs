@@ -183,8 +183,8 @@ fn bare(bootstrap: &str, topic: &str, records: usize) -> Cell {
 }
 
 fn gateway(bootstrap: &str, topic: &str, records: usize, threads: usize) -> Cell {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("gateway.toml");
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("gateway.toml");
     let text = format!(
         r##"[connection.QuickStart]
 bootstrap.servers = "{bootstrap}"

@@ -327,14 +327,14 @@ impl Default for RawWatchdog {
 }
 
 impl RawAdminTls {
-    fn open(self, folder: &Path) -> Result<TlsFiles, GatewayError> {
+    fn open(self, dir: &Path) -> Result<TlsFiles, GatewayError> {
         let config = TlsConfig {
             certificate: self.certificate,
             key: self.key,
             listen: None,
             handshake_timeout_ms: 10_000,
         };
-        TlsFiles::open(config, folder)
+        TlsFiles::open(config, dir)
     }
 }
 
@@ -408,9 +408,9 @@ impl GatewayConfig {
             file: file.display().to_string(),
             reason,
         })?;
-        let folder = file.parent().unwrap_or_else(|| Path::new(""));
-        let tls = raw.tls.map(|tls| TlsFiles::open(tls, folder)).transpose()?;
-        let admin_tls = raw.admin.tls.map(|tls| tls.open(folder)).transpose()?;
+        let dir = file.parent().unwrap_or_else(|| Path::new(""));
+        let tls = raw.tls.map(|tls| TlsFiles::open(tls, dir)).transpose()?;
+        let admin_tls = raw.admin.tls.map(|tls| tls.open(dir)).transpose()?;
         let now_unix_s = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |now| now.as_secs());
@@ -606,8 +606,8 @@ fn warning(file: &Path, text: String) -> Note {
 /// Returns a note if the connector's log configuration is missing; the gateway does not use it.
 fn missing_log_file(adapters: &Path, logging: Option<&Parameter>) -> Option<Note> {
     let Parameter { name, value, line } = logging?;
-    let folder = adapters.parent().unwrap_or_else(|| Path::new(""));
-    if folder.join(value).is_file() {
+    let dir = adapters.parent().unwrap_or_else(|| Path::new(""));
+    if dir.join(value).is_file() {
         return None;
     }
     Some(Note {

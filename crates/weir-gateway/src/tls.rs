@@ -46,13 +46,13 @@ pub struct TlsFiles {
 }
 
 impl TlsFiles {
-    /// Reads and checks the files; relative paths start at `folder`.
+    /// Reads and checks the files; relative paths start at `dir`.
     ///
     /// # Errors
     /// Returns an error if files cannot be read or do not match each other.
-    pub fn open(mut config: TlsConfig, folder: &Path) -> Result<Self, GatewayError> {
-        config.certificate = folder.join(config.certificate);
-        config.key = folder.join(config.key);
+    pub fn open(mut config: TlsConfig, dir: &Path) -> Result<Self, GatewayError> {
+        config.certificate = dir.join(config.certificate);
+        config.key = dir.join(config.key);
         let files = FileWatcher::new([config.certificate.clone(), config.key.clone()]);
         let identity = read(&config)?;
         let handshake = Duration::from_millis(config.handshake_timeout_ms);
@@ -152,22 +152,22 @@ mod tests {
             .join(name)
     }
 
-    fn files(folder: &Path) -> TlsFiles {
-        std::fs::copy(fixture("server.pem"), folder.join("cert.pem")).unwrap();
-        std::fs::copy(fixture("server.key"), folder.join("key.pem")).unwrap();
+    fn files(dir: &Path) -> TlsFiles {
+        std::fs::copy(fixture("server.pem"), dir.join("cert.pem")).unwrap();
+        std::fs::copy(fixture("server.key"), dir.join("key.pem")).unwrap();
         let config = TlsConfig {
             certificate: "cert.pem".into(),
             key: "key.pem".into(),
             listen: None,
             handshake_timeout_ms: handshake_timeout_ms(),
         };
-        TlsFiles::open(config, folder).unwrap()
+        TlsFiles::open(config, dir).unwrap()
     }
 
     #[test]
     fn invalid_files_keep_current_certificate() {
-        let folder = tempfile::tempdir().unwrap();
-        let files = files(folder.path());
+        let dir = tempfile::tempdir().unwrap();
+        let files = files(dir.path());
         let first = files.acceptor.identity();
         files.check_files();
         assert!(
@@ -175,7 +175,7 @@ mod tests {
             "nothing has changed"
         );
         // A partial renewal: the certificate is there, its key is not.
-        std::fs::copy(fixture("second.pem"), folder.path().join("cert.pem")).unwrap();
+        std::fs::copy(fixture("second.pem"), dir.path().join("cert.pem")).unwrap();
         files.check_files();
         files.check_files();
         assert!(Arc::ptr_eq(&first, &files.acceptor.identity()));
@@ -184,10 +184,10 @@ mod tests {
             1,
             "the failure is counted once"
         );
-        std::fs::copy(fixture("second.key"), folder.path().join("key.pem")).unwrap();
+        std::fs::copy(fixture("second.key"), dir.path().join("key.pem")).unwrap();
         files.check_files();
         assert!(!Arc::ptr_eq(&first, &files.acceptor.identity()));
-        std::fs::remove_file(folder.path().join("key.pem")).unwrap();
+        std::fs::remove_file(dir.path().join("key.pem")).unwrap();
         files.check_files();
         let counts = [&files.reloads, &files.failures].map(|count| count.load(Ordering::Relaxed));
         assert_eq!(counts, [1, 1]);
@@ -201,8 +201,8 @@ mod tests {
 
     #[test]
     fn expiry_is_reported_in_advance() {
-        let folder = tempfile::tempdir().unwrap();
-        let files = files(folder.path());
+        let dir = tempfile::tempdir().unwrap();
+        let files = files(dir.path());
         let end = files.not_after_unix_s().unwrap();
         assert_eq!(files.remark(end - EXPIRY_WARN_S), None);
         let soon = files.remark(end - 1).unwrap();
@@ -212,14 +212,14 @@ mod tests {
 
     #[test]
     fn mismatched_files_are_rejected_with_names() {
-        let folder = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
         let config = TlsConfig {
             certificate: fixture("server.pem"),
             key: fixture("second.key"),
             listen: None,
             handshake_timeout_ms: 1,
         };
-        let error = TlsFiles::open(config.clone(), folder.path())
+        let error = TlsFiles::open(config.clone(), dir.path())
             .unwrap_err()
             .to_string();
         assert!(
@@ -230,9 +230,7 @@ mod tests {
             key: fixture("server.pem"),
             ..config
         };
-        let error = TlsFiles::open(config, folder.path())
-            .unwrap_err()
-            .to_string();
+        let error = TlsFiles::open(config, dir.path()).unwrap_err().to_string();
         assert!(error.contains("key: "), "{error}");
     }
 }

@@ -35,9 +35,9 @@ fn add(id: u32, mode: &str, key: &str) -> String {
 
 #[test]
 fn configuration_errors_contain_location() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let dir = tempfile::tempdir().expect("a directory");
     let load = |xml: &str| {
-        let path = folder.path().join("adapters.xml");
+        let path = dir.path().join("adapters.xml");
         std::fs::write(&path, xml).expect("a file");
         let options = ParseOptions::default();
         let loaded = GatewayConfig::load(Some(&path), None, &CliOverrides::default(), options);

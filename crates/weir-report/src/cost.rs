@@ -119,8 +119,8 @@ pub(crate) fn per_thousand(value: Option<f64>, clients: u64) -> Option<f64> {
 /// Column headings of [`row`].
 pub(crate) const HEADINGS: [&str; 8] = [
     "Clients",
-    "choose",
-    "because",
+    "choice",
+    "reason",
     "p99",
     "cores",
     "cores/1,000",
@@ -148,7 +148,7 @@ pub(crate) fn row(choice: &LevelCosts) -> [String; 8] {
     [
         clients,
         best.name.clone(),
-        because(choice, best),
+        choice_reason(choice, best),
         best.p99_us.map_or_else(none, format::duration_us),
         format::number(best.cores),
         format::number(per_thousand(best.cores, best.clients)),
@@ -162,7 +162,7 @@ fn none() -> String {
 }
 
 /// Returns the comparison with the next best subject.
-pub(crate) fn because(choice: &LevelCosts, best: &CostOption) -> String {
+pub(crate) fn choice_reason(choice: &LevelCosts, best: &CostOption) -> String {
     let next = choice.sustained().find(|option| option.name != best.name);
     let ratio = next.and_then(|next| Some((next, next.cores? / best.cores?)));
     match (next, ratio) {

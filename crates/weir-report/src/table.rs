@@ -246,7 +246,7 @@ impl TableColumn {
             ColumnId::Max => time("max"),
             ColumnId::Delivered => "delivered/s".to_owned(),
             ColumnId::Mbit => "Mbit/s".to_owned(),
-            ColumnId::Cpu => "CPU µs/msg".to_owned(),
+            ColumnId::Cpu => "CPU µs/rec".to_owned(),
             ColumnId::CpuRatio => "× floor".to_owned(),
             ColumnId::Memory => "kB/client".to_owned(),
             ColumnId::Lost => "lost".to_owned(),

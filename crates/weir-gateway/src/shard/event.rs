@@ -49,7 +49,7 @@ pub(crate) enum ShardEvent {
     Drain { spread_ms: u64, within_ms: u64 },
 }
 
-/// Rows of an item from one worker; see [`ShardEvent::Rows`].
+/// Rows that one worker had stored for an item.
 #[derive(Debug)]
 pub(crate) struct RowBackfill {
     pub(crate) item: ItemKey,
@@ -60,7 +60,7 @@ pub(crate) struct RowBackfill {
     pub(crate) in_snapshot: bool,
 }
 
-/// Updates of an item from one worker; see [`ShardEvent::History`].
+/// Last updates that one worker had stored for an item.
 #[derive(Debug)]
 pub(crate) struct ToldHistory {
     pub(crate) item: ItemKey,

@@ -11,9 +11,10 @@ use weir_mapping::{CommandEvent, FieldSet, FieldValue, FrozenValues, RowCommand}
 
 use crate::interest::{RowInterest, RowTableConfig};
 
-/// Counters of row tables. `keys` is the number of stored rows.
+/// Counters of row tables.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RowTableCounters {
+    /// Rows that are stored now.
     pub(crate) keys: u64,
     /// Updates of rows that were not stored because the table was full.
     pub(crate) left_out: u64,

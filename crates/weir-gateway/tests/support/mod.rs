@@ -84,7 +84,7 @@ impl TestEnv {
             admin,
             bootstrap: bootstrap.to_owned(),
             producer,
-            dir: tempfile::tempdir().expect("a folder"),
+            dir: tempfile::tempdir().expect("a directory"),
         }
     }
 

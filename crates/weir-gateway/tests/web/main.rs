@@ -21,18 +21,18 @@ const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A `gateway.toml` in its own directory.
 struct Files {
-    folder: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Files {
     fn new() -> Self {
         Self {
-            folder: tempfile::tempdir().expect("a folder"),
+            dir: tempfile::tempdir().expect("a directory"),
         }
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.dir.path().join(name)
     }
 
     /// Loads a configuration with these lines before a connection with unreachable brokers.

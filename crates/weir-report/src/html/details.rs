@@ -20,7 +20,7 @@ pub(crate) fn parts(out: &mut String, run: &Run) {
         "Cell",
         "role",
         "cores",
-        "CPU µs/msg",
+        "CPU µs/rec",
         "start MB",
         "max MB",
         "kB/client",
@@ -202,20 +202,8 @@ pub(crate) fn raw(out: &mut String, run: &Run) {
     let all = || run.cells.iter().flat_map(|cell| cell.latency.values());
     let unit = TimeUnit::for_values_us(all().filter_map(|summary| summary.p50_us));
     let headings = [
-        "Cell",
-        "stage",
-        "values",
-        "mean",
-        "sd",
-        "min",
-        "p50",
-        "p90",
-        "p95",
-        "p99",
-        "p99.9",
-        "p99.99",
-        "max",
-        "below zero",
+        "Cell", "stage", "values", "mean", "sd", "min", "p50", "p90", "p95", "p99", "p99.9",
+        "p99.99", "max", "negative",
     ];
     let mut table = HtmlTable::new(2, &headings);
     for cell in view::cells(run) {

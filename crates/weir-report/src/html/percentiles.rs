@@ -29,7 +29,7 @@ pub(crate) fn section(
          <div class=\"still grid2\">\n",
     );
     for (label, svg) in plots {
-        figure(out, &svg, "", &format!("Response, {label}."));
+        figure(out, &svg, "", &format!("Response time, {label}."));
     }
     for row in initial.iter().flat_map(|level| level.valid()) {
         if let Some(svg) = chart::stages(data, row) {

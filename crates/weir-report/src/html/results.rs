@@ -126,7 +126,7 @@ fn head(out: &mut String, unit: TimeUnit) {
         concat!(
             "<thead>\n<tr><td></td><th colspan=\"7\" class=\"g\">Latency, {}</th>",
             "<th colspan=\"2\" class=\"g\">Throughput</th>",
-            "<th colspan=\"3\" class=\"g\">CPU, µs per message</th>",
+            "<th colspan=\"3\" class=\"g\">CPU, µs per record</th>",
             "<th class=\"g\">Memory</th><th colspan=\"4\" class=\"g\">Delivery \
              check</th></tr>\n<tr>"
         ),
@@ -141,7 +141,7 @@ fn head(out: &mut String, unit: TimeUnit) {
         "× floor",
         "p99.9",
         "max",
-        "msg/s",
+        "delivered/s",
         "Mbit/s",
         "own",
         "× floor",

@@ -120,7 +120,7 @@ pub(crate) fn fairness(out: &mut String, run: &Run, levels: &[Level<'_>]) {
             "architecture",
             &headings[0],
             &headings[1],
-            "received by each",
+            "received per client",
         ],
     );
     for (row, cell) in all() {

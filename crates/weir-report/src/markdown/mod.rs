@@ -109,7 +109,7 @@ fn results(out: &mut String, run: &Run) {
         "max",
         "delivered/s",
         "Mbit/s",
-        "CPU µs/msg",
+        "CPU µs/rec",
         "× floor",
         "kB/client",
         "lost",
@@ -230,7 +230,7 @@ fn placement(out: &mut String, run: &Run) {
 
 fn costs(out: &mut String, run: &Run) {
     out.push_str("\n## Resource usage by process role\n\n");
-    out.push_str("| cell | role | cores | CPU µs/msg | max MB | kB/client | threads |\n");
+    out.push_str("| cell | role | cores | CPU µs/rec | max MB | kB/client | threads |\n");
     out.push_str("|---|---|--:|--:|--:|--:|--:|\n");
     for cell in view::cells(run) {
         for usage in &cell.roles {

@@ -85,8 +85,8 @@ fn deliver_all(mode: &str) {
         }
     }
     let mut key = None;
-    env.connection.workers[0].interests.take(|wish| {
-        if let Interest::Subscribe { item, .. } = wish {
+    env.connection.workers[0].interests.take(|interest| {
+        if let Interest::Subscribe { item, .. } = interest {
             key = Some(item);
         }
     });

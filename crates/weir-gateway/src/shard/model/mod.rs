@@ -143,13 +143,13 @@ impl TestEnv {
         let conn = self.wire.id(client);
         self.shard.handle_message(&mut self.wire, conn, text);
         for worker in 0..WORKERS {
-            let mut wishes = Vec::new();
-            let wish_box = &self.connection.workers[worker].interests;
-            wish_box.take(|wish| wishes.push(wish));
-            for wish in wishes {
-                self.send_backfill(worker, &wish);
-                self.send_past(worker, &wish);
-                self.tables[worker].apply(wish);
+            let mut interests = Vec::new();
+            let inbox = &self.connection.workers[worker].interests;
+            inbox.take(|interest| interests.push(interest));
+            for interest in interests {
+                self.send_backfill(worker, &interest);
+                self.send_past(worker, &interest);
+                self.tables[worker].apply(interest);
             }
         }
     }

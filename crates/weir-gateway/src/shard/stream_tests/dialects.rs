@@ -67,8 +67,8 @@ impl TestEnv {
     fn wanted(&self) -> ItemKey {
         let mut found = None;
         let connection = &self.shard.shared.connections[0];
-        connection.workers[0].interests.take(|wish| {
-            if let Interest::Subscribe { item, .. } = wish {
+        connection.workers[0].interests.take(|interest| {
+            if let Interest::Subscribe { item, .. } = interest {
                 found = Some(item);
             }
         });
