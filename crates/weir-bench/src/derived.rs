@@ -46,11 +46,11 @@ fn rate(point: &Repetitions<'_>) -> f64 {
 }
 
 fn highest_rate(subject: &str, points: &[Repetitions<'_>]) -> Option<Derived> {
-    let sustained = points.iter().filter(|point| point.is_held());
+    let sustained = points.iter().filter(|point| point.is_sustained());
     let best = sustained.max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
     let beyond = points
         .iter()
-        .filter(|point| point.not_held().is_some())
+        .filter(|point| point.worst_not_sustained().is_some())
         .map(rate)
         .fold(f64::INFINITY, f64::min);
     let how = match beyond.is_finite() {
@@ -63,12 +63,12 @@ fn highest_rate(subject: &str, points: &[Repetitions<'_>]) -> Option<Derived> {
         value: Some(rate(best)),
         unit: RECORDS_PER_S.to_owned(),
         basis: DerivedFrom::Measured,
-        how,
+        derivation: how,
     })
 }
 
 fn most_deliveries(subject: &str, points: &[Repetitions<'_>]) -> Option<Derived> {
-    let sustained = points.iter().filter(|point| point.is_held());
+    let sustained = points.iter().filter(|point| point.is_sustained());
     let delivered = sustained.filter_map(|point| {
         let per_s = point.mean(|cell| cell.delivery.as_ref()?.delivered_per_s)?;
         Some((per_s, load(point)))
@@ -80,14 +80,14 @@ fn most_deliveries(subject: &str, points: &[Repetitions<'_>]) -> Option<Derived>
         value: Some(per_s),
         unit: "deliveries/s".to_owned(),
         basis: DerivedFrom::Measured,
-        how: format!("{clients} clients at {rate} records/s"),
+        derivation: format!("{clients} clients at {rate} records/s"),
     })
 }
 
 /// Returns the rate at which the busiest mapping thread would use a whole core, extrapolated from
 /// its share at the highest sustained rate: its CPU time is proportional to the records.
 fn one_thread(subject: &str, points: &[Repetitions<'_>]) -> Option<Derived> {
-    let sustained = points.iter().filter(|point| point.is_held());
+    let sustained = points.iter().filter(|point| point.is_sustained());
     let shares = sustained.filter_map(|point| {
         let share = point.mean(|cell| cell.figures.get(MAPPING_SHARE).copied())?;
         let achieved = point.mean(|cell| cell.achieved_records_per_s)?;
@@ -102,7 +102,7 @@ fn one_thread(subject: &str, points: &[Repetitions<'_>]) -> Option<Derived> {
         value: Some(achieved / share),
         unit: RECORDS_PER_S.to_owned(),
         basis: DerivedFrom::Computed,
-        how: format!(
+        derivation: format!(
             "computed from CPU time per record: at {achieved:.0} records/s this thread used \
              {:.1} % of a core (all mapping threads {us:.1} us per record)",
             share * 100.0
@@ -169,10 +169,14 @@ mod tests {
                 (four, 150.0, DerivedFrom::Measured),
             ]
         );
-        assert!(found[0].how.ends_with("6000 records/s was not sustained"));
+        assert!(
+            found[0]
+                .derivation
+                .ends_with("6000 records/s was not sustained")
+        );
         assert!(
             found[2]
-                .how
+                .derivation
                 .starts_with("computed from CPU time per record")
         );
         let ladder = Plan::built_in("keyed").unwrap().unwrap();

@@ -190,7 +190,7 @@ impl SearchSteps<'_> {
             } => {
                 let last = self.cells.last();
                 let role = last.and_then(|cell| cell.saturated_role.clone());
-                let reason = last.and_then(|cell| cell.saturated_why.clone());
+                let reason = last.and_then(|cell| cell.saturation_reason.clone());
                 let limit = last.and_then(|cell| cell.not_sustained.clone());
                 let saturated = match (&role, &reason) {
                     (Some(role), Some(reason)) => format!("; {role} saturated: {reason}"),
@@ -203,20 +203,20 @@ impl SearchSteps<'_> {
                 );
                 let outcome = FindMaxOutcome::Found {
                     value,
-                    not_held: first_not_sustained,
+                    first_not_sustained,
                     saturated_role: role,
-                    saturated_why: reason,
+                    saturation_reason: reason,
                 };
                 (outcome, summary)
             }
             SearchOutcome::AtLeast { value, reason } => {
                 let summary =
                     format!("{name} sustains at least {value} {unit} (confirmed): {reason}.");
-                (FindMaxOutcome::AtLeast { value, why: reason }, summary)
+                (FindMaxOutcome::AtLeast { value, reason }, summary)
             }
             SearchOutcome::Inconclusive { reason } => {
                 let summary = format!("No maximum load of {name} was found: {reason}.");
-                (FindMaxOutcome::Inconclusive { why: reason }, summary)
+                (FindMaxOutcome::Inconclusive { reason }, summary)
             }
         };
         let find_max = FindMax {
@@ -240,8 +240,8 @@ fn step(value: f64, phase: ClientPhase, cell: &Cell, trial: &Trial) -> FindMaxSt
         value,
         phase,
         cell: cell.id(),
-        held,
-        why,
+        sustained: held,
+        reason: why,
         saturated_role: cell.saturated_role.clone(),
     }
 }

@@ -210,7 +210,7 @@ pub(super) fn not_sustained_reason(cell: &Cell, rules: &StopRules) -> Option<Str
 
 /// Returns the saturated role as a clause to append to the reason.
 fn saturated(cell: &Cell) -> String {
-    match (&cell.saturated_role, &cell.saturated_why) {
+    match (&cell.saturated_role, &cell.saturation_reason) {
         (Some(role), Some(reason)) => format!("; {role} saturated: {reason}"),
         _ => "; no role saturated".to_owned(),
     }
@@ -350,7 +350,7 @@ mod tests {
         let slow = after(&Cell {
             achieved_records_per_s: Some(60.0),
             saturated_role: Some("broker".to_owned()),
-            saturated_why: Some("thread io-0 used 98 % of a core".to_owned()),
+            saturation_reason: Some("thread io-0 used 98 % of a core".to_owned()),
             ..cell(5.0, 0, &[])
         });
         assert_eq!(

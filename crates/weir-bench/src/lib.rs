@@ -37,7 +37,7 @@ use std::time::Duration;
 
 use weir_kafka::Admin;
 use weir_lab::{Lab, LabOptions};
-use weir_stats::compare::{self, Options as CompareOptions};
+use weir_stats::compare::{self, CompareOptions};
 use weir_stats::run::{
     Cell, CellStatus, FILE_NAME, FindMax, FindMaxOutcome, Run, RunFile, RunOutcome, SCHEMA,
     SettingGroup,
@@ -54,7 +54,7 @@ pub use error::BenchError;
 pub use find_max::{FindMaxOptions, Variable};
 pub use import::import;
 pub use observer::{Live, Observer};
-pub use serve::{LiveEndpoints, stay};
+pub use serve::{LiveEndpoints, serve_until};
 pub use sweep::consumer_row;
 
 /// Options of a run.

@@ -27,7 +27,7 @@ impl Measured<'_> {
             cores,
         });
         cell.machine = machine.map(|machine| MachineUsage {
-            others_cores: load.map_or(0.0, |load| load.used_by_others(&cell.roles)),
+            other_processes_cores: load.map_or(0.0, |load| load.used_by_others(&cell.roles)),
             load_average_1m: environment::load_average(),
             ..machine
         });
@@ -86,7 +86,7 @@ impl Measured<'_> {
                 found.push(NoisySpan {
                     from_s: (point.t_s - 1.0).max(0.0),
                     until_s: point.t_s,
-                    why: reasons.join(", "),
+                    reason: reasons.join(", "),
                 });
             }
         }
@@ -159,7 +159,7 @@ fn merge(seconds: Vec<NoisySpan>) -> Vec<NoisySpan> {
     let mut spans: Vec<NoisySpan> = Vec::new();
     for second in seconds {
         match spans.last_mut() {
-            Some(last) if last.until_s >= second.from_s && last.why == second.why => {
+            Some(last) if last.until_s >= second.from_s && last.reason == second.reason => {
                 last.until_s = second.until_s;
             }
             _ => spans.push(second),
@@ -209,10 +209,10 @@ fn quality_notes(cell: &Cell, cores: u64) -> Vec<String> {
                 "another guest of the host took {percent:.1} % of the time"
             ));
         }
-        if machine.others_cores > cores as f64 * OTHER_PROCESSES_WARN_SHARE {
+        if machine.other_processes_cores > cores as f64 * OTHER_PROCESSES_WARN_SHARE {
             notes.push(format!(
                 "processes outside the run used {:.2} of {cores} cores",
-                machine.others_cores
+                machine.other_processes_cores
             ));
         }
     }
@@ -292,7 +292,7 @@ mod tests {
         let span = |from_s: f64, until_s: f64, why: &str| NoisySpan {
             from_s,
             until_s,
-            why: why.to_owned(),
+            reason: why.to_owned(),
         };
         let merged = merge(vec![
             span(0.0, 1.0, "a"),

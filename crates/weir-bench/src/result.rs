@@ -105,7 +105,7 @@ pub(super) fn build(mut cell: Cell, window: &MeasuredWindow, measured: Measured<
     let receiver = measured.busy_share(span);
     let receiver = receiver.map(|share| (measured.receiving.name(), share));
     if let Some(found) = saturation::find(&cell.roles, load, receiver) {
-        (cell.saturated_role, cell.saturated_why) = (Some(found.role), Some(found.reason));
+        (cell.saturated_role, cell.saturation_reason) = (Some(found.role), Some(found.reason));
     }
     let reasons = measured.invalid_reasons(span);
     if !reasons.is_empty() {

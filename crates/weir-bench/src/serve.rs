@@ -44,7 +44,7 @@ pub struct LiveEndpoints {
 ///
 /// # Errors
 /// [`BenchError`] if a process cannot be started or exits; no process keeps running.
-pub fn stay(
+pub fn serve_until(
     plan: &Plan,
     options: &BenchOptions,
     [listen, admin]: [SocketAddr; 2],

@@ -24,7 +24,7 @@ fn stages(cell: &Cell, receiving: ProcessRole, gateway: GatewayAges) -> Option<V
     let stage = |name: &str, mean_us: f64, derivation: &str| StageMean {
         name: name.to_owned(),
         mean_us,
-        how: derivation.to_owned(),
+        derivation: derivation.to_owned(),
     };
     let mut stages = vec![
         stage(

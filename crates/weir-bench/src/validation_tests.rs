@@ -287,7 +287,7 @@ fn stall_percentiles_match_analytic_values() {
     assert!(
         cell.noisy
             .iter()
-            .any(|span| span.why.contains("is an outlier")),
+            .any(|span| span.reason.contains("is an outlier")),
         "{:?}",
         cell.noisy
     );

@@ -90,9 +90,9 @@ pub(super) fn run(run: &Run) -> String {
 fn sentence(cells: &[Cell], name: &str) -> String {
     let points = Repetitions::group(cells.iter().filter(|cell| cell.name() == name));
     let load = |point: &Repetitions<'_>| point.cells.first().map_or(0.0, |cell| load(cell));
-    let sustained = points.iter().filter(|point| point.is_held());
+    let sustained = points.iter().filter(|point| point.is_sustained());
     let sustained = sustained.max_by(|a, b| load(a).total_cmp(&load(b)));
-    let beyond = points.iter().filter_map(Repetitions::not_held);
+    let beyond = points.iter().filter_map(Repetitions::worst_not_sustained);
     let beyond = beyond.min_by(|a, b| self::load(a).total_cmp(&self::load(b)));
     let beyond = beyond.map_or_else(String::new, |cell| format!(", {}", limit(cell)));
     let best = sustained.and_then(|point| Some((point, *point.cells.first()?)));
@@ -136,7 +136,7 @@ fn load_of(cell: &Cell) -> String {
 /// Returns the first load that was not sustained, with the reason and the saturated role.
 fn limit(cell: &Cell) -> String {
     let reason = cell.not_sustained.as_deref().unwrap_or_default();
-    let saturated = match (&cell.saturated_role, &cell.saturated_why) {
+    let saturated = match (&cell.saturated_role, &cell.saturation_reason) {
         (Some(role), Some(reason)) => format!(" ({role} saturated: {reason})"),
         _ => String::new(),
     };
@@ -232,7 +232,7 @@ mod tests {
             for name in ["gateway", "floor"] {
                 let sentence = sentence(&cells, name);
                 let own = points.iter().filter(|it| it.cells[0].architecture == name);
-                let sustained = own.filter(|it| it.is_held());
+                let sustained = own.filter(|it| it.is_sustained());
                 let Some(best) = sustained.max_by_key(|it| it.cells[0].clients) else {
                     let expected = format!("{name}: sustained no level");
                     prop_assert!(sentence.starts_with(&expected), "{}", sentence);
@@ -290,7 +290,7 @@ mod tests {
              response 1500 ms, limit 1000 ms"
         );
         cells[2].saturated_role = Some("broker".to_owned());
-        cells[2].saturated_why = Some("thread io-0 used 98 % of a core".to_owned());
+        cells[2].saturation_reason = Some("thread io-0 used 98 % of a core".to_owned());
         assert_eq!(
             sentence(&cells[2..], "standalone"),
             "standalone: sustained no level, not 400: mean response 1500 ms, limit 1000 ms \

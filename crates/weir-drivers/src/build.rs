@@ -113,7 +113,7 @@ impl DriverBuild<'_> {
         let packages = Packages {
             json: json.text,
             lock: lock.text,
-            wanted: package,
+            package,
         };
         let name = format!("npm-{}-{}", self.known.name, hash(&[json, lock]));
         let what = format!("{} (driver {})", self.known.library, self.known.name);

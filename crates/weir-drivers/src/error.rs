@@ -55,7 +55,7 @@ pub enum DriverFailure {
     },
     /// The driver responded with an error. It accepts further commands.
     #[error("command failed: {0}")]
-    Refused(String),
+    CommandFailed(String),
     /// The user interrupted the run, and the driver was killed.
     #[error("interrupted and killed")]
     Interrupted,
@@ -65,7 +65,7 @@ impl DriverError {
     /// Returns `true` unless the driver accepts further commands.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
-        !matches!(self.reason, DriverFailure::Refused(_))
+        !matches!(self.reason, DriverFailure::CommandFailed(_))
     }
 
     /// Returns a short name of the cause.
@@ -78,7 +78,7 @@ impl DriverError {
             DriverFailure::TimedOut { .. } => "timed out",
             DriverFailure::InvalidLine { .. } => "invalid line",
             DriverFailure::ImpossibleResult { .. } => "impossible result",
-            DriverFailure::Refused(_) => "command failed",
+            DriverFailure::CommandFailed(_) => "command failed",
             DriverFailure::Interrupted => "interrupted",
         }
     }

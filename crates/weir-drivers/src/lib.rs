@@ -41,7 +41,7 @@ pub use protocol::{
 #[derive(Debug, Clone, Copy)]
 pub struct CommandLimit<'a> {
     /// Time without a response after which the driver is killed.
-    pub within: Duration,
+    pub timeout: Duration,
     /// Flag that kills the driver when set.
     pub stop: &'a AtomicBool,
 }
@@ -256,7 +256,7 @@ impl Driver {
     pub fn bye(mut self) -> Result<(), DriverError> {
         let never = AtomicBool::new(false);
         let limit = CommandLimit {
-            within: BYE_TIMEOUT,
+            timeout: BYE_TIMEOUT,
             stop: &never,
         };
         let no_check = |_: &EmptyResponse, _: &CommandObservation, _: &[SteadySecond]| Ok(());
@@ -296,11 +296,11 @@ impl Driver {
         };
         let cpu_before = self.process.cpu_us();
         let started = Instant::now();
-        let id = self.send(command, limit.within)?;
+        let id = self.send(command, limit.timeout)?;
         let response = loop {
-            let line = match self.process.line(started + limit.within, limit.stop) {
+            let line = match self.process.line(started + limit.timeout, limit.stop) {
                 Ok(line) => line,
-                Err(end) => return Err(self.read_failure(during, end, limit.within)),
+                Err(end) => return Err(self.read_failure(during, end, limit.timeout)),
             };
             match parse_line(&line, id) {
                 Ok(DriverLine::Response(response)) => break response,
@@ -324,7 +324,7 @@ impl Driver {
         };
         let response = match response {
             Ok(response) => response,
-            Err(text) => return Err(self.error(during, DriverFailure::Refused(text))),
+            Err(text) => return Err(self.error(during, DriverFailure::CommandFailed(text))),
         };
         let response: T = match parse_response(response) {
             Ok(response) => response,

@@ -16,7 +16,7 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// Timeout of commands that succeed.
 const TEST_TIMEOUT: CommandLimit<'static> = CommandLimit {
-    within: Duration::from_secs(60),
+    timeout: Duration::from_secs(60),
     stop: &NEVER,
 };
 
@@ -166,7 +166,7 @@ fn timeout_kills_the_process_group() {
     );
     let mut driver = driver(dir.path(), "lazy", &text);
     let limit = CommandLimit {
-        within: Duration::from_secs(2),
+        timeout: Duration::from_secs(2),
         stop: &NEVER,
     };
     let error = driver.produce(&produce(), limit).unwrap_err();
@@ -186,7 +186,7 @@ fn interrupted_driver_is_killed() {
     let mut driver = driver(dir.path(), "busy", "sleep 600\n");
     let stop = AtomicBool::new(true);
     let limit = CommandLimit {
-        within: Duration::from_secs(600),
+        timeout: Duration::from_secs(600),
         stop: &stop,
     };
     let error = driver.produce(&produce(), limit).unwrap_err();

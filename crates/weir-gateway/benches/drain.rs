@@ -214,7 +214,11 @@ field.offset = "#{{OFFSET}}"
     let gateway = Gateway::start(config.expect("a valid configuration")).expect("a gateway");
     let deadline = Instant::now() + TEST_TIMEOUT;
     while !gateway.ready() {
-        assert!(Instant::now() < deadline, "{:?}", gateway.troubles());
+        assert!(
+            Instant::now() < deadline,
+            "{:?}",
+            gateway.unready_connections()
+        );
         std::thread::sleep(Duration::from_millis(1));
     }
     let mut client = connect(gateway.listen_address());

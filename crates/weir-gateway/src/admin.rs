@@ -18,7 +18,7 @@ pub(crate) struct Pages {
     pub(crate) registry: Registry,
     pub(crate) connections: Vec<Arc<KafkaConnection>>,
     pub(crate) draining: Arc<AtomicBool>,
-    pub(crate) guard: Arc<Admission>,
+    pub(crate) admission: Arc<Admission>,
     /// Certificates whose files are checked for changes.
     pub(crate) tls: Vec<Arc<TlsFiles>>,
     pub(crate) dashboard: Dashboard,
@@ -73,8 +73,8 @@ impl Pages {
             text.push_str("draining\n");
         }
         // Connected clients are served, so load balancers need not use another gateway for them.
-        if self.guard.overload.is_on() {
-            let memory = self.guard.overload.memory();
+        if self.admission.overload.is_on() {
+            let memory = self.admission.overload.memory();
             text.push_str(&format!(
                 "degraded: {} of {} bytes of memory in use, new sessions and subscriptions are \
                  refused\n",

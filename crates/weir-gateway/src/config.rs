@@ -9,7 +9,7 @@ use weir_mapping::{
     ConfigReport, ConfigSource, ConnectionConfig, Location, Note, Parameter, ParseOptions, Severity,
 };
 use weir_net::watchdog::WatchdogConfig;
-use weir_tlcp::diff::DiffSettings;
+use weir_tlcp::diff::DiffOptions;
 
 use crate::admission::Origins;
 pub use crate::admission::PerAddress;
@@ -47,7 +47,7 @@ pub struct GatewayConfig {
     /// Limits for stalled event loops.
     pub watchdog: WatchdogConfig,
     /// Number of event loops; default one per core.
-    pub shards: usize,
+    pub event_loops: usize,
     /// Adapter set name that clients send as `LS_adapter_set`.
     pub set_id: String,
     /// Kafka connections.
@@ -265,7 +265,7 @@ pub struct CliOverrides {
     /// `--admin`
     pub admin: Option<SocketAddr>,
     /// `--event-loops`
-    pub shards: Option<usize>,
+    pub event_loops: Option<usize>,
     /// `--lightstreamer-conf`: defaults for `[diffs]`.
     pub lightstreamer_conf: Option<PathBuf>,
 }
@@ -389,14 +389,14 @@ impl GatewayConfig {
             }
         }
         let diffs = match &overrides.lightstreamer_conf {
-            None => Ok(DiffSettings::default()),
+            None => Ok(DiffOptions::default()),
             Some(path) => {
                 read(path).and_then(|text| lightstreamer_conf::read(path, &text, &mut notes))
             }
         };
         let diffs = diffs.unwrap_or_else(|error| {
             errors.push(error);
-            DiffSettings::default()
+            DiffOptions::default()
         });
         // The rest needs valid connections and options.
         if let Some(error) = GatewayError::join(errors) {
@@ -431,7 +431,10 @@ impl GatewayConfig {
                 stall_ms: raw.watchdog.stall_ms,
                 dead_ms: raw.watchdog.dead_ms,
             },
-            shards: overrides.shards.or(raw.event_loops).unwrap_or_else(cores),
+            event_loops: overrides
+                .event_loops
+                .or(raw.event_loops)
+                .unwrap_or_else(cores),
             set_id: set_id.unwrap_or_else(|| DEFAULT_SET.to_owned()),
             connections,
             limits: raw.limits,
@@ -470,8 +473,8 @@ impl GatewayConfig {
         if self.set_id.trim().is_empty() {
             return fail("adapter_set = \"\": write the name that clients give".into());
         }
-        if !(1..=1024).contains(&self.shards) {
-            return fail(format!("event_loops = {}: use 1 to 1024", self.shards));
+        if !(1..=1024).contains(&self.event_loops) {
+            return fail(format!("event_loops = {}: use 1 to 1024", self.event_loops));
         }
         if self.drain_spread_ms > 600_000 {
             let value = self.drain_spread_ms;

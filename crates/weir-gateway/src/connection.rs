@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use weir_mapping::{ConnectionConfig, Threads};
-use weir_tlcp::diff::DiffSettings;
+use weir_tlcp::diff::DiffOptions;
 
 use crate::counters::{UNKNOWN, WorkerCounters};
 use crate::diffs::ConnectionDiffs;
@@ -33,7 +33,7 @@ pub(crate) struct WorkerHandle {
 }
 
 impl KafkaConnection {
-    pub(crate) fn new(config: ConnectionConfig, diffs: &DiffSettings) -> Self {
+    pub(crate) fn new(config: ConnectionConfig, diffs: &DiffOptions) -> Self {
         let threads = match config.threads {
             Threads::Count(count) => count as usize,
             Threads::Processors => {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use weir_tlcp::diff::{DiffFormat, DiffOrder, DiffSettings};
+use weir_tlcp::diff::{DiffFormat, DiffOptions, DiffOrder};
 use weir_tlcp::request::Diffs;
 
 /// Default of `budget_bytes_per_second`: about a tenth of a core.
@@ -15,9 +15,9 @@ const BUDGET_BYTES_PER_SECOND: u64 = 100_000_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiffConfig {
     /// Settings of connections without a table.
-    pub general: DiffSettings,
+    pub general: DiffOptions,
     /// Settings by connection name.
-    pub connections: BTreeMap<String, DiffSettings>,
+    pub connections: BTreeMap<String, DiffOptions>,
     /// Maximum bytes of values that each event loop compares per second, default 100,000,000.
     /// Further values are sent in full.
     pub budget_bytes_per_second: u64,
@@ -26,7 +26,7 @@ pub struct DiffConfig {
 impl Default for DiffConfig {
     fn default() -> Self {
         Self {
-            general: DiffSettings::default(),
+            general: DiffOptions::default(),
             connections: BTreeMap::new(),
             budget_bytes_per_second: BUDGET_BYTES_PER_SECOND,
         }
@@ -35,7 +35,7 @@ impl Default for DiffConfig {
 
 impl DiffConfig {
     /// Returns the settings of a connection.
-    pub fn of(&self, connection: &str) -> &DiffSettings {
+    pub fn of(&self, connection: &str) -> &DiffOptions {
         self.connections.get(connection).unwrap_or(&self.general)
     }
 
@@ -64,12 +64,12 @@ impl DiffConfig {
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionDiffs {
     /// By accepted formats; equal settings share one object, `None` means no diffs.
-    variants: [Option<Arc<DiffSettings>>; 4],
+    variants: [Option<Arc<DiffOptions>>; 4],
 }
 
 impl ConnectionDiffs {
-    pub(crate) fn new(settings: &DiffSettings) -> Self {
-        let mut variants: [Option<Arc<DiffSettings>>; 4] = [const { None }; 4];
+    pub(crate) fn new(settings: &DiffOptions) -> Self {
+        let mut variants: [Option<Arc<DiffOptions>>; 4] = [const { None }; 4];
         for index in 0..variants.len() {
             let order = settings.order.accepted_by(Diffs {
                 json_patch: index & 1 != 0,
@@ -78,7 +78,7 @@ impl ConnectionDiffs {
             let same = variants.iter().flatten().find(|one| one.order == order);
             let own = || {
                 let settings = settings.clone();
-                Arc::new(DiffSettings { order, ..settings })
+                Arc::new(DiffOptions { order, ..settings })
             };
             let shared = same.cloned();
             variants[index] = (!order.is_none()).then(|| shared.unwrap_or_else(own));
@@ -87,7 +87,7 @@ impl ConnectionDiffs {
     }
 
     /// Returns the settings for a client that accepts these formats.
-    pub(crate) fn of(&self, accepted: Diffs) -> Option<&Arc<DiffSettings>> {
+    pub(crate) fn of(&self, accepted: Diffs) -> Option<&Arc<DiffOptions>> {
         let index = usize::from(accepted.json_patch) | usize::from(accepted.tlcp_diff) << 1;
         self.variants[index].as_ref()
     }
@@ -142,7 +142,7 @@ impl RawDiffs {
     /// Returns an error for a connection that does not exist.
     pub(crate) fn over(
         self,
-        base: &DiffSettings,
+        base: &DiffOptions,
         connections: &[&str],
     ) -> Result<DiffConfig, String> {
         let general = RawConnectionDiffs {
@@ -174,9 +174,9 @@ impl RawDiffs {
 }
 
 impl RawConnectionDiffs {
-    fn over(self, base: &DiffSettings) -> DiffSettings {
+    fn over(self, base: &DiffOptions) -> DiffOptions {
         let order = |formats: Vec<Format>| DiffOrder::of(formats.into_iter().map(DiffFormat::from));
-        DiffSettings {
+        DiffOptions {
             order: self.order.map_or(base.order, order),
             json_patch_min_bytes: self
                 .json_patch_min_bytes
@@ -202,9 +202,9 @@ mod tests {
             portable = true
         "#;
         let raw: RawDiffs = toml::from_str(text).expect("valid");
-        let base = DiffSettings {
+        let base = DiffOptions {
             value_bytes_max: 10,
-            ..DiffSettings::default()
+            ..DiffOptions::default()
         };
         let diffs = raw.clone().over(&base, &["A", "B"]).expect("A exists");
         let formats = |name| diffs.of(name).order.formats().collect::<Vec<_>>();
@@ -230,9 +230,9 @@ mod tests {
 
     #[test]
     fn clients_with_equal_diffs_share_settings() {
-        let settings = DiffSettings {
+        let settings = DiffOptions {
             order: DiffOrder::of([DiffFormat::JsonPatch]),
-            ..DiffSettings::default()
+            ..DiffOptions::default()
         };
         let diffs = ConnectionDiffs::new(&settings);
         let only_patch = Diffs {

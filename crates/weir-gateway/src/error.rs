@@ -85,7 +85,7 @@ impl GatewayError {
     }
 
     /// Returns the single errors.
-    pub fn each(&self) -> &[Self] {
+    pub fn errors(&self) -> &[Self] {
         match self {
             Self::Several(errors) => errors,
             one => std::slice::from_ref(one),
@@ -93,7 +93,7 @@ impl GatewayError {
     }
 
     /// Returns the location in a configuration file, if known, and the error text.
-    pub fn place(&self) -> (Option<Location>, String) {
+    pub fn location(&self) -> (Option<Location>, String) {
         let at = |file: String, line| {
             let connection = None;
             Some(Location {

@@ -13,7 +13,7 @@ use weir_net::descriptors::client_ceiling;
 use weir_net::http1::ParseLimits;
 use weir_net::listener::{end_stalled, limit_unsent};
 use weir_net::memory::MemoryMeter;
-use weir_net::server::{self, Listener, ShardOptions};
+use weir_net::server::{self, EventLoopOptions, Listener};
 use weir_net::watchdog::{Heartbeat, Vitals, Watchdog, WatchdogConfig, join_until};
 use weir_tlcp::server::SessionConfig;
 
@@ -79,7 +79,7 @@ impl Gateway {
     /// Returns an error if an address cannot be bound or the operating system refuses a resource.
     pub fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
         let mut limits = config.limits;
-        limits.divide(config.shards);
+        limits.divide(config.event_loops);
         let meter = MemoryMeter::new(limits.memory_bytes as u64);
         limits.derive(meter.bytes_max());
         let connections: Vec<Arc<KafkaConnection>> = config
@@ -94,7 +94,7 @@ impl Gateway {
             let file = "gateway.toml".to_owned();
             GatewayError::Config { file, reason }
         })?;
-        let most = limits.connections_in_all(config.shards);
+        let most = limits.connections_in_all(config.event_loops);
         let guard = Arc::new(Admission::new(&limits, origins, most));
         let shared = Arc::new(ShardContext {
             guard: Arc::clone(&guard),
@@ -110,13 +110,17 @@ impl Gateway {
             simulator: config.simulator,
             compression: config.compression,
             diff_bytes_per_second: config.diffs.budget_bytes_per_second,
-            shards: config.shards,
+            shards: config.event_loops,
             peers: OnceLock::new(),
         });
         let tls = config.tls.map(Arc::new);
-        let listeners = Listeners::open(config.listen, tls.as_deref(), config.shards)?;
+        let listeners = Listeners::open(config.listen, tls.as_deref(), config.event_loops)?;
         let (listen, tls_listen) = (listeners.listen, listeners.tls_listen);
-        let parts = make_shards(listeners.listeners, &shared, most.div_ceil(config.shards))?;
+        let parts = make_shards(
+            listeners.listeners,
+            &shared,
+            most.div_ceil(config.event_loops),
+        )?;
         let inboxes = parts.iter().map(|(_, inbox, _)| inbox.clone()).collect();
         // It was empty until now.
         let _ = shared.peers.set(inboxes);
@@ -161,17 +165,17 @@ impl Gateway {
         let identity = GatewayInfo {
             adapter_set: shared.set_id.clone(),
             clients: client_addresses(listen, tls_listen),
-            shards: config.shards,
+            shards: config.event_loops,
         };
         let sources = MetricSources {
             shards: shard_metrics,
             connections: gateway.connections.clone(),
             tls,
-            guard,
+            admission: guard,
         };
         let (stop, stopped) = crossbeam_channel::bounded(0);
         gateway.stop_watch = Some(stop);
-        let watched = Arc::clone(&sources.guard);
+        let watched = Arc::clone(&sources.admission);
         let watch = move || memory_watch::watch(&watched, &meter, &stopped);
         gateway.watch_thread = Some(spawn("memory", watch)?);
         let options = AdminOptions {
@@ -231,7 +235,7 @@ impl Gateway {
             registry: metrics::registry(sources.clone(), Arc::clone(&options.vitals)),
             connections: self.connections.clone(),
             draining: Arc::clone(&self.draining),
-            guard: Arc::clone(&sources.guard),
+            admission: Arc::clone(&sources.admission),
             tls: self.certificates.clone(),
             dashboard: Dashboard::new(identity, Arc::new(sources)),
             ticks: 0,
@@ -269,7 +273,7 @@ impl Gateway {
     }
 
     /// Returns the connections that are not ready, with their last errors.
-    pub fn troubles(&self) -> Vec<(String, Option<String>)> {
+    pub fn unready_connections(&self) -> Vec<(String, Option<String>)> {
         let waiting = self
             .connections
             .iter()
@@ -341,10 +345,10 @@ fn make_shards(
         let heartbeat = Heartbeat::new(format!("shard-{number}"), epoch, ACTIVITIES);
         let metrics = Arc::new(ShardMetrics::new(heartbeat));
         let handler = Shard::new(number as u16, Arc::clone(shared), Arc::clone(&metrics));
-        let options = ShardOptions {
+        let options = EventLoopOptions {
             listeners,
             limits: net_limits(&shared.limits, connections),
-            mail_capacity: INBOX_CAPACITY,
+            mailbox_capacity: INBOX_CAPACITY,
             epoch,
             heartbeat: Arc::clone(&metrics.heartbeat),
         };
@@ -363,7 +367,7 @@ fn net_limits(limits: &GatewayLimits, connections: usize) -> server::ConnectionL
             ..defaults.http
         },
         message_bytes: limits.request_bytes,
-        outbox_bytes: limits.queue_bytes,
+        send_queue_bytes: limits.queue_bytes,
         descriptor_ceiling: client_ceiling(),
         ..defaults
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use weir_mapping::{Location, Note, Severity};
-use weir_tlcp::diff::{DiffFormat, DiffOrder, DiffSettings};
+use weir_tlcp::diff::{DiffFormat, DiffOptions, DiffOrder};
 
 use crate::error::GatewayError;
 
@@ -26,7 +26,7 @@ pub(crate) fn read(
     path: &Path,
     text: &str,
     notes: &mut Vec<Note>,
-) -> Result<DiffSettings, GatewayError> {
+) -> Result<DiffOptions, GatewayError> {
     let file = path.display().to_string();
     let fail = |reason: String| GatewayError::Config {
         file: file.clone(),
@@ -42,7 +42,7 @@ pub(crate) fn read(
             "root element <{name}>: expected <lightstreamer_conf>"
         )));
     }
-    let mut settings = DiffSettings::default();
+    let mut settings = DiffOptions::default();
     let mut deltas = true;
     let mut ignored = Vec::new();
     for element in root.children().filter(roxmltree::Node::is_element) {
@@ -123,7 +123,7 @@ fn order(text: &str) -> Option<DiffOrder> {
 mod tests {
     use super::*;
 
-    fn parsed(inside: &str) -> Result<(DiffSettings, Vec<String>), String> {
+    fn parsed(inside: &str) -> Result<(DiffOptions, Vec<String>), String> {
         let text =
             format!("<?xml version=\"1.0\"?>\n<lightstreamer_conf>{inside}</lightstreamer_conf>");
         let mut notes = Vec::new();

@@ -46,7 +46,7 @@ pub(crate) struct ShardCounters {
     pub(crate) sessions_expired: u64,
     pub(crate) recoveries: u64,
     pub(crate) recoveries_refused: u64,
-    pub(crate) kept_bytes: u64,
+    pub(crate) journal_bytes: u64,
     pub(crate) diffs: DiffCounters,
     pub(crate) compression: CompressionCounters,
     pub(crate) io: IoCounters,
@@ -173,19 +173,19 @@ const SHARD_METRICS: [ShardMetric; 51] = {
             "weir_gateway_command_rows",
             Gauge,
             "Rows stored for mode COMMAND.",
-            |c| c.rows.keys,
+            |c| c.rows.stored,
         ),
         ShardMetric(
             "weir_gateway_command_rows_not_stored",
             Counter,
             "Updates of rows that were not stored because their item had reached command_rows.",
-            |c| c.rows.left_out,
+            |c| c.rows.not_stored,
         ),
         ShardMetric(
             "weir_gateway_command_records_rejected",
             Counter,
             "Records of mode COMMAND skipped: no key, no command, or a deletion of an unknown key.",
-            |c| c.rows.refused,
+            |c| c.rows.rejected,
         ),
         ShardMetric(
             "weir_gateway_updates_unchanged",
@@ -239,7 +239,7 @@ const SHARD_METRICS: [ShardMetric; 51] = {
             "weir_gateway_recovery_bytes",
             Gauge,
             "Bytes of data notifications stored for recovery.",
-            |c| c.kept_bytes,
+            |c| c.journal_bytes,
         ),
         ShardMetric(
             "weir_gateway_diffs_json_patch",
@@ -257,7 +257,7 @@ const SHARD_METRICS: [ShardMetric; 51] = {
             "weir_gateway_diffs_not_smaller",
             Counter,
             "Values compared but sent in full, because no diff was exact and clearly shorter.",
-            |c| c.diffs.useless,
+            |c| c.diffs.not_smaller,
         ),
         ShardMetric(
             "weir_gateway_diffs_over_budget",
@@ -287,7 +287,7 @@ const SHARD_METRICS: [ShardMetric; 51] = {
             "weir_gateway_compression_not_smaller",
             Counter,
             "Messages compressed but sent uncompressed, because they did not shrink.",
-            |c| c.compression.useless,
+            |c| c.compression.not_smaller,
         ),
         ShardMetric(
             "weir_gateway_compression_over_budget",
@@ -311,7 +311,7 @@ const SHARD_METRICS: [ShardMetric; 51] = {
             "weir_gateway_compression_negotiated",
             Counter,
             "WebSockets that negotiated compression.",
-            |c| c.io.deflate_agreed,
+            |c| c.io.deflate_negotiated,
         ),
         ShardMetric(
             "weir_gateway_connections_accepted",
@@ -323,7 +323,7 @@ const SHARD_METRICS: [ShardMetric; 51] = {
             "weir_gateway_connections_rejected",
             Counter,
             "Client connections rejected: limit reached or no file descriptors left.",
-            |c| c.io.refused,
+            |c| c.io.rejected,
         ),
         ShardMetric(
             "weir_gateway_received_bytes",

@@ -11,7 +11,7 @@ use weir_mapping::{FieldSet, FrozenValues};
 
 use crate::interest::{HistoryInterest, Interest, ItemKey, RowInterest};
 use crate::shard::{
-    PastUpdate, RowBackfill, RowTable, RowTableCounters, ShardEvent, ToldHistory, shrinks,
+    HistoryBackfill, PastUpdate, RowBackfill, RowTable, RowTableCounters, ShardEvent, shrinks,
 };
 
 /// The destination of an update.
@@ -55,10 +55,10 @@ impl Route {
     }
 
     /// Stores an update of which the fields `extracted` were read.
-    pub(crate) fn keep(&self, update: &Arc<FrozenValues>, extracted: &Arc<FieldSet>) {
+    pub(crate) fn cache(&self, update: &Arc<FrozenValues>, extracted: &Arc<FieldSet>) {
         let mut known = self.known.borrow_mut();
         let merged = known.as_ref().and_then(|(older, fields)| {
-            update.over(older, |index| {
+            update.filled_from(older, |index| {
                 extracted.contains(index) && fields.contains(index)
             })
         });
@@ -67,7 +67,7 @@ impl Route {
     }
 
     /// Returns the current values, if all of `fields` are known.
-    pub(crate) fn known(&self, fields: &FieldSet) -> Option<CachedValues> {
+    pub(crate) fn cached(&self, fields: &FieldSet) -> Option<CachedValues> {
         let known = self.known.borrow();
         known
             .as_ref()
@@ -83,7 +83,7 @@ impl Route {
     }
 
     /// Adds an update to the history, if a history is stored.
-    pub(crate) fn keep_update(
+    pub(crate) fn cache_update(
         &self,
         update: &Arc<FrozenValues>,
         extracted: &Arc<FieldSet>,
@@ -177,7 +177,10 @@ impl RoutingTable {
     /// Returns stored rows and updates for a shard with a new interest in them; must be called
     /// before [`Self::apply`]. The shard waits for them, so there is exactly one event, even if
     /// nothing is stored.
-    pub(crate) fn answers(&self, interest: &Interest) -> impl Iterator<Item = ShardEvent> + use<> {
+    pub(crate) fn backfill_events(
+        &self,
+        interest: &Interest,
+    ) -> impl Iterator<Item = ShardEvent> + use<> {
         let Interest::Subscribe {
             name,
             shard,
@@ -197,7 +200,7 @@ impl RoutingTable {
             let known = route.and_then(Route::rows);
             let first = || (Vec::new(), wanted.rules.mode.begins_with_snapshot());
             let (rows, in_snapshot) = known.unwrap_or_else(first);
-            ShardEvent::Rows(Box::new(RowBackfill {
+            ShardEvent::RowBackfill(Box::new(RowBackfill {
                 item: *item,
                 generation: wanted.generation,
                 rows,
@@ -208,7 +211,7 @@ impl RoutingTable {
             history.filter(|interest| before.is_none_or(|one| one.history != Some(*interest)));
         let history = history.map(|wanted| {
             let known = route.map(|route| route.history.borrow());
-            ShardEvent::History(Box::new(ToldHistory {
+            ShardEvent::HistoryBackfill(Box::new(HistoryBackfill {
                 item: *item,
                 generation: wanted.generation,
                 updates: known.iter().flat_map(|all| all.iter().cloned()).collect(),

@@ -89,7 +89,7 @@ impl TlsFiles {
         let certificate = self.config.certificate.display();
         match read(&self.config) {
             Ok(identity) => {
-                let until = ends(identity.not_after_unix_s());
+                let until = expiry_text(identity.not_after_unix_s());
                 self.acceptor.replace(identity);
                 self.reloads.fetch_add(1, Ordering::Relaxed);
                 tracing::info!(%certificate, until, "certificate reloaded");
@@ -105,7 +105,7 @@ impl TlsFiles {
     pub(crate) fn remark(&self, now_unix_s: i64) -> Option<String> {
         let end = self.not_after_unix_s()?;
         let certificate = self.config.certificate.display();
-        let day = ends(Some(end));
+        let day = expiry_text(Some(end));
         if end <= now_unix_s {
             Some(format!(
                 "tls.certificate: {certificate} expired on {day}: renew it"
@@ -119,7 +119,7 @@ impl TlsFiles {
 }
 
 /// Returns the expiry of a certificate as text.
-pub fn ends(not_after_unix_s: Option<i64>) -> String {
+pub fn expiry_text(not_after_unix_s: Option<i64>) -> String {
     let unix_s = not_after_unix_s.and_then(|end| u64::try_from(end).ok());
     unix_s.map_or_else(|| "an unknown date".to_owned(), utc::rfc3339)
 }

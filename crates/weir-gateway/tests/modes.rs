@@ -290,7 +290,7 @@ fn bandwidth_limit_is_applied_and_changed() {
 
 /// Starts a gateway with `shards` event loops.
 fn start_with(shards: usize, mut config: GatewayConfig) -> Gateway {
-    config.shards = shards;
+    config.event_loops = shards;
     let gateway = Gateway::start(config).expect("a gateway");
     wait_metric(&gateway, "weir_gateway_connection_ready", |ready| {
         ready == 1

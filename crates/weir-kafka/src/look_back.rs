@@ -23,7 +23,7 @@ pub struct LookBack {
     /// Records read.
     pub read: u64,
     /// All records of the searched partitions were considered.
-    pub is_whole: bool,
+    pub is_complete: bool,
 }
 
 /// Finds the latest record that `fits` among the last `records_max` offsets of a topic, or of one
@@ -60,12 +60,12 @@ pub fn look_back(
             .map_err(|error| with_read_count(error, scan.read))?;
     }
     let matches = scan.matching.is_some();
-    let nothing = || PeekError::Nothing(format!("topic \"{topic}\" is empty"));
+    let nothing = || PeekError::NoRecord(format!("topic \"{topic}\" is empty"));
     Ok(LookBack {
         record: scan.matching.or(scan.newest).ok_or_else(nothing)?,
         matches,
         read: scan.read,
-        is_whole: scan.is_complete,
+        is_complete: scan.is_complete,
     })
 }
 

@@ -70,7 +70,7 @@ pub enum PeekError {
     },
     /// There is no such record.
     #[error("no record found: {0}")]
-    Nothing(String),
+    NoRecord(String),
     /// A broker error, or no response.
     #[error("{0}")]
     Kafka(String),
@@ -111,8 +111,8 @@ pub fn peek(
         }
     }
     found.ok_or_else(|| match selector {
-        RecordSelector::Last => PeekError::Nothing(format!("topic \"{topic}\" is empty")),
-        RecordSelector::Offset(offset) => PeekError::Nothing(format!(
+        RecordSelector::Last => PeekError::NoRecord(format!("topic \"{topic}\" is empty")),
+        RecordSelector::Offset(offset) => PeekError::NoRecord(format!(
             "topic \"{topic}\" has no record at or after offset {offset}"
         )),
     })
@@ -248,7 +248,7 @@ fn from(
             "partition {partition} of topic \"{topic}\" has offsets {low} to {}",
             high - 1
         );
-        return Err(PeekError::Nothing(if low == high {
+        return Err(PeekError::NoRecord(if low == high {
             format!("partition {partition} of topic \"{topic}\" is empty")
         } else {
             format!("offset {offset} is out of range: {available}")

@@ -122,7 +122,7 @@ pub enum ProducerError {
     Property(#[from] PropertyError),
     /// librdkafka rejected the configuration; its message names the property.
     #[error("producer configuration rejected: {reason}")]
-    Refused {
+    Rejected {
         /// Message of librdkafka.
         reason: String,
     },
@@ -182,7 +182,7 @@ impl Producer {
         let client_config = client_config(config)?;
         let client =
             BaseProducer::from_config_and_context(&client_config, context).map_err(|error| {
-                ProducerError::Refused {
+                ProducerError::Rejected {
                     reason: error.to_string(),
                 }
             })?;

@@ -11,7 +11,7 @@ use weir_lab::{Lab, LabError, LabOptions};
 fn options() -> LabOptions {
     LabOptions {
         heap_mb: 256,
-        ready_within: Duration::from_secs(180),
+        ready_timeout: Duration::from_secs(180),
         // Halves the start-up time; these brokers have no load.
         jvm_arguments: vec!["-XX:TieredStopAtLevel=1".to_owned()],
         ..LabOptions::default()

@@ -78,7 +78,7 @@ pub enum LoadError {
 
 impl LoadError {
     /// Returns the class of the error.
-    pub fn fault(&self) -> ErrorClass {
+    pub fn class(&self) -> ErrorClass {
         match self {
             Self::Replay(ReplayError::Topic(_)) => ErrorClass::Target,
             Self::Option { .. }
@@ -88,7 +88,7 @@ impl LoadError {
             Self::Producer(
                 ProducerError::UnknownAcks { .. }
                 | ProducerError::Property(_)
-                | ProducerError::Refused { .. },
+                | ProducerError::Rejected { .. },
             ) => ErrorClass::Usage,
             Self::Producer(ProducerError::Thread { .. }) | Self::System { .. } => {
                 ErrorClass::Instrument

@@ -284,7 +284,7 @@ fn every_group_receives_all_records() {
                 members,
                 ..LeanGroups::new(&format!("{topic}-group-"))
             }),
-            seed_report: Some(Duration::from_secs(60)),
+            published_report: Some(Duration::from_secs(60)),
             ..ConsumerOptions::new(bootstrap(), &topic, clients)
         };
         let consumers = TestWorker::start(move |link| consumer::run(&consumer_options, link));
@@ -580,7 +580,7 @@ fn missing_topic_is_an_error_or_created() {
     let absent = options(&topic, 10.0);
     let worker = TestWorker::start(move |link| producer::run(&absent, link));
     let error = worker.finish().1.expect_err("no topic");
-    assert_eq!(error.fault(), ErrorClass::Target);
+    assert_eq!(error.class(), ErrorClass::Target);
     assert!(error.to_string().contains("--create-topic"), "{error}");
     let consumer_options = ConsumerOptions::new(bootstrap(), &topic, 1);
     let worker = TestWorker::start(move |link| consumer::run(&consumer_options, link));

@@ -316,7 +316,7 @@ pub enum ItemNameError {
 #[error("cannot extract {target} by [{expression}]: {reason}")]
 pub struct ExtractionError {
     /// Template parameter or field.
-    pub place: ExtractionTarget,
+    pub target: ExtractionTarget,
     /// Expression.
     pub expression: Arc<str>,
     /// Cause.

@@ -199,7 +199,7 @@ impl FrozenValues {
     /// Returns these values with skipped fields filled from `older`, where `carries` returns `true`
     /// for the field's index. Returns `None` if no field can be filled or the texts become too
     /// long.
-    pub fn over(&self, older: &Self, carries: impl Fn(usize) -> bool) -> Option<Self> {
+    pub fn filled_from(&self, older: &Self, carries: impl Fn(usize) -> bool) -> Option<Self> {
         let skipped = |values: &Self, index| matches!(values.value(index), FieldValue::Skipped);
         let carried = |index| skipped(self, index) && !skipped(older, index) && carries(index);
         let first = (0..older.len()).find(|index| carried(*index))?;
@@ -284,13 +284,15 @@ mod tests {
         use FieldValue::{Null, Skipped, Text};
         let older = frozen(&[Text("a"), Text("b"), Null, Text("d"), Skipped]);
         let newer = frozen(&[Text("x"), Skipped, Skipped, Skipped, Skipped]);
-        let merged = newer.over(&older, |index| index != 3).expect("a change");
+        let merged = newer
+            .filled_from(&older, |index| index != 3)
+            .expect("a change");
         assert_eq!(
             merged,
             frozen(&[Text("x"), Text("b"), Null, Skipped, Skipped])
         );
-        assert_eq!(newer.over(&older, |_| false), None);
-        assert_eq!(older.over(&newer, |_| true), None);
+        assert_eq!(newer.filled_from(&older, |_| false), None);
+        assert_eq!(older.filled_from(&newer, |_| true), None);
     }
 
     #[test]

@@ -300,7 +300,7 @@ impl Mapping {
             if let Err(reason) = self.set_field(index, field, record, out) {
                 out.clear();
                 return Err(ExtractionError {
-                    place: ExtractionTarget::Field(Arc::clone(&field.name)),
+                    target: ExtractionTarget::Field(Arc::clone(&field.name)),
                     expression: Arc::clone(&field.expression),
                     reason,
                 });
@@ -405,7 +405,7 @@ impl Template {
 
     fn error(&self, parameter: &TemplateParameter, reason: ExtractionReason) -> ExtractionError {
         ExtractionError {
-            place: ExtractionTarget::Template {
+            target: ExtractionTarget::Template {
                 template: Arc::clone(&self.name),
                 parameter: Arc::clone(&parameter.name),
             },

@@ -14,8 +14,8 @@ use weir_net::admin::{AdminOptions, AdminPages, AdminServer, Page};
 use weir_net::http1::{HttpRequest, Response};
 use weir_net::listener::listen_shared;
 use weir_net::server::{
-    CloseReason, ConnId, ConnectionLimits, Detached, EventLoop, Listener, RequestOutcome,
-    ServerHandler, ServerIo, ShardOptions,
+    CloseReason, ConnId, ConnectionLimits, Detached, EventLoop, EventLoopOptions, Listener,
+    RequestOutcome, ServerHandler, ServerIo,
 };
 use weir_net::watchdog::{Heartbeat, Watchdog, WatchdogConfig, join_until};
 
@@ -126,7 +126,7 @@ struct Data {
 }
 
 impl ServerHandler for Data {
-    type Mail = ();
+    type Posted = ();
 
     fn on_request(
         &mut self,
@@ -137,19 +137,19 @@ impl ServerHandler for Data {
         if request.path == "/block" {
             let _ = self.blocker.recv_timeout(TEST_TIMEOUT);
         }
-        RequestOutcome::Reply(Response::text(200, "data"))
+        RequestOutcome::Respond(Response::text(200, "data"))
     }
 
-    fn on_mail(&mut self, io: &mut ServerIo, (): ()) {
+    fn on_posted(&mut self, io: &mut ServerIo, (): ()) {
         io.stop();
     }
 
     fn on_message(&mut self, _io: &mut ServerIo, _conn: ConnId, _text: &str) {}
     fn on_closed(&mut self, _io: &mut ServerIo, _conn: ConnId, _tag: u64, _reason: CloseReason) {}
     fn on_timer(&mut self, _io: &mut ServerIo, _token: u64) {}
-    fn on_room(&mut self, _io: &mut ServerIo, _conn: ConnId, _tag: u64) {}
+    fn on_writable(&mut self, _io: &mut ServerIo, _conn: ConnId, _tag: u64) {}
     fn on_detached(&mut self, _io: &mut ServerIo, _connection: Detached) {}
-    fn on_turn(&mut self, _io: &mut ServerIo) {}
+    fn on_iteration_end(&mut self, _io: &mut ServerIo) {}
 }
 
 fn data(
@@ -166,10 +166,10 @@ fn data(
     let address = socket.local_addr().expect("an address");
     let epoch = Instant::now();
     let heartbeat = Arc::new(Heartbeat::new("loop-0", epoch, &[]));
-    let options = ShardOptions {
+    let options = EventLoopOptions {
         listeners: vec![Listener { socket, tls: None }],
         limits,
-        mail_capacity: 16,
+        mailbox_capacity: 16,
         epoch,
         heartbeat: Arc::clone(&heartbeat),
     };

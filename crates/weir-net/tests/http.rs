@@ -12,8 +12,8 @@ use weir_net::MailboxSender;
 use weir_net::http1::{HttpRequest, ParseLimits, Response, push_chunk};
 use weir_net::listener::listen_shared;
 use weir_net::server::{
-    CloseReason, ConnId, ConnectionLimits, Detached, EventLoop, Listener, RequestOutcome,
-    ServerHandler, ServerIo, ShardOptions,
+    CloseReason, ConnId, ConnectionLimits, Detached, EventLoop, EventLoopOptions, Listener,
+    RequestOutcome, ServerHandler, ServerIo,
 };
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -52,7 +52,7 @@ impl TestHandler {
 }
 
 impl ServerHandler for TestHandler {
-    type Mail = TestEvent;
+    type Posted = TestEvent;
 
     fn on_request(
         &mut self,
@@ -75,9 +75,9 @@ impl ServerHandler for TestHandler {
                 io.finish(conn);
             }
             "/move" => io.detach(conn),
-            path => return RequestOutcome::Reply(Response::text(200, format!("{path} {body}"))),
+            path => return RequestOutcome::Respond(Response::text(200, format!("{path} {body}"))),
         }
-        RequestOutcome::Later
+        RequestOutcome::Defer
     }
 
     fn on_message(&mut self, _io: &mut ServerIo, _conn: ConnId, _text: &str) {}
@@ -88,7 +88,7 @@ impl ServerHandler for TestHandler {
 
     fn on_timer(&mut self, _io: &mut ServerIo, _token: u64) {}
 
-    fn on_room(&mut self, _io: &mut ServerIo, _conn: ConnId, _tag: u64) {}
+    fn on_writable(&mut self, _io: &mut ServerIo, _conn: ConnId, _tag: u64) {}
 
     fn on_detached(&mut self, _io: &mut ServerIo, connection: Detached) {
         let other = self.other.as_ref().expect("another server");
@@ -97,11 +97,11 @@ impl ServerHandler for TestHandler {
             .expect("posted");
     }
 
-    fn on_mail(&mut self, io: &mut ServerIo, event: TestEvent) {
+    fn on_posted(&mut self, io: &mut ServerIo, event: TestEvent) {
         let last = self.last;
         let last = || last.expect("a request");
         match event {
-            TestEvent::Respond(text) => io.reply(last(), &Response::text(200, text)),
+            TestEvent::Respond(text) => io.respond(last(), &Response::text(200, text)),
             TestEvent::Chunk(text) => assert!(io.send(last(), Self::chunk(text))),
             TestEvent::Finish => {
                 io.set_tag(last(), 0);
@@ -112,7 +112,7 @@ impl ServerHandler for TestHandler {
             TestEvent::StopAccepting => io.stop_accepting(),
             TestEvent::Adopt(detached) => {
                 let conn = io.adopt(detached).expect("an open connection");
-                io.reply(conn, &Response::text(200, "moved"));
+                io.respond(conn, &Response::text(200, "moved"));
             }
             TestEvent::Report(sender) => {
                 let report = (self.last.is_some(), self.closed.clone());
@@ -122,7 +122,7 @@ impl ServerHandler for TestHandler {
         }
     }
 
-    fn on_turn(&mut self, _io: &mut ServerIo) {}
+    fn on_iteration_end(&mut self, _io: &mut ServerIo) {}
 }
 
 struct Server {
@@ -136,10 +136,10 @@ impl Server {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let socket = listen_shared(any, 1).expect("a port").remove(0);
         let address = socket.local_addr().expect("an address");
-        let options = ShardOptions {
+        let options = EventLoopOptions {
             listeners: vec![Listener { socket, tls: None }],
             limits,
-            mail_capacity: 16,
+            mailbox_capacity: 16,
             epoch: Instant::now(),
             heartbeat: Default::default(),
         };

@@ -10,8 +10,8 @@ use weir_net::MailboxSender;
 use weir_net::http1::{HttpRequest, Response};
 use weir_net::listener::listen_shared;
 use weir_net::server::{
-    CloseReason, ConnId, ConnectionLimits, Detached, EventLoop, Listener, RequestOutcome,
-    ServerHandler, ServerIo, ShardOptions, TrySend,
+    CloseReason, ConnId, ConnectionLimits, Detached, EventLoop, EventLoopOptions, Listener,
+    RequestOutcome, ServerHandler, ServerIo, TrySend,
 };
 use weir_net::websocket::{
     Deflater, FrameEvent, FrameRole, Opcode, WebSocketFrameReader, push_client_frame,
@@ -49,7 +49,7 @@ enum TestEvent {
 }
 
 impl ServerHandler for Echo {
-    type Mail = TestEvent;
+    type Posted = TestEvent;
 
     fn on_request(
         &mut self,
@@ -57,8 +57,8 @@ impl ServerHandler for Echo {
         _conn: ConnId,
         request: &HttpRequest<'_>,
     ) -> RequestOutcome {
-        if request.wants_websocket() {
-            return RequestOutcome::WebSocket {
+        if request.is_websocket_upgrade() {
+            return RequestOutcome::Upgrade {
                 protocol: Some("echo"),
                 deflate: true,
             };
@@ -68,7 +68,7 @@ impl ServerHandler for Echo {
             request.path,
             String::from_utf8_lossy(&request.body)
         );
-        RequestOutcome::Reply(Response::text(200, body))
+        RequestOutcome::Respond(Response::text(200, body))
     }
 
     fn on_message(&mut self, io: &mut ServerIo, conn: ConnId, text: &str) {
@@ -81,7 +81,7 @@ impl ServerHandler for Echo {
             }
             "move" => io.detach(conn),
             "fill" => {
-                while io.offer(conn, frame(&[b'x'; 60_000])) == TrySend::Queued {}
+                while io.try_send(conn, frame(&[b'x'; 60_000])) == TrySend::Queued {}
                 io.send_text(conn, b"full");
             }
             "bye" => io.close(conn, None, false),
@@ -117,9 +117,9 @@ impl ServerHandler for Echo {
         self.closed.push(CloseReason::Idle);
     }
 
-    fn on_room(&mut self, io: &mut ServerIo, conn: ConnId, tag: u64) {
+    fn on_writable(&mut self, io: &mut ServerIo, conn: ConnId, tag: u64) {
         assert_eq!(tag, 7);
-        assert_eq!(io.offer(conn, frame(b"writable")), TrySend::Queued);
+        assert_eq!(io.try_send(conn, frame(b"writable")), TrySend::Queued);
     }
 
     fn on_detached(&mut self, _io: &mut ServerIo, connection: Detached) {
@@ -129,7 +129,7 @@ impl ServerHandler for Echo {
             .expect("posted");
     }
 
-    fn on_mail(&mut self, io: &mut ServerIo, event: TestEvent) {
+    fn on_posted(&mut self, io: &mut ServerIo, event: TestEvent) {
         match event {
             TestEvent::Writes(sender) => sender.send(io.counters().writes).expect("a receiver"),
             TestEvent::Adopt(detached) => {
@@ -153,7 +153,7 @@ impl ServerHandler for Echo {
         }
     }
 
-    fn on_turn(&mut self, _io: &mut ServerIo) {}
+    fn on_iteration_end(&mut self, _io: &mut ServerIo) {}
 }
 
 fn frame(text: &[u8]) -> bytes::Bytes {
@@ -181,13 +181,13 @@ impl Server {
             other: other.map(|other| other.mailbox.clone()),
             ..Echo::default()
         };
-        let options = ShardOptions {
+        let options = EventLoopOptions {
             listeners: vec![Listener {
                 socket: listener,
                 tls: None,
             }],
             limits,
-            mail_capacity: 16,
+            mailbox_capacity: 16,
             epoch: Instant::now(),
             heartbeat: Default::default(),
         };
@@ -551,7 +551,7 @@ fn invalid_requests_fail_and_incomplete_ones_time_out() {
 #[test]
 fn closing_connection_gets_queued_messages() {
     let limits = ConnectionLimits {
-        outbox_bytes: 1 << 20,
+        send_queue_bytes: 1 << 20,
         ..ConnectionLimits::default()
     };
     let server = Server::start(limits);

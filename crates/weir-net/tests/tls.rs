@@ -19,8 +19,8 @@ use weir_net::client;
 use weir_net::http1::{HttpRequest, Response};
 use weir_net::listener::listen_shared;
 use weir_net::server::{
-    CloseReason, ConnId, ConnectionLimits, Detached, EventLoop, IoCounters, Listener,
-    RequestOutcome, ServerHandler, ServerIo, ShardOptions, TrySend,
+    CloseReason, ConnId, ConnectionLimits, Detached, EventLoop, EventLoopOptions, IoCounters,
+    Listener, RequestOutcome, ServerHandler, ServerIo, TrySend,
 };
 use weir_net::tls::{ClientTls, TlsAcceptor, TlsIdentity};
 use weir_net::watchdog::{Watchdog, WatchdogConfig, join_until};
@@ -53,7 +53,7 @@ enum TestEvent {
 }
 
 impl ServerHandler for Echo {
-    type Mail = TestEvent;
+    type Posted = TestEvent;
 
     fn on_request(
         &mut self,
@@ -61,20 +61,20 @@ impl ServerHandler for Echo {
         _conn: ConnId,
         request: &HttpRequest<'_>,
     ) -> RequestOutcome {
-        if request.wants_websocket() {
-            return RequestOutcome::WebSocket {
+        if request.is_websocket_upgrade() {
+            return RequestOutcome::Upgrade {
                 protocol: None,
                 deflate: false,
             };
         }
         let body = request.body.to_vec();
-        RequestOutcome::Reply(Response::text(200, body))
+        RequestOutcome::Respond(Response::text(200, body))
     }
 
     fn on_message(&mut self, io: &mut ServerIo, conn: ConnId, text: &str) {
         io.set_tag(conn, 1);
         match text {
-            "flood" => while io.offer(conn, frame(&[b'x'; 50_000])) == TrySend::Queued {},
+            "flood" => while io.try_send(conn, frame(&[b'x'; 50_000])) == TrySend::Queued {},
             "move" => io.detach(conn),
             "bye" => io.close(conn, None, false),
             text => assert!(io.send(conn, frame(text.as_bytes()))),
@@ -85,7 +85,7 @@ impl ServerHandler for Echo {
 
     fn on_timer(&mut self, _io: &mut ServerIo, _token: u64) {}
 
-    fn on_room(&mut self, io: &mut ServerIo, conn: ConnId, _tag: u64) {
+    fn on_writable(&mut self, io: &mut ServerIo, conn: ConnId, _tag: u64) {
         assert!(io.send(conn, frame(b"writable")));
     }
 
@@ -98,7 +98,7 @@ impl ServerHandler for Echo {
         );
     }
 
-    fn on_mail(&mut self, io: &mut ServerIo, event: TestEvent) {
+    fn on_posted(&mut self, io: &mut ServerIo, event: TestEvent) {
         match event {
             TestEvent::Counters(sender) => sender.send(io.counters()).expect("a receiver"),
             TestEvent::Adopt(detached) => {
@@ -110,7 +110,7 @@ impl ServerHandler for Echo {
         }
     }
 
-    fn on_turn(&mut self, _io: &mut ServerIo) {}
+    fn on_iteration_end(&mut self, _io: &mut ServerIo) {}
 }
 
 fn frame(text: &[u8]) -> bytes::Bytes {
@@ -154,10 +154,10 @@ impl Server {
                 tls: None,
             },
         ];
-        let options = ShardOptions {
+        let options = EventLoopOptions {
             listeners,
             limits: ConnectionLimits::default(),
-            mail_capacity: 16,
+            mailbox_capacity: 16,
             epoch: Instant::now(),
             heartbeat: Default::default(),
         };
@@ -609,10 +609,10 @@ fn call(server: &Server, trust: ClientTls, authority: &str) -> Caller {
 fn outgoing_connections_verify_server_certificate() {
     let server = Server::start();
     let authority: &[u8] = include_bytes!("tls/ca.pem");
-    let trusted = || ClientTls::trusting(authority).expect("a root certificate");
+    let trusted = || ClientTls::with_roots_pem(authority).expect("a root certificate");
     for trust in [
         trusted(),
-        ClientTls::trusting_anybody().expect("a TLS configuration"),
+        ClientTls::insecure().expect("a TLS configuration"),
     ] {
         let caller = call(&server, trust, "localhost:1");
         assert_eq!(caller.closed, Some(client::DisconnectReason::ByPeer));
@@ -622,7 +622,7 @@ fn outgoing_connections_verify_server_certificate() {
         "the server's certificate is not trusted",
     ));
     assert_eq!(call(&server, trusted(), "example.com").closed, rejected);
-    let other = ClientTls::trusting(SECOND.0).expect("a certificate");
+    let other = ClientTls::with_roots_pem(SECOND.0).expect("a certificate");
     assert_eq!(call(&server, other, "localhost").closed, rejected);
     server.await_counters(|counters| counters.tls_failures == 2);
 }

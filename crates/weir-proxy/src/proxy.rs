@@ -208,14 +208,14 @@ impl Proxy {
 
     /// Returns `true` if every cluster responded to the last probe.
     #[must_use]
-    pub fn ready(&self) -> bool {
+    pub fn is_ready(&self) -> bool {
         self.clusters
             .iter()
             .all(|cluster| cluster.health.is_responding())
     }
 
     /// Returns the clusters that do not respond, with the reason.
-    pub fn troubles(&self) -> impl Iterator<Item = (&str, Option<String>)> {
+    pub fn unready_clusters(&self) -> impl Iterator<Item = (&str, Option<String>)> {
         let unresponsive = self
             .clusters
             .iter()

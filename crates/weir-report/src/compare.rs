@@ -101,20 +101,20 @@ pub fn comparison_markdown(comparison: &Comparison) -> String {
 pub fn render_find_max(find_max: &FindMax) -> String {
     let mut out = String::new();
     for (step, number) in find_max.steps.iter().zip(1..) {
-        let held = match step.held {
+        let held = match step.sustained {
             Some(true) => "sustained",
             Some(false) => "not sustained",
             None => "not measured",
         };
         let value = format::number(Some(step.value));
         let _ = write!(out, "{number:>3}  {value:>12}  {held:<13}");
-        if let Some(why) = &step.why {
+        if let Some(why) = &step.reason {
             let _ = write!(out, "  {}", terminal(why));
         }
         if let Some(role) = step
             .saturated_role
             .as_ref()
-            .filter(|_| step.held != Some(true))
+            .filter(|_| step.sustained != Some(true))
         {
             let _ = write!(out, " ({} saturated)", terminal(role));
         }
@@ -169,10 +169,10 @@ fn verdict_text(metric: &MetricComparison) -> String {
         (Verdict::Inconclusive, Some(needed)) => {
             format!(
                 "{verdict}: {}; needs about {needed} repetitions each",
-                metric.why
+                metric.reason
             )
         }
-        (Verdict::Inconclusive, None) => format!("{verdict}: {}", metric.why),
+        (Verdict::Inconclusive, None) => format!("{verdict}: {}", metric.reason),
         _ => verdict.to_owned(),
     }
 }
@@ -228,7 +228,7 @@ mod tests {
             ratio_high: Some(1.24),
             noise_share: Some(0.031),
             verdict,
-            why: "the interval reaches beyond the margin of 3 %".to_owned(),
+            reason: "the interval reaches beyond the margin of 3 %".to_owned(),
             repetitions_needed: Some(9),
             ..MetricComparison::default()
         };
@@ -300,7 +300,7 @@ mod tests {
             let row_of = |base: &[f64], other: &[f64]| {
                 let (base, other) = (run(cells(base)), run(cells(other)));
                 let named = |run| compare::NamedRun { label: "", run };
-                let options = compare::Options::default();
+                let options = compare::CompareOptions::default();
                 let found = compare::runs(named(&base), named(&other), &[], &options);
                 row(&found.subjects[0].metrics[0])
             };
@@ -344,8 +344,8 @@ mod tests {
     fn find_max_lists_its_steps() {
         let step = |value: f64, held, why: Option<&str>| FindMaxStep {
             value,
-            held,
-            why: why.map(str::to_owned),
+            sustained: held,
+            reason: why.map(str::to_owned),
             saturated_role: Some("broker".to_owned()),
             ..FindMaxStep::default()
         };
@@ -359,7 +359,9 @@ mod tests {
                     ..step(2000.0, Some(false), Some("too late"))
                 },
             ],
-            outcome: FindMaxOutcome::Inconclusive { why: String::new() },
+            outcome: FindMaxOutcome::Inconclusive {
+                reason: String::new(),
+            },
             summary: "Nothing was found.".to_owned(),
         };
         let text = render_find_max(&find_max);

@@ -85,7 +85,10 @@ fn identity(table: &mut CsvTable, cell: &Cell) {
         "saturated_role",
         cell.saturated_role.as_deref().unwrap_or(""),
     );
-    table.text_field("saturated_why", cell.saturated_why.as_deref().unwrap_or(""));
+    table.text_field(
+        "saturated_why",
+        cell.saturation_reason.as_deref().unwrap_or(""),
+    );
     table.field("warm_up_s", cell.warm_up_s);
     table.field("hold_s", cell.hold_s);
     table.field("offered_records_per_s", cell.offered_records_per_s);

@@ -69,7 +69,7 @@ fn row(run: &Run, cell: &Cell, rate: Option<f64>, subject: String) -> Option<Ove
             .collect()
     };
     let per_s = by_repetition(&own);
-    let base = run.base_way()?;
+    let base = run.base_variant()?;
     let ratio = interval::repetition_ratio(&per_s, &by_repetition(&same(Some(base))));
     let per_s = per_s.iter().map(|(_, per_s)| *per_s);
     Some(OverheadRow {
@@ -104,7 +104,7 @@ fn table(run: &Run) -> String {
     for row in rows(run) {
         let load = (row.side.clone(), row.rate.map(|rate| rate as u64));
         if last.as_ref() != Some(&load) {
-            heading(&mut text, &load, run.base_way().unwrap_or_default());
+            heading(&mut text, &load, run.base_variant().unwrap_or_default());
             last = Some(load);
         }
         let (mean, low, high) = row.per_s;

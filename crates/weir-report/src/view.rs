@@ -179,9 +179,9 @@ impl<'a> SubjectRow<'a> {
     /// Returns why the level was not sustained, with the saturated role; `None` if it was
     /// sustained.
     pub(crate) fn limit(&self) -> Option<String> {
-        let cell = self.repetitions().not_held()?;
+        let cell = self.repetitions().worst_not_sustained()?;
         let reason = cell.not_sustained.as_deref()?;
-        Some(match (&cell.saturated_role, &cell.saturated_why) {
+        Some(match (&cell.saturated_role, &cell.saturation_reason) {
             (Some(role), Some(why)) => format!("{reason}; {role} saturated: {why}"),
             _ => format!("{reason}; no role saturated"),
         })

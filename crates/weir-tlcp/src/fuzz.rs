@@ -2,7 +2,7 @@
 
 use crate::client::{ItemState, Line, Lines, explicit_field, field_tokens, parse_line};
 use crate::diff::{
-    DiffBudget, DiffFormat, DiffOrder, DiffOutcome, DiffSettings, FieldDiffs, apply_json_patch,
+    DiffBudget, DiffFormat, DiffOptions, DiffOrder, DiffOutcome, FieldDiffs, apply_json_patch,
     apply_tlcp_diff, push_json_patch, push_tlcp_diff,
 };
 use crate::request::{Diffs, parse_http_request, parse_ws_message};
@@ -169,12 +169,12 @@ pub fn json_patch(data: &[u8]) -> Option<String> {
 /// Sends a series of values of one field, with all diffs that the rules allow, to a strict client.
 /// Values are separated by `0xff`; one that starts with `0xfe` is null.
 pub fn diffs(data: &[u8], formats: &[DiffFormat], portable: bool) {
-    let settings = DiffSettings {
+    let settings = DiffOptions {
         order: DiffOrder::of(formats.iter().copied()),
         json_patch_min_bytes: 0,
         tlcp_diff_min_bytes: 0,
         portable,
-        ..DiffSettings::default()
+        ..DiffOptions::default()
     };
     let mut budget = DiffBudget::new(u64::from(u32::MAX), 0);
     let mut item = ItemState::accepting(1, Diffs::ANY);

@@ -54,7 +54,7 @@ fn node_and_python_show_live_records() {
     let python = weir_lab::sdk::python(&mut |_| {}, &stop).unwrap();
     let options = LabOptions {
         heap_mb: 256,
-        ready_within: 2 * TEST_TIMEOUT,
+        ready_timeout: 2 * TEST_TIMEOUT,
         ..LabOptions::default()
     };
     let lab = Lab::up(&options, &mut |_| {}, &stop).unwrap();

@@ -225,7 +225,8 @@ fn import_rejects_other_files() {
     assert_eq!(output.status.code(), Some(2));
     let errors = text(&output.stderr);
     assert!(
-        errors.contains("no output line of kafka-producer-perf-test") && errors.contains("notes.txt"),
+        errors.contains("no output line of kafka-producer-perf-test")
+            && errors.contains("notes.txt"),
         "{errors}"
     );
     assert_eq!(fs::read_dir(&out).unwrap().count(), 0);

@@ -113,7 +113,10 @@ fn stalled_generator_exits_with_4(broker: &TestBroker) {
         "{stdout}{}",
         text(&output.stderr)
     );
-    assert!(stdout.contains("generator behind schedule: p99"), "{stdout}");
+    assert!(
+        stdout.contains("generator behind schedule: p99"),
+        "{stdout}"
+    );
     let run = run_json(&run_folder(&out).unwrap());
     assert_eq!(run["outcome"], "invalid");
     assert_eq!(run["cells"][0]["status"]["state"], "invalid");

@@ -53,7 +53,7 @@ impl<'a> DriverEnv<'a> {
     /// Returns a command limit with the timeout `within`.
     pub(super) fn within(&self, within: Duration) -> CommandLimit<'a> {
         CommandLimit {
-            within,
+            timeout: within,
             stop: self.stop,
         }
     }
@@ -238,7 +238,7 @@ fn note_settings(
     for name in requested.keys().chain(further) {
         let mut setting = LibrarySetting {
             name: name.clone(),
-            asked: requested.get(name).map(text),
+            requested: requested.get(name).map(text),
             effective: reported
                 .effective
                 .get(name)
@@ -251,11 +251,12 @@ fn note_settings(
             continue;
         };
         let other = &listed[at];
-        match (&other.asked, &setting.asked) {
+        match (&other.requested, &setting.requested) {
             (None, Some(_)) => listed[at] = setting,
             (None, None) => {}
             (Some(_), None) if !affects(name, operation) => {}
-            _ if (&other.asked, &other.effective) == (&setting.asked, &setting.effective) => {}
+            _ if (&other.requested, &other.effective)
+                == (&setting.requested, &setting.effective) => {}
             _ => {
                 setting.name = format!("{name} ({})", operation.name());
                 if listed.iter().all(|other| other.name != setting.name) {
@@ -332,7 +333,7 @@ mod tests {
             .map(|it| {
                 (
                     it.name.as_str(),
-                    it.asked.as_deref(),
+                    it.requested.as_deref(),
                     it.effective.as_deref(),
                     it.supported,
                 )

@@ -113,7 +113,7 @@ impl LibraryCellSpec {
     pub(super) fn to_library_cell(&self) -> LibraryCell {
         LibraryCell {
             name: self.name(),
-            work: self.operation().name().to_owned(),
+            operation: self.operation().name().to_owned(),
             mode: self.mode.name().to_owned(),
             value_bytes: self.value_bytes,
             records: self.records,
@@ -393,7 +393,7 @@ mod tests {
         assert!(fast.contains("100 MB/s"), "{fast}");
 
         let opted_in = plan(LibrariesOverrides {
-            big_repetitions: Some(3),
+            large_cell_repetitions: Some(3),
             cells: Some(vec!["*/100000x*".to_owned()]),
             ..LibrariesOverrides::default()
         });

@@ -36,7 +36,7 @@ impl Runner<'_> {
         let mut sample = LibrarySample {
             cell: cell.name(),
             driver: self.drivers[at].name().to_owned(),
-            at_s: (self
+            offset_s: (self
                 .clock
                 .now_unix_ns()
                 .saturating_sub(self.started_unix_ns)) as f64
@@ -53,8 +53,10 @@ impl Runner<'_> {
             self.run_cell(step, at, topic, cell.operation())
         });
         self.read_host_usage();
-        sample.others_share = self.host_usage.share(since);
-        sample.noisy = sample.others_share.is_some_and(|share| share > NOISY_SHARE);
+        sample.other_processes_share = self.host_usage.share(since);
+        sample.noisy = sample
+            .other_processes_share
+            .is_some_and(|share| share > NOISY_SHARE);
         (sample.peak_rss_kb, sample.threads) = (peak.peak_rss_kb, peak.threads);
         match outcome {
             Ok(DriverResult::Produced(result)) => sample::produced(&mut sample, &cell, &result),

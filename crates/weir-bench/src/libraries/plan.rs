@@ -107,20 +107,20 @@ pub struct LibrariesOverrides {
     /// Settings, start states and order.
     pub profile: Option<Profile>,
     /// Sizes of the values.
-    pub payloads_bytes: Option<Vec<u64>>,
+    pub value_sizes_bytes: Option<Vec<u64>>,
     /// Numbers of records per repetition.
-    pub bursts: Option<Vec<u64>>,
+    pub burst_records: Option<Vec<u64>>,
     /// Patterns of cell names.
     pub cells: Option<Vec<String>>,
     /// Number of times each cell runs.
     pub repetitions: Option<u32>,
     /// Number of times large cells run.
-    pub big_repetitions: Option<u32>,
+    pub large_cell_repetitions: Option<u32>,
     /// Round-trip rates in records per second.
     pub rates_per_s: Option<Vec<u64>>,
     /// Length of a repetition with a rate.
     #[serde(deserialize_with = "some_duration")]
-    pub open_hold: Option<Duration>,
+    pub open_loop_hold: Option<Duration>,
     /// Acknowledgements: 0, 1 or -1.
     pub acks: Option<i64>,
     /// Seed of the random values.
@@ -172,13 +172,15 @@ impl LibrariesPlan {
         self.libraries = new.libraries.unwrap_or(self.libraries);
         self.drivers = new.drivers.unwrap_or(self.drivers);
         self.profile = new.profile.unwrap_or(self.profile);
-        self.value_sizes_bytes = new.payloads_bytes.unwrap_or(self.value_sizes_bytes);
-        self.burst_records = new.bursts.unwrap_or(self.burst_records);
+        self.value_sizes_bytes = new.value_sizes_bytes.unwrap_or(self.value_sizes_bytes);
+        self.burst_records = new.burst_records.unwrap_or(self.burst_records);
         self.cells = new.cells.unwrap_or(self.cells);
         self.repetitions = new.repetitions.unwrap_or(self.repetitions);
-        self.large_cell_repetitions = new.big_repetitions.unwrap_or(self.large_cell_repetitions);
+        self.large_cell_repetitions = new
+            .large_cell_repetitions
+            .unwrap_or(self.large_cell_repetitions);
         self.rates_per_s = new.rates_per_s.unwrap_or(self.rates_per_s);
-        self.open_loop_hold = new.open_hold.unwrap_or(self.open_loop_hold);
+        self.open_loop_hold = new.open_loop_hold.unwrap_or(self.open_loop_hold);
         self.acks = new.acks.unwrap_or(self.acks);
         self.seed = new.seed.unwrap_or(self.seed);
         self.topic_prefix = new.topic_prefix.unwrap_or(self.topic_prefix);

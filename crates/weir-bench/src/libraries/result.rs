@@ -85,7 +85,7 @@ pub(super) fn run(
             drivers,
             cells: cells.iter().map(LibraryCellSpec::to_library_cell).collect(),
             samples,
-            null_test: plan.null_test,
+            aa_test: plan.null_test,
         }),
     }
 }
@@ -267,7 +267,7 @@ fn warnings(drivers: &[LibraryDriver], samples: &[LibrarySample]) -> Vec<String>
                     driver.name
                 ),
             });
-        } else if !driver.is_warm_as_asked() {
+        } else if !driver.is_warm_up_complete() {
             warnings.push(format!(
                 "{}: CPU time per record was not steady after {} warm-up rounds",
                 driver.name, driver.warm_up_rounds
@@ -322,10 +322,10 @@ pub(super) fn conclude(run: &mut Run, ended: &Result<(), RunEnd>) {
 
 /// Returns the limit of an A/A test: at most few significant differences.
 fn null_limit(found: &Libraries) -> Option<ThresholdResult> {
-    if !found.null_test {
+    if !found.aa_test {
         return None;
     }
-    let headline = libraries::null_test(found).headline;
+    let headline = libraries::aa_test(found).headline;
     let actual = headline.share();
     Some(ThresholdResult {
         expression: format!("share of intervals that contain 100 % >= {NULL_SHARE}"),

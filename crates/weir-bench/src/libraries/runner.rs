@@ -296,7 +296,7 @@ impl Runner<'_> {
             let mut sample = self.measure(step, at, topic)?;
             is_filled = true;
             sample.repetition = repetition;
-            sample.place = u32::try_from(turn).unwrap_or(u32::MAX);
+            sample.turn = u32::try_from(turn).unwrap_or(u32::MAX);
             self.verify_produced(step, at, topic, &mut sample)?;
             let is_valid = sample.invalid.is_empty();
             self.journal.add(sample).map_err(RunEnd::Files)?;

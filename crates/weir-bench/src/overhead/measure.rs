@@ -117,7 +117,7 @@ impl ResourceMeter {
         Some(MachineUsage {
             busy_share,
             steal_share: system.steal_us as f64 / all,
-            others_cores: others.max(0.0),
+            other_processes_cores: others.max(0.0),
             load_average_1m: environment::load_average(),
             ..MachineUsage::default()
         })

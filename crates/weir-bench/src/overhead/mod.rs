@@ -135,7 +135,7 @@ fn start_all(starter: &Starter<'_>) -> Result<(Vec<Server>, Vec<String>), BenchE
             )),
         }
     }
-    for (name, address) in &starter.plan.foreign {
+    for (name, address) in &starter.plan.external_proxies {
         let server = starter.external_proxy(name, address);
         if server.pids.is_empty() {
             notes.push(format!(

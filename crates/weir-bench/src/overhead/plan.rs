@@ -23,7 +23,7 @@ pub struct OverheadPlan {
     pub subjects: Vec<ProxyPath>,
     /// Proxies started by the user: name and address.
     #[serde(default)]
-    pub foreign: BTreeMap<String, String>,
+    pub external_proxies: BTreeMap<String, String>,
     /// Number of times every cell runs; the subjects alternate.
     pub repetitions: u32,
     /// Records of each cell without a rate.
@@ -137,9 +137,9 @@ pub struct OverheadOverrides {
     /// Paths from clients to the broker.
     pub subjects: Option<Vec<ProxyPath>>,
     /// Number of times every cell runs.
-    pub rounds: Option<u32>,
+    pub repetitions: Option<u32>,
     /// Records of each cell without a rate.
-    pub messages: Option<u64>,
+    pub records: Option<u64>,
     /// Bytes per value.
     pub record_bytes: Option<u64>,
     /// Fixed rates in records per second.
@@ -164,7 +164,7 @@ impl OverheadPlan {
         let tools = if self.kafka_tools { 2 } else { 1 };
         let paced = self.rates_per_s.len() as u32 * (self.warm_up + self.rate_hold + CELL_SETUP);
         let one = paced + sides * tools * (unthrottled + CELL_SETUP);
-        let paths = (self.subjects.len() + self.foreign.len()) as u32;
+        let paths = (self.subjects.len() + self.external_proxies.len()) as u32;
         BROKER_START + self.repetitions * paths * one
     }
 
@@ -193,8 +193,8 @@ impl OverheadPlan {
     pub fn with(mut self, overrides: &OverheadOverrides, file: &str) -> Result<Self, PlanError> {
         let new = overrides.clone();
         self.subjects = new.subjects.unwrap_or(self.subjects);
-        self.repetitions = new.rounds.unwrap_or(self.repetitions);
-        self.records = new.messages.unwrap_or(self.records);
+        self.repetitions = new.repetitions.unwrap_or(self.repetitions);
+        self.records = new.records.unwrap_or(self.records);
         self.record_bytes = new.record_bytes.unwrap_or(self.record_bytes);
         self.rates_per_s = new.rates_per_s.unwrap_or(self.rates_per_s);
         self.rate_hold = new.rate_hold.unwrap_or(self.rate_hold);
@@ -325,7 +325,7 @@ mod tests {
     fn errors_name_file_key_and_value() {
         let plan = OverheadPlan::built_in().unwrap();
         let none = OverheadOverrides {
-            messages: Some(5),
+            records: Some(5),
             ..OverheadOverrides::default()
         };
         let error = plan.with(&none, "command line").unwrap_err().to_string();

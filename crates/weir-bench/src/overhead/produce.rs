@@ -121,7 +121,10 @@ fn arguments(context: &OverheadContext<'_>, job: &ProduceRun<'_>) -> Vec<String>
             "compression.type" => push("--compression", value),
             "buffer.memory" => {
                 let kib = value.parse::<u64>().unwrap_or(0) / 1024;
-                push("--kafka-property", &format!("queue.buffering.max.kbytes={kib}"));
+                push(
+                    "--kafka-property",
+                    &format!("queue.buffering.max.kbytes={kib}"),
+                );
             }
             _ => push("--kafka-property", &format!("{name}={value}")),
         }

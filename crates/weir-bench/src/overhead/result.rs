@@ -101,7 +101,7 @@ pub(super) fn conclude(run: &mut Run, plan: &OverheadPlan, interrupted: bool) {
         .iter()
         .filter_map(|limit| check(limit, &run.cells))
         .collect();
-    run.comparisons = compare::variants(run, &compare::Options::default());
+    run.comparisons = compare::variants(run, &compare::CompareOptions::default());
     run.files = files(&run.cells);
     run.warnings.extend(warnings::of(run));
     let has_figures = run
@@ -254,7 +254,7 @@ fn verdict(run: &Run) -> String {
             names.push(name);
         }
     }
-    let base = run.base_way().unwrap_or_default();
+    let base = run.base_variant().unwrap_or_default();
     for name in names.into_iter().filter(|name| *name != base) {
         let limit = unthrottled(name);
         let of = |variant: &str| values(&run.cells, &limit, variant);

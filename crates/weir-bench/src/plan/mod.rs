@@ -172,7 +172,7 @@ impl Plan {
         self.sweep = self.sweep.map(|own| own.with(new.sweep));
         self.topic = new.topic.or(self.topic);
         self.clients.key = new.key.or(self.clients.key);
-        self.broker_warm_up = new.preheat.unwrap_or(self.broker_warm_up);
+        self.broker_warm_up = new.broker_warm_up.unwrap_or(self.broker_warm_up);
         self.warm_up = new.warm_up.unwrap_or(self.warm_up);
         self.warm_up_max = new.warm_up_max.unwrap_or(self.warm_up_max);
         self.hold = new.hold.unwrap_or(self.hold);

@@ -156,7 +156,7 @@ pub struct PlanOverrides {
     pub key: Option<String>,
     /// Duration of the load on a newly started broker before the first cell.
     #[serde(deserialize_with = "some_duration")]
-    pub preheat: Option<Duration>,
+    pub broker_warm_up: Option<Duration>,
     /// Minimum time before the measured window.
     #[serde(deserialize_with = "some_duration")]
     pub warm_up: Option<Duration>,

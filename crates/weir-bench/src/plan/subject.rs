@@ -1,6 +1,6 @@
 //! The load points of a plan and the subjects compared at each of them.
 
-use weir_stats::compare::twins;
+use weir_stats::compare::aa_variants;
 
 use super::{Architecture, Plan, PlanError};
 
@@ -103,7 +103,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`PlanError::Value`] if the plan does not include the gateway.
-    pub fn twice(mut self) -> Result<Self, PlanError> {
+    pub fn aa_test(mut self) -> Result<Self, PlanError> {
         if !self.architectures.contains(&Architecture::Gateway) {
             return Err(PlanError::Value {
                 file: "command line".to_owned(),
@@ -113,7 +113,7 @@ impl Plan {
             });
         }
         let first = self.variants.into_iter().next();
-        let names = twins(first.as_ref().map(|variant| variant.name.as_str()));
+        let names = aa_variants(first.as_ref().map(|variant| variant.name.as_str()));
         self.variants = names
             .map(|name| Variant {
                 name,

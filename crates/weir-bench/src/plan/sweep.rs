@@ -36,11 +36,11 @@ pub struct SweepOverrides {
     /// Bytes of each record's value.
     pub record_sizes_bytes: Option<Vec<u64>>,
     /// Target rates in records per second.
-    pub targets_per_s: Option<Vec<u64>>,
+    pub target_rates_per_s: Option<Vec<u64>>,
     /// Maximum bytes that a consumer fetches per request and partition.
     pub fetch_sizes_bytes: Option<Vec<u64>>,
     /// Records that each consumer reads.
-    pub messages: Option<u64>,
+    pub consumer_records: Option<u64>,
     /// Maximum rate of a producer cell in MiB/s.
     pub mib_per_s_max: Option<u64>,
     /// Runs Apache Kafka's own tools on the same cells.
@@ -51,9 +51,9 @@ impl SweepPlan {
     /// Returns the sweep with some values replaced.
     pub(super) fn with(mut self, new: SweepOverrides) -> Self {
         self.record_sizes_bytes = new.record_sizes_bytes.unwrap_or(self.record_sizes_bytes);
-        self.target_rates_per_s = new.targets_per_s.unwrap_or(self.target_rates_per_s);
+        self.target_rates_per_s = new.target_rates_per_s.unwrap_or(self.target_rates_per_s);
         self.fetch_sizes_bytes = new.fetch_sizes_bytes.unwrap_or(self.fetch_sizes_bytes);
-        self.consumer_records = new.messages.unwrap_or(self.consumer_records);
+        self.consumer_records = new.consumer_records.unwrap_or(self.consumer_records);
         self.mib_per_s_max = new.mib_per_s_max.or(self.mib_per_s_max);
         self.kafka_tools = new.kafka_tools.unwrap_or(self.kafka_tools);
         for values in [

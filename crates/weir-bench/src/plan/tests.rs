@@ -320,19 +320,19 @@ fn absolute_thresholds_apply_to_every_level() {
 fn aa_test_has_two_identical_variants() {
     let names =
         |plan: &Plan| -> Vec<String> { plan.subjects().iter().map(Subject::name).collect() };
-    let keyed = Plan::built_in("keyed").unwrap().unwrap().twice().unwrap();
+    let keyed = Plan::built_in("keyed").unwrap().unwrap().aa_test().unwrap();
     assert_eq!(names(&keyed), ["gateway A", "gateway A again"]);
     let config = |name| keyed.gateway_config_of(Some(name));
     assert_eq!(config("A"), config("A again"));
     let threads = Plan::built_in("filter-basic").unwrap().unwrap();
-    let threads = threads.twice().unwrap();
+    let threads = threads.aa_test().unwrap();
     assert_eq!(
         names(&threads),
         ["gateway 1-thread", "gateway 1-thread again"]
     );
     assert_eq!(threads.variants[1].threads, Some(1));
     let sweep = Plan::built_in("broker-sweep").unwrap().unwrap();
-    let error = sweep.twice().unwrap_err().to_string();
+    let error = sweep.aa_test().unwrap_err().to_string();
     assert!(
         error.contains("--aa-test = broker-sweep: use a plan"),
         "{error}"

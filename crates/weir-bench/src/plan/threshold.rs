@@ -153,5 +153,5 @@ fn repetitions(architecture: Architecture, clients: u64, cells: &[Cell]) -> Repe
 }
 
 fn is_sustained(architecture: Architecture, clients: u64, cells: &[Cell]) -> bool {
-    repetitions(architecture, clients, cells).is_held()
+    repetitions(architecture, clients, cells).is_sustained()
 }

@@ -191,7 +191,7 @@ fn knee_of(size: f64, points: &[LoadPoint]) -> Derived {
         value: found.map(|knee| knee.at.offered_per_s),
         unit: "records/s".to_owned(),
         basis: DerivedFrom::Measured,
-        how: format!(
+        derivation: format!(
             "highest rate at which {:.0} % of the records were acknowledged with at most {} times \
              the mean latency of the lowest rate: {detail}",
             rule.achieved_share * 100.0,
@@ -278,13 +278,13 @@ mod tests {
             ]
         );
         assert!(
-            found[0].how.contains("no rate exceeds it"),
+            found[0].derivation.contains("no rate exceeds it"),
             "{}",
-            found[0].how
+            found[0].derivation
         );
         assert!(
             found[1]
-                .how
+                .derivation
                 .ends_with("the next 2600 of 5000 records/s with a mean of 800.0 ms")
         );
     }

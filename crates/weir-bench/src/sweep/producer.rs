@@ -133,7 +133,7 @@ fn fill(
     });
     cell.machine = machine;
     if let Some(found) = saturation::find(&cell.roles, load, None) {
-        (cell.saturated_role, cell.saturated_why) = (Some(found.role), Some(found.reason));
+        (cell.saturated_role, cell.saturation_reason) = (Some(found.role), Some(found.reason));
     }
     let Some(summary) = collected.produced.get(&ProcessRole::Produce) else {
         return;

@@ -16,8 +16,8 @@ use self::bucket::RateBucket;
 pub use self::limit::PerAddress;
 pub(crate) use self::limit::{AdmissionId, AdmissionLimit};
 pub(crate) use self::origin::Origins;
-pub(crate) use self::subscription_usage::HeldCounts;
-use self::subscription_usage::HeldInAll;
+pub(crate) use self::subscription_usage::SubscriptionUsage;
+use self::subscription_usage::TotalSubscriptionUsage;
 use crate::config::GatewayLimits;
 use crate::overload::Overload;
 
@@ -33,7 +33,7 @@ pub(crate) struct Admission {
     request_rate: Option<Mutex<RateBucket>>,
     requests_per_second: f32,
     /// Resources of all subscriptions.
-    pub(crate) held: HeldInAll,
+    pub(crate) held: TotalSubscriptionUsage,
     /// State of the memory limit.
     pub(crate) overload: Overload,
     last_origin: Mutex<Option<String>>,
@@ -56,7 +56,7 @@ impl Admission {
             sessions_per_second: limits.sessions_per_second,
             request_rate: bucket(limits.requests_per_second),
             requests_per_second: limits.requests_per_second,
-            held: HeldInAll::new(limits),
+            held: TotalSubscriptionUsage::new(limits),
             overload: Overload::default(),
             last_origin: Mutex::new(None),
             hits: [const { AtomicU64::new(0) }; AdmissionLimit::ALL.len()],
@@ -136,7 +136,7 @@ impl Admission {
     pub(crate) fn may_hold(
         &self,
         id: AdmissionId,
-        wanted: HeldCounts,
+        wanted: SubscriptionUsage,
     ) -> Result<(), AdmissionLimit> {
         if self.overload.is_on() {
             return Err(self.note(AdmissionLimit::Memory));

@@ -7,7 +7,7 @@ use crate::config::GatewayLimits;
 
 /// Resources of a set of subscriptions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct HeldCounts {
+pub(crate) struct SubscriptionUsage {
     pub(crate) subscriptions: usize,
     pub(crate) items: usize,
     /// Estimated memory in bytes.
@@ -16,17 +16,17 @@ pub(crate) struct HeldCounts {
 
 /// Resources of all subscriptions and their limits; a limit of 0 means none.
 #[derive(Debug)]
-pub(crate) struct HeldInAll {
-    max: HeldCounts,
+pub(crate) struct TotalSubscriptionUsage {
+    max: SubscriptionUsage,
     subscriptions: AtomicUsize,
     items: AtomicUsize,
     bytes: AtomicUsize,
 }
 
-impl HeldInAll {
+impl TotalSubscriptionUsage {
     pub(super) fn new(limits: &GatewayLimits) -> Self {
         Self {
-            max: HeldCounts {
+            max: SubscriptionUsage {
                 subscriptions: limits.subscriptions,
                 items: limits.items,
                 bytes: limits.subscription_bytes,
@@ -43,7 +43,7 @@ impl HeldInAll {
 
     /// Replaces the counts of one event loop. Other event loops may add between [`Self::may_add`]
     /// and this call, so a limit can be exceeded by one subscription per event loop.
-    pub(crate) fn replace(&self, before: HeldCounts, after: HeldCounts) {
+    pub(crate) fn replace(&self, before: SubscriptionUsage, after: SubscriptionUsage) {
         for (total, before, after) in [
             (
                 &self.subscriptions,
@@ -59,7 +59,7 @@ impl HeldInAll {
         }
     }
 
-    pub(super) fn may_add(&self, wanted: HeldCounts) -> Result<(), AdmissionLimit> {
+    pub(super) fn may_add(&self, wanted: SubscriptionUsage) -> Result<(), AdmissionLimit> {
         let exceeds = |total: &AtomicUsize, more: usize, max: usize| {
             max > 0 && total.load(Ordering::Relaxed).saturating_add(more) > max
         };

@@ -79,7 +79,7 @@ impl Dashboard {
             })
         });
         let limits = crate::admission::AdmissionLimit::ALL.iter().map(
-            |limit| json!({ "limit": limit.label(), "hits": self.sources.guard.hits(*limit) }),
+            |limit| json!({ "limit": limit.label(), "hits": self.sources.admission.hits(*limit) }),
         );
         let tls = self.sources.tls.as_deref();
         let (rows, next) = history.ring.after(after);

@@ -171,7 +171,7 @@ fn is_kafka(name: &str) -> bool {
 
 fn limits(sources: &MetricSources) -> u64 {
     let all = crate::admission::AdmissionLimit::ALL.iter();
-    all.map(|limit| sources.guard.hits(*limit)).sum()
+    all.map(|limit| sources.admission.hits(*limit)).sum()
 }
 
 fn value(how: ColumnSource, now: u64, last: &mut u64, seconds: f32) -> f32 {

@@ -96,14 +96,14 @@ impl Ingest {
         let mut delay = self.resume_delay;
         if self.last_bytes > 0 {
             // Unread records are unknown.
-            config.hold = PauseScope::Nothing;
+            config.pause = PauseScope::Nothing;
         }
         if self.last_bytes > 0 || config.group_id.is_none() {
             delay = Duration::ZERO;
         }
         let mut progress = IngestProgress {
             gate: ResumeGate::new(delay),
-            paused: config.hold == PauseScope::All,
+            paused: config.pause == PauseScope::All,
             late_until: None,
             schedule: CommitSchedule::new(Instant::now()),
             looked_at: Instant::now(),
@@ -198,7 +198,7 @@ impl<'a> PollState<'_, 'a> {
                 return Ok(IngestEnd::Renewal);
             }
             if self.progress.paused && connection.subscribed_items.is_none() {
-                reader.serve()?;
+                reader.run_callbacks()?;
                 // Without records, this only removes withdrawn items.
                 self.mappers.map(&mut batch);
                 connection.subscribed_items.wait(POLL_TIMEOUT);
@@ -231,7 +231,7 @@ impl<'a> PollState<'_, 'a> {
         {
             // The last subscriber has left. Unseen records stay for the next subscriber, starting
             // with those polled after the unsubscription.
-            reader.hold(batch)?;
+            reader.pause(batch)?;
             self.progress.gate.on_pause();
             self.progress.paused = true;
             batch.clear();
@@ -245,15 +245,15 @@ impl<'a> PollState<'_, 'a> {
     fn release(&mut self, reader: &mut KafkaReader<'a>) -> Result<(), SourceError> {
         let (now, connection) = (Instant::now(), &self.ingest.connection);
         match self.progress.gate.subscribed(now) {
-            Some(Release::New) => reader.go_on_with_new()?,
+            Some(Release::New) => reader.resume_new()?,
             Some(Release::Resumed) => {
-                if reader.resumes() {
+                if reader.has_stored_positions() {
                     self.progress.late_until = Some(now + late::WINDOW);
                     connection.late.begin();
                 }
-                reader.go_on()?;
+                reader.resume()?;
             }
-            Some(Release::All) => reader.go_on()?,
+            Some(Release::All) => reader.resume()?,
             None => {}
         }
         self.progress.paused = false;
@@ -299,7 +299,7 @@ fn ingest_config(config: &weir_mapping::ConnectionConfig) -> IngestConfig {
         group_id: config.group_id.clone(),
         topics: config.mapping.topics().map(str::to_owned).collect(),
         from,
-        hold,
+        pause: hold,
         properties: Vec::new(),
     }
 }

@@ -44,7 +44,7 @@ impl Skips {
         let is_same = |cause: &Cause| {
             *cause.topic == *record.topic
                 && discriminant(&cause.error.reason) == discriminant(&error.reason)
-                && cause.error.place == error.place
+                && cause.error.target == error.target
         };
         let room = self.causes.len() < CAUSES_MAX;
         let known = self.causes.iter().position(is_same);
@@ -115,7 +115,7 @@ mod tests {
 
     fn error(field: &str) -> ExtractionError {
         ExtractionError {
-            place: ExtractionTarget::Field(field.into()),
+            target: ExtractionTarget::Field(field.into()),
             expression: "VALUE.a".into(),
             reason: ExtractionReason::NotFound("a".into()),
         }

@@ -25,7 +25,7 @@ pub(super) fn report(connection: &KafkaConnection, reader: &KafkaReader<'_>) {
     }
     if status.ready != state.ready() {
         let name = &connection.config.name;
-        match (status.ready, &status.trouble) {
+        match (status.ready, &status.problem) {
             (true, _) => tracing::info!(connection = %name, "connection became ready"),
             (false, Some(error)) => {
                 tracing::warn!(connection = %name, %error, "connection became unready");
@@ -33,5 +33,5 @@ pub(super) fn report(connection: &KafkaConnection, reader: &KafkaReader<'_>) {
             (false, None) => tracing::warn!(connection = %name, "connection became unready"),
         }
     }
-    state.report(status.ready, status.trouble);
+    state.report(status.ready, status.problem);
 }

@@ -151,13 +151,16 @@ impl Mapper {
         else {
             return;
         };
-        let routed = self.table.route(name).and_then(|route| route.known(fields));
+        let routed = self
+            .table
+            .route(name)
+            .and_then(|route| route.cached(fields));
         let known = routed.or_else(|| self.read_last(name, fields));
         let Some((update, fields)) = known else {
             return;
         };
         let counters = &self.connection.workers[self.index].counters;
-        let event = ShardEvent::Known {
+        let event = ShardEvent::Backfill {
             item: *item,
             update,
             fields,
@@ -168,7 +171,7 @@ impl Mapper {
     /// Sends stored rows or last updates to a shard with a new interest in them.
     fn send_past(&self, interest: &Interest) {
         let counters = &self.connection.workers[self.index].counters;
-        for event in self.table.answers(interest) {
+        for event in self.table.backfill_events(interest) {
             self.senders.send(interest.shard(), event, counters);
         }
     }
@@ -227,9 +230,9 @@ impl Mapper {
         if self.senders.shards() > 1 {
             // Another shard may subscribe to the item later.
             for route in &routes {
-                route.keep(&update, &fields);
+                route.cache(&update, &fields);
                 route.cache_row(&update, &fields);
-                route.keep_update(&update, &fields, record.timestamp_ms);
+                route.cache_update(&update, &fields, record.timestamp_ms);
             }
         }
         for target in routes.iter().flat_map(|route| route.targets()) {

@@ -81,7 +81,7 @@ pub(crate) struct MetricSources {
     pub(crate) shards: Vec<Arc<ShardMetrics>>,
     pub(crate) connections: Vec<Arc<KafkaConnection>>,
     pub(crate) tls: Option<Arc<TlsFiles>>,
-    pub(crate) guard: Arc<Admission>,
+    pub(crate) admission: Arc<Admission>,
 }
 
 impl MetricSources {
@@ -148,7 +148,7 @@ impl Collector for MetricSources {
         for AdmissionMetric(name, help, value) in &ADMISSION_METRICS {
             let described =
                 encoder.encode_descriptor(name, help, None, MetricKind::Gauge.metric_type())?;
-            MetricKind::Gauge.encode(value(&self.guard), described)?;
+            MetricKind::Gauge.encode(value(&self.admission), described)?;
         }
         for metric in &CONNECTION_METRICS {
             let mut described =
@@ -170,7 +170,7 @@ impl Collector for MetricSources {
         )?;
         for limit in AdmissionLimit::ALL {
             let labels = [("limit", limit.label())];
-            let hits = self.guard.hits(*limit);
+            let hits = self.admission.hits(*limit);
             MetricKind::Counter.encode(hits, described.encode_family(&labels)?)?;
         }
         for metric in TLS_METRICS.iter().filter(|_| self.tls.is_some()) {

@@ -12,7 +12,7 @@ use super::keys::SessionKey;
 use super::responses::SessionRefusal;
 use super::schema::SchemaCache;
 use super::wire::Wire;
-use crate::admission::{AdmissionId, AdmissionLimit, HeldCounts};
+use crate::admission::{AdmissionId, AdmissionLimit, SubscriptionUsage};
 use crate::resolve::SubscriptionError;
 
 /// Number of sessions up to which transports are counted in every iteration.
@@ -37,7 +37,7 @@ impl Shard {
             let text = "this origin is not allowed: add it to allowed_origins\n";
             return Some(Response::text(403, text));
         }
-        let (admission_id, now_ms) = (io.ticket(conn), io.now_ms());
+        let (admission_id, now_ms) = (io.admission_id(conn), io.now_ms());
         let body = request.body.strip_suffix(b"\r\n").unwrap_or(&request.body);
         admission
             .requests(admission_id, 1 + self.lines(body), now_ms)
@@ -59,7 +59,7 @@ impl Shard {
     /// limit is exceeded. The SDK reconnects, and the limit on new sessions applies if this happens
     /// often.
     pub(super) fn is_flooding(&mut self, io: &mut ServerIo, conn: ConnId, requests: u32) -> bool {
-        let (admission_id, now_ms) = (io.ticket(conn), io.now_ms());
+        let (admission_id, now_ms) = (io.admission_id(conn), io.now_ms());
         if self
             .shared
             .guard
@@ -139,7 +139,7 @@ impl Shard {
             members: items.len(),
             name_bytes: names,
         };
-        let wanted = HeldCounts {
+        let wanted = SubscriptionUsage {
             subscriptions: 1,
             items: items.len(),
             bytes: SUBSCRIPTION_BYTES
@@ -156,7 +156,7 @@ impl Shard {
     pub(super) fn count_held(&mut self) -> usize {
         let items = self.items.len();
         let subscriptions = usize::try_from(self.counters.subscriptions).unwrap_or(usize::MAX);
-        let held = HeldCounts {
+        let held = SubscriptionUsage {
             subscriptions,
             items,
             bytes: self.table_bytes(items, self.items.size())

@@ -234,7 +234,7 @@ impl<W: Wire> CatchUpWriter<'_, W> {
                 self.entry.note_sent(at, scope, bytes, now_ms);
                 CatchUpProgress::All
             }
-            TrySend::Behind | TrySend::Gone => CatchUpProgress::Blocked,
+            TrySend::Full | TrySend::Closed => CatchUpProgress::Blocked,
         }
     }
 
@@ -311,7 +311,7 @@ impl<W: Wire> CatchUpWriter<'_, W> {
                         progress
                     }
                     (RowCommand::Delete, Some(last)) => {
-                        let rest = values.over(last, |_| true);
+                        let rest = values.filled_from(last, |_| true);
                         let values = rest.map_or(values, Arc::new);
                         self.send_values(class, seen, &values, scope)
                     }

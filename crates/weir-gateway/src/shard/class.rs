@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use weir_tlcp::diff::DiffSettings;
+use weir_tlcp::diff::DiffOptions;
 
 use super::delivery::{DeliveryMode, PayloadSource};
 use super::diffs::ClassDiffs;
@@ -36,7 +36,7 @@ pub(super) struct ClassKey<'a> {
     pub(super) sub_id: u32,
     pub(super) position: u32,
     pub(super) delivery: DeliveryMode,
-    pub(super) diffs: Option<&'a Arc<DiffSettings>>,
+    pub(super) diffs: Option<&'a Arc<DiffOptions>>,
 }
 
 /// One subscriber in a class.

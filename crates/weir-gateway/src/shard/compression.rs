@@ -17,7 +17,7 @@ pub(crate) struct CompressionCounters {
     /// Size of the compressed messages after compression.
     pub(crate) bytes_after: u64,
     /// Compressed, but the result was not smaller.
-    pub(crate) useless: u64,
+    pub(crate) not_smaller: u64,
     /// Not compressed, because the budget was spent.
     pub(crate) over_budget: u64,
     /// Compressed messages sent, counted for each client.
@@ -61,7 +61,7 @@ impl Compressor {
             return None;
         }
         let Some(payload) = deflater.deflate(lines) else {
-            self.counters.useless += 1;
+            self.counters.not_smaller += 1;
             return None;
         };
         self.counters.messages += 1;
@@ -122,7 +122,7 @@ mod tests {
         };
         let counts = |compressor: &Compressor| {
             let counters = compressor.counters;
-            (counters.useless, counters.over_budget, counters.sent)
+            (counters.not_smaller, counters.over_budget, counters.sent)
         };
         assert!(is_plain(&mut compressor, &"a".repeat(89)));
         assert_eq!(counts(&compressor), (0, 0, 0));

@@ -4,14 +4,14 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use weir_mapping::FieldSet;
-use weir_tlcp::diff::{DiffBudget, DiffFormat, DiffOutcome, DiffSettings, FieldDiffs};
+use weir_tlcp::diff::{DiffBudget, DiffFormat, DiffOptions, DiffOutcome, FieldDiffs};
 use weir_tlcp::server::push_delta_payload_by;
 use weir_tlcp::text::push_value;
 
 /// Diffs of one frame class; absent in classes whose members accept none.
 #[derive(Debug)]
 pub(super) struct ClassDiffs {
-    pub(super) settings: Arc<DiffSettings>,
+    pub(super) settings: Arc<DiffOptions>,
     /// Positions, from 0, of fields of which some member may have received a JSON Patch, so that
     /// they may not get a TLCP-diff. Positions are never removed, because members may have received
     /// values of different updates. It is a cell because the class is borrowed while its members
@@ -20,7 +20,7 @@ pub(super) struct ClassDiffs {
 }
 
 impl ClassDiffs {
-    pub(super) fn new(settings: &Arc<DiffSettings>) -> Self {
+    pub(super) fn new(settings: &Arc<DiffOptions>) -> Self {
         Self {
             settings: Arc::clone(settings),
             patched: RefCell::new(FieldSet::empty()),
@@ -36,7 +36,7 @@ pub(crate) struct DiffCounters {
     /// Values encoded as TLCP-diff.
     pub(crate) tlcp_diff: u64,
     /// Compared, but the diff was not clearly smaller, or not exact.
-    pub(crate) useless: u64,
+    pub(crate) not_smaller: u64,
     /// Not compared, because the budget was spent.
     pub(crate) over_budget: u64,
 }
@@ -96,7 +96,7 @@ impl Encoder {
                         counters.tlcp_diff += 1;
                         return;
                     }
-                    DiffOutcome::Useless => counters.useless += 1,
+                    DiffOutcome::NotSmaller => counters.not_smaller += 1,
                     DiffOutcome::TooCostly => counters.over_budget += 1,
                     DiffOutcome::Excluded => {}
                 }
@@ -113,9 +113,9 @@ mod tests {
 
     #[test]
     fn patched_field_gets_no_text_diff() {
-        let class = ClassDiffs::new(&Arc::new(DiffSettings {
+        let class = ClassDiffs::new(&Arc::new(DiffOptions {
             order: DiffOrder::of([DiffFormat::JsonPatch, DiffFormat::TlcpDiff]),
-            ..DiffSettings::default()
+            ..DiffOptions::default()
         }));
         let mut encoder = Encoder::new(1_000_000);
         let text = "a text that is long enough for TLCP-diff ".repeat(3);

@@ -25,16 +25,16 @@ pub(crate) enum ShardEvent {
     },
     /// Current values of an item in which the shard has a new interest, or an interest in more
     /// fields.
-    Known {
+    Backfill {
         item: ItemKey,
         update: Arc<FrozenValues>,
         /// Fields that were extracted.
         fields: Arc<FieldSet>,
     },
     /// Rows of an item that one worker had stored before the shard's interest began.
-    Rows(Box<RowBackfill>),
+    RowBackfill(Box<RowBackfill>),
     /// Last updates of an item that one worker had stored before the shard's interest began.
-    History(Box<ToldHistory>),
+    HistoryBackfill(Box<HistoryBackfill>),
     /// Removal of all subscriptions to the items of a Kafka connection.
     ForceUnsubscribe { connection: u16 },
     /// Connection that becomes the stream connection of a session of this shard.
@@ -62,7 +62,7 @@ pub(crate) struct RowBackfill {
 
 /// Last updates that one worker had stored for an item.
 #[derive(Debug)]
-pub(crate) struct ToldHistory {
+pub(crate) struct HistoryBackfill {
     pub(crate) item: ItemKey,
     /// Generation of the interest to which this is the response.
     pub(crate) generation: u32,

@@ -22,7 +22,7 @@ use super::session::Sessions;
 use super::session_writer::SessionWriter;
 use super::transition::Emission;
 use super::wire::Wire;
-use super::{RowBackfill, Shard, ToldHistory};
+use super::{HistoryBackfill, RowBackfill, Shard};
 use crate::interest::ItemKey;
 use crate::metrics::ShardCounters;
 
@@ -132,7 +132,7 @@ impl Shard {
     /// Stores updates from before this shard's history of their item. When all workers have
     /// responded, the updates go to subscribers that wait for their snapshot, followed by the
     /// updates queued since.
-    pub(super) fn backfill_history(&mut self, wire: &mut impl Wire, backfill: ToldHistory) {
+    pub(super) fn backfill_history(&mut self, wire: &mut impl Wire, backfill: HistoryBackfill) {
         let (items, fan_out) = self.split_fan_out(wire);
         let Some(item) = items.get_mut(backfill.item) else {
             return;
@@ -252,8 +252,8 @@ impl<W: Wire> FanOut<'_, W> {
                         session.note_sent(at, frequency_scope(emission), bytes, self.now_ms);
                     }
                 }
-                TrySend::Behind => self.start_lagging(class, member, emission, None),
-                TrySend::Gone => {
+                TrySend::Full => self.start_lagging(class, member, emission, None),
+                TrySend::Closed => {
                     // The send queue is full, or the connection is closed; then the client may bind
                     // again.
                     self.wire.notify_writable(session.conn);

@@ -13,13 +13,13 @@ use super::state::{CONNECTION_LOST, Shard};
 use super::timer_tokens::{DRAIN_OVER, DRAIN_STEP, END_POLLS, SESSION_TIMERS};
 
 impl ServerHandler for Shard {
-    type Mail = ShardEvent;
+    type Posted = ShardEvent;
 
-    fn on_arrival(&mut self, peer: SocketAddr) -> Option<u32> {
+    fn on_accept(&mut self, peer: SocketAddr) -> Option<u32> {
         self.shared.guard.enter(peer.ip()).ok()
     }
 
-    fn on_departure(&mut self, admission_id: u32) {
+    fn on_release(&mut self, admission_id: u32) {
         self.shared.guard.leave(admission_id);
     }
 
@@ -30,7 +30,7 @@ impl ServerHandler for Shard {
         request: &HttpRequest<'_>,
     ) -> RequestOutcome {
         let outcome = match self.reject_request(io, conn, request) {
-            Some(response) => RequestOutcome::Reply(response),
+            Some(response) => RequestOutcome::Respond(response),
             None => http::respond(self, io, conn, request),
         };
         self.charge_work(io);
@@ -82,11 +82,11 @@ impl ServerHandler for Shard {
         self.send_handover(connection);
     }
 
-    fn on_room(&mut self, io: &mut ServerIo, _conn: ConnId, tag: u64) {
+    fn on_writable(&mut self, io: &mut ServerIo, _conn: ConnId, tag: u64) {
         self.resume(io, SessionKey::from_bits(tag));
     }
 
-    fn on_mail(&mut self, io: &mut ServerIo, event: ShardEvent) {
+    fn on_posted(&mut self, io: &mut ServerIo, event: ShardEvent) {
         match event {
             ShardEvent::Update {
                 item,
@@ -101,13 +101,13 @@ impl ServerHandler for Shard {
                     self.count_sent();
                 }
             }
-            ShardEvent::Known {
+            ShardEvent::Backfill {
                 item,
                 update,
                 fields,
             } => self.backfill(io, item, update, &fields),
-            ShardEvent::Rows(backfill) => self.backfill_rows(io, &backfill),
-            ShardEvent::History(backfill) => self.backfill_history(io, *backfill),
+            ShardEvent::RowBackfill(backfill) => self.backfill_rows(io, &backfill),
+            ShardEvent::HistoryBackfill(backfill) => self.backfill_history(io, *backfill),
             ShardEvent::ForceUnsubscribe { connection } => self.force_unsubscribe(io, connection),
             ShardEvent::Handover(handover) => self.accept_handover(io, *handover),
             ShardEvent::Requests(requests) => self.receive_requests(io, *requests),
@@ -124,7 +124,7 @@ impl ServerHandler for Shard {
         self.count_sent();
     }
 
-    fn on_turn(&mut self, io: &mut ServerIo) {
+    fn on_iteration_end(&mut self, io: &mut ServerIo) {
         self.begin_iteration(io);
         self.publish(io);
         self.retry_sends(io);

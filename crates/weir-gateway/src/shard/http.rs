@@ -38,7 +38,7 @@ pub(super) fn respond(
         },
         None => Response::text(404, "no such path; clients connect to /lightstreamer\n"),
     };
-    RequestOutcome::Reply(with_cors(response, request.header("origin")))
+    RequestOutcome::Respond(with_cors(response, request.header("origin")))
 }
 
 /// Adds CORS headers. Without them browsers hide the response, and the SDK would retry forever.
@@ -66,22 +66,22 @@ pub(super) fn tlcp_response(lines: Vec<u8>, origin: Option<&str>) -> Response {
 
 /// Handles a WebSocket upgrade.
 fn upgrade(shard: &mut Shard, conn: ConnId, request: &HttpRequest<'_>) -> RequestOutcome {
-    if !request.wants_websocket() {
+    if !request.is_websocket_upgrade() {
         let text = "this path requires a WebSocket with subprotocol TLCP-2.5.0.lightstreamer.com\n";
         let response = Response::text(426, text).with_header("Upgrade", "websocket");
-        return RequestOutcome::Reply(with_cors(response, request.header("origin")));
+        return RequestOutcome::Respond(with_cors(response, request.header("origin")));
     }
     if let Some(version) = Version::offered(request.list("sec-websocket-protocol")) {
         shard
             .dialects
             .insert(conn, Dialect::of(version, request.header("user-agent")));
-        return RequestOutcome::WebSocket {
+        return RequestOutcome::Upgrade {
             protocol: Some(version.subprotocol()),
             deflate: shard.shared.compression.enabled,
         };
     }
     let text = format!("unsupported WebSocket subprotocol: use {WEBSOCKET_SUBPROTOCOL}\n");
-    RequestOutcome::Reply(Response::text(400, text))
+    RequestOutcome::Respond(Response::text(400, text))
 }
 
 /// Handles a CORS preflight request.
@@ -117,7 +117,7 @@ fn tlcp(
             if outcome == MessageOutcome::Respond {
                 outcome = match parsed {
                     Ok(Request::CreateSession(_) | Request::BindSession(_))
-                        if !request.takes_chunks =>
+                        if !request.accepts_chunks =>
                     {
                         let text = "sessions require HTTP/1.1 from clients and proxies";
                         shard.counters.sessions_refused += 1;
@@ -140,16 +140,16 @@ fn tlcp(
     }
     if !responses.remote.is_empty() {
         shard.forward_requests(wire, responses);
-        return RequestOutcome::Later;
+        return RequestOutcome::Defer;
     }
     match (outcome, &responses.transport) {
         (MessageOutcome::Respond, RequestTransport::Http { origin }) => {
             let lines_so_far = std::mem::take(&mut responses.lines);
-            RequestOutcome::Reply(tlcp_response(lines_so_far, origin.as_deref()))
+            RequestOutcome::Respond(tlcp_response(lines_so_far, origin.as_deref()))
         }
         _ => {
             shard.response_buffer = responses.lines;
-            RequestOutcome::Later
+            RequestOutcome::Defer
         }
     }
 }

@@ -431,7 +431,7 @@ impl Item {
         };
         let merged = state_before
             .as_ref()
-            .and_then(|older| event.over(older, carries));
+            .and_then(|older| event.filled_from(older, carries));
         let state = merged.map_or_else(|| Arc::clone(event), Arc::new);
         self.state = Some(Arc::clone(&state));
         self.known = if self.fields.is_subset(extracted) {

@@ -50,7 +50,7 @@ mod work;
 
 pub(crate) use self::compression::CompressionCounters;
 pub(crate) use self::diffs::DiffCounters;
-pub(crate) use self::event::{RowBackfill, ShardEvent, ToldHistory};
+pub(crate) use self::event::{HistoryBackfill, RowBackfill, ShardEvent};
 pub(crate) use self::item::shrinks;
 pub(crate) use self::item_history::PastUpdate;
 pub(crate) use self::row_table::{RowTable, RowTableCounters};

@@ -15,11 +15,11 @@ use crate::interest::{RowInterest, RowTableConfig};
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RowTableCounters {
     /// Rows that are stored now.
-    pub(crate) keys: u64,
+    pub(crate) stored: u64,
     /// Updates of rows that were not stored because the table was full.
-    pub(crate) left_out: u64,
+    pub(crate) not_stored: u64,
     /// Records without effect: rejected by the command mode, or about unknown rows.
-    pub(crate) refused: u64,
+    pub(crate) rejected: u64,
 }
 
 /// Rows of one item.
@@ -154,8 +154,8 @@ impl RowTable {
         let before = self.rows.len() as u64;
         let step = self.apply(event, extracted, counts);
         let after = self.rows.len() as u64;
-        counts.keys = counts.keys.wrapping_add(after).wrapping_sub(before);
-        counts.refused += u64::from(step.is_none());
+        counts.stored = counts.stored.wrapping_add(after).wrapping_sub(before);
+        counts.rejected += u64::from(step.is_none());
         step
     }
 
@@ -227,7 +227,9 @@ impl RowTable {
         let whole = Arc::new(event.map(named)?);
         let before = self.last.clone();
         // Clients show no other field of a deleted row, so unchanged values cost least.
-        let values = before.as_ref().and_then(|last| whole.over(last, |_| true));
+        let values = before
+            .as_ref()
+            .and_then(|last| whole.filled_from(last, |_| true));
         let values = values.map_or_else(|| Arc::clone(&whole), Arc::new);
         self.last = before.is_some().then(|| Arc::clone(&values));
         Some(RowChange {
@@ -255,7 +257,7 @@ impl RowTable {
         };
         let carried = older
             .as_ref()
-            .and_then(|row| event.over(&row.values, |index| extracted.contains(index)));
+            .and_then(|row| event.filled_from(&row.values, |index| extracted.contains(index)));
         let merged = carried.map_or_else(|| Arc::clone(event), Arc::new);
         let command_field = self.rules.fields.map(|(_, command)| command);
         let values = with_command(&merged, command_field, command);
@@ -267,7 +269,7 @@ impl RowTable {
             }
             (None, true) => {
                 self.is_incomplete = true;
-                counts.left_out += 1;
+                counts.not_stored += 1;
                 Arc::from(key)
             }
             (None, false) => self.insert(key, &values),

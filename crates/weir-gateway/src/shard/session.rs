@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use weir_net::server::ConnId;
 use weir_net::websocket::DeflateWindow;
 use weir_tlcp::Version;
-use weir_tlcp::diff::DiffSettings;
+use weir_tlcp::diff::DiffOptions;
 use weir_tlcp::request::Diffs;
 use weir_tlcp::server::{self, Session, SessionId, TokenBucket};
 
@@ -278,7 +278,7 @@ pub(super) struct ItemSubscription {
     pub(super) schema: Arc<FieldSchema>,
     pub(super) delivery: DeliveryMode,
     /// Diffs that the subscription uses.
-    pub(super) diffs: Option<Arc<DiffSettings>>,
+    pub(super) diffs: Option<Arc<DiffOptions>>,
     /// Limits that the client has requested.
     pub(super) frequency_limit: Option<Box<FrequencyLimit>>,
     /// One entry per item of the group; `None` for an item that no template matches.

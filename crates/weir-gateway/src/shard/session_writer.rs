@@ -84,7 +84,7 @@ impl SessionWriter {
                 TrySend::Queued
             }
             Some(refused) => refused,
-            None if policy == QueuePolicy::Deferrable => TrySend::Behind,
+            None if policy == QueuePolicy::Deferrable => TrySend::Full,
             None => self.queue_unsent(entry, frame, count),
         }
     }
@@ -103,7 +103,7 @@ impl SessionWriter {
             return None;
         }
         let chunk = match (entry.framing()?, entry.window) {
-            (Framing::WebSocket, Some(window)) if window.holds(frame.lines().len()) => {
+            (Framing::WebSocket, Some(window)) if window.fits(frame.lines().len()) => {
                 frame.compressed(&mut self.compressor)
             }
             (framing, _) => frame.framed(framing),
@@ -112,7 +112,7 @@ impl SessionWriter {
             QueuePolicy::Deferrable => wire.try_send(entry.conn, chunk),
             QueuePolicy::Always => match wire.send(entry.conn, chunk) {
                 true => TrySend::Queued,
-                false => TrySend::Gone,
+                false => TrySend::Closed,
             },
         };
         if let (TrySend::Queued, StreamBinding::Other(other)) = (sent, &mut entry.binding) {
@@ -274,7 +274,7 @@ impl SessionWriter {
             .get_or_insert_with(|| Box::new(SessionJournal::new(before)));
         let bytes = journal.bytes();
         if !journal.push_unsent(frame.message(), count, self.unbound_bytes_max) {
-            return TrySend::Gone;
+            return TrySend::Closed;
         }
         self.journal_bytes += journal.bytes() - bytes;
         entry.core.count_data(count.into());

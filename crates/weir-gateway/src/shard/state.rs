@@ -26,7 +26,7 @@ use super::schema::SchemaCache;
 use super::session::{ItemSubscription, Sessions};
 use super::session_writer::SessionWriter;
 use super::wire::Wire;
-use crate::admission::{Admission, AdmissionId, HeldCounts};
+use crate::admission::{Admission, AdmissionId, SubscriptionUsage};
 use crate::compression::Compression;
 use crate::config::{GatewayLimits, Simulator, UnknownNames};
 use crate::connection::KafkaConnection;
@@ -92,7 +92,7 @@ pub(crate) struct Shard {
     /// Number of these items that are charged to the input budget of a peer, or to no peer.
     pub(super) charged_work: usize,
     /// Numbers and bytes that admission counts for the subscriptions and items of this shard.
-    pub(super) held: HeldCounts,
+    pub(super) held: SubscriptionUsage,
     /// Time of the last sweep of unused field schemas.
     pub(super) swept_ms: u64,
     /// Time of the last count of sessions by transport.
@@ -135,7 +135,7 @@ impl Shard {
             ended_sessions: VecDeque::new(),
             item_work: 0,
             charged_work: 0,
-            held: HeldCounts::default(),
+            held: SubscriptionUsage::default(),
             swept_ms: 0,
             transport_count_ms: 0,
             response_buffer: Vec::new(),
@@ -187,7 +187,7 @@ impl Shard {
             narrowed,
             rows,
         } = self.items.remove(place, class);
-        self.counters.rows.keys -= rows as u64;
+        self.counters.rows.stored -= rows as u64;
         let entry = moved.and_then(|session| self.sessions.any_mut(session));
         let neighbour = entry.and_then(|entry| entry.core.subscription_mut(class.sub_id));
         let index = class.position as usize - 1;
@@ -248,7 +248,7 @@ impl Shard {
         self.counters.items = self.items.len() as u64;
         self.counters.lagging = self.backlog.len() as u64;
         self.counters.unbound = self.writer.unbound;
-        self.counters.kept_bytes = self.writer.journal_bytes as u64;
+        self.counters.journal_bytes = self.writer.journal_bytes as u64;
         self.encoder.refill(io.now_ms());
         self.counters.diffs = self.encoder.counters;
         self.writer.compressor.refill(io.now_ms());

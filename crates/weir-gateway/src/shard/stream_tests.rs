@@ -105,7 +105,7 @@ impl Wire for ScriptedWire {
     fn try_send(&mut self, id: ConnId, chunk: Bytes) -> TrySend {
         match self.send(id, chunk) {
             true => TrySend::Queued,
-            false => TrySend::Behind,
+            false => TrySend::Full,
         }
     }
 
@@ -236,7 +236,7 @@ impl TestEnv {
             panic!("{parsed:?}")
         };
         let answer = http::respond(&mut self.shard, &mut self.wire, conn(number), &request);
-        if let RequestOutcome::Reply(response) = answer {
+        if let RequestOutcome::Respond(response) = answer {
             self.wire.reply(conn(number), &response);
         }
         self.wire.lines(number)

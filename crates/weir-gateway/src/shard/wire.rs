@@ -48,11 +48,11 @@ impl Wire for ServerIo {
     }
 
     fn try_send(&mut self, conn: ConnId, chunk: Bytes) -> TrySend {
-        self.offer(conn, chunk)
+        self.try_send(conn, chunk)
     }
 
     fn notify_writable(&mut self, conn: ConnId) {
-        self.want_room(conn);
+        self.notify_writable(conn);
     }
 
     fn close(&mut self, conn: ConnId, last: Option<Bytes>, drop_queued: bool) {
@@ -68,7 +68,7 @@ impl Wire for ServerIo {
     }
 
     fn reply(&mut self, conn: ConnId, response: &Response) {
-        self.reply(conn, response);
+        self.respond(conn, response);
     }
 
     fn detach(&mut self, conn: ConnId) {
@@ -100,7 +100,7 @@ impl Wire for ServerIo {
     }
 
     fn admission_id(&mut self, conn: ConnId) -> u32 {
-        self.ticket(conn)
+        self.admission_id(conn)
     }
 
     fn deflate_window(&mut self, conn: ConnId) -> Option<DeflateWindow> {

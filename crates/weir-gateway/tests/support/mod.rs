@@ -101,7 +101,7 @@ impl TestEnv {
             assert!(
                 Instant::now() < deadline,
                 "not ready: {:?}",
-                gateway.troubles()
+                gateway.unready_connections()
             );
             std::thread::yield_now();
         }
@@ -118,7 +118,7 @@ impl TestEnv {
         let overrides = CliOverrides {
             listen: any,
             admin: any,
-            shards: Some(2),
+            event_loops: Some(2),
             ..CliOverrides::default()
         };
         let loaded = GatewayConfig::load(Some(&path), None, &overrides, ParseOptions::default());

@@ -49,7 +49,7 @@ impl Files {
         let overrides = CliOverrides {
             listen: any,
             admin: any,
-            shards: Some(2),
+            event_loops: Some(2),
             ..CliOverrides::default()
         };
         GatewayConfig::load(None, Some(&file), &overrides, ParseOptions::default())

@@ -27,7 +27,7 @@ use view::TopicView;
 pub enum AdminError {
     /// librdkafka rejected the configuration.
     #[error("admin client configuration rejected: {reason}")]
-    Refused {
+    Rejected {
         /// Message of librdkafka.
         reason: String,
     },
@@ -81,7 +81,7 @@ impl Admin {
         let client_config = properties::base(bootstrap_servers, "weir-admin");
         let client =
             AdminClient::from_config_and_context(&client_config, LogOnly).map_err(|error| {
-                AdminError::Refused {
+                AdminError::Rejected {
                     reason: error.to_string(),
                 }
             })?;

@@ -77,7 +77,7 @@ pub(super) fn consumer(
         shared: Arc::clone(shared),
     };
     BaseConsumer::from_config_and_context(&client_config, context).map_err(|error| {
-        SourceError::Refused {
+        SourceError::Rejected {
             reason: error.to_string(),
         }
     })
@@ -143,7 +143,7 @@ mod tests {
     }
 
     fn start_error(config: &IngestConfig) -> String {
-        let shared = Arc::new(IngestState::new(&config.topics, config.hold));
+        let shared = Arc::new(IngestState::new(&config.topics, config.pause));
         match consumer(config, &shared) {
             Ok(_) => panic!("accepted"),
             Err(error) => error.to_string(),
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn tuning_is_valid_and_overridable() {
         let config = config(&["t"], &[("fetch.wait.max.ms", "7")]);
-        let shared = Arc::new(IngestState::new(&config.topics, config.hold));
+        let shared = Arc::new(IngestState::new(&config.topics, config.pause));
         assert!(consumer(&config, &shared).is_ok());
     }
 }

@@ -39,7 +39,7 @@ pub struct IngestConfig {
     /// Start position. Partitions created later are always read from their beginning.
     pub from: StartFrom,
     /// Partitions that are paused at the start.
-    pub hold: PauseScope,
+    pub pause: PauseScope,
     /// Additional librdkafka properties; those that this client sets itself are rejected.
     pub properties: Vec<(String, String)>,
 }

@@ -22,7 +22,7 @@ pub enum SourceError {
     Property(#[from] PropertyError),
     /// librdkafka rejected the configuration; its message names the property.
     #[error("consumer configuration rejected: {reason}")]
-    Refused {
+    Rejected {
         /// Message of librdkafka.
         reason: String,
     },

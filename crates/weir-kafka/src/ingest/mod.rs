@@ -75,7 +75,7 @@ impl KafkaIngest {
     /// # Errors
     /// An invalid configuration.
     pub fn start(config: &IngestConfig) -> Result<Self, SourceError> {
-        let shared = Arc::new(IngestState::new(&config.topics, config.hold));
+        let shared = Arc::new(IngestState::new(&config.topics, config.pause));
         let identities = Identities::new(&config.client_id);
         Self::with(config, shared, ReadCursor::default(), identities)
     }

@@ -140,7 +140,7 @@ impl<'a> KafkaReader<'a> {
     ///
     /// # Errors
     /// librdkafka rejected the call, which would be a bug in this crate.
-    pub fn hold(&mut self, unread: &[LentRecord<'_>]) -> Result<(), SourceError> {
+    pub fn pause(&mut self, unread: &[LentRecord<'_>]) -> Result<(), SourceError> {
         self.take_changes()?;
         for record in unread.iter().rev() {
             let (topic, partition) = (record.topic(), record.partition());
@@ -170,7 +170,7 @@ impl<'a> KafkaReader<'a> {
     ///
     /// # Errors
     /// librdkafka rejected the call, which would be a bug in this crate.
-    pub fn go_on(&mut self) -> Result<(), SourceError> {
+    pub fn resume(&mut self) -> Result<(), SourceError> {
         self.shared
             .with_pause(|pause, _| *pause = PauseScope::Nothing);
         assign_ready(self.consumer, self.shared).map_err(rejected)
@@ -180,7 +180,7 @@ impl<'a> KafkaReader<'a> {
     ///
     /// # Errors
     /// librdkafka rejected the call, which would be a bug in this crate.
-    pub fn go_on_with_new(&mut self) -> Result<(), SourceError> {
+    pub fn resume_new(&mut self) -> Result<(), SourceError> {
         self.shared
             .with_pause(|pause, _| *pause = PauseScope::Stored);
         assign_ready(self.consumer, self.shared).map_err(rejected)
@@ -188,7 +188,7 @@ impl<'a> KafkaReader<'a> {
 
     /// Returns `true` if any partition resumes from a stored offset.
     #[must_use]
-    pub fn resumes(&self) -> bool {
+    pub fn has_stored_positions(&self) -> bool {
         self.shared.with_topics(|topics| {
             let partitions = topics.iter().flat_map(|topic| topic.partitions.values());
             partitions.into_iter().any(|partition| partition.stored)
@@ -207,7 +207,7 @@ impl<'a> KafkaReader<'a> {
     ///
     /// # Errors
     /// librdkafka rejected the call, which would be a bug in this crate.
-    pub fn serve(&mut self) -> Result<(), SourceError> {
+    pub fn run_callbacks(&mut self) -> Result<(), SourceError> {
         self.take_changes()?;
         // This record is delivered again, so it does not count as read.
         drop(self.consumer.poll(Duration::ZERO));
@@ -366,7 +366,7 @@ impl<'a> KafkaReader<'a> {
 }
 
 fn rejected(error: KafkaError) -> SourceError {
-    SourceError::Refused {
+    SourceError::Rejected {
         reason: error.to_string(),
     }
 }

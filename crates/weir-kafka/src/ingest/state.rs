@@ -119,7 +119,7 @@ impl IngestState {
         });
         SourceStatus {
             ready: inner.is_settled(),
-            trouble: inner.problem(),
+            problem: inner.problem(),
             topics: topics.collect(),
             last_error: inner.last_error.clone(),
             errors: inner.errors,
@@ -469,7 +469,7 @@ mod tests {
             topics[0].partitions.get_mut(&0).expect("known").start = Some(5);
         });
         assert!(!ready(&shared), "topic b is missing");
-        let problem = shared.status().trouble.expect("a reason");
+        let problem = shared.status().problem.expect("a reason");
         assert!(problem.starts_with("missing topic \"b\""), "{problem}");
         shared.with_topics(|topics| topics[1].apply_lookup(Some(0)));
         assert!(ready(&shared));
@@ -559,7 +559,7 @@ mod tests {
     #[test]
     fn problem_clears_with_its_cause() {
         let shared = IngestState::new(&["a".to_owned()], PauseScope::Nothing);
-        let problem = || shared.status().trouble;
+        let problem = || shared.status().problem;
         assert!(problem().is_some());
         shared.note_error("connection refused".to_owned());
         assert_eq!(problem().as_deref(), Some("connection refused"));

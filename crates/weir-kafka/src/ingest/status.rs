@@ -7,7 +7,7 @@ pub struct SourceStatus {
     /// records produced from now on will be delivered.
     pub ready: bool,
     /// Reason why the source is not ready. If it is ready: reason why the latest commit failed.
-    pub trouble: Option<String>,
+    pub problem: Option<String>,
     /// One entry per configured topic, in configured order.
     pub topics: Vec<TopicStatus>,
     /// Latest error text; not cleared on recovery.

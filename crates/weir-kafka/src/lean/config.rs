@@ -42,9 +42,9 @@ pub struct LeanGroups {
     /// Consumers per group. Default 1: every consumer receives every record.
     pub members: usize,
     /// Time between commits. Default 1 s.
-    pub commit_every: Duration,
+    pub commit_interval: Duration,
     /// Time between heartbeats. Default 3 s.
-    pub heartbeat_every: Duration,
+    pub heartbeat_interval: Duration,
     /// Time without a heartbeat after which the coordinator removes a member. Default 45 s, as in
     /// the Java client.
     pub session_timeout: Duration,
@@ -58,8 +58,8 @@ impl LeanGroups {
         Self {
             prefix: prefix.to_owned(),
             members: 1,
-            commit_every: Duration::from_secs(1),
-            heartbeat_every: Duration::from_secs(3),
+            commit_interval: Duration::from_secs(1),
+            heartbeat_interval: Duration::from_secs(3),
             session_timeout: Duration::from_secs(45),
         }
     }
@@ -73,7 +73,7 @@ impl LeanGroups {
         if self.members == 0 {
             return invalid("groups.members", "0".to_owned(), "must be at least 1");
         }
-        if self.commit_every.is_zero() || self.heartbeat_every.is_zero() {
+        if self.commit_interval.is_zero() || self.heartbeat_interval.is_zero() {
             let remedy = "must not be zero";
             return invalid(
                 "groups.commit_interval or heartbeat_interval",
@@ -81,7 +81,7 @@ impl LeanGroups {
                 remedy,
             );
         }
-        if self.session_timeout <= self.heartbeat_every {
+        if self.session_timeout <= self.heartbeat_interval {
             let value = format!("{} ms", self.session_timeout.as_millis());
             return invalid(
                 "groups.session_timeout",

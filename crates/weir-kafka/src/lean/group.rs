@@ -323,7 +323,7 @@ impl<S: LeanSink + 'static> GroupMember<S> {
     ) -> Result<GenerationEnd, LeanError> {
         // At once, for a member that returns after its coordinator was unavailable.
         let mut heartbeat = Instant::now();
-        let mut commit = Instant::now() + self.groups.commit_every;
+        let mut commit = Instant::now() + self.groups.commit_interval;
         loop {
             let mut leaving = self.leaving.clone();
             tokio::select! {
@@ -333,7 +333,7 @@ impl<S: LeanSink + 'static> GroupMember<S> {
             }
             let now = Instant::now();
             if now >= heartbeat {
-                heartbeat = now + self.groups.heartbeat_every;
+                heartbeat = now + self.groups.heartbeat_interval;
                 match self.heartbeat(connection).await? {
                     0 => {}
                     wire::REBALANCE_IN_PROGRESS => return Ok(GenerationEnd::Rebalance),
@@ -344,7 +344,7 @@ impl<S: LeanSink + 'static> GroupMember<S> {
                 }
             }
             if now >= commit {
-                commit = now + self.groups.commit_every;
+                commit = now + self.groups.commit_interval;
                 let positions = self.shared.positions(self.consumer);
                 self.commit(connection, positions).await?;
             }

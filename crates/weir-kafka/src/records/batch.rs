@@ -200,7 +200,7 @@ impl<'a> BatchView<'a> {
     ///
     /// # Errors
     /// [`RecordsError::Stopped`] if `proceed` returned `false`.
-    pub fn unpack<'s>(
+    pub fn decompress<'s>(
         &self,
         buffer: &'s mut DecompressBuffer,
         proceed: &mut dyn FnMut() -> bool,

@@ -55,7 +55,7 @@ impl BatchCompressor {
     /// # Errors
     /// [`RecordsError::Compress`] with the codec's message; `out` may then end with an incomplete
     /// batch.
-    pub fn pack(
+    pub fn compress(
         &mut self,
         codec: Codec,
         framing: SnappyFraming,

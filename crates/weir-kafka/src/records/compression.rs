@@ -66,7 +66,7 @@ impl DecompressBuffer {
 
     /// Returns the allocated memory in bytes.
     #[must_use]
-    pub fn held_bytes(&self) -> usize {
+    pub fn allocated_bytes(&self) -> usize {
         self.decompressed.capacity()
     }
 

@@ -18,7 +18,7 @@ use crate::wire::WireError;
 pub use batch::{BatchView, Batches};
 pub use compress::{BatchCompressor, SnappyFraming};
 pub use compression::{Codec, DecompressBuffer};
-pub use edit::{BATCH_HEADER_BYTES, FirstBatch, front, seal, set_length_and_crc};
+pub use edit::{BATCH_HEADER_BYTES, FirstBatch, first_batch, set_crc, set_length_and_crc};
 pub use layout::{RecordLayout, put_record, put_varint, put_varint_bytes};
 pub use record::{HeaderSlice, Headers, RecordSlice, Records};
 

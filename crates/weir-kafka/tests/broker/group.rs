@@ -244,7 +244,7 @@ fn group_resumes_at_committed_offset() {
     let sender = broker.producer();
     let groups = LeanGroups {
         // Members commit only when they leave.
-        commit_every: Duration::from_secs(3600),
+        commit_interval: Duration::from_secs(3600),
         ..LeanGroups::new(&unique("resume"))
     };
     let mut first = TestConsumers::start(config(&broker, &topic, 1, groups.clone()));
@@ -271,7 +271,7 @@ fn members_share_the_partitions_of_a_group() {
     let sender = broker.producer();
     let groups = LeanGroups {
         members: 2,
-        heartbeat_every: Duration::from_millis(100),
+        heartbeat_interval: Duration::from_millis(100),
         ..LeanGroups::new(&unique("share"))
     };
     let group = groups.prefix.clone() + "0";
@@ -307,8 +307,8 @@ fn partitions_of_killed_member_are_reassigned() {
     let sender = broker.producer();
     let groups = LeanGroups {
         members: 2,
-        commit_every: Duration::from_millis(50),
-        heartbeat_every: Duration::from_millis(100),
+        commit_interval: Duration::from_millis(50),
+        heartbeat_interval: Duration::from_millis(100),
         // Minimum that brokers allow by default.
         session_timeout: Duration::from_secs(6),
         ..LeanGroups::new(&unique("kill"))
@@ -369,7 +369,7 @@ fn groups_follow_moved_coordinators() {
         .expect("created");
     let sender = broker.producer();
     let groups = LeanGroups {
-        heartbeat_every: Duration::from_millis(200),
+        heartbeat_interval: Duration::from_millis(200),
         ..LeanGroups::new(&unique("moved"))
     };
     let prefix = groups.prefix.clone();

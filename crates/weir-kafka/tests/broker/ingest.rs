@@ -50,7 +50,7 @@ fn topic_created_later_is_read_from_beginning() {
     let mut source = broker.ingest(&[&topic], StartFrom::Latest);
     let mut seen = Vec::new();
     poll_until(&mut source, &mut seen, "missing topic", |source, _| {
-        let problem = source.status().trouble;
+        let problem = source.status().problem;
         problem.is_some_and(|problem| problem.starts_with("missing topic"))
     });
     assert!(!source.status().ready);

@@ -24,7 +24,7 @@ fn source(
         group_id: (!group.is_empty()).then(|| group.to_owned()),
         topics: vec![topic.to_owned()],
         from,
-        hold,
+        pause: hold,
         ..IngestConfig::default()
     };
     let mut source = KafkaIngest::start(&config).expect("valid configuration");
@@ -41,7 +41,7 @@ fn wait(source: &mut KafkaIngest, what: &str, done: impl Fn(&KafkaIngest) -> boo
             "no {what}: {:?}",
             source.status()
         );
-        source.reader().serve().expect("poll succeeds");
+        source.reader().run_callbacks().expect("poll succeeds");
         std::thread::yield_now();
     }
 }
@@ -78,14 +78,14 @@ fn paused_records_are_delivered_once_in_order() {
     sender.store(&topic, 0, &sent[..20]);
     let first = lent(&mut reader, 20);
     // The last five records were polled before the pause.
-    reader.hold(&first[15..]).expect("pauses");
+    reader.pause(&first[15..]).expect("pauses");
     sender.store(&topic, 0, &sent[20..30]);
-    reader.serve().expect("poll succeeds");
-    reader.go_on().expect("resumes");
+    reader.run_callbacks().expect("poll succeeds");
+    reader.resume().expect("resumes");
     let again = lent(&mut reader, 15);
     assert_eq!(texts(&again), sent[15..30]);
-    reader.hold(&[]).expect("pauses");
-    reader.go_on().expect("resumes");
+    reader.pause(&[]).expect("pauses");
+    reader.resume().expect("resumes");
     sender.store(&topic, 0, &sent[30..]);
     assert_eq!(texts(&lent(&mut reader, 10)), sent[30..]);
     assert_eq!(reader.status().resets, 0);
@@ -157,7 +157,7 @@ fn group_resumes_at_stored_offsets() {
         let wait = Duration::from_millis(300);
         reader.poll(wait, 10, &mut early).expect("poll succeeds");
         assert_eq!(texts(&early), [""; 0], "paused until resumed");
-        reader.go_on().expect("resumes");
+        reader.resume().expect("resumes");
         assert_eq!(texts(&lent(&mut reader, 2)), ["d", "e"]);
     }
 }

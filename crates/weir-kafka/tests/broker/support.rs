@@ -31,7 +31,7 @@ pub(crate) fn lab(brokers: u8) -> Lab {
     let options = LabOptions {
         brokers,
         heap_mb: 384,
-        ready_within: 2 * TEST_TIMEOUT,
+        ready_timeout: 2 * TEST_TIMEOUT,
         ..LabOptions::default()
     };
     Lab::up(&options, &mut |_| (), &AtomicBool::new(false)).expect("broker starts")

@@ -27,7 +27,7 @@ pub struct Broker {
 pub struct Lab {
     pub(super) launch: Launch,
     pub(super) state: LabState,
-    pub(super) ready_within: Duration,
+    pub(super) ready_timeout: Duration,
     pub(super) second_listeners: Vec<SecondListener>,
     pub(super) keep_data: bool,
     pub(super) was_running: bool,

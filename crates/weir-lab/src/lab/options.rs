@@ -47,7 +47,7 @@ pub struct LabOptions {
     ///
     /// A busy machine with two cores can take more than 60 s. The exit of a broker is detected
     /// immediately.
-    pub ready_within: Duration,
+    pub ready_timeout: Duration,
 }
 
 impl Default for LabOptions {
@@ -65,7 +65,7 @@ impl Default for LabOptions {
             jvm_arguments: Vec::new(),
             keep_data: false,
             min_free_bytes: 1 << 30,
-            ready_within: Duration::from_secs(180),
+            ready_timeout: Duration::from_secs(180),
         }
     }
 }

@@ -115,7 +115,7 @@ impl Lab {
         Self {
             launch,
             state,
-            ready_within: options.ready_within,
+            ready_timeout: options.ready_timeout,
             second_listeners: options.second_listeners.clone(),
             keep_data: options.keep_data,
             was_running: false,
@@ -308,7 +308,7 @@ pub(super) fn wait_ready(
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
 ) -> Result<(), LabError> {
-    let deadline = Instant::now() + lab.ready_within;
+    let deadline = Instant::now() + lab.ready_timeout;
     let running = lab.processes.iter().flatten().count();
     let mut missing: Vec<_> = (0..lab.processes.len())
         .filter(|index| lab.processes[*index].is_some())
@@ -356,7 +356,7 @@ fn not_ready(lab: &Lab, missing: &[usize]) -> LabError {
     let (detail, log) = diagnose::log_tail(&lab.launch.dir, ids[0]);
     let ids: Vec<_> = ids.iter().map(ToString::to_string).collect();
     LabError::NotReady {
-        seconds: lab.ready_within.as_secs(),
+        seconds: lab.ready_timeout.as_secs(),
         missing: format!("broker {}", ids.join(", ")),
         detail,
         log,

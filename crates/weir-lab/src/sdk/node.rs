@@ -69,13 +69,13 @@ fn release(
 const PACKAGES: Packages = Packages {
     json: include_str!("node/package.json"),
     lock: include_str!("node/package-lock.json"),
-    wanted: "lightstreamer-client-node",
+    package: "lightstreamer-client-node",
 };
 
 const OLD_PACKAGES: Packages = Packages {
     json: include_str!("node8/package.json"),
     lock: include_str!("node8/package-lock.json"),
-    wanted: "lightstreamer-client-node",
+    package: "lightstreamer-client-node",
 };
 
 #[cfg(test)]

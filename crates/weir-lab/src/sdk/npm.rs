@@ -16,14 +16,14 @@ pub struct Packages {
     /// Text of `package-lock.json`.
     pub lock: &'static str,
     /// The main package; the others are its dependencies.
-    pub wanted: &'static str,
+    pub package: &'static str,
 }
 
 impl Packages {
     /// Returns `true` if both files fix the main package to this version.
     #[cfg(test)]
     pub(crate) fn is_pinned_to(&self, version: &str) -> bool {
-        let pinned = format!("\"{}\": \"{version}\"", self.wanted);
+        let pinned = format!("\"{}\": \"{version}\"", self.package);
         self.json.contains(&pinned) && self.lock.contains(&pinned)
     }
 }
@@ -80,7 +80,7 @@ pub fn install(
         .args(["--loglevel=error", "--fetch-retries=1"])
         .current_dir(dir);
     let (status, output) = host_tools::run(&mut command, "downloading an SDK", stop)?;
-    let sdk = dir.join("node_modules").join(packages.wanted);
+    let sdk = dir.join("node_modules").join(packages.package);
     if status.success() && sdk.join("package.json").is_file() {
         return Ok(());
     }

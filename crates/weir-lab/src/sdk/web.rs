@@ -87,7 +87,7 @@ const BROWSERS: [&str; 4] = [
 const PACKAGES: Packages = Packages {
     json: include_str!("web/package.json"),
     lock: include_str!("web/package-lock.json"),
-    wanted: "lightstreamer-client-web",
+    package: "lightstreamer-client-web",
 };
 
 #[cfg(test)]

@@ -86,12 +86,12 @@ pub enum AgentError {
 
 impl AgentError {
     /// Returns the class of the error.
-    pub fn fault(&self) -> ErrorClass {
+    pub fn class(&self) -> ErrorClass {
         match self {
             Self::Listen { .. } | Self::Rejected { .. } => ErrorClass::Usage,
             Self::Coordinator { .. } => ErrorClass::Target,
             Self::Failed { fault, .. } => *fault,
-            Self::Work(error) => error.fault(),
+            Self::Work(error) => error.class(),
             Self::Start(_) | Self::EndedEarly { .. } | Self::Missing { .. } | Self::Lost { .. } => {
                 ErrorClass::Instrument
             }

@@ -85,7 +85,7 @@ pub fn run(options: &AgentOptions) -> Result<(), AgentError> {
                 event: WorkerEvent::Error {
                     message: error.to_string(),
                 },
-                fault: error.fault(),
+                fault: error.class(),
             };
             // The coordinator may have closed the connection.
             let _ = last.write_all(&wire::line(&failed));

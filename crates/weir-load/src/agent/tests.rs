@@ -228,7 +228,7 @@ fn shares_are_assigned_once() {
         .collect();
     assert_eq!(shares, BTreeSet::from([0, 1, 2]));
     drop(agents);
-    assert_eq!(run.error().fault(), ErrorClass::Instrument);
+    assert_eq!(run.error().class(), ErrorClass::Instrument);
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn lost_agent_ends_the_run() {
     }
     drop(lost);
     let error = run.error();
-    assert_eq!(error.fault(), ErrorClass::Instrument);
+    assert_eq!(error.class(), ErrorClass::Instrument);
     let text = error.to_string();
     assert!(text.starts_with("agent 1 of 2 (pid "), "{text}");
     assert!(text.contains("was lost, so the run is not valid"), "{text}");
@@ -274,7 +274,7 @@ fn failing_agent_reports_its_error_class() {
     };
     agent.get_mut().write_all(&wire::line(&failed)).unwrap();
     let error = run.error();
-    assert_eq!(error.fault(), ErrorClass::Target);
+    assert_eq!(error.class(), ErrorClass::Target);
     assert!(
         error
             .to_string()

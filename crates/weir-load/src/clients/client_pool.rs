@@ -323,7 +323,7 @@ impl<'a> ClientPool<'a> {
             ("bytes_sent", self.io.bytes_sent),
             // The share is at most 1.
             ("busy_permille", (busy_share * 1000.0) as u64),
-            ("turn_max_us", self.io.busy.turn_max_ns / 1000),
+            ("turn_max_us", self.io.busy.iteration_max_ns / 1000),
         ] {
             counters.insert(name.to_owned(), value);
         }
@@ -359,7 +359,7 @@ impl ClientHandler for ClientPool<'_> {
 
     fn on_tick(&mut self, io: &mut ClientIo<'_>, now: Instant) -> ControlFlow<()> {
         self.io = IoState {
-            busy: io.busy(),
+            busy: io.utilization(),
             bytes_received: io.bytes_received(),
             bytes_sent: io.bytes_sent(),
         };

@@ -45,7 +45,7 @@ pub enum ClientsError {
 
 impl ClientsError {
     /// Returns the class of the error.
-    pub fn fault(&self) -> ErrorClass {
+    pub fn class(&self) -> ErrorClass {
         match self {
             Self::Server { .. } => ErrorClass::Usage,
             Self::Unreachable { .. } => ErrorClass::Target,

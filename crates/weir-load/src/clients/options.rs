@@ -50,7 +50,7 @@ pub struct ClientsOptions {
     #[serde(default)]
     pub record_timestamps: bool,
     /// Interval of the report in the form of the published programs; `None`: no report.
-    pub seed_report: Option<Duration>,
+    pub published_report: Option<Duration>,
     /// Maximum time from the start of a connection to its active subscription.
     pub setup_timeout: Duration,
 }
@@ -61,11 +61,11 @@ pub struct ClientsOptions {
 pub enum TlsTrust {
     /// Not configured: `wss://` is rejected.
     #[default]
-    Nobody,
+    Unset,
     /// Certificate authorities, as the text of a PEM file.
-    Authorities(String),
+    CertificateAuthorities(String),
     /// Any certificate: the server is not authenticated.
-    Anybody,
+    AnyCertificate,
 }
 
 /// Protocol of the clients.
@@ -93,7 +93,7 @@ impl ClientsOptions {
         Self {
             servers: vec![server.into()],
             compression: false,
-            tls: TlsTrust::Nobody,
+            tls: TlsTrust::Unset,
             kind: ClientProtocol::Tlcp {
                 adapter_set: subscribe.adapter_set.clone(),
                 data_adapter: Some(subscribe.data_adapter.clone()),
@@ -110,7 +110,7 @@ impl ClientsOptions {
             verify_values: false,
             marked_only: false,
             record_timestamps: false,
-            seed_report: None,
+            published_report: None,
             setup_timeout: Duration::from_secs(30),
         }
     }

@@ -113,7 +113,7 @@ impl Scenario {
     /// Returns the subscription of the published simulator without changes. In scenarios 1 and 3 it
     /// requests fields that are not mapped, in scenario 2 another data adapter than the published
     /// one.
-    pub fn as_committed(self) -> Subscribe {
+    pub fn verbatim(self) -> Subscribe {
         match self {
             Self::One => subscribe("QuickStart", "ltest", KeyPool::Fruits, "key value"),
             Self::Two => subscribe(
@@ -216,10 +216,10 @@ mod tests {
 
     #[test]
     fn verbatim_scenarios_keep_published_errors() {
-        let two = Scenario::Two.as_committed();
+        let two = Scenario::Two.verbatim();
         assert_eq!(two.data_adapter, "JsonStart-k");
         assert!(!two.fields.contains(&"value".to_owned()));
-        let three = Scenario::Three.as_committed();
+        let three = Scenario::Three.verbatim();
         assert!(three.fields.contains(&"changes".to_owned()));
     }
 

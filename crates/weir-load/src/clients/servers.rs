@@ -44,14 +44,14 @@ pub(super) fn local_servers(options: &ClientsOptions) -> Result<Servers, Clients
 fn server_tls(server: &str, authority: &str, trust: &TlsTrust) -> Result<ServerTls, ClientsError> {
     let failed = |error: weir_net::tls::TlsError| server_error(server, &error.to_string());
     let trust = match trust {
-        TlsTrust::Nobody => {
+        TlsTrust::Unset => {
             return Err(server_error(
                 server,
                 "give --ca FILE, or --insecure to accept any certificate",
             ));
         }
-        TlsTrust::Authorities(pem) => ClientTls::trusting(pem.as_bytes()),
-        TlsTrust::Anybody => ClientTls::trusting_anybody(),
+        TlsTrust::CertificateAuthorities(pem) => ClientTls::with_roots_pem(pem.as_bytes()),
+        TlsTrust::AnyCertificate => ClientTls::insecure(),
     };
     Ok(ServerTls {
         trust: trust.map_err(failed)?,

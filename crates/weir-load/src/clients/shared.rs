@@ -63,7 +63,7 @@ impl SessionTotals {
             disconnects: 0,
             background: 0,
             from_timestamp: 0,
-            published: options.seed_report.map(PublishedReporter::start),
+            published: options.published_report.map(PublishedReporter::start),
             reference: ReferenceValues::new(),
         }
     }

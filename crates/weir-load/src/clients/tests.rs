@@ -351,7 +351,7 @@ fn published_report_is_sent_at_the_end() {
     });
     let (link, lines) = link(0);
     let options = ClientsOptions {
-        seed_report: Some(Duration::from_secs(60)),
+        published_report: Some(Duration::from_secs(60)),
         ..options(server, 1)
     };
     run(&options, &link).unwrap();

@@ -97,7 +97,7 @@ impl LeanConsumers {
             next_report: now + REPORT_INTERVAL,
             next_settle: now,
             busy: CpuUtilization::start(options.client),
-            published: options.seed_report.map(PublishedReporter::start),
+            published: options.published_report.map(PublishedReporter::start),
         }
     }
 

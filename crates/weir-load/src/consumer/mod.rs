@@ -98,7 +98,7 @@ async fn consume(
 }
 
 fn check_report(options: &ConsumerOptions) -> Result<(), LoadError> {
-    match options.seed_report {
+    match options.published_report {
         Some(interval) if interval < REPORT_INTERVAL_MIN => Err(LoadError::Option {
             option: "--report-interval",
             value: format!("{} ms", interval.as_millis()),

@@ -40,7 +40,7 @@ pub struct ConsumerOptions {
     /// Groups that the consumers join; `None`: all are standalone.
     pub groups: Option<LeanGroups>,
     /// Interval of the report in the form of the published programs; `None`: no report.
-    pub seed_report: Option<Duration>,
+    pub published_report: Option<Duration>,
 }
 
 impl ConsumerOptions {
@@ -58,7 +58,7 @@ impl ConsumerOptions {
             marked_only: false,
             record_timestamps: false,
             groups: None,
-            seed_report: None,
+            published_report: None,
         }
     }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use weir_kafka::Record;
 use weir_net::websocket::push_server_text;
-use weir_tlcp::diff::{DiffBudget, DiffFormat, DiffOrder, DiffOutcome, DiffSettings, FieldDiffs};
+use weir_tlcp::diff::{DiffBudget, DiffFormat, DiffOptions, DiffOrder, DiffOutcome, FieldDiffs};
 use weir_tlcp::server::{push_delta_payload_by, push_full_payload};
 use weir_tlcp::text::push_value;
 
@@ -57,7 +57,7 @@ impl FieldSource {
 pub(super) struct FrameBuilder {
     sources: Vec<FieldSource>,
     is_json: bool,
-    diffs: DiffSettings,
+    diffs: DiffOptions,
     budget: DiffBudget,
     scratch: String,
     line: Vec<u8>,
@@ -73,10 +73,10 @@ impl FrameBuilder {
         Self {
             is_json: sources.iter().any(member),
             sources,
-            diffs: DiffSettings {
+            diffs: DiffOptions {
                 order: DiffOrder::of([DiffFormat::JsonPatch, DiffFormat::TlcpDiff])
                     .accepted_by(diffs.accepted()),
-                ..DiffSettings::default()
+                ..DiffOptions::default()
             },
             budget: DiffBudget::unlimited(),
             scratch: String::new(),

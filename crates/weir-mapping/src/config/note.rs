@@ -71,7 +71,7 @@ pub struct ParameterStatus {
     /// Line of the file, if known.
     pub line: Option<u32>,
     /// Outcome.
-    pub status: ParameterOutcome,
+    pub outcome: ParameterOutcome,
 }
 
 /// File that a parameter names; relative paths start at the directory of the configuration file.

@@ -313,7 +313,7 @@ impl<'a> ConnectionParameters<'a> {
                 value: masked(&entry.name, &entry.written.value),
                 name: entry.written.name,
                 line: entry.written.line,
-                status,
+                outcome: status,
             }
         });
         statuses.collect()

@@ -78,7 +78,7 @@ fn minimal_file_has_defaults() {
         connection
             .parameters
             .iter()
-            .all(|p| p.status == ParameterOutcome::Honoured)
+            .all(|p| p.outcome == ParameterOutcome::Honoured)
     );
 }
 
@@ -133,7 +133,7 @@ fn every_parameter_has_a_status() {
                 p.name.as_str(),
                 p.value.as_str(),
                 p.line,
-                p.status.to_string(),
+                p.outcome.to_string(),
             )
         })
         .collect();
@@ -470,7 +470,7 @@ fn separators_apply_to_kvp_only() {
         let file = parse(xml).unwrap();
         let parameters = &file.connections[0].parameters;
         let found = parameters.iter().find(|p| p.name == separator.0);
-        found.unwrap().status.to_string()
+        found.unwrap().outcome.to_string()
     };
     let kvp = ("record.value.evaluator.type", "KVP");
     assert_eq!(status(&with(&[separator, kvp])), "honoured");
@@ -653,7 +653,7 @@ fn config_report_lists_all_errors() {
     let rejected_parameters = rejected
         .parameters
         .iter()
-        .filter(|p| matches!(p.status, ParameterOutcome::Refused(_)));
+        .filter(|p| matches!(p.outcome, ParameterOutcome::Refused(_)));
     assert_eq!(
         rejected_parameters
             .map(|p| p.name.as_str())
@@ -668,5 +668,5 @@ fn config_report_lists_all_errors() {
     );
     let other = report.connections[1].as_ref().unwrap_err();
     assert_eq!((other.name.as_str(), other.more.len()), ("D", 1));
-    assert_eq!(other.parameters[0].status, ParameterOutcome::Honoured);
+    assert_eq!(other.parameters[0].outcome, ParameterOutcome::Honoured);
 }

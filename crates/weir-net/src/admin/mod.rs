@@ -20,8 +20,8 @@ use self::guard::{AccessRules, with_security_headers};
 use crate::http1::{HttpRequest, ParseLimits, Response};
 use crate::listener::end_stalled;
 use crate::server::{
-    CloseReason, ConnId, ConnectionLimits, Detached, EventLoop, Listener, RequestOutcome,
-    ServerHandler, ServerIo, ShardOptions,
+    CloseReason, ConnId, ConnectionLimits, Detached, EventLoop, EventLoopOptions, Listener,
+    RequestOutcome, ServerHandler, ServerIo,
 };
 use crate::tls::TlsAcceptor;
 use crate::watchdog::{Heartbeat, Vitals};
@@ -126,13 +126,13 @@ impl AdminServer {
             slow: None,
             is_draining: false,
         };
-        let loop_options = ShardOptions {
+        let loop_options = EventLoopOptions {
             listeners: vec![Listener {
                 socket: options.listener,
                 tls: options.tls,
             }],
             limits: limits(),
-            mail_capacity: POSTED_MAX,
+            mailbox_capacity: POSTED_MAX,
             epoch: Instant::now(),
             heartbeat: Arc::<Heartbeat>::default(),
         };
@@ -175,7 +175,7 @@ fn limits() -> ConnectionLimits {
             body_bytes: BODY_BYTES_MAX,
         },
         message_bytes: BODY_BYTES_MAX,
-        outbox_bytes: RESPONSE_BYTES_MAX,
+        send_queue_bytes: RESPONSE_BYTES_MAX,
         request_timeout_ms: REQUEST_MS,
         ..ConnectionLimits::default()
     }
@@ -208,7 +208,7 @@ impl<P: AdminPages> AdminHandler<P> {
         compute: Box<dyn FnOnce() -> Response + Send>,
     ) -> RequestOutcome {
         let busy = || {
-            RequestOutcome::Reply(with_security_headers(Response::text(
+            RequestOutcome::Respond(with_security_headers(Response::text(
                 503,
                 "busy, try again\n",
             )))
@@ -226,7 +226,7 @@ impl<P: AdminPages> AdminHandler<P> {
         match started {
             Ok(thread) => {
                 self.slow = Some(thread);
-                RequestOutcome::Later
+                RequestOutcome::Defer
             }
             Err(error) => {
                 limited!(
@@ -249,7 +249,7 @@ fn live(vitals: &Vitals) -> Response {
 }
 
 impl<P: AdminPages> ServerHandler for AdminHandler<P> {
-    type Mail = Posted;
+    type Posted = Posted;
 
     fn on_request(
         &mut self,
@@ -259,17 +259,17 @@ impl<P: AdminPages> ServerHandler for AdminHandler<P> {
     ) -> RequestOutcome {
         let is_public = self.pages.is_public(request.path);
         if let Some(refusal) = self.access.reject(request, is_public) {
-            return RequestOutcome::Reply(with_security_headers(refusal));
+            return RequestOutcome::Respond(with_security_headers(refusal));
         }
         match self.page(request.path, request.query) {
-            Page::Now(response) => RequestOutcome::Reply(with_security_headers(response)),
+            Page::Now(response) => RequestOutcome::Respond(with_security_headers(response)),
             Page::Slow(compute) => self.compute(conn, compute),
         }
     }
 
-    fn on_mail(&mut self, io: &mut ServerIo, posted: Posted) {
+    fn on_posted(&mut self, io: &mut ServerIo, posted: Posted) {
         match posted {
-            Posted::Response(conn, response) => io.reply(conn, &response),
+            Posted::Response(conn, response) => io.respond(conn, &response),
             Posted::Stop => {
                 self.is_draining = true;
                 io.stop_accepting();
@@ -288,7 +288,7 @@ impl<P: AdminPages> ServerHandler for AdminHandler<P> {
         }
     }
 
-    fn on_turn(&mut self, io: &mut ServerIo) {
+    fn on_iteration_end(&mut self, io: &mut ServerIo) {
         if self.is_draining {
             io.close_idle();
             if io.connections() == 0 {
@@ -299,6 +299,6 @@ impl<P: AdminPages> ServerHandler for AdminHandler<P> {
 
     fn on_message(&mut self, _io: &mut ServerIo, _conn: ConnId, _text: &str) {}
     fn on_closed(&mut self, _io: &mut ServerIo, _conn: ConnId, _tag: u64, _reason: CloseReason) {}
-    fn on_room(&mut self, _io: &mut ServerIo, _conn: ConnId, _tag: u64) {}
+    fn on_writable(&mut self, _io: &mut ServerIo, _conn: ConnId, _tag: u64) {}
     fn on_detached(&mut self, _io: &mut ServerIo, _connection: Detached) {}
 }

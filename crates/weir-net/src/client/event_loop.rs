@@ -82,7 +82,7 @@ impl ClientIo<'_> {
     }
 
     /// Returns the utilization of the loop.
-    pub fn busy(&self) -> LoopUtilization {
+    pub fn utilization(&self) -> LoopUtilization {
         self.core.busy
     }
 }
@@ -352,7 +352,7 @@ impl LoopUtilization {
         let iteration_ns = nanoseconds(iteration);
         self.busy_ns += iteration_ns;
         self.total_ns += iteration_ns;
-        self.turn_max_ns = self.turn_max_ns.max(iteration_ns);
+        self.iteration_max_ns = self.iteration_max_ns.max(iteration_ns);
     }
 
     fn add_wait(&mut self, wait: Duration) {

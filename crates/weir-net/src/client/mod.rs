@@ -125,7 +125,7 @@ pub struct LoopUtilization {
     /// Total nanoseconds.
     pub total_ns: u64,
     /// Nanoseconds of the longest iteration, the maximum delay of a read.
-    pub turn_max_ns: u64,
+    pub iteration_max_ns: u64,
 }
 
 impl LoopUtilization {

@@ -55,7 +55,7 @@ impl ClientHandler for Recorder {
     }
 
     fn on_tick(&mut self, io: &mut ClientIo<'_>, _now: Instant) -> ControlFlow<()> {
-        self.busy = io.busy();
+        self.busy = io.utilization();
         if self.closed.len() + self.closed_by_handler >= self.expected {
             return ControlFlow::Break(());
         }

@@ -30,7 +30,7 @@ pub struct HttpRequest<'a> {
     /// Body, empty if there is none.
     pub body: Cow<'a, [u8]>,
     /// The client accepts a chunked response.
-    pub takes_chunks: bool,
+    pub accepts_chunks: bool,
     /// The connection stays open after the response.
     pub keep_alive: bool,
     /// Address of the client.
@@ -134,7 +134,7 @@ pub fn parse_request_incremental<'a>(
         path,
         query,
         body,
-        takes_chunks: version > 0,
+        accepts_chunks: version > 0,
         keep_alive: false,
         peer,
         headers,
@@ -242,7 +242,7 @@ impl<'a> HttpRequest<'a> {
     }
 
     /// Returns `true` if the request is a WebSocket upgrade.
-    pub fn wants_websocket(&self) -> bool {
+    pub fn is_websocket_upgrade(&self) -> bool {
         self.method == "GET"
             && self.has_token("upgrade", "websocket")
             && self.has_token("connection", "upgrade")
@@ -368,7 +368,7 @@ mod tests {
         let Ok(Parsed::Complete(request, _)) = parse(text) else {
             panic!("incomplete")
         };
-        assert!(request.wants_websocket());
+        assert!(request.is_websocket_upgrade());
     }
 
     proptest! {

@@ -37,7 +37,7 @@ impl<H: ServerHandler> EventLoop<H> {
             match self.listeners.list[number].socket.accept() {
                 Ok((socket, peer)) => {
                     if self.io.connections() >= self.io.limits.connections {
-                        self.io.counters.refused += 1;
+                        self.io.counters.rejected += 1;
                         continue;
                     }
                     if socket.as_raw_fd() >= self.io.limits.descriptor_ceiling {
@@ -46,11 +46,11 @@ impl<H: ServerHandler> EventLoop<H> {
                             "reserved file descriptors reached",
                             "file descriptors exhausted, paused accepting"
                         );
-                        self.io.counters.refused += 1;
+                        self.io.counters.rejected += 1;
                         self.accept_later();
                         return false;
                     }
-                    let Some(admission_id) = self.handler.on_arrival(peer) else {
+                    let Some(admission_id) = self.handler.on_accept(peer) else {
                         continue;
                     };
                     // Small messages must be sent at once; without this option the socket works
@@ -61,7 +61,7 @@ impl<H: ServerHandler> EventLoop<H> {
                             self.io.set_admission_id(conn, admission_id);
                             self.io.counters.accepted += 1;
                         }
-                        None => self.handler.on_departure(admission_id),
+                        None => self.handler.on_release(admission_id),
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
@@ -75,7 +75,7 @@ impl<H: ServerHandler> EventLoop<H> {
                         %error,
                         "failed to accept connection, retrying"
                     );
-                    self.io.counters.refused += 1;
+                    self.io.counters.rejected += 1;
                     self.accept_later();
                     return false;
                 }

@@ -29,13 +29,13 @@ const YIELD: Duration = Duration::from_millis(1);
 
 /// Options of an event loop.
 #[derive(Debug)]
-pub struct ShardOptions {
+pub struct EventLoopOptions {
     /// Listeners of the loop, at most 32.
     pub listeners: Vec<Listener>,
     /// Limits of connections and requests.
     pub limits: ConnectionLimits,
     /// Maximum number of posted events that wait; posting blocks when the mailbox is full.
-    pub mail_capacity: usize,
+    pub mailbox_capacity: usize,
     /// Zero of [`ServerIo::now_ms`], the same for all event loops.
     pub epoch: Instant,
     /// Records progress for the watchdog.
@@ -47,7 +47,7 @@ pub struct ShardOptions {
 pub struct EventLoop<H: ServerHandler> {
     poll: Poll,
     pub(super) listeners: Listeners,
-    mailbox: MailboxReceiver<H::Mail>,
+    mailbox: MailboxReceiver<H::Posted>,
     pub(crate) io: ServerIo,
     pub(crate) handler: H,
     pub(super) scratch: Vec<u8>,
@@ -63,10 +63,13 @@ impl<H: ServerHandler> EventLoop<H> {
     ///
     /// # Errors
     /// The operating system provides no epoll or eventfd file descriptor.
-    pub fn new(options: ShardOptions, handler: H) -> io::Result<(Self, MailboxSender<H::Mail>)> {
+    pub fn new(
+        options: EventLoopOptions,
+        handler: H,
+    ) -> io::Result<(Self, MailboxSender<H::Posted>)> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER)?;
-        let (sender, receiver) = mailbox(waker, options.mail_capacity);
+        let (sender, receiver) = mailbox(waker, options.mailbox_capacity);
         let listeners = Listeners::open(options.listeners, poll.registry())?;
         let io = ServerIo::new(poll.registry().try_clone()?, options.limits, options.epoch);
         let event_loop = Self {
@@ -113,7 +116,7 @@ impl<H: ServerHandler> EventLoop<H> {
             self.handle_posted();
             self.heartbeat.begin(Activity::TIMERS);
             self.fire_timers();
-            self.handler.on_turn(&mut self.io);
+            self.handler.on_iteration_end(&mut self.io);
             self.heartbeat.begin(Activity::WRITE);
             self.flush();
             if self.io.dirty.is_empty() {
@@ -176,7 +179,7 @@ impl<H: ServerHandler> EventLoop<H> {
             let Some(posted) = self.mailbox.take() else {
                 return;
             };
-            self.handler.on_mail(&mut self.io, posted);
+            self.handler.on_posted(&mut self.io, posted);
         }
         self.has_more_posted = true;
     }
@@ -248,7 +251,7 @@ impl<H: ServerHandler> EventLoop<H> {
     fn report_writable(&mut self) {
         while let Some(conn) = self.io.writable.pop() {
             if let Some(tag) = self.io.tag(conn) {
-                self.handler.on_room(&mut self.io, conn, tag);
+                self.handler.on_writable(&mut self.io, conn, tag);
             }
         }
     }
@@ -265,7 +268,7 @@ impl<H: ServerHandler> EventLoop<H> {
             if connection.parked {
                 self.io.input.take_parked(conn);
             }
-            self.handler.on_departure(connection.admission_id);
+            self.handler.on_release(connection.admission_id);
             self.io.counters.tls_failures += u64::from(connection.stream.is_handshaking());
             // Dropping the socket deregisters it too, so an error has no effect.
             let _ = self.io.registry.deregister(connection.stream.socket());

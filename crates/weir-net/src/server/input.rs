@@ -141,7 +141,7 @@ impl<H: ServerHandler> EventLoop<H> {
     /// Removes a detached connection and passes it to the handler with its unhandled input.
     fn finish_detach(&mut self, conn: ConnId, protocol: Protocol, rest: &[u8]) {
         let mut connection = self.io.connections.remove(conn.index as usize);
-        self.handler.on_departure(connection.admission_id);
+        self.handler.on_release(connection.admission_id);
         // The event loop that adopts the connection registers the socket again and then receives an
         // event for any input that arrives in between.
         let _ = self.io.registry.deregister(connection.stream.socket());
@@ -243,12 +243,12 @@ impl<H: ServerHandler> EventLoop<H> {
             connection.exchange = HttpExchange::Pending { keep_alive };
         }
         match self.handler.on_request(&mut self.io, conn, request) {
-            RequestOutcome::Later => false,
-            RequestOutcome::Reply(response) => {
-                self.io.reply(conn, &response);
+            RequestOutcome::Defer => false,
+            RequestOutcome::Respond(response) => {
+                self.io.respond(conn, &response);
                 false
             }
-            RequestOutcome::WebSocket { protocol, deflate } => match websocket_accept(request) {
+            RequestOutcome::Upgrade { protocol, deflate } => match websocket_accept(request) {
                 Ok(accept) => {
                     let params = match deflate {
                         true => DeflateParams::of(request.list("sec-websocket-extensions")),
@@ -260,7 +260,7 @@ impl<H: ServerHandler> EventLoop<H> {
                         connection.exchange = HttpExchange::None;
                         connection.window = params.map(|params| params.window);
                     }
-                    self.io.counters.deflate_agreed += u64::from(params.is_some());
+                    self.io.counters.deflate_negotiated += u64::from(params.is_some());
                     self.io.send(conn, Bytes::from(bytes))
                 }
                 Err(response) => {
@@ -390,7 +390,7 @@ struct InputStep {
 }
 
 fn websocket_accept(request: &HttpRequest<'_>) -> Result<String, Response> {
-    if !request.wants_websocket() {
+    if !request.is_websocket_upgrade() {
         return Err(
             Response::text(426, "this path requires a WebSocket upgrade")
                 .with_header("Upgrade", "websocket"),

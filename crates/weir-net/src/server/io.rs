@@ -28,7 +28,7 @@ pub struct IoCounters {
     pub accepted: u64,
     /// Connections closed on arrival because of the connection limit, and failed attempts to
     /// accept.
-    pub refused: u64,
+    pub rejected: u64,
     /// Bytes read.
     pub bytes_in: u64,
     /// Bytes written.
@@ -46,7 +46,7 @@ pub struct IoCounters {
     /// TLS connections that ended before their handshake was complete.
     pub tls_failures: u64,
     /// WebSockets opened with compressed messages.
-    pub deflate_agreed: u64,
+    pub deflate_negotiated: u64,
     /// Compressed messages received.
     pub inflated: u64,
 }
@@ -174,23 +174,23 @@ impl ServerIo {
     /// bytes and more than [`ConnectionLimits::high_water_bytes`] are queued, returns
     /// [`TrySend::Full`] and queues nothing; [`super::ServerHandler::on_writable`] follows when the
     /// queue is empty.
-    pub fn offer(&mut self, conn: ConnId, chunk: Bytes) -> TrySend {
+    pub fn try_send(&mut self, conn: ConnId, chunk: Bytes) -> TrySend {
         let high_water_bytes = self.limits.high_water_bytes;
         let has_capacity = self.has_capacity(conn, chunk.len());
         let Some(connection) = self.get(conn) else {
-            return TrySend::Gone;
+            return TrySend::Closed;
         };
         if !has_capacity || (connection.blocked && connection.send_queue.bytes() > high_water_bytes)
         {
             connection.wants_writable = true;
-            return TrySend::Behind;
+            return TrySend::Full;
         }
         self.push(conn, chunk);
         TrySend::Queued
     }
 
     /// Requests a call of [`super::ServerHandler::on_writable`] when the send queue is empty.
-    pub fn want_room(&mut self, conn: ConnId) {
+    pub fn notify_writable(&mut self, conn: ConnId) {
         if let Some(connection) = self.get(conn) {
             connection.wants_writable = true;
         }
@@ -200,7 +200,7 @@ impl ServerIo {
     /// not known to be full is written first, so that many updates in one iteration do not count as
     /// a slow client.
     fn has_capacity(&mut self, conn: ConnId, bytes: usize) -> bool {
-        let limit = self.limits.outbox_bytes;
+        let limit = self.limits.send_queue_bytes;
         // A single chunk larger than the limit must be sendable.
         let fits =
             |send_queue: &SendQueue| send_queue.is_empty() || send_queue.bytes() + bytes <= limit;
@@ -225,7 +225,7 @@ impl ServerIo {
     }
 
     /// Sends the response to a deferred request.
-    pub fn reply(&mut self, conn: ConnId, response: &Response) {
+    pub fn respond(&mut self, conn: ConnId, response: &Response) {
         let Some(connection) = self.get(conn) else {
             return;
         };
@@ -376,7 +376,7 @@ impl ServerIo {
 
     /// Returns the value of [`super::ServerHandler::on_accept`] for a connection; 0 if it is
     /// closed.
-    pub fn ticket(&mut self, conn: ConnId) -> u32 {
+    pub fn admission_id(&mut self, conn: ConnId) -> u32 {
         self.get(conn)
             .map_or(0, |connection| connection.admission_id)
     }
@@ -524,7 +524,7 @@ impl ServerIo {
             .is_err()
         {
             self.connections.remove(index);
-            self.counters.refused += 1;
+            self.counters.rejected += 1;
             return None;
         }
         self.timers.set(deadline_ms, LoopTimer::Request(conn));

@@ -17,7 +17,7 @@ mod stream;
 mod tls_stream;
 
 pub use connection::Detached;
-pub use event_loop::{EventLoop, ShardOptions};
+pub use event_loop::{EventLoop, EventLoopOptions};
 pub use io::{IoCounters, ServerIo};
 pub use listeners::Listener;
 
@@ -43,7 +43,7 @@ pub struct ConnectionLimits {
     /// Bytes of one incoming WebSocket message.
     pub message_bytes: usize,
     /// Maximum number of queued bytes per connection; [`ServerIo::send`] rejects more.
-    pub outbox_bytes: usize,
+    pub send_queue_bytes: usize,
     /// Number of queued bytes behind a full socket above which [`ServerIo::try_send`] rejects more.
     pub high_water_bytes: usize,
     /// Milliseconds for a whole HTTP request to arrive; also the idle timeout of HTTP connections.
@@ -70,7 +70,7 @@ impl Default for ConnectionLimits {
                 body_bytes: 64 * 1024,
             },
             message_bytes: 64 * 1024,
-            outbox_bytes: 1024 * 1024,
+            send_queue_bytes: 1024 * 1024,
             high_water_bytes: 16 * 1024,
             request_timeout_ms: 10_000,
             close_timeout_ms: 2_000,
@@ -84,12 +84,12 @@ impl Default for ConnectionLimits {
 pub enum RequestOutcome {
     /// Respond now. The connection stays open if the client requested that, otherwise it closes
     /// without a further call of the handler.
-    Reply(Response),
+    Respond(Response),
     /// Respond with [`ServerIo::respond`] or [`ServerIo::begin_body`], now or later. Requests that
     /// follow on the connection wait for the end of the response. Also after [`ServerIo::detach`].
-    Later,
+    Defer,
     /// Upgrade the connection to a WebSocket.
-    WebSocket {
+    Upgrade {
         /// Subprotocol to confirm, one of those the client offered.
         protocol: Option<&'static str>,
         /// Accept compressed messages (permessage-deflate) if the client offers them.
@@ -103,9 +103,9 @@ pub enum TrySend {
     /// Queued for writing.
     Queued,
     /// The connection lags; nothing was queued.
-    Behind,
+    Full,
     /// The connection is closed or closing.
-    Gone,
+    Closed,
 }
 
 /// Reason for the end of a connection that the handler did not close.
@@ -124,17 +124,17 @@ pub enum CloseReason {
 /// Callbacks for the connections of an event loop.
 pub trait ServerHandler {
     /// Event that other threads post to this event loop.
-    type Mail: Send + 'static;
+    type Posted: Send + 'static;
 
     /// Called for a new connection. `None` closes it at once. A number becomes its admission id
     /// ([`ServerIo::admission_id`]), which [`Self::on_release`] gets when the connection is closed.
-    fn on_arrival(&mut self, peer: SocketAddr) -> Option<u32> {
+    fn on_accept(&mut self, peer: SocketAddr) -> Option<u32> {
         let _ = peer;
         Some(0)
     }
     /// Called after a connection was closed or detached. The loop that adopts a detached connection
     /// sets a new admission id.
-    fn on_departure(&mut self, ticket: u32) {
+    fn on_release(&mut self, ticket: u32) {
         let _ = ticket;
     }
 
@@ -156,14 +156,14 @@ pub trait ServerHandler {
     /// Called when a timer set with [`ServerIo::set_timer`] expires.
     fn on_timer(&mut self, io: &mut ServerIo, token: u64);
     /// Called when a connection that returned [`TrySend::Full`] has an empty send queue.
-    fn on_room(&mut self, io: &mut ServerIo, conn: ConnId, tag: u64);
+    fn on_writable(&mut self, io: &mut ServerIo, conn: ConnId, tag: u64);
     /// Called with a connection after [`ServerIo::detach`]. [`ServerIo::adopt`] adds it to another
     /// event loop; dropping it closes it.
     fn on_detached(&mut self, io: &mut ServerIo, connection: Detached);
     /// Called for a posted event.
-    fn on_mail(&mut self, io: &mut ServerIo, posted: Self::Mail);
+    fn on_posted(&mut self, io: &mut ServerIo, posted: Self::Posted);
     /// Called at the end of an iteration, before its output is flushed.
-    fn on_turn(&mut self, io: &mut ServerIo);
+    fn on_iteration_end(&mut self, io: &mut ServerIo);
     /// Called when a flush round is complete.
     fn on_flushed(&mut self, io: &mut ServerIo) {
         let _ = io;

@@ -24,7 +24,7 @@ impl ClientTls {
     ///
     /// # Errors
     /// The text is not PEM or has no certificate.
-    pub fn trusting(authorities: &[u8]) -> Result<Self, TlsError> {
+    pub fn with_roots_pem(authorities: &[u8]) -> Result<Self, TlsError> {
         let config = builder()?.with_root_certificates(roots(authorities)?);
         Ok(Self::from_config(config.with_no_client_auth()))
     }
@@ -33,7 +33,7 @@ impl ClientTls {
     ///
     /// # Errors
     /// The cryptography provider is unusable.
-    pub fn trusting_anybody() -> Result<Self, TlsError> {
+    pub fn insecure() -> Result<Self, TlsError> {
         let verifier = Arc::new(NoVerification(provider()));
         let config = builder()?
             .dangerous()
@@ -47,7 +47,7 @@ impl ClientTls {
     ///
     /// # Errors
     /// A text is not PEM, there is no root certificate, or the key does not match the certificate.
-    pub fn for_any_protocol(
+    pub fn without_alpn(
         authorities: Option<&[u8]>,
         identity: Option<(&[u8], &[u8])>,
     ) -> Result<Self, TlsError> {
@@ -133,7 +133,7 @@ pub(super) fn roots(authorities: &[u8]) -> Result<RootCertStore, TlsError> {
         roots.add(authority).map_err(TlsError::Pair)?;
     }
     if roots.is_empty() {
-        return Err(TlsError::NothingTrusted);
+        return Err(TlsError::NoTrustedRoots);
     }
     Ok(roots)
 }
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn missing_trust_roots_is_an_error() {
-        let none = ClientTls::trusting(b"");
-        assert!(matches!(none, Err(TlsError::NothingTrusted)));
+        let none = ClientTls::with_roots_pem(b"");
+        assert!(matches!(none, Err(TlsError::NoTrustedRoots)));
     }
 }

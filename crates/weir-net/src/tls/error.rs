@@ -18,7 +18,7 @@ pub enum TlsError {
     Pair(rustls::Error),
     /// No trusted certificate.
     #[error("no certificate in the file of trusted certificates; add the issuer's as PEM")]
-    NothingTrusted,
+    NoTrustedRoots,
     /// Invalid server name.
     #[error("\"{name}\" is not a valid DNS name or IP address")]
     Name {

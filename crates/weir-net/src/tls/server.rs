@@ -62,7 +62,7 @@ impl TlsIdentity {
     ///
     /// # Errors
     /// A text is not PEM, or the key does not match the certificate.
-    pub fn for_any_protocol(
+    pub fn without_alpn(
         certificate: &[u8],
         key: &[u8],
         client_authorities: Option<&[u8]>,

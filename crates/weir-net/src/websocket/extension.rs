@@ -19,7 +19,7 @@ impl DeflateWindow {
     };
 
     /// Returns `true` if a message of `bytes` bytes has no references beyond the window.
-    pub fn holds(self, bytes: usize) -> bool {
+    pub fn fits(self, bytes: usize) -> bool {
         bytes <= 1 << self.bits.get()
     }
 
@@ -198,8 +198,8 @@ mod tests {
         let params =
             DeflateParams::of(["permessage-deflate; server_max_window_bits=8"].into_iter());
         let window = params.expect("valid offer").window;
-        assert!(window.holds(256) && !window.holds(257));
-        assert!(DeflateWindow::LARGEST.holds(32_768) && !DeflateWindow::LARGEST.holds(32_769));
+        assert!(window.fits(256) && !window.fits(257));
+        assert!(DeflateWindow::LARGEST.fits(32_768) && !DeflateWindow::LARGEST.fits(32_769));
         assert_eq!(size_of::<Option<DeflateWindow>>(), 1);
     }
 

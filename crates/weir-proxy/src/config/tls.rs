@@ -69,7 +69,7 @@ impl RawServerTls {
         let (certificate, key) = (read(&self.certificate)?, read(&self.key)?);
         let client_ca = self.client_ca.as_deref();
         let client_ca = client_ca.map(read).transpose()?;
-        TlsIdentity::for_any_protocol(&certificate, &key, client_ca.as_deref())
+        TlsIdentity::without_alpn(&certificate, &key, client_ca.as_deref())
             .map_err(|error| table.error(error))
     }
 }
@@ -144,7 +144,7 @@ impl RawClientTls {
         let own = own
             .as_ref()
             .map(|(certificate, key)| (&certificate[..], &key[..]));
-        ClientTls::for_any_protocol(trusted.as_deref(), own).map_err(|error| table.error(error))
+        ClientTls::without_alpn(trusted.as_deref(), own).map_err(|error| table.error(error))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use weir_kafka::records::{
     BATCH_HEADER_BYTES, Batches, Codec, RecordLayout, RecordsError, SnappyFraming, put_record,
-    seal, set_length_and_crc,
+    set_crc, set_length_and_crc,
 };
 
 use super::buffers::{BatchBuffers, FilterCounts, WorkMeter};
@@ -82,7 +82,7 @@ pub(super) fn run(
     }
     if codec != Codec::None {
         scratch.set_bytes_max(meter.batch_bytes.min(limits.batch_bytes));
-        match view.unpack(scratch, &mut || meter.may_proceed()) {
+        match view.decompress(scratch, &mut || meter.may_proceed()) {
             Ok(decompressed) => {
                 let units = decompressed.len() as u64;
                 meter.charge(units);
@@ -115,7 +115,7 @@ pub(super) fn run(
     let plain: &[u8] = match (batch_buffers.rows.is_empty(), edited, codec) {
         (true, false, _) => return Ok(BatchOutcome::Untouched),
         (true, true, Codec::None) => {
-            seal(batch);
+            set_crc(batch);
             counts.batches_edited += 1;
             return Ok(BatchOutcome::Edited);
         }
@@ -134,7 +134,9 @@ pub(super) fn run(
     };
     let start = out.len();
     out.extend_from_slice(header);
-    batch_buffers.compressor.pack(codec, framing, plain, out)?;
+    batch_buffers
+        .compressor
+        .compress(codec, framing, plain, out)?;
     set_length_and_crc(&mut out[start..]);
     counts.batches_rebuilt += 1;
     Ok(BatchOutcome::Rebuilt)

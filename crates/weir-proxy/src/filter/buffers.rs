@@ -232,7 +232,7 @@ impl BatchBuffers {
     pub(super) fn held_bytes(&mut self) -> usize {
         let rows = self.rows.capacity() * size_of::<(usize, Changes)>();
         let replacements = self.replacements.bytes.capacity() + self.replacements.fresh.capacity();
-        self.scratch.held_bytes() + self.plain.capacity() + replacements + rows
+        self.scratch.allocated_bytes() + self.plain.capacity() + replacements + rows
     }
 
     fn tidy(&mut self) {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use weir_kafka::wire::WireError;
 use weir_kafka::wire::byte_edits::ByteEdits;
 use weir_kafka::wire::layout::{
-    MessageLayout, PartitionError, TopicSpan, produce_answer, produce_is_flexible, put_length,
+    MessageLayout, PartitionError, TopicSpan, produce_is_flexible, produce_response, put_length,
     put_partition_error, put_topic_errors,
 };
 
@@ -98,7 +98,7 @@ impl RejectedPartitions {
     /// [`WireError`] if `body` is not such a response.
     pub fn merge(&self, version: i16, body: &[u8]) -> Result<Vec<u8>, WireError> {
         let mut layout = MessageLayout::default();
-        produce_answer(body, version, &mut layout)?;
+        produce_response(body, version, &mut layout)?;
         let flexible = produce_is_flexible(version);
         let mut edits = ByteEdits::default();
         let mut topics = layout.topics.len();

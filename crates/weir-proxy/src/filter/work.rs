@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use weir_kafka::records::{FirstBatch, front};
+use weir_kafka::records::{FirstBatch, first_batch};
 use weir_kafka::wire::WireError;
 use weir_kafka::wire::byte_edits::ByteEdits;
 use weir_kafka::wire::layout::{
@@ -216,12 +216,12 @@ impl FilterWork {
         });
         self.open = Some(open);
         while open.at < all.end {
-            let batch = match front(&frame[open.at..all.end]) {
+            let batch = match first_batch(&frame[open.at..all.end]) {
                 FirstBatch::Batch(bytes) => open.at..open.at + bytes,
-                FirstBatch::Old(_) => return Err(BatchRejection::OldFormat),
+                FirstBatch::OldFormat(_) => return Err(BatchRejection::OldFormat),
                 // Consumers handle an incomplete last batch; brokers reject it themselves.
-                FirstBatch::Cut => break,
-                FirstBatch::Garbage => {
+                FirstBatch::Truncated => break,
+                FirstBatch::Invalid => {
                     return Err(BatchRejection::Invalid("no batch".to_owned()));
                 }
             };

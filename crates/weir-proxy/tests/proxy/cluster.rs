@@ -30,7 +30,7 @@ fn broker_changes_lose_and_duplicate_nothing() {
     // The third broker starts later, like one that is added to the cluster.
     lab.stop_broker(3).expect("stops");
     let proxy = proxy_to(&lab.bootstrap(), "");
-    await_that("the cluster to respond", || proxy.get().ready());
+    await_that("the cluster to respond", || proxy.get().is_ready());
     let ports = || proxy.get().brokers("default").len();
     await_that("two brokers", || ports() >= 2);
     let bootstrap = proxy.bootstrap();

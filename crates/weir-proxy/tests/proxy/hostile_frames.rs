@@ -19,7 +19,7 @@ fn batch(count: usize, codec: Codec) -> Vec<u8> {
     out[43..57].fill(0xff);
     out[57..61].copy_from_slice(&(count as i32).to_be_bytes());
     let plain = [12, 0, 0, 0, 1, 1, 0].repeat(count);
-    let packed = BatchCompressor::default().pack(codec, SnappyFraming::Bare, &plain, &mut out);
+    let packed = BatchCompressor::default().compress(codec, SnappyFraming::Bare, &plain, &mut out);
     packed.expect("packs");
     set_length_and_crc(&mut out);
     out

@@ -30,7 +30,7 @@ fn text(text: &str) -> StrBytes {
 fn secured(toml: &str) -> TestProxy {
     let proxy = proxy_to(&shared().secured, toml);
     // The probe gets no broker list without authentication.
-    await_that("the proxy to be ready", || proxy.get().ready());
+    await_that("the proxy to be ready", || proxy.get().is_ready());
     proxy
 }
 

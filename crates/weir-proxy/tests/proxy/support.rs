@@ -89,7 +89,7 @@ pub(crate) fn lab(brokers: u8) -> Lab {
 fn lab_with(options: LabOptions) -> Lab {
     let options = LabOptions {
         heap_mb: 384,
-        ready_within: 2 * TEST_TIMEOUT,
+        ready_timeout: 2 * TEST_TIMEOUT,
         ..options
     };
     Lab::up(&options, &mut |_| (), &AtomicBool::new(false)).expect("broker starts")
@@ -109,7 +109,7 @@ pub(crate) fn proxy_to(upstream: &str, toml: &str) -> TestProxy {
 /// Starts a proxy with `loops` event loops in front of the shared broker.
 pub(crate) fn proxy_with_loops(loops: usize, toml: &str) -> TestProxy {
     let proxy = started(loops, &broker(), toml);
-    await_that("the proxy to be ready", || proxy.get().ready());
+    await_that("the proxy to be ready", || proxy.get().is_ready());
     proxy
 }
 
@@ -139,7 +139,7 @@ fn started(loops: usize, upstream: &str, toml: &str) -> TestProxy {
 /// Starts a proxy in front of the shared broker.
 pub(crate) fn proxy(toml: &str) -> TestProxy {
     let proxy = proxy_to(&broker(), toml);
-    await_that("the proxy to be ready", || proxy.get().ready());
+    await_that("the proxy to be ready", || proxy.get().is_ready());
     proxy
 }
 

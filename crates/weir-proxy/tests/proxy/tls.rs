@@ -15,7 +15,7 @@ type TlsClientStream = StreamOwned<ClientConnection, TcpStream>;
 
 fn connect_tls(proxy: &TestProxy) -> TlsClientStream {
     let authority = std::fs::read(fixture("ca.pem")).expect("a certificate authority");
-    let trust = ClientTls::for_any_protocol(Some(&authority), None).expect("trust");
+    let trust = ClientTls::without_alpn(Some(&authority), None).expect("trust");
     let name = ClientTls::server_name("localhost").expect("a name");
     let tls = trust.begin(name).expect("a connection");
     StreamOwned::new(tls, Raw::connect(proxy.address).stream)
@@ -92,7 +92,7 @@ fn records_pass_with_tls_on_either_side() {
     let upstream = format!("localhost:{}", inner.address.port());
     let trusting = format!("[cluster.upstream_tls]\nca = \"{authority}\"\n");
     let outer = proxy_to(&upstream, &trusting);
-    await_that("the inner proxy to be trusted", || outer.get().ready());
+    await_that("the inner proxy to be trusted", || outer.get().is_ready());
     let bootstrap = outer.bootstrap();
     let topic = topic(&bootstrap, "tls", 2, 1);
     let values: Vec<_> = numbered("encrypted", 300)
@@ -111,7 +111,7 @@ fn records_pass_with_tls_on_either_side() {
     let mut raw = Raw::connect(outer.address);
     raw.send(&request(18, 0, 1, &[]));
     assert!(raw.until_closed().is_empty());
-    assert!(!outer.get().ready());
+    assert!(!outer.get().is_ready());
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn derived(out: &mut String, run: &Run) {
                 answer.of.clone(),
                 value,
                 basis.to_owned(),
-                answer.how.clone(),
+                answer.derivation.clone(),
             ],
         );
     }
@@ -164,7 +164,7 @@ fn line(out: &mut String, name: &str, metric: &MetricComparison, scale: (f64, f6
         change(metric.ratio_high),
         metric.base_values.len(),
         metric.other_values.len(),
-        Markup(&metric.why)
+        Markup(&metric.reason)
     );
 }
 
@@ -216,7 +216,7 @@ fn found(out: &mut String, search: &FindMax) {
     ];
     let mut table = HtmlTable::new(6, &headings);
     for step in &search.steps {
-        let class = match step.held {
+        let class = match step.sustained {
             Some(true) => "",
             Some(false) => "marked",
             None => "invalid",
@@ -237,7 +237,7 @@ fn fields(step: &FindMaxStep) -> [String; 6] {
         FindMaxPhase::Confirm => "confirm",
         FindMaxPhase::ConfirmAbove => "confirm that the next load is not sustained",
     };
-    let result = match step.held {
+    let result = match step.sustained {
         Some(true) => "✓ yes",
         Some(false) => "✗ no",
         None => "not measured",
@@ -248,6 +248,6 @@ fn fields(step: &FindMaxStep) -> [String; 6] {
         result.to_owned(),
         step.cell.clone(),
         step.saturated_role.clone().unwrap_or_default(),
-        step.why.clone().unwrap_or_default(),
+        step.reason.clone().unwrap_or_default(),
     ]
 }

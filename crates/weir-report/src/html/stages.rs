@@ -46,7 +46,7 @@ pub(crate) fn table(out: &mut String, level: &Level<'_>) {
             let _ = write!(
                 out,
                 "<span class=\"stage\" title=\"{}\"><i class=\"swatch {}\"></i>{} {}</span> ",
-                Markup(&stage.how),
+                Markup(&stage.derivation),
                 slot(&stage.name),
                 Markup(&stage.name.replace('_', " ")),
                 Markup(&format::duration_us(stage.mean_us.max(0.0)))

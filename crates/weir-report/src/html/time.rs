@@ -83,7 +83,7 @@ fn noisy(out: &mut String, data: &RunData) {
                 Markup(&cell.id()),
                 format::figure(Some(span.from_s)),
                 format::figure(Some(span.until_s)),
-                Markup(&span.why)
+                Markup(&span.reason)
             );
         }
     }

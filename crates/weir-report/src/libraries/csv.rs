@@ -29,11 +29,11 @@ pub(super) fn table(compared: &LibraryReport<'_>) -> String {
 }
 
 fn row(out: &mut String, view: &CellView<'_>, driver: &DriverView<'_>, quantity: &Quantity) {
-    let Some(figures) = driver.figures(quantity) else {
+    let Some(figures) = driver.statistics(quantity) else {
         return;
     };
     let (cell, it) = (view.cell, driver.driver);
-    let mut fields: Vec<String> = [&cell.name, &cell.work, &cell.mode]
+    let mut fields: Vec<String> = [&cell.name, &cell.operation, &cell.mode]
         .map(|text| escape::csv(text).into_owned())
         .into();
     fields.extend([cell.value_bytes, cell.records].map(|count| count.to_string()));
@@ -84,7 +84,7 @@ fn ratios(view: &CellView<'_>, name: &str, quantity: &Quantity) -> Vec<String> {
             high(pairs.bounds),
             low(view.bootstrap(quantity, name)),
             high(view.bootstrap(quantity, name)),
-            pairs.shown().words().to_owned(),
+            pairs.verdict().words().to_owned(),
         ]),
     }
     match found.quiet {

@@ -75,11 +75,12 @@ pub(super) fn groups(libraries: &Libraries) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for view in cells(libraries) {
         let cell: &LibraryCell = view.cell;
-        let same = |group: &&mut Group<'_>| (group.work, group.mode) == (&cell.work, &cell.mode);
+        let same =
+            |group: &&mut Group<'_>| (group.work, group.mode) == (&cell.operation, &cell.mode);
         match groups.iter_mut().find(same) {
             Some(group) => group.cells.push(view),
             None => groups.push(Group {
-                work: &cell.work,
+                work: &cell.operation,
                 mode: &cell.mode,
                 cells: vec![view],
                 payloads: Vec::new(),
@@ -190,10 +191,10 @@ impl<'a> Group<'a> {
             let first = self.cells.first();
             first.into_iter().flat_map(|view| &view.drivers)
         };
-        let figures = |name: &str, view: &CellView<'_>| view.driver(name)?.figures(quantity);
+        let figures = |name: &str, view: &CellView<'_>| view.driver(name)?.statistics(quantity);
         let all = || {
             let views = self.cells.iter().flat_map(|view| &view.drivers);
-            views.filter_map(|driver| Some(driver.figures(quantity)?.median))
+            views.filter_map(|driver| Some(driver.statistics(quantity)?.median))
         };
         let unit = TimeUnit::for_values_us(all());
         let blocks = drivers().filter_map(|driver| {
@@ -274,7 +275,7 @@ impl LibraryRows {
 }
 
 fn median_entry(ratio: &PairRatio) -> TableCell {
-    let shown = ratio.shown();
+    let shown = ratio.verdict();
     let percent = |value: f64| format::number(Some(value));
     let interval = match ratio.bounds {
         Some((low, high)) => format!("[{}, {}]", percent(low), percent(high)),

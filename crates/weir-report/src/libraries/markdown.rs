@@ -33,7 +33,7 @@ fn overview(out: &mut String, compared: &LibraryReport<'_>) {
     out.push_str("| driver | library | version | binding | runtime | warm-up rounds | |\n");
     out.push_str("|---|---|---|---|---|--:|---|\n");
     for driver in &libraries.drivers {
-        let state = match (&driver.failed, driver.is_warm_as_asked()) {
+        let state = match (&driver.failed, driver.is_warm_up_complete()) {
             (Some(why), _) => format!("abandoned: {}", esc(why)),
             (None, false) => "warm-up reached no steady state".to_owned(),
             (None, true) => String::new(),

@@ -57,7 +57,7 @@ fn rows(compared: &LibraryReport<'_>, group: &Group<'_>) -> Vec<Vec<TerminalFiel
     let medians = |view: &CellView<'_>| -> Vec<f64> {
         let drivers = view.drivers.iter();
         drivers
-            .filter_map(|driver| Some(driver.figures(quantity)?.median))
+            .filter_map(|driver| Some(driver.statistics(quantity)?.median))
             .collect()
     };
     let unit = TimeUnit::for_values_us(group.cells.iter().flat_map(medians));
@@ -97,11 +97,11 @@ fn row(compared: &LibraryReport<'_>, view: &CellView<'_>, unit: TimeUnit) -> Vec
     let cpu = |name: &str| {
         let figures = view
             .driver(name)?
-            .figures(Quantity::named("cpu_us_per_record")?);
+            .statistics(Quantity::named("cpu_us_per_record")?);
         figures.map(|it| it.median)
     };
     let first = compared.first_name();
-    let median = view.first().and_then(|it| it.figures(quantity));
+    let median = view.first().and_then(|it| it.statistics(quantity));
     let mut fields = vec![
         plain(place),
         plain(unit.show(median.map(|it| it.median))),
@@ -114,7 +114,7 @@ fn row(compared: &LibraryReport<'_>, view: &CellView<'_>, unit: TimeUnit) -> Vec
             Some(ratio) => {
                 let number = |value: f64| format::number(Some(value));
                 let percent = number(ratio.percent);
-                let (code, text) = match (ratio.shown(), ratio.bounds) {
+                let (code, text) = match (ratio.verdict(), ratio.bounds) {
                     (_, None) => (None, format!("{percent} ?")),
                     (shown, Some((low, high))) => {
                         let text = format!("{percent} [{}-{}]", number(low), number(high));

@@ -31,10 +31,10 @@ pub(crate) fn at_a_glance(compared: &LibraryReport<'_>) -> (Vec<String>, Vec<Vec
     let headings = ["Cells in which".to_owned()].into_iter().chain(others);
     let row = |group: &super::Group<'_>| {
         let own = |cell: &LibraryCell| {
-            (cell.work.as_str(), cell.mode.as_str()) == (group.work, group.mode)
+            (cell.operation.as_str(), cell.mode.as_str()) == (group.work, group.mode)
         };
         let verdicts = compared.others.iter().map(|driver| {
-            let tally = stats::tally(compared.libraries, &driver.name, own);
+            let tally = stats::count_verdicts(compared.libraries, &driver.name, own);
             let parts = [
                 (tally.faster, "faster"),
                 (tally.slower, "slower"),
@@ -64,7 +64,7 @@ pub(crate) fn at_a_glance(compared: &LibraryReport<'_>) -> (Vec<String>, Vec<Vec
 /// library.
 pub(crate) fn explained(compared: &LibraryReport<'_>) -> Vec<String> {
     let explain = |other: &&LibraryDriver| {
-        let shape = stats::legacy_shape(compared.libraries, &other.name)?;
+        let shape = stats::legacy_fetch_wait(compared.libraries, &other.name)?;
         Some(explanation(compared.first_name(), other, &shape))
     };
     compared.others.iter().filter_map(explain).collect()
@@ -125,10 +125,10 @@ const FETCH_WAIT_MS: f64 = 500.0;
 
 /// Returns the result of an A/A test.
 pub(crate) fn aa_test(compared: &LibraryReport<'_>) -> Option<String> {
-    if !compared.libraries.null_test {
+    if !compared.libraries.aa_test {
         return None;
     }
-    let test = stats::null_test(compared.libraries);
+    let test = stats::aa_test(compared.libraries);
     let text_of = |coverage: stats::Coverage| match coverage.share() {
         Some(share) => format!(
             "{} of {} intervals ({} %)",
@@ -176,7 +176,7 @@ pub(crate) fn setting_fields(
     let mut fields = vec![
         setting.name.to_owned(),
         setting
-            .asked
+            .requested
             .map_or_else(|| "default".to_owned(), str::to_owned),
     ];
     let drivers = compared.libraries.drivers.iter();

@@ -35,7 +35,7 @@ pub(super) fn answers(out: &mut String, run: &Run) {
             esc(&crate::chart::sweep::words(&search.variable))
         );
         for step in &search.steps {
-            let held = match step.held {
+            let held = match step.sustained {
                 Some(true) => "yes",
                 Some(false) => "no",
                 None => "not measured",
@@ -45,7 +45,7 @@ pub(super) fn answers(out: &mut String, run: &Run) {
                 "| {} | {held} | {} | {} |",
                 format::figure(Some(step.value)),
                 esc(step.saturated_role.as_deref().unwrap_or_default()),
-                esc(step.why.as_deref().unwrap_or_default())
+                esc(step.reason.as_deref().unwrap_or_default())
             );
         }
     }
@@ -74,7 +74,7 @@ fn derived(out: &mut String, run: &Run) {
             "| {} | {} | {value} | {basis} | {} |",
             esc(&answer.name),
             esc(&answer.of),
-            esc(&answer.how)
+            esc(&answer.derivation)
         );
     }
 }

@@ -86,7 +86,7 @@ pub fn null_test() -> Run {
     let cells = PAYLOADS.map(|bytes| cell("produce", "warm", bytes, 100, None, 10));
     let mut run = run("fair", drivers, cells.into());
     if let Some(libraries) = &mut run.libraries {
-        libraries.null_test = true;
+        libraries.aa_test = true;
     }
     run
 }
@@ -97,7 +97,7 @@ fn run(profile: &str, drivers: Vec<LibraryDriver>, cells: Vec<LibraryCell>) -> R
         drivers,
         cells,
         samples: Vec::new(),
-        null_test: false,
+        aa_test: false,
     };
     libraries.samples = samples(&libraries);
     let verdict = weir_stats::libraries::verdict(&libraries);
@@ -120,7 +120,7 @@ fn run(profile: &str, drivers: Vec<LibraryDriver>, cells: Vec<LibraryCell>) -> R
 fn driver(name: &str, library: &str, binding: &str) -> LibraryDriver {
     let setting = |name: &str, asked: &str, effective: Option<&str>| LibrarySetting {
         name: name.into(),
-        asked: Some(asked.into()),
+        requested: Some(asked.into()),
         effective: effective.map(Into::into),
         supported: effective.is_some(),
     };
@@ -165,7 +165,7 @@ fn cell(
     };
     LibraryCell {
         name: format!("{work}.{mode}/{place}"),
-        work: work.into(),
+        operation: work.into(),
         mode: mode.into(),
         value_bytes,
         records,
@@ -222,7 +222,7 @@ fn one(
         cell: cell.name.clone(),
         driver: driver.name.clone(),
         repetition,
-        others_share: Some(if noisy { 0.2 } else { 0.01 }),
+        other_processes_share: Some(if noisy { 0.2 } else { 0.01 }),
         noisy,
         cpu_us: work_us * 0.8,
         records: cell.records,
@@ -241,7 +241,7 @@ fn one(
     if cell.name == "produce.warm/100x1000" && repetition == 5 && driver.name == "librdkafka" {
         sample.invalid = vec![format!("3 of 1000 records failed: {NASTY}")];
     }
-    match cell.work.as_str() {
+    match cell.operation.as_str() {
         "produce" => {
             sample.send_us = Some(work_us * 0.6);
             sample.delivered_us = Some(work_us);

@@ -138,7 +138,7 @@ fn cell(
     if architecture == "gateway" && clients == 10_000 {
         cell.not_sustained = Some("mean response 1200 ms, limit 1000 ms".into());
         cell.saturated_role = Some("gateway".into());
-        cell.saturated_why = Some("thread shard-0 had 97 % of a core".into());
+        cell.saturation_reason = Some("thread shard-0 had 97 % of a core".into());
     }
     let load = clients as f64 / 1_000.0;
     let (typical_us, cpu_us) = match architecture {

@@ -38,7 +38,7 @@ impl MetricSides<'_> {
             noise_share: noise_share(self.base, self.other),
             aa_share: self.aa_share,
             verdict,
-            why,
+            reason: why,
             repetitions_needed: ratio
                 .filter(|_| undecided)
                 .and_then(|ratio| self.repetitions_needed(&ratio)),
@@ -205,7 +205,7 @@ mod tests {
         let between = judge(&BASE, &times(1.033));
         assert_eq!(between.verdict, Verdict::Inconclusive);
         assert_eq!(
-            between.why,
+            between.reason,
             "they differ, but perhaps by less than the margin of 3 %"
         );
         assert!(between.repetitions_needed > Some(5), "{between:?}");
@@ -237,10 +237,10 @@ mod tests {
         assert_ne!(judged.verdict, Verdict::Worse);
         assert!(
             judged
-                .why
+                .reason
                 .ends_with("two runs of the same subject differed"),
             "{}",
-            judged.why
+            judged.reason
         );
     }
 
@@ -248,12 +248,12 @@ mod tests {
     fn one_repetition_is_inconclusive() {
         let one = judge(&[100.0], &[900.0]);
         assert_eq!(one.verdict, Verdict::Inconclusive);
-        assert!(one.why.contains("run 5 of each"), "{one:?}");
+        assert!(one.reason.contains("run 5 of each"), "{one:?}");
         // The ratio of the values in tables, without an interval.
         assert_eq!(one.ratio, Some(9.0));
         assert_eq!((one.ratio_low, one.ratio_high), (None, None));
         assert_eq!((one.repetitions_needed, one.noise_share), (None, None));
-        assert_eq!(judge(&[], &[1.0]).why, "one side has no value");
+        assert_eq!(judge(&[], &[1.0]).reason, "one side has no value");
     }
 
     #[test]

@@ -25,7 +25,7 @@ fn subject(sample: &LibrarySample) -> ComparisonSubject {
 }
 
 fn figures(profile: &str, cell: &LibraryCell, sample: &LibrarySample) -> Vec<(&'static str, f64)> {
-    let cost = match cell.work.as_str() {
+    let cost = match cell.operation.as_str() {
         "consume" => "drain_cpu_us_per_record",
         _ => "cpu_us_per_record",
     };
@@ -38,7 +38,7 @@ fn figures(profile: &str, cell: &LibraryCell, sample: &LibrarySample) -> Vec<(&'
 
 #[cfg(test)]
 mod tests {
-    use super::super::{NamedRun, Options, runs};
+    use super::super::{CompareOptions, NamedRun, runs};
     use super::*;
     use crate::run::{Run, Verdict};
 
@@ -47,7 +47,7 @@ mod tests {
     fn run(us: f64) -> Run {
         let cell = LibraryCell {
             name: CELL.to_owned(),
-            work: "produce".to_owned(),
+            operation: "produce".to_owned(),
             mode: "warm".to_owned(),
             value_bytes: 10,
             records: 10,
@@ -76,7 +76,7 @@ mod tests {
                 drivers: Vec::new(),
                 cells: vec![cell],
                 samples: (0..8).map(sample).collect(),
-                null_test: false,
+                aa_test: false,
             }),
             ..crate::run::tests::run()
         }
@@ -90,7 +90,7 @@ mod tests {
             named("a", &base),
             named("b", &other),
             &[],
-            &Options::default(),
+            &CompareOptions::default(),
         );
         let subject = &found.subjects[0];
         assert_eq!(subject.subject.to_string(), "java produce.warm/10x10");

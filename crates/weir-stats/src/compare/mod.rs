@@ -22,14 +22,14 @@ pub(crate) use two_sided::LogRatio;
 
 /// Options of a comparison.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Options {
+pub struct CompareOptions {
     /// Margin: a difference up to this share does not matter. Default 0.03.
     pub margin_share: f64,
     /// Metrics that decide; empty: those marked in [`metric::METRICS`].
     pub headline: Vec<String>,
 }
 
-impl Default for Options {
+impl Default for CompareOptions {
     fn default() -> Self {
         Self {
             margin_share: 0.03,
@@ -38,7 +38,7 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl CompareOptions {
     /// Returns `true` if the metric decides the result. Without a response time (`has_response`),
     /// the acknowledgement times and the plan's own metrics decide.
     fn is_headline(&self, name: &str, has_response: bool) -> bool {
@@ -63,7 +63,7 @@ pub struct NamedRun<'a> {
 }
 
 /// Returns the names of the two variants of a subject in an A/A test.
-pub fn twins(name: Option<&str>) -> [String; 2] {
+pub fn aa_variants(name: Option<&str>) -> [String; 2] {
     let name = name.unwrap_or("A");
     [name.to_owned(), format!("{name} again")]
 }
@@ -74,7 +74,7 @@ pub fn runs(
     base: NamedRun<'_>,
     other: NamedRun<'_>,
     again: &[&Run],
-    options: &Options,
+    options: &CompareOptions,
 ) -> Comparison {
     let sides = [base, other].map(|named| repetitions(named.run));
     let again: Vec<_> = again.iter().map(|run| repetitions(run)).collect();
@@ -95,7 +95,7 @@ pub fn runs(
 }
 
 /// Compares every variant of a run with the first one. Their repetitions alternated.
-pub fn variants(run: &Run, options: &Options) -> Vec<Comparison> {
+pub fn variants(run: &Run, options: &CompareOptions) -> Vec<Comparison> {
     let mut names: Vec<&str> = Vec::new();
     for name in run.cells.iter().filter_map(|cell| cell.variant.as_deref()) {
         if !names.contains(&name) {
@@ -183,7 +183,7 @@ fn compare(
     base: &Repetitions,
     other: &Repetitions,
     again: &[Repetitions],
-    options: &Options,
+    options: &CompareOptions,
 ) -> Comparison {
     let of = |side: &Repetitions, subject: &ComparisonSubject| -> Option<Values> {
         let (_, values) = side.iter().find(|(seen, _)| seen == subject)?;
@@ -208,7 +208,7 @@ fn compare(
                 of(run, &subject)
             };
             let same = of(subject.variant.clone()).map(|values| (ours.clone(), values));
-            let twins = twins(subject.variant.as_deref()).map(|name| of(Some(name)));
+            let twins = aa_variants(subject.variant.as_deref()).map(|name| of(Some(name)));
             let [one, other] = twins;
             same.into_iter().chain(one.zip(other))
         });
@@ -251,7 +251,7 @@ fn mark_significantly_worse(comparison: &mut Comparison, chances: &[Option<f64>]
     let metrics = comparison.subjects.iter_mut().flat_map(|s| &mut s.metrics);
     for (metric, chance) in metrics.zip(chances) {
         let counts = chance.is_some() && counts.next() == Some(true);
-        metric.is_surely_worse = counts && metric.verdict == Verdict::Worse;
+        metric.is_significantly_worse = counts && metric.verdict == Verdict::Worse;
     }
 }
 

@@ -29,9 +29,9 @@ fn run(p99_ms: &[f64]) -> Run {
 
 fn compared(base: &[f64], other: &[f64], margin_share: f64) -> Comparison {
     let (base, other) = (run(base), run(other));
-    let options = Options {
+    let options = CompareOptions {
         margin_share,
-        ..Options::default()
+        ..CompareOptions::default()
     };
     let named = |label, run| NamedRun { label, run };
     runs(named("a", &base), named("b", &other), &[], &options)
@@ -112,7 +112,7 @@ fn comparison_has_summary_and_warnings() {
         "worse: response_p99_ms (gateway, 100 clients) +20.0 %."
     );
     let metric = metric_of(&comparison);
-    assert!(metric.is_headline && metric.is_surely_worse);
+    assert!(metric.is_headline && metric.is_significantly_worse);
     assert_eq!(metric.base_values, base);
     assert!(comparison.warnings[0].starts_with("the runs were made one after the other"));
     let few = compared(&base[..2], &base[..2], 0.03);
@@ -139,12 +139,12 @@ fn repeated_runs_widen_the_margin() {
         named("a", &ours),
         named("b", &other),
         &[&again],
-        &Options::default(),
+        &CompareOptions::default(),
     );
     let metric = metric_of(&comparison);
     assert!((metric.aa_share.unwrap() - 0.3).abs() < 1e-9);
     assert_eq!(metric.verdict, Verdict::Equivalent, "{metric:?}");
-    assert!(!metric.is_surely_worse && comparison.warnings.is_empty());
+    assert!(!metric.is_significantly_worse && comparison.warnings.is_empty());
 }
 
 #[test]
@@ -152,14 +152,14 @@ fn aa_test_widens_the_margin() {
     let base = [10.0, 10.1, 9.9, 10.05, 9.95];
     let (ours, other) = (run(&base), run(&base.map(|ms| ms * 1.2)));
     let (mut twice, mut second) = (run(&base), run(&base.map(|ms| ms * 1.25)));
-    for (side, name) in [&mut twice, &mut second].into_iter().zip(twins(None)) {
+    for (side, name) in [&mut twice, &mut second].into_iter().zip(aa_variants(None)) {
         for cell in &mut side.cells {
             cell.variant = Some(name.clone());
         }
     }
     twice.cells.append(&mut second.cells);
     let named = |label, run| NamedRun { label, run };
-    let options = Options::default();
+    let options = CompareOptions::default();
     let comparison = runs(named("a", &ours), named("b", &other), &[&twice], &options);
     let metric = metric_of(&comparison);
     assert!((metric.aa_share.unwrap() - 0.25).abs() < 1e-9);
@@ -175,7 +175,7 @@ fn differences_of_the_environment_are_listed() {
     theirs.settings[0].settings[0].value = "5".to_owned();
     theirs.cells[1].status = CellStatus::Invalid { reasons: vec![] };
     let named = |label, run| NamedRun { label, run };
-    let options = Options::default();
+    let options = CompareOptions::default();
     let warnings = runs(named("a", &ours), named("b", &theirs), &[], &options).warnings;
     let has = |text: &str| assert!(warnings.iter().any(|w| w == text), "{warnings:?}");
     has("kernel: , 7.0");
@@ -193,7 +193,7 @@ fn acknowledgement_times_decide_without_receivers() {
         cell.figures.insert("cpu_s_per_gb".to_owned(), 2.0);
     }
     let named = |label| NamedRun { label, run: &run };
-    let comparison = runs(named("a"), named("b"), &[], &Options::default());
+    let comparison = runs(named("a"), named("b"), &[], &CompareOptions::default());
     let metrics = &comparison.subjects[0].metrics;
     let headlines: Vec<&str> = metrics
         .iter()
@@ -215,7 +215,7 @@ fn variants_are_compared_with_the_first() {
     name(&mut one, "threads-1");
     name(&mut four, "threads-4");
     one.cells.append(&mut four.cells);
-    let comparisons = variants(&one, &Options::default());
+    let comparisons = variants(&one, &CompareOptions::default());
     assert_eq!(comparisons.len(), 1);
     let comparison = &comparisons[0];
     assert_eq!(
@@ -227,5 +227,5 @@ fn variants_are_compared_with_the_first() {
     );
     assert!(comparison.interleaved && comparison.warnings.is_empty());
     assert_eq!(metric_of(comparison).verdict, Verdict::Better);
-    assert!(variants(&run(&base), &Options::default()).is_empty());
+    assert!(variants(&run(&base), &CompareOptions::default()).is_empty());
 }

@@ -40,7 +40,7 @@ pub struct Outside {
 
 /// The result of an A/A test of a library.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct NullTest {
+pub struct AaTest {
     /// Coverage for the headline quantity of each cell.
     pub headline: Coverage,
     /// Coverage for CPU time per record.
@@ -51,21 +51,21 @@ pub struct NullTest {
 
 /// Evaluates all cells and all drivers other than the reference.
 #[must_use]
-pub fn null_test(libraries: &Libraries) -> NullTest {
-    let mut test = NullTest::default();
+pub fn aa_test(libraries: &Libraries) -> AaTest {
+    let mut test = AaTest::default();
     let cpu = Quantity::named("cpu_us_per_record").unwrap_or(&QUANTITIES[0]);
     for cell in cells(libraries) {
         for other in cell.others() {
             let name = &other.driver.name;
             let of = |quantity| cell.compare(quantity, name)?.pairs;
             if let Some(ratio) = of(cpu) {
-                test.cpu.add(ratio.shown());
+                test.cpu.add(ratio.verdict());
             }
             let headline = cell.headline();
             let Some(ratio) = of(headline) else { continue };
-            test.headline.add(ratio.shown());
+            test.headline.add(ratio.verdict());
             if matches!(
-                ratio.shown(),
+                ratio.verdict(),
                 RatioVerdict::FirstBetter | RatioVerdict::OtherBetter
             ) {
                 test.outside.push(Outside {

@@ -47,7 +47,7 @@ impl LegacyFetchWait {
 /// Returns the times of the cells that consume in a group. Returns `None` outside the legacy
 /// profile or without such cells.
 #[must_use]
-pub fn legacy_shape(libraries: &Libraries, other: &str) -> Option<LegacyFetchWait> {
+pub fn legacy_fetch_wait(libraries: &Libraries, other: &str) -> Option<LegacyFetchWait> {
     if libraries.profile != "legacy" {
         return None;
     }
@@ -56,7 +56,7 @@ pub fn legacy_shape(libraries: &Libraries, other: &str) -> Option<LegacyFetchWai
     let all = cells(libraries);
     let consuming = || {
         let cells = all.iter();
-        cells.filter(|view| view.cell.work == "consume" && view.cell.mode == "group")
+        cells.filter(|view| view.cell.operation == "consume" && view.cell.mode == "group")
     };
     let bytes = |view: &CellView<'_>| view.cell.value_bytes.saturating_mul(view.cell.records);
     let below: Vec<_> = consuming()
@@ -85,6 +85,6 @@ pub fn legacy_shape(libraries: &Libraries, other: &str) -> Option<LegacyFetchWai
 fn fetch_min_bytes(libraries: &Libraries) -> u64 {
     let settings = libraries.drivers.iter().flat_map(|driver| &driver.settings);
     let mut asked = settings.filter(|setting| setting.name.starts_with("fetch_min_bytes"));
-    let asked = asked.find_map(|setting| setting.asked.as_ref()?.parse().ok());
+    let asked = asked.find_map(|setting| setting.requested.as_ref()?.parse().ok());
     asked.filter(|bytes| *bytes > 0).unwrap_or(100_000)
 }

@@ -17,13 +17,13 @@ mod verdict;
 
 use crate::run::{Libraries, LibraryCell, LibraryDriver, LibrarySample};
 
-pub use coverage::{Coverage, NullTest, Outside, null_test};
-pub use fetch_wait::{LegacyFetchWait, legacy_shape};
+pub use coverage::{AaTest, Coverage, Outside, aa_test};
+pub use fetch_wait::{LegacyFetchWait, legacy_fetch_wait};
 pub use figures::{RatioPercent, SampleStatistics};
 pub use pairs::{PAIRS_MIN, PairRatio, RatioVerdict};
 pub use quantity::{QUANTITIES, Quantity, headline};
 pub use settings::{UnequalSetting, unequal_settings};
-pub use verdict::{VerdictCounts, tally, verdict};
+pub use verdict::{VerdictCounts, count_verdicts, verdict};
 
 /// Returns the cells in order, each with the valid samples of every driver.
 #[must_use]
@@ -138,7 +138,7 @@ impl<'a> CellView<'a> {
     #[must_use]
     pub fn compare(&self, quantity: &Quantity, other: &str) -> Option<LibraryComparison> {
         let (first, other) = (self.first()?, self.driver(other)?);
-        let figures = (first.figures(quantity)?, other.figures(quantity)?);
+        let figures = (first.statistics(quantity)?, other.statistics(quantity)?);
         let ratio = RatioPercent::of(&figures.0, &figures.1);
         let pairs = |with_noisy| PairRatio::of(&pairs_of(first, other, quantity, with_noisy));
         Some(LibraryComparison {
@@ -174,7 +174,7 @@ impl<'a> DriverView<'a> {
 
     /// Returns the statistics of the values; `None` without any.
     #[must_use]
-    pub fn figures(&self, quantity: &Quantity) -> Option<SampleStatistics> {
+    pub fn statistics(&self, quantity: &Quantity) -> Option<SampleStatistics> {
         SampleStatistics::of(&self.values(quantity))
     }
 }

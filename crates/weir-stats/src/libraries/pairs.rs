@@ -65,7 +65,7 @@ impl PairRatio {
 
     /// Returns the better library, if the interval shows one.
     #[must_use]
-    pub fn shown(&self) -> RatioVerdict {
+    pub fn verdict(&self) -> RatioVerdict {
         match self.bounds {
             None => RatioVerdict::TooFew,
             Some((_, high)) if high < 100.0 => RatioVerdict::FirstBetter,
@@ -198,7 +198,7 @@ mod tests {
             let pairs = equal_systems(&mut Noise::new(seed), 20);
             let faster: Vec<_> = pairs.iter().map(|(a, b)| (a * 0.6, *b)).collect();
             let slower: Vec<_> = pairs.iter().map(|(a, b)| (a * 1.6, *b)).collect();
-            let said = |pairs: &[(f64, f64)]| PairRatio::of(pairs).unwrap().shown();
+            let said = |pairs: &[(f64, f64)]| PairRatio::of(pairs).unwrap().verdict();
             shown[0] += usize::from(said(&faster) == RatioVerdict::FirstBetter);
             shown[1] += usize::from(said(&slower) == RatioVerdict::OtherBetter);
         }
@@ -211,13 +211,13 @@ mod tests {
             let ratio = PairRatio::of(&vec![(1.0, 2.0); count]).unwrap();
             assert_eq!((ratio.percent, ratio.bounds), (50.0, None));
             assert_eq!(
-                (ratio.shown(), bootstrap(&vec![(1.0, 2.0); count])),
+                (ratio.verdict(), bootstrap(&vec![(1.0, 2.0); count])),
                 (RatioVerdict::TooFew, None)
             );
         }
         let enough = PairRatio::of(&[(1.0, 2.0); PAIRS_MIN]).unwrap();
         assert_eq!(enough.bounds, Some((50.0, 50.0)));
-        assert_eq!(enough.shown(), RatioVerdict::FirstBetter);
+        assert_eq!(enough.verdict(), RatioVerdict::FirstBetter);
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl Quantity {
 /// Returns the headline quantity that `profile` compares for the operation of this cell.
 #[must_use]
 pub fn headline(profile: &str, cell: &LibraryCell) -> &'static Quantity {
-    let name = match (cell.work.as_str(), profile) {
+    let name = match (cell.operation.as_str(), profile) {
         ("consume", "legacy") => "legacy_us",
         ("consume", _) => "drain_us",
         ("roundtrip", _) => "latency_mean_us",
@@ -158,7 +158,7 @@ mod tests {
         }
         let cell = |work: &str| LibraryCell {
             name: String::new(),
-            work: work.to_owned(),
+            operation: work.to_owned(),
             mode: String::new(),
             value_bytes: 1,
             records: 1,

@@ -8,7 +8,7 @@ pub struct UnequalSetting<'a> {
     /// Name.
     pub name: &'a str,
     /// Requested value, from the first driver for which one was requested.
-    pub asked: Option<&'a str>,
+    pub requested: Option<&'a str>,
     /// Effective settings by driver; drivers that were never configured are missing.
     pub drivers: Vec<(&'a str, &'a LibrarySetting)>,
 }
@@ -32,10 +32,10 @@ pub fn unequal_settings(libraries: &Libraries) -> Vec<UnequalSetting<'_>> {
             .iter()
             .filter_map(|driver| Some((driver.name.as_str(), &driver.settings[of(driver)?])))
             .collect();
-        let asked = drivers.iter().find_map(|(_, it)| it.asked.as_deref());
+        let asked = drivers.iter().find_map(|(_, it)| it.requested.as_deref());
         UnequalSetting {
             name,
-            asked,
+            requested: asked,
             drivers,
         }
     };
@@ -54,7 +54,7 @@ fn is_equal(setting: &UnequalSetting<'_>) -> bool {
         _ => false,
     });
     let as_asked = setting.drivers.iter().all(|(_, it)| {
-        let kept = match (&it.asked, &it.effective) {
+        let kept = match (&it.requested, &it.effective) {
             (Some(asked), Some(effective)) => is_same(asked, effective),
             (Some(_), None) => false,
             (None, _) => true,

@@ -22,7 +22,7 @@ pub(crate) fn driver(name: &str) -> LibraryDriver {
 fn cell(work: &str, mode: &str, value_bytes: u64, records: u64) -> LibraryCell {
     LibraryCell {
         name: format!("{work}.{mode}/{value_bytes}x{records}"),
-        work: work.to_owned(),
+        operation: work.to_owned(),
         mode: mode.to_owned(),
         value_bytes,
         records,
@@ -38,7 +38,7 @@ fn libraries(profile: &str, drivers: &[&str], cells: Vec<LibraryCell>) -> Librar
         drivers: drivers.iter().map(|name| driver(name)).collect(),
         cells,
         samples: Vec::new(),
-        null_test: false,
+        aa_test: false,
     }
 }
 
@@ -47,9 +47,9 @@ fn sample(cell: &LibraryCell, driver: &str, repetition: u32, us: f64) -> Library
         cell: cell.name.clone(),
         driver: driver.to_owned(),
         repetition,
-        delivered_us: (cell.work == "produce").then_some(us),
-        legacy_us: (cell.work == "consume").then_some(us),
-        drain_us: (cell.work == "consume").then_some(us / 2.0),
+        delivered_us: (cell.operation == "produce").then_some(us),
+        legacy_us: (cell.operation == "consume").then_some(us),
+        drain_us: (cell.operation == "consume").then_some(us / 2.0),
         cpu_us: us / 4.0,
         records: cell.records,
         ..LibrarySample::default()
@@ -77,7 +77,10 @@ fn ratios_refer_to_first_measured_library() {
         (pairs.percent - 80.0).abs() < 1e-9,
         "drift cancels out: {pairs:?}"
     );
-    assert_eq!((pairs.count, pairs.shown()), (8, RatioVerdict::FirstBetter));
+    assert_eq!(
+        (pairs.count, pairs.verdict()),
+        (8, RatioVerdict::FirstBetter)
+    );
     assert!((compared.ratio.sd.unwrap() - 80.0).abs() < 1e-9);
     assert_eq!(view.compare(view.headline(), "gone"), None);
     all.drivers[0].failed = Some("no compiler".to_owned());
@@ -140,10 +143,10 @@ fn aa_test_shows_no_difference_in_90_percent() {
         }
         all.cells.push(at);
     }
-    let test = null_test(&all);
+    let test = aa_test(&all);
     assert_eq!((test.headline.intervals, test.cpu.intervals), (80, 80));
     assert!(test.headline.share().unwrap() >= 0.9, "{test:?}");
-    all.null_test = true;
+    all.aa_test = true;
     let containing = test.headline.containing;
     let expected = format!("{containing} of 80 intervals contain 100 %");
     assert!(verdict(&all).contains(&expected), "{}", verdict(&all));
@@ -153,7 +156,7 @@ fn aa_test_shows_no_difference_in_90_percent() {
     for sample in all.samples.iter_mut().filter(|it| it.driver == "one") {
         sample.delivered_us = sample.delivered_us.map(|us| us * 2.0);
     }
-    let share = null_test(&all).headline.share().unwrap();
+    let share = aa_test(&all).headline.share().unwrap();
     assert!(share < 0.5, "{share}");
     assert_eq!(Coverage::default().share(), None);
 }
@@ -176,14 +179,14 @@ fn legacy_ratio_follows_from_wait_and_start() {
             all.samples.extend([java, other]);
         }
     }
-    let shape = legacy_shape(&all, "librdkafka").unwrap();
+    let shape = legacy_fetch_wait(&all, "librdkafka").unwrap();
     assert_eq!((shape.below, shape.above), (3, 2));
     assert_eq!(shape.waits_us(), Some((500_000.0, 500_000.0)));
     assert!((shape.below_percent - 84.1).abs() < 0.05, "{shape:?}");
     let expected = shape.expected_percent(500_000.0).unwrap();
     assert!((expected - shape.below_percent).abs() < 1e-9);
     all.profile = "fair".to_owned();
-    assert_eq!(legacy_shape(&all, "librdkafka"), None);
+    assert_eq!(legacy_fetch_wait(&all, "librdkafka"), None);
 }
 
 #[test]
@@ -191,7 +194,7 @@ fn unequal_and_missing_settings_are_listed() {
     let setting =
         |name: &str, asked: Option<&str>, effective: Option<&str>, supported| LibrarySetting {
             name: name.to_owned(),
-            asked: asked.map(str::to_owned),
+            requested: asked.map(str::to_owned),
             effective: effective.map(str::to_owned),
             supported,
         };
@@ -211,7 +214,7 @@ fn unequal_and_missing_settings_are_listed() {
     let unequal = unequal_settings(&all);
     let names: Vec<&str> = unequal.iter().map(|it| it.name).collect();
     assert_eq!(names, ["retries", "check_crcs", "queue_bytes"]);
-    assert_eq!(unequal[0].asked, Some("0"));
+    assert_eq!(unequal[0].requested, Some("0"));
     assert_eq!(unequal[0].drivers.len(), 2, "the failed driver has none");
-    assert_eq!(unequal[2].asked, None);
+    assert_eq!(unequal[2].requested, None);
 }

@@ -1,6 +1,6 @@
 //! A one-sentence verdict for each library.
 
-use super::{RatioVerdict, cells, null_test, reference};
+use super::{RatioVerdict, aa_test, cells, reference};
 use crate::run::Libraries;
 
 /// Number of cells by verdict for one library compared with the reference, by headline quantity.
@@ -26,7 +26,7 @@ impl VerdictCounts {
 
 /// Counts the verdicts of the cells for which `counts` returns `true`.
 #[must_use]
-pub fn tally(
+pub fn count_verdicts(
     libraries: &Libraries,
     other: &str,
     counts: impl Fn(&crate::run::LibraryCell) -> bool,
@@ -34,7 +34,7 @@ pub fn tally(
     let mut tally = VerdictCounts::default();
     for view in cells(libraries).iter().filter(|view| counts(view.cell)) {
         let compared = view.compare(view.headline(), other);
-        match compared.and_then(|it| it.pairs).map(|it| it.shown()) {
+        match compared.and_then(|it| it.pairs).map(|it| it.verdict()) {
             Some(RatioVerdict::FirstBetter) => tally.slower += 1,
             Some(RatioVerdict::OtherBetter) => tally.faster += 1,
             Some(RatioVerdict::NoDifference) => tally.no_difference += 1,
@@ -51,13 +51,13 @@ pub fn verdict(libraries: &Libraries) -> String {
     let Some(first) = reference(libraries) else {
         return "No library was measured.".to_owned();
     };
-    if libraries.null_test {
+    if libraries.aa_test {
         return aa_verdict(libraries);
     }
     let others = libraries.drivers.iter().filter(|it| it.name != first.name);
     let verdicts: Vec<String> = others
         .filter_map(|other| {
-            let tally = tally(libraries, &other.name, |_| true);
+            let tally = count_verdicts(libraries, &other.name, |_| true);
             (tally.cells() > 0).then(|| format!("{} {}", other.name, in_words(&tally)))
         })
         .collect();
@@ -97,7 +97,7 @@ fn in_words(tally: &VerdictCounts) -> String {
 }
 
 fn aa_verdict(libraries: &Libraries) -> String {
-    let coverage = null_test(libraries).headline;
+    let coverage = aa_test(libraries).headline;
     match coverage.share() {
         Some(share) => format!(
             "A/A test of one library: {} of {} intervals contain 100 % ({:.1} %).",

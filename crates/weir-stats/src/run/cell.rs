@@ -86,7 +86,7 @@ pub struct Cell {
     /// Evidence of saturation, with its value: a thread without spare CPU time, or a fully used
     /// machine.
     #[serde(default)]
-    pub saturated_why: Option<String>,
+    pub saturation_reason: Option<String>,
     /// Reason why the system under test did not sustain this level; `None` if it did.
     #[serde(default)]
     pub not_sustained: Option<String>,

@@ -125,13 +125,13 @@ pub struct MetricComparison {
     /// Verdict.
     pub verdict: Verdict,
     /// Reason in one clause.
-    pub why: String,
+    pub reason: String,
     /// Estimated repetitions per side for a decision, if the verdict is inconclusive.
     #[serde(default)]
     pub repetitions_needed: Option<u64>,
     /// Worse even if all examined metrics are taken into account (Holm).
     #[serde(default)]
-    pub is_surely_worse: bool,
+    pub is_significantly_worse: bool,
 }
 
 impl Comparison {

@@ -12,7 +12,7 @@ pub struct StageMean {
     /// Mean over the deliveries of the window.
     pub mean_us: f64,
     /// Start and end of the stage, and how its mean is determined.
-    pub how: String,
+    pub derivation: String,
 }
 
 /// A derived result, computed from the cells of a run.
@@ -29,7 +29,7 @@ pub struct Derived {
     /// Origin of the value.
     pub basis: DerivedFrom,
     /// Cells and rule from which it is computed.
-    pub how: String,
+    pub derivation: String,
 }
 
 /// The origin of a derived result.

@@ -27,10 +27,10 @@ pub struct FindMaxStep {
     /// Id of the cell.
     pub cell: String,
     /// The load was sustained; `None` if the benchmarking tool failed.
-    pub held: Option<bool>,
+    pub sustained: Option<bool>,
     /// Reason if it was not.
     #[serde(default)]
-    pub why: Option<String>,
+    pub reason: Option<String>,
     /// Saturated role.
     #[serde(default)]
     pub saturated_role: Option<String>,
@@ -60,22 +60,22 @@ pub enum FindMaxOutcome {
         /// Highest sustained load.
         value: f64,
         /// Lowest load that was not sustained.
-        not_held: f64,
+        first_not_sustained: f64,
         /// Saturated role at that load.
         saturated_role: Option<String>,
         /// Evidence of saturation, with its value.
-        saturated_why: Option<String>,
+        saturation_reason: Option<String>,
     },
     /// A sustained load above which nothing can be measured here.
     AtLeast {
         /// Highest sustained load.
         value: f64,
         /// Reason.
-        why: String,
+        reason: String,
     },
     /// No reliable result.
     Inconclusive {
         /// Reason.
-        why: String,
+        reason: String,
     },
 }

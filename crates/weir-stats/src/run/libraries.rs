@@ -16,7 +16,7 @@ pub struct Libraries {
     /// `libraries.jsonl` in the run directory, one per line.
     pub samples: Vec<LibrarySample>,
     /// A/A test: all drivers use the same library, so no difference is expected.
-    pub null_test: bool,
+    pub aa_test: bool,
 }
 
 /// One driver with its own description.
@@ -49,7 +49,7 @@ pub struct LibraryDriver {
 impl LibraryDriver {
     /// Returns `true` if the CPU cost was stable after the warm-up, or no warm-up was requested.
     #[must_use]
-    pub fn is_warm_as_asked(&self) -> bool {
+    pub fn is_warm_up_complete(&self) -> bool {
         self.warm_up_rounds == 0 || self.warm_up_settled
     }
 }
@@ -60,7 +60,7 @@ pub struct LibrarySetting {
     /// Name in `docs/drivers.md`, with the operation in brackets if operations differ.
     pub name: String,
     /// Requested value; `None` for the library's default.
-    pub asked: Option<String>,
+    pub requested: Option<String>,
     /// Effective value.
     pub effective: Option<String>,
     /// The library has such a setting.
@@ -74,7 +74,7 @@ pub struct LibraryCell {
     /// `roundtrip.open/1000@5000`.
     pub name: String,
     /// `produce`, `consume` or `roundtrip`.
-    pub work: String,
+    pub operation: String,
     /// Produce: `cold`, `metadata`, `warm`, and `legacy` in the legacy profile (each driver starts
     /// like the original program). Consume: `group`, `assign`. Roundtrip: `burst`, `open`.
     pub mode: String,
@@ -100,9 +100,9 @@ pub struct LibrarySample {
     /// Repetition number from 0.
     pub repetition: u32,
     /// Position of the driver in this repetition, from 0.
-    pub place: u32,
+    pub turn: u32,
     /// Seconds since the start of the run.
-    pub at_s: f64,
+    pub offset_s: f64,
     /// Reasons why the sample is invalid; empty if it is valid.
     pub invalid: Vec<String>,
     /// Remarks on a valid sample, for example that an open loop was not sustained.
@@ -111,7 +111,7 @@ pub struct LibrarySample {
     /// Share of the machine's CPU time used by processes other than the broker, the drivers and
     /// this program (including another guest of the host), over at least half a second that ended
     /// with this repetition; `None` if the broker's process is unknown.
-    pub others_share: Option<f64>,
+    pub other_processes_share: Option<f64>,
     /// The share of other processes is above 0.10.
     pub noisy: bool,
     /// produce: t1-t0. roundtrip: also.
@@ -222,7 +222,7 @@ mod tests {
         let sample = LibrarySample {
             cell: "consume.group/100x100".to_owned(),
             driver: "java".to_owned(),
-            others_share: Some(0.25),
+            other_processes_share: Some(0.25),
             noisy: true,
             latency: Some(Distribution {
                 pairs: vec![(3, 4)],

@@ -193,7 +193,7 @@ impl Run {
 
     /// Returns the variant to compare with if several connections to a broker alternate: the direct
     /// one, otherwise a relay, otherwise the first that ran.
-    pub fn base_way(&self) -> Option<&str> {
+    pub fn base_variant(&self) -> Option<&str> {
         let ways = || self.cells.iter().filter_map(|cell| cell.variant.as_deref());
         let known = ["direct", "relay"].into_iter();
         let mut known = known.filter(|name| ways().any(|way| way == *name));

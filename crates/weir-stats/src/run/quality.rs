@@ -10,7 +10,7 @@ pub struct MachineUsage {
     /// Share that another guest of the host used.
     pub steal_share: f64,
     /// Cores busy for processes outside the run.
-    pub others_cores: f64,
+    pub other_processes_cores: f64,
     /// Load average of the last minute at the end of the window.
     pub load_average_1m: Option<f64>,
     /// Context switches of all processes.
@@ -61,5 +61,5 @@ pub struct NoisySpan {
     /// End.
     pub until_s: f64,
     /// Disturbance with its value.
-    pub why: String,
+    pub reason: String,
 }

@@ -39,13 +39,13 @@ impl<'a> Repetitions<'a> {
     }
 
     /// Returns `true` if there is a valid repetition and all of them sustained the load.
-    pub fn is_held(&self) -> bool {
-        self.valid().next().is_some() && self.not_held().is_none()
+    pub fn is_sustained(&self) -> bool {
+        self.valid().next().is_some() && self.worst_not_sustained().is_none()
     }
 
     /// Returns the valid repetition with the highest mean response time of those that did not
     /// sustain the load.
-    pub fn not_held(&self) -> Option<&'a Cell> {
+    pub fn worst_not_sustained(&self) -> Option<&'a Cell> {
         let failed = self.valid().filter(|cell| cell.not_sustained.is_some());
         failed.max_by(|a, b| {
             let response = response_mean_us(a).total_cmp(&response_mean_us(b));
@@ -104,8 +104,8 @@ mod tests {
         let groups = Repetitions::group(&cells);
         let clients: Vec<u64> = groups.iter().map(|it| it.cells[0].clients).collect();
         assert_eq!(clients, [10, 20]);
-        assert!(!groups[0].is_held() && groups[1].is_held());
-        assert_eq!(groups[0].not_held(), Some(&cells[2]));
+        assert!(!groups[0].is_sustained() && groups[1].is_sustained());
+        assert_eq!(groups[0].worst_not_sustained(), Some(&cells[2]));
         assert_eq!(groups[0].sample(), Some(&cells[3]), "geometric mean: 300");
         let mean = groups[0].mean(|cell| cell.response()?.mean_us).unwrap();
         assert!((mean - 300.0).abs() < 1e-9, "{mean}");
@@ -118,10 +118,10 @@ mod tests {
             reasons: Vec::new(),
         };
         let only = [invalid.clone()];
-        assert!(!Repetitions::group(&only)[0].is_held());
+        assert!(!Repetitions::group(&only)[0].is_sustained());
         let both = [invalid, cell(10, 100.0, None)];
         let group = &Repetitions::group(&both)[0];
-        assert!(group.is_held());
+        assert!(group.is_sustained());
         assert_eq!(group.sample(), Some(&both[1]));
         assert_eq!(group.mean(|cell| cell.response()?.mean_us), Some(100.0));
     }

@@ -15,5 +15,5 @@ mod tlcp_diff;
 pub use budget::DiffBudget;
 pub use json_apply::apply_json_patch;
 pub use json_patch::push_json_patch;
-pub use rules::{DiffFormat, DiffOrder, DiffOutcome, DiffSettings, FieldDiffs};
+pub use rules::{DiffFormat, DiffOptions, DiffOrder, DiffOutcome, FieldDiffs};
 pub use tlcp_diff::{apply_tlcp_diff, push_tlcp_diff};

@@ -72,7 +72,7 @@ impl DiffOrder {
 
 /// Configuration of diffs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DiffSettings {
+pub struct DiffOptions {
     /// Diff formats in order of preference; default none.
     pub order: DiffOrder,
     /// Minimum size of new values for a JSON Patch. Default 50, because small values save nothing.
@@ -86,7 +86,7 @@ pub struct DiffSettings {
     pub portable: bool,
 }
 
-impl Default for DiffSettings {
+impl Default for DiffOptions {
     fn default() -> Self {
         Self {
             order: DiffOrder::NONE,
@@ -104,7 +104,7 @@ pub enum DiffOutcome {
     /// Not allowed: null, too short, too long, or after another format.
     Excluded,
     /// The diff was computed, but is not small enough or not exact.
-    Useless,
+    NotSmaller,
     /// The budget is used up.
     TooCostly,
     /// A diff of this format was appended.
@@ -115,7 +115,7 @@ pub enum DiffOutcome {
 #[derive(Debug)]
 pub struct FieldDiffs<'a> {
     /// Configuration, with the formats that the client accepts.
-    pub settings: &'a DiffSettings,
+    pub settings: &'a DiffOptions,
     /// Limit of the computation.
     pub budget: &'a mut DiffBudget,
     /// Buffer for diffs before escaping.
@@ -157,7 +157,7 @@ impl FieldDiffs<'_> {
             if !self.budget.take(previous.len() + new.len()) {
                 return DiffOutcome::TooCostly;
             }
-            attempted = DiffOutcome::Useless;
+            attempted = DiffOutcome::NotSmaller;
             if self.push_format(out, format, previous, new) {
                 return DiffOutcome::Pushed(format);
             }
@@ -210,17 +210,17 @@ fn looks_like_json(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn settings(formats: impl IntoIterator<Item = DiffFormat>) -> DiffSettings {
-        DiffSettings {
+    fn settings(formats: impl IntoIterator<Item = DiffFormat>) -> DiffOptions {
+        DiffOptions {
             order: DiffOrder::of(formats),
             json_patch_min_bytes: 0,
             tlcp_diff_min_bytes: 0,
-            ..DiffSettings::default()
+            ..DiffOptions::default()
         }
     }
 
     fn attempted(
-        settings: &DiffSettings,
+        settings: &DiffOptions,
         previous: Option<&str>,
         new: Option<&str>,
         patched: bool,
@@ -297,7 +297,7 @@ mod tests {
             attempted(&settings([]), Some(old), Some(new), false).0,
             DiffOutcome::Excluded
         );
-        let strict = DiffSettings {
+        let strict = DiffOptions {
             tlcp_diff_min_bytes: new.len() + 1,
             ..both.clone()
         };
@@ -305,7 +305,7 @@ mod tests {
             attempted(&strict, Some(old), Some(new), false).0,
             DiffOutcome::Excluded
         );
-        let small = DiffSettings {
+        let small = DiffOptions {
             value_bytes_max: new.len() - 1,
             ..both.clone()
         };
@@ -315,7 +315,7 @@ mod tests {
         );
         assert_eq!(
             attempted(&both, Some("abc"), Some("xyz"), false),
-            (DiffOutcome::Useless, String::new())
+            (DiffOutcome::NotSmaller, String::new())
         );
         assert_eq!(
             attempted(
@@ -325,7 +325,7 @@ mod tests {
                 false
             )
             .0,
-            DiffOutcome::Useless
+            DiffOutcome::NotSmaller
         );
     }
 
@@ -342,7 +342,7 @@ mod tests {
         let bars = "|".repeat(15);
         assert_eq!(
             attempted(&text, Some(&old), Some(&format!("{old}{bars}")), false).0,
-            DiffOutcome::Useless
+            DiffOutcome::NotSmaller
         );
     }
 

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Exit, Failure> {
     };
     match agent::run(&options) {
         Ok(()) => Ok(Exit::Success),
-        Err(error) => Err(Failure::new(error.fault().into(), error)),
+        Err(error) => Err(Failure::new(error.class().into(), error)),
     }
 }
 

@@ -114,15 +114,15 @@ fn run_plan(args: &BenchRunArgs) -> Result<Exit, Failure> {
         rates_per_s: args.rates.clone(),
         sweep: SweepOverrides {
             record_sizes_bytes: args.record_sizes.clone(),
-            targets_per_s: args.target_rates.clone(),
+            target_rates_per_s: args.target_rates.clone(),
             fetch_sizes_bytes: args.fetch_sizes.clone(),
-            messages: args.records,
+            consumer_records: args.records,
             mib_per_s_max: None,
             kafka_tools: args.kafka_tools.then_some(true),
         },
         topic: args.topic.clone(),
         key: args.key.clone(),
-        preheat: None,
+        broker_warm_up: None,
         warm_up: args.warm_up,
         // A warm-up given on the command line is not extended.
         warm_up_max: args.warm_up,
@@ -131,7 +131,7 @@ fn run_plan(args: &BenchRunArgs) -> Result<Exit, Failure> {
     };
     let mut plan = plan.with(&overrides, "command line").map_err(usage)?;
     if args.aa_test {
-        plan = plan.twice().map_err(usage)?;
+        plan = plan.aa_test().map_err(usage)?;
     }
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
     let mut progress = BenchProgress::new(args.json);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use weir_stats::compare::{self, NamedRun, Options};
+use weir_stats::compare::{self, CompareOptions, NamedRun};
 use weir_stats::metric;
 use weir_stats::run::{Comparison, Run};
 
@@ -86,7 +86,7 @@ impl CompareOptions {
             label: &label,
             run: &run,
         };
-        let options = Options {
+        let options = CompareOptions {
             margin_share: self.margin,
             headline: self.metrics.clone(),
         };
@@ -96,7 +96,7 @@ impl CompareOptions {
     /// Returns `true` if the comparison must end the command with exit code 1.
     pub(crate) fn is_failed_by(&self, comparison: &Comparison) -> bool {
         let mut metrics = comparison.subjects.iter().flat_map(|s| &s.metrics);
-        self.fail_on == Some(FailOn::Worse) && metrics.any(|metric| metric.is_surely_worse)
+        self.fail_on == Some(FailOn::Worse) && metrics.any(|metric| metric.is_significantly_worse)
     }
 
     /// Returns `true` if an option is set that needs a baseline run.

@@ -33,8 +33,8 @@ pub(crate) fn run(args: &BenchRunArgs, plan: OverheadPlan) -> Result<Exit, Failu
     }
     let overrides = OverheadOverrides {
         subjects: own.subjects.clone(),
-        rounds: args.repetitions,
-        messages: args.records,
+        repetitions: args.repetitions,
+        records: args.records,
         record_bytes: own.record_size,
         rates_per_s: args.rates.as_deref().map(without_zero),
         rate_hold: args.hold,
@@ -42,7 +42,8 @@ pub(crate) fn run(args: &BenchRunArgs, plan: OverheadPlan) -> Result<Exit, Failu
         kafka_tools: args.kafka_tools.then_some(true),
         ..OverheadOverrides::default()
     };
-    plan.foreign.extend(own.external_proxies.iter().cloned());
+    plan.external_proxies
+        .extend(own.external_proxies.iter().cloned());
     plan.producer.extend(own.kafka_properties.iter().cloned());
     let plan = plan.with(&overrides, "command line").map_err(usage)?;
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;

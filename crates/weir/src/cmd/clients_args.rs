@@ -271,7 +271,7 @@ impl ClientsArgs {
             },
             // In a plan, records without a stamp are background load of other producers.
             record_timestamps: !self.worker,
-            seed_report: self.published_report.then_some(self.report_interval),
+            published_report: self.published_report.then_some(self.report_interval),
             setup_timeout: self.setup_timeout,
         };
         Ok(ClientsRun {
@@ -293,7 +293,7 @@ impl ClientsArgs {
         let scenario = self.scenario(file);
         let mut subscribe = match (self.probe, self.verbatim) {
             (true, _) => probe(),
-            (false, true) => scenario.as_committed(),
+            (false, true) => scenario.verbatim(),
             (false, false) => scenario.corrected(),
         };
         if let Some(file) = file {
@@ -330,11 +330,11 @@ impl ClientsArgs {
     fn trust(&self) -> anyhow::Result<TlsTrust> {
         match &self.ca {
             Some(path) => match std::fs::read_to_string(path) {
-                Ok(pem) => Ok(TlsTrust::Authorities(pem)),
+                Ok(pem) => Ok(TlsTrust::CertificateAuthorities(pem)),
                 Err(error) => bail!("--ca \"{}\": cannot read file: {error}", path.display()),
             },
-            None if self.insecure => Ok(TlsTrust::Anybody),
-            None => Ok(TlsTrust::Nobody),
+            None if self.insecure => Ok(TlsTrust::AnyCertificate),
+            None => Ok(TlsTrust::Unset),
         }
     }
 

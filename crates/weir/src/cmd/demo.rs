@@ -92,7 +92,8 @@ fn serve(args: &DemoArgs, name: &str) -> Result<Exit, Failure> {
     let options = bench_common::options(&args.out, None)?;
     let addresses = [args.listen, args.admin];
     let on_ready = |live: &LiveEndpoints| show(&plan, live);
-    let result = weir_bench::stay(&plan, &options, addresses, &mut progress, &stop, on_ready);
+    let result =
+        weir_bench::serve_until(&plan, &options, addresses, &mut progress, &stop, on_ready);
     progress.end();
     result.map_err(|error| bench_common::failure(error, &stop))?;
     Ok(Exit::Success)

@@ -98,7 +98,7 @@ fn serve(args: &GatewayRunArgs) -> Result<Exit, Failure> {
     let overrides = CliOverrides {
         listen: args.listen,
         admin: args.admin,
-        shards: args.event_loops,
+        event_loops: args.event_loops,
         ..CliOverrides::default()
     };
     let config = load(&args.files, &overrides)?;
@@ -158,7 +158,7 @@ fn wait(
         }
         if errors_logged.elapsed() >= ERROR_LOG_INTERVAL {
             errors_logged = Instant::now();
-            for (connection, error) in gateway.troubles() {
+            for (connection, error) in gateway.unready_connections() {
                 let error = error.unwrap_or_else(|| "waiting for the brokers".to_owned());
                 tracing::warn!(%connection, %error, "Kafka connection not ready");
             }

@@ -125,7 +125,7 @@ fn up(args: &UpArgs) -> Result<Exit, Failure> {
         second_listeners: Vec::new(),
         keep_data: args.keep_data,
         min_free_bytes: args.min_free_mb << 20,
-        ready_within: args.ready_timeout,
+        ready_timeout: args.ready_timeout,
     };
     let mut lab = Lab::up(&options, &mut progress, &stop).map_err(failure)?;
     if args.json {

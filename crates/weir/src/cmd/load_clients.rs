@@ -37,7 +37,7 @@ fn work(
 ) -> Result<DeliverySummary, Failure> {
     let Some(engine) = args.engine else {
         let result = clients::run(&run.options, link);
-        return result.map_err(|error| Failure::new(error.fault().into(), error));
+        return result.map_err(|error| Failure::new(error.class().into(), error));
     };
     let needed = run.options.clients.div_ceil(clients_per_process()).max(1);
     let agents = args.agents.map_or(needed, usize::from);
@@ -66,7 +66,7 @@ fn work(
         }
         coordinator.run(&run.options, link)
     };
-    coordinate().map_err(|error| Failure::new(error.fault().into(), error))
+    coordinate().map_err(|error| Failure::new(error.class().into(), error))
 }
 
 fn run_worker(args: &ClientsArgs, run: &ClientsRun) -> Result<Exit, Failure> {

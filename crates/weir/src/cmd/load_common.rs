@@ -145,7 +145,7 @@ pub(crate) fn run_worker<T>(
 
 /// Returns the failure for an error of a load worker.
 pub(crate) fn failure(error: LoadError) -> Failure {
-    Failure::new(error.fault().into(), error)
+    Failure::new(error.class().into(), error)
 }
 
 /// Prints an event as a line of JSON.

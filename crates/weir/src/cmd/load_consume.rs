@@ -143,7 +143,7 @@ impl ConsumeArgs {
         let prefix = self.group_prefix.clone();
         (self.architecture == ConsumerArchitecture::Groups).then(|| LeanGroups {
             members: self.group_members,
-            commit_every: self.commit_interval,
+            commit_interval: self.commit_interval,
             ..LeanGroups::new(&prefix.unwrap_or_else(new_prefix))
         })
     }
@@ -173,7 +173,7 @@ impl ConsumeArgs {
             // In a plan, records without a stamp are background load of other producers.
             record_timestamps: !self.worker,
             groups: self.groups(),
-            seed_report: self.published_report.then_some(self.report_interval),
+            published_report: self.published_report.then_some(self.report_interval),
             ..ConsumerOptions::new(&self.bootstrap, &self.topic, number(self.consumers))
         }
     }

@@ -115,7 +115,7 @@ fn wait(
     let mut was_ready = false;
     let mut errors_logged = Instant::now();
     while !stop.load(Ordering::Relaxed) {
-        if !was_ready && proxy.ready() {
+        if !was_ready && proxy.is_ready() {
             was_ready = true;
             tracing::info!("ready");
             if let Some(path) = ready_file {
@@ -127,7 +127,7 @@ fn wait(
         }
         if errors_logged.elapsed() >= ERROR_LOG_INTERVAL {
             errors_logged = Instant::now();
-            for (cluster, error) in proxy.troubles() {
+            for (cluster, error) in proxy.unready_clusters() {
                 let error = error.unwrap_or_else(|| "waiting for the brokers".to_owned());
                 tracing::warn!(cluster, %error, "cluster does not respond");
             }

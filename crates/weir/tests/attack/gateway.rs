@@ -55,7 +55,8 @@ const fn case(
 }
 
 const TOPIC: &str = "attack-gateway";
-const CONFIG: &str = "drain_timeout_ms = 1000\ndrain_spread_ms = 100\n[compression]\nenabled = true\n";
+const CONFIG: &str =
+    "drain_timeout_ms = 1000\ndrain_spread_ms = 100\n[compression]\nenabled = true\n";
 
 /// Starts a gateway with default limits and 20 clients of one item each.
 fn scene(broker: &TestBroker, dir: &Path, case: &Case) -> Scene {

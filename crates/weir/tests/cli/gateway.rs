@@ -285,7 +285,10 @@ fn check_reports_errors_of_all_files_as_json() {
         .replace("id=\"Set\"", "id=\"\"")
         .replace(">9<", ">0<");
     folder.write("a.xml", &xml);
-    folder.write("g.toml", "listen = \"127.0.0.1:0\"\nevent_loops = \"two\"\n");
+    folder.write(
+        "g.toml",
+        "listen = \"127.0.0.1:0\"\nevent_loops = \"two\"\n",
+    );
     let check = [
         "check",
         "--adapters",
@@ -707,7 +710,10 @@ fn explain_reads_records_of_a_running_cluster() {
     );
 
     let refusals: [(&[&str], &str); 4] = [
-        (&["--offset", "0"], "has 2 partitions: specify the partition"),
+        (
+            &["--offset", "0"],
+            "has 2 partitions: specify the partition",
+        ),
         (&["--partition", "7"], "has no partition 7; it has 2"),
         (
             &["--partition", "1", "--offset", "5"],

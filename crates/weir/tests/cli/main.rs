@@ -17,7 +17,7 @@ fn broker() -> String {
     let lab = LAB.get_or_init(|| {
         let options = LabOptions {
             heap_mb: 256,
-            ready_within: Duration::from_secs(180),
+            ready_timeout: Duration::from_secs(180),
             ..LabOptions::default()
         };
         Lab::up(&options, &mut |_| {}, &AtomicBool::new(false)).unwrap()

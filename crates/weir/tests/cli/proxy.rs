@@ -314,14 +314,16 @@ fn certificates_are_reloaded_on_sighup() {
     // An invalid key is reported and not used, whether the signal or the file check comes first.
     fs::write(folder.path().join("key.pem"), "no key").unwrap();
     proxy.signal(Signal::HUP);
-    await_that("the log", || proxy.log().contains("certificate reload failed, kept current certificate"));
+    await_that("the log", || {
+        proxy
+            .log()
+            .contains("certificate reload failed, kept current certificate")
+    });
     assert!(metric(&admin, "weir_proxy_tls_reloads_total 0"));
     install(folder.path(), "second");
     proxy.signal(Signal::HUP);
     await_that("the new certificate", || {
-        proxy
-            .log()
-            .contains("certificate files reloaded")
+        proxy.log().contains("certificate files reloaded")
     });
     await_that("its count", || {
         !metric(&admin, "weir_proxy_tls_reloads_total 0")

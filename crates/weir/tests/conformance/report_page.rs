@@ -66,10 +66,7 @@ pub(crate) fn report(case: &Case<'_>) -> Result<()> {
     );
     let beyond = page.evaluate(&cost_script(100_000))?;
     ensure!(!text(&beyond).contains("cheapest"), "{beyond}");
-    ensure!(
-        text(&beyond).contains("not measured above 200"),
-        "{beyond}"
-    );
+    ensure!(text(&beyond).contains("not measured above 200"), "{beyond}");
 
     views(case, &page)?;
     let markup = page.evaluate(MARKUP)?;

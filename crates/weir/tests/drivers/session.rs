@@ -444,7 +444,10 @@ impl ScriptedSession<'_> {
         if self.driver.can("produce.metadata") {
             match self.driver.produce(&produce, SHORT) {
                 Ok(answer) => assert_eq!((answer.acked, answer.failed), (0, 3), "{answer:?}"),
-                Err(error) => assert!(matches!(error.reason, DriverFailure::Refused(_)), "{error}"),
+                Err(error) => assert!(
+                    matches!(error.reason, DriverFailure::CommandFailed(_)),
+                    "{error}"
+                ),
             }
         }
         for via in self.vias() {
@@ -461,7 +464,10 @@ impl ScriptedSession<'_> {
                 .driver
                 .consume(&consume, SHORT)
                 .expect_err("there is no such topic");
-            assert!(matches!(error.reason, DriverFailure::Refused(_)), "{error}");
+            assert!(
+                matches!(error.reason, DriverFailure::CommandFailed(_)),
+                "{error}"
+            );
         }
         // The driver continues with the existing topic.
         let asked = WarmUp {

@@ -157,11 +157,11 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 /// Timeout for expected records.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) const LIMIT: CommandLimit<'static> = CommandLimit {
-    within: Duration::from_secs(60),
+    timeout: Duration::from_secs(60),
     stop: &NEVER,
 };
 /// Timeout for records that do not exist. A driver reports it after four fifths of this time.
 pub(crate) const SHORT: CommandLimit<'static> = CommandLimit {
-    within: Duration::from_secs(5),
+    timeout: Duration::from_secs(5),
     stop: &NEVER,
 };

@@ -113,7 +113,7 @@ fn missed_rates_and_other_processes_give_warnings() {
             cells.push(cell("relay", repetition, Some(20_000), per_s, None));
         }
         cells[0].machine = Some(MachineUsage {
-            others_cores: 1e6,
+            other_processes_cores: 1e6,
             ..MachineUsage::default()
         });
     });

@@ -32,7 +32,7 @@ pub(super) fn of(run: &Run) -> Vec<String> {
     let is_noisy = |cell: &&Cell| {
         let machine = cell.machine.as_ref();
         machine.is_some_and(|machine| {
-            machine.others_cores > cores * OTHER_PROCESSES_WARN_SHARE
+            machine.other_processes_cores > cores * OTHER_PROCESSES_WARN_SHARE
                 || machine.steal_share > OTHER_PROCESSES_WARN_SHARE
         })
     };

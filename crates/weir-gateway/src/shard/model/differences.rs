@@ -1,16 +1,16 @@
 //! Diffs in the model: the gateway sends all formats, and each client accepts other ones.
 
 use proptest::prelude::*;
-use weir_tlcp::diff::{DiffFormat, DiffOrder, DiffSettings};
+use weir_tlcp::diff::{DiffFormat, DiffOptions, DiffOrder};
 use weir_tlcp::request::Diffs;
 
 /// Returns settings with both formats for values of any length.
-pub(super) fn settings() -> DiffSettings {
-    DiffSettings {
+pub(super) fn settings() -> DiffOptions {
+    DiffOptions {
         order: DiffOrder::of([DiffFormat::JsonPatch, DiffFormat::TlcpDiff]),
         json_patch_min_bytes: 0,
         tlcp_diff_min_bytes: 0,
-        ..DiffSettings::default()
+        ..DiffOptions::default()
     }
 }
 

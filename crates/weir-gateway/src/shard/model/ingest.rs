@@ -50,11 +50,11 @@ impl TestEnv {
             return;
         };
         let route = self.tables[worker].route(name);
-        let Some((update, fields)) = route.and_then(|route| route.known(fields)) else {
+        let Some((update, fields)) = route.and_then(|route| route.cached(fields)) else {
             return;
         };
         let row = as_row(&update);
-        let event = ShardEvent::Known {
+        let event = ShardEvent::Backfill {
             item: *item,
             update,
             fields,
@@ -64,9 +64,9 @@ impl TestEnv {
 
     /// Sends the rows and last updates of a worker, which may be empty.
     pub(super) fn send_past(&mut self, worker: usize, interest: &Interest) {
-        for event in self.tables[worker].answers(interest) {
+        for event in self.tables[worker].backfill_events(interest) {
             let item = number(interest.name());
-            if let ShardEvent::History(backfill) = &event {
+            if let ShardEvent::HistoryBackfill(backfill) = &event {
                 let records = self.records[worker][item].iter();
                 assert_eq!(backfill.updates.len(), records.len());
                 for (update, record) in backfill.updates.iter().zip(records) {
@@ -124,10 +124,10 @@ impl TestEnv {
             .field_values(&view, &fields, &mut values)
             .expect("failed fields are skipped");
         let update = Arc::new(values.freeze());
-        route.keep(&update, &fields);
+        route.cache(&update, &fields);
         if self.has_other_shard {
             route.cache_row(&update, &fields);
-            route.keep_update(&update, &fields, self.wire.now_ms() as i64);
+            route.cache_update(&update, &fields, self.wire.now_ms() as i64);
         }
         for target in route.targets().iter().filter(|target| target.shard == 0) {
             let event = ShardEvent::Update {

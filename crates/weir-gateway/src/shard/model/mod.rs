@@ -37,7 +37,7 @@ use self::wire::{MemoryWire, QUEUE_BYTES};
 use super::keys::SessionKey;
 use super::timer_tokens::SESSION_TIMERS;
 use super::wire::Wire;
-use super::{RowBackfill, Shard, ShardContext, ShardEvent, ToldHistory};
+use super::{HistoryBackfill, RowBackfill, Shard, ShardContext, ShardEvent};
 use crate::admission::{Admission, Origins};
 use crate::compression::Compression;
 use crate::config::{GatewayLimits, UnknownNames};
@@ -343,7 +343,7 @@ impl TestEnv {
                 let wire = &mut self.wire;
                 self.shard.fan_out(wire, key, update, &fields);
             }
-            ShardEvent::Known {
+            ShardEvent::Backfill {
                 item: key,
                 update,
                 fields,
@@ -354,7 +354,7 @@ impl TestEnv {
                 }
                 self.shard.backfill(&mut self.wire, key, update, &fields);
             }
-            ShardEvent::Rows(backfill) => {
+            ShardEvent::RowBackfill(backfill) => {
                 let known = self.shard.items.get_mut(backfill.item);
                 let table = known.and_then(|item| item.table_mut());
                 if table.is_some_and(|table| table.awaits_backfill(backfill.generation)) {
@@ -362,7 +362,7 @@ impl TestEnv {
                 }
                 self.shard.backfill_rows(&mut self.wire, &backfill);
             }
-            ShardEvent::History(backfill) => {
+            ShardEvent::HistoryBackfill(backfill) => {
                 let known = self.shard.items.get_mut(backfill.item);
                 let retained = known.and_then(|item| item.retained.as_ref());
                 if retained
@@ -409,7 +409,7 @@ impl TestEnv {
         }
     }
 
-    fn note_history(&mut self, number: usize, backfill: &ToldHistory) {
+    fn note_history(&mut self, number: usize, backfill: &HistoryBackfill) {
         let item = &mut self.items[number];
         for update in &backfill.updates {
             let (row, fields) = (as_row(&update.values), FieldSet::clone(&update.fields));
@@ -522,7 +522,7 @@ impl TestEnv {
         );
         let rows = self.items.iter().filter_map(|item| item.rows.as_ref());
         let rows: usize = rows.map(Rows::len).sum();
-        assert_eq!(self.shard.counters.rows.keys, rows as u64);
+        assert_eq!(self.shard.counters.rows.stored, rows as u64);
         for (number, client) in self.clients.iter().enumerate() {
             client.check(&self.items);
             let conn = self.wire.id(number);

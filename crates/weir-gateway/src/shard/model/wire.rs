@@ -224,11 +224,11 @@ impl Wire for MemoryWire {
     fn try_send(&mut self, conn: ConnId, chunk: Bytes) -> TrySend {
         let room = self.check_capacity(conn, chunk.len());
         let (Some(room), Some(state)) = (room, self.conn(conn)) else {
-            return TrySend::Gone;
+            return TrySend::Closed;
         };
         if !room || (state.blocked && state.queued() > LAG_BYTES) {
             state.wants_room = true;
-            return TrySend::Behind;
+            return TrySend::Full;
         }
         state.queue.push_back(chunk);
         TrySend::Queued

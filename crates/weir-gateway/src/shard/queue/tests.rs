@@ -179,9 +179,9 @@ fn rows_over_limit_are_forwarded_unstored() {
         ["ADD a 5", "ADD b 2", "ADD b 3", "DELETE b -"]
     );
     let RowTableCounters {
-        keys,
-        left_out,
-        refused,
+        stored: keys,
+        not_stored: left_out,
+        rejected: refused,
     } = rows.counts;
     assert_eq!((keys, left_out, refused), (1, 2, 1));
 }

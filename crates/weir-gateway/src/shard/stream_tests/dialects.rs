@@ -20,8 +20,8 @@ impl TestEnv {
              Sec-WebSocket-Protocol: {offers}\r\nUser-Agent: {user_agent}\r\n\r\n"
         );
         match self.request(number, &text) {
-            RequestOutcome::WebSocket { protocol, .. } => protocol,
-            RequestOutcome::Reply(response) => {
+            RequestOutcome::Upgrade { protocol, .. } => protocol,
+            RequestOutcome::Respond(response) => {
                 assert_eq!(response.status, 400);
                 None
             }
@@ -50,7 +50,7 @@ impl TestEnv {
             version.name(),
             body.len()
         );
-        if let RequestOutcome::Reply(response) = self.request(number, &text) {
+        if let RequestOutcome::Respond(response) = self.request(number, &text) {
             self.wire.reply(conn(number), &response);
         }
         self.wire.lines(number)

@@ -11,7 +11,9 @@ use super::WireError;
 use super::reader::WireReader;
 
 pub use produce::produce;
-pub use produce_response::{PartitionError, produce_answer, put_partition_error, put_topic_errors};
+pub use produce_response::{
+    PartitionError, produce_response, put_partition_error, put_topic_errors,
+};
 
 pub use fetch::fetch;
 

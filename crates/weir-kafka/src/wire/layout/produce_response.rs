@@ -10,7 +10,7 @@ use crate::wire::WireError;
 ///
 /// # Errors
 /// [`WireError`] if the bytes are not such a body.
-pub fn produce_answer(
+pub fn produce_response(
     body: &[u8],
     version: i16,
     layout: &mut MessageLayout,

@@ -145,7 +145,7 @@ proptest! {
         prop_assert!(fetch(&bytes[..cut.index(bytes.len())], version.max(4), &mut layout).is_err());
 
         let bytes = produce_response_bytes(&topics, version);
-        produce_answer(&bytes, version, &mut layout)?;
+        produce_response(&bytes, version, &mut layout)?;
         let rows = topics.iter().flat_map(|(_, rows)| rows.iter().map(|row| row.0));
         let rows: Vec<_> = rows.collect();
         let found: Vec<_> = layout.partitions.iter().map(|row| row.index).collect();
@@ -163,7 +163,7 @@ proptest! {
         let row = PartitionError { partition: 4, error: 87, message: "bad", records: &records };
         let bytes = produce_response_bytes(&topics, version);
         let mut layout = MessageLayout::default();
-        produce_answer(&bytes, version, &mut layout)?;
+        produce_response(&bytes, version, &mut layout)?;
         let flexible = produce_is_flexible(version);
         let mut edits = ByteEdits::default();
         for topic in &layout.topics {
@@ -199,7 +199,7 @@ proptest! {
         let mut layout = MessageLayout::default();
         let _ = produce(&bytes, version, &mut layout);
         let _ = fetch(&bytes, version, &mut layout);
-        let _ = produce_answer(&bytes, version, &mut layout);
+        let _ = produce_response(&bytes, version, &mut layout);
     }
 }
 

@@ -29,7 +29,7 @@ fn empty_records(count: usize, codec: Codec, packed: Option<&[u8]>) -> Vec<u8> {
     match packed {
         Some(packed) => out.extend_from_slice(packed),
         None => BatchCompressor::default()
-            .pack(codec, form, &plain, &mut out)
+            .compress(codec, form, &plain, &mut out)
             .expect("packs"),
     }
     set_length_and_crc(&mut out);

@@ -114,9 +114,9 @@ proptest! {
             batch[at] = value;
         }
         // Without this the test would cover only the checksum.
-        let first = weir_kafka::records::front(&batch);
+        let first = weir_kafka::records::first_batch(&batch);
         if matches!(first, weir_kafka::records::FirstBatch::Batch(bytes) if bytes == batch.len()) {
-            weir_kafka::records::seal(&mut batch);
+            weir_kafka::records::set_crc(&mut batch);
         }
         let toml: String = models().iter().map(|(toml, _)| toml.as_str()).collect();
         let (outcome, out, _) = through(&mut batch, &toml, &mut bounded(1 << 20));

@@ -32,7 +32,7 @@ pub(super) fn spread(out: &mut String, compared: &LibraryReport<'_>, group: &Gro
                 continue;
             };
             for (number, (name, slot)) in series.iter().enumerate() {
-                let figures = view.driver(name).and_then(|it| it.figures(quantity));
+                let figures = view.driver(name).and_then(|it| it.statistics(quantity));
                 let Some(it) = figures else { continue };
                 all.push(BoxOf {
                     place: index,

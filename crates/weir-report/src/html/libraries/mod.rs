@@ -122,7 +122,7 @@ fn drivers(out: &mut String, compared: &LibraryReport<'_>) {
          <th scope=\"col\"></th></tr></thead>\n<tbody>\n",
     );
     for driver in &compared.libraries.drivers {
-        let state = match (&driver.failed, driver.is_warm_as_asked()) {
+        let state = match (&driver.failed, driver.is_warm_up_complete()) {
             (Some(why), _) => format!("<span class=\"badge bad\">abandoned</span> {}", Markup(why)),
             (None, false) => {
                 "<span class=\"badge warn\">warm-up reached no steady state</span>".to_owned()

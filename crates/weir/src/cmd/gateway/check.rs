@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Args;
 use serde_json::{Value, json};
 use weir_gateway::config::CliOverrides;
-use weir_gateway::tls::ends;
+use weir_gateway::tls::expiry_text;
 use weir_gateway::{GatewayConfig, GatewayError, client_addresses};
 use weir_mapping::{
     ConfigReport, ConnectionConfig, FieldName, Location, Note, ParameterOutcome, ParameterStatus,
@@ -176,7 +176,7 @@ impl ConnectionFindings {
                 hidden += 1;
                 continue;
             }
-            let (status, mut remark) = status_text(&parameter.status);
+            let (status, mut remark) = status_text(&parameter.outcome);
             if remark.is_empty() && has_note(parameter) {
                 remark = "see the notes";
             }
@@ -199,7 +199,7 @@ impl ConnectionFindings {
 
 /// Returns the kind of a parameter that may occur often and has no remark, otherwise an empty text.
 fn kind(parameter: &ParameterStatus) -> String {
-    match (&parameter.status, parameter.name.split_once('.')) {
+    match (&parameter.outcome, parameter.name.split_once('.')) {
         (ParameterOutcome::Honoured, Some((kind @ ("field" | "item-template" | "map"), _))) => {
             kind.to_owned()
         }
@@ -232,9 +232,12 @@ impl CheckReport {
             let tls = config.tls.as_ref();
             let tls_listen = tls.map(|tls| tls.config.listen.unwrap_or(config.listen));
             let addresses = client_addresses(config.listen, tls_listen);
-            println!("clients       {addresses}, {} event loops", config.shards);
+            println!(
+                "clients       {addresses}, {} event loops",
+                config.event_loops
+            );
             if let Some(tls) = tls {
-                let until = ends(tls.not_after_unix_s());
+                let until = expiry_text(tls.not_after_unix_s());
                 println!(
                     "certificate   {}, until {until}",
                     tls.config.certificate.display()
@@ -273,13 +276,13 @@ impl CheckReport {
     }
 
     fn errors(&self) -> &[GatewayError] {
-        self.errors.as_ref().map_or(&[], GatewayError::each)
+        self.errors.as_ref().map_or(&[], GatewayError::errors)
     }
 
     fn count(&self, status: &str) -> usize {
         let parameters = self.connections.iter().flat_map(|c| &c.parameters);
         parameters
-            .filter(|p| status_text(&p.status).0 == status)
+            .filter(|p| status_text(&p.outcome).0 == status)
             .count()
     }
 
@@ -294,7 +297,7 @@ impl CheckReport {
                     "certificate_ends_unix_s": tls.not_after_unix_s(),
                 })),
                 "admin": config.admin.to_string(),
-                "event_loops": config.shards,
+                "event_loops": config.event_loops,
                 "compression": config.compression.describe(),
             })
         });
@@ -312,7 +315,7 @@ impl CheckReport {
 impl ConnectionFindings {
     fn to_json(&self) -> Value {
         let parameters = self.parameters.iter().map(|parameter| {
-            let (status, remark) = status_text(&parameter.status);
+            let (status, remark) = status_text(&parameter.outcome);
             json!({
                 "name": parameter.name,
                 "value": parameter.value,
@@ -344,7 +347,7 @@ fn note_json(note: &Note) -> Value {
 }
 
 fn error_json(error: &GatewayError) -> Value {
-    let (at, text) = error.place();
+    let (at, text) = error.location();
     with_location(at.as_ref(), "error", &text)
 }
 

@@ -199,7 +199,7 @@ fn read_from_topic(
                     item: item.clone(),
                     read: found.read,
                     reached: found.matches,
-                    is_whole: found.is_whole,
+                    is_whole: found.is_complete,
                 };
                 (found.record, Some(looked_back))
             })

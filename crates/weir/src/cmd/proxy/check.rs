@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
-use weir_gateway::tls::ends;
+use weir_gateway::tls::expiry_text;
 use weir_proxy::ProxyConfig;
 use weir_proxy::config::ClusterConfig;
 
@@ -94,7 +94,7 @@ fn print(config: &ProxyConfig) {
             tls(cluster.tls.is_some())
         );
         if cluster.tls.is_some() {
-            let until = ends(certificate_end(cluster));
+            let until = expiry_text(certificate_end(cluster));
             println!("  certificate     until {until}");
         }
         println!("  ports           {}, one per broker", cluster.broker_ports);
