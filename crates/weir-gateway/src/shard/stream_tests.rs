@@ -537,7 +537,7 @@ fn add_many(sub_id: u32, first: usize, count: usize) -> String {
 }
 
 #[test]
-fn items_of_an_ended_session_are_released_in_slices() {
+fn ended_session_releases_items_in_slices() {
     let mut env = TestEnv::new(GatewayLimits::default());
     let unused = env.shard.items.size();
     let subscribe = |env: &mut TestEnv, number: u32, sub_id: u32| {
