@@ -130,7 +130,7 @@ impl Wire for ScriptedWire {
         peer.finished += 1;
     }
 
-    fn reply(&mut self, id: ConnId, response: &Response) {
+    fn respond(&mut self, id: ConnId, response: &Response) {
         let text = String::from_utf8(response.body.clone()).expect("text");
         self.peer(id).expect("known peer").lines += &text;
     }
@@ -237,7 +237,7 @@ impl TestEnv {
         };
         let answer = http::respond(&mut self.shard, &mut self.wire, conn(number), &request);
         if let RequestOutcome::Reply(response) = answer {
-            self.wire.reply(conn(number), &response);
+            self.wire.respond(conn(number), &response);
         }
         self.wire.lines(number)
     }
