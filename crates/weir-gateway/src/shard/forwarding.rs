@@ -113,7 +113,7 @@ impl Shard {
         let lines = pending.parts.concat();
         match &pending.transport {
             RequestTransport::Http { origin } => {
-                wire.reply(pending.conn, &http::tlcp_response(lines, origin.as_deref()));
+                wire.respond(pending.conn, &http::tlcp_response(lines, origin.as_deref()));
             }
             RequestTransport::WebSocket => {
                 if !lines.is_empty() && !wire.send_text(pending.conn, &lines) {

@@ -239,7 +239,7 @@ impl Shard {
                 }
                 RequestTransport::Http { origin } => {
                     let lines = std::mem::take(&mut responses.lines);
-                    wire.reply(conn, &http::tlcp_response(lines, origin.as_deref()));
+                    wire.respond(conn, &http::tlcp_response(lines, origin.as_deref()));
                 }
             }
         }

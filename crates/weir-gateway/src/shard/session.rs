@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn session_is_found_by_id_and_has_one_timer() {
+    fn session_has_unique_id_and_one_timer() {
         let mut sessions = Sessions::new();
         let conn = ConnId::from_parts(0, 1);
         let key = sessions.insert(7, conn, AdapterSet::Served, session);

@@ -130,7 +130,7 @@ impl Wire for ScriptedWire {
         peer.finished += 1;
     }
 
-    fn reply(&mut self, id: ConnId, response: &Response) {
+    fn respond(&mut self, id: ConnId, response: &Response) {
         let text = String::from_utf8(response.body.clone()).expect("text");
         self.peer(id).expect("known peer").lines += &text;
     }
@@ -237,7 +237,7 @@ impl TestEnv {
         };
         let answer = http::respond(&mut self.shard, &mut self.wire, conn(number), &request);
         if let RequestOutcome::Respond(response) = answer {
-            self.wire.reply(conn(number), &response);
+            self.wire.respond(conn(number), &response);
         }
         self.wire.lines(number)
     }
@@ -537,7 +537,7 @@ fn add_many(sub_id: u32, first: usize, count: usize) -> String {
 }
 
 #[test]
-fn items_of_an_ended_session_are_released_in_slices() {
+fn ended_session_releases_items_in_slices() {
     let mut env = TestEnv::new(GatewayLimits::default());
     let unused = env.shard.items.size();
     let subscribe = |env: &mut TestEnv, number: u32, sub_id: u32| {

@@ -21,7 +21,7 @@ pub(super) trait Wire {
     fn close(&mut self, conn: ConnId, last: Option<Bytes>, drop_queued: bool);
     fn begin_body(&mut self, conn: ConnId, head: &Response);
     fn finish(&mut self, conn: ConnId);
-    fn reply(&mut self, conn: ConnId, response: &Response);
+    fn respond(&mut self, conn: ConnId, response: &Response);
     fn detach(&mut self, conn: ConnId);
     fn pause_input(&mut self, conn: ConnId);
     fn resume_input(&mut self, conn: ConnId);
@@ -67,7 +67,7 @@ impl Wire for ServerIo {
         self.finish(conn);
     }
 
-    fn reply(&mut self, conn: ConnId, response: &Response) {
+    fn respond(&mut self, conn: ConnId, response: &Response) {
         self.respond(conn, response);
     }
 

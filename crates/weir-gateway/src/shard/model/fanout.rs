@@ -41,7 +41,7 @@ impl Wire for Sink {
     fn close(&mut self, _conn: ConnId, _last: Option<Bytes>, _drop_queued: bool) {}
     fn begin_body(&mut self, _conn: ConnId, _head: &Response) {}
     fn finish(&mut self, _conn: ConnId) {}
-    fn reply(&mut self, _conn: ConnId, _response: &Response) {}
+    fn respond(&mut self, _conn: ConnId, _response: &Response) {}
     fn detach(&mut self, _conn: ConnId) {}
     fn pause_input(&mut self, _conn: ConnId) {}
     fn resume_input(&mut self, _conn: ConnId) {}

@@ -258,7 +258,7 @@ impl Wire for MemoryWire {
         unreachable!("all clients use WebSockets");
     }
 
-    fn reply(&mut self, _conn: ConnId, _response: &Response) {
+    fn respond(&mut self, _conn: ConnId, _response: &Response) {
         unreachable!("all clients use WebSockets");
     }
 

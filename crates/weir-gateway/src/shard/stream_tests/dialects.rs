@@ -51,7 +51,7 @@ impl TestEnv {
             body.len()
         );
         if let RequestOutcome::Respond(response) = self.request(number, &text) {
-            self.wire.reply(conn(number), &response);
+            self.wire.respond(conn(number), &response);
         }
         self.wire.lines(number)
     }
