@@ -12,7 +12,7 @@ use crate::record_part::{KeyAndValue, RecordPart};
 use crate::record_view::RecordView;
 use crate::selector_value::SelectorValue;
 
-/// Evaluator settings of keys or of values.
+/// Evaluator configuration of keys or of values.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PartConfig {
     pub(crate) evaluator: Evaluator,
