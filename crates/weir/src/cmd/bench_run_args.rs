@@ -127,7 +127,7 @@ pub(crate) struct OverheadArgs {
     /// Paths to the broker: direct, relay, pass-through, lower-case
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) subjects: Option<Vec<ProxyPath>>,
-    /// Another proxy in front of the same broker, with a name of your choice; repeatable
+    /// Another proxy in front of the same broker, with any name; repeatable
     #[arg(long = "external-proxy", value_name = "NAME=HOST:PORT", value_parser = key_value)]
     pub(crate) external_proxies: Vec<(String, String)>,
     /// Port of the broker started for the run

@@ -183,7 +183,8 @@ fn check_reports_diffs_and_unread_server_settings() {
     let folder = Folder::new();
     folder.write("a.xml", &adapters("localhost:9092"));
     let conf = "<lightstreamer_conf>\n<http_server/>\n<default_diff_order>jsonpatch\
-                </default_diff_order>\n<max_delay_millis>30</max_delay_millis>\n</lightstreamer_conf>";
+                </default_diff_order>\n\
+         <max_delay_millis>30</max_delay_millis>\n</lightstreamer_conf>";
     folder.write("conf.xml", conf);
     let files = [
         "check",
