@@ -112,7 +112,8 @@ pub enum LabError {
     },
     /// Failed download of packages.
     #[error(
-        "{what} could not be downloaded: {detail}; it is not cached yet, so network access is needed"
+        "{what} could not be downloaded: {detail}; it is not cached yet, so network access is \
+         needed"
     )]
     Fetch {
         /// Name of the packages.
@@ -163,7 +164,10 @@ pub enum LabError {
         detail: String,
     },
     /// Invalid state file.
-    #[error("{} is invalid: {detail}; if no broker is running there, remove the file", path.display())]
+    #[error(
+        "{} is invalid: {detail}; if no broker is running there, remove the file",
+        path.display()
+    )]
     BadState {
         /// The file.
         path: PathBuf,
@@ -206,7 +210,10 @@ pub enum LabError {
         log: PathBuf,
     },
     /// Brokers that were not ready in time.
-    #[error("the lab was not ready within {seconds} s ({missing}): {detail}; see {}", log.display())]
+    #[error(
+        "the lab was not ready within {seconds} s ({missing}): {detail}; see {}",
+        log.display()
+    )]
     NotReady {
         /// The timeout.
         seconds: u64,

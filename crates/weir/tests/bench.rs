@@ -13,10 +13,10 @@ use support::{Process, Signal, TestBroker, send_signal, text, weir};
 
 impl TestBroker {
     /// A separate directory.
-    fn folder(&self, name: &str) -> PathBuf {
-        let folder = self.scratch.path().join(name);
-        fs::create_dir_all(&folder).unwrap();
-        folder
+    fn dir(&self, name: &str) -> PathBuf {
+        let dir = self.scratch.path().join(name);
+        fs::create_dir_all(&dir).unwrap();
+        dir
     }
 
     /// Returns `weir bench run` on this broker with a plan whose limits a busy machine meets. These
@@ -50,16 +50,16 @@ fn bench(scratch: &Path, text: &str, out: &Path, args: &[&str]) -> Command {
 
 /// Returns the only run directory in `out`.
 fn run_folder(out: &Path) -> PathBuf {
-    let mut folders: Vec<_> = fs::read_dir(out)
+    let mut dirs: Vec<_> = fs::read_dir(out)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
-    assert_eq!(folders.len(), 1, "{folders:?}");
-    folders.remove(0)
+    assert_eq!(dirs.len(), 1, "{dirs:?}");
+    dirs.remove(0)
 }
 
-fn run_json(folder: &Path) -> Value {
-    serde_json::from_str(&fs::read_to_string(folder.join("run.json")).unwrap()).unwrap()
+fn run_json(dir: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(dir.join("run.json")).unwrap()).unwrap()
 }
 
 /// All tests share one broker, because its start takes the most time.
@@ -75,7 +75,7 @@ fn runs_on_a_real_broker() {
 }
 
 fn all_architectures_are_measured(broker: &TestBroker) {
-    let out = broker.folder("all");
+    let out = broker.dir("all");
     let args = [
         "--levels",
         "20",
@@ -94,8 +94,8 @@ fn all_architectures_are_measured(broker: &TestBroker) {
         "{stdout}"
     );
 
-    let folder = run_folder(&out);
-    let run = run_json(&folder);
+    let dir = run_folder(&out);
+    let run = run_json(&dir);
     assert_eq!(run["schema"], "weir.run/1");
     assert_eq!(run["outcome"], "passed");
     let cells = run["cells"].as_array().unwrap();
@@ -105,7 +105,7 @@ fn all_architectures_are_measured(broker: &TestBroker) {
         .collect();
     assert_eq!(names, ["groups", "standalone", "gateway", "floor"]);
     for cell in cells {
-        check_cell(cell, &folder);
+        check_cell(cell, &dir);
     }
     let probe = &cells[2]["probe"];
     if probe.is_null() {
@@ -119,16 +119,16 @@ fn all_architectures_are_measured(broker: &TestBroker) {
         assert_eq!(probe["ok"], true, "{probe}");
     }
     for file in ["report.md", "report.html", "cells.csv", "series.csv"] {
-        assert!(folder.join(file).is_file(), "{file}");
+        assert!(dir.join(file).is_file(), "{file}");
     }
-    fs::remove_file(folder.join("report.html")).unwrap();
-    let rebuilt = weir(&["bench", "report"]).arg(&folder).output().unwrap();
+    fs::remove_file(dir.join("report.html")).unwrap();
+    let rebuilt = weir(&["bench", "report"]).arg(&dir).output().unwrap();
     assert!(rebuilt.status.success() && text(&rebuilt.stdout).contains("20 clients"));
-    assert!(folder.join("report.html").is_file());
+    assert!(dir.join("report.html").is_file());
 }
 
 /// Asserts that twenty clients of a cell received all their records, and that all counters agree.
-fn check_cell(cell: &Value, folder: &Path) {
+fn check_cell(cell: &Value, dir: &Path) {
     let name = cell["architecture"].as_str().unwrap();
     assert_eq!(cell["status"]["state"], "valid", "{cell}");
     let delivery = &cell["delivery"];
@@ -178,17 +178,17 @@ fn check_cell(cell: &Value, folder: &Path) {
     let receiving = if reads_all { "consume" } else { "clients" };
     assert!(roles.iter().any(|role| *role == receiving), "{roles:?}");
     assert!(roles.iter().any(|role| *role == "produce"), "{roles:?}");
-    let log = fs::read_to_string(folder.join(cell["hlog_file"].as_str().unwrap())).unwrap();
+    let log = fs::read_to_string(dir.join(cell["hlog_file"].as_str().unwrap())).unwrap();
     for tag in ["response", "service", "schedule_lag", "publish_ack"] {
         assert!(log.contains(&format!("Tag={tag},")), "{name}: {tag}");
     }
-    let raw = folder.join(format!("{name}-20-1"));
+    let raw = dir.join(format!("{name}-20-1"));
     assert!(raw.join("produce.jsonl").is_file() && raw.join("produce.log").is_file());
 }
 
 /// Returns the cells of a short run of another plan. Each must be valid, without lost records.
 fn cells_of(broker: &TestBroker, plan: &str, name: &str, architectures: &str) -> Vec<Value> {
-    let out = broker.folder(name);
+    let out = broker.dir(name);
     let args = [
         "--levels",
         "40",
@@ -252,7 +252,7 @@ fn consumers_and_floor_deliver_all_records(broker: &TestBroker) {
 }
 
 fn interrupted_run_stores_measured_cells(broker: &TestBroker) {
-    let out = broker.folder("interrupted");
+    let out = broker.dir("interrupted");
     let args = [
         "--levels",
         "10,20",
@@ -268,10 +268,10 @@ fn interrupted_run_stores_measured_cells(broker: &TestBroker) {
     let mut child = Process::spawn(&mut command);
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     wait_for_line(&mut stdout, "hold");
-    let folder = run_folder(&out);
+    let dir = run_folder(&out);
     wait_until("an interval in the log", || {
-        let log = fs::read_to_string(folder.join("floor-10-1.hlog")).unwrap_or_default();
-        let events = folder.join("floor-10-1/clients.jsonl");
+        let log = fs::read_to_string(dir.join("floor-10-1.hlog")).unwrap_or_default();
+        let events = dir.join("floor-10-1/clients.jsonl");
         let events = fs::read_to_string(events).unwrap_or_default();
         log.contains("Tag=") || events.contains("\"interval\"")
     });
@@ -281,16 +281,16 @@ fn interrupted_run_stores_measured_cells(broker: &TestBroker) {
     assert_eq!(exit_code(&mut child), Some(130), "{rest}");
     assert!(rest.contains("INTERRUPTED"), "{rest}");
 
-    let run = run_json(&folder);
+    let run = run_json(&dir);
     assert_eq!(run["outcome"], "interrupted");
     let cells = run["cells"].as_array().unwrap();
     assert_eq!(cells[0]["status"]["state"], "valid", "{}", cells[0]);
     assert!(cells[0]["delivery"]["delivered"].as_u64() > Some(0));
     assert_eq!(cells[0]["delivery"]["lost"], 0);
     assert_eq!(cells[1]["status"]["state"], "skipped");
-    assert!(folder.join("report.html").is_file());
+    assert!(dir.join("report.html").is_file());
     for part in ["produce", "clients", "floor"] {
-        let events = fs::read_to_string(folder.join(format!("floor-10-1/{part}.jsonl"))).unwrap();
+        let events = fs::read_to_string(dir.join(format!("floor-10-1/{part}.jsonl"))).unwrap();
         let hello: Value = serde_json::from_str(events.lines().next().unwrap()).unwrap();
         let process = PathBuf::from(format!("/proc/{}", hello["pid"]));
         assert!(!process.exists(), "{part} is still there");
@@ -298,7 +298,7 @@ fn interrupted_run_stores_measured_cells(broker: &TestBroker) {
 }
 
 fn unreachable_targets_set_the_exit_code(broker: &TestBroker) {
-    let out = broker.folder("unreachable");
+    let out = broker.dir("unreachable");
     let mut command = weir(&[
         "bench",
         "run",

@@ -138,11 +138,11 @@ trait ErrorText {
 impl ErrorText for Child {
     /// Returns the exit status and the errors.
     fn wait_with_output_of(&mut self) -> String {
-        let mut said = String::new();
+        let mut printed = String::new();
         if let Some(mut stderr) = self.stderr.take() {
-            let _ = std::io::Read::read_to_string(&mut stderr, &mut said);
+            let _ = std::io::Read::read_to_string(&mut stderr, &mut printed);
         }
-        format!("{:?} {said}", self.wait())
+        format!("{:?} {printed}", self.wait())
     }
 }
 
@@ -408,8 +408,8 @@ fn diffs_yield_the_same_values(env: &TestBroker) {
     let xml = xml.replace("@TOPIC@", &topic);
     let xml = xml.replace("@BOOTSTRAP@", &env.bootstrap);
     let options = ["--lightstreamer-conf", conf.to_str().unwrap()];
-    let folder = env.scratch.path();
-    let (_process, listen) = support::gateway_with(folder, "diffs", &xml, &options);
+    let dir = env.scratch.path();
+    let (_process, listen) = support::gateway_with(dir, "diffs", &xml, &options);
     for scenario in ["3jp", "3td"] {
         let verified = ["--fields", "key,value,weir", "--verify-values"];
         let args = ["--scenario", scenario, "--keys", "2", "--clients", "4"];

@@ -24,11 +24,11 @@ fn examples() -> PathBuf {
 }
 
 /// Starts a gateway with the configuration of the examples and returns its client URL.
-fn gateway(folder: &Path, bootstrap: &str) -> (Process, String) {
+fn gateway(dir: &Path, bootstrap: &str) -> (Process, String) {
     let xml = fs::read_to_string(examples().join("adapters.xml")).unwrap();
     assert!(xml.contains("localhost:9092"));
     let xml = xml.replace("localhost:9092", bootstrap);
-    let (process, listen) = support::gateway(folder, "examples", &xml);
+    let (process, listen) = support::gateway(dir, "examples", &xml);
     (process, format!("http://{listen}"))
 }
 
@@ -66,8 +66,8 @@ fn node_and_python_show_live_records() {
         ..ProducerConfig::default()
     };
     let producer = Producer::start(&config, Box::new(|_| {})).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let (_gateway, server) = gateway(folder.path(), &bootstrap);
+    let dir = tempfile::tempdir().unwrap();
+    let (_gateway, server) = gateway(dir.path(), &bootstrap);
 
     let mut in_node = Command::new(&node.node_bin);
     in_node

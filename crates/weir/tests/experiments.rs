@@ -31,12 +31,12 @@ fn run(broker: &TestBroker, plan: &str, name: &str, args: &[&str]) -> (PathBuf, 
 
 /// Returns the only run directory in `out`, and its run.
 fn read(out: &Path) -> (PathBuf, Value) {
-    let mut folders = fs::read_dir(out).unwrap();
-    let folder = folders.next().unwrap().unwrap().path();
-    assert!(folders.next().is_none());
-    let run = fs::read_to_string(folder.join("run.json")).unwrap();
-    assert!(folder.join("report.html").is_file() && folder.join("report.md").is_file());
-    (folder, serde_json::from_str(&run).unwrap())
+    let mut dirs = fs::read_dir(out).unwrap();
+    let directory = dirs.next().unwrap().unwrap().path();
+    assert!(dirs.next().is_none());
+    let run = fs::read_to_string(directory.join("run.json")).unwrap();
+    assert!(directory.join("report.html").is_file() && directory.join("report.md").is_file());
+    (directory, serde_json::from_str(&run).unwrap())
 }
 
 /// All tests share one broker, because its start takes the most time.
@@ -160,7 +160,7 @@ fn sweep_files_match_kafkas_tools(broker: &TestBroker) {
         "--hold",
         "2s",
     ];
-    let (folder, run) = run(broker, BROKER_SWEEP, "sweep", &args);
+    let (directory, run) = run(broker, BROKER_SWEEP, "sweep", &args);
     let cells = run["cells"].as_array().unwrap();
     let architectures: Vec<_> = cells
         .iter()
@@ -185,7 +185,7 @@ fn sweep_files_match_kafkas_tools(broker: &TestBroker) {
     );
     assert!(run["derived"].to_string().contains("knee"));
 
-    let file = |name: &str| folder.join(name);
+    let file = |name: &str| directory.join(name);
     let producer = fs::read_to_string(file("test-producer-1000-500.txt")).unwrap();
     let last = producer.lines().last().unwrap();
     assert!(

@@ -53,8 +53,8 @@ fn run_folder(out: &Path) -> Option<PathBuf> {
     Some(entries.next()?.ok()?.path())
 }
 
-fn run_json(folder: &Path) -> Value {
-    let run = fs::read_to_string(folder.join("run.json")).unwrap();
+fn run_json(dir: &Path) -> Value {
+    let run = fs::read_to_string(dir.join("run.json")).unwrap();
     let run = serde_json::from_str(&run).unwrap();
     let found = schema::findings(&run);
     assert!(found.is_empty(), "{found:#?}");
@@ -94,11 +94,12 @@ fn stalled_generator_exits_with_4(broker: &TestBroker) {
     };
     // An interval is the first event within the window.
     let produce = wait("the window", || {
-        file("produce.jsonl").filter(|said| said.contains("\"interval\""))
+        file("produce.jsonl").filter(|printed| printed.contains("\"interval\""))
     });
     let hello: Value = serde_json::from_str(produce.lines().next().unwrap()).unwrap();
     let pid = u32::try_from(hello["pid"].as_u64().unwrap()).unwrap();
-    let reports = || file("clients.jsonl").map_or(0, |said| said.matches("\"progress\"").count());
+    let reports =
+        || file("clients.jsonl").map_or(0, |printed| printed.matches("\"progress\"").count());
     send_signal(pid, Signal::STOP);
     let before = reports();
     wait("three more seconds", || {
@@ -126,8 +127,8 @@ fn stalled_generator_exits_with_4(broker: &TestBroker) {
 fn measured(broker: &TestBroker, name: &str, args: &[&str]) -> PathBuf {
     let out = broker.scratch.path().join(name);
     let output = bench(broker, "run", &out, args).output().unwrap();
-    let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    let printed = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{printed}");
     run_folder(&out).unwrap()
 }
 

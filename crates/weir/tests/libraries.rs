@@ -54,20 +54,20 @@ fn run(broker: &TestBroker, plan: &Path, out: &Path, args: &[&str]) -> Output {
 }
 
 /// Returns the only run directory in `out`.
-fn folder(out: &Path) -> PathBuf {
-    begun(out).expect("a run folder")
+fn directory(out: &Path) -> PathBuf {
+    begun(out).expect("a run directory")
 }
 
 /// Waits for the only run directory in `out` and returns it.
 fn begun(out: &Path) -> Option<PathBuf> {
-    let mut folders = fs::read_dir(out).ok()?;
-    let folder = folders.next()?.unwrap().path();
-    assert!(folders.next().is_none());
-    Some(folder)
+    let mut dirs = fs::read_dir(out).ok()?;
+    let directory = dirs.next()?.unwrap().path();
+    assert!(dirs.next().is_none());
+    Some(directory)
 }
 
-fn read(folder: &Path) -> Value {
-    let text = fs::read_to_string(folder.join("run.json")).unwrap();
+fn read(directory: &Path) -> Value {
+    let text = fs::read_to_string(directory.join("run.json")).unwrap();
     let run: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(schema::findings(&run), Vec::<String>::new());
     run
@@ -77,8 +77,8 @@ fn samples(run: &Value) -> &Vec<Value> {
     run["libraries"]["samples"].as_array().unwrap()
 }
 
-fn lines(folder: &Path) -> Vec<String> {
-    let text = fs::read_to_string(folder.join("libraries.jsonl")).unwrap_or_default();
+fn lines(directory: &Path) -> Vec<String> {
+    let text = fs::read_to_string(directory.join("libraries.jsonl")).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
 
@@ -114,15 +114,15 @@ fn all_operations_are_measured_in_rotation(broker: &TestBroker) {
     let output = run(broker, &plan(broker, "all", 200), &out, &args);
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
-    let folder = folder(&out);
-    let run = read(&folder);
+    let directory = directory(&out);
+    let run = read(&directory);
     let found = &run["libraries"];
     assert_eq!(found["profile"], "fair");
     let cells = found["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 7);
     assert_eq!(samples(&run).len(), 7 * 2 * 2);
-    assert_eq!(lines(&folder).len(), 7 * 2 * 2);
-    for (line, sample) in lines(&folder).iter().zip(samples(&run)) {
+    assert_eq!(lines(&directory).len(), 7 * 2 * 2);
+    for (line, sample) in lines(&directory).iter().zip(samples(&run)) {
         assert_eq!(&serde_json::from_str::<Value>(line).unwrap(), sample);
         assert_eq!(sample["invalid"].as_array().unwrap().len(), 0, "{sample}");
         assert!(sample["cpu_us"].as_f64() > Some(0.0), "{sample}");
@@ -160,15 +160,15 @@ fn all_operations_are_measured_in_rotation(broker: &TestBroker) {
             (&"1".into(), &"1".into())
         );
     }
-    no_topic_is_left(broker, &folder);
+    no_topic_is_left(broker, &directory);
     for file in ["report.html", "report.md", "configuration.json"] {
-        assert!(folder.join(file).is_file(), "{file}");
+        assert!(directory.join(file).is_file(), "{file}");
     }
 }
 
 /// Asserts that all topics given to a driver are deleted.
-fn no_topic_is_left(broker: &TestBroker, folder: &Path) {
-    let lines = fs::read_to_string(folder.join("drivers/librdkafka.jsonl")).unwrap();
+fn no_topic_is_left(broker: &TestBroker, directory: &Path) {
+    let lines = fs::read_to_string(directory.join("drivers/librdkafka.jsonl")).unwrap();
     let mut topics: Vec<&str> = lines
         .split("\"topic\":\"")
         .skip(1)
@@ -198,14 +198,14 @@ fn killed_and_interrupted_runs_can_be_resumed(broker: &TestBroker) {
         Process::spawn(weir(&all).stdout(Stdio::piped()).stderr(Stdio::piped()))
     };
     let killed = begin(&args);
-    until(|| begun(&out).is_some_and(|folder| lines(&folder).len() >= 3));
+    until(|| begun(&out).is_some_and(|directory| lines(&directory).len() >= 3));
     send_signal(killed.id(), Signal::KILL);
     assert!(!killed.output().status.success());
-    let folder = folder(&out);
-    let before = lines(&folder);
-    assert!(before.len() < 80 && !folder.join("run.json").exists());
+    let directory = directory(&out);
+    let before = lines(&directory);
+    assert!(before.len() < 80 && !directory.join("run.json").exists());
 
-    let dir = folder.display().to_string();
+    let dir = directory.display().to_string();
     let other = [
         "--resume",
         &dir,
@@ -216,27 +216,27 @@ fn killed_and_interrupted_runs_can_be_resumed(broker: &TestBroker) {
     ];
     let refused = run(broker, &plan, &out, &other);
     assert_eq!(refused.status.code(), Some(2));
-    let said = text(&refused.stderr);
+    let printed = text(&refused.stderr);
     assert!(
-        said.contains("options differ from those of the run") && said.contains("cells was"),
-        "{said}"
+        printed.contains("options differ from those of the run") && printed.contains("cells was"),
+        "{printed}"
     );
 
     let resumed: Vec<&str> = ["--resume", &dir].into_iter().chain(args).collect();
     let interrupted = begin(&resumed);
-    until(|| lines(&folder).len() > before.len() + 2);
+    until(|| lines(&directory).len() > before.len() + 2);
     send_signal(interrupted.id(), Signal::INT);
     let output = interrupted.output();
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
-    let run = read(&folder);
+    let run = read(&directory);
     assert_eq!(run["outcome"], "interrupted");
     assert!(samples(&run).len() < 80, "{}", samples(&run).len());
 
     let output = self::run(broker, &plan, &out, &resumed);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let after = lines(&folder);
+    let after = lines(&directory);
     assert_eq!(after[..before.len()], before);
-    let run = read(&folder);
+    let run = read(&directory);
     let mut all: Vec<_> = samples(&run)
         .iter()
         .map(|sample| (sample["cell"].to_string(), sample["repetition"].as_u64()))
@@ -294,7 +294,7 @@ fn failed_drivers_do_not_stop_the_others(broker: &TestBroker) {
     let output = run(broker, &plan(broker, "failing", 0), &out, &args);
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
-    let run = read(&folder(&out));
+    let run = read(&directory(&out));
     let of = |name: &str| -> Vec<&Value> {
         let samples = samples(&run).iter();
         samples.filter(|sample| sample["driver"] == name).collect()
@@ -348,7 +348,7 @@ fn aa_test_respects_the_disk_cap(broker: &TestBroker) {
         "{stdout}{}",
         text(&output.stderr)
     );
-    let run = read(&folder(&out));
+    let run = read(&directory(&out));
     let found = &run["libraries"];
     assert_eq!(found["null_test"], true);
     let names: Vec<_> = found["drivers"]
@@ -386,7 +386,7 @@ fn legacy_profile_reads_own_records(broker: &TestBroker) {
     ];
     let output = run(broker, &plan(broker, "legacy", 0), &out, &args);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let run = read(&folder(&out));
+    let run = read(&directory(&out));
     let cells: Vec<_> = samples(&run)
         .iter()
         .map(|sample| sample["cell"].as_str().unwrap())
@@ -407,14 +407,14 @@ fn legacy_profile_reads_own_records(broker: &TestBroker) {
     let settings = run["libraries"]["drivers"][0]["settings"]
         .as_array()
         .unwrap();
-    let asked = |name: &str| {
+    let requested = |name: &str| {
         settings
             .iter()
             .find(|it| it["name"] == name)
             .map(|it| it["asked"].clone())
     };
-    assert_eq!(asked("fetch_min_bytes"), Some("100000".into()));
-    assert_eq!(asked("acks"), Some("0".into()));
+    assert_eq!(requested("fetch_min_bytes"), Some("100000".into()));
+    assert_eq!(requested("acks"), Some("0".into()));
     assert!(run["notes"].to_string().contains("near 85 %"));
 }
 
@@ -441,8 +441,8 @@ fn invalid_options_are_rejected_before_start() {
             .chain(args)
             .collect();
         let output = weir(&all).output().unwrap();
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-        assert!(said.contains(expected), "{args:?}: {said}");
+        let printed = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {printed}");
+        assert!(printed.contains(expected), "{args:?}: {printed}");
     }
 }

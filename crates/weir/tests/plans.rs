@@ -109,19 +109,19 @@ fn fail_on_without_comparable_metrics_exits_with_4() {
     };
     let gate = ["--fail-on", "worse"];
     for sides in [[once, once_again], [once, five_times]] {
-        let (code, said) = compare(sides, &gate);
-        assert_eq!(code, Some(4), "{sides:?}: {said}");
+        let (code, printed) = compare(sides, &gate);
+        assert_eq!(code, Some(4), "{sides:?}: {printed}");
         assert!(
-            said.contains("--fail-on: no deciding metric could be compared"),
-            "{said}"
+            printed.contains("--fail-on: no deciding metric could be compared"),
+            "{printed}"
         );
     }
-    let (code, said) = compare([once, once_again], &[]);
+    let (code, printed) = compare([once, once_again], &[]);
     assert_eq!(
         code,
         Some(0),
-        "only --fail-on needs a comparable metric: {said}"
+        "only --fail-on needs a comparable metric: {printed}"
     );
-    let (code, said) = compare([five_times, five_times], &gate);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, printed) = compare([five_times, five_times], &gate);
+    assert_eq!(code, Some(0), "{printed}");
 }

@@ -36,22 +36,17 @@ fn readme_commands_work() {
     );
 
     let binary = Path::new(env!("CARGO_BIN_EXE_weir"));
-    let mut path = vec![
-        binary
-            .parent()
-            .expect("a binary lies in a folder")
-            .to_owned(),
-    ];
+    let mut path = vec![binary.parent().expect("a binary lies in a dir").to_owned()];
     path.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
-    let path = env::join_paths(path).expect("the folder's name has no separator");
+    let path = env::join_paths(path).expect("the dir's name has no separator");
 
     for (line, block) in blocks {
-        let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        symlink(root.join("examples"), folder.path().join("examples"))
-            .expect("a link can be made in an empty folder");
+        let dir = tempfile::tempdir().expect("a temporary dir can be made");
+        symlink(root.join("examples"), dir.path().join("examples"))
+            .expect("a link can be made in an empty dir");
         let output = Command::new("bash")
             .args(["-eu", "-o", "pipefail", "-c", &block])
-            .current_dir(folder.path())
+            .current_dir(dir.path())
             .env("PATH", &path)
             .output()
             .expect("bash can be started");

@@ -12,12 +12,12 @@ use support::schema;
 /// Returns every `run.json.gz` below `bench/runs`.
 fn stored_runs() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/runs");
-    let (mut found, mut folders) = (Vec::new(), vec![root]);
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).unwrap() {
+    let (mut found, mut dirs) = (Vec::new(), vec![root]);
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(&dir).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                folders.push(path);
+                dirs.push(path);
             } else if path.ends_with("run.json.gz") {
                 found.push(path);
             }

@@ -29,14 +29,14 @@ const KINDS: [(&str, &[&str]); 6] = [
 
 const GOOD: &str = "../../../../examples/adapters.xml";
 
-fn folder() -> PathBuf {
+fn dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wrong")
 }
 
 /// Returns the error lines of a command, without the other output.
 fn errors(file: &str, command: &[&str]) -> String {
     let mut command_line = Command::new(env!("CARGO_BIN_EXE_weir"));
-    command_line.args(command).arg(file).current_dir(folder());
+    command_line.args(command).arg(file).current_dir(dir());
     let output = command_line.output().expect("the binary can be started");
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
     let (out, err) = (text(&output.stdout), text(&output.stderr));
@@ -58,7 +58,7 @@ fn errors(file: &str, command: &[&str]) -> String {
 
 #[test]
 fn invalid_files_are_reported_with_location_and_remedy() {
-    let entries = fs::read_dir(folder()).expect("the folder can be read");
+    let entries = fs::read_dir(dir()).expect("the dir can be read");
     let names = entries.map(|entry| entry.expect("an entry").file_name());
     let mut names: Vec<_> = names.filter_map(|name| name.into_string().ok()).collect();
     names.sort_unstable();
@@ -74,7 +74,7 @@ fn invalid_files_are_reported_with_location_and_remedy() {
 /// `check --json` prints JSON with the same errors for every invalid file.
 #[test]
 fn check_json_reports_errors_as_json() {
-    for entry in fs::read_dir(folder()).expect("the folder can be read") {
+    for entry in fs::read_dir(dir()).expect("the dir can be read") {
         let name = entry.expect("an entry").file_name();
         let name = name.to_str().expect("our file names are UTF-8");
         let kind = KINDS.iter().find(|(end, _)| name.ends_with(end));
@@ -83,7 +83,7 @@ fn check_json_reports_errors_as_json() {
         };
         let mut command_line = Command::new(env!("CARGO_BIN_EXE_weir"));
         let output = command_line.args(*command).args([name, "--json"]);
-        let output = output.current_dir(folder()).output().expect("it starts");
+        let output = output.current_dir(dir()).output().expect("it starts");
         let json: serde_json::Value =
             serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(output.status.code(), Some(2), "{name}: {json:#}");

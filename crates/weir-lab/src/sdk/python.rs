@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn pip_network_error_is_the_reason() {
-        let output = "WARNING: Retrying (Retry(total=0)) after connection broken by 'refused': /x/\n\
+        let output = "WARNING: Retrying (total=0) after connection broken by 'refused': /x/\n\
                     ERROR: Could not find a version that satisfies the requirement\n";
         assert_eq!(pip_error_line(output), "'refused': /x/");
         let error = "Collecting x\nERROR: No matching distribution found for x\n";

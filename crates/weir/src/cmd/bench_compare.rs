@@ -25,7 +25,7 @@ pub(crate) struct CompareArgs {
     /// Directory of the run to compare with the baseline
     other: PathBuf,
     #[command(flatten)]
-    options: CompareOptions,
+    options: ComparisonArgs,
     /// Show all metrics, not only the deciding ones
     #[arg(long)]
     all: bool,
@@ -39,7 +39,7 @@ pub(crate) struct CompareArgs {
 
 /// Options that define a relevant difference; shared with `weir bench run --baseline`.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct CompareOptions {
+pub(crate) struct ComparisonArgs {
     /// Repeated baseline run (A/A test); repeatable
     ///
     /// Differences that are not larger than those between the baseline and its repetitions are not
@@ -67,7 +67,7 @@ pub(crate) enum FailOn {
     Worse,
 }
 
-impl CompareOptions {
+impl ComparisonArgs {
     /// Compares `other` with the run in the directory `base`.
     pub(crate) fn with_baseline(
         &self,
@@ -154,7 +154,7 @@ pub(crate) fn show(comparison: &Comparison, all: bool) {
 /// Returns the exit code for a comparison.
 ///
 /// With `--fail-on`, a comparison without any comparable deciding metric is an error.
-pub(crate) fn exit(options: &CompareOptions, comparison: &Comparison) -> Exit {
+pub(crate) fn exit(options: &ComparisonArgs, comparison: &Comparison) -> Exit {
     if options.is_failed_by(comparison) {
         return Exit::Threshold;
     }

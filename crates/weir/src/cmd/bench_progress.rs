@@ -108,7 +108,7 @@ impl Observer for BenchProgress {
                 &mut cell.history,
                 remaining(cell.number, cell.cells, cell.first_started.elapsed()),
             ),
-            None => ("broker warm-up".to_owned(), &mut self.warm_up, None),
+            None => ("warming the broker up".to_owned(), &mut self.warm_up, None),
         };
         history.add(live);
         let snapshot = ProgressSnapshot {

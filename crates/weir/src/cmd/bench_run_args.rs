@@ -10,7 +10,7 @@ use weir_bench::plan::Architecture;
 use weir_load::units::{parse_bytes, parse_count, parse_duration};
 
 use crate::cmd::bench_common::parse_rate;
-use crate::cmd::bench_compare::CompareOptions;
+use crate::cmd::bench_compare::ComparisonArgs;
 use crate::cmd::bench_options::GivenOptions;
 use crate::cmd::load_common::key_value;
 
@@ -111,7 +111,7 @@ pub(crate) struct BenchRunArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) baseline: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) compare: CompareOptions,
+    pub(crate) compare: ComparisonArgs,
 }
 
 /// Options of the plan proxy-overhead.
@@ -127,7 +127,7 @@ pub(crate) struct OverheadArgs {
     /// Paths to the broker: direct, relay, pass-through, lower-case
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) subjects: Option<Vec<ProxyPath>>,
-    /// Another proxy in front of the same broker, with a name of your choice; repeatable
+    /// Another proxy in front of the same broker, with any name; repeatable
     #[arg(long = "external-proxy", value_name = "NAME=HOST:PORT", value_parser = key_value)]
     pub(crate) external_proxies: Vec<(String, String)>,
     /// Port of the broker started for the run

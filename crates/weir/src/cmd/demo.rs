@@ -101,7 +101,8 @@ fn serve(args: &DemoArgs, name: &str) -> Result<Exit, Failure> {
 
 fn show(plan: &Plan, live: &LiveEndpoints) {
     println!(
-        "\ngateway       http://{}  (ws://{0})\nadapter set   {}\ndata adapter  {}\nitem          {}\n\
+        "\ngateway       http://{}  (ws://{0})\nadapter set   {}\ndata adapter  {}\n\
+         item          {}\n\
          fields        {}\ndashboard     http://{}/dashboard\nmetrics       http://{5}/metrics\n\
          broker        {}, topic {}, {} records per second\n\n\
          Stop with Ctrl-C.",

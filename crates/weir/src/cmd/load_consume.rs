@@ -58,7 +58,8 @@ pub(crate) struct ConsumeArgs {
     #[arg(long, value_name = "NAME", value_enum, default_value_t = ConsumerClientArg::Lean)]
     client_library: ConsumerClientArg,
     /// Relation of the consumers to each other
-    #[arg(long, value_name = "NAME", value_enum, default_value_t = ConsumerArchitecture::Standalone)]
+    #[arg(long, value_name = "NAME", value_enum,
+          default_value_t = ConsumerArchitecture::Standalone)]
     architecture: ConsumerArchitecture,
     /// Prefix of group ids, followed by a number from 0 [default: new for each run]
     ///
@@ -73,7 +74,8 @@ pub(crate) struct ConsumeArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "1s")]
     commit_interval: Duration,
     /// New connections per second
-    #[arg(long, value_name = "CONNECTIONS_PER_S", value_parser = parse_count, default_value = "1000")]
+    #[arg(long, value_name = "CONNECTIONS_PER_S", value_parser = parse_count,
+          default_value = "1000")]
     ramp: u64,
     /// Longest time that a broker waits for records before it responds to a fetch
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "500ms")]
@@ -84,7 +86,8 @@ pub(crate) struct ConsumeArgs {
     /// Read --records from the oldest record on with one consumer
     ///
     /// Prints a row in the format of kafka-consumer-perf-test.
-    #[arg(long, conflicts_with_all = ["duration", "published_report", "marked_only", "group_members"])]
+    #[arg(long,
+          conflicts_with_all = ["duration", "published_report", "marked_only", "group_members"])]
     from_start: bool,
     /// Number of records to read, with --from-start
     #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "100k",

@@ -13,7 +13,8 @@ use crate::signal;
 #[command(after_help = "Example:\n  \
                   weir load relay --listen 127.0.0.1:9292 --upstream 127.0.0.1:9093\n\n\
                   Clients connect to the addresses that brokers advertise. Give the broker a \
-                  listener that advertises the relay's address; otherwise clients bypass the relay.")]
+                  listener that advertises the address of the relay; otherwise clients bypass \
+                  the relay.")]
 pub(crate) struct RelayArgs {
     /// Address to listen on; port 0 selects a free port, which is printed
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]

@@ -39,11 +39,11 @@ fn adapters(bootstrap: &str) -> String {
     )
 }
 
-struct Folder {
+struct ScratchDir {
     dir: tempfile::TempDir,
 }
 
-impl Folder {
+impl ScratchDir {
     fn new() -> Self {
         Self {
             dir: tempfile::tempdir().unwrap(),
@@ -66,7 +66,7 @@ impl Folder {
     }
 
     fn run(&self, arguments: &[&str]) -> (i32, String, String) {
-        said(&self.weir(arguments).output().unwrap())
+        printed(&self.weir(arguments).output().unwrap())
     }
 
     fn json(&self, arguments: &[&str]) -> (i32, Value) {
@@ -79,7 +79,7 @@ impl Folder {
     }
 }
 
-fn said(output: &Output) -> (i32, String, String) {
+fn printed(output: &Output) -> (i32, String, String) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let code = output.status.code().expect("it was not killed");
     (code, text(&output.stdout), text(&output.stderr))
@@ -104,37 +104,37 @@ fn has_line(text: &str, words: &[&str]) -> bool {
 
 #[test]
 fn check_reads_the_certificate() {
-    let folder = Folder::new();
-    folder.write("a.xml", &adapters("localhost:9092"));
+    let directory = ScratchDir::new();
+    directory.write("a.xml", &adapters("localhost:9092"));
     let fixture = |name: &str| {
         let tests = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../weir-net/tests/tls");
         fs::read_to_string(tests.join(name)).unwrap()
     };
-    folder.write("cert.pem", &fixture("server.pem"));
-    folder.write("key.pem", &fixture("server.key"));
+    directory.write("cert.pem", &fixture("server.pem"));
+    directory.write("key.pem", &fixture("server.key"));
     let tls = "[tls]\ncertificate = \"cert.pem\"\nkey = \"key.pem\"\nlisten = \"0.0.0.0:8443\"\n";
-    folder.write("g.toml", tls);
+    directory.write("g.toml", tls);
     let check = ["check", "--adapters", "a.xml", "--config", "g.toml"];
-    let (code, out, err) = folder.run(&check);
+    let (code, out, err) = directory.run(&check);
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(has_line(&out, &["clients", "wss://0.0.0.0:8443"]), "{out}");
     assert!(
         has_line(&out, &["certificate", "cert.pem", "until 2120-01-01"]),
         "{out}"
     );
-    let (_, json) = folder.json(&[&check[..], &["--json"]].concat());
+    let (_, json) = directory.json(&[&check[..], &["--json"]].concat());
     assert_eq!(json["gateway"]["tls"]["listen"], "0.0.0.0:8443");
-    folder.write("key.pem", &fixture("second.key"));
-    let (code, out, _) = folder.run(&check);
+    directory.write("key.pem", &fixture("second.key"));
+    let (code, out, _) = directory.run(&check);
     assert_eq!(code, 2);
     assert!(out.contains("tls.key = key.pem"), "{out}");
 }
 
 #[test]
 fn check_lists_status_of_every_parameter() {
-    let folder = Folder::new();
-    folder.write("a.xml", &adapters("localhost:9092"));
-    let (code, out, err) = folder.run(&["check", "--adapters", "a.xml"]);
+    let directory = ScratchDir::new();
+    directory.write("a.xml", &adapters("localhost:9092"));
+    let (code, out, err) = directory.run(&["check", "--adapters", "a.xml"]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(has_line(&out, &["connection Quotes"]), "{out}");
     assert!(
@@ -168,7 +168,7 @@ fn check_lists_status_of_every_parameter() {
         "{out}"
     );
 
-    let (code, json) = folder.json(&["check", "--adapters", "a.xml", "--json"]);
+    let (code, json) = directory.json(&["check", "--adapters", "a.xml", "--json"]);
     assert_eq!((code, &json["usable"]), (0, &Value::Bool(true)));
     let quotes = &json["connections"][0];
     assert_eq!(quotes["name"], "Quotes");
@@ -180,11 +180,12 @@ fn check_lists_status_of_every_parameter() {
 
 #[test]
 fn check_reports_diffs_and_unread_server_settings() {
-    let folder = Folder::new();
-    folder.write("a.xml", &adapters("localhost:9092"));
+    let directory = ScratchDir::new();
+    directory.write("a.xml", &adapters("localhost:9092"));
     let conf = "<lightstreamer_conf>\n<http_server/>\n<default_diff_order>jsonpatch\
-                </default_diff_order>\n<max_delay_millis>30</max_delay_millis>\n</lightstreamer_conf>";
-    folder.write("conf.xml", conf);
+                </default_diff_order>\n\
+         <max_delay_millis>30</max_delay_millis>\n</lightstreamer_conf>";
+    directory.write("conf.xml", conf);
     let files = [
         "check",
         "--adapters",
@@ -192,7 +193,7 @@ fn check_reports_diffs_and_unread_server_settings() {
         "--lightstreamer-conf",
         "conf.xml",
     ];
-    let (code, out, _) = folder.run(&files);
+    let (code, out, _) = directory.run(&files);
     assert_eq!(code, 0, "{out}");
     let all = ["diffs", "json_patch (^P) from 50 bytes"];
     assert!(has_line(&out, &all), "{out}");
@@ -203,25 +204,25 @@ fn check_reports_diffs_and_unread_server_settings() {
     let rest = "conf.xml:4: note: <max_delay_millis> is not read: only diff settings are supported";
     assert!(out.contains(rest), "{out}");
 
-    folder.write("own.toml", "[diffs.connection.Quotes]\norder = []\n");
+    directory.write("own.toml", "[diffs.connection.Quotes]\norder = []\n");
     let (code, json) =
-        folder.json(&[files.as_slice(), &["--config", "own.toml", "--json"]].concat());
+        directory.json(&[files.as_slice(), &["--config", "own.toml", "--json"]].concat());
     assert_eq!(
         (code, &json["connections"][0]["diffs"]),
         (0, &Value::from("none"))
     );
-    folder.write("own.toml", "[diffs.connection.Quote]\n");
-    let (code, out, _) = folder.run(&[files.as_slice(), &["--config", "own.toml"]].concat());
+    directory.write("own.toml", "[diffs.connection.Quote]\n");
+    let (code, out, _) = directory.run(&[files.as_slice(), &["--config", "own.toml"]].concat());
     assert_eq!(code, 2);
     assert!(
         out.contains("diffs.connection.Quote: no such connection; connections: Quotes"),
         "{out}"
     );
-    folder.write(
+    directory.write(
         "conf.xml",
         "<lightstreamer_conf><default_diff_order>json</default_diff_order></lightstreamer_conf>",
     );
-    let (code, out, _) = folder.run(&files);
+    let (code, out, _) = directory.run(&files);
     assert_eq!(code, 2);
     assert!(
         out.contains("conf.xml:1: <default_diff_order> = \"json\": list jsonpatch"),
@@ -231,13 +232,13 @@ fn check_reports_diffs_and_unread_server_settings() {
 
 #[test]
 fn check_lists_all_errors_and_exits_with_2() {
-    let folder = Folder::new();
+    let directory = ScratchDir::new();
     let xml = adapters("localhost:9092")
         .replace(">JSON<", ">AVRO<")
         .replace("#{VALUE}", "VALUE")
         .replace("map.lines.to", "map.lines");
-    folder.write("a.xml", &xml);
-    let (code, out, _) = folder.run(&["check", "--adapters", "a.xml"]);
+    directory.write("a.xml", &xml);
+    let (code, out, _) = directory.run(&["check", "--adapters", "a.xml"]);
     assert_eq!(code, 2);
     let avro = "[value.evaluator.type] = \"AVRO\" is not supported by this version";
     assert!(
@@ -264,31 +265,28 @@ fn check_lists_all_errors_and_exits_with_2() {
     );
     assert!(out.contains("the configuration is invalid"), "{out}");
 
-    let (code, json) = folder.json(&["check", "--adapters", "a.xml", "--json"]);
+    let (code, json) = directory.json(&["check", "--adapters", "a.xml", "--json"]);
     assert_eq!((code, &json["usable"]), (2, &Value::Bool(false)));
     assert_eq!(json["errors"][0]["line"], 9);
     assert_eq!(json["connections"][0]["parameters"][2]["status"], "refused");
 
-    folder.write("broken.xml", "<adapters_conf");
-    let (code, out, _) = folder.run(&["check", "--adapters", "broken.xml"]);
+    directory.write("broken.xml", "<adapters_conf");
+    let (code, out, _) = directory.run(&["check", "--adapters", "broken.xml"]);
     assert_eq!(code, 2);
     assert!(out.contains("broken.xml:1: not well-formed XML"), "{out}");
-    let (code, out, _) = folder.run(&["check", "--adapters", "none.xml"]);
+    let (code, out, _) = directory.run(&["check", "--adapters", "none.xml"]);
     assert_eq!(code, 2);
     assert!(out.contains("none.xml: cannot read the file"), "{out}");
 }
 
 #[test]
 fn check_reports_errors_of_all_files_as_json() {
-    let folder = Folder::new();
+    let directory = ScratchDir::new();
     let xml = adapters("$env.WEIR_TEST_A")
         .replace("id=\"Set\"", "id=\"\"")
         .replace(">9<", ">0<");
-    folder.write("a.xml", &xml);
-    folder.write(
-        "g.toml",
-        "listen = \"127.0.0.1:0\"\nevent_loops = \"two\"\n",
-    );
+    directory.write("a.xml", &xml);
+    directory.write("g.toml", "listen = \"127.0.0.1:0\"\nevent_loops = \"two\"\n");
     let check = [
         "check",
         "--adapters",
@@ -297,7 +295,7 @@ fn check_reports_errors_of_all_files_as_json() {
         "g.toml",
         "--json",
     ];
-    let (code, json) = folder.json(&check);
+    let (code, json) = directory.json(&check);
     assert_eq!((code, &json["usable"]), (2, &Value::Bool(false)));
     let errors = json["errors"].as_array().unwrap();
     let places: Vec<_> = errors
@@ -315,10 +313,10 @@ fn check_reports_errors_of_all_files_as_json() {
         ],
         "{json:#}"
     );
-    let (code, out, err) = folder.run(&["run", "--adapters", "a.xml", "--config", "g.toml"]);
+    let (code, out, err) = directory.run(&["run", "--adapters", "a.xml", "--config", "g.toml"]);
     assert_eq!((code, out.as_str()), (2, ""));
     assert_eq!(err.lines().count(), errors.len(), "{err}");
-    let (code, json) = folder.json(&["check", "--adapters", "none.xml", "--json"]);
+    let (code, json) = directory.json(&["check", "--adapters", "none.xml", "--json"]);
     assert_eq!(
         (code, &json["errors"][0]["file"]),
         (2, &Value::from("none.xml"))
@@ -327,9 +325,9 @@ fn check_reports_errors_of_all_files_as_json() {
 
 #[test]
 fn check_strict_rejects_unknown_parameters() {
-    let folder = Folder::new();
-    folder.write("a.xml", &adapters("localhost:9092"));
-    let (code, out, _) = folder.run(&["check", "--adapters", "a.xml", "--strict"]);
+    let directory = ScratchDir::new();
+    directory.write("a.xml", &adapters("localhost:9092"));
+    let (code, out, _) = directory.run(&["check", "--adapters", "a.xml", "--strict"]);
     assert_eq!(code, 2);
     assert!(
         out.contains("[value.evaluator.type] is not known to connector 1.5"),
@@ -339,18 +337,18 @@ fn check_strict_rejects_unknown_parameters() {
 
 #[test]
 fn check_shows_20_parameters_per_kind() {
-    let folder = Folder::new();
+    let directory = ScratchDir::new();
     let fields: String = (0..1000)
         .map(|i| format!("<param name=\" field.names{i}\">#{{VALUE.names[{i}]}}</param>\n"))
         .collect();
     let xml =
         adapters("localhost:9092").replacen("</data_provider>", &(fields + "</data_provider>"), 1);
-    folder.write("a.xml", &xml);
-    let (code, out, _) = folder.run(&["check", "--adapters", "a.xml"]);
+    directory.write("a.xml", &xml);
+    let (code, out, _) = directory.run(&["check", "--adapters", "a.xml"]);
     assert_eq!(code, 0);
     assert!(out.lines().count() < 80, "{out}");
     assert!(out.contains("--all shows them"), "{out}");
-    let (_, all, _) = folder.run(&["check", "--adapters", "a.xml", "--all"]);
+    let (_, all, _) = directory.run(&["check", "--adapters", "a.xml", "--all"]);
     assert!(
         has_line(&all, &["1013", "field.names997", "honoured"]),
         "{all}"
@@ -363,16 +361,16 @@ const RECORD: &str = r#"{
     "headers": [["origin", "till 7"]]
 }"#;
 
-fn explain(folder: &Folder, more: &[&str]) -> (i32, String, String) {
-    folder.run(&[&["explain", "--adapters", "a.xml"], more].concat())
+fn explain(directory: &ScratchDir, more: &[&str]) -> (i32, String, String) {
+    directory.run(&[&["explain", "--adapters", "a.xml"], more].concat())
 }
 
 #[test]
 fn explain_shows_items_and_fields_of_a_record_in_a_file() {
-    let folder = Folder::new();
-    folder.write("a.xml", &adapters("localhost:9092"));
-    folder.write("r.json", &RECORD.replace("\"bids\": []", "\"bids\": [7]"));
-    let (code, out, err) = explain(&folder, &["--record", "r.json"]);
+    let directory = ScratchDir::new();
+    directory.write("a.xml", &adapters("localhost:9092"));
+    directory.write("r.json", &RECORD.replace("\"bids\": []", "\"bids\": [7]"));
+    let (code, out, err) = explain(&directory, &["--record", "r.json"]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(
         has_line(
@@ -418,14 +416,14 @@ fn explain_shows_items_and_fields_of_a_record_in_a_file() {
 
 #[test]
 fn explain_preserves_json_of_record_files() {
-    let folder = Folder::new();
-    folder.write("a.xml", &adapters("localhost:9092"));
+    let directory = ScratchDir::new();
+    directory.write("a.xml", &adapters("localhost:9092"));
     let json = r#"{"z":1,"a":123456789012345678901234567890, "f":1.10, "far":1e400}"#;
     let record = format!(
         r#"{{"topic":"lines","value":{{"json":{json}}},"headers":{{"z":"1","b":{{"base64":"/wAb"}}}}}}"#
     );
-    folder.write("r.json", &record);
-    let (code, out, err) = explain(&folder, &["--record", "r.json"]);
+    directory.write("r.json", &record);
+    let (code, out, err) = explain(&directory, &["--record", "r.json"]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(has_line(&out, &["value", "VALUE", json]), "{out}");
     let headers = out
@@ -437,7 +435,7 @@ fn explain_preserves_json_of_record_files() {
         !out.contains(|c: char| c.is_control() && c != '\n'),
         "{out:?}"
     );
-    let (_, out, _) = explain(&folder, &["--record", "r.json", "--json"]);
+    let (_, out, _) = explain(&directory, &["--record", "r.json", "--json"]);
     let out: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(out["record"]["value"], json);
     assert_eq!(out["record"]["headers"][1][1]["base64"], "/wAb");
@@ -445,7 +443,7 @@ fn explain_preserves_json_of_record_files() {
 
 #[test]
 fn explain_reads_1000_levels_of_a_record_file() {
-    let folder = Folder::new();
+    let directory = ScratchDir::new();
     let xml = adapters("localhost:9092")
         .replace(
             "#{VALUE}",
@@ -456,7 +454,7 @@ fn explain_reads_1000_levels_of_a_record_file() {
             "<param name=\"fields.map.non.scalar.values.enable\">true</param>\n\
              <param name=\"map.lines.to\">",
         );
-    folder.write("a.xml", &xml);
+    directory.write("a.xml", &xml);
     for (depth, delivered) in [(999, 0), (1000, 0), (1001, 1)] {
         let rows = [
             ("[".repeat(depth), "]".repeat(depth)),
@@ -464,8 +462,8 @@ fn explain_reads_1000_levels_of_a_record_file() {
         ];
         for (open, close) in rows {
             let record = format!(r#"{{"topic":"lines","value":{{"json":{open}{close}}}}}"#);
-            folder.write("r.json", &record);
-            let (code, out, err) = explain(&folder, &["--record", "r.json"]);
+            directory.write("r.json", &record);
+            let (code, out, err) = explain(&directory, &["--record", "r.json"]);
             assert_eq!(code, delivered, "{depth}: {err}");
             assert_eq!(out.contains("more than 1000 levels"), delivered == 1);
         }
@@ -474,10 +472,10 @@ fn explain_reads_1000_levels_of_a_record_file() {
 
 #[test]
 fn explain_reports_failed_field_and_consequence() {
-    let folder = Folder::new();
-    folder.write("a.xml", &adapters("localhost:9092"));
-    folder.write("r.json", RECORD);
-    let (code, out, _) = explain(&folder, &["--record", "r.json"]);
+    let directory = ScratchDir::new();
+    directory.write("a.xml", &adapters("localhost:9092"));
+    directory.write("r.json", RECORD);
+    let (code, out, _) = explain(&directory, &["--record", "r.json"]);
     assert_eq!(code, 1);
     assert!(
         has_line(
@@ -498,18 +496,21 @@ fn explain_reports_failed_field_and_consequence() {
         "{out}"
     );
     // No client subscribed to that field.
-    let (code, out, _) = explain(&folder, &["--record", "r.json", "--fields", "price origin"]);
+    let (code, out, _) = explain(
+        &directory,
+        &["--record", "r.json", "--fields", "price origin"],
+    );
     assert_eq!(code, 0, "{out}");
 }
 
 #[test]
 fn explain_reports_why_item_does_not_match() {
-    let folder = Folder::new();
-    folder.write("a.xml", &adapters("localhost:9092"));
-    folder.write("r.json", RECORD);
+    let directory = ScratchDir::new();
+    directory.write("a.xml", &adapters("localhost:9092"));
+    directory.write("r.json", RECORD);
     let item = |item| {
         explain(
-            &folder,
+            &directory,
             &["--record", "r.json", "--fields", "price", "--item", item],
         )
     };
@@ -544,10 +545,10 @@ fn explain_reports_why_item_does_not_match() {
 
 #[test]
 fn explain_reads_standard_input_and_prints_json() {
-    let folder = Folder::new();
-    folder.write("a.xml", &adapters("localhost:9092"));
+    let directory = ScratchDir::new();
+    directory.write("a.xml", &adapters("localhost:9092"));
     let arguments = ["explain", "--adapters", "a.xml", "--record", "-", "--json"];
-    let mut command = folder.weir(&arguments);
+    let mut command = directory.weir(&arguments);
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -555,7 +556,7 @@ fn explain_reads_standard_input_and_prints_json() {
     let mut child = command.spawn().unwrap();
     let record = br#"{"topic":"stocks","key":{"base64":"QXBwbGU="},"value":"not JSON"}"#;
     child.stdin.take().unwrap().write_all(record).unwrap();
-    let (code, out, err) = said(&child.wait_with_output().unwrap());
+    let (code, out, err) = printed(&child.wait_with_output().unwrap());
     assert_eq!(code, 1, "{err}");
     let json: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(json["record"]["key"], "Apple");
@@ -573,8 +574,8 @@ fn explain_reads_standard_input_and_prints_json() {
 
 #[test]
 fn explain_rejects_invalid_input() {
-    let folder = Folder::new();
-    folder.write("a.xml", &adapters("localhost:9092"));
+    let directory = ScratchDir::new();
+    directory.write("a.xml", &adapters("localhost:9092"));
     let rows = [
         (r#"{"key":"x"}"#, "needs \"topic\""),
         (r#"{"topic":"stocks","kee":"x"}"#, "unknown field `kee`"),
@@ -593,14 +594,14 @@ fn explain_rejects_invalid_input() {
         ("[", "invalid record"),
     ];
     for (record, expected) in rows {
-        folder.write("r.json", record);
-        let (code, _, err) = explain(&folder, &["--record", "r.json"]);
+        directory.write("r.json", record);
+        let (code, _, err) = explain(&directory, &["--record", "r.json"]);
         assert_eq!(code, 2, "{record}");
         assert!(err.contains(expected), "{record}: {err}");
     }
     let (code, out, _) = {
-        folder.write("r.json", r#"{"topic":"other"}"#);
-        explain(&folder, &["--record", "r.json"])
+        directory.write("r.json", r#"{"topic":"other"}"#);
+        explain(&directory, &["--record", "r.json"])
     };
     assert_eq!(code, 1);
     assert!(
@@ -611,13 +612,13 @@ fn explain_rejects_invalid_input() {
         out.contains("topic other is not mapped; mapped topics: lines"),
         "{out}"
     );
-    let (code, _, err) = explain(&folder, &["--record", "r.json", "--connection", "Nope"]);
+    let (code, _, err) = explain(&directory, &["--record", "r.json", "--connection", "Nope"]);
     assert_eq!(code, 2);
     assert!(
         err.contains("--connection: unknown connection \"Nope\"; use Quotes, Text"),
         "{err}"
     );
-    let (code, _, _) = explain(&folder, &[]);
+    let (code, _, _) = explain(&directory, &[]);
     assert_eq!(code, 2);
 }
 
@@ -647,9 +648,9 @@ fn explain_reads_records_of_a_running_cluster() {
     send("lines", 0, "", "first\u{1b}[31m", 1_000);
     assert_eq!(producer.flush(timeout), 0);
 
-    let folder = Folder::new();
-    folder.write("a.xml", &adapters(&bootstrap));
-    let live = |more: &[&str]| explain(&folder, &[&["--topic", "stocks"], more].concat());
+    let directory = ScratchDir::new();
+    directory.write("a.xml", &adapters(&bootstrap));
+    let live = |more: &[&str]| explain(&directory, &[&["--topic", "stocks"], more].concat());
     let (code, out, err) = live(&["--last", "--item", "name-[key=Apple]"]);
     assert_eq!(code, 0, "{out}{err}");
     assert!(
@@ -702,7 +703,7 @@ fn explain_reads_records_of_a_running_cluster() {
         has_line(&out, &["template name", "name-[key=old]"]),
         "{out}"
     );
-    let (code, out, _) = explain(&folder, &["--topic", "lines", "--offset", "0"]);
+    let (code, out, _) = explain(&directory, &["--topic", "lines", "--offset", "0"]);
     assert_eq!(code, 0);
     assert!(
         out.contains("first\\u{1b}[31m") && !out.contains('\u{1b}'),
@@ -729,14 +730,14 @@ fn explain_reads_records_of_a_running_cluster() {
         assert_eq!(code, 2, "{err}");
         assert!(err.contains(expected), "{err}");
     }
-    let missing = explain(&folder, &["--topic", "nope", "--connection", "Quotes"]);
+    let missing = explain(&directory, &["--topic", "nope", "--connection", "Quotes"]);
     assert!(
         missing.2.contains("topic \"nope\" does not exist"),
         "{}",
         missing.2
     );
     let closed = format!("127.0.0.1:{}", weir_lab::ports::free_port().unwrap());
-    folder.write("a.xml", &adapters(&closed));
+    directory.write("a.xml", &adapters(&closed));
     let (code, _, err) = live(&["--timeout", "1s"]);
     assert_eq!(code, 3, "{err}");
 }

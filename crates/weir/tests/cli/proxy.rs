@@ -29,8 +29,8 @@ struct RunningProxy {
 }
 
 impl RunningProxy {
-    fn start(folder: &Path, args: &[&str]) -> Self {
-        let log = folder.join("proxy.log");
+    fn start(dir: &Path, args: &[&str]) -> Self {
+        let log = dir.join("proxy.log");
         let mut command = weir(&["proxy", "run"]);
         command.args(args).stdout(Stdio::null());
         command.stderr(File::create(&log).unwrap());
@@ -117,13 +117,13 @@ fn connect(address: &str) -> TcpStream {
 
 #[test]
 fn proxy_serves_until_graceful_shutdown() {
-    let folder = tempfile::tempdir().unwrap();
-    let ready = folder.path().join("ready.json");
+    let dir = tempfile::tempdir().unwrap();
+    let ready = dir.path().join("ready.json");
     let upstream = broker();
     let anywhere = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
     let place = ready.display().to_string();
     let own = ["--upstream", &upstream, "--ready-file", &place];
-    let mut proxy = RunningProxy::start(folder.path(), &[&anywhere[..], &own].concat());
+    let mut proxy = RunningProxy::start(dir.path(), &[&anywhere[..], &own].concat());
     await_that("the ready file", || ready.exists());
     let ready_file: Value = serde_json::from_slice(&fs::read(&ready).unwrap()).unwrap();
     let of = |key: &str| ready_file[key].as_str().expect("an address").to_owned();
@@ -189,9 +189,9 @@ fn proxy_serves_until_graceful_shutdown() {
 
 #[test]
 fn configuration_errors_exit_with_2_and_remedy() {
-    let folder = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
-        let path = folder.path().join(name);
+        let path = dir.path().join(name);
         fs::write(&path, text).unwrap();
         path.display().to_string()
     };
@@ -223,9 +223,9 @@ fn configuration_errors_exit_with_2_and_remedy() {
     for (args, expected) in cases {
         let mut command = weir(&["proxy", "run"]);
         let output = command.args(args).output().unwrap();
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-        assert!(said.contains(expected), "{args:?}: {said}");
+        let printed = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {printed}");
+        assert!(printed.contains(expected), "{args:?}: {printed}");
     }
 }
 
@@ -237,7 +237,7 @@ fn fixture(name: &str) -> PathBuf {
 
 /// Creates a directory with a certificate, its key and a `proxy.toml` that uses them.
 fn with_certificate(ports: [u16; 3]) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let [listen, broker, admin] = ports;
     let toml = format!(
         "[admin]\nlisten = \"127.0.0.1:{admin}\"\n\n[[cluster]]\nname = \"orders\"\n\
@@ -245,25 +245,25 @@ fn with_certificate(ports: [u16; 3]) -> tempfile::TempDir {
          broker_ports = \"{broker}-{broker}\"\n\n[cluster.tls]\ncertificate = \"cert.pem\"\n\
          key = \"key.pem\"\n\n[[cluster.filter]]\ntype = \"mask\"\nmembers = [\"pin\"]\n"
     );
-    fs::write(folder.path().join("proxy.toml"), toml).unwrap();
-    install(folder.path(), "server");
-    folder
+    fs::write(dir.path().join("proxy.toml"), toml).unwrap();
+    install(dir.path(), "server");
+    dir
 }
 
-fn install(folder: &Path, name: &str) {
-    fs::copy(fixture(&format!("{name}.pem")), folder.join("cert.pem")).unwrap();
-    fs::copy(fixture(&format!("{name}.key")), folder.join("key.pem")).unwrap();
+fn install(dir: &Path, name: &str) {
+    fs::copy(fixture(&format!("{name}.pem")), dir.join("cert.pem")).unwrap();
+    fs::copy(fixture(&format!("{name}.key")), dir.join("key.pem")).unwrap();
 }
 
 #[test]
 fn check_prints_the_effective_configuration() {
-    let folder = with_certificate([9192, 9193, 9190]);
-    let config = folder.path().join("proxy.toml").display().to_string();
+    let dir = with_certificate([9192, 9193, 9190]);
+    let config = dir.path().join("proxy.toml").display().to_string();
     let output = weir(&["proxy", "check", "--config", &config])
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let said = text(&output.stdout);
+    let printed = text(&output.stdout);
     for line in [
         "cluster orders",
         "  brokers         127.0.0.1:1, without TLS",
@@ -271,9 +271,12 @@ fn check_prints_the_effective_configuration() {
         "  certificate     until 2120-01-01T00:00:00Z",
         "  ports           9193-9193, one per broker",
     ] {
-        assert!(said.lines().any(|found| found == line), "{line} in {said}");
+        assert!(
+            printed.lines().any(|found| found == line),
+            "{line} in {printed}"
+        );
     }
-    assert!(said.contains("mask"), "{said}");
+    assert!(printed.contains("mask"), "{printed}");
     let output = weir(&["proxy", "check", "--json", "--config", &config]).output();
     let json: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
     assert_eq!(json["clusters"][0]["listen"], "127.0.0.1:9192");
@@ -281,7 +284,7 @@ fn check_prints_the_effective_configuration() {
         json["clusters"][0]["certificate_ends_unix_s"],
         4_733_510_400_u64
     );
-    fs::remove_file(folder.path().join("key.pem")).unwrap();
+    fs::remove_file(dir.path().join("key.pem")).unwrap();
     let output = weir(&["proxy", "check", "--config", &config])
         .output()
         .unwrap();
@@ -295,9 +298,9 @@ fn certificates_are_reloaded_on_sighup() {
     let [listen, broker, admin] = ports[..] else {
         panic!("three ports");
     };
-    let folder = with_certificate([listen, broker, admin]);
-    let config = folder.path().join("proxy.toml").display().to_string();
-    let mut proxy = RunningProxy::start(folder.path(), &["--config", &config]);
+    let dir = with_certificate([listen, broker, admin]);
+    let config = dir.path().join("proxy.toml").display().to_string();
+    let mut proxy = RunningProxy::start(dir.path(), &["--config", &config]);
     let admin = format!("127.0.0.1:{admin}");
     // The proxy runs even without a reachable broker.
     await_that("the admin port", || {
@@ -312,7 +315,7 @@ fn certificates_are_reloaded_on_sighup() {
         "weir_proxy_tls_certificate_expiry_timestamp_seconds 4733510400"
     ));
     // An invalid key is reported and not used, whether the signal or the file check comes first.
-    fs::write(folder.path().join("key.pem"), "no key").unwrap();
+    fs::write(dir.path().join("key.pem"), "no key").unwrap();
     proxy.signal(Signal::HUP);
     await_that("the log", || {
         proxy
@@ -320,7 +323,7 @@ fn certificates_are_reloaded_on_sighup() {
             .contains("certificate reload failed, kept current certificate")
     });
     assert!(metric(&admin, "weir_proxy_tls_reloads_total 0"));
-    install(folder.path(), "second");
+    install(dir.path(), "second");
     proxy.signal(Signal::HUP);
     await_that("the new certificate", || {
         proxy.log().contains("certificate files reloaded")

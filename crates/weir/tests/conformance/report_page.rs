@@ -20,10 +20,10 @@ const DRAWN: &str = "[...document.querySelectorAll('#ID canvas')]\
 
 /// Charts are drawn and interactive, without requests and errors.
 pub(crate) fn report(case: &Case<'_>) -> Result<()> {
-    let folder = case.dir().join("run");
-    write_run(&folder)?;
-    weir_report::write_all(&folder)?;
-    let url = format!("file://{}/report.html", folder.canonicalize()?.display());
+    let directory = case.dir().join("run");
+    write_run(&directory)?;
+    weir_report::write_all(&directory)?;
+    let url = format!("file://{}/report.html", directory.canonicalize()?.display());
     let page = Page::open(case, &url)?;
     let drawn = |id: &str| DRAWN.replace("ID", id);
     page.until_is(&format!("String({})", drawn("percentiles")), "2")?;
@@ -76,12 +76,12 @@ pub(crate) fn report(case: &Case<'_>) -> Result<()> {
 
 /// A comparison of client libraries: tables and charts, with escaped names of drivers.
 pub(crate) fn libraries(case: &Case<'_>) -> Result<()> {
-    let folder = case.dir().join("run");
-    fs::create_dir_all(&folder)?;
+    let directory = case.dir().join("run");
+    fs::create_dir_all(&directory)?;
     let run = run_of(json!({ "libraries": compared() }));
-    fs::write(folder.join("run.json"), run.to_string())?;
-    weir_report::write_all(&folder)?;
-    let url = format!("file://{}/report.html", folder.canonicalize()?.display());
+    fs::write(directory.join("run.json"), run.to_string())?;
+    weir_report::write_all(&directory)?;
+    let url = format!("file://{}/report.html", directory.canonicalize()?.display());
     let page = Page::open(case, &url)?;
     for section in ["produce", "roundtrip"] {
         let drawn = format!("document.querySelectorAll('#{section} svg').length > 0");
@@ -157,18 +157,18 @@ fn name(architecture: &str) -> String {
     format!("{architecture} {HOSTILE}")
 }
 
-fn write_run(folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder)?;
+fn write_run(directory: &Path) -> Result<()> {
+    fs::create_dir_all(directory)?;
     let mut cells = Vec::new();
     for clients in [100, 200] {
         for (place, architecture) in ["gateway", "standalone"].into_iter().enumerate() {
             let file = format!("{architecture}-{clients}.hlog");
-            write_log(&folder.join(&file), 1 + place as u64)?;
+            write_log(&directory.join(&file), 1 + place as u64)?;
             cells.push(cell(architecture, clients, &file));
         }
     }
     let run = run_of(json!({ "cells": cells }));
-    fs::write(folder.join("run.json"), run.to_string())?;
+    fs::write(directory.join("run.json"), run.to_string())?;
     Ok(())
 }
 

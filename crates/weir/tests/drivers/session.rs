@@ -13,9 +13,9 @@ use crate::test_env::{LIMIT, SHORT, Stored, TestEnv, key, ticks, value};
 
 /// One driver from `hello` to `bye`.
 pub(crate) fn passes(env: &TestEnv<'_>, program: &DriverProgram) {
-    let folder = env.broker.scratch.path().join(&program.name);
-    fs::create_dir_all(&folder).expect("a folder");
-    let driver = Driver::start(program, &folder, LIMIT).unwrap_or_else(|error| panic!("{error}"));
+    let dir = env.broker.scratch.path().join(&program.name);
+    fs::create_dir_all(&dir).expect("a dir");
+    let driver = Driver::start(program, &dir, LIMIT).unwrap_or_else(|error| panic!("{error}"));
     let mut session = ScriptedSession { env, driver };
     session.says_hello();
     session.is_configured();
@@ -109,7 +109,7 @@ impl ScriptedSession<'_> {
         assert!(stats.threads >= 1, "{stats:?}");
     }
 
-    fn asked(&self) -> Configure {
+    fn requested(&self) -> Configure {
         Configure {
             bootstrap: self.env.broker.bootstrap.clone(),
             profile: "conformance".to_owned(),
@@ -118,11 +118,11 @@ impl ScriptedSession<'_> {
     }
 
     fn is_configured(&mut self) {
-        let mut asked = self.asked();
-        asked
+        let mut requested = self.requested();
+        requested
             .settings
             .insert("no_such_setting".to_owned(), json!(1));
-        let answer = done!(self.driver.configure(&asked, LIMIT));
+        let answer = done!(self.driver.configure(&requested, LIMIT));
         assert!(
             answer.unsupported.contains(&"no_such_setting".to_owned()),
             "{answer:?}"
@@ -131,7 +131,7 @@ impl ScriptedSession<'_> {
             !answer.unsupported.contains(&"acks".to_owned()),
             "{answer:?}"
         );
-        for (name, value) in &asked.settings {
+        for (name, value) in &requested.settings {
             let effective = &answer.effective[name];
             if !answer.unsupported.contains(name) {
                 assert_eq!(kind(effective), kind(value), "{name}: {effective}");
@@ -140,26 +140,26 @@ impl ScriptedSession<'_> {
         assert_eq!(answer.effective["acks"], 1);
         for name in &answer.unsupported {
             assert!(
-                asked.settings.contains_key(name),
-                "{name} was not asked for"
+                requested.settings.contains_key(name),
+                "{name} was not requested for"
             );
         }
-        asked.settings.remove("no_such_setting");
-        done!(self.driver.configure(&asked, LIMIT));
+        requested.settings.remove("no_such_setting");
+        done!(self.driver.configure(&requested, LIMIT));
     }
 
     fn warms_up(&mut self) {
-        let asked = WarmUp {
+        let requested = WarmUp {
             topic: self.topic("warm-up"),
             len: 100,
             count: 1000,
             seed: 3,
         };
-        let cost = done!(self.driver.warm_up(&asked, LIMIT));
+        let cost = done!(self.driver.warm_up(&requested, LIMIT));
         assert!(cost.produce_cpu_us_per_record > 0.0, "{cost:?}");
         // Again, with the records of the first one in the topic.
-        done!(self.driver.warm_up(&asked, LIMIT));
-        let (primers, records) = apart(self.env.read(&asked.topic));
+        done!(self.driver.warm_up(&requested, LIMIT));
+        let (primers, records) = apart(self.env.read(&requested.topic));
         assert_eq!(records.len(), 2000);
         assert!((1..=2).contains(&primers.len()), "{primers:?}");
     }
@@ -178,7 +178,7 @@ impl ScriptedSession<'_> {
             // The second command uses the same producer; a large value does not fit into a batch
             // with others.
             for (seed, len, count) in [(SEED_MAX, 100, 25), (7, 300_000, 4)] {
-                let asked = ProduceCommand {
+                let requested = ProduceCommand {
                     topic: topic.clone(),
                     len,
                     count,
@@ -186,7 +186,7 @@ impl ScriptedSession<'_> {
                     state,
                     per_record: seed == 7,
                 };
-                let answer = done!(self.driver.produce(&asked, LIMIT));
+                let answer = done!(self.driver.produce(&requested, LIMIT));
                 assert_eq!((answer.acked, answer.failed), (count, 0), "{answer:?}");
                 assert!(
                     answer.cpu_us > 0.0 || state != ProducerState::Cold,
@@ -238,7 +238,7 @@ impl ScriptedSession<'_> {
         records.extend((10..20).map(record));
         self.env.write(&topic, &records);
         for via in self.vias() {
-            let asked = Consume {
+            let requested = Consume {
                 topic: topic.clone(),
                 len: 50,
                 count: 20,
@@ -247,7 +247,7 @@ impl ScriptedSession<'_> {
                 verify: true,
                 commit: via == AssignmentMode::Group,
             };
-            let answer = done!(self.driver.consume(&asked, LIMIT));
+            let answer = done!(self.driver.consume(&requested, LIMIT));
             assert_eq!(
                 (answer.got, answer.bytes, answer.bad),
                 (20, 20 * 58, 0),
@@ -258,7 +258,7 @@ impl ScriptedSession<'_> {
                 verify: false,
                 commit: false,
                 seed: 6,
-                ..asked
+                ..requested
             };
             let answer = done!(self.driver.consume(&part, LIMIT));
             assert_eq!(
@@ -285,7 +285,7 @@ impl ScriptedSession<'_> {
         ];
         self.env.write(&topic, &records);
         for via in self.vias() {
-            let asked = Consume {
+            let requested = Consume {
                 topic: topic.clone(),
                 len: 50,
                 count: 7,
@@ -294,15 +294,18 @@ impl ScriptedSession<'_> {
                 verify: true,
                 commit: false,
             };
-            let answer = done!(self.driver.consume(&asked, LIMIT));
+            let answer = done!(self.driver.consume(&requested, LIMIT));
             assert_eq!((answer.got, answer.bad), (7, 5), "{via:?}, verified");
             let unverified = Consume {
                 verify: false,
-                ..asked.clone()
+                ..requested.clone()
             };
             let answer = done!(self.driver.consume(&unverified, LIMIT));
             assert_eq!((answer.got, answer.bad), (7, 4), "{via:?}, not verified");
-            let other_seed = Consume { seed: 6, ..asked };
+            let other_seed = Consume {
+                seed: 6,
+                ..requested
+            };
             let answer = done!(self.driver.consume(&other_seed, LIMIT));
             assert_eq!(answer.bad, 7, "{via:?}, another seed");
         }
@@ -312,35 +315,35 @@ impl ScriptedSession<'_> {
         if !self.driver.can("roundtrip.burst") {
             return;
         }
-        let asked = RoundTrip {
+        let requested = RoundTrip {
             topic: self.topic("burst"),
             len: 100,
             count: 300,
             rate: 0.0,
             seed: 9,
         };
-        let answer = done!(self.driver.roundtrip(&asked, LIMIT));
+        let answer = done!(self.driver.roundtrip(&requested, LIMIT));
         assert_eq!(
             (answer.acked, answer.got, answer.failed),
             (300, 300, 0),
             "{answer:?}"
         );
         assert_eq!(answer.latency.count, 300);
-        self.instants_ascend(&asked);
+        self.instants_ascend(&requested);
     }
 
     fn goes_round_at_a_rate(&mut self) {
         if !self.driver.can("roundtrip.open") {
             return;
         }
-        let asked = RoundTrip {
+        let requested = RoundTrip {
             topic: self.topic("open"),
             len: 10,
             count: 101,
             rate: 200.0,
             seed: 9,
         };
-        let answer = done!(self.driver.roundtrip(&asked, LIMIT));
+        let answer = done!(self.driver.roundtrip(&requested, LIMIT));
         assert_eq!(
             (answer.acked, answer.got, answer.pacing.count),
             (101, 101, 101),
@@ -352,7 +355,7 @@ impl ScriptedSession<'_> {
             "{:?}",
             answer.marks
         );
-        let due = self.instants_ascend(&asked);
+        let due = self.instants_ascend(&requested);
         for (place, due_ns) in due.iter().enumerate() {
             let expected = due[0] + place as i64 * 5_000_000;
             assert!(
@@ -363,12 +366,15 @@ impl ScriptedSession<'_> {
     }
 
     /// Returns the times that are the keys of a roundtrip's records.
-    fn instants_ascend(&self, asked: &RoundTrip) -> Vec<i64> {
-        let found = self.env.read(&asked.topic);
+    fn instants_ascend(&self, requested: &RoundTrip) -> Vec<i64> {
+        let found = self.env.read(&requested.topic);
         let (primer, records) = found.split_first().expect("a primer");
         assert!(primer.is_primer(), "{primer:?}");
-        assert_eq!(records.len() as u64, asked.count);
-        let expected = value(asked.seed, usize::try_from(asked.len).expect("small"));
+        assert_eq!(records.len() as u64, requested.count);
+        let expected = value(
+            requested.seed,
+            usize::try_from(requested.len).expect("small"),
+        );
         assert!(
             records
                 .iter()
@@ -383,7 +389,7 @@ impl ScriptedSession<'_> {
         if !self.driver.can("steady.produce") {
             return;
         }
-        let mut asked = Steady {
+        let mut requested = Steady {
             topic: self.topic("steady"),
             len: 20,
             seed: 2,
@@ -392,10 +398,13 @@ impl ScriptedSession<'_> {
             seconds: 2,
         };
         let mut reported = 0;
-        let done = done!(self.driver.steady(&asked, LIMIT, &mut |_| reported += 1));
+        let done = done!(
+            self.driver
+                .steady(&requested, LIMIT, &mut |_| reported += 1)
+        );
         assert_eq!((done.records, done.bytes, done.failed), (300, 300 * 28, 0));
         assert_eq!(reported, 2);
-        let found = self.env.read(&asked.topic);
+        let found = self.env.read(&requested.topic);
         assert_eq!(found.len(), 301);
         assert!(
             found[0].is_primer() && !found[1].is_primer(),
@@ -403,8 +412,8 @@ impl ScriptedSession<'_> {
             found[0]
         );
         if self.driver.can("steady.consume") {
-            asked.role = TopicEnd::Consume;
-            let done = done!(self.driver.steady(&asked, LIMIT, &mut |_| ()));
+            requested.role = TopicEnd::Consume;
+            let done = done!(self.driver.steady(&requested, LIMIT, &mut |_| ()));
             // And the record that the test wrote after them.
             assert_eq!(done.records, 301);
         }
@@ -412,9 +421,11 @@ impl ScriptedSession<'_> {
 
     /// A burst ends long before the linger time of its batches: flushing sends them.
     fn ends_the_wait_for_company(&mut self) {
-        let mut asked = self.asked();
-        asked.settings.insert("linger_ms".to_owned(), json!(60_000));
-        let answer = done!(self.driver.configure(&asked, LIMIT));
+        let mut requested = self.requested();
+        requested
+            .settings
+            .insert("linger_ms".to_owned(), json!(60_000));
+        let answer = done!(self.driver.configure(&requested, LIMIT));
         let lingers = !answer.unsupported.contains(&"linger_ms".to_owned());
         if lingers && !FLUSH_LINGERS.contains(&self.driver.name()) {
             let produce = ProduceCommand {
@@ -428,7 +439,7 @@ impl ScriptedSession<'_> {
             let answer = done!(self.driver.produce(&produce, LIMIT));
             assert_eq!((answer.acked, answer.failed), (3, 0), "{answer:?}");
         }
-        done!(self.driver.configure(&self.asked(), LIMIT));
+        done!(self.driver.configure(&self.requested(), LIMIT));
     }
 
     fn times_out_without_records(&mut self) {
@@ -470,13 +481,13 @@ impl ScriptedSession<'_> {
             );
         }
         // The driver continues with the existing topic.
-        let asked = WarmUp {
+        let requested = WarmUp {
             topic: self.topic("after"),
             len: 10,
             count: 10,
             seed: 1,
         };
-        done!(self.driver.warm_up(&asked, LIMIT));
+        done!(self.driver.warm_up(&requested, LIMIT));
     }
 
     /// Between two commands a driver is idle: in at least one half second it uses at most 20 ms of

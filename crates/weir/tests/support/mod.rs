@@ -114,21 +114,21 @@ impl Drop for Process {
 }
 
 /// Starts a gateway, waits until it is ready and returns it with its client address. Its
-/// configuration is written into `folder`.
-pub(crate) fn gateway(folder: &Path, name: &str, adapters: &str) -> (Process, String) {
-    gateway_with(folder, name, adapters, &[])
+/// configuration is written into `directory`.
+pub(crate) fn gateway(directory: &Path, name: &str, adapters: &str) -> (Process, String) {
+    gateway_with(directory, name, adapters, &[])
 }
 
 /// Starts a gateway with additional options, see [`gateway`].
 pub(crate) fn gateway_with(
-    folder: &Path,
+    directory: &Path,
     name: &str,
     adapters: &str,
     options: &[&str],
 ) -> (Process, String) {
-    let file = folder.join(format!("{name}.xml"));
+    let file = directory.join(format!("{name}.xml"));
     fs::write(&file, adapters).unwrap();
-    let ready = folder.join(format!("{name}.json"));
+    let ready = directory.join(format!("{name}.json"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     let anywhere = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
     command.args(["gateway", "run"]).args(anywhere);

@@ -178,8 +178,8 @@ fn read_from_topic(
     brokers.dedup();
     let [brokers] = &brokers[..] else {
         return Err(usage(anyhow!(
-            "--topic \"{topic}\": several connections with different brokers map it; select one with \
-             --connection"
+            "--topic \"{topic}\": several connections with different brokers map it; select one \
+             with --connection"
         )));
     };
     let found = match (item, args.offset) {

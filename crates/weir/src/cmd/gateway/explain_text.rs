@@ -146,8 +146,8 @@ fn print_item(delivery: &RecordExplanation<'_>, item: &ItemExplanation) {
     println!("  item {}", item.item);
     if !item.is_admitted {
         println!(
-            "    no template or simple item of a mapped topic has this prefix and these parameters; \
-             subscribers receive nothing"
+            "    no template or simple item of a mapped topic has this prefix and these \
+             parameters; subscribers receive nothing"
         );
     }
     for source in &delivery.explanation.sources {
