@@ -7,11 +7,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Child processes started afterwards inherit it.
 pub(crate) fn raise_descriptor_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
-    let wanted = Rlimit {
+    let raised = Rlimit {
         current: limit.maximum,
         maximum: limit.maximum,
     };
-    if let Err(error) = setrlimit(Resource::Nofile, wanted) {
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::debug!(%error, "file descriptor limit not raised");
     }
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)

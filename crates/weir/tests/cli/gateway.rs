@@ -286,7 +286,10 @@ fn check_reports_errors_of_all_files_as_json() {
         .replace("id=\"Set\"", "id=\"\"")
         .replace(">9<", ">0<");
     directory.write("a.xml", &xml);
-    directory.write("g.toml", "listen = \"127.0.0.1:0\"\nevent_loops = \"two\"\n");
+    directory.write(
+        "g.toml",
+        "listen = \"127.0.0.1:0\"\nevent_loops = \"two\"\n",
+    );
     let check = [
         "check",
         "--adapters",

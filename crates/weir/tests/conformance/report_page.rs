@@ -16,7 +16,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Number of canvases that are not empty.
 const DRAWN: &str = "[...document.querySelectorAll('#ID canvas')]\
      .filter((canvas) => canvas.getContext('2d')\
-                     .getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value)).length";
+                     .getImageData(0, 0, canvas.width, canvas.height).data\
+     .some((value) => value)).length";
 
 /// Charts are drawn and interactive, without requests and errors.
 pub(crate) fn report(case: &Case<'_>) -> Result<()> {
@@ -34,13 +35,15 @@ pub(crate) fn report(case: &Case<'_>) -> Result<()> {
     // A single subject has a heat map, and a CPU line per process role.
     let press = |text: &str| {
         format!(
-            "[...document.querySelectorAll('#time button')].find((button) => button.textContent === {}).click()",
+            "[...document.querySelectorAll('#time button')]\
+             .find((button) => button.textContent === {}).click()",
             json!(text)
         )
     };
     page.evaluate(&press(&name("gateway")))?;
     page.until_is(&format!("String({})", drawn("time")), "7")?;
-    let parts = "[...document.querySelectorAll('#time .u-legend th')].map((entry) => entry.textContent).join()";
+    let parts = "[...document.querySelectorAll('#time .u-legend th')]\
+         .map((entry) => entry.textContent).join()";
     page.until(parts, |names| {
         let has = |part| names.as_str().is_some_and(|names| names.contains(part));
         has("broker") && has("p99.9") && has("deliveries")
@@ -54,7 +57,8 @@ pub(crate) fn report(case: &Case<'_>) -> Result<()> {
     // Costs are interpolated between two levels; there are none beyond the last level.
     let cost_script = |clients: u64| {
         format!(
-            "(() => {{ const input = document.querySelector('.calculator input'); input.value = {clients}; \
+            "(() => {{ const input = document.querySelector('.calculator input'); \
+             input.value = {clients}; \
              input.dispatchEvent(new Event('input')); \
              return document.querySelector('#decision .live table').textContent; }})()"
         )
@@ -99,9 +103,12 @@ pub(crate) fn libraries(case: &Case<'_>) -> Result<()> {
 fn compared() -> Value {
     let driver = |name: &str, failed: Option<String>| {
         json!({
-            "name": name, "library": HOSTILE, "library_version": HOSTILE, "binding": HOSTILE, "runtime": HOSTILE,
-            "capabilities": ["produce.warm"], "warm_up_rounds": 5, "warm_up_settled": true, "failed": failed,
-            "settings": [{ "name": HOSTILE, "asked": "5", "effective": HOSTILE, "supported": false }],
+            "name": name, "library": HOSTILE, "library_version": HOSTILE, "binding": HOSTILE,
+            "runtime": HOSTILE,
+            "capabilities": ["produce.warm"], "warm_up_rounds": 5, "warm_up_settled": true,
+            "failed": failed,
+            "settings": [{ "name": HOSTILE, "asked": "5", "effective": HOSTILE,
+            "supported": false }],
         })
     };
     let drivers = [
@@ -112,7 +119,8 @@ fn compared() -> Value {
     let (burst, open) = ("produce.warm/100x1000", "roundtrip.open/100@1000");
     let cell = |name: &str, work: &str, mode: &str, rate: Option<f64>| {
         json!({
-            "name": name, "work": work, "mode": mode, "value_bytes": 100, "records": 1_000, "rate_per_s": rate,
+            "name": name, "work": work, "mode": mode, "value_bytes": 100, "records": 1_000,
+            "rate_per_s": rate,
             "repetitions": PAIRS,
         })
     };
@@ -125,7 +133,8 @@ fn compared() -> Value {
     }
     json!({
         "profile": "fair", "null_test": false, "drivers": drivers, "samples": samples,
-        "cells": [cell(burst, "produce", "warm", None), cell(open, "roundtrip", "open", Some(1_000.0))],
+        "cells": [cell(burst, "produce", "warm", None), cell(open, "roundtrip",
+        "open", Some(1_000.0))],
     })
 }
 
@@ -137,8 +146,10 @@ fn measured(cell: &str, driver: &str, repetition: u32, slower: u64) -> Value {
     });
     let is_burst = cell.starts_with("produce");
     json!({
-        "cell": cell, "driver": driver, "repetition": repetition, "place": slower - 1, "at_s": 1.0, "invalid": [],
-        "marks": [HOSTILE], "others_share": 0.01, "noisy": false, "send_us": took, "delivered_us": took, "cpu_us": took,
+        "cell": cell, "driver": driver, "repetition": repetition, "place": slower - 1,
+        "at_s": 1.0, "invalid": [],
+        "marks": [HOSTILE], "others_share": 0.01, "noisy": false, "send_us": took,
+        "delivered_us": took, "cpu_us": took,
         "records": 1_000, "bytes": 108_000, "failed": 0, "peak_rss_kb": 50_000, "threads": 9,
         "latency": if is_burst { Value::Null } else { times.clone() },
         "pacing": if is_burst { Value::Null } else { times },
@@ -179,7 +190,8 @@ fn run_of(parts: Value) -> Value {
         "started_utc": "2026-01-01T00:00:00Z", "finished_utc": "2026-01-01T00:01:00Z",
         "command_line": ["weir", "bench", HOSTILE], "weir_version": "0", "outcome": "passed",
         "verdict": HOSTILE, "warnings": [HOSTILE], "clock": { "mode": "same_host", "bound_ns": 0 },
-        "machine": { "cpu_model": "test", "cpu_cores": 2, "memory_bytes": 1, "kernel": "", "os": "" },
+        "machine": { "cpu_model": "test", "cpu_cores": 2, "memory_bytes": 1, "kernel": "",
+        "os": "" },
         "cells": [],
     });
     if let (Value::Object(run), Value::Object(parts)) = (&mut run, parts) {
@@ -211,8 +223,10 @@ fn cell(architecture: &str, clients: u64, file: &str) -> Value {
     let series: Vec<Value> = (1..=SECONDS)
         .map(|second| {
             json!({
-                "t_s": second, "offered_per_s": 100.0, "achieved_per_s": 99.0, "delivered_per_s": 4_000.0,
-                "p50_us": 900.0, "p99_us": 2_000.0, "lag_p99_us": 50.0 + second as f64, "backlog": second,
+                "t_s": second, "offered_per_s": 100.0, "achieved_per_s": 99.0,
+                "delivered_per_s": 4_000.0,
+                "p50_us": 900.0, "p99_us": 2_000.0,
+                "lag_p99_us": 50.0 + second as f64, "backlog": second,
                 "cpu_cores": { "broker": 0.2, "gateway": 0.1 },
             })
         })
@@ -235,8 +249,10 @@ fn cell(architecture: &str, clients: u64, file: &str) -> Value {
             "service": { "count": 4_000 * SECONDS, "resolution_us": 0.001 },
         },
         "delivery": {
-            "expected": 48_000, "delivered": 48_000, "lost": 0, "duplicated": 0, "reordered": 0, "conflated": 0,
-            "unchecked": 0, "delivered_per_s": 4_000.0, "received_bytes": 1_000, "received_mbit_per_s": 3.2,
+            "expected": 48_000, "delivered": 48_000, "lost": 0, "duplicated": 0, "reordered": 0,
+            "conflated": 0,
+            "unchecked": 0, "delivered_per_s": 4_000.0, "received_bytes": 1_000,
+            "received_mbit_per_s": 3.2,
             "disconnects": 0,
         },
     })

@@ -256,7 +256,8 @@ fn summary(results: &Results, started: Instant) -> ExitCode {
     println!();
     print_skipped(results);
     println!(
-        "test result: {}. {} passed; {} failed; {} ignored; 0 measured; 0 filtered out; finished in {:.2}s\n",
+        "test result: {}. {} passed; {} failed; {} ignored; 0 measured; 0 filtered out; \
+         finished in {:.2}s\n",
         if failed.is_empty() { "ok" } else { "FAILED" },
         results.outcomes.len() - failed.len(),
         failed.len(),

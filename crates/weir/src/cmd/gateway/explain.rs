@@ -258,7 +258,7 @@ fn explain<'a>(
     fields: Option<&str>,
 ) -> anyhow::Result<RecordExplanation<'a>> {
     let mapping = &connection.mapping;
-    let wanted = match fields {
+    let field_set = match fields {
         None => mapping.all_fields(),
         Some(names) => {
             let indexes = split_fields(names).map(|name| {
@@ -271,7 +271,7 @@ fn explain<'a>(
         }
     };
     let headers = headers(record);
-    let explanation = mapping.explain(&view(record, &headers), &wanted);
+    let explanation = mapping.explain(&view(record, &headers), &field_set);
     let item = item.map(|item| {
         let items = explanation.items.as_ref();
         ItemExplanation {
