@@ -1,4 +1,8 @@
-//! House rules as an ordinary test: crate graph, file sizes, leftovers, links, names.
+//! House rules as an ordinary test: crate graph, module circles, words, line lengths, leftovers,
+//! links, names.
+
+mod modules;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -42,12 +46,12 @@ fn files() -> Vec<String> {
     files
 }
 
-/// Rust files of `crates/*/src` and `crates/*/tests`, except this one.
+/// Returns the Rust files of all crates except those of this test.
 fn rust_files() -> Vec<String> {
     files()
         .into_iter()
         .filter(|path| path.starts_with("crates/") && path.ends_with(".rs"))
-        .filter(|path| !path.ends_with("tests/tidy.rs"))
+        .filter(|path| !path.contains("tests/tidy/"))
         .collect()
 }
 
@@ -170,6 +174,87 @@ fn entries(manifest: &str, table: &str) -> BTreeSet<String> {
         .filter(|line| line.contains(" = "))
         .map(str::to_owned)
         .collect()
+}
+
+#[test]
+fn no_crate_has_more_than_20_000_lines() {
+    let mut lines: BTreeMap<String, usize> = BTreeMap::new();
+    for path in rust_files() {
+        let name = path.split('/').nth(1).unwrap_or_default();
+        if path.starts_with(&format!("crates/{name}/src/")) {
+            *lines.entry(name.to_owned()).or_default() += read(&root().join(&path)).lines().count();
+        }
+    }
+    assert_eq!(lines.len(), crates().len(), "every crate has lines");
+    let large = lines.iter().filter(|(_, lines)| **lines > 20_000);
+    let findings: Vec<_> = large
+        .map(|(name, lines)| format!("{name}: {lines} lines"))
+        .collect();
+    settle("split these crates:", &findings);
+}
+
+#[test]
+fn files_of_a_crate_form_no_circles() {
+    let mut findings = Vec::new();
+    for name in crates() {
+        let src = root().join("crates").join(&name).join("src");
+        for circle in modules::circles(&src) {
+            let files: Vec<_> = circle
+                .iter()
+                .map(|file| file.display().to_string())
+                .collect();
+            findings.push(format!("{name}: {} -> {}", files.join(" -> "), files[0]));
+        }
+    }
+    settle("move what is shared to a file of its own:", &findings);
+}
+
+/// Returns `true` for files that are data, generated or from elsewhere.
+fn is_data(path: &str) -> bool {
+    const DIRS: [&str; 3] = ["bench/runs/", "plans/published/", "fuzz/seeds/"];
+    const ENDS: [&str; 5] = [".json", ".lock", "LICENSE", "NOTICE", "package-lock.json"];
+    DIRS.iter().any(|dir| path.starts_with(dir))
+        || ENDS.iter().any(|end| path.ends_with(end))
+        || path.to_lowercase().contains("uplot")
+        || path.contains("tests/tidy/")
+}
+
+#[test]
+fn words_are_those_of_the_field() {
+    let test = words::WordTest::new();
+    let mut findings = Vec::new();
+    let mut checked = 0;
+    for path in files().into_iter().filter(|path| !is_data(path)) {
+        // Binary files have no words.
+        if let Ok(text) = fs::read_to_string(root().join(&path)) {
+            findings.extend(test.findings(&path, &text));
+            checked += 1;
+        }
+    }
+    assert!(checked > 700, "{checked} files");
+    settle("see CONTRIBUTING.md, \"Words\":", &findings);
+}
+
+#[test]
+fn lines_have_at_most_100_characters() {
+    let mut findings = Vec::new();
+    for path in files().into_iter().filter(|path| !is_data(path)) {
+        let is_markdown = path.ends_with(".md");
+        if !is_markdown && !path.ends_with(".rs") {
+            continue;
+        }
+        let mut fenced = false;
+        for (number, line) in (1..).zip(read(&root().join(&path)).lines()) {
+            fenced ^= is_markdown && line.trim_start().starts_with("```");
+            let is_table = line.trim_start().starts_with('|');
+            let has_link = line.contains("](") || line.contains("://");
+            let is_exempt = is_markdown && (fenced || is_table || has_link);
+            if !is_exempt && line.chars().count() > 100 {
+                findings.push(format!("{path}:{number}"));
+            }
+        }
+    }
+    settle("lines over 100 characters:", &findings);
 }
 
 #[test]
