@@ -7,6 +7,7 @@
 mod build;
 mod check;
 mod error;
+#[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod known;
 pub mod librdkafka;

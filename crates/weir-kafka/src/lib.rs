@@ -6,6 +6,7 @@
 
 pub mod admin;
 #[doc(hidden)]
+#[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod ingest;
 pub mod lean;

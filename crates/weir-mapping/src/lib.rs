@@ -4,6 +4,10 @@
 //! The crate has no side effects. It opens no files, reads neither environment nor clock, starts no
 //! threads and does not log. Findings for the operator are returned as [`Note`]s.
 
+// Modules that integration tests share name the crate.
+#[cfg(test)]
+extern crate self as weir_mapping;
+
 mod command;
 pub mod config;
 mod error;
@@ -12,6 +16,7 @@ mod expression;
 mod field_set;
 mod field_values;
 #[doc(hidden)]
+#[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod item_name;
 mod json;
@@ -23,6 +28,8 @@ mod record_view;
 mod selector;
 mod selector_value;
 mod template;
+#[cfg(test)]
+mod tests;
 mod text;
 
 pub use command::{COMMAND_FIELD, CommandEvent, CommandMode, KEY_FIELD, RowCommand};

@@ -16,7 +16,10 @@ pub mod text;
 mod version;
 
 #[doc(hidden)]
+#[cfg(any(test, fuzzing))]
 pub mod fuzz;
+#[cfg(test)]
+mod tests;
 
 pub use codes::{ControlCode, SessionCode};
 pub use error::{DecodeError, LineError, RequestError};

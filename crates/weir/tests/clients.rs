@@ -357,7 +357,7 @@ fn agents_can_be_started_manually(urls: &str) {
 const JSON_ADAPTERS: &str = r##"<?xml version="1.0"?>
 <adapters_conf id="KafkaConnector">
     <metadata_provider>
-        <adapter_class>com.lightstreamer.kafka.adapters.pub.KafkaConnectorMetadataAdapter</adapter_class>
+  <adapter_class>com.lightstreamer.kafka.adapters.pub.KafkaConnectorMetadataAdapter</adapter_class>
     </metadata_provider>
     <data_provider name="JsonStart-k">
         <adapter_class>com.lightstreamer.kafka.adapters.KafkaConnectorDataAdapter</adapter_class>

@@ -260,8 +260,14 @@ const SCRIPT: &str = r#"while read -r line; do
   id=${line#*'"id":'}
   id=${id%%[,\}]*}
   case "$line" in
-    *'"op":"hello"'*) rest='"protocol":1,"library":"none","library_version":"1","binding":"","runtime":"sh","capabilities":["produce.cold"]' ;;
-    *'"op":"configure"'*) rest='"effective":{"acks":1,"linger_ms":5,"batch_bytes":1,"batch_records":0,"max_in_flight":5,"retries":0,"idempotence":false,"compression":null,"queue_bytes":1,"queue_records":1,"max_request_bytes":1,"send_buffer_bytes":0,"receive_buffer_bytes":0,"fetch_min_bytes":1,"fetch_wait_ms":500,"fetch_partition_bytes":1,"check_crcs":true,"auto_commit":false},"unsupported":["compression"]' ;;
+    *'"op":"hello"'*) rest='"protocol":1,"library":"none","library_version":"1","binding":""'
+      rest="$rest"',"runtime":"sh","capabilities":["produce.cold"]' ;;
+    *'"op":"configure"'*) rest='"effective":{"acks":1,"linger_ms":5,"batch_bytes":1'
+      rest="$rest"',"batch_records":0,"max_in_flight":5,"retries":0,"idempotence":false'
+      rest="$rest"',"compression":null,"queue_bytes":1,"queue_records":1,"max_request_bytes":1'
+      rest="$rest"',"send_buffer_bytes":0,"receive_buffer_bytes":0,"fetch_min_bytes":1'
+      rest="$rest"',"fetch_wait_ms":500,"fetch_partition_bytes":1,"check_crcs":true'
+      rest="$rest"',"auto_commit":false},"unsupported":["compression"]' ;;
     *'"op":"stats"'*) rest='"rss_kb":1,"threads":1,"heap_kb":null' ;;
     *'"op":"produce"'*) PRODUCE ;;
     *) rest='"done":true' ;;

@@ -166,7 +166,7 @@ fn start_with_retries(
     }
 }
 
-/// Returns the archive of the broker's classes; writes it with a broker of its own if it is missing.
+/// Returns the archive of the broker's classes. If it is missing, starts a broker to write it.
 fn class_archive(
     options: &LabOptions,
     progress: &mut dyn FnMut(&str),

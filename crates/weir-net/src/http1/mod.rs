@@ -3,6 +3,7 @@
 mod chunked;
 mod error;
 #[doc(hidden)]
+#[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod request;
 mod response;

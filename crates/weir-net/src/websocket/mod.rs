@@ -8,6 +8,7 @@ mod extension;
 pub mod frame;
 mod frame_header;
 #[doc(hidden)]
+#[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod handshake;
 mod reader;

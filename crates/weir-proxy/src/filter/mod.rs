@@ -9,6 +9,7 @@ mod config;
 mod delay;
 mod error;
 #[doc(hidden)]
+#[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod headers;
 mod lower_case;

@@ -422,9 +422,8 @@ fn explain_preserves_json_of_record_files() {
     let directory = ScratchDir::new();
     directory.write("a.xml", &adapters("localhost:9092"));
     let json = r#"{"z":1,"a":123456789012345678901234567890, "f":1.10, "far":1e400}"#;
-    let record = format!(
-        r#"{{"topic":"lines","value":{{"json":{json}}},"headers":{{"z":"1","b":{{"base64":"/wAb"}}}}}}"#
-    );
+    let headers = r#"{"z":"1","b":{"base64":"/wAb"}}"#;
+    let record = format!(r#"{{"topic":"lines","value":{{"json":{json}}},"headers":{headers}}}"#);
     directory.write("r.json", &record);
     let (code, out, err) = explain(&directory, &["--record", "r.json"]);
     assert_eq!((code, err.as_str()), (0, ""));

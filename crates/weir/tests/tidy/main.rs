@@ -257,6 +257,31 @@ fn lines_have_at_most_100_characters() {
     settle("lines over 100 characters:", &findings);
 }
 
+/// No script runs documentation tests: a test belongs into a test module.
+#[test]
+fn comments_contain_no_rust_code_blocks() {
+    let mut findings = Vec::new();
+    for path in rust_files() {
+        let mut is_open = false;
+        for (number, line) in (1..).zip(read(&root().join(&path)).lines()) {
+            let comment = ["//!", "///"]
+                .iter()
+                .find_map(|mark| line.trim_start().strip_prefix(mark));
+            let Some(language) = comment.and_then(|text| text.trim().strip_prefix("```")) else {
+                continue;
+            };
+            if !is_open && matches!(language, "" | "rust" | "should_panic" | "no_run") {
+                findings.push(format!("{path}:{number}"));
+            }
+            is_open = !is_open;
+        }
+    }
+    settle(
+        "give these code blocks a language, for example `text`:",
+        &findings,
+    );
+}
+
 #[test]
 fn one_call_is_unsafe() {
     let (everywhere, there) = (read(&root().join("Cargo.toml")), manifest(UNSAFE));

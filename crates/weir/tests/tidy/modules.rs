@@ -31,7 +31,7 @@ struct Module {
 struct Modules(BTreeMap<Segments, Module>);
 
 /// Returns a circle of files for each group of files that has one, relative to `src`.
-pub fn circles(src: &Path) -> Vec<Vec<PathBuf>> {
+pub(crate) fn circles(src: &Path) -> Vec<Vec<PathBuf>> {
     let mut modules = Modules::default();
     for root in ["lib.rs", "main.rs"] {
         if src.join(root).exists() {

@@ -1,11 +1,11 @@
 //! Properties over random values, requests and bytes, with the bodies of the fuzz targets.
 
-use proptest::prelude::*;
-use weir_tlcp::client::{
+use crate::client::{
     AddParams, CreateParams, ItemState, Lines, push_add_line, write_add, write_create_session,
 };
-use weir_tlcp::request::{ControlOp, Mode, Request, parse_http_request, parse_ws_message};
-use weir_tlcp::{PROTOCOL, fuzz};
+use crate::request::{ControlOp, Mode, Request, parse_http_request, parse_ws_message};
+use crate::{PROTOCOL, fuzz};
+use proptest::prelude::*;
 
 /// Generates texts of characters that need escaping, and some ordinary ones.
 fn special_text() -> impl Strategy<Value = String> {

@@ -1,14 +1,12 @@
 //! JSON keys and values compared with a model, the tree of `serde_json`.
 
-mod common;
-
 use std::fmt::Write;
 
-use common::{mapping, record, values};
+use super::common::{mapping, record, values};
+use crate::{Expression, Mapping, PathStep, fuzz};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;
-use weir_mapping::{Expression, Mapping, PathStep, fuzz};
 
 const NAMES: [&str; 8] = [
     "a",

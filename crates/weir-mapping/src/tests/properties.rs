@@ -1,11 +1,11 @@
 //! Properties for arbitrary text: no panics, stable canonical names, expansion that parses back.
 
-use proptest::collection::{btree_map, vec};
-use proptest::prelude::*;
-use weir_mapping::{
+use crate::{
     CanonicalItem, ConfigSource, ConnectionConfig, Expression, FieldValues, ItemNames,
     ItemTemplate, Mapping, Parameter, ParseOptions, RecordView, fuzz,
 };
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
 
 /// Generates texts from the characters that are significant to the parsers.
 fn tricky() -> impl Strategy<Value = String> {

@@ -1,11 +1,11 @@
 //! Properties of diffs over random documents and texts. Another library applies the patches too,
 //! because the crate's JSON parser is used both to compute and to apply them.
 
+use crate::diff::DiffFormat::{JsonPatch, TlcpDiff};
+use crate::diff::push_json_patch;
+use crate::fuzz;
 use proptest::prelude::*;
 use serde_json::Value;
-use weir_tlcp::diff::DiffFormat::{JsonPatch, TlcpDiff};
-use weir_tlcp::diff::push_json_patch;
-use weir_tlcp::fuzz;
 
 /// A JSON text in parts; objects may have duplicate names.
 #[derive(Clone, Debug)]
