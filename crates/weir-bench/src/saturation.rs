@@ -90,7 +90,7 @@ fn full_machine(roles: &[RoleUsage], machine: MachineLoad) -> Option<Saturation>
 }
 
 /// Role name for processes outside the run.
-const OTHERS: &str = "others";
+const OTHERS: &str = "other_processes";
 const LOOP_SHARE: f64 = 0.9;
 const THREAD_CORES: f64 = 0.9;
 const MACHINE_SHARE: f64 = 0.95;
@@ -157,7 +157,7 @@ mod tests {
         let (name, reason) = role_and_reason(find(&roles, load(1.0), None));
         assert_eq!(
             (name.as_str(), reason.as_str()),
-            ("others", "processes outside the run used 3.70 of 4 cores")
+            ("other_processes", "processes outside the run used 3.70 of 4 cores")
         );
     }
 

@@ -216,7 +216,7 @@ mod tests {
     use weir_stats::run::ThresholdResult;
 
     fn other_run() -> Run {
-        let text = r#"{"schema": "weir.run/1", "plan": "keyed", "title": "t", "question": "q",
+        let text = r#"{"schema": "weir.run/2", "plan": "keyed", "title": "t", "question": "q",
             "started_utc": "", "finished_utc": "", "command_line": [],
             "weir_version": "0", "outcome": "passed", "verdict": "v",
             "machine": {"cpu_model": "", "cpu_cores": 1, "memory_bytes": 1, "kernel": "", "os": ""},

@@ -172,7 +172,7 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn run(cells: Vec<Cell>) -> Run {
-        let text = r#"{"schema": "weir.run/1", "plan": "s", "title": "t", "question": "q",
+        let text = r#"{"schema": "weir.run/2", "plan": "s", "title": "t", "question": "q",
             "started_utc": "", "finished_utc": "", "command_line": [],
             "weir_version": "0", "outcome": "passed", "verdict": "v",
             "machine": {"cpu_model": "", "cpu_cores": 1, "memory_bytes": 1, "kernel": "", "os": ""},

@@ -96,7 +96,7 @@ fn all_architectures_are_measured(broker: &TestBroker) {
 
     let dir = run_folder(&out);
     let run = run_json(&dir);
-    assert_eq!(run["schema"], "weir.run/1");
+    assert_eq!(run["schema"], "weir.run/2");
     assert_eq!(run["outcome"], "passed");
     let cells = run["cells"].as_array().unwrap();
     let names: Vec<_> = cells

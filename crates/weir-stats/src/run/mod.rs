@@ -46,7 +46,7 @@ pub use quality::{GeneratorCost, MachineUsage, NoisySpan, Steadiness};
 pub use repetitions::Repetitions;
 
 /// Value of [`Run::schema`] that this version writes and reads.
-pub const SCHEMA: &str = "weir.run/1";
+pub const SCHEMA: &str = "weir.run/2";
 /// Name of the file in a run directory.
 pub const FILE_NAME: &str = "run.json";
 

@@ -81,11 +81,11 @@ fn levels_ascend_and_architectures_keep_order() {
 
 #[test]
 fn other_schema_is_reported() {
-    let text = run().to_json().replace(SCHEMA, "weir.run/2");
+    let text = run().to_json().replace(SCHEMA, "weir.run/3");
     let error = Run::from_json(&text).unwrap_err().to_string();
     assert_eq!(
         error,
-        r#"run file has schema "weir.run/2", this version reads "weir.run/1""#
+        r#"run file has schema "weir.run/3", this version reads "weir.run/2""#
     );
     assert!(Run::from_json("[1]").is_err());
     assert!(Run::from_json("{}").is_err());

@@ -186,7 +186,7 @@ fn write_run(directory: &Path) -> Result<()> {
 /// Returns a run with these members.
 fn run_of(parts: Value) -> Value {
     let mut run = json!({
-        "schema": "weir.run/1", "plan": "test", "title": HOSTILE, "question": HOSTILE,
+        "schema": "weir.run/2", "plan": "test", "title": HOSTILE, "question": HOSTILE,
         "started_utc": "2026-01-01T00:00:00Z", "finished_utc": "2026-01-01T00:01:00Z",
         "command_line": ["weir", "bench", HOSTILE], "weir_version": "0", "outcome": "passed",
         "verdict": HOSTILE, "warnings": [HOSTILE], "clock": { "mode": "same_host", "bound_ns": 0 },
