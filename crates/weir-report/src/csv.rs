@@ -86,7 +86,7 @@ fn identity(table: &mut CsvTable, cell: &Cell) {
         cell.saturated_role.as_deref().unwrap_or(""),
     );
     table.text_field(
-        "saturated_why",
+        "saturation_reason",
         cell.saturation_reason.as_deref().unwrap_or(""),
     );
     table.field("warm_up_s", cell.warm_up_s);

@@ -144,7 +144,7 @@ fn all_operations_are_measured_in_rotation(broker: &TestBroker) {
         .map(|sample| {
             (
                 sample["driver"].as_str().unwrap(),
-                sample["place"].as_u64().unwrap(),
+                sample["turn"].as_u64().unwrap(),
             )
         })
         .collect();
@@ -156,7 +156,7 @@ fn all_operations_are_measured_in_rotation(broker: &TestBroker) {
         let settings = driver["settings"].as_array().unwrap();
         let acks = settings.iter().find(|it| it["name"] == "acks").unwrap();
         assert_eq!(
-            (&acks["asked"], &acks["effective"]),
+            (&acks["requested"], &acks["effective"]),
             (&"1".into(), &"1".into())
         );
     }
@@ -356,7 +356,7 @@ fn aa_test_respects_the_disk_cap(broker: &TestBroker) {
     );
     let run = read(&directory(&out));
     let found = &run["libraries"];
-    assert_eq!(found["null_test"], true);
+    assert_eq!(found["aa_test"], true);
     let names: Vec<_> = found["drivers"]
         .as_array()
         .unwrap()
@@ -417,7 +417,7 @@ fn legacy_profile_reads_own_records(broker: &TestBroker) {
         settings
             .iter()
             .find(|it| it["name"] == name)
-            .map(|it| it["asked"].clone())
+            .map(|it| it["requested"].clone())
     };
     assert_eq!(requested("fetch_min_bytes"), Some("100000".into()));
     assert_eq!(requested("acks"), Some("0".into()));

@@ -107,7 +107,7 @@ fn compared() -> Value {
             "runtime": HOSTILE,
             "capabilities": ["produce.warm"], "warm_up_rounds": 5, "warm_up_settled": true,
             "failed": failed,
-            "settings": [{ "name": HOSTILE, "asked": "5", "effective": HOSTILE,
+            "settings": [{ "name": HOSTILE, "requested": "5", "effective": HOSTILE,
             "supported": false }],
         })
     };
@@ -119,7 +119,7 @@ fn compared() -> Value {
     let (burst, open) = ("produce.warm/100x1000", "roundtrip.open/100@1000");
     let cell = |name: &str, work: &str, mode: &str, rate: Option<f64>| {
         json!({
-            "name": name, "work": work, "mode": mode, "value_bytes": 100, "records": 1_000,
+            "name": name, "operation": work, "mode": mode, "value_bytes": 100, "records": 1_000,
             "rate_per_s": rate,
             "repetitions": PAIRS,
         })
@@ -132,7 +132,7 @@ fn compared() -> Value {
         }
     }
     json!({
-        "profile": "fair", "null_test": false, "drivers": drivers, "samples": samples,
+        "profile": "fair", "aa_test": false, "drivers": drivers, "samples": samples,
         "cells": [cell(burst, "produce", "warm", None), cell(open, "roundtrip",
         "open", Some(1_000.0))],
     })
@@ -146,9 +146,9 @@ fn measured(cell: &str, driver: &str, repetition: u32, slower: u64) -> Value {
     });
     let is_burst = cell.starts_with("produce");
     json!({
-        "cell": cell, "driver": driver, "repetition": repetition, "place": slower - 1,
-        "at_s": 1.0, "invalid": [],
-        "marks": [HOSTILE], "others_share": 0.01, "noisy": false, "send_us": took,
+        "cell": cell, "driver": driver, "repetition": repetition, "turn": slower - 1,
+        "offset_s": 1.0, "invalid": [],
+        "marks": [HOSTILE], "other_processes_share": 0.01, "noisy": false, "send_us": took,
         "delivered_us": took, "cpu_us": took,
         "records": 1_000, "bytes": 108_000, "failed": 0, "peak_rss_kb": 50_000, "threads": 9,
         "latency": if is_burst { Value::Null } else { times.clone() },
