@@ -130,6 +130,7 @@ impl Shard {
             writer: &mut self.writer,
             counters: &mut self.counters,
             encoder: &mut self.encoder,
+            sent_incomplete_rows: false,
         };
         let progress = match &mut lagging.queue {
             None => catch_up.send_latest(class, &mut lagging.seen, newest.as_ref()),
@@ -139,7 +140,9 @@ impl Shard {
             (Some(seen), Some(newest)) => Arc::ptr_eq(seen, newest),
             _ => false,
         };
+        let awaits_rows = catch_up.sent_incomplete_rows;
         if let Some(member) = class.members.get_mut(place.member as usize) {
+            member.awaits_rows |= awaits_rows;
             member.state = match progress {
                 CatchUpProgress::All if is_up_to_date => MemberState::UpToDate,
                 CatchUpProgress::All => MemberState::New,
@@ -157,6 +160,8 @@ struct CatchUpWriter<'a, W> {
     writer: &'a mut SessionWriter,
     counters: &'a mut ShardCounters,
     encoder: &'a mut Encoder,
+    /// All rows of the table were queued again before all workers had sent theirs.
+    sent_incomplete_rows: bool,
 }
 
 impl<W: Wire> CatchUpWriter<'_, W> {
@@ -252,6 +257,7 @@ impl<W: Wire> CatchUpWriter<'_, W> {
                     let is_loss = matches!(queue.get(index), Some(QueuedUpdate::Lost(_)));
                     queue.take(index);
                     if is_loss && queue.needs_resync() {
+                        self.sent_incomplete_rows |= table.is_some_and(RowTable::is_pending);
                         let rows = table.into_iter().flat_map(RowTable::rows);
                         let rows = rows.map(|row| (Arc::clone(&row.key), Arc::clone(&row.values)));
                         queue.resync(rows);

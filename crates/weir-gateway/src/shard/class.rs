@@ -49,6 +49,9 @@ pub(super) struct ClassMember {
     /// `true` while the snapshot is incomplete: values that are not known yet, or the end of the
     /// snapshot of rows.
     pub(super) awaits_snapshot: bool,
+    /// `true` if the rows were sent again while rows of a worker were outstanding: the member needs
+    /// these too, although it may have requested no snapshot.
+    pub(super) awaits_rows: bool,
 }
 
 /// State of a subscriber with respect to an item.
@@ -67,6 +70,9 @@ impl ClassMember {
     /// changes values that members may have received. A member that does not receive a row gets the
     /// next update with all fields, because its last values differ from those of the class.
     pub(super) fn wants_backfill(&mut self, delivery: DeliveryMode, changes: bool) -> bool {
+        if self.awaits_rows {
+            return true;
+        }
         if self.awaits_snapshot
             || (delivery.payload_source() == PayloadSource::State && self.state != MemberState::New)
         {

@@ -108,6 +108,7 @@ impl Shard {
         let backfilled: Vec<BackfilledRow> =
             rows.filter_map(|row| table.backfill(row, counts)).collect();
         let is_complete = table.note_backfill(backfill.in_snapshot);
+        let is_pending = table.is_pending();
         for class in &mut item.classes {
             if class.delivery.payload_source() != PayloadSource::Row {
                 continue;
@@ -124,6 +125,10 @@ impl Shard {
             }
             if is_complete {
                 fan_out.send_notice(class, ItemNotice::EndOfSnapshot);
+            }
+            if !is_pending {
+                let members = class.members.iter_mut();
+                members.for_each(|member| member.awaits_rows = false);
             }
         }
         self.arm_session_timers(wire);

@@ -156,6 +156,7 @@ impl ItemTable {
             state: MemberState::New,
             has_frequency_limit: false,
             awaits_snapshot: false,
+            awaits_rows: false,
         });
         let member = (class.members.len() - 1) as u32;
         self.size.members += 1;

@@ -116,6 +116,11 @@ impl RowTable {
         self.pending_workers > 0 && self.generation == generation
     }
 
+    /// Returns `true` if rows of a worker are outstanding.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.pending_workers > 0
+    }
+
     /// Records that a worker has sent its rows. Returns `true` if the snapshot is complete now.
     pub(crate) fn note_backfill(&mut self, in_snapshot: bool) -> bool {
         self.pending_workers = self.pending_workers.saturating_sub(1);
