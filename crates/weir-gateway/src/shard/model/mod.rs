@@ -32,7 +32,7 @@ use self::rows::Rows;
 use self::values::{
     CLIENTS, FIELDS, HISTORY, ITEMS, ModelRow, ROW_SCHEMAS, SCHEMAS, WORKERS, as_row,
 };
-use self::want::{KINDS, SubscriptionSpec};
+use self::want::{KINDS, SubscriptionKind, SubscriptionSpec};
 use self::wire::{MemoryWire, QUEUE_BYTES};
 use super::keys::SessionKey;
 use super::timer_tokens::SESSION_TIMERS;
@@ -588,5 +588,53 @@ fn backfilled_row_is_sent_again() {
     });
     env.run(produce(None));
     env.run(subscribe(1, command.expect("COMMAND kind")));
+    env.finish();
+}
+
+/// An unfiltered client with little bandwidth loses updates and receives all rows again, before a
+/// worker has sent the row that it had earlier. Then it receives that row too, although it has
+/// requested no snapshot.
+#[test]
+fn outstanding_row_follows_rows_sent_again() {
+    let unfiltered = |kind| matches!(kind, SubscriptionKind::CommandUnfiltered);
+    let command = KINDS.into_iter().position(unfiltered);
+    let subscribe = |client, sub_id, kind| Op::Subscribe {
+        client,
+        sub_id,
+        item: 1,
+        schema: 0,
+        kind,
+        snapshot: false,
+    };
+    let text = |count: usize| Some(format!("{{\"n\":0,\"text\":\"{}\"}}", "|".repeat(count)));
+    let produce = |key: &str, first, third| Op::Produce {
+        item: 1,
+        row: [
+            first,
+            None,
+            third,
+            Some(key.to_owned()),
+            Some("ADD".to_owned()),
+        ],
+    };
+    let deliver = |worker, count| Op::Deliver { worker, count };
+    let mut env = TestEnv::new(true);
+    for op in [
+        subscribe(0, 1, 0),
+        subscribe(2, 2, 0),
+        Op::Constrain { client: 2, kbps: 6 },
+        produce("k0", text(40), None),
+        produce("k1", text(80), None),
+        deliver(0, 1),
+        produce("k1", text(40), text(80)),
+        produce("k1", None, text(8)),
+        subscribe(2, 1, command.expect("unfiltered COMMAND kind")),
+        deliver(1, 3),
+        deliver(0, 1),
+        Op::Pass { millis: 151 },
+        Op::Pass { millis: 146 },
+    ] {
+        env.run(op);
+    }
     env.finish();
 }
