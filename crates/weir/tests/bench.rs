@@ -386,7 +386,7 @@ fn demo_serve_accepts_clients() {
     let item = wait_for_line(&mut stdout, "item ");
     assert!(item.ends_with("ltest-[key=Apple]\n"), "{item}");
     let dashboard = wait_for_line(&mut stdout, "dashboard ");
-    wait_for_line(&mut stdout, "Up until Ctrl-C");
+    wait_for_line(&mut stdout, "Stop with Ctrl-C");
     let page = dashboard.split_once("http://").unwrap().1.trim_end();
     let (address, path) = page.split_once('/').unwrap();
     assert!(get(address, &format!("/{path}")).starts_with("HTTP/1.1 200 OK\r\n"));

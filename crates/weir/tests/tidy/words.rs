@@ -4,7 +4,7 @@
 //! A line is matched without regard to case, with `_` as a blank and a blank between a lower-case
 //! and an upper-case letter, so one pattern finds prose, `snake_case` and `CamelCase`.
 
-use regex::Regex;
+use regex::{Regex, RegexSet};
 
 /// Where a pattern applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,6 +169,8 @@ const EXCEPTIONS: [&str; 5] = [
 
 /// The patterns, compiled.
 pub(crate) struct WordTest {
+    /// All words at once: few lines contain one.
+    any: RegexSet,
     words: Vec<(Regex, &'static str, Scope)>,
     shapes: Vec<(Regex, &'static str)>,
     case: Regex,
@@ -180,8 +182,10 @@ impl WordTest {
         let words = WORDS.iter().map(|(pattern, instead, scope)| {
             (compile(&format!("(?i){pattern}")), *instead, *scope)
         });
+        let any = WORDS.iter().map(|(pattern, ..)| format!("(?i){pattern}"));
         let shapes = SHAPES.iter();
         Self {
+            any: RegexSet::new(any).expect("the patterns are valid"),
             words: words.collect(),
             shapes: shapes
                 .map(|(shape, rule)| (compile(shape), *rule))
@@ -207,7 +211,8 @@ impl WordTest {
             let normal = self.case.replace_all(&blanks, "$1 $2");
             let is_exception = EXCEPTIONS.iter().any(|words| line.contains(words));
             let words = self.words.iter().filter(|(_, _, scope)| applies(*scope));
-            for (word, instead, _) in words.filter(|_| !is_exception) {
+            let has_word = !is_exception && self.any.is_match(&normal);
+            for (word, instead, _) in words.filter(|_| has_word) {
                 if let Some(found) = word.find(&normal) {
                     let found = found.as_str();
                     findings.push(format!("{path}:{number}: \"{found}\", write: {instead}"));
