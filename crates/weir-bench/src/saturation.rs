@@ -157,7 +157,10 @@ mod tests {
         let (name, reason) = role_and_reason(find(&roles, load(1.0), None));
         assert_eq!(
             (name.as_str(), reason.as_str()),
-            ("other_processes", "processes outside the run used 3.70 of 4 cores")
+            (
+                "other_processes",
+                "processes outside the run used 3.70 of 4 cores"
+            )
         );
     }
 

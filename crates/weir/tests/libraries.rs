@@ -429,7 +429,7 @@ fn invalid_options_are_rejected_before_start() {
     for (args, expected) in [
         (
             ["--cells", "produce.hot/*"],
-            "no cell of profile fair is named",
+            "no cell of profile fair matches",
         ),
         (["--libraries", "sarama"], "unknown library \"sarama\""),
         (["--driver", "mine"], "NAME=COMMAND"),
