@@ -421,7 +421,7 @@ fn legacy_profile_reads_own_records(broker: &TestBroker) {
     };
     assert_eq!(requested("fetch_min_bytes"), Some("100000".into()));
     assert_eq!(requested("acks"), Some("0".into()));
-    assert!(run["notes"].to_string().contains("near 85 %"));
+    assert!(run["notes"].to_string().contains("about 85 %"));
 }
 
 #[test]
