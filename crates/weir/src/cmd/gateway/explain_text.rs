@@ -188,7 +188,7 @@ fn verdict(delivery: &RecordExplanation<'_>) -> String {
     }
 }
 
-/// Returns the output of [`print`] as JSON.
+/// Returns the output of [`print()`] as JSON.
 pub(super) fn to_json(
     record: &OwnedRecord,
     looked_back: Option<&LookBackResult>,
