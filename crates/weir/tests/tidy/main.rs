@@ -1,6 +1,7 @@
 //! House rules as an ordinary test: crate graph, module circles, words, line lengths, leftovers,
 //! links, names.
 
+mod dependencies;
 mod modules;
 mod words;
 
@@ -174,6 +175,60 @@ fn entries(manifest: &str, table: &str) -> BTreeSet<String> {
         .filter(|line| line.contains(" = "))
         .map(str::to_owned)
         .collect()
+}
+
+fn packages() -> dependencies::Packages {
+    let manifests = crates().into_iter().map(|name| {
+        let text = manifest(&name);
+        (name, text)
+    });
+    dependencies::Packages::read(manifests, &read(&root().join("Cargo.lock")))
+}
+
+#[test]
+fn at_most_300_packages_are_locked() {
+    let count = packages().locked_count;
+    assert!(count <= 300, "Cargo.lock lists {count} packages");
+}
+
+#[test]
+fn heavy_packages_are_optional() {
+    let prefixes = [
+        "kube",
+        "k8s-openapi",
+        "opentelemetry",
+        "tracing-opentelemetry",
+    ];
+    let features = ["gssapi", "gssapi-vendored", "sasl"];
+    let findings = packages().not_optional(&prefixes, &features);
+    settle("make these a feature that is off by default:", &findings);
+}
+
+#[test]
+fn oracles_serve_tests_only() {
+    // Other implementations of what our code does, and tools of tests.
+    const ORACLES: &[&str] = &[
+        "boon",
+        "insta",
+        "json-patch",
+        "jsonschema",
+        "proptest",
+        "sonic-rs",
+        "syn",
+        "tempfile",
+        "tungstenite",
+    ];
+    let findings = packages().used_outside_tests(ORACLES);
+    settle("move these to [dev-dependencies]:", &findings);
+}
+
+#[test]
+fn gateway_needs_no_package_of_the_benchmarking_tool() {
+    let findings = packages().strangers("weir-gateway");
+    settle(
+        "the gateway needs these packages, but only other crates use them:",
+        &findings,
+    );
 }
 
 #[test]
