@@ -9,6 +9,7 @@ pub mod admin;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod ingest;
+#[cfg(feature = "lean")]
 pub mod lean;
 pub mod look_back;
 pub mod peek;

@@ -119,40 +119,47 @@ impl Packages {
         on
     }
 
-    /// Returns the packages that a crate needs only because the benchmarking tool uses them: those
-    /// that no crate in its own closure names, but another of our crates does.
-    pub(crate) fn strangers(&self, root: &str) -> Vec<String> {
-        let mut ours = BTreeMap::from([(root.to_owned(), BTreeSet::new())]);
+    /// Returns the packages that `root` needs although no crate in its closure names them and one
+    /// of the crates `others` does, and those of the list `unwanted`.
+    pub(crate) fn strangers(
+        &self,
+        root: &str,
+        others: &[&str],
+        unwanted: &[&str],
+    ) -> BTreeSet<String> {
+        let named = self.named_below(root);
+        let elsewhere = others
+            .iter()
+            .flat_map(|name| self.dependencies(name))
+            .map(|dependency| dependency.name)
+            .filter(|name| !self.manifests.contains_key(name) && !named.contains(name))
+            .chain(unwanted.iter().map(|name| (*name).to_owned()))
+            .collect();
+        let needed = self.closure(&named);
+        needed.intersection(&elsewhere).cloned().collect()
+    }
+
+    /// Returns the packages that `root` and those of our crates that it needs name.
+    fn named_below(&self, root: &str) -> BTreeSet<String> {
+        let mut seen = BTreeSet::new();
         let mut named = BTreeSet::new();
         let mut next = vec![(root.to_owned(), Vec::new())];
         while let Some((name, features)) = next.pop() {
+            if !seen.insert((name.clone(), features.clone())) {
+                continue;
+            }
             let on = self.features(&name, &features);
             for dependency in self.dependencies(&name) {
                 if dependency.optional && !on.contains(&dependency.name) {
                     continue;
                 }
-                if self.manifests.contains_key(&dependency.name) {
-                    let known = ours.entry(dependency.name.clone()).or_default();
-                    let features: BTreeSet<_> = dependency.features.into_iter().collect();
-                    if known.is_empty() || !features.is_subset(known) {
-                        known.insert(String::new());
-                        known.extend(features.iter().cloned());
-                        next.push((dependency.name, features.into_iter().collect()));
-                    }
-                } else {
-                    named.insert(dependency.name);
+                match self.manifests.contains_key(&dependency.name) {
+                    true => next.push((dependency.name, dependency.features)),
+                    false => drop(named.insert(dependency.name)),
                 }
             }
         }
-        let elsewhere: BTreeSet<_> = self
-            .manifests
-            .keys()
-            .flat_map(|name| self.dependencies(name))
-            .map(|dependency| dependency.name)
-            .filter(|name| !self.manifests.contains_key(name) && !named.contains(name))
-            .collect();
-        let needed = self.closure(&named);
-        needed.intersection(&elsewhere).cloned().collect()
+        named
     }
 
     /// Returns these packages and all that they need.
@@ -199,8 +206,13 @@ mod tests {
             "[dependencies]\nfast = \"1\"",
             "[dependencies]\ntable = \"1\"",
         );
-        assert_eq!(both.strangers("gateway"), ["table"]);
-        assert!(both.strangers("load").is_empty());
+        let strangers = |root, others: &[&str], unwanted: &[&str]| {
+            let found = both.strangers(root, others, unwanted);
+            found.into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(strangers("gateway", &["load"], &[]), ["table"]);
+        assert_eq!(strangers("gateway", &[], &["fast"]), ["fast"]);
+        assert!(strangers("load", &["gateway"], &[]).is_empty());
         assert_eq!(both.locked_count, 2);
     }
 
