@@ -84,7 +84,7 @@ pub fn write_fetch(
     write_request(out, api, version, correlation_id, identity.client_id, &body)
 }
 
-/// CommittedOffsets offsets of a group.
+/// Committed offsets of a group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommittedOffsets {
     /// Kafka error code of the response or of a partition, 0 for none.

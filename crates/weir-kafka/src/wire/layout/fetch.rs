@@ -1,6 +1,6 @@
 //! Layout of Fetch responses, versions 0 to 12.
 
-use super::{LayoutCursor, MessageLayout, PartitionSpan, TopicSpan, fetch_is_flexible};
+use super::{LayoutCursor, MessageLayout, PartitionSpan, fetch_is_flexible};
 use crate::wire::WireError;
 
 /// Finds topics and partitions in the body of a response.
@@ -8,7 +8,6 @@ use crate::wire::WireError;
 /// # Errors
 /// [`WireError`] if the bytes are not such a body.
 pub fn fetch(body: &[u8], version: i16, layout: &mut MessageLayout) -> Result<(), WireError> {
-    layout.clear();
     let mut cursor = LayoutCursor::new(body, fetch_is_flexible(version));
     if version >= 1 {
         cursor.skip(4, "throttle time")?;
@@ -16,31 +15,7 @@ pub fn fetch(body: &[u8], version: i16, layout: &mut MessageLayout) -> Result<()
     if version >= 7 {
         cursor.skip(2 + 4, "error code and session id")?;
     }
-    let (topics, count_field) = cursor.count(2, "topics")?;
-    layout.check_rows(topics, "topics")?;
-    layout.topic_count = count_field;
-    for _ in 0..topics {
-        let start = cursor.at();
-        let name = cursor.name("topic name")?;
-        let (partitions, partition_count) = cursor.count(14, "partitions")?;
-        layout.check_rows(partitions, "partitions")?;
-        let first = layout.partitions.len();
-        for _ in 0..partitions {
-            let found = partition(&mut cursor, version)?;
-            layout.partitions.push(found);
-        }
-        let partitions_end = cursor.at();
-        cursor.tags()?;
-        layout.topics.push(TopicSpan {
-            whole: start..cursor.at(),
-            name,
-            partition_count,
-            partitions: first..layout.partitions.len(),
-            partitions_end,
-        });
-    }
-    layout.topics_end = cursor.at();
-    cursor.tags()?;
+    layout.read_topics(&mut cursor, 14, |cursor| partition(cursor, version))?;
     cursor.end()
 }
 

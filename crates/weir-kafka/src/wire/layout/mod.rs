@@ -48,6 +48,41 @@ impl MessageLayout {
         (self.acks, self.topics_end, self.topic_count) = (0, 0, 0..0);
     }
 
+    /// Replaces the entries by the array of topics at the cursor. A partition has at least
+    /// `partition_bytes_min` bytes and is read by `partition`.
+    fn read_topics<'a>(
+        &mut self,
+        cursor: &mut LayoutCursor<'a>,
+        partition_bytes_min: usize,
+        partition: impl Fn(&mut LayoutCursor<'a>) -> Result<PartitionSpan, WireError>,
+    ) -> Result<(), WireError> {
+        self.clear();
+        let (topics, count_field) = cursor.count(2, "topics")?;
+        self.check_rows(topics, "topics")?;
+        self.topic_count = count_field;
+        for _ in 0..topics {
+            let start = cursor.at();
+            let name = cursor.name("topic name")?;
+            let (partitions, partition_count) = cursor.count(partition_bytes_min, "partitions")?;
+            self.check_rows(partitions, "partitions")?;
+            let first = self.partitions.len();
+            for _ in 0..partitions {
+                self.partitions.push(partition(cursor)?);
+            }
+            let partitions_end = cursor.at();
+            cursor.tags()?;
+            self.topics.push(TopicSpan {
+                whole: start..cursor.at(),
+                name,
+                partition_count,
+                partitions: first..self.partitions.len(),
+                partitions_end,
+            });
+        }
+        self.topics_end = cursor.at();
+        Ok(())
+    }
+
     /// Returns an error if `more` topics or partitions would exceed [`ROWS_MAX`], because an entry
     /// takes many times the bytes of its shortest encoding.
     fn check_rows(&self, more: usize, what: &'static str) -> Result<(), WireError> {
@@ -124,23 +159,10 @@ impl<'a> LayoutCursor<'a> {
         self.reader.bytes(count, what).map(drop)
     }
 
-    /// Reads an unsigned number of at most 5 bytes.
-    fn uvarint(&mut self, what: &'static str) -> Result<u32, WireError> {
-        let mut value = 0_u64;
-        for index in 0..5 {
-            let byte = self.reader.i8(what)? as u8;
-            value |= u64::from(byte & 0x7f) << (7 * index);
-            if byte & 0x80 == 0 {
-                return u32::try_from(value).map_err(|_| WireError::Varint { what });
-            }
-        }
-        Err(WireError::Varint { what })
-    }
-
     /// Reads a length or count. Flexible versions encode it plus one; 0 is null.
     fn length(&mut self, wide: bool, what: &'static str) -> Result<Option<usize>, WireError> {
         let value = match (self.flexible, wide) {
-            (true, _) => i64::from(self.uvarint(what)?) - 1,
+            (true, _) => i64::from(self.reader.uvarint(what)?) - 1,
             (false, true) => i64::from(self.reader.i32(what)?),
             (false, false) => i64::from(self.reader.i16(what)?),
         };
@@ -176,12 +198,11 @@ impl<'a> LayoutCursor<'a> {
 
     /// Reads a name in UTF-8, which must not be null. Returns its range.
     fn name(&mut self, what: &'static str) -> Result<Range<usize>, WireError> {
-        let length = self.length(false, what)?;
-        let length = length.ok_or(WireError::Length { what, value: -1 })?;
-        let start = self.at();
-        let bytes = self.reader.bytes(length, what)?;
-        std::str::from_utf8(bytes).map_err(|_| WireError::Utf8 { what })?;
-        Ok(start..start + length)
+        let name = match self.flexible {
+            true => self.reader.compact_string(what)?,
+            false => self.reader.string(what)?,
+        };
+        Ok(self.at() - name.len()..self.at())
     }
 
     /// Reads a length and skips the bytes after it; null counts as empty. Returns both ranges.
@@ -195,20 +216,15 @@ impl<'a> LayoutCursor<'a> {
 
     /// Skips tagged fields, which only flexible versions have.
     fn tags(&mut self) -> Result<(), WireError> {
-        if !self.flexible {
-            return Ok(());
+        match self.flexible {
+            true => self.reader.skip_tags("tagged field"),
+            false => Ok(()),
         }
-        let what = "tagged field";
-        for _ in 0..self.uvarint(what)? {
-            self.uvarint(what)?;
-            let size = self.uvarint(what)?;
-            self.skip(usize::try_from(size).unwrap_or(usize::MAX), what)?;
-        }
-        Ok(())
     }
 
-    /// Returns an error if there are unread bytes.
-    fn end(&self) -> Result<(), WireError> {
+    /// Skips the last tagged fields. Returns an error if there are unread bytes.
+    fn end(mut self) -> Result<(), WireError> {
+        self.tags()?;
         match i64::try_from(self.reader.rest().len()) {
             Ok(0) => Ok(()),
             left => Err(WireError::Length {

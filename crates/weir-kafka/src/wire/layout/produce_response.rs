@@ -1,8 +1,8 @@
 //! Layout of Produce responses, versions 0 to 12, and encoding of partition errors.
 
 use super::{
-    LayoutCursor, MessageLayout, PartitionSpan, TopicSpan, produce_is_flexible, put_length,
-    put_string, put_uvarint,
+    LayoutCursor, MessageLayout, PartitionSpan, produce_is_flexible, put_length, put_string,
+    put_uvarint,
 };
 use crate::wire::WireError;
 
@@ -15,34 +15,11 @@ pub fn produce_response(
     version: i16,
     layout: &mut MessageLayout,
 ) -> Result<(), WireError> {
-    layout.clear();
     let mut cursor = LayoutCursor::new(body, produce_is_flexible(version));
-    let (topics, count_field) = cursor.count(2, "topics")?;
-    layout.topic_count = count_field;
-    for _ in 0..topics {
-        let start = cursor.at();
-        let name = cursor.name("topic name")?;
-        let (partitions, partition_count) = cursor.count(14, "partitions")?;
-        let first = layout.partitions.len();
-        for _ in 0..partitions {
-            let found = partition(&mut cursor, version)?;
-            layout.partitions.push(found);
-        }
-        let partitions_end = cursor.at();
-        cursor.tags()?;
-        layout.topics.push(TopicSpan {
-            whole: start..cursor.at(),
-            name,
-            partition_count,
-            partitions: first..layout.partitions.len(),
-            partitions_end,
-        });
-    }
-    layout.topics_end = cursor.at();
+    layout.read_topics(&mut cursor, 14, |cursor| partition(cursor, version))?;
     if version >= 1 {
         cursor.skip(4, "throttle time")?;
     }
-    cursor.tags()?;
     cursor.end()
 }
 
