@@ -137,8 +137,8 @@ impl AdminServer {
             heartbeat: Arc::<Heartbeat>::default(),
         };
         let (mut event_loop, sender) = EventLoop::new(loop_options, handler)?;
-        event_loop.handler.sender = Some(sender.clone());
-        event_loop.io.set_timer(0, TICK);
+        event_loop.handler.handler.sender = Some(sender.clone());
+        event_loop.handler.io.set_timer(0, TICK);
         let thread = std::thread::Builder::new()
             .name("admin".to_owned())
             .spawn(move || {

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use rustls::client::UnbufferedClientConnection;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
@@ -83,7 +84,7 @@ impl ClientTls {
     /// # Errors
     /// The cryptography fails.
     pub fn begin(&self, name: ServerName<'static>) -> Result<ClientConnection, rustls::Error> {
-        self.connect(name)
+        ClientConnection::new(self.config(), name)
     }
 
     fn from_config(mut config: ClientConfig) -> Self {
@@ -119,8 +120,8 @@ impl ClientTls {
     pub(crate) fn connect(
         &self,
         name: ServerName<'static>,
-    ) -> Result<ClientConnection, rustls::Error> {
-        ClientConnection::new(self.config(), name)
+    ) -> Result<UnbufferedClientConnection, rustls::Error> {
+        UnbufferedClientConnection::new(self.config(), name)
     }
 }
 

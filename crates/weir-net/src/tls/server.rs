@@ -6,9 +6,7 @@ use std::time::Duration;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{
-    NoServerSessionStorage, ServerConnection, UnbufferedServerConnection, WebPkiClientVerifier,
-};
+use rustls::server::{NoServerSessionStorage, UnbufferedServerConnection, WebPkiClientVerifier};
 
 use super::client::roots;
 use super::expiry::not_after_unix_s;
@@ -118,14 +116,6 @@ impl TlsAcceptor {
     /// Returns the current identity.
     pub fn identity(&self) -> Arc<TlsIdentity> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Creates the TLS session of a new connection, with its own buffers.
-    ///
-    /// # Errors
-    /// The cryptography fails.
-    pub fn begin(&self) -> Result<ServerConnection, rustls::Error> {
-        ServerConnection::new(Arc::clone(&self.identity().config))
     }
 
     pub(crate) fn handshake_timeout_ms(&self) -> u64 {

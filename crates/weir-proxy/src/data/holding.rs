@@ -21,7 +21,7 @@ impl LoopState {
     ) {
         let reason = delayed.map(|delayed| match delayed {
             DelayedFrame::Delayed { time, frame } => {
-                let at_ms = self.now_ms + millis(time);
+                let at_ms = self.now_ms() + millis(time);
                 WaitReason::Until(at_ms, frame)
             }
             DelayedFrame::Unfinished(unfinished) => WaitReason::Unfinished(unfinished),
@@ -66,7 +66,7 @@ impl LoopState {
         // Returns the smaller claim of an earlier frame first.
         *claim = None;
         *claim = Some(self.memory.claim(bytes));
-        self.arm(pair, self.now_ms + CLAIM_CHECK_MS);
+        self.arm(pair, self.now_ms() + CLAIM_CHECK_MS);
     }
 
     /// Returns the memory when no frame is buffered.
@@ -151,7 +151,7 @@ impl LoopState {
     pub(super) fn watch_frame(&mut self, pair: &mut ConnectionPair) {
         let known = pair.slow_frame.is_some_and(|it| it.counted == pair.counted);
         if !known {
-            let until_ms = self.now_ms + self.limits.frame_ms;
+            let until_ms = self.now_ms() + self.limits.frame_ms;
             pair.slow_frame = Some(SlowFrame {
                 counted: pair.counted,
                 bytes: pair.request_bytes,
@@ -167,7 +167,7 @@ impl LoopState {
         &mut self,
         pair: &mut ConnectionPair,
     ) -> Result<u64, PairCloseReason> {
-        let now_ms = self.now_ms;
+        let now_ms = self.now_ms();
         let mut next_ms = self.check_slow_frame(pair)?;
         for delayed in [&pair.delayed_request, &pair.delayed_response]
             .into_iter()
@@ -199,7 +199,7 @@ impl LoopState {
     /// Returns an error if a partly received request made no progress, unless the proxy did not
     /// read.
     fn check_slow_frame(&mut self, pair: &mut ConnectionPair) -> Result<u64, PairCloseReason> {
-        let now_ms = self.now_ms;
+        let now_ms = self.now_ms();
         let Some(slow) = pair.slow_frame else {
             return Ok(u64::MAX);
         };

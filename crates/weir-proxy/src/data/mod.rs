@@ -15,13 +15,11 @@ mod loop_state;
 mod memory;
 mod pair;
 mod pipe;
-mod send_buffer;
 mod splice;
-mod stream;
 
 pub(crate) use self::accept::Admission;
 pub(crate) use self::counters::{LoopMetrics, METRICS, MetricKind};
-pub(crate) use self::event_loop::{EventLoop, LoopOptions};
+pub(crate) use self::event_loop::{LoopOptions, open_loop};
 pub use self::events::ConnectionInfo;
 pub(crate) use self::events::{ListenerTarget, LoopEvent, PairId};
 pub(crate) use self::filter_pool::FilterPool;

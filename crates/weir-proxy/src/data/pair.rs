@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use weir_net::stream::{SendQueue, SocketStream, TlsBuffers};
+
 use super::delayed::{SlowFrame, WaitReason};
 use super::events::{Candidate, ConnectionInfo};
 use super::memory::Claim;
 use super::pipe::SplicePipe;
-use super::send_buffer::SendBuffer;
-use super::stream::SocketStream;
 use super::{ListenerTarget, PairId};
 use crate::config::HostPort;
 use crate::wire::{InFlightRequests, RequestStream, ResponseSource, ResponseStream};
@@ -45,10 +45,9 @@ impl Endpoint {
         }
     }
 
-    pub(super) fn finish(&mut self) {
-        if !self.finished {
-            self.finished = true;
-            self.stream.finish();
+    pub(super) fn finish(&mut self, tls: &mut TlsBuffers) {
+        if !std::mem::replace(&mut self.finished, true) {
+            self.stream.finish(tls);
         }
     }
 
@@ -110,8 +109,8 @@ pub(super) struct ConnectionPair {
     pub(super) active_ms: u64,
     pub(super) down: Endpoint,
     pub(super) up: Upstream,
-    pub(super) to_up: SendBuffer,
-    pub(super) to_down: SendBuffer,
+    pub(super) to_up: SendQueue,
+    pub(super) to_down: SendQueue,
     /// Bytes for the client in a pipe; sent before `to_down`.
     pub(super) pipe: Option<SplicePipe>,
     pub(super) requests: RequestStream,
@@ -158,8 +157,8 @@ impl ConnectionPair {
             active_ms: now_ms,
             down: Endpoint::new(down),
             up: Upstream::None,
-            to_up: SendBuffer::default(),
-            to_down: SendBuffer::default(),
+            to_up: SendQueue::default(),
+            to_down: SendQueue::default(),
             pipe: None,
             requests: RequestStream::default(),
             responses: ResponseStream::default(),
@@ -212,8 +211,8 @@ impl ConnectionPair {
             .into_iter()
             .flatten();
         delayed.map(WaitReason::bytes).sum::<usize>()
-            + self.to_up.buffered_bytes()
-            + self.to_down.buffered_bytes()
+            + self.to_up.bytes()
+            + self.to_down.bytes()
             + self.pipe.as_ref().map_or(0, SplicePipe::bytes)
             + self.requests.buffered_bytes()
             + self.responses.buffered_bytes()
