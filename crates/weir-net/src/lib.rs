@@ -20,4 +20,4 @@ pub mod tls;
 pub mod watchdog;
 pub mod websocket;
 
-pub use mailbox::{MailboxReceiver, MailboxSender, PostError, mailbox};
+pub use mailbox::{MailboxSender, PostError};

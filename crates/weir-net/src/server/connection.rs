@@ -113,4 +113,12 @@ impl ServerConnection {
             exchange: HttpExchange::None,
         }
     }
+
+    /// Marks the connection for the next flush. Returns `false` if it is listed already or cannot
+    /// be written.
+    pub(super) fn mark_dirty(&mut self) -> bool {
+        let is_new = !self.dirty && !self.blocked;
+        self.dirty |= is_new;
+        is_new
+    }
 }

@@ -301,7 +301,7 @@ impl<H: ServerHandler> Server<H> {
                             }
                         }
                         Some(FrameEvent::Ping(payload)) => {
-                            let mut frame = Vec::with_capacity(payload.len() + 2);
+                            let mut frame = Vec::new();
                             websocket::push_pong(&mut frame, None, payload);
                             self.io.send(conn, Bytes::from(frame));
                         }
@@ -357,7 +357,7 @@ impl<H: ServerHandler> Server<H> {
         };
         let tag = connection.tag;
         let mut frame = Vec::new();
-        websocket::push_close(&mut frame, None, code, "");
+        websocket::push_close(&mut frame, None, code);
         connection.send_queue.push(Bytes::from(frame));
         self.io.start_closing(conn);
         self.handler.on_closed(&mut self.io, conn, tag, reason);

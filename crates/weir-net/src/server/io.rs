@@ -197,9 +197,13 @@ impl ServerIo {
     }
 
     fn push(&mut self, conn: ConnId, chunk: Bytes) {
-        if let Some(connection) = self.get(conn) {
+        let connection = self.connections.get_mut(conn);
+        let open = connection.filter(|one| one.phase == ConnectionPhase::Open);
+        if let Some(connection) = open {
             connection.send_queue.push(chunk);
-            self.mark_dirty(conn);
+            if connection.mark_dirty() {
+                self.dirty.push_back(conn);
+            }
         }
     }
 
@@ -296,7 +300,7 @@ impl ServerIo {
             }
             (Protocol::WebSocket(_) | Protocol::Taken, _) => {
                 let mut frame = Vec::new();
-                websocket::push_close(&mut frame, None, CLOSE_NORMAL, "");
+                websocket::push_close(&mut frame, None, CLOSE_NORMAL);
                 connection.send_queue.push(Bytes::from(frame));
             }
         }
@@ -432,8 +436,7 @@ impl ServerIo {
 
     pub(super) fn mark_dirty(&mut self, conn: ConnId) {
         if let Some(connection) = self.connections.get_mut(conn) {
-            if !connection.dirty && !connection.blocked {
-                connection.dirty = true;
+            if connection.mark_dirty() {
                 self.dirty.push_back(conn);
             }
         }

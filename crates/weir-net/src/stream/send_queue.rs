@@ -140,7 +140,9 @@ pub(super) fn write_some(socket: &mut impl Write, slices: &[IoSlice<'_>]) -> io:
             more => socket.write_vectored(more),
         };
         match written {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(0) if slices.iter().any(|slice| !slice.is_empty()) => {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
             Ok(count) => return Ok(count),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -102,13 +102,6 @@ impl WebSocketFrameReader {
         ))
     }
 
-    /// Returns `true` if a part of a frame or message has been read.
-    pub fn is_mid_message(&self) -> bool {
-        self.partial
-            .as_ref()
-            .is_some_and(|partial| !partial.is_idle())
-    }
-
     /// Drops the buffer that the previous event was borrowed from.
     fn release(&mut self) {
         let Some(partial) = &mut self.partial else {

@@ -407,11 +407,10 @@ impl LoopState {
         let counters = &mut self.counters;
         match reason {
             PairCloseReason::Closed | PairCloseReason::Drained => {
-                limited!(debug, "connection closed", %client, "connection closed")
+                limited!(debug, "connection closed", %client, "connection closed");
             }
-            PairCloseReason::Timeout(what) => {
+            PairCloseReason::Timeout(reason) => {
                 counters.timeouts += 1;
-                let reason = *what;
                 limited!(
                     debug,
                     "connection timed out",
@@ -433,41 +432,22 @@ impl LoopState {
             }
             PairCloseReason::NoBroker(error) => {
                 counters.connect_failures += 1;
-                let node = match pair.target {
+                let broker = match pair.target {
                     ListenerTarget::Bootstrap => "any broker".to_owned(),
                     ListenerTarget::Broker(id) => format!("broker {id}"),
                 };
-                limited!(
-                    debug,
-                    "broker not reached",
-                    %client,
-                    cluster,
-                    broker = %node,
-                    %error,
-                    "broker not reachable, connection closed"
-                );
+                let text = "broker not reachable, connection closed";
+                limited!(debug, "broker not reached", %client, cluster, broker, %error, "{text}");
             }
             PairCloseReason::BrokerUnresponsive => {
                 counters.silent_broker += 1;
-                let broker = pair.broker;
-                tracing::debug!(
-                    %client,
-                    cluster,
-                    ?broker,
-                    "broker not responding, connection closed"
-                );
+                let (broker, text) = (pair.broker, "broker not responding, connection closed");
+                tracing::debug!(%client, cluster, ?broker, "{text}");
             }
             PairCloseReason::Client(error) | PairCloseReason::Broker(error) => {
                 let is_tls = error.kind() == io::ErrorKind::InvalidData;
                 counters.tls_failures += u64::from(is_tls);
-                limited!(
-                    debug,
-                    "connection failed",
-                    %client,
-                    cluster,
-                    ?reason,
-                    "connection closed"
-                );
+                limited!(debug, "connection failed", %client, cluster, ?reason, "connection closed");
             }
         }
     }

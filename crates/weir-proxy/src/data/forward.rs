@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use smallvec::SmallVec;
 use weir_net::stream::{Input, SendQueue};
 
-use super::delayed::{WaitReason, has_memory};
+use super::delayed::WaitReason;
 use super::iteration::{READ_BYTES, read_bytes_for};
 use super::loop_state::{LoopState, PairCloseReason};
 use super::pair::{ConnectionPair, Endpoint, Upstream};
@@ -50,12 +50,12 @@ impl LoopState {
         if pair.down.may_write() {
             moved |= self.drain_pipe(pair)?;
             if pair.pipe.is_none() {
-                let emptied = self.flush_queue(&mut pair.down, &mut pair.to_down);
+                let emptied = self.flush_queue(&mut pair.down, &mut pair.fetch.queue);
                 moved |= emptied.map_err(PairCloseReason::Client)?;
             }
         }
         if let Some(up) = pair.up.open().filter(|up| up.may_write()) {
-            let emptied = self.flush_queue(up, &mut pair.to_up);
+            let emptied = self.flush_queue(up, &mut pair.produce.queue);
             moved |= emptied.map_err(PairCloseReason::Broker)?;
         }
         Ok(moved)
@@ -108,8 +108,8 @@ impl LoopState {
             },
             _ => None,
         };
-        let request = due(&mut pair.delayed_request);
-        let response = due(&mut pair.delayed_response);
+        let request = due(&mut pair.produce.delayed);
+        let response = due(&mut pair.fetch.delayed);
         let moved = request.is_some() || response.is_some();
         if let Some(frame) = request {
             self.segments.push_owned(frame);
@@ -129,10 +129,10 @@ impl LoopState {
         // A client that does not read its responses gets no further requests processed, so that the
         // proxy's own responses cannot accumulate. Brokers do the same.
         pair.has_sent_all()
-            && pair.to_up.is_empty()
-            && pair.delayed_request.is_none()
+            && pair.produce.queue.is_empty()
+            && pair.produce.delayed.is_none()
             && !pair.in_flight.is_full(self.limits.in_flight_requests)
-            && has_memory(&pair.memory_up)
+            && pair.produce.has_memory()
     }
 
     fn read_requests(
@@ -210,7 +210,7 @@ impl LoopState {
         }
         self.send_up(pair, input)?;
         // The proxy's own responses, unless a delayed response comes before them.
-        if pair.delayed_response.is_none() {
+        if pair.fetch.delayed.is_none() {
             pair.responses
                 .push_ready(&mut pair.in_flight, &mut self.segments);
         }
@@ -223,15 +223,15 @@ impl LoopState {
         }
         match &mut pair.up {
             Upstream::Open(up, _) => {
-                let sent = self.send(up, &mut pair.to_up, input);
+                let sent = self.send(up, &mut pair.produce.queue, input);
                 sent.map_err(PairCloseReason::Broker)?;
             }
             Upstream::None => {
-                self.store(&mut pair.to_up, input);
+                self.store(&mut pair.produce.queue, input);
                 self.connect(pair)?;
             }
             Upstream::Resolving(_) | Upstream::Connecting(..) => {
-                self.store(&mut pair.to_up, input);
+                self.store(&mut pair.produce.queue, input);
             }
         }
         self.segments.clear();
@@ -243,7 +243,7 @@ impl LoopState {
         pair: &mut ConnectionPair,
         budget: &mut u32,
     ) -> Result<bool, PairCloseReason> {
-        let waits = pair.delayed_response.is_some() || !has_memory(&pair.memory_down);
+        let waits = pair.fetch.delayed.is_some() || !pair.fetch.has_memory();
         if !pair.has_sent_all() || waits {
             return Ok(false);
         }
@@ -321,9 +321,9 @@ impl LoopState {
             return Ok(());
         }
         if pair.pipe.is_some() {
-            self.store(&mut pair.to_down, input);
+            self.store(&mut pair.fetch.queue, input);
         } else {
-            let sent = self.send(&mut pair.down, &mut pair.to_down, input);
+            let sent = self.send(&mut pair.down, &mut pair.fetch.queue, input);
             sent.map_err(PairCloseReason::Client)?;
         }
         self.segments.clear();
@@ -362,9 +362,9 @@ impl LoopState {
         }
         let mut one_ended = false;
         if pair.down.ended
-            && pair.to_up.is_empty()
+            && pair.produce.queue.is_empty()
             && !pair.requests.has_backlog()
-            && pair.delayed_request.is_none()
+            && pair.produce.delayed.is_none()
         {
             match pair.up.open() {
                 // Forwarded bytes arrive before the close.
