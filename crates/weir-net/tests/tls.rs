@@ -158,7 +158,6 @@ impl Server {
             listeners,
             limits: ConnectionLimits::default(),
             mailbox_capacity: 16,
-            epoch: Instant::now(),
             heartbeat: Default::default(),
         };
         let echo = Echo {

@@ -301,7 +301,6 @@ fn start_loops(
         let heartbeat = Arc::new(heartbeat);
         let options = LoopOptions {
             heartbeat: Arc::clone(&heartbeat),
-            epoch,
             clusters: loop_clusters.collect(),
             limits: limits.clone(),
             splice: config.splice,

@@ -14,7 +14,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use self::guard::{AccessRules, with_security_headers};
 use crate::http1::{HttpRequest, ParseLimits, Response};
@@ -133,7 +133,6 @@ impl AdminServer {
             }],
             limits: limits(),
             mailbox_capacity: POSTED_MAX,
-            epoch: Instant::now(),
             heartbeat: Arc::<Heartbeat>::default(),
         };
         let (mut event_loop, sender) = EventLoop::new(loop_options, handler)?;

@@ -8,7 +8,7 @@ use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::{ClientOptions, DisconnectReason};
+use super::{ClientOptions, DisconnectReason, sources};
 use crate::stream::{SendQueue, SocketStream, TlsBuffers};
 
 /// An outgoing connection.
@@ -37,7 +37,7 @@ impl ClientConnection {
         let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
         socket.set_nonblocking(true)?;
         socket.set_tcp_nodelay(true)?;
-        if let Some(source) = options.sources.address(conn) {
+        if let Some(source) = sources::address(options.server, conn) {
             socket.bind(&SocketAddr::new(source, 0).into())?;
         }
         match socket.connect(&server.into()) {

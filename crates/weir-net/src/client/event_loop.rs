@@ -12,7 +12,7 @@ use mio::net::TcpStream;
 
 use super::connection::ClientConnection;
 use super::{ClientHandler, ClientOptions, DisconnectReason, LoopUtilization};
-use crate::event_loop::{EventLoop, LoopCore, LoopHandler, LoopOptions};
+use crate::event_loop::{EventLoop, LoopCore, LoopHandler};
 use crate::stream::TlsBuffers;
 use crate::watchdog::Heartbeat;
 
@@ -86,7 +86,7 @@ impl ClientIo {
     }
 
     fn may_start(&self) -> bool {
-        self.started < self.options.connections && self.connecting < self.options.connecting_max
+        self.started < self.options.connections && self.connecting < CONNECTING_MAX
     }
 
     fn flush(&mut self, conn: usize) -> Result<(), DisconnectReason> {
@@ -117,13 +117,8 @@ impl ClientIo {
 /// The operating system provides no epoll file descriptor, or waiting for events fails.
 pub fn run(options: ClientOptions, handler: &mut impl ClientHandler) -> io::Result<()> {
     let start = Instant::now();
-    let loop_options = LoopOptions {
-        mailbox_capacity: 0,
-        epoch: start,
-        heartbeat: Arc::<Heartbeat>::default(),
-        descriptor_ceiling: RawFd::MAX,
-    };
-    let (event_loop, _) = EventLoop::open(loop_options, |core, _| {
+    let heartbeat = Arc::<Heartbeat>::default();
+    let (event_loop, _) = EventLoop::open(heartbeat, 0, RawFd::MAX, |core, _| {
         let connections = std::iter::repeat_with(|| None).take(options.connections);
         let io = ClientIo {
             core,
@@ -302,7 +297,7 @@ impl<H: ClientHandler> ClientRun<'_, H> {
         }
         for (conn, connection) in io.connections[..io.started].iter().enumerate() {
             let since = connection.as_ref().and_then(|one| one.connecting_since);
-            if since.is_some_and(|since| now - since > io.options.connect_timeout) {
+            if since.is_some_and(|since| now - since > CONNECT_TIMEOUT) {
                 io.failed.push((conn, DisconnectReason::ConnectTimeout));
             }
         }
@@ -336,3 +331,8 @@ fn nanoseconds(duration: Duration) -> u64 {
 }
 
 const READ_BUFFER_BYTES: usize = 64 * 1024;
+/// Maximum number of concurrent connection attempts. It is below the usual accept backlog, so that a
+/// slow server slows the ramp instead of losing handshakes. The handler can slow it further.
+const CONNECTING_MAX: usize = 256;
+/// Timeout of one connection attempt.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -18,7 +18,6 @@ use crate::tls::ClientTls;
 
 pub use connection::connect_result;
 pub use event_loop::{ClientIo, run};
-pub use sources::AddressSource;
 
 /// Reason for the end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -26,7 +25,7 @@ pub enum DisconnectReason {
     /// The connection could not be opened.
     #[error("connect failed: {0}")]
     ConnectFailed(io::ErrorKind),
-    /// No response within [`ClientOptions::connect_timeout`].
+    /// No response within 10 seconds.
     #[error("connect timed out")]
     ConnectTimeout,
     /// The peer closed the connection.
@@ -70,18 +69,10 @@ pub struct ClientOptions {
     pub connections: usize,
     /// New connections per second.
     pub ramp_per_s: f64,
-    /// Maximum number of concurrent connection attempts. It is below the usual accept backlog, so
-    /// that a slow server slows the ramp instead of losing handshakes. The handler can slow it
-    /// further.
-    pub connecting_max: usize,
-    /// Timeout of one attempt.
-    pub connect_timeout: Duration,
     /// Maximum number of unsent bytes of one connection.
     pub write_queue_bytes_max: usize,
     /// Interval of [`ClientHandler::on_tick`].
     pub tick: Duration,
-    /// Local addresses of the connections.
-    pub sources: AddressSource,
     /// TLS per server: that of the first server, then of further ones, in their order.
     pub tls: Vec<Option<ServerTls>>,
 }
@@ -96,20 +87,16 @@ pub struct ServerTls {
 }
 
 impl ClientOptions {
-    /// Returns defaults for `connections` connections to `server`: 1000 connections per second, 256
-    /// concurrent attempts, 10 s connect timeout, 64 KiB of write queue, a tick of 20 ms, loopback
-    /// addresses for a loopback server.
+    /// Returns defaults for `connections` connections to `server`: 1000 connections per second, 64
+    /// KiB of write queue, a tick of 20 ms.
     pub fn new(server: SocketAddr, connections: usize) -> Self {
         Self {
             server,
             more_servers: Vec::new(),
             connections,
             ramp_per_s: 1000.0,
-            connecting_max: 256,
-            connect_timeout: Duration::from_secs(10),
             write_queue_bytes_max: 64 * 1024,
             tick: Duration::from_millis(20),
-            sources: AddressSource::for_target(server),
             tls: Vec::new(),
         }
     }

@@ -92,3 +92,23 @@ impl<C> Connections<C> {
         self.slab.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_removed_connections_are_not_reused() {
+        let mut connections = Connections::default();
+        let next = connections.next_id();
+        let first = connections.insert("first");
+        assert_eq!(first, next);
+        assert_eq!(connections.remove(first), Some("first"));
+        assert_eq!(connections.remove(first), None);
+        let second = connections.insert("second");
+        assert_eq!(second.index(), first.index());
+        assert_eq!(connections.get_mut(first), None);
+        assert_eq!(connections.at(0), Some((second, &mut "second")));
+        assert_eq!(connections.iter().count(), connections.len());
+    }
+}

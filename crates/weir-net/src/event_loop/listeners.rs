@@ -128,3 +128,37 @@ fn is_transient(error: &io::Error) -> bool {
             | io::ErrorKind::Interrupted
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener as StdListener, TcpStream as StdStream};
+
+    #[test]
+    fn listeners_accept_in_turn_until_closed() {
+        let poll = mio::Poll::new().unwrap();
+        let mut listeners = Listeners::default();
+        let mut clients = Vec::new();
+        for name in ["a", "b"] {
+            let socket = StdListener::bind("127.0.0.1:0").unwrap();
+            socket.set_nonblocking(true).unwrap();
+            let address = socket.local_addr().unwrap();
+            clients.extend([(); 3].map(|()| StdStream::connect(address).unwrap()));
+            listeners.open(socket, name, poll.registry()).unwrap();
+        }
+        let accept = |listeners: &mut Listeners<&'static str>| {
+            let accepted = listeners.accept().unwrap();
+            accepted.map(|(_, _, name)| name)
+        };
+        let first = [(); 3].map(|()| accept(&mut listeners));
+        assert_eq!(first, [Some("a"), Some("b"), Some("a")]);
+        listeners.pause();
+        assert!(!listeners.may_have_pending());
+        assert_eq!(accept(&mut listeners), None);
+        listeners.resume();
+        listeners.retain(|name| *name == "b");
+        let rest = [(); 3].map(|()| accept(&mut listeners));
+        assert_eq!(rest, [Some("b"), Some("b"), None]);
+        assert!(!listeners.may_have_pending());
+    }
+}

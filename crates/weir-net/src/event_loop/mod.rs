@@ -13,7 +13,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mio::event::{Event, Source};
 use mio::net::TcpStream;
@@ -64,20 +64,6 @@ pub trait LoopHandler: Sized {
     fn end(&mut self);
 }
 
-/// Options that all event loops have.
-#[derive(Debug)]
-pub struct LoopOptions {
-    /// Maximum number of posted events that wait; posting blocks when the mailbox is full.
-    pub mailbox_capacity: usize,
-    /// Zero of [`LoopCore::now_ms`].
-    pub epoch: Instant,
-    /// Records progress for the watchdog; its clock has the same zero.
-    pub heartbeat: Arc<Heartbeat>,
-    /// Lowest file descriptor that accepted connections must not use, see
-    /// [`crate::descriptors`].
-    pub descriptor_ceiling: RawFd,
-}
-
 /// State of an event loop that its handler uses.
 #[derive(Debug)]
 pub struct LoopCore<T, L> {
@@ -87,7 +73,6 @@ pub struct LoopCore<T, L> {
     pub heartbeat: Arc<Heartbeat>,
     registry: Registry,
     timers: TimerWheel<KitTimer<T>>,
-    epoch: Instant,
     now_ms: u64,
     descriptor_ceiling: RawFd,
     running: bool,
@@ -100,7 +85,7 @@ enum KitTimer<T> {
 }
 
 impl<T, L> LoopCore<T, L> {
-    /// Returns the start of this iteration in milliseconds since the epoch.
+    /// Returns the start of this iteration in milliseconds since the epoch of the heartbeat.
     pub fn now_ms(&self) -> u64 {
         self.now_ms
     }
@@ -145,7 +130,7 @@ impl<T, L> LoopCore<T, L> {
     }
 
     fn update_clock(&mut self) {
-        self.now_ms = u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.now_ms = self.heartbeat.now_ms();
     }
 }
 
@@ -159,12 +144,16 @@ pub struct EventLoop<H: LoopHandler> {
 }
 
 impl<H: LoopHandler> EventLoop<H> {
-    /// Creates a loop with the handler that `handler` returns; [`Self::run`] starts it.
+    /// Creates a loop with the handler that `handler` returns; [`Self::run`] starts it. Posting
+    /// blocks while `mailbox_capacity` events wait. Accepted connections must not use file
+    /// descriptors from `descriptor_ceiling` on, see [`crate::descriptors`].
     ///
     /// # Errors
     /// The operating system provides no epoll or eventfd file descriptor, or `handler` fails.
     pub fn open(
-        options: LoopOptions,
+        heartbeat: Arc<Heartbeat>,
+        mailbox_capacity: usize,
+        descriptor_ceiling: RawFd,
         handler: impl FnOnce(
             LoopCore<H::Timer, H::Listener>,
             &MailboxSender<H::Posted>,
@@ -172,15 +161,14 @@ impl<H: LoopHandler> EventLoop<H> {
     ) -> io::Result<(Self, MailboxSender<H::Posted>)> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER)?;
-        let (sender, mailbox) = mailbox(waker, options.mailbox_capacity);
+        let (sender, mailbox) = mailbox(waker, mailbox_capacity);
         let mut core = LoopCore {
             listeners: Listeners::default(),
-            heartbeat: options.heartbeat,
+            heartbeat,
             registry: poll.registry().try_clone()?,
             timers: TimerWheel::new(0),
-            epoch: options.epoch,
             now_ms: 0,
-            descriptor_ceiling: options.descriptor_ceiling,
+            descriptor_ceiling,
             running: true,
         };
         core.update_clock();

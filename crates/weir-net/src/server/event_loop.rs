@@ -14,7 +14,7 @@ use super::connection::{ConnectionPhase, HttpExchange, Protocol};
 use super::flush_schedule::FlushSchedule;
 use super::io::{LoopTimer, ServerIo};
 use super::{CloseReason, ConnId, ConnectionLimits, Listener, ServerHandler};
-use crate::event_loop::{self, LoopCore, LoopHandler, LoopOptions};
+use crate::event_loop::{self, LoopCore, LoopHandler};
 use crate::limited;
 use crate::mailbox::MailboxSender;
 use crate::stream::SocketStream;
@@ -40,9 +40,7 @@ pub struct EventLoopOptions {
     pub limits: ConnectionLimits,
     /// Maximum number of posted events that wait; posting blocks when the mailbox is full.
     pub mailbox_capacity: usize,
-    /// Zero of [`ServerIo::now_ms`], the same for all event loops.
-    pub epoch: Instant,
-    /// Records progress for the watchdog.
+    /// Records progress for the watchdog; its epoch is the zero of [`ServerIo::now_ms`].
     pub heartbeat: Arc<Heartbeat>,
 }
 
@@ -69,13 +67,8 @@ impl<H: ServerHandler> EventLoop<H> {
         options: EventLoopOptions,
         handler: H,
     ) -> io::Result<(Self, MailboxSender<H::Posted>)> {
-        let loop_options = LoopOptions {
-            mailbox_capacity: options.mailbox_capacity,
-            epoch: options.epoch,
-            heartbeat: options.heartbeat,
-            descriptor_ceiling: options.limits.descriptor_ceiling,
-        };
-        Self::open(loop_options, |mut core, _| {
+        let (capacity, ceiling) = (options.mailbox_capacity, options.limits.descriptor_ceiling);
+        Self::open(options.heartbeat, capacity, ceiling, |mut core, _| {
             for listener in options.listeners {
                 core.listen(listener.socket, listener.tls)?;
             }

@@ -165,11 +165,11 @@ impl<H: ServerHandler> Server<H> {
         let buffer = std::mem::take(&mut http.buffer);
         let mut used = 0;
         let mut parks = false;
-        while let Some(step) = self.next_request(conn, &buffer[used..], &mut http) {
-            used += step.used;
+        while let Some((bytes, upgraded)) = self.next_request(conn, &buffer[used..], &mut http) {
+            used += bytes;
             self.io.input.charge(REQUEST_CHARGE);
             http.deadline_ms = self.io.now_ms() + self.io.limits.request_timeout_ms;
-            if step.upgraded {
+            if upgraded {
                 let reader =
                     WebSocketFrameReader::new(FrameRole::Server, self.io.limits.message_bytes)
                         .with_deflate(self.io.deflate_window(conn).is_some());
@@ -198,14 +198,15 @@ impl<H: ServerHandler> Server<H> {
         }
     }
 
-    /// Handles the first request in `buffer`. Returns `None` if the request is incomplete or
+    /// Handles the first request in `buffer`. Returns its length, and `true` if the connection is a
+    /// WebSocket afterwards; `None` if the request is incomplete or
     /// malformed, if the previous response is outstanding, or if the connection is gone.
     fn next_request(
         &mut self,
         conn: ConnId,
         buffer: &[u8],
         http: &mut HttpState,
-    ) -> Option<InputStep> {
+    ) -> Option<(usize, bool)> {
         if buffer.is_empty() || self.io.get(conn)?.exchange != HttpExchange::None {
             return None;
         }
@@ -216,10 +217,7 @@ impl<H: ServerHandler> Server<H> {
             &mut http.progress,
         ) {
             Ok(Parsed::Partial) => None,
-            Ok(Parsed::Complete(request, used)) => {
-                let upgraded = self.respond(conn, &request);
-                Some(InputStep { used, upgraded })
-            }
+            Ok(Parsed::Complete(request, used)) => Some((used, self.respond(conn, &request))),
             Err(error) => {
                 self.io.counters.oversized += u64::from(matches!(error.status, 413 | 431));
                 let response = Response::text(error.status, error.reason);
@@ -372,14 +370,6 @@ fn inflate<'a>(
 ) -> Result<&'a str, FrameError> {
     let text = inflater.inflate(payload, limit)?;
     std::str::from_utf8(text).map_err(|_| FrameError::NotUtf8)
-}
-
-/// Result of one handled request.
-struct InputStep {
-    /// Number of bytes of the request.
-    used: usize,
-    /// The connection is a WebSocket now.
-    upgraded: bool,
 }
 
 fn websocket_accept(request: &HttpRequest<'_>) -> Result<String, Response> {

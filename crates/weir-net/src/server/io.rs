@@ -207,14 +207,15 @@ impl ServerIo {
         }
     }
 
+    fn exchange(&mut self, conn: ConnId) -> HttpExchange {
+        self.get(conn)
+            .map_or(HttpExchange::None, |one| one.exchange)
+    }
+
     /// Sends the response to a deferred request.
     pub fn respond(&mut self, conn: ConnId, response: &Response) {
-        let Some(connection) = self.get(conn) else {
-            return;
-        };
-        if let HttpExchange::Pending { keep_alive } = connection.exchange {
-            let bytes = response.to_bytes(keep_alive);
-            connection.send_queue.push(Bytes::from(bytes));
+        if let HttpExchange::Pending { keep_alive } = self.exchange(conn) {
+            self.push(conn, response.to_bytes(keep_alive).into());
             self.end_exchange(conn, keep_alive);
         }
     }
@@ -227,21 +228,16 @@ impl ServerIo {
             return;
         };
         if let HttpExchange::Pending { keep_alive } = connection.exchange {
-            let bytes = head.to_chunked_head(keep_alive);
-            connection.send_queue.push(Bytes::from(bytes));
             connection.exchange = HttpExchange::Body { keep_alive };
-            self.mark_dirty(conn);
+            self.push(conn, head.to_chunked_head(keep_alive).into());
         }
     }
 
     /// Ends the body that [`Self::begin_body`] started. The connection then handles its next
     /// request, or closes if the client requested that; closing is not reported to the handler.
     pub fn finish(&mut self, conn: ConnId) {
-        let Some(connection) = self.get(conn) else {
-            return;
-        };
-        if let HttpExchange::Body { keep_alive } = connection.exchange {
-            connection.send_queue.push(Bytes::from_static(LAST_CHUNK));
+        if let HttpExchange::Body { keep_alive } = self.exchange(conn) {
+            self.push(conn, Bytes::from_static(LAST_CHUNK));
             self.end_exchange(conn, keep_alive);
         }
     }

@@ -1,12 +1,14 @@
 //! Socket of a connection, plain or with TLS; for a plain one the distinction costs one comparison.
 
 mod send_queue;
+mod socket;
 mod tls;
 
 pub use send_queue::{Flushed, SendQueue};
+pub use socket::Input;
 pub use tls::{TlsBuffers, TlsStream};
 
-use std::io::{self, IoSlice, Read};
+use std::io::{self, IoSlice};
 use std::net::Shutdown;
 
 use mio::net::TcpStream;
@@ -14,21 +16,9 @@ use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
 use rustls::server::UnbufferedServerConnection;
 
-use self::send_queue::{SLICES_PER_WRITE, write_some};
+use self::send_queue::SLICES_PER_WRITE;
+use self::socket::{read_some, write_some};
 use crate::tls::{ClientTls, TlsAcceptor};
-
-/// Result of one read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Input {
-    /// Number of bytes read from the socket.
-    pub wire: usize,
-    /// Number of bytes for the handler, at the front of the buffer.
-    pub plain: usize,
-    /// The peer has closed its direction.
-    pub ended: bool,
-    /// The socket is empty; the next readable event reports new input.
-    pub drained: bool,
-}
 
 /// A socket, plain or with TLS at either end.
 #[derive(Debug)]
@@ -185,14 +175,5 @@ impl SocketStream {
     }
 }
 
-/// Reads once. Returns `None` if the socket is empty.
-fn read_some(socket: &mut TcpStream, out: &mut [u8]) -> io::Result<Option<usize>> {
-    loop {
-        match socket.read(out) {
-            Ok(count) => return Ok(Some(count)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,8 @@ use std::io::{self, IoSlice, Write};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
+use super::socket::write_some;
+
 /// Maximum number of slices in one vectored write.
 pub(super) const SLICES_PER_WRITE: usize = 64;
 
@@ -128,25 +130,6 @@ impl SendQueue {
         if self.chunks.is_empty() {
             // A burst may have enlarged the list; an idle connection must not hold that memory.
             self.chunks.shrink_to_fit();
-        }
-    }
-}
-
-/// Writes once. Returns how many bytes the socket accepted, 0 if it is full.
-pub(super) fn write_some(socket: &mut impl Write, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-    loop {
-        let written = match slices {
-            [one] => socket.write(one),
-            more => socket.write_vectored(more),
-        };
-        match written {
-            Ok(0) if slices.iter().any(|slice| !slice.is_empty()) => {
-                return Err(io::ErrorKind::WriteZero.into());
-            }
-            Ok(count) => return Ok(count),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
         }
     }
 }

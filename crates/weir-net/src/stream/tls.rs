@@ -15,8 +15,8 @@ use rustls::unbuffered::{
     UnbufferedStatus,
 };
 
-use super::send_queue::{Flushed, SendQueue, write_some};
-use super::{Input, read_some};
+use super::send_queue::{Flushed, SendQueue};
+use super::socket::{Input, read_some, write_some};
 
 /// Maximum number of bytes encrypted at a time. It is small because encrypted bytes that the socket
 /// does not accept cannot be replaced by newer ones.

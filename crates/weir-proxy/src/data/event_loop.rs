@@ -4,19 +4,19 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mio::Events;
 use mio::event::Event;
 use mio::net::TcpStream;
 use weir_net::descriptors::client_ceiling;
-use weir_net::event_loop::{self, Connections, EventLoop, LoopHandler};
+use weir_net::event_loop::{Connections, EventLoop, LoopHandler};
 use weir_net::log::Truncated;
 use weir_net::stream::{SocketStream, TlsBuffers};
 use weir_net::watchdog::{Activity, Heartbeat};
 use weir_net::{MailboxSender, limited};
 
-use super::accept::Admission;
+use super::admission::Admission;
 use super::counters::{LoopCounters, LoopMetrics};
 use super::events::{ListenerTarget, LoopEvent, PairId};
 use super::filter_pool::FilterPool;
@@ -34,8 +34,6 @@ use crate::wire::{Segments, StreamError};
 const INBOX_MAX: usize = 1024;
 /// Interval between updates of the buffered-bytes gauge, in milliseconds.
 const BUFFERED_INTERVAL_MS: u64 = 1_000;
-/// Minimum interval between log messages about limits on filter work, in milliseconds.
-const LIMIT_LOG_INTERVAL_MS: u64 = 10_000;
 
 /// The parts of an event loop.
 #[derive(Debug)]
@@ -50,9 +48,8 @@ pub(crate) struct LoopOptions {
     /// Filter threads; `None` if there are no filters.
     pub(crate) pool: Option<Arc<FilterPool>>,
     pub(crate) metrics: Arc<LoopMetrics>,
-    /// Records the loop's progress. Uses the same epoch as the loop.
+    /// Records the loop's progress.
     pub(crate) heartbeat: Arc<Heartbeat>,
-    pub(crate) epoch: Instant,
 }
 
 /// The pairs of an event loop.
@@ -64,42 +61,16 @@ pub(crate) struct ProxyLoop {
     ready_pairs: Vec<PairId>,
     metrics: Arc<LoopMetrics>,
     buffered_at_ms: u64,
-    limited: LimitLog,
-}
-
-/// State of the log messages about limits on filter work.
-#[derive(Debug, Default)]
-struct LimitLog {
-    partitions: u64,
-    next_ms: u64,
-}
-
-impl LimitLog {
-    /// Logs that limits were reached, at most once per interval.
-    fn note(&mut self, partitions: u64, now_ms: u64) {
-        if partitions == self.partitions || now_ms < self.next_ms {
-            return;
-        }
-        let more = partitions - self.partitions;
-        (self.partitions, self.next_ms) = (partitions, now_ms + LIMIT_LOG_INTERVAL_MS);
-        tracing::warn!(
-            partitions = more,
-            "limits on filter work reached, partitions rejected, withheld or cut"
-        );
-    }
+    /// Partitions so far for which a limit on filter work was reached.
+    limited: u64,
 }
 
 /// Creates an event loop.
 pub(crate) fn open_loop(
     options: LoopOptions,
 ) -> io::Result<(EventLoop<ProxyLoop>, MailboxSender<LoopEvent>)> {
-    let loop_options = event_loop::LoopOptions {
-        mailbox_capacity: INBOX_MAX,
-        epoch: options.epoch,
-        heartbeat: options.heartbeat,
-        descriptor_ceiling: client_ceiling(),
-    };
-    EventLoop::open(loop_options, |core, sender| {
+    let ceiling = client_ceiling();
+    EventLoop::open(options.heartbeat, INBOX_MAX, ceiling, |core, sender| {
         let state = LoopState {
             core,
             tls: TlsBuffers::default(),
@@ -130,7 +101,7 @@ pub(crate) fn open_loop(
             ready_pairs: Vec::new(),
             metrics: options.metrics,
             buffered_at_ms: 0,
-            limited: LimitLog::default(),
+            limited: 0,
         })
     })
 }
@@ -337,7 +308,15 @@ impl ProxyLoop {
         let counts = self.state.filter_buffers.take_counts();
         self.state.counters.filters.add(&counts);
         let limited = self.state.counters.filters.limited;
-        self.limited.note(limited, now_ms);
+        let partitions = limited - std::mem::replace(&mut self.limited, limited);
+        if partitions > 0 {
+            limited!(
+                warn,
+                "filter work limited",
+                partitions,
+                "limits on filter work reached, partitions rejected, withheld or cut"
+            );
+        }
         self.metrics.publish(&self.state.counters);
     }
 

@@ -1,7 +1,7 @@
 //! The event loops. Each owns its listeners and connection pairs; forwarding a frame uses no state
 //! shared between loops.
 
-mod accept;
+mod admission;
 mod connect;
 mod counters;
 mod delayed;
@@ -17,7 +17,7 @@ mod pair;
 mod pipe;
 mod splice;
 
-pub(crate) use self::accept::Admission;
+pub(crate) use self::admission::Admission;
 pub(crate) use self::counters::{LoopMetrics, METRICS, MetricKind};
 pub(crate) use self::event_loop::{LoopOptions, open_loop};
 pub use self::events::ConnectionInfo;
