@@ -23,7 +23,6 @@ pub mod wire;
 
 pub use broker_registry::BrokerInfo;
 pub use config::{CliOverrides, ProxyConfig};
-pub use data::ConnectionInfo;
 pub use error::ProxyError;
 pub use proxy::Proxy;
 pub use tls::TlsFiles;

@@ -14,7 +14,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use self::guard::{AccessRules, with_security_headers};
 use crate::http1::{HttpRequest, ParseLimits, Response};
@@ -133,12 +133,11 @@ impl AdminServer {
             }],
             limits: limits(),
             mailbox_capacity: POSTED_MAX,
-            epoch: Instant::now(),
             heartbeat: Arc::<Heartbeat>::default(),
         };
         let (mut event_loop, sender) = EventLoop::new(loop_options, handler)?;
-        event_loop.handler.sender = Some(sender.clone());
-        event_loop.io.set_timer(0, TICK);
+        event_loop.handler.handler.sender = Some(sender.clone());
+        event_loop.handler.io.set_timer(0, TICK);
         let thread = std::thread::Builder::new()
             .name("admin".to_owned())
             .spawn(move || {
