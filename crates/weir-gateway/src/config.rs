@@ -8,6 +8,7 @@ use serde::Deserialize;
 use weir_mapping::{
     ConfigReport, ConfigSource, ConnectionConfig, Location, Note, Parameter, ParseOptions, Severity,
 };
+use weir_net::admin::{AdminConfig, AdminTable};
 use weir_net::watchdog::WatchdogConfig;
 use weir_tlcp::diff::DiffOptions;
 
@@ -35,15 +36,8 @@ pub struct GatewayConfig {
     pub listen: SocketAddr,
     /// Certificate and listen address for TLS; `None`: no TLS.
     pub tls: Option<TlsFiles>,
-    /// Listen address of `/metrics` and `/health`; must be loopback unless a token is set.
-    pub admin: SocketAddr,
-    /// Bearer token that requests to the admin port must carry.
-    pub admin_token: Option<String>,
-    /// Host names that requests to the admin port may use, in addition to IP addresses and
-    /// localhost.
-    pub admin_hosts: Vec<String>,
-    /// Certificate of the admin port; `None`: no TLS on that port.
-    pub admin_tls: Option<TlsFiles>,
+    /// Admin port.
+    pub admin: AdminConfig,
     /// Limits for stalled event loops.
     pub watchdog: WatchdogConfig,
     /// Number of event loops; default one per core.
@@ -281,8 +275,8 @@ struct RawFile {
     drain_timeout_ms: Option<u64>,
     drain_spread_ms: Option<u64>,
     control_link: Option<String>,
-    admin: RawAdmin,
-    watchdog: RawWatchdog,
+    admin: AdminTable,
+    watchdog: WatchdogConfig,
     tls: Option<TlsConfig>,
     limits: GatewayLimits,
     unknown_names: UnknownNames,
@@ -292,50 +286,6 @@ struct RawFile {
     allowed_origins: Vec<String>,
     simulator: Option<Simulator>,
     connection: toml::Table,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct RawAdmin {
-    listen: Option<SocketAddr>,
-    token: Option<String>,
-    hosts: Vec<String>,
-    tls: Option<RawAdminTls>,
-}
-
-/// `[admin.tls]`
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawAdminTls {
-    certificate: PathBuf,
-    key: PathBuf,
-}
-
-/// `[watchdog]`
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct RawWatchdog {
-    stall_ms: u64,
-    dead_ms: u64,
-}
-
-impl Default for RawWatchdog {
-    fn default() -> Self {
-        let WatchdogConfig { stall_ms, dead_ms } = WatchdogConfig::default();
-        Self { stall_ms, dead_ms }
-    }
-}
-
-impl RawAdminTls {
-    fn open(self, dir: &Path) -> Result<TlsFiles, GatewayError> {
-        let config = TlsConfig {
-            certificate: self.certificate,
-            key: self.key,
-            listen: None,
-            handshake_timeout_ms: 10_000,
-        };
-        TlsFiles::open(config, dir)
-    }
 }
 
 impl GatewayConfig {
@@ -409,8 +359,19 @@ impl GatewayConfig {
             reason,
         })?;
         let dir = file.parent().unwrap_or_else(|| Path::new(""));
-        let tls = raw.tls.map(|tls| TlsFiles::open(tls, dir)).transpose()?;
-        let admin_tls = raw.admin.tls.map(|tls| tls.open(dir)).transpose()?;
+        let at = match toml {
+            Some(file) => file.display().to_string(),
+            // The defaults are valid, so an option is not.
+            None => "command line".to_owned(),
+        };
+        let invalid = |reason: String| GatewayError::Config {
+            file: at.clone(),
+            reason,
+        };
+        let tls = raw.tls.map(|tls| TlsFiles::open(tls, dir)).transpose();
+        let tls = tls.map_err(|error| invalid(format!("tls: {error}")))?;
+        let admin = raw.admin.open(overrides.admin, DEFAULT_ADMIN, dir);
+        let admin = admin.map_err(|error| invalid(error.to_string()))?;
         let now_unix_s = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |now| now.as_secs());
@@ -420,17 +381,8 @@ impl GatewayConfig {
             tls,
             diffs,
             listen: overrides.listen.or(raw.listen).unwrap_or(DEFAULT_LISTEN),
-            admin: overrides
-                .admin
-                .or(raw.admin.listen)
-                .unwrap_or(DEFAULT_ADMIN),
-            admin_token: raw.admin.token.filter(|token| !token.is_empty()),
-            admin_hosts: raw.admin.hosts,
-            admin_tls,
-            watchdog: WatchdogConfig {
-                stall_ms: raw.watchdog.stall_ms,
-                dead_ms: raw.watchdog.dead_ms,
-            },
+            admin,
+            watchdog: raw.watchdog,
             event_loops: overrides
                 .event_loops
                 .or(raw.event_loops)
@@ -448,11 +400,6 @@ impl GatewayConfig {
             drain_spread_ms: raw.drain_spread_ms.unwrap_or(1_000),
             control_link: raw.control_link,
             notes,
-        };
-        let at = match toml {
-            Some(file) => file.display().to_string(),
-            // The defaults are valid, so an option is not.
-            None => "command line".to_owned(),
         };
         config.check(&at)?;
         Ok(config)
@@ -487,20 +434,6 @@ impl GatewayConfig {
                     "control_link = \"{link}\": use a host, HOST:PORT or a URL"
                 ));
             }
-        }
-        if !self.admin.ip().is_loopback() && self.admin_token.is_none() {
-            let admin = self.admin;
-            return fail(format!(
-                "admin listens on {admin}, which others can reach: set admin.token, or use \
-                 127.0.0.1"
-            ));
-        }
-        let WatchdogConfig { stall_ms, dead_ms } = self.watchdog;
-        if !(100..=600_000).contains(&stall_ms) || !(stall_ms..=600_000).contains(&dead_ms) {
-            return fail(format!(
-                "watchdog: stall_ms = {stall_ms}, dead_ms = {dead_ms}: use 100 to 600000, \
-                dead_ms not less than stall_ms"
-            ));
         }
         for (key, value) in [
             ("recovery_ms", self.limits.recovery_ms),

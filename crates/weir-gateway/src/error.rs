@@ -50,16 +50,6 @@ pub enum GatewayError {
         /// Error of the operating system.
         error: std::io::Error,
     },
-    /// A certificate and its key cannot be used.
-    #[error("tls.certificate = {certificate}, tls.key = {key}: {error}")]
-    Tls {
-        /// Path of the certificate file.
-        certificate: PathBuf,
-        /// Path of the key file.
-        key: PathBuf,
-        /// Cause.
-        error: weir_net::tls::TlsError,
-    },
     /// The operating system refused a thread or a file descriptor.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),

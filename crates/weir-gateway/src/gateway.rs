@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 use weir_net::MailboxSender;
-use weir_net::admin::{AdminOptions, AdminServer};
+use weir_net::admin::{AdminConfig, AdminOptions, AdminServer};
 use weir_net::descriptors::client_ceiling;
 use weir_net::http1::ParseLimits;
 use weir_net::listener::{end_stalled, limit_unsent};
 use weir_net::memory::MemoryMeter;
 use weir_net::server::{self, EventLoopOptions, Listener};
+use weir_net::tls::TlsFiles;
 use weir_net::watchdog::{Heartbeat, Vitals, Watchdog, WatchdogConfig, join_until};
 use weir_tlcp::server::SessionConfig;
 
@@ -21,14 +22,13 @@ use crate::admin::Pages;
 use crate::admission::{Admission, Origins};
 use crate::config::{GatewayConfig, GatewayLimits};
 use crate::connection::KafkaConnection;
-use crate::dashboard::{Dashboard, GatewayInfo};
+use crate::dashboard::{GatewayInfo, dashboard};
 use crate::error::GatewayError;
 use crate::ingest::Ingest;
 use crate::listeners::{Listeners, client_addresses};
 use crate::memory_watch;
 use crate::metrics::{self, MetricSources, ShardMetrics};
 use crate::shard::{ACTIVITIES, Shard, ShardContext, ShardEvent};
-use crate::tls::TlsFiles;
 
 /// Capacity of a shard's inbox in events. At 16 bytes and a shared record per event the inbox is
 /// small. When it is full, ingest waits and the records stay in Kafka.
@@ -124,8 +124,7 @@ impl Gateway {
         let inboxes = parts.iter().map(|(_, inbox, _)| inbox.clone()).collect();
         // It was empty until now.
         let _ = shared.peers.set(inboxes);
-        let (admin_listener, admin_address) = listen_admin(config.admin)?;
-        let admin_tls = config.admin_tls.map(Arc::new);
+        let (admin_listener, admin_address) = listen_admin(config.admin.listen)?;
         let mut gateway = Self {
             listen,
             tls_listen,
@@ -136,7 +135,10 @@ impl Gateway {
             posted: Vec::new(),
             admin: None,
             admin_address,
-            certificates: tls.iter().chain(&admin_tls).cloned().collect(),
+            certificates: {
+                let own = tls.iter().map(|tls| &tls.files);
+                own.chain(&config.admin.files).cloned().collect()
+            },
             _watchdog: None,
             stop_watch: None,
             watch_thread: None,
@@ -178,14 +180,8 @@ impl Gateway {
         let watched = Arc::clone(&sources.admission);
         let watch = move || memory_watch::watch(&watched, &meter, &stopped);
         gateway.watch_thread = Some(spawn("memory", watch)?);
-        let options = AdminOptions {
-            listener: admin_listener,
-            tls: admin_tls.map(|tls| tls.acceptor()),
-            token: config.admin_token,
-            hosts: config.admin_hosts,
-            vitals: gateway.watch(&sources, config.watchdog)?,
-        };
-        gateway.start_admin(options, sources, identity)?;
+        let vitals = gateway.watch(&sources, config.watchdog)?;
+        gateway.start_admin((admin_listener, config.admin), vitals, sources, identity)?;
         Ok(gateway)
     }
 
@@ -227,18 +223,23 @@ impl Gateway {
 
     fn start_admin(
         &mut self,
-        options: AdminOptions,
+        (listener, config): (std::net::TcpListener, AdminConfig),
+        vitals: Arc<Vitals>,
         sources: MetricSources,
         identity: GatewayInfo,
     ) -> Result<(), GatewayError> {
         let pages = Pages {
-            registry: metrics::registry(sources.clone(), Arc::clone(&options.vitals)),
             connections: self.connections.clone(),
-            draining: Arc::clone(&self.draining),
             admission: Arc::clone(&sources.admission),
-            tls: self.certificates.clone(),
-            dashboard: Dashboard::new(identity, Arc::new(sources)),
-            ticks: 0,
+        };
+        let options = AdminOptions {
+            listener,
+            config,
+            registry: metrics::registry(sources.clone(), Arc::clone(&vitals)),
+            vitals,
+            dashboard: dashboard(identity, sources),
+            certificates: self.certificates.clone(),
+            draining: Arc::clone(&self.draining),
         };
         self.admin = Some(AdminServer::start(options, pages)?);
         Ok(())

@@ -1,6 +1,7 @@
 //! The listen addresses for clients, with one listening socket per shard.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use weir_net::listener::listen_shared;
 use weir_net::server::Listener;
@@ -68,7 +69,7 @@ fn open(
     let sockets = listen_shared(address, listeners.len()).map_err(fail)?;
     let address = sockets[0].local_addr().map_err(fail)?;
     for (socket, listeners) in sockets.into_iter().zip(listeners) {
-        let tls = tls.map(TlsFiles::acceptor);
+        let tls = tls.map(|tls| Arc::clone(&tls.acceptor));
         listeners.push(Listener { socket, tls });
     }
     Ok(address)

@@ -9,12 +9,14 @@ use std::time::{Duration, Instant};
 use weir_net::MailboxSender;
 use weir_net::admin::{AdminOptions, AdminServer};
 use weir_net::listener::listen_shared;
+use weir_net::tls::TlsFiles;
 use weir_net::watchdog::{Heartbeat, Watchdog, join_until};
 
 use crate::address_cache::AddressCache;
 use crate::admin::Pages;
 use crate::broker_registry::{BrokerInfo, BrokerRegistry};
 use crate::config::{ClusterConfig, ProxyConfig};
+use crate::dashboard::dashboard;
 use crate::data::{
     Admission, EventLoop, FilterPool, ListenerTarget, LoopCluster, LoopEvent, LoopMetrics,
     LoopOptions, Memory,
@@ -25,7 +27,6 @@ use crate::metrics::{self, MetricSources};
 use crate::probe::HealthProbe;
 use crate::resolve::Resolver;
 use crate::stop::StopSignal;
-use crate::tls::TlsReloads;
 use crate::versions::SupportedVersions;
 use crate::virtual_cluster::VirtualCluster;
 use crate::wire::BrokerNode;
@@ -51,7 +52,7 @@ pub struct Proxy {
     stop_probes: Arc<StopSignal>,
     draining: Arc<AtomicBool>,
     drain: Duration,
-    tls: Arc<TlsReloads>,
+    certificates: Vec<Arc<TlsFiles>>,
     filters: Option<RunningPool>,
 }
 
@@ -82,9 +83,9 @@ impl Proxy {
     /// # Errors
     /// An address that cannot be bound, or a thread that cannot be started.
     pub fn start(config: ProxyConfig) -> Result<Self, ProxyError> {
-        let admin_listener = std::net::TcpListener::bind(config.admin);
+        let admin_listener = std::net::TcpListener::bind(config.admin.listen);
         let admin_listener = admin_listener.map_err(|error| ProxyError::Listen {
-            address: config.admin,
+            address: config.admin.listen,
             key: "admin.listen".to_owned(),
             error,
         })?;
@@ -136,34 +137,29 @@ impl Proxy {
                 &stop_probes,
             )?);
         }
-        let acceptors = config.clusters.iter().filter_map(|one| one.tls.clone());
-        let acceptors = acceptors.chain(config.admin_tls.clone());
-        let tls = Arc::new(TlsReloads::new(config.tls_files, acceptors.collect()));
-        if !tls.is_empty() {
-            probes.push(start_watch(&tls, &stop_probes)?);
-        }
+        let presented = config.clusters.iter().filter_map(|one| one.tls.clone());
         let draining = Arc::new(AtomicBool::new(false));
         let sources = MetricSources {
             loops: loop_metrics,
             clusters: Arc::clone(&clusters),
-            tls: Arc::clone(&tls),
+            presented: presented.chain(config.admin.tls.clone()).collect(),
+            certificates: config.tls_files.clone(),
             memory,
             pool: pool.cloned(),
         };
         let vitals = watchdog.vitals();
-        let registry = metrics::registry(sources, Arc::clone(&vitals));
         let pages = Pages {
-            registry,
             clusters: Arc::clone(&clusters),
             loops: senders.clone(),
-            draining: Arc::clone(&draining),
         };
         let options = AdminOptions {
             listener: admin_listener,
-            tls: config.admin_tls,
-            token: config.admin_token,
-            hosts: config.admin_hosts,
+            config: config.admin,
+            registry: metrics::registry(sources.clone(), Arc::clone(&vitals)),
             vitals,
+            dashboard: dashboard(sources),
+            certificates: config.tls_files.clone(),
+            draining: Arc::clone(&draining),
         };
         let admin = AdminServer::start(options, pages)?;
         Ok(Self {
@@ -176,7 +172,7 @@ impl Proxy {
             _watchdog: watchdog,
             draining,
             drain: Duration::from_millis(config.drain_timeout_ms),
-            tls,
+            certificates: config.tls_files,
             filters,
         })
     }
@@ -203,7 +199,7 @@ impl Proxy {
     /// Reloads all certificate and key files, changed or not. If a table's files cannot be used,
     /// its previous certificates stay in use and the error is logged.
     pub fn reload_certificates(&self) {
-        self.tls.reload();
+        self.certificates.iter().for_each(|files| files.reload());
     }
 
     /// Returns `true` if every cluster responded to the last probe.
@@ -364,14 +360,4 @@ fn start_probe(
     let stop = Arc::clone(stop);
     let thread = std::thread::Builder::new().name("weir-probe".to_owned());
     Ok(thread.spawn(move || probe.run(&stop))?)
-}
-
-/// Starts the thread that checks certificate files for changes.
-fn start_watch(
-    tls: &Arc<TlsReloads>,
-    stop: &Arc<StopSignal>,
-) -> Result<JoinHandle<()>, ProxyError> {
-    let (tls, stop) = (Arc::clone(tls), Arc::clone(stop));
-    let thread = std::thread::Builder::new().name("weir-files".to_owned());
-    Ok(thread.spawn(move || tls.watch(&stop))?)
 }

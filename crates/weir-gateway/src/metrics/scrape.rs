@@ -29,13 +29,13 @@ const TLS_METRICS: [TlsMetric; 3] = {
             "weir_gateway_tls_reloads",
             Counter,
             "Reloads of certificate and key.",
-            |tls| tls.reloads.load(Ordering::Relaxed),
+            |tls| tls.files.counts()[0],
         ),
         TlsMetric(
             "weir_gateway_tls_reload_failures",
             Counter,
             "Failed reloads, after which the current certificate stayed in use.",
-            |tls| tls.failures.load(Ordering::Relaxed),
+            |tls| tls.files.counts()[1],
         ),
         TlsMetric(
             "weir_gateway_tls_certificate_expiry_timestamp_seconds",
@@ -111,6 +111,14 @@ impl MetricSources {
             .iter()
             .for_each(|shard| shard.latency.add_to(&mut counts));
         counts
+    }
+
+    /// Returns `true` if the metric of this name is a counter.
+    pub(crate) fn is_counter(name: &str) -> bool {
+        let shards = SHARD_METRICS.iter().map(|metric| (metric.0, metric.1));
+        let connections = CONNECTION_METRICS.iter().map(|metric| (metric.0, metric.1));
+        let kind = shards.chain(connections).find(|metric| metric.0 == name);
+        matches!(kind, Some((_, MetricKind::Counter)))
     }
 
     fn shard_sum(&self, index: usize) -> u64 {

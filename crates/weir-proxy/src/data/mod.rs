@@ -20,7 +20,7 @@ mod splice;
 mod stream;
 
 pub(crate) use self::accept::Admission;
-pub(crate) use self::counters::{LoopMetrics, METRICS, MetricKind};
+pub(crate) use self::counters::{LoopMetrics, METRICS};
 pub(crate) use self::event_loop::{EventLoop, LoopOptions};
 pub use self::events::ConnectionInfo;
 pub(crate) use self::events::{ListenerTarget, LoopEvent, PairId};
