@@ -61,11 +61,6 @@ fn open(
         key,
         error,
     };
-    if address.port() != 0 {
-        // With SO_REUSEPORT, a second gateway on the port would silently accept half of the
-        // clients.
-        drop(std::net::TcpListener::bind(address).map_err(fail)?);
-    }
     let sockets = listen_shared(address, listeners.len()).map_err(fail)?;
     let address = sockets[0].local_addr().map_err(fail)?;
     for (socket, listeners) in sockets.into_iter().zip(listeners) {

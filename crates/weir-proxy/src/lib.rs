@@ -10,16 +10,18 @@ pub mod config;
 mod dashboard;
 mod data;
 pub mod error;
+#[cfg(not(fuzzing))]
+mod filter;
+#[cfg(fuzzing)]
 pub mod filter;
 mod health;
 mod metrics;
 mod probe;
 mod proxy;
 mod resolve;
-mod stop;
-pub mod versions;
+mod versions;
 mod virtual_cluster;
-pub mod wire;
+mod wire;
 
 pub use broker_registry::BrokerInfo;
 pub use config::{CliOverrides, ProxyConfig};

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::{Receiver, Sender, bounded};
 use weir_net::MailboxSender;
 use weir_net::admin::{AdminOptions, AdminServer};
 use weir_net::listener::listen_shared;
@@ -26,7 +27,6 @@ use crate::filter::Direction;
 use crate::metrics::{self, MetricSources};
 use crate::probe::HealthProbe;
 use crate::resolve::Resolver;
-use crate::stop::StopSignal;
 use crate::versions::SupportedVersions;
 use crate::virtual_cluster::VirtualCluster;
 use crate::wire::BrokerNode;
@@ -49,7 +49,8 @@ pub struct Proxy {
     senders: Vec<MailboxSender<LoopEvent>>,
     loops: Vec<JoinHandle<()>>,
     probes: Vec<JoinHandle<()>>,
-    stop_probes: Arc<StopSignal>,
+    /// Dropped to stop the probes.
+    stop_probes: Sender<()>,
     draining: Arc<AtomicBool>,
     drain: Duration,
     certificates: Vec<Arc<TlsFiles>>,
@@ -118,7 +119,7 @@ impl Proxy {
                 let _ = sender.post(event, POST_TIMEOUT);
             }
         }
-        let stop_probes = Arc::new(StopSignal::default());
+        let (stop_probes, stopped) = bounded(0);
         let mut probes = Vec::with_capacity(clusters.len());
         let response_timeout = Duration::from_millis(config.limits.response_ms);
         for (cluster, config) in clusters.iter().zip(&config.clusters) {
@@ -130,12 +131,8 @@ impl Proxy {
                 };
                 cluster.broker_registry.register_broker(node, true);
             }
-            probes.push(start_probe(
-                cluster,
-                config,
-                response_timeout,
-                &stop_probes,
-            )?);
+            let stopped = stopped.clone();
+            probes.push(start_probe(cluster, config, response_timeout, stopped)?);
         }
         let presented = config.clusters.iter().filter_map(|one| one.tls.clone());
         let draining = Arc::new(AtomicBool::new(false));
@@ -225,13 +222,13 @@ impl Proxy {
     /// the names of the threads that have not ended by then; they end with the process.
     pub fn shut_down(mut self) -> Vec<String> {
         self.draining.store(true, Ordering::Relaxed);
-        self.stop_probes.stop();
+        drop(self.stop_probes);
         let until = Instant::now() + self.drain;
-        self.broadcast(|| LoopEvent::Drain);
+        broadcast(&self.senders, || LoopEvent::Drain);
         while Instant::now() < until && !self.loops.iter().all(JoinHandle::is_finished) {
             std::thread::sleep(Duration::from_millis(5));
         }
-        self.broadcast(|| LoopEvent::Stop);
+        broadcast(&self.senders, || LoopEvent::Stop);
         self.loops.append(&mut self.probes);
         if let Some(filters) = self.filters.take() {
             filters.pool.stop();
@@ -242,12 +239,12 @@ impl Proxy {
         stuck.extend(join_until(admin, Instant::now() + JOIN_TIMEOUT));
         stuck
     }
+}
 
-    fn broadcast(&self, event: impl Fn() -> LoopEvent) {
-        for sender in &self.senders {
-            // A loop that has ended needs no event.
-            let _ = sender.post(event(), FINAL_POST_TIMEOUT / self.senders.len() as u32);
-        }
+fn broadcast(senders: &[MailboxSender<LoopEvent>], event: impl Fn() -> LoopEvent) {
+    for sender in senders {
+        // A loop that has ended needs no event.
+        let _ = sender.post(event(), FINAL_POST_TIMEOUT / senders.len() as u32);
     }
 }
 
@@ -333,10 +330,6 @@ fn open(
         key: format!("cluster \"{}\", listen", cluster.name),
         error,
     };
-    if address.port() != 0 {
-        // With SO_REUSEPORT a second proxy on the port would take half of the clients unnoticed.
-        drop(std::net::TcpListener::bind(address).map_err(fail)?);
-    }
     let sockets = listen_shared(address, loops).map_err(fail)?;
     let listen = sockets[0].local_addr().map_err(fail)?;
     Ok((listen, sockets))
@@ -346,7 +339,7 @@ fn start_probe(
     cluster: &VirtualCluster,
     config: &ClusterConfig,
     response_timeout: Duration,
-    stop: &Arc<StopSignal>,
+    stop: Receiver<()>,
 ) -> Result<JoinHandle<()>, ProxyError> {
     let probe = HealthProbe {
         name: cluster.name.clone(),
@@ -357,7 +350,6 @@ fn start_probe(
         response_timeout,
         needs_authentication: AtomicBool::new(false),
     };
-    let stop = Arc::clone(stop);
     let thread = std::thread::Builder::new().name("weir-probe".to_owned());
     Ok(thread.spawn(move || probe.run(&stop))?)
 }

@@ -53,11 +53,19 @@ pub struct ClusterConfig {
     /// Node ids and addresses of brokers whose ports are always open.
     pub brokers: Vec<(i32, HostPort)>,
     /// Filters in their order.
-    pub filters: Arc<FilterChain>,
+    pub(crate) filters: Arc<FilterChain>,
     /// TLS with clients.
     pub tls: Option<Arc<TlsAcceptor>>,
     /// TLS with brokers.
     pub upstream_tls: Option<ClientTls>,
+}
+
+impl ClusterConfig {
+    /// Returns one human-readable line per filter.
+    #[must_use]
+    pub fn describe_filters(&self) -> Vec<String> {
+        self.filters.describe()
+    }
 }
 
 /// Limits on the resources that peers can use. A metric shows the effect of each.

@@ -45,7 +45,7 @@ fn to_json(config: &ProxyConfig) -> serde_json::Value {
             "listen": cluster.listen.to_string(),
             "broker_ports": cluster.broker_ports.to_string(),
             "advertised_host": cluster.advertised_host,
-            "filters": cluster.filters.describe(),
+            "filters": cluster.describe_filters(),
             "tls": cluster.tls.is_some(),
             "certificate_ends_unix_s": certificate_end(cluster),
             "upstream_tls": cluster.upstream_tls.is_some(),
@@ -86,7 +86,7 @@ fn print(config: &ProxyConfig) {
         for (id, address) in &cluster.brokers {
             println!("  broker {id:<8} {address}, always open");
         }
-        for filter in cluster.filters.describe() {
+        for filter in cluster.describe_filters() {
             println!("  filter          {filter}");
         }
     }
