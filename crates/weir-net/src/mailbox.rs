@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, SendTimeoutError, Sender};
+use crossbeam_channel::{Receiver, SendTimeoutError, Sender, TrySendError};
 
 /// Sending end of a mailbox; clones share the queue.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct MailboxSender<T> {
 
 /// Receiving end, used by the event loop.
 #[derive(Debug)]
-pub struct MailboxReceiver<T> {
+pub(crate) struct MailboxReceiver<T> {
     queue: Receiver<T>,
     wake_state: Arc<WakeState>,
 }
@@ -42,22 +42,18 @@ pub enum PostError<T> {
 }
 
 /// Creates a mailbox for `capacity` events; `waker` wakes the event loop that receives them.
-pub fn mailbox<T>(waker: mio::Waker, capacity: usize) -> (MailboxSender<T>, MailboxReceiver<T>) {
-    let (sender, receiver) = crossbeam_channel::bounded(capacity);
-    let wake_state = Arc::new(WakeState {
-        asleep: AtomicBool::new(false),
-        waker,
-    });
-    (
-        MailboxSender {
-            queue: sender,
-            wake_state: Arc::clone(&wake_state),
-        },
-        MailboxReceiver {
-            queue: receiver,
-            wake_state,
-        },
-    )
+pub(crate) fn mailbox<T>(
+    waker: mio::Waker,
+    capacity: usize,
+) -> (MailboxSender<T>, MailboxReceiver<T>) {
+    let (sender, queue) = crossbeam_channel::bounded(capacity);
+    let asleep = AtomicBool::new(false);
+    let wake_state = Arc::new(WakeState { asleep, waker });
+    let sender = MailboxSender {
+        queue: sender,
+        wake_state: Arc::clone(&wake_state),
+    };
+    (sender, MailboxReceiver { queue, wake_state })
 }
 
 impl<T> Clone for MailboxSender<T> {
@@ -75,45 +71,33 @@ impl<T> MailboxSender<T> {
     /// # Errors
     /// The queue is full or the event loop has ended.
     pub fn post(&self, event: T, timeout: Duration) -> Result<(), PostError<T>> {
-        let posted = match self.queue.try_send(event) {
-            Ok(()) => Ok(()),
-            Err(crossbeam_channel::TrySendError::Full(event)) => self
-                .queue
-                .send_timeout(event, timeout)
-                .map_err(|error| match error {
-                    SendTimeoutError::Timeout(event) => PostError::Full(event),
-                    SendTimeoutError::Disconnected(event) => PostError::Closed(event),
-                }),
-            Err(crossbeam_channel::TrySendError::Disconnected(event)) => {
-                Err(PostError::Closed(event))
-            }
-        };
-        self.wake_state.wake();
-        posted
-    }
-
-    /// Returns the number of waiting events.
-    pub fn len(&self) -> usize {
-        self.queue.len()
-    }
-
-    /// Returns `true` if no event waits.
-    pub fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+        let posted = self.queue.try_send(event).or_else(|error| match error {
+            TrySendError::Full(event) => self.queue.send_timeout(event, timeout),
+            TrySendError::Disconnected(event) => Err(SendTimeoutError::Disconnected(event)),
+        });
+        fence(Ordering::SeqCst);
+        let asleep = &self.wake_state.asleep;
+        if asleep.load(Ordering::Relaxed) && asleep.swap(false, Ordering::Relaxed) {
+            // The waker is an eventfd: writing to it fails only when the loop has ended.
+            let _ = self.wake_state.waker.wake();
+        }
+        posted.map_err(|error| match error {
+            SendTimeoutError::Timeout(event) => PostError::Full(event),
+            SendTimeoutError::Disconnected(event) => PostError::Closed(event),
+        })
     }
 }
 
 impl<T> MailboxReceiver<T> {
-    /// Removes and returns the next event, if any.
-    pub fn take(&self) -> Option<T> {
+    pub(crate) fn take(&self) -> Option<T> {
         self.queue.try_recv().ok()
     }
 
     /// Announces that the event loop is about to sleep. Returns `false` if events wait, so that it
     /// must not.
-    pub fn may_sleep(&self) -> bool {
+    pub(crate) fn may_sleep(&self) -> bool {
         self.wake_state.asleep.store(true, Ordering::Relaxed);
-        // Pairs with the fence in `wake`: either the sender sees the loop asleep, or the loop sees
+        // Pairs with the fence in `post`: either the sender sees the loop asleep, or the loop sees
         // the event.
         fence(Ordering::SeqCst);
         if self.queue.is_empty() {
@@ -124,17 +108,7 @@ impl<T> MailboxReceiver<T> {
     }
 
     /// Announces that the event loop is running again.
-    pub fn awake(&self) {
+    pub(crate) fn awake(&self) {
         self.wake_state.asleep.store(false, Ordering::Relaxed);
-    }
-}
-
-impl WakeState {
-    fn wake(&self) {
-        fence(Ordering::SeqCst);
-        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
-            // The waker is an eventfd: writing to it fails only when the loop has ended.
-            let _ = self.waker.wake();
-        }
     }
 }

@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rustix::process::{Resource, getrlimit};
+
 /// Percentage of a system bound that may be used. The rest is for work in progress, and because
 /// freed memory returns to the system late.
 const PERCENT: u64 = 85;
@@ -47,8 +49,7 @@ impl MemoryMeter {
         let part = |bytes: u64| bytes / 100 * PERCENT;
         let mut bounds = Vec::new();
         let mut add = |kind, max| bounds.push(Bound { kind, max });
-        let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-        if let Some(max) = address_space(&limits) {
+        if let Some(max) = getrlimit(Resource::As).current {
             add(MemoryKind::AddressSpace, part(max));
         }
         if resident_max > 0 {
@@ -128,13 +129,6 @@ fn number(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// Returns the soft limit of `Max address space` in `/proc/self/limits`.
-fn address_space(limits: &str) -> Option<u64> {
-    let name = "Max address space";
-    let rest = limits.lines().find_map(|line| line.strip_prefix(name))?;
-    rest.split_whitespace().next().and_then(number)
-}
-
 /// Returns the cgroups that limit the memory of a process, from its own one to the root. In a
 /// container the process sees its own cgroup as the root.
 fn cgroups(root: &Path, memberships: &str) -> Vec<(MemoryKind, u64)> {
@@ -177,18 +171,6 @@ fn cgroups(root: &Path, memberships: &str) -> Vec<(MemoryKind, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn address_space_limit_is_parsed() {
-        let line = |value: &str| {
-            format!(
-                "Max cpu time  unlimited  unlimited  seconds\n\
-                 Max address space     {value}   unlimited  bytes\n"
-            )
-        };
-        assert_eq!(address_space(&line("4294967296")), Some(4 << 30));
-        assert_eq!(address_space(&line("unlimited")), None);
-    }
 
     #[test]
     fn cgroup_limits_apply_up_to_root() {

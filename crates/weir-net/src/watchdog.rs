@@ -106,6 +106,11 @@ impl Heartbeat {
         self.begin(activity);
     }
 
+    /// Returns the milliseconds since the epoch.
+    pub(crate) fn now_ms(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
     fn awake_since(&self) -> Option<u64> {
         self.awake_since_ms.load(Ordering::Relaxed).checked_sub(1)
     }
@@ -229,13 +234,6 @@ struct WatchedLoop {
     stall: Option<(u64, u64)>,
 }
 
-/// A stall that began or ended.
-#[derive(Debug, PartialEq, Eq)]
-enum StallChange {
-    Stalled { name: String, activity: String },
-    Recovered { name: String, after_ms: u64 },
-}
-
 impl StallDetector {
     fn new(loops: Vec<Arc<Heartbeat>>, config: WatchdogConfig, vitals: Arc<Vitals>) -> Self {
         let loops = loops.into_iter().map(|heartbeat| WatchedLoop {
@@ -249,42 +247,39 @@ impl StallDetector {
         }
     }
 
-    /// Checks all loops; `now` returns the time on a loop's own clock.
-    fn check(&mut self, now: impl Fn(&Heartbeat) -> u64) -> Vec<StallChange> {
-        let mut changes = Vec::new();
+    /// Checks all loops; `now` returns the time on a loop's own clock. Logs stalls that begin or end.
+    fn check(&mut self, now: impl Fn(&Heartbeat) -> u64) {
         let mut dead = 0;
         for one in &mut self.loops {
             let since = one.heartbeat.awake_since();
             let now_ms = now(&one.heartbeat);
-            let name = || one.heartbeat.name.clone();
+            let event_loop = &one.heartbeat.name;
             match (one.stall, since) {
                 (Some((began, after_ms)), since) if since != Some(began) => {
                     one.stall = None;
-                    changes.push(StallChange::Recovered {
-                        name: name(),
-                        after_ms,
-                    });
+                    tracing::warn!(%event_loop, after_ms, "event loop recovered");
                 }
                 (None, Some(since)) if now_ms.saturating_sub(since) >= self.config.stall_ms => {
                     one.stall = Some((since, 0));
                     self.vitals.stalls.fetch_add(1, Ordering::Relaxed);
-                    changes.push(StallChange::Stalled {
-                        name: name(),
-                        activity: one.heartbeat.describe(),
-                    });
+                    let activity = Truncated(one.heartbeat.describe());
+                    tracing::error!(%event_loop, %activity, "event loop stalled");
                 }
                 _ => {}
             }
             if let Some((began, length_ms)) = &mut one.stall {
                 *length_ms = now_ms.saturating_sub(*began);
-                self.vitals
-                    .longest_ms
-                    .fetch_max(*length_ms, Ordering::Relaxed);
+                let longest_ms = &self.vitals.longest_ms;
+                longest_ms.fetch_max(*length_ms, Ordering::Relaxed);
                 dead += u64::from(*length_ms >= self.config.dead_ms);
             }
         }
         self.vitals.dead_loops.store(dead, Ordering::Relaxed);
-        changes
+    }
+
+    #[cfg(test)]
+    fn stall(&self) -> Option<(u64, u64)> {
+        self.loops[0].stall
     }
 }
 
@@ -316,7 +311,7 @@ impl Watchdog {
                     checked_at = Instant::now();
                     // If this thread did not run either, the process was suspended.
                     if !late {
-                        report(detector.check(|one| one.epoch.elapsed().as_millis() as u64));
+                        detector.check(Heartbeat::now_ms);
                     }
                     checks = checks.wrapping_add(1);
                     if checks % CHECKS_PER_LOG_REPORT == 0 {
@@ -337,23 +332,6 @@ impl Watchdog {
     /// Returns the findings.
     pub fn vitals(&self) -> Arc<Vitals> {
         Arc::clone(&self.vitals)
-    }
-}
-
-fn report(changes: Vec<StallChange>) {
-    for change in changes {
-        match change {
-            StallChange::Stalled { name, activity } => {
-                tracing::error!(
-                    event_loop = %name,
-                    activity = %Truncated(activity),
-                    "event loop stalled"
-                );
-            }
-            StallChange::Recovered { name, after_ms } => {
-                tracing::warn!(event_loop = %name, after_ms, "event loop recovered");
-            }
-        }
     }
 }
 
@@ -398,31 +376,29 @@ mod tests {
     #[test]
     fn stall_and_recovery_are_reported_once() {
         let (heartbeat, mut detector, vitals) = detector();
-        assert_eq!(detector.check(|_| 100_000), []);
+        detector.check(|_| 100_000);
         heartbeat.wake(100_000);
         heartbeat.begin_for(Activity::INPUT, [10, 0, 0, 7].into());
         heartbeat.begin(Activity(Activity::FIRST_OWN));
-        assert_eq!(detector.check(|_| 100_999), []);
-        let stalled = StallChange::Stalled {
-            name: "shard-0".to_owned(),
-            activity: "a subscription, last peer 10.0.0.7".to_owned(),
-        };
-        assert_eq!(detector.check(|_| 101_000), [stalled]);
-        assert_eq!(detector.check(|_| 104_999), []);
+        detector.check(|_| 100_999);
+        assert_eq!((detector.stall(), vitals.stalls()), (None, 0));
+        let activity = "a subscription, last peer 10.0.0.7";
+        assert_eq!(heartbeat.describe(), activity);
+        detector.check(|_| 101_000);
+        detector.check(|_| 104_999);
         assert!(vitals.is_alive());
-        assert_eq!(detector.check(|_| 105_000), []);
+        detector.check(|_| 105_000);
         assert!(!vitals.is_alive());
+        assert_eq!(detector.stall(), Some((100_000, 5_000)));
         assert_eq!((vitals.stalls(), vitals.longest_ms()), (1, 5_000));
         // The next iteration, which takes no time.
         heartbeat.wake(105_050);
-        let recovered = StallChange::Recovered {
-            name: "shard-0".to_owned(),
-            after_ms: 5_000,
-        };
-        assert_eq!(detector.check(|_| 105_100), [recovered]);
+        detector.check(|_| 105_100);
+        assert_eq!(detector.stall(), None);
         assert!(vitals.is_alive());
         heartbeat.sleep();
-        assert_eq!(detector.check(|_| 900_000), []);
+        detector.check(|_| 900_000);
+        assert_eq!(detector.stall(), None);
         assert_eq!((vitals.stalls(), vitals.longest_ms()), (1, 5_000));
     }
 

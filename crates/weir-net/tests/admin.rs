@@ -260,7 +260,6 @@ fn data(
         listeners: vec![Listener { socket, tls: None }],
         limits,
         mailbox_capacity: 16,
-        epoch,
         heartbeat: Arc::clone(&heartbeat),
     };
     let (event_loop, mailbox) = EventLoop::new(options, Data { blocker }).expect("a loop");

@@ -140,7 +140,6 @@ impl Server {
             listeners: vec![Listener { socket, tls: None }],
             limits,
             mailbox_capacity: 16,
-            epoch: Instant::now(),
             heartbeat: Default::default(),
         };
         let handler = TestHandler {

@@ -188,7 +188,6 @@ impl Server {
             }],
             limits,
             mailbox_capacity: 16,
-            epoch: Instant::now(),
             heartbeat: Default::default(),
         };
         let (event_loop, mailbox) = EventLoop::new(options, echo).expect("a loop");

@@ -160,7 +160,6 @@ impl Server {
             listeners,
             limits: ConnectionLimits::default(),
             mailbox_capacity: 16,
-            epoch: Instant::now(),
             heartbeat: Default::default(),
         };
         let echo = Echo {
@@ -563,33 +562,27 @@ struct Caller {
 }
 
 impl client::ClientHandler for Caller {
-    fn on_connected(&mut self, io: &mut client::ClientIo<'_>, conn: usize) {
+    fn on_connected(&mut self, io: &mut client::ClientIo, conn: usize) {
         io.send(
             conn,
             b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nConnection: close\r\n\r\nword",
         );
     }
 
-    fn on_data(
-        &mut self,
-        _io: &mut client::ClientIo<'_>,
-        _conn: usize,
-        bytes: &[u8],
-        _at: Instant,
-    ) {
+    fn on_data(&mut self, _io: &mut client::ClientIo, _conn: usize, bytes: &[u8], _at: Instant) {
         self.received.extend_from_slice(bytes);
     }
 
     fn on_closed(
         &mut self,
-        _io: &mut client::ClientIo<'_>,
+        _io: &mut client::ClientIo,
         _conn: usize,
         reason: client::DisconnectReason,
     ) {
         self.closed = Some(reason);
     }
 
-    fn on_tick(&mut self, _io: &mut client::ClientIo<'_>, _now: Instant) -> ControlFlow<()> {
+    fn on_tick(&mut self, _io: &mut client::ClientIo, _now: Instant) -> ControlFlow<()> {
         match self.closed {
             Some(_) => ControlFlow::Break(()),
             None => ControlFlow::Continue(()),
@@ -602,8 +595,7 @@ fn call(server: &Server, trust: ClientTls, authority: &str) -> Caller {
     let name = ClientTls::server_name(authority).expect("a name");
     options.tls = vec![Some(client::ServerTls { trust, name })];
     let mut caller = Caller::default();
-    let mut calls = client::ClientLoop::new(options).expect("a loop");
-    calls.run(&mut caller).expect("clean end");
+    client::run(options, &mut caller).expect("clean end");
     caller
 }
 

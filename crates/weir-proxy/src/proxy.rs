@@ -19,8 +19,8 @@ use crate::broker_registry::{BrokerInfo, BrokerRegistry};
 use crate::config::{ClusterConfig, ProxyConfig};
 use crate::dashboard::dashboard;
 use crate::data::{
-    Admission, EventLoop, FilterPool, ListenerTarget, LoopCluster, LoopEvent, LoopMetrics,
-    LoopOptions, Memory,
+    Admission, FilterPool, ListenerTarget, LoopCluster, LoopEvent, LoopMetrics, LoopOptions,
+    Memory, open_loop,
 };
 use crate::error::ProxyError;
 use crate::filter::Direction;
@@ -294,7 +294,6 @@ fn start_loops(
         let heartbeat = Arc::new(heartbeat);
         let options = LoopOptions {
             heartbeat: Arc::clone(&heartbeat),
-            epoch,
             clusters: loop_clusters.collect(),
             limits: limits.clone(),
             splice: config.splice,
@@ -304,7 +303,7 @@ fn start_loops(
             pool: pool.cloned(),
             metrics: Arc::clone(&metrics),
         };
-        let (event_loop, sender) = EventLoop::new(options)?;
+        let (event_loop, sender) = open_loop(options)?;
         let thread = std::thread::Builder::new()
             .name(format!("weir-proxy-{number}"))
             .spawn(move || {

@@ -172,7 +172,7 @@ impl<'a> ClientPool<'a> {
     }
 
     /// Passes received bytes to a session, then sends its output and closes it if it has ended.
-    fn drive(&mut self, io: &mut ClientIo<'_>, conn: usize, bytes: &[u8], read_at: Instant) {
+    fn drive(&mut self, io: &mut ClientIo, conn: usize, bytes: &[u8], read_at: Instant) {
         let now_ms = self.now_ms(read_at);
         let session = &mut self.sessions[conn];
         session.last_read_ms = now_ms;
@@ -227,7 +227,7 @@ impl<'a> ClientPool<'a> {
     }
 
     /// Ends sessions that exceed the setup timeout, and counts live ones that receive no keepalive.
-    fn check_times(&mut self, io: &mut ClientIo<'_>, now: Instant) {
+    fn check_times(&mut self, io: &mut ClientIo, now: Instant) {
         let now_ms = self.now_ms(now);
         let setup_ms = u32::try_from(self.setup_timeout.as_millis()).unwrap_or(u32::MAX);
         for conn in 0..self.sessions.len() {
@@ -336,7 +336,7 @@ impl<'a> ClientPool<'a> {
 }
 
 impl ClientHandler for ClientPool<'_> {
-    fn on_connected(&mut self, io: &mut ClientIo<'_>, conn: usize) {
+    fn on_connected(&mut self, io: &mut ClientIo, conn: usize) {
         let now_ms = self.now_ms(Instant::now());
         let session = &mut self.sessions[conn];
         self.shared.opened += 1;
@@ -347,17 +347,17 @@ impl ClientHandler for ClientPool<'_> {
         io.send(conn, &self.out);
     }
 
-    fn on_data(&mut self, io: &mut ClientIo<'_>, conn: usize, bytes: &[u8], read_at: Instant) {
+    fn on_data(&mut self, io: &mut ClientIo, conn: usize, bytes: &[u8], read_at: Instant) {
         self.drive(io, conn, bytes, read_at);
     }
 
-    fn on_closed(&mut self, _io: &mut ClientIo<'_>, conn: usize, reason: DisconnectReason) {
+    fn on_closed(&mut self, _io: &mut ClientIo, conn: usize, reason: DisconnectReason) {
         let session = &mut self.sessions[conn];
         let text = close_text(session.phase, reason);
         self.shared.end(session, text);
     }
 
-    fn on_tick(&mut self, io: &mut ClientIo<'_>, now: Instant) -> ControlFlow<()> {
+    fn on_tick(&mut self, io: &mut ClientIo, now: Instant) -> ControlFlow<()> {
         self.io = IoState {
             busy: io.utilization(),
             bytes_received: io.bytes_received(),

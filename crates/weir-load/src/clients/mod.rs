@@ -19,7 +19,7 @@ pub mod simulator_file;
 mod target;
 mod verify;
 
-use weir_net::client::{ClientLoop, ClientOptions};
+use weir_net::client::{self, ClientOptions};
 pub use weir_tlcp::Mode;
 
 use crate::clock::Clock;
@@ -66,7 +66,7 @@ pub fn run(
     loop_options.ramp_per_s = options.ramp_per_s / options.share.of.max(1) as f64;
     let target = target::RequestTexts::new(options, &servers.authorities);
     let mut pool = client_pool::ClientPool::new(options, &target, link, Clock::start());
-    ClientLoop::new(loop_options)?.run(&mut pool)?;
+    client::run(loop_options, &mut pool)?;
     pool.finish()
 }
 

@@ -203,7 +203,7 @@ impl SimulatedClient {
                 FrameEvent::Ping(payload) => push_pong(out, Some(MASK), payload),
                 FrameEvent::Pong(_) => {}
                 FrameEvent::Close { code } => {
-                    push_close(out, Some(MASK), code.unwrap_or(1000), "");
+                    push_close(out, Some(MASK), code.unwrap_or(1000));
                     let code = code.map_or_else(|| "no code".to_owned(), |code| code.to_string());
                     sink(
                         self,
@@ -223,7 +223,7 @@ impl SimulatedClient {
         out: &mut Vec<u8>,
         sink: &mut dyn FnMut(&mut Self, SessionAction, &[u8]),
     ) {
-        push_close(out, Some(MASK), error.close_code(), "");
+        push_close(out, Some(MASK), error.close_code());
         sink(self, SessionAction::End(error.to_string()), &[]);
     }
 

@@ -19,7 +19,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 
@@ -147,12 +147,11 @@ impl AdminServer {
             }],
             limits: limits(),
             mailbox_capacity: POSTED_MAX,
-            epoch: Instant::now(),
             heartbeat: Arc::<Heartbeat>::default(),
         };
         let (mut event_loop, sender) = EventLoop::new(loop_options, handler)?;
-        event_loop.handler.sender = Some(sender.clone());
-        event_loop.io.set_timer(0, TICK);
+        event_loop.handler.handler.sender = Some(sender.clone());
+        event_loop.handler.io.set_timer(0, TICK);
         let thread = std::thread::Builder::new()
             .name("admin".to_owned())
             .spawn(move || {

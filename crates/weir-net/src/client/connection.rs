@@ -1,6 +1,6 @@
 //! One outgoing connection: socket, state and write queue.
 
-use std::io::{self, Write as _};
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -8,24 +8,19 @@ use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::tls::TlsSession;
-use super::{ClientOptions, DisconnectReason};
+use super::{ClientOptions, DisconnectReason, sources};
+use crate::stream::{SendQueue, SocketStream, TlsBuffers};
 
 /// An outgoing connection.
 #[derive(Debug)]
 pub(super) struct ClientConnection {
-    pub(super) stream: TcpStream,
-    pub(super) state: SocketState,
-    /// TLS session, if the server uses TLS.
-    pub(super) tls: Option<Box<TlsSession>>,
-    /// Bytes that the socket has not accepted; unallocated while empty.
-    queue: Vec<u8>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SocketState {
-    Connecting { since: Instant },
-    Open,
+    pub(super) stream: SocketStream,
+    /// Start of the connection attempt; `None` once it is complete.
+    pub(super) connecting_since: Option<Instant>,
+    /// Bytes that the socket has not accepted.
+    queue: SendQueue,
+    /// The socket is registered for both directions.
+    awaits_writable: bool,
 }
 
 impl ClientConnection {
@@ -36,145 +31,109 @@ impl ClientConnection {
         registry: &Registry,
         now: Instant,
     ) -> io::Result<Self> {
-        let server = options.server_of(conn);
-        let tls = options.session_of(conn)?;
-        let socket = Socket::new(
-            Domain::for_address(server),
-            Type::STREAM,
-            Some(Protocol::TCP),
-        )?;
+        let (server, tls) = options.server_of(conn);
+        let tls = tls.map(|tls| (&tls.trust, tls.name.clone()));
+        let domain = Domain::for_address(server);
+        let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
         socket.set_nonblocking(true)?;
         socket.set_tcp_nodelay(true)?;
-        if let Some(source) = options.sources.address(conn) {
+        if let Some(source) = sources::address(options.server, conn) {
             socket.bind(&SocketAddr::new(source, 0).into())?;
         }
         match socket.connect(&server.into()) {
-            Ok(()) => {}
-            Err(error) if is_in_progress(&error) => {}
-            Err(error) => return Err(error),
+            Err(error) if !is_in_progress(&error) => return Err(error),
+            _ => {}
         }
         let mut stream = TcpStream::from_std(socket.into());
-        registry.register(
-            &mut stream,
-            Token(conn),
-            Interest::READABLE | Interest::WRITABLE,
-        )?;
+        let both = Interest::READABLE | Interest::WRITABLE;
+        registry.register(&mut stream, Token(conn), both)?;
         Ok(Self {
-            stream,
-            state: SocketState::Connecting { since: now },
-            tls,
-            queue: Vec::new(),
+            stream: SocketStream::connecting(stream, tls)?,
+            connecting_since: Some(now),
+            queue: SendQueue::default(),
+            awaits_writable: true,
         })
     }
 
     /// Completes the connection attempt. Returns `Ok(false)` if it is still in progress.
-    pub(super) fn finish_connect(
-        &mut self,
-        conn: usize,
-        registry: &Registry,
-    ) -> Result<bool, DisconnectReason> {
-        if let Ok(Some(error)) | Err(error) = self.stream.take_error() {
-            return Err(DisconnectReason::ConnectFailed(error.kind()));
-        }
-        match self.stream.peer_addr() {
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(false),
+    pub(super) fn finish_connect(&mut self) -> Result<bool, DisconnectReason> {
+        let socket = self.stream.socket();
+        match connect_result(socket) {
+            Ok(true) => self.connecting_since = None,
+            Ok(false) => return Ok(false),
             Err(error) => return Err(DisconnectReason::ConnectFailed(error.kind())),
         }
-        self.state = SocketState::Open;
-        // Registered for reads only: with both, each acknowledgement would wake the loop.
-        registry
-            .reregister(&mut self.stream, Token(conn), Interest::READABLE)
-            .map_err(|error| DisconnectReason::Failed(error.kind()))?;
         Ok(true)
     }
 
-    /// Writes `bytes`, queueing what the socket does not accept. Returns the number of bytes to
-    /// transmit, including TLS.
+    /// Writes `bytes`, queueing what the socket does not accept. Returns the number of bytes that
+    /// it accepted, including TLS.
     pub(super) fn send(
         &mut self,
         bytes: &[u8],
         queue_bytes_max: usize,
         conn: usize,
         registry: &Registry,
+        buffers: &mut TlsBuffers,
     ) -> Result<usize, DisconnectReason> {
-        let Some(tls) = &mut self.tls else {
-            self.write_or_queue(bytes, queue_bytes_max, conn, registry)?;
-            return Ok(bytes.len());
-        };
-        let records = tls.encrypt_records(bytes)?;
-        self.write_or_queue(&records, queue_bytes_max, conn, registry)?;
-        Ok(records.len())
-    }
-
-    fn write_or_queue(
-        &mut self,
-        bytes: &[u8],
-        queue_bytes_max: usize,
-        conn: usize,
-        registry: &Registry,
-    ) -> Result<(), DisconnectReason> {
-        let mut rest = bytes;
-        if self.queue.is_empty() && self.state == SocketState::Open {
-            let written = self.write_some(rest)?;
-            rest = &rest[written..];
+        let bytes = [IoSlice::new(bytes)];
+        let mut sent = 0;
+        if self.connecting_since.is_some() {
+            self.queue.push_copy(&bytes, 0);
+        } else {
+            let flushed = self.stream.send(&bytes, &mut self.queue, buffers)?;
+            sent = flushed.bytes;
+            self.update_interest(conn, registry)?;
         }
-        if rest.is_empty() {
-            return Ok(());
-        }
-        if self.queue.len() + rest.len() > queue_bytes_max {
+        if self.queue.bytes() > queue_bytes_max {
             return Err(DisconnectReason::WriteQueueFull);
         }
-        if self.queue.is_empty() && self.state == SocketState::Open {
-            let both = Interest::READABLE | Interest::WRITABLE;
-            registry
-                .reregister(&mut self.stream, Token(conn), both)
-                .map_err(|error| DisconnectReason::Failed(error.kind()))?;
-        }
-        self.queue.extend_from_slice(rest);
-        Ok(())
+        Ok(sent)
     }
 
-    /// Writes from the queue when the socket accepts bytes again.
+    /// Writes from the queue when the socket accepts bytes again, and protocol messages of TLS.
     pub(super) fn flush(
         &mut self,
         conn: usize,
         registry: &Registry,
-    ) -> Result<(), DisconnectReason> {
-        if self.queue.is_empty() {
-            return Ok(());
-        }
-        let queue = std::mem::take(&mut self.queue);
-        let written = self.write_some(&queue)?;
-        if written < queue.len() {
-            self.queue = queue;
-            self.queue.drain(..written);
-            return Ok(());
-        }
-        registry
-            .reregister(&mut self.stream, Token(conn), Interest::READABLE)
-            .map_err(|error| DisconnectReason::Failed(error.kind()))
+        buffers: &mut TlsBuffers,
+    ) -> Result<usize, DisconnectReason> {
+        let flushed = self.stream.flush(&mut self.queue, buffers, false)?;
+        self.update_interest(conn, registry)?;
+        Ok(flushed.bytes)
     }
 
-    /// Writes until all bytes are written or the socket is full. Returns how many it accepted.
-    fn write_some(&mut self, bytes: &[u8]) -> Result<usize, DisconnectReason> {
-        let mut written = 0;
-        while written < bytes.len() {
-            match self.stream.write(&bytes[written..]) {
-                Ok(0) => return Err(DisconnectReason::Failed(io::ErrorKind::WriteZero)),
-                Ok(accepted) => written += accepted,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(DisconnectReason::Failed(error.kind())),
-            }
+    /// Registers for writability only while bytes wait: with both directions, each acknowledgement
+    /// would wake the loop.
+    fn update_interest(&mut self, conn: usize, registry: &Registry) -> io::Result<()> {
+        let waits = !self.queue.is_empty() || self.stream.wants_write();
+        if waits == std::mem::replace(&mut self.awaits_writable, waits) {
+            return Ok(());
         }
-        Ok(written)
+        let interest = match waits {
+            true => Interest::READABLE | Interest::WRITABLE,
+            false => Interest::READABLE,
+        };
+        registry.reregister(self.stream.socket(), Token(conn), interest)
+    }
+}
+
+/// Returns `true` if a socket is connected, `false` if the attempt is still in progress.
+///
+/// # Errors
+/// The attempt failed.
+pub fn connect_result(socket: &TcpStream) -> io::Result<bool> {
+    if let Some(error) = socket.take_error()? {
+        return Err(error);
+    }
+    match socket.peer_addr() {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
 fn is_in_progress(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(EINPROGRESS)
+    error.kind() == io::ErrorKind::WouldBlock
+        || error.raw_os_error() == Some(rustix::io::Errno::INPROGRESS.raw_os_error())
 }
-
-/// Value on Linux, on all supported architectures; `std` has no stable name for it.
-const EINPROGRESS: i32 = 115;

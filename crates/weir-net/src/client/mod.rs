@@ -2,10 +2,8 @@
 //! buffer, bounded write queues. A [`ClientHandler`] interprets the bytes.
 
 mod connection;
-mod disconnect_reason;
 mod event_loop;
 mod sources;
-mod tls;
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,12 +11,52 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use rustls::pki_types::ServerName;
+use thiserror::Error;
 
+use crate::limited;
 use crate::tls::ClientTls;
 
-pub use disconnect_reason::DisconnectReason;
-pub use event_loop::{ClientIo, ClientLoop};
-pub use sources::AddressSource;
+pub use connection::connect_result;
+pub use event_loop::{ClientIo, run};
+
+/// Reason for the end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum DisconnectReason {
+    /// The connection could not be opened.
+    #[error("connect failed: {0}")]
+    ConnectFailed(io::ErrorKind),
+    /// No response within 10 seconds.
+    #[error("connect timed out")]
+    ConnectTimeout,
+    /// The peer closed the connection.
+    #[error("closed by the server")]
+    ByPeer,
+    /// Reading or writing failed, as after a reset.
+    #[error("connection failed: {0}")]
+    Failed(io::ErrorKind),
+    /// The TLS handshake failed, or the peer violated the protocol.
+    #[error("TLS failed: {0}")]
+    Tls(&'static str),
+    /// The peer does not read and the write queue is full.
+    #[error("write queue full")]
+    WriteQueueFull,
+}
+
+impl From<io::Error> for DisconnectReason {
+    fn from(error: io::Error) -> Self {
+        let tls = error.get_ref().and_then(|inner| inner.downcast_ref());
+        let Some(tls) = tls else {
+            return Self::Failed(error.kind());
+        };
+        limited!(debug, "TLS failed", error = %tls, "TLS session failed");
+        Self::Tls(match tls {
+            rustls::Error::InvalidCertificate(_) => "the server's certificate is not trusted",
+            rustls::Error::AlertReceived(_) => "alert received from the server",
+            rustls::Error::InvalidMessage(_) => "the server does not use TLS",
+            _ => "the server violated the protocol",
+        })
+    }
+}
 
 /// Options of the event loop: servers, number of connections, ramp.
 #[derive(Debug, Clone)]
@@ -31,18 +69,10 @@ pub struct ClientOptions {
     pub connections: usize,
     /// New connections per second.
     pub ramp_per_s: f64,
-    /// Maximum number of concurrent connection attempts. It is below the usual accept backlog, so
-    /// that a slow server slows the ramp instead of losing handshakes. The handler can slow it
-    /// further.
-    pub connecting_max: usize,
-    /// Timeout of one attempt.
-    pub connect_timeout: Duration,
     /// Maximum number of unsent bytes of one connection.
     pub write_queue_bytes_max: usize,
     /// Interval of [`ClientHandler::on_tick`].
     pub tick: Duration,
-    /// Local addresses of the connections.
-    pub sources: AddressSource,
     /// TLS per server: that of the first server, then of further ones, in their order.
     pub tls: Vec<Option<ServerTls>>,
 }
@@ -57,58 +87,44 @@ pub struct ServerTls {
 }
 
 impl ClientOptions {
-    /// Returns defaults for `connections` connections to `server`: 1000 connections per second, 256
-    /// concurrent attempts, 10 s connect timeout, 64 KiB of write queue, a tick of 20 ms, loopback
-    /// addresses for a loopback server.
+    /// Returns defaults for `connections` connections to `server`: 1000 connections per second, 64
+    /// KiB of write queue, a tick of 20 ms.
     pub fn new(server: SocketAddr, connections: usize) -> Self {
         Self {
             server,
             more_servers: Vec::new(),
             connections,
             ramp_per_s: 1000.0,
-            connecting_max: 256,
-            connect_timeout: Duration::from_secs(10),
             write_queue_bytes_max: 64 * 1024,
             tick: Duration::from_millis(20),
-            sources: AddressSource::for_target(server),
             tls: Vec::new(),
         }
     }
 
-    /// Returns the server of connection `conn`.
-    fn server_of(&self, conn: usize) -> SocketAddr {
-        match conn % (1 + self.more_servers.len()) {
+    /// Returns the server of connection `conn`, and its TLS parameters.
+    fn server_of(&self, conn: usize) -> (SocketAddr, Option<&ServerTls>) {
+        let number = conn % (1 + self.more_servers.len());
+        let server = match number {
             0 => self.server,
             further => self.more_servers[further - 1],
-        }
-    }
-
-    /// Creates the TLS session of connection `conn`, if its server uses TLS.
-    fn session_of(&self, conn: usize) -> io::Result<Option<Box<tls::TlsSession>>> {
-        let tls = self.tls.get(conn % (1 + self.more_servers.len()));
-        let Some(tls) = tls.and_then(Option::as_ref) else {
-            return Ok(None);
         };
-        let session = tls.trust.connect(tls.name.clone());
-        session
-            .map(|session| Some(tls::TlsSession::new(session)))
-            .map_err(io::Error::other)
+        (server, self.tls.get(number).and_then(Option::as_ref))
     }
 }
 
 /// Callbacks for the connections. All calls come from the thread that runs the loop.
 pub trait ClientHandler {
     /// Called when connection `conn` is open.
-    fn on_connected(&mut self, io: &mut ClientIo<'_>, conn: usize);
+    fn on_connected(&mut self, io: &mut ClientIo, conn: usize);
 
     /// Called when bytes arrive; `read_at` was taken right after the read that returned them.
-    fn on_data(&mut self, io: &mut ClientIo<'_>, conn: usize, bytes: &[u8], read_at: Instant);
+    fn on_data(&mut self, io: &mut ClientIo, conn: usize, bytes: &[u8], read_at: Instant);
 
     /// Called when a connection has ended or could not be opened, except by [`ClientIo::close`].
-    fn on_closed(&mut self, io: &mut ClientIo<'_>, conn: usize, reason: DisconnectReason);
+    fn on_closed(&mut self, io: &mut ClientIo, conn: usize, reason: DisconnectReason);
 
     /// Called every [`ClientOptions::tick`], later if the loop is busy; `Break` ends the loop.
-    fn on_tick(&mut self, io: &mut ClientIo<'_>, now: Instant) -> ControlFlow<()>;
+    fn on_tick(&mut self, io: &mut ClientIo, now: Instant) -> ControlFlow<()>;
 
     /// Returns `true` if another connection may be started now, after `opened` ones.
     fn may_connect(&self, opened: usize) -> bool {

@@ -33,13 +33,13 @@ impl Recorder {
 }
 
 impl ClientHandler for Recorder {
-    fn on_connected(&mut self, io: &mut ClientIo<'_>, conn: usize) {
+    fn on_connected(&mut self, io: &mut ClientIo, conn: usize) {
         for _ in 0..self.sends {
             io.send(conn, &self.send);
         }
     }
 
-    fn on_data(&mut self, io: &mut ClientIo<'_>, conn: usize, bytes: &[u8], _read_at: Instant) {
+    fn on_data(&mut self, io: &mut ClientIo, conn: usize, bytes: &[u8], _read_at: Instant) {
         self.received[conn].extend_from_slice(bytes);
         if self
             .close_after
@@ -50,11 +50,11 @@ impl ClientHandler for Recorder {
         }
     }
 
-    fn on_closed(&mut self, _io: &mut ClientIo<'_>, conn: usize, reason: DisconnectReason) {
+    fn on_closed(&mut self, _io: &mut ClientIo, conn: usize, reason: DisconnectReason) {
         self.closed.push((conn, reason));
     }
 
-    fn on_tick(&mut self, io: &mut ClientIo<'_>, _now: Instant) -> ControlFlow<()> {
+    fn on_tick(&mut self, io: &mut ClientIo, _now: Instant) -> ControlFlow<()> {
         self.busy = io.utilization();
         if self.closed.len() + self.closed_by_handler >= self.expected {
             return ControlFlow::Break(());
@@ -83,7 +83,7 @@ fn server(connections: usize, serve: fn(TcpStream)) -> (SocketAddr, thread::Join
 
 fn run(mut options: ClientOptions, recorder: &mut Recorder) {
     options.tick = Duration::from_millis(1);
-    ClientLoop::new(options).unwrap().run(recorder).unwrap();
+    super::run(options, recorder).unwrap();
 }
 
 #[test]

@@ -189,13 +189,9 @@ fn body_delimiter(
         }
         if name.eq_ignore_ascii_case("content-length") {
             let text = std::str::from_utf8(value).unwrap_or_default().trim();
-            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            let parsed = if digits {
-                text.parse::<usize>().ok()
-            } else {
-                None
-            };
-            let Some(parsed) = parsed else {
+            // A number may begin with a sign for `parse`.
+            let digits = Some(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+            let Some(parsed) = digits.and_then(|text| text.parse::<usize>().ok()) else {
                 return Err(reject(400, "malformed content length"));
             };
             if length.is_some() {

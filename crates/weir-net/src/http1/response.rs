@@ -70,27 +70,17 @@ impl Response {
 
 /// Encodes the response that upgrades a connection to a WebSocket (RFC 6455, section 4.2.2).
 pub fn write_upgrade(accept: &str, protocol: Option<&str>, extension: Option<&str>) -> Vec<u8> {
-    let mut out = Vec::with_capacity(256);
-    put(
-        &mut out,
-        format_args!("HTTP/1.1 101 Switching Protocols\r\n"),
-    );
-    put(
-        &mut out,
-        format_args!("Upgrade: websocket\r\nConnection: Upgrade\r\n"),
-    );
-    put(&mut out, format_args!("Sec-WebSocket-Accept: {accept}\r\n"));
-    if let Some(protocol) = protocol {
-        put(
-            &mut out,
-            format_args!("Sec-WebSocket-Protocol: {protocol}\r\n"),
-        );
-    }
-    if let Some(extension) = extension {
-        put(
-            &mut out,
-            format_args!("Sec-WebSocket-Extensions: {extension}\r\n"),
-        );
+    let mut out = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
+                    Connection: Upgrade\r\n"
+        .to_vec();
+    for (name, value) in [
+        ("Accept", Some(accept)),
+        ("Protocol", protocol),
+        ("Extensions", extension),
+    ] {
+        if let Some(value) = value {
+            put(&mut out, format_args!("Sec-WebSocket-{name}: {value}\r\n"));
+        }
     }
     out.extend_from_slice(b"\r\n");
     out

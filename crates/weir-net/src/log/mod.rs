@@ -14,6 +14,18 @@ pub use writer::{LogWriter, dropped_lines};
 #[doc(hidden)]
 pub use tracing as __tracing;
 
+/// Levels under the names of the `tracing` macros.
+#[doc(hidden)]
+#[expect(non_upper_case_globals, reason = "`limited!` gets them as they are")]
+pub mod __level {
+    use tracing::Level;
+
+    pub const error: Level = Level::ERROR;
+    pub const warn: Level = Level::WARN;
+    pub const info: Level = Level::INFO;
+    pub const debug: Level = Level::DEBUG;
+}
+
 /// Logs an event that a peer can cause: `limited!(warn, "kind of event", %error, "message")`. Takes
 /// a level, the kind for reports of suppressed lines, and the arguments of the `tracing` macros.
 ///
@@ -23,28 +35,11 @@ pub use tracing as __tracing;
 #[macro_export]
 macro_rules! limited {
     ($level:ident, $kind:literal, $($event:tt)+) => {
-        if $crate::__log_enabled!($level) {
+        if $crate::log::__tracing::enabled!($crate::log::__level::$level) {
             static LIMITER: $crate::log::LogLimiter = $crate::log::LogLimiter::new($kind);
             if LIMITER.admits() {
                 $crate::log::__tracing::$level!($($event)+);
             }
         }
-    };
-}
-
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __log_enabled {
-    (error) => {
-        $crate::log::__tracing::enabled!($crate::log::__tracing::Level::ERROR)
-    };
-    (warn) => {
-        $crate::log::__tracing::enabled!($crate::log::__tracing::Level::WARN)
-    };
-    (info) => {
-        $crate::log::__tracing::enabled!($crate::log::__tracing::Level::INFO)
-    };
-    (debug) => {
-        $crate::log::__tracing::enabled!($crate::log::__tracing::Level::DEBUG)
     };
 }

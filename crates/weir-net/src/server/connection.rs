@@ -2,16 +2,14 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::stream::SocketStream;
 use crate::http1::BodyProgress;
-use crate::send_queue::SendQueue;
+use crate::stream::{SendQueue, SocketStream};
 use crate::websocket::{DeflateWindow, WebSocketFrameReader};
 
 /// A connection of an event loop. Small, because a loop can have tens of thousands.
 #[derive(Debug)]
 pub(super) struct ServerConnection {
     pub(super) stream: SocketStream,
-    pub(super) generation: u32,
     pub(super) peer: IpAddr,
     /// Value that [`super::ServerHandler::on_accept`] returned.
     pub(super) admission_id: u32,
@@ -90,12 +88,7 @@ pub struct Detached {
 }
 
 impl ServerConnection {
-    pub(super) fn new(
-        stream: SocketStream,
-        generation: u32,
-        peer: SocketAddr,
-        deadline_ms: u64,
-    ) -> Self {
+    pub(super) fn new(stream: SocketStream, peer: SocketAddr, deadline_ms: u64) -> Self {
         let http = HttpState {
             peer,
             buffer: Vec::new(),
@@ -104,7 +97,6 @@ impl ServerConnection {
         };
         Self {
             stream,
-            generation,
             peer: peer.ip(),
             admission_id: 0,
             tag: 0,
@@ -122,9 +114,11 @@ impl ServerConnection {
         }
     }
 
-    /// Closes the sending direction and waits until the peer closes its own.
-    pub(super) fn linger(&mut self) {
-        self.phase = ConnectionPhase::Lingering;
-        self.stream.finish();
+    /// Marks the connection for the next flush. Returns `false` if it is listed already or cannot
+    /// be written.
+    pub(super) fn mark_dirty(&mut self) -> bool {
+        let is_new = !self.dirty && !self.blocked;
+        self.dirty |= is_new;
+        is_new
     }
 }

@@ -1,23 +1,27 @@
-//! The event loop: poll, read, posted events, timers, flush. `input.rs` handles what is read.
+//! The gateway's handler of an event loop: read, posted events, timers, flush. `input.rs` handles
+//! what is read.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mio::{Events, Poll, Token, Waker};
+use mio::Events;
+use mio::event::Event;
+use mio::net::TcpStream;
 
-use super::connection::{ConnectionPhase, HttpExchange, Protocol, ServerConnection};
+use super::connection::{ConnectionPhase, HttpExchange, Protocol};
 use super::flush_schedule::FlushSchedule;
 use super::io::{LoopTimer, ServerIo};
-use super::listeners::{Listener, Listeners};
-use super::{CloseReason, ConnId, ConnectionLimits, ServerHandler};
-use crate::mailbox::{MailboxReceiver, MailboxSender, mailbox};
+use super::{CloseReason, ConnId, ConnectionLimits, Listener, ServerHandler};
+use crate::event_loop::{self, LoopCore, LoopHandler};
+use crate::limited;
+use crate::mailbox::MailboxSender;
+use crate::stream::SocketStream;
+use crate::tls::TlsAcceptor;
 use crate::watchdog::{Activity, Heartbeat};
 use crate::websocket::Inflater;
 
-const WAKER: Token = Token(usize::MAX - 1);
-/// Posted events handled before their output is flushed.
-const POSTED_PER_ITERATION: usize = 256;
 /// Connections flushed before new input is handled. A flush round over ten thousand sockets takes
 /// 80 ms, which would delay new sessions.
 const FLUSHES_PER_ITERATION: usize = 512;
@@ -30,33 +34,29 @@ const YIELD: Duration = Duration::from_millis(1);
 /// Options of an event loop.
 #[derive(Debug)]
 pub struct EventLoopOptions {
-    /// Listeners of the loop, at most 32.
+    /// Listeners of the loop.
     pub listeners: Vec<Listener>,
     /// Limits of connections and requests.
     pub limits: ConnectionLimits,
     /// Maximum number of posted events that wait; posting blocks when the mailbox is full.
     pub mailbox_capacity: usize,
-    /// Zero of [`ServerIo::now_ms`], the same for all event loops.
-    pub epoch: Instant,
-    /// Records progress for the watchdog.
+    /// Records progress for the watchdog; its epoch is the zero of [`ServerIo::now_ms`].
     pub heartbeat: Arc<Heartbeat>,
 }
 
-/// An event loop with its connections and handler.
+/// Connections of an event loop, with their handler.
 #[derive(Debug)]
-pub struct EventLoop<H: ServerHandler> {
-    poll: Poll,
-    pub(super) listeners: Listeners,
-    mailbox: MailboxReceiver<H::Posted>,
+pub struct Server<H> {
     pub(crate) io: ServerIo,
     pub(crate) handler: H,
     pub(super) scratch: Vec<u8>,
     /// Created for the first compressed message.
     pub(super) inflater: Option<Box<Inflater>>,
-    has_more_posted: bool,
     flush_schedule: FlushSchedule,
-    pub(super) heartbeat: Arc<Heartbeat>,
 }
+
+/// An event loop with its connections and handler.
+pub type EventLoop<H> = event_loop::EventLoop<Server<H>>;
 
 impl<H: ServerHandler> EventLoop<H> {
     /// Creates the loop; [`Self::run`] starts it.
@@ -67,146 +67,123 @@ impl<H: ServerHandler> EventLoop<H> {
         options: EventLoopOptions,
         handler: H,
     ) -> io::Result<(Self, MailboxSender<H::Posted>)> {
-        let poll = Poll::new()?;
-        let waker = Waker::new(poll.registry(), WAKER)?;
-        let (sender, receiver) = mailbox(waker, options.mailbox_capacity);
-        let listeners = Listeners::open(options.listeners, poll.registry())?;
-        let io = ServerIo::new(poll.registry().try_clone()?, options.limits, options.epoch);
-        let event_loop = Self {
-            poll,
-            listeners,
-            mailbox: receiver,
-            io,
-            handler,
-            scratch: vec![0; READ_BUFFER_BYTES],
-            inflater: None,
-            has_more_posted: false,
-            flush_schedule: FlushSchedule::new(Instant::now()),
-            heartbeat: options.heartbeat,
-        };
-        Ok((event_loop, sender))
+        let (capacity, ceiling) = (options.mailbox_capacity, options.limits.descriptor_ceiling);
+        Self::open(options.heartbeat, capacity, ceiling, |mut core, _| {
+            for listener in options.listeners {
+                core.listen(listener.socket, listener.tls)?;
+            }
+            Ok(Server {
+                io: ServerIo::new(core, options.limits),
+                handler,
+                scratch: vec![0; READ_BUFFER_BYTES],
+                inflater: None,
+                flush_schedule: FlushSchedule::new(Instant::now()),
+            })
+        })
+    }
+}
+
+impl<H: ServerHandler> LoopHandler for Server<H> {
+    type Posted = H::Posted;
+    type Timer = LoopTimer;
+    type Listener = Option<Arc<TlsAcceptor>>;
+    const ACCEPTS: usize = 256;
+    const POSTED: usize = 256;
+
+    fn core(&mut self) -> &mut LoopCore<LoopTimer, Self::Listener> {
+        &mut self.io.core
     }
 
-    /// Runs until the handler calls [`ServerIo::stop`].
-    ///
-    /// # Errors
-    /// Polling fails, which only a lack of kernel memory causes.
-    pub fn run(mut self) -> io::Result<()> {
-        let mut events = Events::with_capacity(1024);
-        while self.io.running {
-            let timeout = self.timeout();
-            if timeout != Some(Duration::ZERO) {
-                self.heartbeat.sleep();
-            }
-            match self.poll.poll(&mut events, timeout) {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-                _ => {}
-            }
-            self.mailbox.awake();
-            self.io.update_clock();
-            self.heartbeat.wake(self.io.now_ms());
-            self.heartbeat.begin(Activity::ACCEPT);
-            self.accept();
-            self.io.input.begin_iteration();
-            self.read_queued();
-            for event in &events {
-                self.on_event(event);
-            }
-            self.heartbeat.begin(Activity::POSTED);
-            self.handle_posted();
-            self.heartbeat.begin(Activity::TIMERS);
-            self.fire_timers();
-            self.handler.on_iteration_end(&mut self.io);
-            self.heartbeat.begin(Activity::WRITE);
-            self.flush();
-            if self.io.dirty.is_empty() {
-                self.handler.on_flushed(&mut self.io);
-            }
-            self.report_writable();
-            self.report_lost();
-        }
-        self.heartbeat.sleep();
-        Ok(())
-    }
-
-    /// Returns the timeout of the next poll; `None` waits for an event.
-    fn timeout(&mut self) -> Option<Duration> {
-        let busy =
-            self.listeners.may_have_pending() || self.has_more_posted || !self.io.lost.is_empty();
-        let is_over_budget = std::mem::take(&mut self.io.has_work) || !self.io.input.is_empty();
-        if busy || !self.mailbox.may_sleep() {
+    fn wait_max(&mut self) -> Option<Duration> {
+        if !self.io.lost.is_empty() {
             return Some(Duration::ZERO);
         }
-        let timer = self.io.timers.next_in_ms(self.io.now_ms());
-        let timer = timer.map(Duration::from_millis);
-        let timer = match is_over_budget {
-            true => Some(timer.map_or(YIELD, |timer| timer.min(YIELD))),
-            false => timer,
+        let is_over_budget = std::mem::take(&mut self.io.has_work) || !self.io.input.is_empty();
+        let flush = (!self.io.dirty.is_empty()).then(|| self.flush_schedule.wait(Instant::now()));
+        flush
+            .into_iter()
+            .chain(is_over_budget.then_some(YIELD))
+            .min()
+    }
+
+    fn begin(&mut self, _events: &Events) {
+        self.io.input.begin_iteration();
+        self.read_queued();
+    }
+
+    fn on_event(&mut self, token: usize, event: &Event) {
+        let Some((conn, connection)) = self.io.connections.at(token) else {
+            return;
         };
+        if event.is_writable() && connection.blocked {
+            connection.blocked = false;
+            self.io.mark_dirty(conn);
+        }
+        if event.is_readable() || event.is_error() {
+            self.read(conn, event.is_read_closed());
+        }
+    }
+
+    fn on_accept(&mut self, socket: TcpStream, peer: SocketAddr, tls: Self::Listener) {
+        if self.io.connections() >= self.io.limits.connections {
+            self.io.counters.rejected += 1;
+            return;
+        }
+        let Some(admission_id) = self.handler.on_accept(peer) else {
+            return;
+        };
+        let timeout_ms = match &tls {
+            Some(acceptor) => acceptor.handshake_timeout_ms(),
+            None => self.io.limits.request_timeout_ms,
+        };
+        let conn = match SocketStream::accepted(socket, tls.as_deref()) {
+            Ok(stream) => self.io.insert(stream, peer, timeout_ms),
+            Err(error) => {
+                limited!(warn, "TLS setup failed", %error, "failed to create TLS session");
+                self.io.counters.tls_failures += 1;
+                None
+            }
+        };
+        match conn {
+            Some(conn) => {
+                self.io.set_admission_id(conn, admission_id);
+                self.io.counters.accepted += 1;
+            }
+            None => self.handler.on_release(admission_id),
+        }
+    }
+
+    fn on_accept_paused(&mut self) {
+        self.io.counters.rejected += 1;
+    }
+
+    fn on_posted(&mut self, posted: H::Posted) {
+        self.handler.on_posted(&mut self.io, posted);
+    }
+
+    fn on_timer(&mut self, timer: LoopTimer) {
+        match timer {
+            LoopTimer::Handler(token) => self.handler.on_timer(&mut self.io, token),
+            LoopTimer::Wake => {}
+            // A closing connection whose time is over.
+            LoopTimer::Close(conn) => self.io.mark_lost(conn, CloseReason::Idle),
+            LoopTimer::Request(conn) => self.check_request(conn),
+        }
+    }
+
+    fn end(&mut self) {
+        self.handler.on_iteration_end(&mut self.io);
+        self.io.core.heartbeat.begin(Activity::WRITE);
+        self.flush();
         if self.io.dirty.is_empty() {
-            return timer;
+            self.handler.on_flushed(&mut self.io);
         }
-        let pause = self.flush_schedule.wait(Instant::now());
-        Some(timer.map_or(pause, |timer| timer.min(pause)))
+        self.report_writable();
+        self.report_lost();
     }
+}
 
-    fn on_event(&mut self, event: &mio::event::Event) {
-        match event.token() {
-            WAKER => {}
-            token if self.listeners.on_readable(token) => {}
-            Token(index) => {
-                let Some(connection) = self.io.connections.get_mut(index) else {
-                    return;
-                };
-                let conn = ConnId {
-                    index: index as u32,
-                    generation: connection.generation,
-                };
-                if event.is_writable() && connection.blocked {
-                    connection.blocked = false;
-                    self.io.mark_dirty(conn.index);
-                }
-                if event.is_readable() || event.is_error() {
-                    self.read(conn, event.is_read_closed());
-                }
-            }
-        }
-    }
-
-    fn handle_posted(&mut self) {
-        self.has_more_posted = false;
-        for _ in 0..POSTED_PER_ITERATION {
-            let Some(posted) = self.mailbox.take() else {
-                return;
-            };
-            self.handler.on_posted(&mut self.io, posted);
-        }
-        self.has_more_posted = true;
-    }
-
-    fn fire_timers(&mut self) {
-        let mut due = Vec::new();
-        let now_ms = self.io.now_ms();
-        self.io.timers.expire(now_ms, |timer| due.push(timer));
-        for timer in due {
-            match timer {
-                LoopTimer::Handler(token) => self.handler.on_timer(&mut self.io, token),
-                LoopTimer::Accept => self.listeners.retry_all(),
-                LoopTimer::Wake => {}
-                LoopTimer::Close(conn) => self.close_now(conn),
-                LoopTimer::Request(conn) => self.check_request(conn),
-            }
-        }
-    }
-
-    /// Ends a closing connection whose time is over.
-    fn close_now(&mut self, conn: ConnId) {
-        let current = self.io.connections.get(conn.index as usize);
-        if current.is_some_and(|connection| connection.generation == conn.generation) {
-            self.io.mark_lost(conn, CloseReason::Idle);
-        }
-    }
-
+impl<H: ServerHandler> Server<H> {
     /// Ends a connection without a complete request in time, or a WebSocket without a tag. Sets the
     /// timer again if a request has arrived since.
     fn check_request(&mut self, conn: ConnId) {
@@ -223,23 +200,23 @@ impl<H: ServerHandler> EventLoop<H> {
             _ => now_ms,
         };
         if now_ms < deadline_ms {
-            self.io.timers.set(deadline_ms, LoopTimer::Request(conn));
+            self.io
+                .core
+                .set_timer(deadline_ms, LoopTimer::Request(conn));
         } else {
             self.io.mark_lost(conn, CloseReason::Idle);
         }
     }
 
     fn flush(&mut self) {
-        let now = Instant::now();
-        let pending = self.io.dirty.len();
-        let count = self
-            .flush_schedule
-            .allowance(now, pending, FLUSHES_PER_ITERATION);
+        let (now, pending) = (Instant::now(), self.io.dirty.len());
+        let schedule = &mut self.flush_schedule;
+        let count = schedule.allowance(now, pending, FLUSHES_PER_ITERATION);
         for _ in 0..count {
-            let Some(index) = self.io.dirty.pop_front() else {
+            let Some(conn) = self.io.dirty.pop_front() else {
                 break;
             };
-            self.io.flush(index);
+            self.io.flush(conn);
         }
         let pending = self.io.dirty.len();
         self.flush_schedule
@@ -259,25 +236,17 @@ impl<H: ServerHandler> EventLoop<H> {
     /// Frees lost connections and reports those that are not closing to the handler.
     fn report_lost(&mut self) {
         while let Some((conn, reason)) = self.io.lost.pop() {
-            let index = conn.index as usize;
-            let known = self.io.connections.get(index);
-            if known.is_none_or(|connection| connection.generation != conn.generation) {
+            let Some(mut connection) = self.io.connections.remove(conn) else {
                 continue;
-            }
-            let mut connection = self.io.connections.remove(index);
+            };
             if connection.parked {
                 self.io.input.take_parked(conn);
             }
             self.handler.on_release(connection.admission_id);
             self.io.counters.tls_failures += u64::from(connection.stream.is_handshaking());
-            // Dropping the socket deregisters it too, so an error has no effect.
-            let _ = self.io.registry.deregister(connection.stream.socket());
-            if let ServerConnection {
-                phase: ConnectionPhase::Open,
-                tag,
-                ..
-            } = connection
-            {
+            self.io.core.deregister(connection.stream.socket());
+            if connection.phase == ConnectionPhase::Open {
+                let tag = connection.tag;
                 self.handler.on_closed(&mut self.io, conn, tag, reason);
             }
         }

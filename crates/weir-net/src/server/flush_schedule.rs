@@ -11,13 +11,8 @@ const PAUSE_FROM: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(10);
 
 /// Schedule of flush rounds.
-#[derive(Debug)]
-pub(super) struct FlushSchedule {
-    state: FlushState,
-}
-
 #[derive(Debug, Clone, Copy)]
-enum FlushState {
+pub(super) enum FlushSchedule {
     /// Paused; the next round may start at `until`.
     Paused { until: Instant },
     /// A round is in progress; `left` connections are still to be written.
@@ -26,31 +21,29 @@ enum FlushState {
 
 impl FlushSchedule {
     pub(super) fn new(now: Instant) -> Self {
-        Self {
-            state: FlushState::Paused { until: now },
-        }
+        Self::Paused { until: now }
     }
 
     /// Returns how many of the `pending` connections may be written now, at most `max`.
     pub(super) fn allowance(&mut self, now: Instant, pending: usize, max: usize) -> usize {
-        if let FlushState::Paused { until } = self.state {
+        if let Self::Paused { until } = *self {
             if pending == 0 || now < until {
                 return 0;
             }
-            self.state = FlushState::Writing {
+            *self = Self::Writing {
                 since: now,
                 left: pending,
             };
         }
-        match self.state {
-            FlushState::Writing { left, .. } => left.min(pending).min(max),
-            FlushState::Paused { .. } => 0,
+        match *self {
+            Self::Writing { left, .. } => left.min(pending).min(max),
+            Self::Paused { .. } => 0,
         }
     }
 
     /// Records that `count` connections were written and `pending` are left, old and new.
     pub(super) fn on_written(&mut self, now: Instant, count: usize, pending: usize) {
-        let FlushState::Writing { since, left } = &mut self.state else {
+        let Self::Writing { since, left } = self else {
             return;
         };
         *left -= count.min(*left);
@@ -62,14 +55,14 @@ impl FlushSchedule {
             true => took.min(PAUSE_MAX),
             false => Duration::ZERO,
         };
-        self.state = FlushState::Paused { until: now + pause };
+        *self = Self::Paused { until: now + pause };
     }
 
     /// Returns how long the event loop may sleep although connections are pending.
     pub(super) fn wait(&self, now: Instant) -> Duration {
-        match self.state {
-            FlushState::Paused { until } => until.saturating_duration_since(now),
-            FlushState::Writing { .. } => Duration::ZERO,
+        match *self {
+            Self::Paused { until } => until.saturating_duration_since(now),
+            Self::Writing { .. } => Duration::ZERO,
         }
     }
 }

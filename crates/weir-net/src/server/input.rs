@@ -1,11 +1,9 @@
 //! Turns received bytes into HTTP requests and WebSocket messages, in order.
 
-use std::io;
-
 use bytes::Bytes;
 
 use super::connection::{ConnectionPhase, Detached, HttpExchange, HttpState, Protocol};
-use super::event_loop::EventLoop;
+use super::event_loop::Server;
 use super::io::CLOSE_NORMAL;
 use super::{CloseReason, ConnId, RequestOutcome, ServerHandler};
 use crate::http1::{self, HttpRequest, Parsed, Response};
@@ -20,7 +18,7 @@ const CLOSE_TOO_BIG: u16 = 1009;
 /// Cost of one frame or request in the input budget, in addition to its bytes.
 const REQUEST_CHARGE: usize = 64;
 
-impl<H: ServerHandler> EventLoop<H> {
+impl<H: ServerHandler> Server<H> {
     /// Reads queued connections, the longest waiting first, until the input budget of this
     /// iteration is spent.
     pub(super) fn read_queued(&mut self) {
@@ -28,8 +26,7 @@ impl<H: ServerHandler> EventLoop<H> {
             let Some(conn) = self.io.input.pop() else {
                 return;
             };
-            let connection = self.io.connections.get_mut(conn.index as usize);
-            if let Some(connection) = connection.filter(|one| one.generation == conn.generation) {
+            if let Some(connection) = self.io.connections.get_mut(conn) {
                 connection.input_queued = false;
                 self.read(conn, true);
             }
@@ -52,45 +49,12 @@ impl<H: ServerHandler> EventLoop<H> {
             return;
         }
         let mut scratch = std::mem::take(&mut self.scratch);
-        while let Some(connection) = self.io.connections.get_mut(conn.index as usize) {
-            if connection.generation != conn.generation {
-                break;
-            }
-            self.heartbeat.begin_for(Activity::INPUT, connection.peer);
+        while let Some(connection) = self.io.connections.get_mut(conn) {
+            let heartbeat = &self.io.core.heartbeat;
+            heartbeat.begin_for(Activity::INPUT, connection.peer);
             let handshaking = connection.stream.is_handshaking();
-            match connection.stream.read(&mut scratch, &mut self.io.tls) {
-                Ok(input) => {
-                    self.io.counters.bytes_in += input.wire as u64;
-                    self.io.input.charge(input.wire);
-                    let open = connection.phase == ConnectionPhase::Open;
-                    if connection.stream.wants_write() {
-                        self.io.mark_dirty(conn.index);
-                    }
-                    if handshaking {
-                        self.note_handshake(conn);
-                    }
-                    if open && input.plain > 0 {
-                        self.take_input(conn, &scratch[..input.plain]);
-                    }
-                    if self.is_input_paused(conn) {
-                        break;
-                    }
-                    if self.io.input.visit_is_over() {
-                        self.io.queue_input(conn);
-                        break;
-                    }
-                    if input.ended {
-                        self.io.mark_lost(conn, CloseReason::PeerClosed);
-                        break;
-                    }
-                    // After a short read the socket is empty. The next readable event reports new
-                    // input.
-                    if input.drained && !to_end {
-                        break;
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            let input = match connection.stream.read(&mut scratch, &mut self.io.tls) {
+                Ok(input) => input,
                 Err(error) => {
                     if handshaking {
                         limited!(debug, "TLS handshake failed", %error, "TLS handshake failed");
@@ -98,6 +62,33 @@ impl<H: ServerHandler> EventLoop<H> {
                     self.io.mark_lost(conn, CloseReason::Lost);
                     break;
                 }
+            };
+            self.io.counters.bytes_in += input.wire as u64;
+            self.io.input.charge(input.wire);
+            let open = connection.phase == ConnectionPhase::Open;
+            if connection.stream.wants_write() {
+                self.io.mark_dirty(conn);
+            }
+            if handshaking {
+                self.note_handshake(conn);
+            }
+            if open && input.plain > 0 {
+                self.take_input(conn, &scratch[..input.plain]);
+            }
+            if self.is_input_paused(conn) {
+                break;
+            }
+            if self.io.input.visit_is_over() {
+                self.io.queue_input(conn);
+                break;
+            }
+            if input.ended {
+                self.io.mark_lost(conn, CloseReason::PeerClosed);
+                break;
+            }
+            // The next readable event reports new input.
+            if input.drained && (!to_end || input.wire == 0) {
+                break;
             }
         }
         self.scratch = scratch;
@@ -140,11 +131,13 @@ impl<H: ServerHandler> EventLoop<H> {
 
     /// Removes a detached connection and passes it to the handler with its unhandled input.
     fn finish_detach(&mut self, conn: ConnId, protocol: Protocol, rest: &[u8]) {
-        let mut connection = self.io.connections.remove(conn.index as usize);
+        let Some(mut connection) = self.io.connections.remove(conn) else {
+            return;
+        };
         self.handler.on_release(connection.admission_id);
         // The event loop that adopts the connection registers the socket again and then receives an
         // event for any input that arrives in between.
-        let _ = self.io.registry.deregister(connection.stream.socket());
+        self.io.core.deregister(connection.stream.socket());
         connection.protocol = protocol;
         let input = rest.to_vec();
         let detached = Detached { connection, input };
@@ -172,11 +165,11 @@ impl<H: ServerHandler> EventLoop<H> {
         let buffer = std::mem::take(&mut http.buffer);
         let mut used = 0;
         let mut parks = false;
-        while let Some(step) = self.next_request(conn, &buffer[used..], &mut http) {
-            used += step.used;
+        while let Some((bytes, upgraded)) = self.next_request(conn, &buffer[used..], &mut http) {
+            used += bytes;
             self.io.input.charge(REQUEST_CHARGE);
             http.deadline_ms = self.io.now_ms() + self.io.limits.request_timeout_ms;
-            if step.upgraded {
+            if upgraded {
                 let reader =
                     WebSocketFrameReader::new(FrameRole::Server, self.io.limits.message_bytes)
                         .with_deflate(self.io.deflate_window(conn).is_some());
@@ -205,14 +198,15 @@ impl<H: ServerHandler> EventLoop<H> {
         }
     }
 
-    /// Handles the first request in `buffer`. Returns `None` if the request is incomplete or
+    /// Handles the first request in `buffer`. Returns its length, and `true` if the connection is a
+    /// WebSocket afterwards; `None` if the request is incomplete or
     /// malformed, if the previous response is outstanding, or if the connection is gone.
     fn next_request(
         &mut self,
         conn: ConnId,
         buffer: &[u8],
         http: &mut HttpState,
-    ) -> Option<InputStep> {
+    ) -> Option<(usize, bool)> {
         if buffer.is_empty() || self.io.get(conn)?.exchange != HttpExchange::None {
             return None;
         }
@@ -223,10 +217,7 @@ impl<H: ServerHandler> EventLoop<H> {
             &mut http.progress,
         ) {
             Ok(Parsed::Partial) => None,
-            Ok(Parsed::Complete(request, used)) => {
-                let upgraded = self.respond(conn, &request);
-                Some(InputStep { used, upgraded })
-            }
+            Ok(Parsed::Complete(request, used)) => Some((used, self.respond(conn, &request))),
             Err(error) => {
                 self.io.counters.oversized += u64::from(matches!(error.status, 413 | 431));
                 let response = Response::text(error.status, error.reason);
@@ -308,7 +299,7 @@ impl<H: ServerHandler> EventLoop<H> {
                             }
                         }
                         Some(FrameEvent::Ping(payload)) => {
-                            let mut frame = Vec::with_capacity(payload.len() + 2);
+                            let mut frame = Vec::new();
                             websocket::push_pong(&mut frame, None, payload);
                             self.io.send(conn, Bytes::from(frame));
                         }
@@ -364,7 +355,7 @@ impl<H: ServerHandler> EventLoop<H> {
         };
         let tag = connection.tag;
         let mut frame = Vec::new();
-        websocket::push_close(&mut frame, None, code, "");
+        websocket::push_close(&mut frame, None, code);
         connection.send_queue.push(Bytes::from(frame));
         self.io.start_closing(conn);
         self.handler.on_closed(&mut self.io, conn, tag, reason);
@@ -379,14 +370,6 @@ fn inflate<'a>(
 ) -> Result<&'a str, FrameError> {
     let text = inflater.inflate(payload, limit)?;
     std::str::from_utf8(text).map_err(|_| FrameError::NotUtf8)
-}
-
-/// Result of one handled request.
-struct InputStep {
-    /// Number of bytes of the request.
-    used: usize,
-    /// The connection is a WebSocket now.
-    upgraded: bool,
 }
 
 fn websocket_accept(request: &HttpRequest<'_>) -> Result<String, Response> {

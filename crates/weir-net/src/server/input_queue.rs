@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::ConnId;
+use crate::event_loop::ConnId;
 
 /// Input budget of one iteration in bytes, about 2 ms of work.
 const BYTES_PER_ITERATION: usize = 1024 * 1024;

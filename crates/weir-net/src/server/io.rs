@@ -2,20 +2,17 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use mio::{Interest, Registry, Token};
-use slab::Slab;
 
 use super::connection::{ConnectionPhase, Detached, HttpExchange, Protocol, ServerConnection};
 use super::input_queue::InputQueue;
-use super::stream::SocketStream;
-use super::tls_stream::TlsBuffers;
-use super::{CloseReason, ConnId, ConnectionLimits, TrySend};
+use super::{CloseReason, ConnectionLimits, TrySend};
+use crate::event_loop::{ConnId, Connections, LoopCore};
 use crate::http1::{LAST_CHUNK, Response};
-use crate::send_queue::SendQueue;
-use crate::timer::TimerWheel;
+use crate::stream::{SendQueue, SocketStream, TlsBuffers};
+use crate::tls::TlsAcceptor;
 use crate::websocket::{self, DeflateWindow};
 
 /// Close code of a normal closure (RFC 6455, section 7.4.1).
@@ -53,7 +50,7 @@ pub struct IoCounters {
 
 /// Purpose of a timer.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum LoopTimer {
+pub enum LoopTimer {
     /// Checks the request deadline of a connection, or the tag of a WebSocket.
     Request(ConnId),
     /// Ends the closing phase of a connection.
@@ -62,67 +59,49 @@ pub(super) enum LoopTimer {
     Handler(u64),
     /// Starts an iteration, nothing else.
     Wake,
-    /// Retries accepting after an error.
-    Accept,
 }
 
 /// Connections and timers of an event loop, as its handler sees them.
 #[derive(Debug)]
 pub struct ServerIo {
-    pub(super) connections: Slab<ServerConnection>,
-    pub(super) dirty: VecDeque<u32>,
+    pub(super) core: LoopCore<LoopTimer, Option<Arc<TlsAcceptor>>>,
+    pub(super) connections: Connections<ServerConnection>,
+    pub(super) dirty: VecDeque<ConnId>,
     pub(super) lost: Vec<(ConnId, CloseReason)>,
     /// Connections whose send queue became empty and whose handler waits for that.
     pub(super) writable: Vec<ConnId>,
     /// Connections with input for a later iteration.
     pub(super) input: InputQueue,
-    pub(super) timers: TimerWheel<LoopTimer>,
     pub(super) tls: TlsBuffers,
-    pub(super) registry: Registry,
     pub(super) limits: ConnectionLimits,
     /// The handler has work for the next iteration.
     pub(super) has_work: bool,
-    pub(super) accepting: bool,
-    pub(super) running: bool,
     pub(super) counters: IoCounters,
-    epoch: Instant,
-    now_ms: u64,
-    generation: u32,
 }
 
 impl ServerIo {
-    pub(super) fn new(registry: Registry, limits: ConnectionLimits, epoch: Instant) -> Self {
-        let mut io = Self {
-            connections: Slab::new(),
+    pub(super) fn new(
+        core: LoopCore<LoopTimer, Option<Arc<TlsAcceptor>>>,
+        limits: ConnectionLimits,
+    ) -> Self {
+        Self {
+            core,
+            connections: Connections::default(),
             dirty: VecDeque::new(),
             lost: Vec::new(),
             writable: Vec::new(),
             input: InputQueue::new(),
-            timers: TimerWheel::new(0),
             tls: TlsBuffers::default(),
-            registry,
             limits,
             has_work: false,
-            accepting: true,
-            running: true,
             counters: IoCounters::default(),
-            epoch,
-            now_ms: 0,
-            generation: 0,
-        };
-        io.update_clock();
-        io.timers = TimerWheel::new(io.now_ms);
-        io
-    }
-
-    pub(super) fn update_clock(&mut self) {
-        self.now_ms = u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
+        }
     }
 
     /// Returns the start of this iteration in milliseconds since the common epoch of all event
     /// loops.
     pub fn now_ms(&self) -> u64 {
-        self.now_ms
+        self.core.now_ms()
     }
 
     /// Returns the number of open connections, closing ones included.
@@ -138,7 +117,7 @@ impl ServerIo {
     /// Attaches `tag` to a connection; [`super::ServerHandler::on_closed`] passes it back. A
     /// WebSocket that has tag 0 for [`ConnectionLimits::request_timeout_ms`] is closed as unused.
     pub fn set_tag(&mut self, conn: ConnId, tag: u64) {
-        let at_ms = self.now_ms + self.limits.request_timeout_ms;
+        let at_ms = self.now_ms() + self.limits.request_timeout_ms;
         let Some(connection) = self.get(conn) else {
             return;
         };
@@ -150,7 +129,7 @@ impl ServerIo {
             Protocol::Http(_) => false,
         };
         if tag == 0 && websocket {
-            self.timers.set(at_ms, LoopTimer::Request(conn));
+            self.core.set_timer(at_ms, LoopTimer::Request(conn));
         }
     }
 
@@ -207,7 +186,7 @@ impl ServerIo {
         match self.get(conn) {
             None => return false,
             Some(connection) if fits(&connection.send_queue) => return true,
-            Some(connection) if !connection.blocked => self.flush(conn.index),
+            Some(connection) if !connection.blocked => self.flush(conn),
             Some(_) => {}
         }
         let has_capacity = self.get(conn).is_some_and(|found| fits(&found.send_queue));
@@ -218,20 +197,25 @@ impl ServerIo {
     }
 
     fn push(&mut self, conn: ConnId, chunk: Bytes) {
-        if let Some(connection) = self.get(conn) {
+        let connection = self.connections.get_mut(conn);
+        let open = connection.filter(|one| one.phase == ConnectionPhase::Open);
+        if let Some(connection) = open {
             connection.send_queue.push(chunk);
-            self.mark_dirty(conn.index);
+            if connection.mark_dirty() {
+                self.dirty.push_back(conn);
+            }
         }
+    }
+
+    fn exchange(&mut self, conn: ConnId) -> HttpExchange {
+        self.get(conn)
+            .map_or(HttpExchange::None, |one| one.exchange)
     }
 
     /// Sends the response to a deferred request.
     pub fn respond(&mut self, conn: ConnId, response: &Response) {
-        let Some(connection) = self.get(conn) else {
-            return;
-        };
-        if let HttpExchange::Pending { keep_alive } = connection.exchange {
-            let bytes = response.to_bytes(keep_alive);
-            connection.send_queue.push(Bytes::from(bytes));
+        if let HttpExchange::Pending { keep_alive } = self.exchange(conn) {
+            self.push(conn, response.to_bytes(keep_alive).into());
             self.end_exchange(conn, keep_alive);
         }
     }
@@ -244,27 +228,22 @@ impl ServerIo {
             return;
         };
         if let HttpExchange::Pending { keep_alive } = connection.exchange {
-            let bytes = head.to_chunked_head(keep_alive);
-            connection.send_queue.push(Bytes::from(bytes));
             connection.exchange = HttpExchange::Body { keep_alive };
-            self.mark_dirty(conn.index);
+            self.push(conn, head.to_chunked_head(keep_alive).into());
         }
     }
 
     /// Ends the body that [`Self::begin_body`] started. The connection then handles its next
     /// request, or closes if the client requested that; closing is not reported to the handler.
     pub fn finish(&mut self, conn: ConnId) {
-        let Some(connection) = self.get(conn) else {
-            return;
-        };
-        if let HttpExchange::Body { keep_alive } = connection.exchange {
-            connection.send_queue.push(Bytes::from_static(LAST_CHUNK));
+        if let HttpExchange::Body { keep_alive } = self.exchange(conn) {
+            self.push(conn, Bytes::from_static(LAST_CHUNK));
             self.end_exchange(conn, keep_alive);
         }
     }
 
     fn end_exchange(&mut self, conn: ConnId, keep_alive: bool) {
-        let deadline_ms = self.now_ms + self.limits.request_timeout_ms;
+        let deadline_ms = self.now_ms() + self.limits.request_timeout_ms;
         let Some(connection) = self.get(conn) else {
             return;
         };
@@ -280,7 +259,7 @@ impl ServerIo {
         if has_input {
             self.park(conn, &[]);
         }
-        self.mark_dirty(conn.index);
+        self.mark_dirty(conn);
     }
 
     /// Queues one WebSocket text message. Returns `false` as [`Self::send`] does.
@@ -317,7 +296,7 @@ impl ServerIo {
             }
             (Protocol::WebSocket(_) | Protocol::Taken, _) => {
                 let mut frame = Vec::new();
-                websocket::push_close(&mut frame, None, CLOSE_NORMAL, "");
+                websocket::push_close(&mut frame, None, CLOSE_NORMAL);
                 connection.send_queue.push(Bytes::from(frame));
             }
         }
@@ -325,13 +304,13 @@ impl ServerIo {
     }
 
     pub(super) fn start_closing(&mut self, conn: ConnId) {
-        let at_ms = self.now_ms + self.limits.close_timeout_ms;
+        let at_ms = self.now_ms() + self.limits.close_timeout_ms;
         let Some(connection) = self.get(conn) else {
             return;
         };
         connection.phase = ConnectionPhase::Closing;
-        self.timers.set(at_ms, LoopTimer::Close(conn));
-        self.mark_dirty(conn.index);
+        self.core.set_timer(at_ms, LoopTimer::Close(conn));
+        self.mark_dirty(conn);
     }
 
     /// Closes HTTP connections that have no request and no unsent bytes.
@@ -343,24 +322,19 @@ impl ServerIo {
                 && one.send_queue.is_empty()
         };
         let all = self.connections.iter().filter(|(_, one)| idle(one));
-        let found: Vec<ConnId> = all
-            .map(|(index, one)| ConnId {
-                index: index as u32,
-                generation: one.generation,
-            })
-            .collect();
+        let found: Vec<ConnId> = all.map(|(conn, _)| conn).collect();
         found.into_iter().for_each(|conn| self.start_closing(conn));
     }
 
     /// Requests a call of [`super::ServerHandler::on_timer`] at `at_ms`, or up to one tick later.
     /// Timers cannot be cancelled: the handler checks on expiry if the timer still applies.
     pub fn set_timer(&mut self, at_ms: u64, token: u64) {
-        self.timers.set(at_ms, LoopTimer::Handler(token));
+        self.core.set_timer(at_ms, LoopTimer::Handler(token));
     }
 
     /// Starts the next iteration within one timer tick, for work that waits for another thread.
     pub fn wake_soon(&mut self) {
-        self.timers.set(self.now_ms, LoopTimer::Wake);
+        self.core.set_timer(self.now_ms(), LoopTimer::Wake);
     }
 
     /// Starts the next iteration without waiting for events, for work that is done in slices.
@@ -428,9 +402,8 @@ impl ServerIo {
 
     /// Queues a connection with input for a later iteration.
     pub(super) fn queue_input(&mut self, conn: ConnId) {
-        let connection = self.connections.get_mut(conn.index as usize);
-        let current = connection.filter(|one| one.generation == conn.generation);
-        if let Some(connection) = current.filter(|one| !one.input_queued) {
+        let connection = self.connections.get_mut(conn);
+        if let Some(connection) = connection.filter(|one| !one.input_queued) {
             connection.input_queued = true;
             self.input.push(conn);
         }
@@ -438,34 +411,29 @@ impl ServerIo {
 
     /// Stops accepting connections and closes the listeners.
     pub fn stop_accepting(&mut self) {
-        self.accepting = false;
+        self.core.listeners.retain(|_| false);
     }
 
     /// Ends the loop after this iteration.
     pub fn stop(&mut self) {
-        self.running = false;
+        self.core.stop();
     }
 
     /// Returns the connection if it is open and not closing.
     pub(super) fn get(&mut self, conn: ConnId) -> Option<&mut ServerConnection> {
-        let connection = self.connections.get_mut(conn.index as usize)?;
-        let valid =
-            connection.generation == conn.generation && connection.phase == ConnectionPhase::Open;
-        valid.then_some(connection)
+        let connection = self.connections.get_mut(conn)?;
+        (connection.phase == ConnectionPhase::Open).then_some(connection)
     }
 
-    pub(super) fn is_detaching(&self, conn: ConnId) -> bool {
-        let known = self.connections.get(conn.index as usize);
-        known.is_some_and(|one| {
-            one.generation == conn.generation && one.phase == ConnectionPhase::Detaching
-        })
+    pub(super) fn is_detaching(&mut self, conn: ConnId) -> bool {
+        let known = self.connections.get_mut(conn);
+        known.is_some_and(|one| one.phase == ConnectionPhase::Detaching)
     }
 
-    pub(super) fn mark_dirty(&mut self, index: u32) {
-        if let Some(connection) = self.connections.get_mut(index as usize) {
-            if !connection.dirty && !connection.blocked {
-                connection.dirty = true;
-                self.dirty.push_back(index);
+    pub(super) fn mark_dirty(&mut self, conn: ConnId) {
+        if let Some(connection) = self.connections.get_mut(conn) {
+            if connection.mark_dirty() {
+                self.dirty.push_back(conn);
             }
         }
     }
@@ -492,7 +460,7 @@ impl ServerIo {
         taken.protocol = connection.protocol;
         taken.window = connection.window;
         taken.exchange = connection.exchange;
-        self.mark_dirty(conn.index);
+        self.mark_dirty(conn);
         self.park(conn, &input);
         Some(conn)
     }
@@ -503,70 +471,48 @@ impl ServerIo {
         peer: SocketAddr,
         timeout_ms: u64,
     ) -> Option<ConnId> {
-        self.generation = self.generation.wrapping_add(1);
-        let deadline_ms = self.now_ms.saturating_add(timeout_ms);
-        let entry = self.connections.vacant_entry();
-        let index = entry.key();
-        let conn = ConnId {
-            index: index as u32,
-            generation: self.generation,
-        };
-        let connection = entry.insert(ServerConnection::new(
-            stream,
-            conn.generation,
-            peer,
-            deadline_ms,
-        ));
-        let interest = Interest::READABLE | Interest::WRITABLE;
+        let deadline_ms = self.now_ms().saturating_add(timeout_ms);
+        let mut connection = ServerConnection::new(stream, peer, deadline_ms);
+        let token = self.connections.next_id().index();
         if self
-            .registry
-            .register(connection.stream.socket(), Token(index), interest)
+            .core
+            .register(connection.stream.socket(), token)
             .is_err()
         {
-            self.connections.remove(index);
             self.counters.rejected += 1;
             return None;
         }
-        self.timers.set(deadline_ms, LoopTimer::Request(conn));
+        let conn = self.connections.insert(connection);
+        self.core.set_timer(deadline_ms, LoopTimer::Request(conn));
         Some(conn)
     }
 
     /// Writes the send queue of one connection.
-    pub(super) fn flush(&mut self, index: u32) {
-        let Some(connection) = self.connections.get_mut(index as usize) else {
+    pub(super) fn flush(&mut self, conn: ConnId) {
+        let Some(connection) = self.connections.get_mut(conn) else {
             return;
         };
         connection.dirty = false;
         if connection.blocked || connection.phase == ConnectionPhase::Lingering {
             return;
         }
-        let (send_queue, last) = (
-            &mut connection.send_queue,
-            connection.phase == ConnectionPhase::Closing,
-        );
-        match connection.stream.flush(send_queue, &mut self.tls, last) {
+        let last = connection.phase == ConnectionPhase::Closing;
+        let queue = &mut connection.send_queue;
+        match connection.stream.flush(queue, &mut self.tls, last) {
             Ok(flushed) => {
                 self.counters.bytes_out += flushed.bytes as u64;
                 self.counters.writes += flushed.calls as u64;
                 if !flushed.done {
                     connection.blocked = true;
                     self.counters.blocked += 1;
-                    return;
-                }
-                if connection.phase == ConnectionPhase::Closing {
-                    connection.linger();
+                } else if last {
+                    connection.phase = ConnectionPhase::Lingering;
+                    connection.stream.finish(&mut self.tls);
                 } else if std::mem::take(&mut connection.wants_writable) {
-                    let generation = connection.generation;
-                    self.writable.push(ConnId { index, generation });
+                    self.writable.push(conn);
                 }
             }
-            Err(_) => {
-                let conn = ConnId {
-                    index,
-                    generation: connection.generation,
-                };
-                self.mark_lost(conn, CloseReason::Lost);
-            }
+            Err(_) => self.mark_lost(conn, CloseReason::Lost),
         }
     }
 

@@ -5,32 +5,32 @@
 //! connection, because system calls dominate the cost of a delivery. Under load several iterations
 //! share one flush round over the connections (`flush_schedule.rs`).
 
-mod accept;
 mod connection;
 mod event_loop;
 mod flush_schedule;
 mod input;
 mod input_queue;
 mod io;
-mod listeners;
-mod stream;
-mod tls_stream;
 
+pub use crate::event_loop::ConnId;
 pub use connection::Detached;
-pub use event_loop::{EventLoop, EventLoopOptions};
+pub use event_loop::{EventLoop, EventLoopOptions, Server};
 pub use io::{IoCounters, ServerIo};
-pub use listeners::Listener;
 
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
 use crate::http1::{HttpRequest, ParseLimits, Response};
+use crate::tls::TlsAcceptor;
 
-/// Identifier of a connection of one event loop; ids of closed connections are not reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ConnId {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
+/// A listening socket, with or without TLS.
+#[derive(Debug)]
+pub struct Listener {
+    /// Non-blocking; used by one event loop only, see [`crate::listener::listen_shared`].
+    pub socket: std::net::TcpListener,
+    /// TLS for all connections of this listener; shared by all event loops.
+    pub tls: Option<Arc<TlsAcceptor>>,
 }
 
 /// Limits of connections and requests.
@@ -52,13 +52,6 @@ pub struct ConnectionLimits {
     pub close_timeout_ms: u64,
     /// Lowest file descriptor that connections must not use, see [`crate::descriptors`].
     pub descriptor_ceiling: RawFd,
-}
-
-impl ConnId {
-    /// Creates an id from its parts, for handlers that run without an event loop.
-    pub const fn from_parts(index: u32, generation: u32) -> Self {
-        Self { index, generation }
-    }
 }
 
 impl Default for ConnectionLimits {

@@ -3,11 +3,13 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{UnbufferedClientConnection, WantsClientCert};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    ClientConfig, ClientConnection, ConfigBuilder, DigitallySignedStruct, RootCertStore,
+    SignatureScheme,
 };
 
 use super::{TlsError, provider};
@@ -25,8 +27,8 @@ impl ClientTls {
     /// # Errors
     /// The text is not PEM or has no certificate.
     pub fn with_roots_pem(authorities: &[u8]) -> Result<Self, TlsError> {
-        let config = builder()?.with_root_certificates(roots(authorities)?);
-        Ok(Self::from_config(config.with_no_client_auth()))
+        let config = builder(Some(authorities))?.with_no_client_auth();
+        Ok(Self::with_alpn(config))
     }
 
     /// Creates a configuration that accepts every server certificate, for measurements.
@@ -34,11 +36,7 @@ impl ClientTls {
     /// # Errors
     /// The cryptography provider is unusable.
     pub fn insecure() -> Result<Self, TlsError> {
-        let verifier = Arc::new(NoVerification(provider()));
-        let config = builder()?
-            .dangerous()
-            .with_custom_certificate_verifier(verifier);
-        Ok(Self::from_config(config.with_no_client_auth()))
+        Ok(Self::with_alpn(builder(None)?.with_no_client_auth()))
     }
 
     /// Creates a configuration without ALPN, for protocols that have no ALPN name. Without
@@ -51,25 +49,13 @@ impl ClientTls {
         authorities: Option<&[u8]>,
         identity: Option<(&[u8], &[u8])>,
     ) -> Result<Self, TlsError> {
-        let config = match authorities {
-            Some(authorities) => builder()?.with_root_certificates(roots(authorities)?),
-            None => builder()?
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(NoVerification(provider()))),
+        let config = builder(authorities)?;
+        let Some((certificate, key)) = identity else {
+            return Ok(Self::new(config.with_no_client_auth()));
         };
-        let config = match identity {
-            None => config.with_no_client_auth(),
-            Some((certificate, key)) => {
-                let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<_, _>>();
-                let chain = chain.map_err(|error| TlsError::pem("certificate", &error))?;
-                let key = PrivateKeyDer::from_pem_slice(key)
-                    .map_err(|error| TlsError::pem("key", &error))?;
-                config
-                    .with_client_auth_cert(chain, key)
-                    .map_err(TlsError::Pair)?
-            }
-        };
-        Ok(Self::new(config))
+        let (chain, key) = parse_identity(certificate, key)?;
+        let config = config.with_client_auth_cert(chain, key);
+        config.map(Self::new).map_err(TlsError::Pair)
     }
 
     /// Replaces the configuration by that of `other`, for new connections.
@@ -83,10 +69,10 @@ impl ClientTls {
     /// # Errors
     /// The cryptography fails.
     pub fn begin(&self, name: ServerName<'static>) -> Result<ClientConnection, rustls::Error> {
-        self.connect(name)
+        ClientConnection::new(self.config(), name)
     }
 
-    fn from_config(mut config: ClientConfig) -> Self {
+    fn with_alpn(mut config: ClientConfig) -> Self {
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Self::new(config)
     }
@@ -119,8 +105,8 @@ impl ClientTls {
     pub(crate) fn connect(
         &self,
         name: ServerName<'static>,
-    ) -> Result<ClientConnection, rustls::Error> {
-        ClientConnection::new(self.config(), name)
+    ) -> Result<UnbufferedClientConnection, rustls::Error> {
+        UnbufferedClientConnection::new(self.config(), name)
     }
 }
 
@@ -138,10 +124,30 @@ pub(super) fn roots(authorities: &[u8]) -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, TlsError> {
-    ClientConfig::builder_with_provider(provider())
+/// Parses a certificate chain and its key from PEM.
+pub(super) fn parse_identity(
+    certificate: &[u8],
+    key: &[u8],
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
+    let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<_, _>>();
+    let chain = chain.map_err(|error| TlsError::pem("certificate", &error))?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| TlsError::pem("key", &error))?;
+    Ok((chain, key))
+}
+
+/// Begins a configuration that trusts root certificates (PEM), or without them all certificates.
+fn builder(
+    authorities: Option<&[u8]>,
+) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, TlsError> {
+    let config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
-        .map_err(TlsError::Pair)
+        .map_err(TlsError::Pair)?;
+    Ok(match authorities {
+        Some(authorities) => config.with_root_certificates(roots(authorities)?),
+        None => config
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(NoVerification(provider()))),
+    })
 }
 
 /// Verifier that accepts every certificate and only checks that the server has its key.

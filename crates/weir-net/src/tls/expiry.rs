@@ -1,5 +1,8 @@
 //! Parses the end of a certificate's validity from its DER form (X.509, RFC 5280, section 4.1).
 
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+
 const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
@@ -40,42 +43,19 @@ fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
 
 /// Parses `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ`.
 fn time(tag: u8, text: &[u8]) -> Option<i64> {
-    let text = text.strip_suffix(b"Z")?;
-    let (year, rest) = match tag {
-        UTC_TIME => {
-            let (year, rest) = text.split_at_checked(2)?;
-            let year = number(year)?;
-            (if year < 50 { 2000 + year } else { 1900 + year }, rest)
-        }
-        GENERALIZED_TIME => {
-            let (year, rest) = text.split_at_checked(4)?;
-            (number(year)?, rest)
-        }
+    let digits = std::str::from_utf8(text).ok()?.strip_suffix('Z')?;
+    let century = match tag {
+        UTC_TIME if digits < "50" => "20",
+        UTC_TIME => "19",
+        GENERALIZED_TIME => "",
         _ => return None,
     };
-    let parts: Vec<i64> = rest.chunks(2).map(number).collect::<Option<_>>()?;
-    let [month, day, hour, minute, second] = parts[..] else {
-        return None;
-    };
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+    let digits = format!("{century}{digits}");
+    if digits.len() != 14 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    Some(days(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second)
-}
-
-fn number(digits: &[u8]) -> Option<i64> {
-    let text = std::str::from_utf8(digits).ok()?;
-    let plain = text.len() >= 2 && text.bytes().all(|byte| byte.is_ascii_digit());
-    plain.then(|| text.parse().ok())?
-}
-
-/// Returns the days since 1970-01-01 in the Gregorian calendar. Years begin in March, so the leap
-/// day is the last day of a year.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let month = (month + 9) % 12;
-    let day_of_year = (153 * month + 2) / 5 + day - 1;
-    year * 365 + year / 4 - year / 100 + year / 400 + day_of_year - 719_468
+    let time = DateTime::strptime("%Y%m%d%H%M%S", digits).ok()?;
+    Some(TimeZone::UTC.to_timestamp(time).ok()?.as_second())
 }
 
 #[cfg(test)]

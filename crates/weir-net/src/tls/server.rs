@@ -3,14 +3,10 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{
-    NoServerSessionStorage, ServerConnection, UnbufferedServerConnection, WebPkiClientVerifier,
-};
+use rustls::server::{NoServerSessionStorage, UnbufferedServerConnection, WebPkiClientVerifier};
+use rustls::{ConfigBuilder, ServerConfig, WantsVerifier};
 
-use super::client::roots;
+use super::client::{parse_identity, roots};
 use super::expiry::not_after_unix_s;
 use super::{TlsError, provider};
 
@@ -27,9 +23,7 @@ impl TlsIdentity {
     /// # Errors
     /// A text is not PEM, or the key does not match the certificate.
     pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, TlsError> {
-        let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate)
-            .collect::<Result<_, _>>()
-            .map_err(|error| TlsError::pem("certificate", &error))?;
+        let (chain, key) = parse_identity(certificate, key)?;
         let Some(first) = chain.first() else {
             return Err(TlsError::Pem {
                 what: "certificate",
@@ -37,11 +31,7 @@ impl TlsIdentity {
             });
         };
         let not_after_unix_s = not_after_unix_s(first);
-        let key =
-            PrivateKeyDer::from_pem_slice(key).map_err(|error| TlsError::pem("key", &error))?;
-        let mut config = ServerConfig::builder_with_provider(provider())
-            .with_safe_default_protocol_versions()
-            .map_err(TlsError::Pair)?
+        let mut config = builder()?
             .with_no_client_auth()
             .with_single_cert(chain, key)
             .map_err(TlsError::Pair)?;
@@ -75,9 +65,7 @@ impl TlsIdentity {
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider())
                     .build()
                     .map_err(|error| TlsError::Pair(rustls::Error::General(error.to_string())))?;
-                ServerConfig::builder_with_provider(provider())
-                    .with_safe_default_protocol_versions()
-                    .map_err(TlsError::Pair)?
+                builder()?
                     .with_client_cert_verifier(verifier)
                     .with_cert_resolver(Arc::clone(&identity.config.cert_resolver))
             }
@@ -120,14 +108,6 @@ impl TlsAcceptor {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Creates the TLS session of a new connection, with its own buffers.
-    ///
-    /// # Errors
-    /// The cryptography fails.
-    pub fn begin(&self) -> Result<ServerConnection, rustls::Error> {
-        ServerConnection::new(Arc::clone(&self.identity().config))
-    }
-
     pub(crate) fn handshake_timeout_ms(&self) -> u64 {
         u64::try_from(self.handshake_timeout.as_millis()).unwrap_or(u64::MAX)
     }
@@ -135,4 +115,10 @@ impl TlsAcceptor {
     pub(crate) fn accept(&self) -> Result<UnbufferedServerConnection, rustls::Error> {
         UnbufferedServerConnection::new(Arc::clone(&self.identity().config))
     }
+}
+
+fn builder() -> Result<ConfigBuilder<ServerConfig, WantsVerifier>, TlsError> {
+    ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(TlsError::Pair)
 }

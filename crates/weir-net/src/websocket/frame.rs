@@ -51,12 +51,6 @@ impl Opcode {
     }
 }
 
-/// Writes the header of an unfragmented server text message of `len` payload bytes to the front
-/// of `header` and returns its length (2, 4 or 10).
-pub fn encode_server_text_header(len: usize, header: &mut [u8; HEADER_BYTES_MAX]) -> usize {
-    encode_header(Opcode::Text, 0, len, header)
-}
-
 /// Appends a server text message.
 pub fn push_server_text(out: &mut Vec<u8>, payload: &[u8]) {
     push_server_frame(out, Opcode::Text, payload);
@@ -69,7 +63,7 @@ pub fn push_deflated_server_text(out: &mut Vec<u8>, payload: &[u8]) {
     out[start] |= RSV1_BIT;
 }
 
-/// Returns the payload of a frame written by [`push_server_frame`].
+/// Returns the payload of a server text message.
 pub fn server_text_payload(frame: &[u8]) -> &[u8] {
     let header_len = match frame.get(1) {
         Some(126) => 4,
@@ -79,79 +73,51 @@ pub fn server_text_payload(frame: &[u8]) -> &[u8] {
     frame.get(header_len..).unwrap_or_default()
 }
 
-/// Appends one unfragmented, unmasked frame, as servers send them.
-pub fn push_server_frame(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8]) {
-    let mut header = [0; HEADER_BYTES_MAX];
-    let header_len = encode_header(opcode, 0, payload.len(), &mut header);
-    out.reserve(header_len + payload.len());
-    out.extend_from_slice(&header[..header_len]);
-    out.extend_from_slice(payload);
+pub(super) fn push_server_frame(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8]) {
+    push_frame(out, opcode, None, payload);
 }
 
 /// Appends one unfragmented frame masked with `mask`, as clients send them. The mask must be
 /// unpredictable to the author of the payload (RFC 6455, 10.3); a load client may use a simpler
 /// one.
 pub fn push_client_frame(out: &mut Vec<u8>, opcode: Opcode, mask: [u8; 4], payload: &[u8]) {
-    let mut header = [0; HEADER_BYTES_MAX];
-    let header_len = encode_header(opcode, MASK_BIT, payload.len(), &mut header);
-    out.reserve(header_len + mask.len() + payload.len());
-    out.extend_from_slice(&header[..header_len]);
-    out.extend_from_slice(&mask);
-    let start = out.len();
-    out.extend_from_slice(payload);
-    apply_mask(&mut out[start..], mask, 0);
+    push_frame(out, opcode, Some(mask), payload);
 }
 
-/// Appends a close frame with `code` and `reason`; `mask` is `Some` on a client. Truncates the
-/// reason at a character boundary so that the payload fits into the 125 bytes of a control frame.
-pub fn push_close(out: &mut Vec<u8>, mask: Option<[u8; 4]>, code: u16, reason: &str) {
-    let mut end = reason.len().min(CONTROL_BYTES_MAX - 2);
-    while !reason.is_char_boundary(end) {
-        end -= 1;
-    }
-    let mut payload = [0; CONTROL_BYTES_MAX];
-    payload[..2].copy_from_slice(&code.to_be_bytes());
-    payload[2..2 + end].copy_from_slice(&reason.as_bytes()[..end]);
-    push_control(out, Opcode::Close, mask, &payload[..2 + end]);
+/// Appends a close frame with `code`; `mask` is `Some` on a client.
+pub fn push_close(out: &mut Vec<u8>, mask: Option<[u8; 4]>, code: u16) {
+    push_frame(out, Opcode::Close, mask, &code.to_be_bytes());
 }
 
 /// Appends the pong in response to a ping with this `payload`; `mask` is `Some` on a client. Drops
 /// bytes beyond the 125 of a control frame.
 pub fn push_pong(out: &mut Vec<u8>, mask: Option<[u8; 4]>, payload: &[u8]) {
     let end = payload.len().min(CONTROL_BYTES_MAX);
-    push_control(out, Opcode::Pong, mask, &payload[..end]);
+    push_frame(out, Opcode::Pong, mask, &payload[..end]);
 }
 
-fn push_control(out: &mut Vec<u8>, opcode: Opcode, mask: Option<[u8; 4]>, payload: &[u8]) {
-    match mask {
-        Some(mask) => push_client_frame(out, opcode, mask, payload),
-        None => push_server_frame(out, opcode, payload),
-    }
-}
-
-fn encode_header(
-    opcode: Opcode,
-    mask_bit: u8,
-    len: usize,
-    header: &mut [u8; HEADER_BYTES_MAX],
-) -> usize {
-    header[0] = FIN_BIT | opcode as u8;
+fn push_frame(out: &mut Vec<u8>, opcode: Opcode, mask: Option<[u8; 4]>, payload: &[u8]) {
+    let mask_bit = if mask.is_some() { MASK_BIT } else { 0 };
+    let len = payload.len();
+    out.reserve(HEADER_BYTES_MAX + mask.map_or(0, |mask| mask.len()) + len);
+    out.push(FIN_BIT | opcode as u8);
     match len {
-        0..=125 => {
-            // The range of this arm fits into a byte.
-            header[1] = mask_bit | len as u8;
-            2
-        }
+        // The ranges fit into the smaller types.
+        0..=125 => out.push(mask_bit | len as u8),
         126..=0xFFFF => {
-            header[1] = mask_bit | LEN_16;
-            header[2..4].copy_from_slice(&(len as u16).to_be_bytes());
-            4
+            out.push(mask_bit | LEN_16);
+            out.extend_from_slice(&(len as u16).to_be_bytes());
         }
         _ => {
-            header[1] = mask_bit | LEN_64;
-            header[2..10].copy_from_slice(&(len as u64).to_be_bytes());
-            10
+            out.push(mask_bit | LEN_64);
+            out.extend_from_slice(&(len as u64).to_be_bytes());
         }
+    }
+    out.extend_from_slice(mask.as_ref().map_or(&[], |mask| mask));
+    let start = out.len();
+    out.extend_from_slice(payload);
+    if let Some(mask) = mask {
+        apply_mask(&mut out[start..], mask, 0);
     }
 }
 

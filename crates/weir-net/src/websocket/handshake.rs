@@ -58,25 +58,15 @@ pub fn client_request(
     deflate: bool,
 ) {
     let extensions = match deflate {
-        true => ["\r\nSec-WebSocket-Extensions: ", OFFER],
-        false => [""; 2],
+        true => format!("Sec-WebSocket-Extensions: {OFFER}\r\n"),
+        false => String::new(),
     };
-    for piece in [
-        "GET ",
-        path,
-        " HTTP/1.1\r\nHost: ",
-        host,
-        "\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
-         Sec-WebSocket-Key: ",
-        key,
-        "\r\nSec-WebSocket-Protocol: ",
-        subprotocol,
-        extensions[0],
-        extensions[1],
-        "\r\n\r\n",
-    ] {
-        out.extend_from_slice(piece.as_bytes());
-    }
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\
+         Sec-WebSocket-Protocol: {subprotocol}\r\n{extensions}\r\n"
+    );
+    out.extend_from_slice(request.as_bytes());
 }
 
 /// Parameters of an opened WebSocket.

@@ -5,20 +5,20 @@
 mod deflate;
 mod error;
 mod extension;
-pub mod frame;
+mod frame;
 mod frame_header;
 #[doc(hidden)]
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
-pub mod handshake;
+mod handshake;
 mod reader;
 
 pub use deflate::{Deflater, Inflater};
 pub use error::FrameError;
 pub use extension::{DeflateParams, DeflateWindow, OFFER};
 pub use frame::{
-    FrameRole, HEADER_BYTES_MAX, Opcode, encode_server_text_header, push_client_frame, push_close,
-    push_deflated_server_text, push_pong, push_server_frame, push_server_text, server_text_payload,
+    FrameRole, HEADER_BYTES_MAX, Opcode, push_client_frame, push_close, push_deflated_server_text,
+    push_pong, push_server_text, server_text_payload,
 };
 pub use handshake::{
     HandshakeError, Opened, accept_key, client_request, new_client_key, parse_server_response,

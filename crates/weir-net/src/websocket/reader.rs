@@ -91,22 +91,13 @@ impl WebSocketFrameReader {
             }
             partial.next_frame();
             self.frames = self.frames.saturating_add(1);
-            if let Some(done) = partial.finish(&head, self.role)? {
-                partial.done = Some(done);
+            if partial.finish(&head, self.role)? {
+                partial.done = Some(head.opcode);
                 break;
             }
         }
-        Ok((
-            used,
-            self.partial.as_ref().and_then(|partial| partial.event()),
-        ))
-    }
-
-    /// Returns `true` if a part of a frame or message has been read.
-    pub fn is_mid_message(&self) -> bool {
-        self.partial
-            .as_ref()
-            .is_some_and(|partial| !partial.is_idle())
+        let event = self.partial.as_ref().map(|partial| partial.event());
+        Ok((used, event.transpose()?.flatten()))
     }
 
     /// Drops the buffer that the previous event was borrowed from.
@@ -115,8 +106,8 @@ impl WebSocketFrameReader {
             return;
         };
         match partial.done.take() {
-            Some(Done::Text | Done::Deflated) => partial.message = Vec::new(),
-            Some(Done::Ping | Done::Pong | Done::Close(_)) => partial.control = Vec::new(),
+            Some(opcode) if opcode.is_control() => partial.control = Vec::new(),
+            Some(_) => partial.message = Vec::new(),
             None => {}
         }
         if partial.is_idle() {
@@ -162,17 +153,8 @@ struct Partial {
     /// The open message is compressed.
     deflated: bool,
     control: Vec<u8>,
-    done: Option<Done>,
-}
-
-/// Type of the last event; its bytes stay valid until the next call.
-#[derive(Debug, Clone, Copy)]
-enum Done {
-    Text,
-    Deflated,
-    Ping,
-    Pong,
-    Close(Option<u16>),
+    /// Last frame of the previous event, whose bytes stay valid until the next call.
+    done: Option<Opcode>,
 }
 
 impl Partial {
@@ -246,33 +228,29 @@ impl Partial {
         self.payload_read = 0;
     }
 
-    /// Returns the event of a completed frame, `None` for a fragment.
-    fn finish(&mut self, head: &FrameHeader, role: FrameRole) -> Result<Option<Done>, FrameError> {
-        match head.opcode {
-            Opcode::Ping => Ok(Some(Done::Ping)),
-            Opcode::Pong => Ok(Some(Done::Pong)),
-            Opcode::Close => parse_close(&self.control).map(|code| Some(Done::Close(code))),
-            _ if !head.fin => Ok(None),
-            _ => {
-                self.message_open = false;
-                if self.deflated {
-                    return Ok(Some(Done::Deflated));
-                }
-                if role == FrameRole::Server && std::str::from_utf8(&self.message).is_err() {
-                    return Err(FrameError::NotUtf8);
-                }
-                Ok(Some(Done::Text))
-            }
+    /// Returns `true` if a completed frame ends a message or is a control frame.
+    fn finish(&mut self, head: &FrameHeader, role: FrameRole) -> Result<bool, FrameError> {
+        if head.opcode.is_control() {
+            return Ok(true);
         }
+        self.message_open = !head.fin;
+        let is_text = head.fin && !self.deflated && role == FrameRole::Server;
+        if is_text && std::str::from_utf8(&self.message).is_err() {
+            return Err(FrameError::NotUtf8);
+        }
+        Ok(head.fin)
     }
 
-    fn event(&self) -> Option<FrameEvent<'_>> {
-        Some(match self.done? {
-            Done::Text => FrameEvent::Text(&self.message),
-            Done::Deflated => FrameEvent::Deflated(&self.message),
-            Done::Ping => FrameEvent::Ping(&self.control),
-            Done::Pong => FrameEvent::Pong(&self.control),
-            Done::Close(code) => FrameEvent::Close { code },
+    fn event(&self) -> Result<Option<FrameEvent<'_>>, FrameError> {
+        Ok(match self.done {
+            None => None,
+            Some(Opcode::Ping) => Some(FrameEvent::Ping(&self.control)),
+            Some(Opcode::Pong) => Some(FrameEvent::Pong(&self.control)),
+            Some(Opcode::Close) => Some(FrameEvent::Close {
+                code: parse_close(&self.control)?,
+            }),
+            Some(_) if self.deflated => Some(FrameEvent::Deflated(&self.message)),
+            Some(_) => Some(FrameEvent::Text(&self.message)),
         })
     }
 }

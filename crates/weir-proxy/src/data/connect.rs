@@ -4,16 +4,16 @@ use std::io;
 use std::sync::Arc;
 
 use mio::net::TcpStream;
-use mio::{Interest, Token};
 use std::os::fd::AsRawFd;
+use weir_net::client::connect_result;
 use weir_net::descriptors::client_ceiling;
+use weir_net::stream::SocketStream;
 use weir_net::tls::ClientTls;
 
 use super::ListenerTarget;
 use super::events::Candidate;
 use super::loop_state::{LoopState, PairCloseReason};
 use super::pair::{ConnectionPair, Endpoint, Upstream};
-use super::stream::SocketStream;
 use crate::config::HostPort;
 use crate::resolve::ResolveRequest;
 
@@ -54,7 +54,7 @@ impl LoopState {
                         "too many pending name lookups".to_owned(),
                     ));
                 }
-                let until_ms = self.now_ms + self.limits.connect_timeout_ms;
+                let until_ms = self.now_ms() + self.limits.connect_timeout_ms;
                 pair.up = Upstream::Resolving(until_ms);
                 self.arm(pair, until_ms);
                 Ok(())
@@ -75,7 +75,7 @@ impl LoopState {
         while let Some((address, host)) = candidates.next() {
             match self.begin(pair, address, &host) {
                 Ok(side) => {
-                    let until_ms = self.now_ms + self.limits.connect_timeout_ms;
+                    let until_ms = self.now_ms() + self.limits.connect_timeout_ms;
                     let rest = candidates.collect();
                     pair.broker = Some(address);
                     pair.broker_host = Some(host);
@@ -100,22 +100,19 @@ impl LoopState {
         if socket.as_raw_fd() >= client_ceiling() {
             return Err(io::Error::other("no file descriptors left"));
         }
-        let token = Token(pair.id.index * 2 + 1);
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        self.registry.register(&mut socket, token, interest)?;
-        let stream = match &self.clusters[pair.cluster].upstream_tls {
-            None => SocketStream::Plain(socket),
+        self.core.register(&mut socket, pair.id.index() * 2 + 1)?;
+        let tls = match &self.clusters[pair.cluster].upstream_tls {
+            None => None,
             Some(tls) => {
                 let authority = match host.contains(':') {
                     true => format!("[{host}]"),
                     false => host.to_owned(),
                 };
                 let name = ClientTls::server_name(&authority).map_err(io::Error::other)?;
-                let tls = tls.begin(name).map_err(io::Error::other)?;
-                SocketStream::tls(socket, tls)
+                Some((tls, name))
             }
         };
-        let mut side = Endpoint::new(stream);
+        let mut side = Endpoint::new(SocketStream::connecting(socket, tls)?);
         side.readable = false;
         side.blocked = true;
         Ok(side)
@@ -127,12 +124,9 @@ impl LoopState {
             return Ok(());
         };
         let socket = side.stream.socket();
-        let outcome = match socket.take_error() {
-            Ok(None) => socket.peer_addr().map(drop),
-            Ok(Some(error)) | Err(error) => Err(error),
-        };
-        match outcome {
-            Ok(()) => {
+        match connect_result(socket) {
+            Ok(false) => Ok(()),
+            Ok(true) => {
                 // Small requests must be sent at once. A socket that does not support the option
                 // still works.
                 let _ = socket.set_nodelay(true);
@@ -143,15 +137,14 @@ impl LoopState {
                 };
                 side.readable = true;
                 side.blocked = false;
-                pair.broker_active_ms = self.now_ms;
-                let until_ms = self.now_ms + self.limits.connect_timeout_ms;
+                pair.broker_active_ms = self.now_ms();
+                let until_ms = self.now_ms() + self.limits.connect_timeout_ms;
                 if !side.stream.is_plain() {
                     self.arm(pair, until_ms);
                 }
                 pair.up = Upstream::Open(side, until_ms);
                 Ok(())
             }
-            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
             Err(error) => {
                 let rest = std::mem::take(rest);
                 if rest.is_empty() {
@@ -166,8 +159,7 @@ impl LoopState {
     /// Drops the broker connection, if any.
     pub(super) fn drop_upstream(&mut self, pair: &mut ConnectionPair) {
         if let Some(side) = pair.up.side() {
-            // Dropping the socket also deregisters it, so an error does not matter.
-            let _ = self.registry.deregister(side.stream.socket());
+            self.core.deregister(side.stream.socket());
             self.counters.broker_connections -= 1;
         }
         pair.up = Upstream::None;

@@ -45,193 +45,60 @@ pub(crate) struct LoopMetric(
     fn(&LoopCounters) -> u64,
 );
 
-pub(crate) const METRICS: [LoopMetric; 31] = {
-    use MetricKind::{Counter, Gauge};
-    [
-        LoopMetric(
-            "weir_proxy_connections",
-            Gauge,
-            "Open client connections.",
-            |c| c.connections,
-        ),
-        LoopMetric(
-            "weir_proxy_broker_connections",
-            Gauge,
-            "Open connections to brokers.",
-            |c| c.broker_connections,
-        ),
-        LoopMetric(
-            "weir_proxy_connections_accepted",
-            Counter,
-            "Client connections accepted.",
-            |c| c.accepted,
-        ),
-        LoopMetric(
-            "weir_proxy_connections_rejected",
-            Counter,
-            "Client connections closed at once: limit reached, or no file descriptors left.",
-            |c| c.rejected,
-        ),
-        LoopMetric(
-            "weir_proxy_requests",
-            Counter,
-            "Requests from clients.",
-            |c| c.requests,
-        ),
-        LoopMetric(
-            "weir_proxy_responses",
-            Counter,
-            "Responses from brokers.",
-            |c| c.responses,
-        ),
-        LoopMetric(
-            "weir_proxy_responses_rewritten",
-            Counter,
-            "Responses whose addresses or versions were rewritten.",
-            |c| c.rewritten,
-        ),
-        LoopMetric(
-            "weir_proxy_request_bytes",
-            Counter,
-            "Bytes read from clients.",
-            |c| c.request_bytes,
-        ),
-        LoopMetric(
-            "weir_proxy_response_bytes",
-            Counter,
-            "Bytes read from brokers.",
-            |c| c.response_bytes,
-        ),
-        LoopMetric(
-            "weir_proxy_spliced_bytes",
-            Counter,
-            "Of these, bytes spliced inside the kernel without being copied.",
-            |c| c.spliced_bytes,
-        ),
-        LoopMetric("weir_proxy_reads", Counter, "Read calls on sockets.", |c| {
-            c.reads
-        }),
-        LoopMetric(
-            "weir_proxy_writes",
-            Counter,
-            "Write calls on sockets.",
-            |c| c.writes,
-        ),
-        LoopMetric(
-            "weir_proxy_blocked_writes",
-            Counter,
-            "Writes that left unsent bytes: the other side was not read until they were sent.",
-            |c| c.blocked,
-        ),
-        LoopMetric(
-            "weir_proxy_client_errors",
-            Counter,
-            "Connections closed because of what the client sent.",
-            |c| c.client_errors,
-        ),
-        LoopMetric(
-            "weir_proxy_broker_errors",
-            Counter,
-            "Connections closed because of what the broker sent.",
-            |c| c.broker_errors,
-        ),
-        LoopMetric(
-            "weir_proxy_tls_failures",
-            Counter,
-            "TLS failures, downstream or upstream.",
-            |c| c.tls_failures,
-        ),
-        LoopMetric(
-            "weir_proxy_connect_failures",
-            Counter,
-            "Client connections closed because no broker could be reached.",
-            |c| c.connect_failures,
-        ),
-        LoopMetric(
-            "weir_proxy_timeouts",
-            Counter,
-            "Connections closed because they were idle or made no progress.",
-            |c| c.timeouts,
-        ),
-        LoopMetric(
-            "weir_proxy_silent_broker",
-            Counter,
-            "Client connections closed because their broker had stopped responding.",
-            |c| c.silent_broker,
-        ),
-        LoopMetric(
-            "weir_proxy_buffered_bytes",
-            Gauge,
-            "Bytes buffered for connections; about a second old.",
-            |c| c.buffered_bytes,
-        ),
-        LoopMetric(
-            "weir_proxy_loop_iterations",
-            Counter,
-            "Iterations of event loops.",
-            |c| c.iterations,
-        ),
-        LoopMetric(
-            "weir_proxy_filter_batches",
-            Counter,
-            "Record batches that filters read.",
-            |c| c.filters.batches,
-        ),
-        LoopMetric(
-            "weir_proxy_filter_batches_edited",
-            Counter,
-            "Of these, changed in place.",
-            |c| c.filters.batches_edited,
-        ),
-        LoopMetric(
-            "weir_proxy_filter_batches_rebuilt",
-            Counter,
-            "Of these, rebuilt.",
-            |c| c.filters.batches_rebuilt,
-        ),
-        LoopMetric(
-            "weir_proxy_filter_records",
-            Counter,
-            "Records that filters read.",
-            |c| c.filters.records,
-        ),
-        LoopMetric(
-            "weir_proxy_filter_undecodable_values",
-            Counter,
-            "Values that a filter could not decode.",
-            |c| c.filters.values_undecodable,
-        ),
-        LoopMetric(
-            "weir_proxy_filter_rejected_partitions",
-            Counter,
-            "Partitions of produce requests that filters rejected.",
-            |c| c.filters.partitions_rejected,
-        ),
-        LoopMetric(
-            "weir_proxy_filter_withheld_partitions",
-            Counter,
-            "Partitions of fetch responses withheld because they could not be decoded.",
-            |c| c.filters.partitions_withheld,
-        ),
-        LoopMetric(
-            "weir_proxy_filter_cut",
-            Counter,
-            "Partitions of fetch responses that end early; the consumer fetches the rest next.",
-            |c| c.filters.partitions_cut,
-        ),
-        LoopMetric(
-            "weir_proxy_filter_limited",
-            Counter,
-            "Partitions rejected, withheld or cut because a limit on filter work was reached.",
-            |c| c.filters.limited,
-        ),
-        LoopMetric(
-            "weir_proxy_filter_tasks",
-            Counter,
-            "Frames whose filter work was handed to the filter threads.",
-            |c| c.filter_tasks,
-        ),
-    ]
+macro_rules! metrics {
+    ($($name:literal $kind:ident $($field:ident).+ $help:literal)*) => {
+        &[$(LoopMetric($name, MetricKind::$kind, $help, |c| c.$($field).+)),*]
+    };
+}
+
+pub(crate) const METRICS: &[LoopMetric] = metrics! {
+    "weir_proxy_connections" Gauge connections "Open client connections."
+    "weir_proxy_broker_connections" Gauge broker_connections "Open connections to brokers."
+    "weir_proxy_connections_accepted" Counter accepted "Client connections accepted."
+    "weir_proxy_connections_rejected" Counter rejected
+        "Client connections closed at once: limit reached, or no file descriptors left."
+    "weir_proxy_requests" Counter requests "Requests from clients."
+    "weir_proxy_responses" Counter responses "Responses from brokers."
+    "weir_proxy_responses_rewritten" Counter rewritten
+        "Responses whose addresses or versions were rewritten."
+    "weir_proxy_request_bytes" Counter request_bytes "Bytes read from clients."
+    "weir_proxy_response_bytes" Counter response_bytes "Bytes read from brokers."
+    "weir_proxy_spliced_bytes" Counter spliced_bytes
+        "Of these, bytes spliced inside the kernel without being copied."
+    "weir_proxy_reads" Counter reads "Read calls on sockets."
+    "weir_proxy_writes" Counter writes "Write calls on sockets."
+    "weir_proxy_blocked_writes" Counter blocked
+        "Writes that left unsent bytes: the other side was not read until they were sent."
+    "weir_proxy_client_errors" Counter client_errors
+        "Connections closed because of what the client sent."
+    "weir_proxy_broker_errors" Counter broker_errors
+        "Connections closed because of what the broker sent."
+    "weir_proxy_tls_failures" Counter tls_failures "TLS failures, downstream or upstream."
+    "weir_proxy_connect_failures" Counter connect_failures
+        "Client connections closed because no broker could be reached."
+    "weir_proxy_timeouts" Counter timeouts
+        "Connections closed because they were idle or made no progress."
+    "weir_proxy_silent_broker" Counter silent_broker
+        "Client connections closed because their broker had stopped responding."
+    "weir_proxy_buffered_bytes" Gauge buffered_bytes
+        "Bytes buffered for connections; about a second old."
+    "weir_proxy_loop_iterations" Counter iterations "Iterations of event loops."
+    "weir_proxy_filter_batches" Counter filters.batches "Record batches that filters read."
+    "weir_proxy_filter_batches_edited" Counter filters.batches_edited "Of these, changed in place."
+    "weir_proxy_filter_batches_rebuilt" Counter filters.batches_rebuilt "Of these, rebuilt."
+    "weir_proxy_filter_records" Counter filters.records "Records that filters read."
+    "weir_proxy_filter_undecodable_values" Counter filters.values_undecodable
+        "Values that a filter could not decode."
+    "weir_proxy_filter_rejected_partitions" Counter filters.partitions_rejected
+        "Partitions of produce requests that filters rejected."
+    "weir_proxy_filter_withheld_partitions" Counter filters.partitions_withheld
+        "Partitions of fetch responses withheld because they could not be decoded."
+    "weir_proxy_filter_cut" Counter filters.partitions_cut
+        "Partitions of fetch responses that end early; the consumer fetches the rest next."
+    "weir_proxy_filter_limited" Counter filters.limited
+        "Partitions rejected, withheld or cut because a limit on filter work was reached."
+    "weir_proxy_filter_tasks" Counter filter_tasks
+        "Frames whose filter work was handed to the filter threads."
 };
 
 /// The published counters of one loop.
@@ -243,7 +110,7 @@ pub(crate) struct LoopMetrics {
 impl LoopMetrics {
     /// Publishes the counters. Called only by the loop itself.
     pub(crate) fn publish(&self, counters: &LoopCounters) {
-        for (value, metric) in self.values.iter().zip(&METRICS) {
+        for (value, metric) in self.values.iter().zip(METRICS) {
             value.store(metric.3(counters), Ordering::Relaxed);
         }
     }

@@ -1,7 +1,6 @@
 //! Frames that wait, and requests that are partly received.
 
 use super::filter_pool::Cancel;
-use super::memory::Claim;
 use crate::wire::Unfinished;
 
 /// The reason why a frame waits. Later frames of its direction wait behind it.
@@ -47,9 +46,4 @@ pub(super) struct SlowFrame {
     pub(super) until_ms: u64,
     /// The proxy did not read for part of the time.
     pub(super) paused: bool,
-}
-
-/// Returns `true` unless memory is claimed and not granted.
-pub(super) fn has_memory(claim: &Option<Claim>) -> bool {
-    claim.as_ref().is_none_or(Claim::is_granted)
 }

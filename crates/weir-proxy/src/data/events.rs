@@ -18,13 +18,8 @@ pub(crate) enum ListenerTarget {
     Broker(i32),
 }
 
-/// Identifies a connection pair. The generation distinguishes it from earlier pairs with the same
-/// index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PairId {
-    pub(crate) index: usize,
-    pub(crate) generation: u32,
-}
+/// Identifies a connection pair.
+pub(crate) use weir_net::event_loop::ConnId as PairId;
 
 /// Events that other threads post to an event loop.
 #[derive(Debug)]

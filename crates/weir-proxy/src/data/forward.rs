@@ -1,11 +1,15 @@
 //! Forwards bytes of one pair in both directions as far as both sockets allow.
 
-use super::delayed::{WaitReason, has_memory};
+use std::io::{self, IoSlice};
+
+use smallvec::SmallVec;
+use weir_net::stream::{Input, SendQueue};
+
+use super::delayed::WaitReason;
 use super::iteration::{READ_BYTES, read_bytes_for};
 use super::loop_state::{LoopState, PairCloseReason};
-use super::pair::{ConnectionPair, Upstream};
+use super::pair::{ConnectionPair, Endpoint, Upstream};
 use super::splice::SPLICE_BYTES_MIN;
-use super::stream::Input;
 use crate::filter::Direction;
 use crate::wire::{FilterStage, RequestContext, ResponseContext};
 
@@ -21,10 +25,12 @@ impl LoopState {
         self.requests_until = pair.counted + self.iteration_limits.requests;
         self.submit(pair, Direction::Produce);
         self.submit(pair, Direction::Fetch);
+        self.flush(pair)?;
         loop {
-            let mut moved = self.flush(pair)?;
-            moved |= self.read_requests(pair, &mut budget)?;
+            let mut moved = self.read_requests(pair, &mut budget)?;
             moved |= self.read_responses(pair, &mut budget)?;
+            // The end of a TLS handshake permits writing without an event for the socket.
+            moved |= self.flush(pair)?;
             if !moved {
                 break;
             }
@@ -42,32 +48,51 @@ impl LoopState {
     fn flush(&mut self, pair: &mut ConnectionPair) -> Result<bool, PairCloseReason> {
         let mut moved = self.release_delayed(pair)?;
         if pair.down.may_write() {
-            if pair.down.stream.wants_write() {
-                pair.down.stream.flush().map_err(PairCloseReason::client)?;
-            }
             moved |= self.drain_pipe(pair)?;
-            if !pair.to_down.is_empty() && pair.pipe.is_none() {
-                self.counters.writes += 1;
-                let sent = pair.to_down.flush(&mut pair.down.stream);
-                sent.map_err(PairCloseReason::client)?;
-                pair.down.blocked = !pair.to_down.is_empty();
-                moved |= !pair.down.blocked;
+            if pair.pipe.is_none() {
+                let emptied = self.flush_queue(&mut pair.down, &mut pair.fetch.queue);
+                moved |= emptied.map_err(PairCloseReason::Client)?;
             }
         }
         if let Some(up) = pair.up.open().filter(|up| up.may_write()) {
-            if up.stream.wants_write() {
-                up.stream.flush().map_err(PairCloseReason::broker)?;
-            }
-            if !pair.to_up.is_empty() {
-                self.counters.writes += 1;
-                pair.to_up
-                    .flush(&mut up.stream)
-                    .map_err(PairCloseReason::broker)?;
-                up.blocked = !pair.to_up.is_empty();
-                moved |= !up.blocked;
-            }
+            let emptied = self.flush_queue(up, &mut pair.produce.queue);
+            moved |= emptied.map_err(PairCloseReason::Broker)?;
         }
         Ok(moved)
+    }
+
+    /// Sends pending bytes, and protocol messages of TLS. Returns `true` if the queue became empty.
+    fn flush_queue(&mut self, to: &mut Endpoint, queue: &mut SendQueue) -> io::Result<bool> {
+        let has_bytes = !queue.is_empty();
+        if !has_bytes && !to.stream.wants_write() {
+            return Ok(false);
+        }
+        let flushed = to.stream.flush(queue, &mut self.tls, false)?;
+        self.counters.writes += flushed.calls as u64;
+        to.blocked = !queue.is_empty();
+        Ok(has_bytes && !to.blocked)
+    }
+
+    /// Sends the segments and stores what the socket does not accept.
+    fn send(&mut self, to: &mut Endpoint, queue: &mut SendQueue, input: &[u8]) -> io::Result<()> {
+        let slices: SmallVec<[IoSlice<'_>; 8]> =
+            self.segments.slices(input).map(IoSlice::new).collect();
+        let sent = to.stream.send(&slices, queue, &mut self.tls)?;
+        self.counters.writes += sent.calls as u64;
+        to.blocked = !sent.done;
+        to.read_backoff = match to.blocked {
+            true => READ_BACKOFF,
+            false => to.read_backoff.saturating_sub(1),
+        };
+        self.counters.blocked += u64::from(to.blocked);
+        Ok(())
+    }
+
+    /// Stores the segments behind bytes that have to be sent first.
+    fn store(&self, queue: &mut SendQueue, input: &[u8]) {
+        let slices: SmallVec<[IoSlice<'_>; 8]> =
+            self.segments.slices(input).map(IoSlice::new).collect();
+        queue.push_copy(&slices, 0);
     }
 
     /// Forwards delayed frames whose time has come. Returns `true` if there were any.
@@ -75,7 +100,7 @@ impl LoopState {
         &mut self,
         pair: &mut ConnectionPair,
     ) -> Result<bool, PairCloseReason> {
-        let now_ms = self.now_ms;
+        let now_ms = self.now_ms();
         let due = |delayed: &mut Option<WaitReason>| match delayed {
             Some(WaitReason::Until(at_ms, _)) if *at_ms <= now_ms => match delayed.take() {
                 Some(WaitReason::Until(_, frame)) => Some(frame),
@@ -83,8 +108,8 @@ impl LoopState {
             },
             _ => None,
         };
-        let request = due(&mut pair.delayed_request);
-        let response = due(&mut pair.delayed_response);
+        let request = due(&mut pair.produce.delayed);
+        let response = due(&mut pair.fetch.delayed);
         let moved = request.is_some() || response.is_some();
         if let Some(frame) = request {
             self.segments.push_owned(frame);
@@ -104,10 +129,10 @@ impl LoopState {
         // A client that does not read its responses gets no further requests processed, so that the
         // proxy's own responses cannot accumulate. Brokers do the same.
         pair.has_sent_all()
-            && pair.to_up.is_empty()
-            && pair.delayed_request.is_none()
+            && pair.produce.queue.is_empty()
+            && pair.produce.delayed.is_none()
             && !pair.in_flight.is_full(self.limits.in_flight_requests)
-            && has_memory(&pair.memory_up)
+            && pair.produce.has_memory()
     }
 
     fn read_requests(
@@ -138,11 +163,11 @@ impl LoopState {
         }
         *budget -= 1;
         let mut buffer = std::mem::take(&mut self.buffer);
-        let input = pair.down.stream.read(&mut buffer[..limit]);
-        let outcome = input.map_err(PairCloseReason::client).and_then(|input| {
+        let input = pair.down.stream.read(&mut buffer[..limit], &mut self.tls);
+        let outcome = input.map_err(PairCloseReason::Client).and_then(|input| {
             self.note_read(pair, input, true);
-            self.handle_requests(pair, &mut buffer[..input.count])?;
-            Ok(input.count > 0)
+            self.handle_requests(pair, &mut buffer[..input.plain])?;
+            Ok(input.wire + input.plain > 0)
         });
         self.buffer = buffer;
         outcome
@@ -185,7 +210,7 @@ impl LoopState {
         }
         self.send_up(pair, input)?;
         // The proxy's own responses, unless a delayed response comes before them.
-        if pair.delayed_response.is_none() {
+        if pair.fetch.delayed.is_none() {
             pair.responses
                 .push_ready(&mut pair.in_flight, &mut self.segments);
         }
@@ -198,19 +223,15 @@ impl LoopState {
         }
         match &mut pair.up {
             Upstream::Open(up, _) => {
-                self.counters.writes += 1;
-                let sent = pair.to_up.send(&mut up.stream, &self.segments, input);
-                sent.map_err(PairCloseReason::broker)?;
-                up.blocked = !pair.to_up.is_empty();
-                up.read_backoff = next_read_backoff(up.read_backoff, up.blocked);
-                self.counters.blocked += u64::from(up.blocked);
+                let sent = self.send(up, &mut pair.produce.queue, input);
+                sent.map_err(PairCloseReason::Broker)?;
             }
             Upstream::None => {
-                pair.to_up.store(&self.segments, input, 0);
+                self.store(&mut pair.produce.queue, input);
                 self.connect(pair)?;
             }
             Upstream::Resolving(_) | Upstream::Connecting(..) => {
-                pair.to_up.store(&self.segments, input, 0)
+                self.store(&mut pair.produce.queue, input);
             }
         }
         self.segments.clear();
@@ -222,7 +243,7 @@ impl LoopState {
         pair: &mut ConnectionPair,
         budget: &mut u32,
     ) -> Result<bool, PairCloseReason> {
-        let waits = pair.delayed_response.is_some() || !has_memory(&pair.memory_down);
+        let waits = pair.fetch.delayed.is_some() || !pair.fetch.has_memory();
         if !pair.has_sent_all() || waits {
             return Ok(false);
         }
@@ -248,11 +269,11 @@ impl LoopState {
             return Ok(false);
         };
         let mut buffer = std::mem::take(&mut self.buffer);
-        let input = up.stream.read(&mut buffer[..limit]);
-        let outcome = input.map_err(PairCloseReason::broker).and_then(|input| {
+        let input = up.stream.read(&mut buffer[..limit], &mut self.tls);
+        let outcome = input.map_err(PairCloseReason::Broker).and_then(|input| {
             self.note_read(pair, input, false);
-            self.handle_responses(pair, &mut buffer[..input.count])?;
-            Ok(input.count > 0)
+            self.handle_responses(pair, &mut buffer[..input.plain])?;
+            Ok(input.wire + input.plain > 0)
         });
         self.buffer = buffer;
         outcome
@@ -300,17 +321,11 @@ impl LoopState {
             return Ok(());
         }
         if pair.pipe.is_some() {
-            pair.to_down.store(&self.segments, input, 0);
-            self.segments.clear();
-            return Ok(());
+            self.store(&mut pair.fetch.queue, input);
+        } else {
+            let sent = self.send(&mut pair.down, &mut pair.fetch.queue, input);
+            sent.map_err(PairCloseReason::Client)?;
         }
-        self.counters.writes += 1;
-        let down = &mut pair.down;
-        let sent = pair.to_down.send(&mut down.stream, &self.segments, input);
-        sent.map_err(PairCloseReason::client)?;
-        down.blocked = !pair.to_down.is_empty();
-        down.read_backoff = next_read_backoff(down.read_backoff, down.blocked);
-        self.counters.blocked += u64::from(down.blocked);
         self.segments.clear();
         Ok(())
     }
@@ -324,17 +339,17 @@ impl LoopState {
         let Some(side) = side else { return };
         side.ended |= input.ended;
         // A read below the buffer size means that the socket is empty, unless it has been closed.
-        side.readable = !side.ended && (!input.drained || (side.hung_up && input.count > 0));
-        if input.count == 0 {
+        side.readable = !side.ended && (!input.drained || (side.hung_up && input.wire > 0));
+        if input.plain == 0 {
             return;
         }
-        pair.active_ms = self.now_ms;
-        let bytes = input.count as u64;
+        pair.active_ms = self.now_ms();
+        let bytes = input.plain as u64;
         if from_client {
             pair.request_bytes += bytes;
             self.counters.request_bytes += bytes;
         } else {
-            pair.broker_active_ms = self.now_ms;
+            pair.broker_active_ms = self.now_ms();
             pair.response_bytes += bytes;
             self.counters.response_bytes += bytes;
         }
@@ -347,38 +362,30 @@ impl LoopState {
         }
         let mut one_ended = false;
         if pair.down.ended
-            && pair.to_up.is_empty()
+            && pair.produce.queue.is_empty()
             && !pair.requests.has_backlog()
-            && pair.delayed_request.is_none()
+            && pair.produce.delayed.is_none()
         {
             match pair.up.open() {
                 // Forwarded bytes arrive before the close.
-                Some(up) => up.finish(),
+                Some(up) => up.finish(&mut self.tls),
                 None => return Err(PairCloseReason::Closed),
             }
             one_ended = true;
         }
         let up_ended = pair.up.open().is_some_and(|up| up.ended);
         if up_ended && pair.has_sent_all() && !pair.down.stream.wants_write() {
-            pair.down.finish();
+            pair.down.finish(&mut self.tls);
             one_ended = true;
         }
         if pair.down.ended && up_ended {
             return Err(PairCloseReason::Closed);
         }
         if one_ended && pair.ends_ms.is_none() {
-            let ends_ms = self.now_ms + CLOSING_MS;
+            let ends_ms = self.now_ms() + CLOSING_MS;
             pair.ends_ms = Some(ends_ms);
             self.arm(pair, ends_ms);
         }
         Ok(())
-    }
-}
-
-fn next_read_backoff(read_backoff: u8, blocked: bool) -> u8 {
-    if blocked {
-        READ_BACKOFF
-    } else {
-        read_backoff.saturating_sub(1)
     }
 }

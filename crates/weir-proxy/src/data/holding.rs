@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::delayed::{SlowFrame, WaitReason, has_memory};
+use super::delayed::{SlowFrame, WaitReason};
 use super::events::Finished;
 use super::filter_pool::{Cancel, Task};
 use super::loop_state::{LoopState, PairCloseReason};
+use super::memory::Claim;
 use super::pair::ConnectionPair;
 use crate::filter::{Direction, FrameOutput};
 use crate::wire::{DelayedFrame, StreamError};
@@ -19,22 +20,16 @@ impl LoopState {
         direction: Direction,
         delayed: Option<DelayedFrame>,
     ) {
-        let reason = delayed.map(|delayed| match delayed {
+        let now_ms = self.now_ms();
+        pair.flow(direction).delayed = delayed.map(|delayed| match delayed {
             DelayedFrame::Delayed { time, frame } => {
-                let at_ms = self.now_ms + millis(time);
-                WaitReason::Until(at_ms, frame)
+                WaitReason::Until(now_ms + millis(time), frame)
             }
             DelayedFrame::Unfinished(unfinished) => WaitReason::Unfinished(unfinished),
         });
-        match direction {
-            Direction::Produce => pair.delayed_request = reason,
-            Direction::Fetch => pair.delayed_response = reason,
-        }
-        let all = [&pair.delayed_request, &pair.delayed_response];
-        let first = all
-            .into_iter()
-            .filter_map(|delayed| delayed.as_ref()?.until_ms())
-            .min();
+        let flows = [&pair.produce, &pair.fetch].into_iter();
+        let first = flows.filter_map(|flow| flow.delayed.as_ref()?.until_ms());
+        let first = first.min();
         if let Some(at_ms) = first {
             self.arm(pair, at_ms);
         }
@@ -44,60 +39,46 @@ impl LoopState {
 
     /// Claims memory for a buffered frame, unless it is small.
     fn claim(&mut self, pair: &mut ConnectionPair, direction: Direction) {
-        let (wanted, delayed, claim) = match direction {
-            Direction::Produce => (
-                pair.requests.wanted(),
-                &pair.delayed_request,
-                &mut pair.memory_up,
-            ),
-            Direction::Fetch => (
-                pair.responses.wanted(),
-                &pair.delayed_response,
-                &mut pair.memory_down,
-            ),
-        };
-        let delayed = delayed.as_ref().map_or(0, WaitReason::bytes);
-        let frame = wanted.max(delayed);
+        let wanted = pair.wanted(direction);
+        let flow = pair.flow(direction);
+        let frame = wanted.max(flow.delayed.as_ref().map_or(0, WaitReason::bytes));
         // A rebuilt frame may be as large.
         let bytes = 2 * frame;
-        if frame <= UNCLAIMED_BYTES || claim.as_ref().is_some_and(|it| it.bytes() >= bytes) {
+        let claimed = flow.memory.as_ref().map_or(0, Claim::bytes);
+        if frame <= UNCLAIMED_BYTES || claimed >= bytes {
             return;
         }
         // Returns the smaller claim of an earlier frame first.
-        *claim = None;
-        *claim = Some(self.memory.claim(bytes));
-        self.arm(pair, self.now_ms + CLAIM_CHECK_MS);
+        flow.memory = None;
+        flow.memory = Some(self.memory.claim(bytes));
+        self.arm(pair, self.now_ms() + CLAIM_CHECK_MS);
     }
 
     /// Returns the memory when no frame is buffered.
     pub(super) fn release_memory(&mut self, pair: &mut ConnectionPair) {
-        let up =
-            pair.memory_up.is_some() && pair.delayed_request.is_none() && pair.to_up.is_empty();
-        if up && pair.requests.wanted() == 0 {
-            pair.memory_up = None;
-        }
-        let down = pair.memory_down.is_some() && pair.delayed_response.is_none();
-        if down && pair.to_down.is_empty() && pair.responses.wanted() == 0 {
-            pair.memory_down = None;
+        for direction in [Direction::Produce, Direction::Fetch] {
+            let wanted = pair.wanted(direction);
+            let flow = pair.flow(direction);
+            if wanted == 0 && flow.is_idle() {
+                flow.memory = None;
+            }
         }
     }
 
     /// Hands a frame with unfinished filter work to the filter threads, once it has memory.
     pub(super) fn submit(&mut self, pair: &mut ConnectionPair, direction: Direction) {
-        let (delayed, memory) = match direction {
-            Direction::Produce => (&mut pair.delayed_request, &pair.memory_up),
-            Direction::Fetch => (&mut pair.delayed_response, &pair.memory_down),
-        };
-        if !matches!(delayed, Some(WaitReason::Unfinished(_))) || !has_memory(memory) {
+        let flow = pair.flow(direction);
+        if !matches!(flow.delayed, Some(WaitReason::Unfinished(_))) || !flow.has_memory() {
             return;
         }
-        let (Some(WaitReason::Unfinished(unfinished)), Some(pool)) = (delayed.take(), &self.pool)
+        let (Some(WaitReason::Unfinished(unfinished)), Some(pool)) =
+            (flow.delayed.take(), &self.pool)
         else {
             return;
         };
         let cancelled = Arc::new(AtomicBool::new(false));
         let cancel = Cancel(Arc::clone(&cancelled));
-        *delayed = Some(WaitReason::Working(unfinished.frame.len(), cancel));
+        flow.delayed = Some(WaitReason::Working(unfinished.frame.len(), cancel));
         self.counters.filter_tasks += 1;
         pool.submit(Task {
             pair: pair.id,
@@ -116,11 +97,7 @@ impl LoopState {
         pair: &mut ConnectionPair,
         done: Finished,
     ) -> Result<(), PairCloseReason> {
-        let delayed = match done.direction {
-            Direction::Produce => &mut pair.delayed_request,
-            Direction::Fetch => &mut pair.delayed_response,
-        };
-        *delayed = None;
+        pair.flow(done.direction).delayed = None;
         let fault = match done.direction {
             Direction::Produce => StreamError::Client,
             Direction::Fetch => StreamError::Broker,
@@ -140,7 +117,7 @@ impl LoopState {
         self.release_delayed(pair)?;
         // A response of the proxy itself, unless a delayed response comes before it.
         self.segments.clear();
-        if pair.delayed_response.is_none() {
+        if pair.fetch.delayed.is_none() {
             pair.responses
                 .push_ready(&mut pair.in_flight, &mut self.segments);
         }
@@ -151,7 +128,7 @@ impl LoopState {
     pub(super) fn watch_frame(&mut self, pair: &mut ConnectionPair) {
         let known = pair.slow_frame.is_some_and(|it| it.counted == pair.counted);
         if !known {
-            let until_ms = self.now_ms + self.limits.frame_ms;
+            let until_ms = self.now_ms() + self.limits.frame_ms;
             pair.slow_frame = Some(SlowFrame {
                 counted: pair.counted,
                 bytes: pair.request_bytes,
@@ -167,20 +144,17 @@ impl LoopState {
         &mut self,
         pair: &mut ConnectionPair,
     ) -> Result<u64, PairCloseReason> {
-        let now_ms = self.now_ms;
+        let now_ms = self.now_ms();
         let mut next_ms = self.check_slow_frame(pair)?;
-        for delayed in [&pair.delayed_request, &pair.delayed_response]
-            .into_iter()
-            .flatten()
-        {
+        let is_short = self.memory.is_short();
+        for flow in [&mut pair.produce, &mut pair.fetch] {
             // The pair is forwarded after this check, which sends frames that are due.
-            if let Some(at_ms) = delayed.until_ms() {
+            if let Some(at_ms) = flow.delayed.as_ref().and_then(WaitReason::until_ms) {
                 next_ms = next_ms.min(at_ms.max(now_ms + 1));
             }
-        }
-        let is_short = self.memory.is_short();
-        for claim in [&mut pair.memory_up, &mut pair.memory_down] {
-            let Some(claim) = claim else { continue };
+            let Some(claim) = &mut flow.memory else {
+                continue;
+            };
             let Some(since_ms) = claim.granted_since_ms(now_ms) else {
                 next_ms = next_ms.min(now_ms + CLAIM_CHECK_MS);
                 continue;
@@ -199,7 +173,7 @@ impl LoopState {
     /// Returns an error if a partly received request made no progress, unless the proxy did not
     /// read.
     fn check_slow_frame(&mut self, pair: &mut ConnectionPair) -> Result<u64, PairCloseReason> {
-        let now_ms = self.now_ms;
+        let now_ms = self.now_ms();
         let Some(slow) = pair.slow_frame else {
             return Ok(u64::MAX);
         };

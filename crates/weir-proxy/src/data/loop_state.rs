@@ -3,13 +3,13 @@
 use std::io;
 use std::sync::Arc;
 
-use mio::Registry;
 use weir_net::MailboxSender;
-use weir_net::timer::TimerWheel;
+use weir_net::event_loop::LoopCore;
+use weir_net::stream::TlsBuffers;
 use weir_net::tls::{ClientTls, TlsAcceptor};
 
 use super::counters::LoopCounters;
-use super::events::{LoopEvent, PairId};
+use super::events::{ListenerTarget, LoopEvent, PairId};
 use super::filter_pool::FilterPool;
 use super::iteration::IterationLimits;
 use super::memory::Memory;
@@ -59,33 +59,20 @@ pub(super) enum PairCloseReason {
     Broker(io::Error),
 }
 
-impl PairCloseReason {
-    pub(super) fn client(error: io::Error) -> Self {
-        Self::Client(error)
-    }
-
-    pub(super) fn broker(error: io::Error) -> Self {
-        Self::Broker(error)
-    }
-}
-
 impl From<StreamError> for PairCloseReason {
     fn from(error: StreamError) -> Self {
         Self::Stream(error)
     }
 }
 
-/// The purpose of a timer.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum LoopTimer {
-    Pair(PairId),
-    Accept,
-}
+/// The kit of the loop: a timer belongs to a pair, a listener to a target of a cluster.
+pub(super) type ProxyCore = LoopCore<PairId, (usize, ListenerTarget)>;
 
 /// The state of a loop except its pairs.
 #[derive(Debug)]
 pub(super) struct LoopState {
-    pub(super) registry: Registry,
+    pub(super) core: ProxyCore,
+    pub(super) tls: TlsBuffers,
     pub(super) clusters: Vec<LoopCluster>,
     pub(super) limits: ProxyLimits,
     pub(super) frames: FrameLimits,
@@ -94,7 +81,6 @@ pub(super) struct LoopState {
     pub(super) segments: Segments,
     pub(super) filter_buffers: FilterBuffers,
     pub(super) pipes: PipePool,
-    pub(super) now_ms: u64,
     /// Number of connections to bootstrap listeners, to use the configured brokers in rotation.
     pub(super) next_broker: usize,
     /// Limits on each pair in this iteration.
@@ -106,15 +92,18 @@ pub(super) struct LoopState {
     pub(super) resolver: Resolver,
     pub(super) memory: Arc<Memory>,
     pub(super) pool: Option<Arc<FilterPool>>,
-    pub(super) timers: TimerWheel<LoopTimer>,
 }
 
 impl LoopState {
+    pub(super) fn now_ms(&self) -> u64 {
+        self.core.now_ms()
+    }
+
     /// Sets the pair's timer to `at_ms` unless it fires earlier.
     pub(super) fn arm(&mut self, pair: &mut ConnectionPair, at_ms: u64) {
         if at_ms < pair.armed_ms {
             pair.armed_ms = at_ms;
-            self.timers.set(at_ms, LoopTimer::Pair(pair.id));
+            self.core.set_timer(at_ms, pair.id);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The event loops. Each owns its listeners and connection pairs; forwarding a frame uses no state
 //! shared between loops.
 
-mod accept;
+mod admission;
 mod connect;
 mod counters;
 mod delayed;
@@ -15,13 +15,11 @@ mod loop_state;
 mod memory;
 mod pair;
 mod pipe;
-mod send_buffer;
 mod splice;
-mod stream;
 
-pub(crate) use self::accept::Admission;
+pub(crate) use self::admission::Admission;
 pub(crate) use self::counters::{LoopMetrics, METRICS};
-pub(crate) use self::event_loop::{EventLoop, LoopOptions};
+pub(crate) use self::event_loop::{LoopOptions, open_loop};
 pub use self::events::ConnectionInfo;
 pub(crate) use self::events::{ListenerTarget, LoopEvent, PairId};
 pub(crate) use self::filter_pool::FilterPool;

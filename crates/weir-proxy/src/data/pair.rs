@@ -3,14 +3,15 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use weir_net::stream::{SendQueue, SocketStream, TlsBuffers};
+
 use super::delayed::{SlowFrame, WaitReason};
 use super::events::{Candidate, ConnectionInfo};
 use super::memory::Claim;
 use super::pipe::SplicePipe;
-use super::send_buffer::SendBuffer;
-use super::stream::SocketStream;
 use super::{ListenerTarget, PairId};
 use crate::config::HostPort;
+use crate::filter::Direction;
 use crate::wire::{InFlightRequests, RequestStream, ResponseSource, ResponseStream};
 
 /// One of the two connections.
@@ -45,10 +46,9 @@ impl Endpoint {
         }
     }
 
-    pub(super) fn finish(&mut self) {
-        if !self.finished {
-            self.finished = true;
-            self.stream.finish();
+    pub(super) fn finish(&mut self, tls: &mut TlsBuffers) {
+        if !std::mem::replace(&mut self.finished, true) {
+            self.stream.finish(tls);
         }
     }
 
@@ -93,6 +93,32 @@ impl Upstream {
     }
 }
 
+/// State of one direction of a pair.
+#[derive(Debug, Default)]
+pub(super) struct Flow {
+    /// Bytes that the socket has not accepted.
+    pub(super) queue: SendQueue,
+    /// Frame that waits for a delay, memory or filters.
+    pub(super) delayed: Option<WaitReason>,
+    /// Memory claimed for buffered frames.
+    pub(super) memory: Option<Claim>,
+}
+
+impl Flow {
+    /// Returns `true` unless memory is claimed and not granted.
+    pub(super) fn has_memory(&self) -> bool {
+        self.memory.as_ref().is_none_or(Claim::is_granted)
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.delayed.is_none()
+    }
+
+    fn buffered_bytes(&self) -> usize {
+        self.queue.bytes() + self.delayed.as_ref().map_or(0, WaitReason::bytes)
+    }
+}
+
 /// Both connections and the state between them.
 #[derive(Debug)]
 pub(super) struct ConnectionPair {
@@ -110,9 +136,11 @@ pub(super) struct ConnectionPair {
     pub(super) active_ms: u64,
     pub(super) down: Endpoint,
     pub(super) up: Upstream,
-    pub(super) to_up: SendBuffer,
-    pub(super) to_down: SendBuffer,
-    /// Bytes for the client in a pipe; sent before `to_down`.
+    /// Direction to the broker.
+    pub(super) produce: Flow,
+    /// Direction to the client.
+    pub(super) fetch: Flow,
+    /// Bytes for the client in a pipe; sent before the queue.
     pub(super) pipe: Option<SplicePipe>,
     pub(super) requests: RequestStream,
     pub(super) responses: ResponseStream,
@@ -122,14 +150,6 @@ pub(super) struct ConnectionPair {
     pub(super) counted: u64,
     pub(super) request_bytes: u64,
     pub(super) response_bytes: u64,
-    /// Request that waits for a delay, memory or filters.
-    pub(super) delayed_request: Option<WaitReason>,
-    /// Response that waits for a delay, memory or filters.
-    pub(super) delayed_response: Option<WaitReason>,
-    /// Memory claimed for buffered requests.
-    pub(super) memory_up: Option<Claim>,
-    /// Memory claimed for buffered responses.
-    pub(super) memory_down: Option<Claim>,
     pub(super) slow_frame: Option<SlowFrame>,
     /// Time at which the pair is closed because one side has ended.
     pub(super) ends_ms: Option<u64>,
@@ -158,8 +178,8 @@ impl ConnectionPair {
             active_ms: now_ms,
             down: Endpoint::new(down),
             up: Upstream::None,
-            to_up: SendBuffer::default(),
-            to_down: SendBuffer::default(),
+            produce: Flow::default(),
+            fetch: Flow::default(),
             pipe: None,
             requests: RequestStream::default(),
             responses: ResponseStream::default(),
@@ -168,10 +188,6 @@ impl ConnectionPair {
             counted: 0,
             request_bytes: 0,
             response_bytes: 0,
-            delayed_request: None,
-            delayed_response: None,
-            memory_up: None,
-            memory_down: None,
             slow_frame: None,
             ends_ms: None,
             armed_ms: u64::MAX,
@@ -184,10 +200,24 @@ impl ConnectionPair {
             && self.responses.is_between()
             && !self.requests.is_mid_request()
             && !self.requests.has_backlog()
-            && self.to_up.is_empty()
-            && self.has_sent_all()
-            && self.delayed_request.is_none()
-            && self.delayed_response.is_none()
+            && self.produce.is_idle()
+            && self.fetch.is_idle()
+            && self.pipe.is_none()
+    }
+
+    pub(super) fn flow(&mut self, direction: Direction) -> &mut Flow {
+        match direction {
+            Direction::Produce => &mut self.produce,
+            Direction::Fetch => &mut self.fetch,
+        }
+    }
+
+    /// Returns the size of the frame that is being buffered, 0 if there is none.
+    pub(super) fn wanted(&self, direction: Direction) -> usize {
+        match direction {
+            Direction::Produce => self.requests.wanted(),
+            Direction::Fetch => self.responses.wanted(),
+        }
     }
 
     /// Returns `true` if a response of `broker` is outstanding and the broker has sent nothing
@@ -204,16 +234,12 @@ impl ConnectionPair {
 
     /// Returns `true` if no bytes are waiting to be sent to the client.
     pub(super) fn has_sent_all(&self) -> bool {
-        self.to_down.is_empty() && self.pipe.is_none()
+        self.fetch.queue.is_empty() && self.pipe.is_none()
     }
 
     pub(super) fn buffered_bytes(&self) -> usize {
-        let delayed = [&self.delayed_request, &self.delayed_response]
-            .into_iter()
-            .flatten();
-        delayed.map(WaitReason::bytes).sum::<usize>()
-            + self.to_up.buffered_bytes()
-            + self.to_down.buffered_bytes()
+        self.produce.buffered_bytes()
+            + self.fetch.buffered_bytes()
             + self.pipe.as_ref().map_or(0, SplicePipe::bytes)
             + self.requests.buffered_bytes()
             + self.responses.buffered_bytes()

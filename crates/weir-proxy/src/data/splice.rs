@@ -1,10 +1,11 @@
 //! Splices large responses that the proxy does not decode, past the loop's buffer.
 
+use weir_net::stream::{Input, SocketStream};
+
 use super::iteration::read_bytes_for;
 use super::loop_state::{LoopState, PairCloseReason};
 use super::pair::ConnectionPair;
 use super::pipe::is_unsupported;
-use super::stream::{Input, SocketStream};
 
 /// Minimum rest of a response for splicing. Less is copied together with the following bytes.
 pub(super) const SPLICE_BYTES_MIN: usize = 64 * 1024;
@@ -36,12 +37,13 @@ impl LoopState {
             }
             Err(error) => {
                 self.pipes.put_back(pipe);
-                return Err(PairCloseReason::broker(error));
+                return Err(PairCloseReason::Broker(error));
             }
         };
         let count = filled.unwrap_or(0);
         let input = Input {
-            count,
+            wire: count,
+            plain: count,
             // A further read must show if the socket has more.
             drained: filled.is_none(),
             ended: filled == Some(0),
@@ -73,7 +75,7 @@ impl LoopState {
             return Ok(false);
         };
         self.counters.writes += 1;
-        pipe.drain(to).map_err(PairCloseReason::client)?;
+        pipe.drain(to).map_err(PairCloseReason::Client)?;
         pair.down.blocked = pipe.bytes() > 0;
         if pair.down.blocked {
             return Ok(false);

@@ -1,18 +1,22 @@
-//! TLS of one server connection.
+//! TLS of one connection, at either end.
 //!
-//! A TLS stream stores bytes only while necessary: received bytes of an incomplete record and sent
-//! records that the socket has not accepted. Decryption and encryption use buffers that the
-//! connections of an event loop share.
+//! A TLS stream stores bytes only while necessary: received bytes of an incomplete record, sent
+//! records that the socket has not accepted, and plain text that the reader has not taken.
+//! Decryption and encryption use buffers that the connections of an event loop share.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice};
+use std::ops::DerefMut;
 
 use mio::net::TcpStream;
+use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{
-    ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus,
+    ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedConnectionCommon,
+    UnbufferedStatus,
 };
 
-use crate::send_queue::{Flushed, SendQueue};
+use super::send_queue::{Flushed, SendQueue};
+use super::socket::{Input, read_some, write_some};
 
 /// Maximum number of bytes encrypted at a time. It is small because encrypted bytes that the socket
 /// does not accept cannot be replaced by newer ones.
@@ -24,37 +28,60 @@ const OVERHEAD_BYTES: usize = 512;
 const FLIGHT_BYTES: usize = 32 * 1024;
 /// Maximum size of an incomplete record or handshake message, with its overhead.
 const PARTIAL_BYTES_MAX: usize = 40 * 1024;
-
-/// Result of one read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Input {
-    /// Number of bytes read from the socket.
-    pub(super) wire: usize,
-    /// Number of bytes for the handler, at the front of the buffer.
-    pub(super) plain: usize,
-    /// The peer has closed its direction.
-    pub(super) ended: bool,
-    /// The socket is empty; the next readable event reports new input.
-    pub(super) drained: bool,
-}
+/// Minimum number of bytes to read, with room for an incomplete record.
+const READ_BYTES_MIN: usize = 64 * 1024;
 
 /// Buffers that all TLS connections of an event loop share.
 #[derive(Debug, Default)]
-pub(super) struct TlsBuffers {
+pub struct TlsBuffers {
     /// Records as received.
-    pub(super) incoming: Vec<u8>,
+    incoming: Vec<u8>,
     /// Plain text of the next records to send.
-    pub(super) plain: Vec<u8>,
+    plain: Vec<u8>,
     /// Records to send.
-    pub(super) outgoing: Vec<u8>,
+    outgoing: Vec<u8>,
+}
+
+/// State of TLS at one end.
+pub trait TlsSession: DerefMut<Target = UnbufferedConnectionCommon<Self::Data>> {
+    /// Type of the end.
+    type Data;
+
+    /// Processes records until a new state is reached.
+    fn process<'c, 'i>(&'c mut self, records: &'i mut [u8])
+    -> UnbufferedStatus<'c, 'i, Self::Data>;
+}
+
+impl TlsSession for UnbufferedServerConnection {
+    type Data = ServerConnectionData;
+
+    fn process<'c, 'i>(
+        &'c mut self,
+        records: &'i mut [u8],
+    ) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        self.process_tls_records(records)
+    }
+}
+
+impl TlsSession for UnbufferedClientConnection {
+    type Data = ClientConnectionData;
+
+    fn process<'c, 'i>(
+        &'c mut self,
+        records: &'i mut [u8],
+    ) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        self.process_tls_records(records)
+    }
 }
 
 /// A socket with TLS.
-pub(super) struct TlsStream {
+pub struct TlsStream<S> {
     pub(super) socket: TcpStream,
-    tls: UnbufferedServerConnection,
+    tls: S,
     /// Received bytes of an incomplete record.
     partial: Vec<u8>,
+    /// Plain text that did not fit into the reader's buffer.
+    unread: Vec<u8>,
     /// Records that the socket has not accepted, from `written` on.
     outgoing: Vec<u8>,
     written: usize,
@@ -64,7 +91,7 @@ pub(super) struct TlsStream {
     sent_close_notify: bool,
 }
 
-impl std::fmt::Debug for TlsStream {
+impl<S: TlsSession> std::fmt::Debug for TlsStream<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TlsStream")
             .field("socket", &self.socket)
@@ -81,18 +108,22 @@ struct DecryptResult {
     failed: Option<rustls::Error>,
 }
 
-impl TlsStream {
-    pub(super) fn new(socket: TcpStream, tls: UnbufferedServerConnection) -> Self {
-        Self {
+impl<S: TlsSession> TlsStream<S> {
+    /// Creates the stream. A client's first message is then ready to be written.
+    pub(super) fn new(socket: TcpStream, tls: S) -> Self {
+        let mut stream = Self {
             socket,
             tls,
             partial: Vec::new(),
+            unread: Vec::new(),
             outgoing: Vec::new(),
             written: 0,
             failed: false,
             peer_closed: false,
             sent_close_notify: false,
-        }
+        };
+        stream.process(&mut [], &mut [], &mut Vec::new());
+        stream
     }
 
     pub(super) fn is_handshaking(&self) -> bool {
@@ -103,28 +134,44 @@ impl TlsStream {
         self.written < self.outgoing.len()
     }
 
-    /// Reads once from the socket and decrypts. Reads at most as many bytes as `out` holds, so the
-    /// plain text fits.
+    /// Reads once from the socket and decrypts.
     pub(super) fn read(&mut self, out: &mut [u8], buffers: &mut TlsBuffers) -> io::Result<Input> {
-        if self.peer_closed || self.failed {
+        if !self.unread.is_empty() {
+            let plain = self.unread.len().min(out.len());
+            out[..plain].copy_from_slice(&self.unread[..plain]);
+            self.unread.drain(..plain);
+            if self.unread.is_empty() {
+                self.unread = Vec::new();
+            }
             return Ok(Input {
-                ended: true,
+                plain,
                 ..Input::default()
             });
+        }
+        let ended = Input {
+            ended: true,
+            ..Input::default()
+        };
+        if self.peer_closed || self.failed {
+            return Ok(ended);
         }
         let stored = self.partial.len();
         if stored > PARTIAL_BYTES_MAX {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        buffers.incoming.resize(out.len(), 0);
-        let incoming = &mut buffers.incoming[..out.len()];
-        let wire = self.socket.read(&mut incoming[stored..])?;
-        if wire == 0 {
-            return Ok(Input {
-                ended: true,
-                ..Input::default()
-            });
-        }
+        let capacity = out.len().max(READ_BYTES_MIN);
+        grow(&mut buffers.incoming, capacity);
+        let incoming = &mut buffers.incoming[..capacity];
+        let wire = match read_some(&mut self.socket, &mut incoming[stored..])? {
+            None => {
+                return Ok(Input {
+                    drained: true,
+                    ..Input::default()
+                });
+            }
+            Some(0) => return Ok(ended),
+            Some(wire) => wire,
+        };
         incoming[..stored].copy_from_slice(&self.partial);
         let filled = &mut incoming[..stored + wire];
         let progress = self.process(filled, out, &mut buffers.outgoing);
@@ -134,23 +181,19 @@ impl TlsStream {
             let _ = self.write_outgoing(&mut Flushed::default());
             return Err(io::Error::new(io::ErrorKind::InvalidData, error));
         }
-        self.store_partial(&filled[progress.used..]);
+        let is_short = filled.len() < capacity;
+        self.partial.clear();
+        self.partial.extend_from_slice(&filled[progress.used..]);
+        if self.partial.is_empty() {
+            // Most reads end with a complete record, so nothing is stored.
+            self.partial = Vec::new();
+        }
         Ok(Input {
             wire,
             plain: progress.plain,
             ended: self.peer_closed && progress.plain == 0,
-            drained: false,
+            drained: is_short && !self.peer_closed && self.unread.is_empty(),
         })
-    }
-
-    /// Stores an incomplete record. Most reads end with a complete one, so nothing is stored.
-    fn store_partial(&mut self, rest: &[u8]) {
-        if rest.is_empty() {
-            self.partial = Vec::new();
-        } else {
-            self.partial.clear();
-            self.partial.extend_from_slice(rest);
-        }
     }
 
     /// Decrypts `incoming` into `out` and appends protocol messages of TLS to the outgoing records.
@@ -167,7 +210,7 @@ impl TlsStream {
         };
         loop {
             let UnbufferedStatus { mut discard, state } =
-                self.tls.process_tls_records(&mut incoming[progress.used..]);
+                self.tls.process(&mut incoming[progress.used..]);
             let mut idle = false;
             match state {
                 Err(error) => {
@@ -180,13 +223,11 @@ impl TlsStream {
                         match record {
                             Ok(record) => {
                                 discard += record.discard;
-                                let end = progress.plain + record.payload.len();
-                                let Some(target) = out.get_mut(progress.plain..end) else {
-                                    progress.failed = Some(rustls::Error::PeerSentOversizedRecord);
-                                    return progress;
-                                };
-                                target.copy_from_slice(record.payload);
-                                progress.plain = end;
+                                let fits = record.payload.len().min(out.len() - progress.plain);
+                                let (first, rest) = record.payload.split_at(fits);
+                                out[progress.plain..][..fits].copy_from_slice(first);
+                                progress.plain += fits;
+                                self.unread.extend_from_slice(rest);
                             }
                             Err(error) => progress.failed = Some(error),
                         }
@@ -212,7 +253,7 @@ impl TlsStream {
     /// from `incoming`.
     fn pending_alert(&mut self, incoming: &mut [u8], flight: &mut Vec<u8>) {
         while self.tls.wants_write() {
-            match self.tls.process_tls_records(incoming).state {
+            match self.tls.process(incoming).state {
                 Ok(ConnectionState::EncodeTlsData(mut message)) => {
                     let encoded = encode(&mut message, flight);
                     self.outgoing.extend_from_slice(&flight[..encoded]);
@@ -222,11 +263,11 @@ impl TlsStream {
         }
     }
 
-    /// Writes outgoing records, then encrypts and writes `send_queue` in portions. `done` is set
-    /// when nothing is left.
+    /// Writes outgoing records, then encrypts and writes `queue` in portions. `done` is set when
+    /// nothing is left.
     pub(super) fn flush(
         &mut self,
-        send_queue: &mut SendQueue,
+        queue: &mut SendQueue,
         buffers: &mut TlsBuffers,
         last: bool,
     ) -> io::Result<Flushed> {
@@ -238,32 +279,34 @@ impl TlsStream {
             if !self.write_outgoing(&mut flushed)? {
                 return Ok(flushed);
             }
-            if send_queue.is_empty() && (!last || self.sent_close_notify) {
+            if queue.is_empty() && (!last || self.sent_close_notify) {
                 flushed.done = true;
                 return Ok(flushed);
             }
-            let encoded = self.encrypt_records(send_queue, buffers)?;
+            if self.is_handshaking() && !last {
+                return Ok(flushed);
+            }
+            let encoded = self.encrypt_records(queue, buffers)?;
             let records = &buffers.outgoing[..encoded];
-            let accepted = write_some(&mut self.socket, records, &mut flushed)?;
+            let accepted = write_all(&mut self.socket, records, &mut flushed)?;
             // Usually the socket accepts all of it, and nothing is stored here.
             self.outgoing.extend_from_slice(&records[accepted..]);
         }
     }
 
-    /// Encrypts the next records, or close_notify if `send_queue` is empty. Returns 0 if protocol
+    /// Encrypts the next records, or close_notify if `queue` is empty. Returns 0 if protocol
     /// messages of TLS have to be written first.
     fn encrypt_records(
         &mut self,
-        send_queue: &mut SendQueue,
+        queue: &mut SendQueue,
         buffers: &mut TlsBuffers,
     ) -> io::Result<usize> {
-        buffers.plain.resize(ENCRYPT_BYTES, 0);
+        grow(&mut buffers.plain, ENCRYPT_BYTES);
+        grow(&mut buffers.outgoing, ENCRYPT_BYTES + OVERHEAD_BYTES);
         let outgoing = &mut buffers.outgoing;
-        outgoing.resize(outgoing.len().max(ENCRYPT_BYTES + OVERHEAD_BYTES), 0);
         loop {
             // An incomplete handshake message is passed again because rustls refers to it.
-            let UnbufferedStatus { discard, state } =
-                self.tls.process_tls_records(&mut self.partial);
+            let UnbufferedStatus { discard, state } = self.tls.process(&mut self.partial);
             let encoded = match state {
                 Ok(ConnectionState::EncodeTlsData(mut message)) => {
                     let encoded = encode(&mut message, outgoing);
@@ -275,7 +318,7 @@ impl TlsStream {
                     None
                 }
                 Ok(ConnectionState::WriteTraffic(_)) if !self.outgoing.is_empty() => Some(0),
-                Ok(ConnectionState::WriteTraffic(mut traffic)) if send_queue.is_empty() => {
+                Ok(ConnectionState::WriteTraffic(mut traffic)) if queue.is_empty() => {
                     self.sent_close_notify = true;
                     Some(
                         traffic
@@ -284,9 +327,9 @@ impl TlsStream {
                     )
                 }
                 Ok(ConnectionState::WriteTraffic(mut traffic)) => {
-                    let count = send_queue.copy_to(&mut buffers.plain);
+                    let count = queue.copy_to(&mut buffers.plain);
                     let encoded = traffic.encrypt(&buffers.plain[..count], outgoing);
-                    send_queue.advance(count);
+                    queue.advance(count);
                     Some(encoded.map_err(encrypt_error)?)
                 }
                 _ => return Err(io::ErrorKind::NotConnected.into()),
@@ -301,7 +344,7 @@ impl TlsStream {
     /// Writes outgoing records. Returns `true` if none are left.
     fn write_outgoing(&mut self, flushed: &mut Flushed) -> io::Result<bool> {
         let rest = &self.outgoing[self.written..];
-        self.written += write_some(&mut self.socket, rest, flushed)?;
+        self.written += write_all(&mut self.socket, rest, flushed)?;
         if self.wants_write() {
             return Ok(false);
         }
@@ -312,8 +355,8 @@ impl TlsStream {
 }
 
 /// Encodes a protocol message of TLS and returns its length.
-fn encode(message: &mut EncodeTlsData<'_, ServerConnectionData>, out: &mut Vec<u8>) -> usize {
-    out.resize(out.len().max(FLIGHT_BYTES), 0);
+fn encode<D>(message: &mut EncodeTlsData<'_, D>, out: &mut Vec<u8>) -> usize {
+    grow(out, FLIGHT_BYTES);
     let mut encoded = message.encode(out);
     if let Err(EncodeError::InsufficientSize(size)) = &encoded {
         out.resize(size.required_size, 0);
@@ -331,17 +374,20 @@ fn encrypt_error(error: EncryptError) -> io::Error {
     kind.into()
 }
 
-/// Writes `bytes` and returns how many the socket accepted.
-fn write_some(socket: &mut TcpStream, bytes: &[u8], flushed: &mut Flushed) -> io::Result<usize> {
+fn grow(buffer: &mut Vec<u8>, bytes: usize) {
+    if buffer.len() < bytes {
+        buffer.resize(bytes, 0);
+    }
+}
+
+/// Writes until all is written or the socket is full. Returns how many bytes it accepted.
+fn write_all(socket: &mut TcpStream, bytes: &[u8], flushed: &mut Flushed) -> io::Result<usize> {
     let mut accepted = 0;
     while accepted < bytes.len() {
         flushed.calls += 1;
-        match socket.write(&bytes[accepted..]) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => accepted += count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+        match write_some(socket, &[IoSlice::new(&bytes[accepted..])])? {
+            0 => break,
+            count => accepted += count,
         }
     }
     flushed.bytes += accepted;

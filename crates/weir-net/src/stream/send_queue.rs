@@ -5,12 +5,14 @@ use std::io::{self, IoSlice, Write};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-/// Maximum number of chunks in one vectored write.
-const CHUNKS_PER_WRITE: usize = 64;
+use super::socket::write_some;
+
+/// Maximum number of slices in one vectored write.
+pub(super) const SLICES_PER_WRITE: usize = 64;
 
 /// Unsent chunks of one connection, in order.
 #[derive(Debug, Default)]
-pub(crate) struct SendQueue {
+pub struct SendQueue {
     chunks: SmallVec<[Bytes; 1]>,
     /// Bytes of the first chunk that are already written.
     written: usize,
@@ -20,56 +22,64 @@ pub(crate) struct SendQueue {
 
 /// Result of one flush.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Flushed {
+pub struct Flushed {
     /// Number of bytes that the socket accepted.
-    pub(crate) bytes: usize,
+    pub bytes: usize,
     /// Number of write calls.
-    pub(crate) calls: usize,
+    pub calls: usize,
     /// Nothing is left to write.
-    pub(crate) done: bool,
+    pub done: bool,
 }
 
 impl SendQueue {
-    pub(crate) fn push(&mut self, chunk: Bytes) {
+    /// Appends a chunk.
+    pub fn push(&mut self, chunk: Bytes) {
         self.bytes += chunk.len();
         self.chunks.push(chunk);
     }
 
-    pub(crate) fn bytes(&self) -> usize {
+    /// Appends a copy of `slices` without their first `skip` bytes.
+    pub fn push_copy(&mut self, slices: &[IoSlice<'_>], mut skip: usize) {
+        let mut copy = Vec::new();
+        for slice in slices {
+            let skipped = skip.min(slice.len());
+            skip -= skipped;
+            copy.extend_from_slice(&slice[skipped..]);
+        }
+        if !copy.is_empty() {
+            self.push(copy.into());
+        }
+    }
+
+    /// Returns the number of unwritten bytes.
+    pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Returns `true` if everything is written.
+    pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
 
     /// Drops all chunks that are not partly written. The rest of a partly written chunk stays
-    /// because the peer could not parse the stream without it. Returns the number of dropped bytes.
-    pub(crate) fn drop_unsent(&mut self) -> usize {
-        let keep = usize::from(self.written > 0);
-        let mut dropped = 0;
-        while self.chunks.len() > keep {
-            dropped += self.chunks.pop().map_or(0, |chunk| chunk.len());
-        }
-        self.bytes -= dropped;
-        dropped
+    /// because the peer could not parse the stream without it.
+    pub(crate) fn drop_unsent(&mut self) {
+        self.chunks.truncate(usize::from(self.written > 0));
+        let kept = self.chunks.first().map_or(0, Bytes::len);
+        self.bytes = kept - self.written;
     }
 
     /// Writes as much as the socket accepts, with as few calls as possible.
-    pub(crate) fn flush(&mut self, socket: &mut impl Write) -> io::Result<Flushed> {
+    pub(super) fn flush(&mut self, socket: &mut impl Write) -> io::Result<Flushed> {
         let mut flushed = Flushed::default();
         while !self.chunks.is_empty() {
             flushed.calls += 1;
-            match self.write_once(socket) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => {
-                    flushed.bytes += count;
-                    self.advance(count);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(flushed),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+            let count = self.write_once(socket)?;
+            if count == 0 {
+                return Ok(flushed);
             }
+            flushed.bytes += count;
+            self.advance(count);
         }
         flushed.done = true;
         Ok(flushed)
@@ -77,18 +87,18 @@ impl SendQueue {
 
     fn write_once(&self, socket: &mut impl Write) -> io::Result<usize> {
         if let [only] = self.chunks.as_slice() {
-            return socket.write(&only[self.written..]);
+            return write_some(socket, &[IoSlice::new(&only[self.written..])]);
         }
-        let mut slices: SmallVec<[IoSlice<'_>; CHUNKS_PER_WRITE]> = SmallVec::new();
-        for (index, chunk) in self.chunks.iter().take(CHUNKS_PER_WRITE).enumerate() {
+        let mut slices: SmallVec<[IoSlice<'_>; SLICES_PER_WRITE]> = SmallVec::new();
+        for (index, chunk) in self.chunks.iter().take(SLICES_PER_WRITE).enumerate() {
             let start = if index == 0 { self.written } else { 0 };
             slices.push(IoSlice::new(&chunk[start..]));
         }
-        socket.write_vectored(&slices)
+        write_some(socket, &slices)
     }
 
     /// Copies bytes from the front into `out` without removing them. Returns how many were copied.
-    pub(crate) fn copy_to(&self, out: &mut [u8]) -> usize {
+    pub(super) fn copy_to(&self, out: &mut [u8]) -> usize {
         let mut filled = 0;
         let mut start = self.written;
         for chunk in &self.chunks {
@@ -104,7 +114,7 @@ impl SendQueue {
     }
 
     /// Removes `count` bytes from the front.
-    pub(crate) fn advance(&mut self, count: usize) {
+    pub(super) fn advance(&mut self, count: usize) {
         self.bytes -= count;
         let mut position = self.written + count;
         let mut whole = 0;
@@ -206,7 +216,8 @@ mod tests {
             received: Vec::new(),
         };
         queue.flush(&mut sink).unwrap();
-        assert_eq!(queue.drop_unsent(), 6);
+        queue.drop_unsent();
+        assert_eq!(queue.bytes(), 3);
         queue.push(Bytes::from_static(b"|end"));
         sink.accepts = vec![100; 4];
         assert!(queue.flush(&mut sink).unwrap().done);
