@@ -11,6 +11,7 @@ use serde::Deserialize;
 use weir_net::tls::{FileWatcher, TlsAcceptor, TlsIdentity};
 use weir_stats::utc;
 
+use crate::bounds::bounded;
 use crate::error::GatewayError;
 
 /// `[tls]` of `gateway.toml`.
@@ -26,7 +27,10 @@ pub struct TlsConfig {
     /// connections are not accepted.
     pub listen: Option<SocketAddr>,
     /// Maximum time for a handshake in milliseconds, default 10,000.
-    #[serde(default = "handshake_timeout_ms")]
+    #[serde(
+        default = "handshake_timeout_ms",
+        deserialize_with = "bounded::<100, 600_000, _, _>"
+    )]
     pub handshake_timeout_ms: u64,
 }
 
