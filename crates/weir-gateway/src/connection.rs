@@ -36,9 +36,7 @@ impl KafkaConnection {
     pub(crate) fn new(config: ConnectionConfig, diffs: &DiffOptions) -> Self {
         let threads = match config.threads {
             Threads::Count(count) => count as usize,
-            Threads::Processors => {
-                std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-            }
+            Threads::Processors => std::thread::available_parallelism().map_or(1, usize::from),
         };
         let worker = || WorkerHandle {
             interests: InterestInbox::new(),
@@ -47,9 +45,7 @@ impl KafkaConnection {
         Self {
             config,
             diffs: ConnectionDiffs::new(diffs),
-            workers: std::iter::repeat_with(worker)
-                .take(threads.max(1))
-                .collect(),
+            workers: (0..threads.max(1)).map(|_| worker()).collect(),
             subscribed_items: SubscribedItems::default(),
             late: LateWindow::default(),
             state: ConnectionState::default(),
@@ -59,7 +55,7 @@ impl KafkaConnection {
     /// Sends a shard's interest to all workers. `first` means that the shard had no interest in the
     /// item before.
     pub(crate) fn set_interest(&self, interest: Interest, first: bool) {
-        let withdrawn = matches!(interest, Interest::Unsubscribe { .. });
+        let withdrawn = interest.wanted().is_none();
         for worker in &self.workers {
             worker.interests.put(interest.clone(), first);
         }
@@ -71,7 +67,6 @@ impl KafkaConnection {
         }
     }
 
-    /// Returns the sum of one counter over the workers.
     pub(crate) fn total(&self, counter: fn(&WorkerCounters) -> &AtomicU64) -> u64 {
         let counters = self.workers.iter().map(|worker| counter(&worker.counters));
         counters.map(|value| value.load(Ordering::Relaxed)).sum()
@@ -103,10 +98,7 @@ impl SubscribedItems {
     pub(crate) fn wait(&self, timeout: Duration) {
         let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         // A wake-up that is early or late does no harm: the caller checks again.
-        drop(
-            self.came
-                .wait_timeout_while(gate, timeout, |()| self.is_none()),
-        );
+        let _ = (self.came).wait_timeout_while(gate, timeout, |()| self.is_none());
     }
 
     fn add(&self) {

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
+use weir_mapping::ConnectionConfig;
 use weir_net::MailboxSender;
 use weir_net::admin::{AdminConfig, AdminOptions, AdminServer};
 use weir_net::descriptors::client_ceiling;
@@ -15,16 +16,17 @@ use weir_net::listener::{end_stalled, limit_unsent};
 use weir_net::memory::MemoryMeter;
 use weir_net::server::{self, EventLoopOptions, Listener};
 use weir_net::tls::TlsFiles;
-use weir_net::watchdog::{Heartbeat, Vitals, Watchdog, WatchdogConfig, join_until};
+use weir_net::watchdog::{Heartbeat, Vitals, Watchdog, join_until};
 use weir_tlcp::server::SessionConfig;
 
 use crate::admin::Pages;
-use crate::admission::{Admission, Origins};
-use crate::config::{GatewayConfig, GatewayLimits};
+use crate::admission::Admission;
+use crate::config::GatewayConfig;
 use crate::connection::KafkaConnection;
 use crate::dashboard::{GatewayInfo, dashboard};
 use crate::error::GatewayError;
 use crate::ingest::Ingest;
+use crate::limits::GatewayLimits;
 use crate::listeners::{Listeners, client_addresses};
 use crate::memory_watch;
 use crate::metrics::{self, MetricSources, ShardMetrics};
@@ -82,20 +84,13 @@ impl Gateway {
         limits.divide(config.event_loops);
         let meter = MemoryMeter::new(limits.memory_bytes as u64);
         limits.derive(meter.bytes_max());
-        let connections: Vec<Arc<KafkaConnection>> = config
-            .connections
-            .into_iter()
-            .map(|connection| {
-                let diffs = config.diffs.of(&connection.name);
-                Arc::new(KafkaConnection::new(connection, diffs))
-            })
-            .collect();
-        let origins = Origins::parse(&config.allowed_origins).map_err(|reason| {
-            let file = "gateway.toml".to_owned();
-            GatewayError::Config { file, reason }
-        })?;
+        let connect = |connection: ConnectionConfig| {
+            let diffs = config.diffs.of(&connection.name);
+            Arc::new(KafkaConnection::new(connection, diffs))
+        };
+        let connections: Vec<_> = config.connections.into_iter().map(connect).collect();
         let most = limits.connections_in_all(config.event_loops);
-        let guard = Arc::new(Admission::new(&limits, origins, most));
+        let guard = Arc::new(Admission::new(&limits, config.allowed_origins, most));
         let shared = Arc::new(ShardContext {
             guard: Arc::clone(&guard),
             set_id: config.set_id,
@@ -116,11 +111,8 @@ impl Gateway {
         let tls = config.tls.map(Arc::new);
         let listeners = Listeners::open(config.listen, tls.as_deref(), config.event_loops)?;
         let (listen, tls_listen) = (listeners.listen, listeners.tls_listen);
-        let parts = make_shards(
-            listeners.listeners,
-            &shared,
-            most.div_ceil(config.event_loops),
-        )?;
+        let most_per_loop = most.div_ceil(config.event_loops);
+        let parts = make_shards(listeners.listeners, &shared, most_per_loop)?;
         let inboxes = parts.iter().map(|(_, inbox, _)| inbox.clone()).collect();
         // It was empty until now.
         let _ = shared.peers.set(inboxes);
@@ -153,13 +145,12 @@ impl Gateway {
         for (number, (shard, inbox, metrics)) in parts.into_iter().enumerate() {
             gateway.inboxes.push(inbox);
             shard_metrics.push(metrics);
-            gateway
-                .shards
-                .push(spawn(&format!("shard-{number}"), move || {
-                    if let Err(error) = shard.run() {
-                        tracing::error!(%error, "event loop failed");
-                    }
-                })?);
+            let run = move || {
+                if let Err(error) = shard.run() {
+                    tracing::error!(%error, "event loop failed");
+                }
+            };
+            gateway.shards.push(spawn(&format!("shard-{number}"), run)?);
         }
         for number in 0..gateway.connections.len() {
             gateway.start_ingest(number)?;
@@ -180,7 +171,10 @@ impl Gateway {
         let watched = Arc::clone(&sources.admission);
         let watch = move || memory_watch::watch(&watched, &meter, &stopped);
         gateway.watch_thread = Some(spawn("memory", watch)?);
-        let vitals = gateway.watch(&sources, config.watchdog)?;
+        let heartbeats = sources.shards.iter().map(|one| Arc::clone(&one.heartbeat));
+        let watchdog = Watchdog::start(heartbeats.collect(), config.watchdog)?;
+        let vitals = watchdog.vitals();
+        gateway._watchdog = Some(watchdog);
         gateway.start_admin((admin_listener, config.admin), vitals, sources, identity)?;
         Ok(gateway)
     }
@@ -190,35 +184,23 @@ impl Gateway {
         if !connection.config.enabled {
             return Ok(());
         }
-        let (inboxes, stop) = (self.inboxes.clone(), Arc::clone(&self.stop_ingest));
-        let last_bytes = match connection.config.mapping.command_mode().is_enforced() {
-            // Its items are tables, for which the last record is not a state.
-            true => 0,
-            false => self.last_value_bytes.div_ceil(self.connections.len()),
+        let ingest = Ingest {
+            number: number as u16,
+            stop: Arc::clone(&self.stop_ingest),
+            shards: self.inboxes.clone(),
+            last_bytes: match connection.config.mapping.command_mode().is_enforced() {
+                // Its items are tables, for which the last record is not a state.
+                true => 0,
+                false => self.last_value_bytes.div_ceil(self.connections.len()),
+            },
+            resume_delay: self.resume_delay,
+            connection,
         };
-        let delay = self.resume_delay;
-        let ingest = Ingest::new(connection, number as u16, inboxes, stop, last_bytes, delay);
         let (posting, posted) = crossbeam_channel::bounded(0);
         self.posted.push(posted);
         let work = move || ingest.run(posting);
         self.ingests.push(spawn(&format!("ingest-{number}"), work)?);
         Ok(())
-    }
-
-    /// Starts the watchdog of the shards.
-    fn watch(
-        &mut self,
-        sources: &MetricSources,
-        config: WatchdogConfig,
-    ) -> Result<Arc<Vitals>, GatewayError> {
-        let loops = sources
-            .shards
-            .iter()
-            .map(|shard| Arc::clone(&shard.heartbeat));
-        let watchdog = Watchdog::start(loops.collect(), config)?;
-        let vitals = watchdog.vitals();
-        self._watchdog = Some(watchdog);
-        Ok(vitals)
     }
 
     fn start_admin(
@@ -275,13 +257,10 @@ impl Gateway {
 
     /// Returns the connections that are not ready, with their last errors.
     pub fn unready_connections(&self) -> Vec<(String, Option<String>)> {
-        let waiting = self
-            .connections
-            .iter()
-            .filter(|one| one.config.enabled && !one.state.ready());
-        waiting
-            .map(|one| (one.config.name.clone(), one.state.error()))
-            .collect()
+        let all = self.connections.iter();
+        let waiting = all.filter(|one| one.config.enabled && !one.state.ready());
+        let named = waiting.map(|one| (one.config.name.clone(), one.state.error()));
+        named.collect()
     }
 
     /// Stops reading, delivers the updates already read, ends all sessions and all threads.
@@ -337,10 +316,8 @@ fn make_shards(
     let mut parts = Vec::with_capacity(listeners.len());
     for (number, listeners) in listeners.into_iter().enumerate() {
         for listener in &listeners {
-            end_stalled(
-                &listener.socket,
-                Duration::from_millis(shared.limits.stall_timeout_ms),
-            )?;
+            let stall_timeout = Duration::from_millis(shared.limits.stall_timeout_ms);
+            end_stalled(&listener.socket, stall_timeout)?;
             limit_unsent(&listener.socket, UNSENT_BYTES)?;
         }
         let heartbeat = Heartbeat::new(format!("shard-{number}"), epoch, ACTIVITIES);

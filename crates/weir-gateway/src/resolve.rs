@@ -11,27 +11,22 @@ use weir_tlcp::error::shortened;
 use weir_tlcp::request::{Add, Mode};
 
 use crate::admission::{Admission, AdmissionLimit};
-use crate::config::{GatewayLimits, UnknownNames};
+use crate::config::UnknownNames;
 use crate::connection::KafkaConnection;
+use crate::error::SubscriptionError;
+use crate::limits::GatewayLimits;
 
 /// Data adapter name of a request without one.
 const DEFAULT_ADAPTER: &str = "DEFAULT";
 
 /// A valid subscription.
 #[derive(Debug)]
-pub(crate) struct Resolved {
+pub(crate) struct ResolvedItems {
     /// Index of the connection.
     pub(crate) connection: u16,
     /// Canonical item names in the client's order; `None` if no template matches, so that updates
     /// will never come (only with [`UnknownNames::Accept`]).
     pub(crate) items: Vec<Option<Arc<str>>>,
-}
-
-/// Reason why a subscription is refused.
-#[derive(Debug)]
-pub(crate) struct SubscriptionError {
-    pub(crate) code: ControlCode,
-    pub(crate) message: String,
 }
 
 fn refuse<T>(code: ControlCode, message: String) -> Result<T, SubscriptionError> {
@@ -45,13 +40,10 @@ pub(crate) fn resolve(
     limits: &GatewayLimits,
     guard: &Admission,
     unknown: UnknownNames,
-) -> Result<Resolved, SubscriptionError> {
+) -> Result<ResolvedItems, SubscriptionError> {
     let wanted = add.data_adapter.as_deref().unwrap_or(DEFAULT_ADAPTER);
-    let found = connections
-        .iter()
-        .enumerate()
-        .find(|(_, one)| one.config.name == wanted);
-    let Some((number, connection)) = found else {
+    let mut numbered = connections.iter().enumerate();
+    let Some((number, connection)) = numbered.find(|(_, one)| one.config.name == wanted) else {
         let message = format!("no data adapter \"{wanted}\" in this adapter set");
         return refuse(ControlCode::BAD_DATA_ADAPTER, message);
     };
@@ -79,7 +71,7 @@ pub(crate) fn resolve(
         check_fields(add, connection)?;
     }
     let items = resolve_items(add, connection, limits, guard, unknown)?;
-    Ok(Resolved {
+    Ok(ResolvedItems {
         connection: number as u16,
         items,
     })

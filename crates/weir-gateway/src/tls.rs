@@ -9,6 +9,8 @@ use serde::Deserialize;
 use weir_net::tls::{self, ServerFiles, TlsAcceptor, TlsFilesError};
 use weir_stats::utc;
 
+use crate::bounds::bounded;
+
 /// `[tls]` of `gateway.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,7 +24,10 @@ pub struct TlsConfig {
     /// connections are not accepted.
     pub listen: Option<SocketAddr>,
     /// Maximum time for a handshake in milliseconds, default 10,000.
-    #[serde(default = "handshake_timeout_ms")]
+    #[serde(
+        default = "handshake_timeout_ms",
+        deserialize_with = "bounded::<100, 600_000, _, _>"
+    )]
     pub handshake_timeout_ms: u64,
 }
 

@@ -13,18 +13,17 @@ const PRODUCT = {
     { title: "Rejected and withheld partitions", format: Format.perSecond, least: 4, peak: true, series: [["filter_rejected", "rejected"], ["filter_withheld", "withheld"], ["filter_cut", "cut"], ["filter_limited", "limit reached"]] },
     { title: "Frames waiting", format: Format.count, least: 4, peak: true, series: [["filter_waiting", "for a filter thread"], ["memory_waiting", "for memory"], ["memory_waits", "new for memory/s"]] },
     { title: "Buffered frames", format: Format.bytes, base: 1024, least: 1048576, peak: true, series: [["buffered", "buffered"], ["claimed", "memory claimed"]] },
-    { title: "Slow peers", format: Format.perSecond, least: 4, peak: true, series: [["blocked_writes", "blocked writes"], ["timeouts", "idle or stalled, closed"]] },
-    { title: "Upstream failures", format: Format.perSecond, least: 4, peak: true, series: [["connect_failures", "not connected"], ["silent_broker", "no response"], ["broker_errors", "invalid responses"]] },
-    { title: "Client errors", format: Format.perSecond, least: 4, peak: true, series: [["client_errors", "invalid requests"], ["rejected", "connections refused"], ["tls_failures", "TLS failures"]] },
+    { title: "Broker failures", format: Format.perSecond, least: 4, peak: true, series: [["connect_failures", "not connected"], ["silent_broker", "no response"], ["broker_errors", "invalid responses"]] },
+    { title: "Client errors and slow peers", format: Format.perSecond, least: 4, peak: true, series: [["client_errors", "invalid requests"], ["rejected", "refused"], ["tls_failures", "TLS failures"], ["timeouts", "timeouts"], ["blocked_writes", "blocked writes"]] },
   ],
   tiles: [
     ["Connections", ({ now }) => [Format.count(now("connections")), `${Format.perSecond(now("accepted"))} new`]],
     ["Requests", ({ now }) => [Format.perSecond(now("requests")), `${Format.perSecond(now("responses"))} responses`]],
     ["From clients", ({ now }) => [Format.bytesPerSecond(now("bytes_in")), `${Format.bytesPerSecond(now("bytes_out"))} from brokers`]],
     ["Filtered records", ({ now }) => [Format.perSecond(now("filter_records")), Format.some(now("cpu.filter"), "core")]],
-    ["Rejected partitions", ({ now }) => [Format.perSecond(now("filter_rejected")), `${Format.perSecond(now("filter_withheld"))} withheld`]],
-    ["Buffered", ({ now }) => [Format.bytes(now("buffered")), Format.some(now("memory_waiting"), "waiting frame")]],
-    ["Upstream failures", ({ now }) => [Format.perSecond(now("connect_failures") + now("silent_broker")), `${Format.perSecond(now("broker_errors"))} invalid`]],
+    ["Rejected", ({ now }) => [Format.perSecond(now("filter_rejected")), `${Format.perSecond(now("filter_withheld"))} withheld`]],
+    ["Buffered", ({ now }) => [Format.bytes(now("buffered")), `${Format.some(now("memory_waiting"), "frame")} waiting`]],
+    ["Broker failures", ({ now }) => [Format.perSecond(now("connect_failures") + now("silent_broker")), `${Format.perSecond(now("broker_errors"))} invalid`]],
   ],
   tables: (answer) => [
     {

@@ -34,7 +34,6 @@ struct AddressEntry {
     /// `None` until the first session.
     session_rate: Option<RateBucket>,
     request_rate: Option<RateBucket>,
-    /// `true` if the entry is in the list of idle addresses.
     idle: bool,
 }
 
@@ -100,10 +99,12 @@ impl AddressTable {
         }
         let rate = limits.sessions_per_second;
         if rate > 0.0 {
-            let bucket = entry
+            let full = || RateBucket::full(rate, now_ms);
+            if !entry
                 .session_rate
-                .get_or_insert_with(|| RateBucket::full(rate, now_ms));
-            if !bucket.take(rate, now_ms) {
+                .get_or_insert_with(full)
+                .take(rate, now_ms)
+            {
                 return Err(AdmissionLimit::AddressSessionRate);
             }
         }
@@ -136,10 +137,11 @@ impl AddressTable {
 
     pub(super) fn request(&mut self, id: AdmissionId, rate: f32, now_ms: u64) -> bool {
         self.entry(id).is_none_or(|entry| {
-            let bucket = entry
+            let full = || RateBucket::full(rate, now_ms);
+            entry
                 .request_rate
-                .get_or_insert_with(|| RateBucket::full(rate, now_ms));
-            bucket.take(rate, now_ms)
+                .get_or_insert_with(full)
+                .take(rate, now_ms)
         })
     }
 

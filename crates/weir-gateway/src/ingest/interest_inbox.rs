@@ -16,11 +16,11 @@ use crate::interest::Interest;
 #[derive(Debug)]
 pub(crate) struct InterestInbox {
     filled: AtomicBool,
-    inner: Mutex<Inner>,
+    inner: Mutex<InboxState>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct InboxState {
     closed: bool,
     interests: HashMap<(Arc<str>, u16), QueuedInterests>,
 }
@@ -36,7 +36,7 @@ impl InterestInbox {
     pub(crate) fn new() -> Self {
         Self {
             filled: AtomicBool::new(false),
-            inner: Mutex::new(Inner {
+            inner: Mutex::new(InboxState {
                 closed: false,
                 interests: HashMap::new(),
             }),
@@ -49,11 +49,9 @@ impl InterestInbox {
         if inner.closed {
             return;
         }
-        let withdrawn = matches!(interest, Interest::Unsubscribe { .. });
-        match inner
-            .interests
-            .entry((Arc::clone(interest.name()), interest.shard()))
-        {
+        let withdrawn = interest.wanted().is_none();
+        let key = (Arc::clone(&interest.name), interest.shard);
+        match inner.interests.entry(key) {
             Entry::Vacant(entry) => {
                 let is_unread = first;
                 entry.insert(QueuedInterests {
@@ -98,33 +96,37 @@ mod tests {
     use weir_mapping::FieldSet;
 
     use super::*;
-    use crate::interest::ItemKey;
+    use crate::interest::{InterestChange, ItemInterest, ItemKey};
 
     fn subscribe(name: &str, slot: u32) -> Interest {
-        Interest::Subscribe {
-            name: name.into(),
-            shard: 0,
+        let interest = ItemInterest {
             item: ItemKey { slot, epoch: 1 },
             fields: FieldSet::all(1),
             rows: None,
             history: None,
+        };
+        Interest {
+            name: name.into(),
+            shard: 0,
+            change: InterestChange::Subscribe(interest),
         }
     }
 
     fn unsubscribe(name: &str) -> Interest {
-        Interest::Unsubscribe {
+        Interest {
             name: name.into(),
             shard: 0,
-            item: ItemKey { slot: 0, epoch: 1 },
+            change: InterestChange::Unsubscribe(ItemKey { slot: 0, epoch: 1 }),
         }
     }
 
     fn taken(interests: &InterestInbox) -> Vec<String> {
         let mut taken = Vec::new();
         interests.take(|interest| {
-            taken.push(match interest {
-                Interest::Subscribe { name, item, .. } => format!("{name} {}", item.slot),
-                Interest::Unsubscribe { name, .. } => format!("no {name}"),
+            let name = &interest.name;
+            taken.push(match interest.wanted() {
+                Some(wanted) => format!("{name} {}", wanted.item.slot),
+                None => format!("no {name}"),
             });
         });
         taken.sort();

@@ -16,7 +16,7 @@ const ENTRY_BYTES: usize = 192;
 const NONE: u32 = u32::MAX;
 
 /// Name and value of a record header.
-type Header<'a> = (&'a str, Option<&'a [u8]>);
+type RecordHeader<'a> = (&'a str, Option<&'a [u8]>);
 
 /// Records by item name; the least recently updated ones are evicted.
 #[derive(Debug)]
@@ -143,7 +143,7 @@ impl LastValueStore {
         let mut data = entry.data.as_slice();
         let key = entry.key.map(|len| cut(&mut data, len));
         let value = entry.value.map(|len| cut(&mut data, len));
-        let mut headers: SmallVec<[Header<'_>; 4]> = SmallVec::new();
+        let mut headers: SmallVec<[RecordHeader<'_>; 4]> = SmallVec::new();
         for (name, value) in &entry.headers {
             // The bytes came from a str.
             let name = std::str::from_utf8(cut(&mut data, *name)).unwrap_or_default();

@@ -12,7 +12,7 @@ use foldhash::{HashMap, HashMapExt};
 use weir_mapping::FrozenValues;
 
 use super::keys::SessionKey;
-use super::queue::{OverflowCounts, Queue};
+use super::queue::{OverflowCounts, UpdateQueue};
 use super::work::visit;
 
 /// Due time of an item that waits for [`Backlog::release`].
@@ -30,7 +30,7 @@ pub(super) struct LaggingItem {
     /// Values that the client received last; `None` if the next update must have all fields.
     pub(super) seen: Option<Arc<FrozenValues>>,
     /// Unsent updates in order; `None` if only the latest value is sent.
-    pub(super) queue: Option<Box<Queue>>,
+    pub(super) queue: Option<Box<UpdateQueue>>,
 }
 
 impl LaggingItem {
@@ -71,7 +71,6 @@ impl Backlog {
         }
     }
 
-    /// Returns the number of sessions with lagging items.
     pub(super) fn len(&self) -> usize {
         self.sessions.len()
     }
@@ -79,9 +78,8 @@ impl Backlog {
     /// Adds an item that may be sent from `due_ms` on.
     pub(super) fn push(&mut self, session: SessionKey, lagging: LaggingItem, due_ms: u64) {
         let waiting = self.sessions.entry(session);
-        waiting
-            .or_insert_with(LaggingItems::new)
-            .push(lagging, due_ms);
+        let waiting = waiting.or_insert_with(LaggingItems::new);
+        waiting.push(lagging, due_ms);
     }
 
     /// Changes the queue of an item. `add` gets the maximum number of bytes of that queue.
@@ -89,7 +87,7 @@ impl Backlog {
         &mut self,
         session: SessionKey,
         at: ItemAt,
-        add: impl FnOnce(&mut Queue, usize) -> OverflowCounts,
+        add: impl FnOnce(&mut UpdateQueue, usize) -> OverflowCounts,
     ) -> OverflowCounts {
         let Some(waiting) = self.sessions.get_mut(&session) else {
             return OverflowCounts::default();
@@ -123,7 +121,7 @@ impl Backlog {
         &mut self,
         session: SessionKey,
         at: ItemAt,
-        complete: impl FnOnce(&mut Queue),
+        complete: impl FnOnce(&mut UpdateQueue),
     ) {
         if let Some(waiting) = self.sessions.get_mut(&session) {
             let known = waiting.items.get_mut(&at);
@@ -159,7 +157,6 @@ impl Backlog {
         }
     }
 
-    /// Removes and returns the lagging items of a session.
     pub(super) fn take(&mut self, session: SessionKey) -> Option<LaggingItems> {
         self.sessions.remove(&session)
     }

@@ -9,8 +9,8 @@ use weir_net::server::{CloseReason, ConnId, Detached, RequestOutcome, ServerHand
 use super::event::ShardEvent;
 use super::http;
 use super::keys::SessionKey;
+use super::keys::{DRAIN_OVER, DRAIN_STEP, END_POLLS, SESSION_TIMERS};
 use super::state::{CONNECTION_LOST, Shard};
-use super::timer_tokens::{DRAIN_OVER, DRAIN_STEP, END_POLLS, SESSION_TIMERS};
 
 impl ServerHandler for Shard {
     type Posted = ShardEvent;
@@ -87,6 +87,8 @@ impl ServerHandler for Shard {
     }
 
     fn on_posted(&mut self, io: &mut ServerIo, event: ShardEvent) {
+        let (sessions, items) = (&mut self.sessions, &mut self.items);
+        let delivery = &mut self.delivery;
         match event {
             ShardEvent::Update {
                 item,
@@ -94,20 +96,24 @@ impl ServerHandler for Shard {
                 fields,
                 record_ms,
             } => {
-                let before = self.counters.updates_out;
-                self.fan_out(io, item, update, &fields);
-                let deliveries = self.counters.updates_out - before;
-                if self.sent.note(record_ms, deliveries) {
-                    self.count_sent();
+                let before = delivery.sent();
+                delivery.fan_out(io, sessions, items, item, update, &fields);
+                let deliveries = delivery.sent() - before;
+                if self.ages.note(record_ms, deliveries) {
+                    self.count_ages();
                 }
             }
             ShardEvent::Backfill {
                 item,
                 update,
                 fields,
-            } => self.backfill(io, item, update, &fields),
-            ShardEvent::RowBackfill(backfill) => self.backfill_rows(io, &backfill),
-            ShardEvent::HistoryBackfill(backfill) => self.backfill_history(io, *backfill),
+            } => delivery.backfill(io, sessions, items, item, update, &fields),
+            ShardEvent::RowBackfill(backfill) => {
+                delivery.backfill_rows(io, sessions, items, &backfill);
+            }
+            ShardEvent::HistoryBackfill(backfill) => {
+                delivery.backfill_history(io, sessions, items, *backfill);
+            }
             ShardEvent::ForceUnsubscribe { connection } => self.force_unsubscribe(io, connection),
             ShardEvent::Handover(handover) => self.accept_handover(io, *handover),
             ShardEvent::Requests(requests) => self.receive_requests(io, *requests),
@@ -121,7 +127,7 @@ impl ServerHandler for Shard {
     }
 
     fn on_flushed(&mut self, _io: &mut ServerIo) {
-        self.count_sent();
+        self.count_ages();
     }
 
     fn on_iteration_end(&mut self, io: &mut ServerIo) {

@@ -21,7 +21,6 @@ pub(super) enum Retention {
     Rows(RowTableConfig, usize),
 }
 
-/// History and rows of an item.
 #[derive(Debug, Default)]
 pub(super) struct ItemHistory {
     pub(super) history: UpdateHistory,

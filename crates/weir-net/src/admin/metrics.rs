@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -23,6 +23,29 @@ pub enum MetricKind {
     Counter,
 }
 
+impl MetricKind {
+    /// Returns the type of the encoder.
+    pub fn metric_type(self) -> MetricType {
+        match self {
+            Self::Gauge => MetricType::Gauge,
+            Self::Counter => MetricType::Counter,
+        }
+    }
+
+    /// Writes a value.
+    ///
+    /// # Errors
+    /// The encoder fails.
+    pub fn encode(self, value: u64, encoder: MetricEncoder<'_>) -> Result<(), fmt::Error> {
+        match self {
+            Self::Gauge => {
+                ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)).encode(encoder)
+            }
+            Self::Counter => ConstCounter::new(value).encode(encoder),
+        }
+    }
+}
+
 /// Writes a metric without labels.
 ///
 /// # Errors
@@ -34,16 +57,10 @@ pub fn put_metric(
     help: &str,
     value: u64,
 ) -> Result<(), fmt::Error> {
-    match kind {
-        MetricKind::Counter => {
-            let described = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            ConstCounter::new(value).encode(described)
-        }
-        MetricKind::Gauge => {
-            let described = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)).encode(described)
-        }
-    }
+    kind.encode(
+        value,
+        encoder.encode_descriptor(name, help, None, kind.metric_type())?,
+    )
 }
 
 /// Metrics of the process: suppressed and dropped log lines, stalls of event loops.

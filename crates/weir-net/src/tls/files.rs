@@ -94,9 +94,7 @@ impl TlsFiles {
         files: ServerFiles,
         handshake: Duration,
     ) -> Result<(Arc<TlsAcceptor>, Self), TlsFilesError> {
-        Self::server(table.into(), files, handshake, |[certificate, key], _| {
-            TlsIdentity::from_pem(certificate, key)
-        })
+        Self::server(table.into(), files, handshake, true)
     }
 
     /// Reads the files of a server whose protocol has no ALPN name and which limits the time of
@@ -108,27 +106,26 @@ impl TlsFiles {
         table: impl Into<String>,
         files: ServerFiles,
     ) -> Result<(Arc<TlsAcceptor>, Self), TlsFilesError> {
-        Self::server(
-            table.into(),
-            files,
-            Duration::MAX,
-            |[certificate, key], ca| TlsIdentity::without_alpn(certificate, key, ca),
-        )
+        Self::server(table.into(), files, Duration::MAX, false)
     }
 
     fn server(
         table: String,
         files: ServerFiles,
         handshake: Duration,
-        identity: fn([&[u8]; 2], Option<&[u8]>) -> Result<TlsIdentity, TlsError>,
+        is_web: bool,
     ) -> Result<(Arc<TlsAcceptor>, Self), TlsFilesError> {
         let paths = [&files.certificate, &files.key].into_iter();
         // The state of the files is recorded before they are read.
         let watched = FileWatcher::new(paths.chain(&files.client_ca).cloned());
         let load = move || {
-            let own = [read(&files.certificate)?, read(&files.key)?];
+            let (certificate, key) = (read(&files.certificate)?, read(&files.key)?);
             let ca = files.client_ca.as_deref().map(read).transpose()?;
-            identity([&own[0], &own[1]], ca.as_deref()).map_err(|error| {
+            let identity = match is_web {
+                true => TlsIdentity::from_pem(&certificate, &key),
+                false => TlsIdentity::without_alpn(&certificate, &key, ca.as_deref()),
+            };
+            identity.map_err(|error| {
                 let (certificate, key) = (files.certificate.display(), files.key.display());
                 let files = format!("{certificate}, {key}");
                 TlsFilesError::Invalid { files, error }

@@ -68,6 +68,7 @@ impl FilterBuffers {
 
     /// Returns the rebuilt frame after [`FrameOutput::Rebuilt`](super::FrameOutput::Rebuilt),
     /// including its size.
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn frame(&self) -> &[u8] {
         &self.frame
     }

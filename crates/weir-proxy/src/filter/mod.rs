@@ -1,5 +1,5 @@
-//! Filters, which read and change records in frames. The files `text`, `header_filters`, `mask`, `require`
-//! and `delay` contain the filters. The others select filters by topic and direction, and keep
+//! Filters, which read and change records in frames. The files `text`, `header_filters`, `mask`,
+//! `require` and `delay` contain them. The others select filters by topic and direction, and keep
 //! frames and batches valid.
 
 mod batch;

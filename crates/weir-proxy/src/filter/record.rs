@@ -32,12 +32,6 @@ impl<'a> RecordEdit<'a> {
         self.changes
     }
 
-    /// Returns the key; `None`: null.
-    pub(crate) fn key(&self) -> Option<&[u8]> {
-        let range = self.layout.key.clone()?;
-        Some(&self.payload[range])
-    }
-
     /// Returns the value after the previous filters; `None`: a tombstone.
     pub(crate) fn value(&self) -> Option<&[u8]> {
         let original = self.layout.value.clone()?;

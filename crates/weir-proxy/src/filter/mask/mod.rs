@@ -59,7 +59,8 @@ struct Mask {
 }
 
 impl Filter for Mask {
-    /// A value that is not JSON, or too deeply nested, may contain anything, so the whole value is replaced.
+    /// A value that is not JSON, or too deeply nested, may contain anything, so the whole value is
+    /// replaced.
     fn record(&self, record: &mut RecordEdit<'_>) -> Result<(), RecordRejection> {
         let mut is_json = true;
         record.rewrite_value(|value, out| {
