@@ -103,9 +103,8 @@ impl Shard {
         let held: usize = subscriptions.map(|one| one.handle.slots.len()).sum();
         if most > 0 && held + items.len() > most {
             self.shared.guard.note(AdmissionLimit::SessionItems);
-            return Err(over_limit(&format!(
-                "more than {most} items in one session"
-            )));
+            let text = format!("more than {most} items in one session");
+            return Err(over_limit(&text));
         }
         let names: usize = items.iter().flatten().map(|name| name.len()).sum();
         let size = TableSize {

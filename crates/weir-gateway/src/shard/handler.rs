@@ -58,10 +58,7 @@ impl ServerHandler for Shard {
         if let Some(entry) = bound.filter(|entry| entry.is_bound_to(conn)) {
             self.metrics.heartbeat.begin(CONNECTION_LOST);
             limited!(
-                debug,
-                "connection lost",
-                session = %entry.core.id(),
-                ?reason,
+                debug, "connection lost", session = %entry.core.id(), ?reason,
                 "session lost its connection"
             );
             self.lost(io, key);

@@ -71,11 +71,8 @@ impl Shard {
         let id = bind.session.as_deref().unwrap_or_default();
         let key = self.sessions.find(self.number, id).ok_or_else(not_found)?;
         limited!(
-            debug,
-            "bind_session",
-            session = ?Truncated(&bind.session),
-            cause = ?Truncated(&bind.cause),
-            recovery_from = ?bind.recovery_from,
+            debug, "bind_session", session = ?Truncated(&bind.session),
+            cause = ?Truncated(&bind.cause), recovery_from = ?bind.recovery_from,
             "received bind_session"
         );
         let ip = client_ip(wire, responses.conn);

@@ -182,9 +182,7 @@ impl Shard {
         let conn = entry.conn;
         if entry.core.on_wake(now_ms, &mut lines) == WakeOutcome::Inactive {
             limited!(
-                debug,
-                "inactive client",
-                session = %entry.core.id(),
+                debug, "inactive client", session = %entry.core.id(),
                 "client inactivity timeout expired"
             );
             wire.close(conn, None, true);
@@ -212,10 +210,7 @@ impl Shard {
     fn expire(&mut self, wire: &mut impl Wire, key: SessionKey) {
         if let Some(entry) = self.sessions.get_mut(key) {
             limited!(
-                debug,
-                "session expired",
-                session = %entry.core.id(),
-                "unbound session timed out"
+                debug, "session expired", session = %entry.core.id(), "unbound session timed out"
             );
         }
         self.counters.sessions_expired += 1;

@@ -188,11 +188,8 @@ impl Shard {
         responses: &mut ResponseBatch,
     ) -> MessageOutcome {
         limited!(
-            debug,
-            "create_session",
-            cid = ?Truncated(&create.cid),
-            cause = ?Truncated(&create.cause),
-            replaces = ?Truncated(&create.old_session),
+            debug, "create_session", cid = ?Truncated(&create.cid),
+            cause = ?Truncated(&create.cause), replaces = ?Truncated(&create.old_session),
             "received create_session"
         );
         if let Some(old) = &create.old_session {

@@ -201,9 +201,7 @@ impl SessionEntry {
         }
         due
     }
-}
 
-impl SessionEntry {
     /// Applies the bandwidth limit of the TLCP session.
     pub(super) fn limit_bandwidth(&mut self, now_ms: u64) {
         match (self.core.bandwidth_kbps(), &mut self.bandwidth) {
@@ -243,10 +241,8 @@ impl SessionEntry {
         let subscribed = &self.core.subscription(sub_id)?.handle;
         let limit = subscribed.frequency_limit.as_ref();
         let buffer = limit.map(|limit| limit.buffer).filter(|buffer| *buffer > 0);
-        Some(Box::new(UpdateQueue::new(
-            delivery,
-            buffer.unwrap_or(usize::MAX),
-        )))
+        let updates_max = buffer.unwrap_or(usize::MAX);
+        Some(Box::new(UpdateQueue::new(delivery, updates_max)))
     }
 
     /// Records that an update was sent, for the session's limits.
@@ -302,8 +298,7 @@ pub(super) struct Sessions {
     /// Number of entries of ended sessions.
     ended: usize,
     serial: u32,
-    /// Number of bound sessions by transport, in the order of [`SessionTransport`], and the time of the
-    /// last count.
+    /// Number of bound sessions by [`SessionTransport`], and the time of the last count.
     by_transport: [u64; 4],
     transport_count_ms: u64,
 }
