@@ -88,8 +88,17 @@ impl Admission {
         lock(&self.last_origin).take()
     }
 
-    pub(crate) fn has_request_rate(&self) -> bool {
+    fn has_request_rate(&self) -> bool {
         self.request_rate.is_some() || self.per_address.requests_per_second > 0.0
+    }
+
+    /// Returns the number of line ends, each of which may start one more request; 0 if there is no
+    /// limit on requests.
+    pub(crate) fn count_lines(&self, text: &[u8]) -> u32 {
+        match self.has_request_rate() {
+            true => text.iter().filter(|byte| **byte == b'\n').count() as u32,
+            false => 0,
+        }
     }
 
     /// Registers a connection; [`Self::leave`] must follow when it is closed.
