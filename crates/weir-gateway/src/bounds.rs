@@ -20,10 +20,31 @@ where
 /// Deserializes a rate per second; 0 is no limit.
 pub(crate) fn rate<'de, D: Deserializer<'de>>(source: D) -> Result<f32, D::Error> {
     let rate = f32::deserialize(source)?;
+    let remedy = "rates per second must not be negative; 0 is no limit";
     match (0.0..=1e9).contains(&rate) {
         true => Ok(rate),
-        false => Err(D::Error::custom(
-            "rates per second must not be negative; 0 is no limit",
-        )),
+        false => Err(D::Error::custom(remedy)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::limits::GatewayLimits;
+
+    #[test]
+    fn numbers_out_of_range_are_rejected_with_remedy() {
+        for (text, remedy) in [
+            ("sessions = 0", "use at least 1"),
+            ("sessions = -1", "expected usize"),
+            ("recovery_ms = 600001", "use 0 to 600000"),
+            ("stall_timeout_ms = 999", "use 1000 to 3600000"),
+            ("sessions_per_second = -0.5", "must not be negative"),
+            ("requests_per_second = nan", "must not be negative"),
+        ] {
+            let error = toml::from_str::<GatewayLimits>(text).expect_err(text);
+            assert!(error.message().contains(remedy), "{text}: {error}");
+        }
+        let limits: GatewayLimits = toml::from_str("recovery_ms = 600000").expect("valid");
+        assert_eq!((limits.recovery_ms, limits.sessions), (600_000, 100_000));
     }
 }

@@ -35,11 +35,9 @@ impl Default for CompressionConfig {
 impl CompressionConfig {
     /// Returns a description for the startup log.
     pub fn describe(&self) -> String {
+        let (level, min) = (self.level, self.min_bytes);
         match self.enabled {
-            true => format!(
-                "permessage-deflate, level {}, messages from {} bytes",
-                self.level, self.min_bytes
-            ),
+            true => format!("permessage-deflate, level {level}, messages from {min} bytes"),
             false => "none".to_owned(),
         }
     }

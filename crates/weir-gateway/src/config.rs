@@ -293,13 +293,16 @@ fn read_toml(path: &Path) -> Result<RawFile, GatewayError> {
         let file = path.display().to_string();
         let start = error.span().map_or(0, |span| span.start);
         let before = text.get(..start).unwrap_or_default();
-        let written = text.lines().nth(before.matches('\n').count());
+        let written = text
+            .lines()
+            .nth(before.matches('\n').count())
+            .unwrap_or_default();
         GatewayError::Line {
             file,
             line: 1 + before.matches('\n').count() as u32,
             reason: format!(
                 "{}: {}",
-                written.unwrap_or_default().trim(),
+                written.trim(),
                 error.message().replace('\n', "; ")
             ),
         }

@@ -26,7 +26,7 @@ pub(crate) struct KafkaConnection {
 }
 
 /// One ingest worker as seen by other threads.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct WorkerHandle {
     pub(crate) interests: InterestInbox,
     pub(crate) counters: WorkerCounters,
@@ -38,17 +38,18 @@ impl KafkaConnection {
             Threads::Count(count) => count as usize,
             Threads::Processors => std::thread::available_parallelism().map_or(1, usize::from),
         };
-        let worker = || WorkerHandle {
-            interests: InterestInbox::new(),
-            counters: WorkerCounters::default(),
-        };
         Self {
             config,
             diffs: ConnectionDiffs::new(diffs),
-            workers: (0..threads.max(1)).map(|_| worker()).collect(),
+            workers: (0..threads.max(1))
+                .map(|_| WorkerHandle::default())
+                .collect(),
             subscribed_items: SubscribedItems::default(),
             late: LateWindow::default(),
-            state: ConnectionState::default(),
+            state: ConnectionState {
+                lag: AtomicU64::new(UNKNOWN),
+                ..ConnectionState::default()
+            },
         }
     }
 
@@ -119,16 +120,13 @@ impl SubscribedItems {
 #[derive(Debug, Default)]
 pub(crate) struct LateWindow {
     open: AtomicBool,
-    subscriptions: AtomicU64,
+    /// Number of items subscribed late.
+    pub(crate) subscriptions: AtomicU64,
 }
 
 impl LateWindow {
-    pub(crate) fn begin(&self) {
-        self.open.store(true, Ordering::Release);
-    }
-
-    pub(crate) fn end(&self) {
-        self.open.store(false, Ordering::Release);
+    pub(crate) fn set_open(&self, is_open: bool) {
+        self.open.store(is_open, Ordering::Release);
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -141,15 +139,10 @@ impl LateWindow {
             self.subscriptions.fetch_add(1, Ordering::Relaxed);
         }
     }
-
-    /// Returns the number of items subscribed late.
-    pub(crate) fn subscriptions(&self) -> u64 {
-        self.subscriptions.load(Ordering::Relaxed)
-    }
 }
 
 /// State of the reading thread, which alone writes it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ConnectionState {
     ready: AtomicBool,
     error: Mutex<Option<String>>,
@@ -159,20 +152,6 @@ pub(crate) struct ConnectionState {
     pub(crate) resets: AtomicU64,
     pub(crate) commits: AtomicU64,
     pub(crate) commit_errors: AtomicU64,
-}
-
-impl Default for ConnectionState {
-    fn default() -> Self {
-        Self {
-            ready: AtomicBool::new(false),
-            error: Mutex::new(None),
-            source_errors: AtomicU64::new(0),
-            lag: AtomicU64::new(UNKNOWN),
-            resets: AtomicU64::new(0),
-            commits: AtomicU64::new(0),
-            commit_errors: AtomicU64::new(0),
-        }
-    }
 }
 
 impl ConnectionState {

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender};
 use weir_mapping::ConnectionConfig;
 use weir_net::MailboxSender;
-use weir_net::admin::{AdminConfig, AdminOptions, AdminServer};
+use weir_net::admin::{AdminOptions, AdminServer};
 use weir_net::descriptors::client_ceiling;
 use weir_net::http1::ParseLimits;
 use weir_net::listener::{end_stalled, limit_unsent};
 use weir_net::memory::MemoryMeter;
 use weir_net::server::{self, EventLoopOptions, Listener};
 use weir_net::tls::TlsFiles;
-use weir_net::watchdog::{Heartbeat, Vitals, Watchdog, join_until};
+use weir_net::watchdog::{Heartbeat, Watchdog, join_until};
 use weir_tlcp::server::SessionConfig;
 
 use crate::admin::Pages;
@@ -53,25 +53,21 @@ pub struct Gateway {
     tls_listen: Option<SocketAddr>,
     connections: Vec<Arc<KafkaConnection>>,
     inboxes: Vec<MailboxSender<ShardEvent>>,
-    shards: Vec<JoinHandle<()>>,
-    ingests: Vec<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
     /// Closed by each ingest thread after it has posted its last update.
     posted: Vec<Receiver<()>>,
-    admin: Option<AdminServer>,
+    admin: AdminServer,
     admin_address: SocketAddr,
     /// Certificates whose files are reloaded.
     certificates: Vec<Arc<TlsFiles>>,
     /// Monitors the shards while the gateway exists.
-    _watchdog: Option<Watchdog>,
+    _watchdog: Watchdog,
     /// Dropped to stop the memory monitor.
-    stop_watch: Option<Sender<()>>,
-    watch_thread: Option<JoinHandle<()>>,
+    stop_watch: Sender<()>,
     stop_ingest: Arc<AtomicBool>,
     draining: Arc<AtomicBool>,
     drain_timeout_ms: u64,
     drain_spread_ms: u64,
-    last_value_bytes: usize,
-    resume_delay: Duration,
 }
 
 impl Gateway {
@@ -79,152 +75,99 @@ impl Gateway {
     ///
     /// # Errors
     /// Returns an error if an address cannot be bound or the operating system refuses a resource.
-    pub fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
-        let mut limits = config.limits;
-        limits.divide(config.event_loops);
-        let meter = MemoryMeter::new(limits.memory_bytes as u64);
-        limits.derive(meter.bytes_max());
-        let connect = |connection: ConnectionConfig| {
-            let diffs = config.diffs.of(&connection.name);
-            Arc::new(KafkaConnection::new(connection, diffs))
-        };
-        let connections: Vec<_> = config.connections.into_iter().map(connect).collect();
-        let most = limits.connections_in_all(config.event_loops);
-        let guard = Arc::new(Admission::new(&limits, config.allowed_origins, most));
-        let shared = Arc::new(ShardContext {
-            guard: Arc::clone(&guard),
-            set_id: config.set_id,
-            connections: connections.clone(),
-            session: SessionConfig {
-                request_limit_bytes: limits.request_bytes,
-                control_link: config.control_link.map(Into::into),
-                ..SessionConfig::default()
-            },
-            limits,
-            unknown_names: config.unknown_names,
-            simulator: config.simulator,
-            compression: config.compression,
-            diff_bytes_per_second: config.diffs.budget_bytes_per_second,
-            shards: config.event_loops,
-            peers: OnceLock::new(),
-        });
-        let tls = config.tls.map(Arc::new);
+    pub fn start(mut config: GatewayConfig) -> Result<Self, GatewayError> {
+        let meter = MemoryMeter::new(config.limits.memory_bytes as u64);
+        config.limits.divide(config.event_loops);
+        config.limits.derive(meter.bytes_max());
+        let tls = config.tls.take().map(Arc::new);
         let listeners = Listeners::open(config.listen, tls.as_deref(), config.event_loops)?;
         let (listen, tls_listen) = (listeners.listen, listeners.tls_listen);
-        let most_per_loop = most.div_ceil(config.event_loops);
-        let parts = make_shards(listeners.listeners, &shared, most_per_loop)?;
-        let inboxes = parts.iter().map(|(_, inbox, _)| inbox.clone()).collect();
+        let shared = Arc::new(shard_context(&mut config));
+        let parts = make_shards(listeners.listeners, &shared)?;
+        let inboxes: Vec<_> = parts.iter().map(|(_, inbox, _)| inbox.clone()).collect();
         // It was empty until now.
-        let _ = shared.peers.set(inboxes);
+        let _ = shared.peers.set(inboxes.clone());
         let (admin_listener, admin_address) = listen_admin(config.admin.listen)?;
-        let mut gateway = Self {
-            listen,
-            tls_listen,
-            connections,
-            inboxes: Vec::new(),
-            shards: Vec::new(),
-            ingests: Vec::new(),
-            posted: Vec::new(),
-            admin: None,
-            admin_address,
-            certificates: {
-                let own = tls.iter().map(|tls| &tls.files);
-                own.chain(&config.admin.files).cloned().collect()
-            },
-            _watchdog: None,
-            stop_watch: None,
-            watch_thread: None,
-            stop_ingest: Arc::new(AtomicBool::new(false)),
-            draining: Arc::new(AtomicBool::new(false)),
-            drain_timeout_ms: config.drain_timeout_ms,
-            drain_spread_ms: config.drain_spread_ms,
-            last_value_bytes: config.last_values.memory_bytes,
-            resume_delay: Duration::from_millis(config.resume_delay_ms),
+        let sources = MetricSources {
+            shards: parts
+                .iter()
+                .map(|(.., metrics)| Arc::clone(metrics))
+                .collect(),
+            connections: shared.connections.clone(),
+            tls: tls.clone(),
+            admission: Arc::clone(&shared.guard),
         };
-        let mut shard_metrics = Vec::new();
-        for (number, (shard, inbox, metrics)) in parts.into_iter().enumerate() {
-            gateway.inboxes.push(inbox);
-            shard_metrics.push(metrics);
+        let mut threads = Vec::new();
+        for (number, (shard, ..)) in parts.into_iter().enumerate() {
             let run = move || {
                 if let Err(error) = shard.run() {
                     tracing::error!(%error, "event loop failed");
                 }
             };
-            gateway.shards.push(spawn(&format!("shard-{number}"), run)?);
+            threads.push(spawn(&format!("shard-{number}"), run)?);
         }
-        for number in 0..gateway.connections.len() {
-            gateway.start_ingest(number)?;
+        let stop_ingest = Arc::new(AtomicBool::new(false));
+        let mut posted = Vec::new();
+        for (number, connection) in shared.connections.iter().enumerate() {
+            if connection.config.enabled {
+                let ingest = Ingest {
+                    connection: Arc::clone(connection),
+                    number: number as u16,
+                    stop: Arc::clone(&stop_ingest),
+                    shards: inboxes.clone(),
+                    last_bytes: last_value_bytes(&config, connection, &shared),
+                    resume_delay: Duration::from_millis(config.resume_delay_ms),
+                };
+                let (posting, receiver) = crossbeam_channel::bounded(0);
+                posted.push(receiver);
+                let run = move || ingest.run(posting);
+                threads.push(spawn(&format!("ingest-{number}"), run)?);
+            }
         }
+        let (stop_watch, stopped) = crossbeam_channel::bounded(0);
+        let watched = Arc::clone(&shared.guard);
+        let watch = move || memory_watch::watch(&watched, &meter, &stopped);
+        threads.push(spawn("memory", watch)?);
+        let heartbeats = sources.shards.iter().map(|one| Arc::clone(&one.heartbeat));
+        let watchdog = Watchdog::start(heartbeats.collect(), config.watchdog)?;
+        let own = tls.iter().map(|tls| &tls.files);
+        let certificates: Vec<_> = own.chain(&config.admin.files).cloned().collect();
+        let draining = Arc::new(AtomicBool::new(false));
         let identity = GatewayInfo {
             adapter_set: shared.set_id.clone(),
             clients: client_addresses(listen, tls_listen),
             shards: config.event_loops,
         };
-        let sources = MetricSources {
-            shards: shard_metrics,
-            connections: gateway.connections.clone(),
-            tls,
-            admission: guard,
-        };
-        let (stop, stopped) = crossbeam_channel::bounded(0);
-        gateway.stop_watch = Some(stop);
-        let watched = Arc::clone(&sources.admission);
-        let watch = move || memory_watch::watch(&watched, &meter, &stopped);
-        gateway.watch_thread = Some(spawn("memory", watch)?);
-        let heartbeats = sources.shards.iter().map(|one| Arc::clone(&one.heartbeat));
-        let watchdog = Watchdog::start(heartbeats.collect(), config.watchdog)?;
-        let vitals = watchdog.vitals();
-        gateway._watchdog = Some(watchdog);
-        gateway.start_admin((admin_listener, config.admin), vitals, sources, identity)?;
-        Ok(gateway)
-    }
-
-    fn start_ingest(&mut self, number: usize) -> Result<(), GatewayError> {
-        let connection = Arc::clone(&self.connections[number]);
-        if !connection.config.enabled {
-            return Ok(());
-        }
-        let ingest = Ingest {
-            number: number as u16,
-            stop: Arc::clone(&self.stop_ingest),
-            shards: self.inboxes.clone(),
-            last_bytes: match connection.config.mapping.command_mode().is_enforced() {
-                // Its items are tables, for which the last record is not a state.
-                true => 0,
-                false => self.last_value_bytes.div_ceil(self.connections.len()),
-            },
-            resume_delay: self.resume_delay,
-            connection,
-        };
-        let (posting, posted) = crossbeam_channel::bounded(0);
-        self.posted.push(posted);
-        let work = move || ingest.run(posting);
-        self.ingests.push(spawn(&format!("ingest-{number}"), work)?);
-        Ok(())
-    }
-
-    fn start_admin(
-        &mut self,
-        (listener, config): (std::net::TcpListener, AdminConfig),
-        vitals: Arc<Vitals>,
-        sources: MetricSources,
-        identity: GatewayInfo,
-    ) -> Result<(), GatewayError> {
         let pages = Pages {
-            connections: self.connections.clone(),
-            admission: Arc::clone(&sources.admission),
+            connections: shared.connections.clone(),
+            admission: Arc::clone(&shared.guard),
         };
         let options = AdminOptions {
-            listener,
-            config,
-            registry: metrics::registry(sources.clone(), Arc::clone(&vitals)),
-            vitals,
+            listener: admin_listener,
+            config: config.admin,
+            registry: metrics::registry(sources.clone(), watchdog.vitals()),
             dashboard: dashboard(identity, sources),
-            certificates: self.certificates.clone(),
-            draining: Arc::clone(&self.draining),
+            vitals: watchdog.vitals(),
+            certificates: certificates.clone(),
+            draining: Arc::clone(&draining),
         };
-        self.admin = Some(AdminServer::start(options, pages)?);
-        Ok(())
+        Ok(Self {
+            listen,
+            tls_listen,
+            connections: shared.connections.clone(),
+            inboxes,
+            threads,
+            posted,
+            admin: AdminServer::start(options, pages)?,
+            admin_address,
+            certificates,
+            _watchdog: watchdog,
+            stop_watch,
+            stop_ingest,
+            draining,
+            drain_timeout_ms: config.drain_timeout_ms,
+            drain_spread_ms: config.drain_spread_ms,
+        })
     }
 
     /// Returns the address that clients connect to.
@@ -251,8 +194,7 @@ impl Gateway {
 
     /// Returns `true` if every enabled connection delivers what is produced from now on.
     pub fn ready(&self) -> bool {
-        let mut enabled = self.connections.iter().filter(|one| one.config.enabled);
-        enabled.all(|connection| connection.state.ready())
+        self.unready_connections().is_empty()
     }
 
     /// Returns the connections that are not ready, with their last errors.
@@ -267,7 +209,7 @@ impl Gateway {
     ///
     /// Takes at most `drain_spread_ms`, `drain_timeout_ms` and one second. Threads that do not end
     /// by then keep running; their names are returned.
-    pub fn shut_down(mut self) -> Vec<String> {
+    pub fn shut_down(self) -> Vec<String> {
         self.draining.store(true, Ordering::Relaxed);
         self.stop_ingest.store(true, Ordering::Relaxed);
         let begin = Instant::now();
@@ -290,14 +232,52 @@ impl Gateway {
             let _ = inbox.post(drain(), left);
         }
         let deadline = begin + Duration::from_millis(budget_ms) + JOIN_TIMEOUT;
-        self.stop_watch.take();
-        self.shards.append(&mut self.ingests);
-        self.shards.extend(self.watch_thread.take());
-        let mut stuck = join_until(self.shards, deadline);
-        let admin = self.admin.map(AdminServer::stop);
+        drop(self.stop_watch);
+        let mut stuck = join_until(self.threads, deadline);
         let deadline = deadline.max(Instant::now() + JOIN_TIMEOUT / 2);
-        stuck.extend(join_until(admin.into_iter().collect(), deadline));
+        stuck.extend(join_until(vec![self.admin.stop()], deadline));
         stuck
+    }
+}
+
+/// Returns the memory for the last records of a connection.
+fn last_value_bytes(
+    config: &GatewayConfig,
+    connection: &KafkaConnection,
+    shared: &ShardContext,
+) -> usize {
+    match connection.config.mapping.command_mode().is_enforced() {
+        // Its items are tables, for which the last record is not a state.
+        true => 0,
+        false => (config.last_values.memory_bytes).div_ceil(shared.connections.len()),
+    }
+}
+
+fn shard_context(config: &mut GatewayConfig) -> ShardContext {
+    let connect = |connection: ConnectionConfig| {
+        let diffs = config.diffs.of(&connection.name);
+        Arc::new(KafkaConnection::new(connection, diffs))
+    };
+    let connections = std::mem::take(&mut config.connections);
+    let origins = std::mem::take(&mut config.allowed_origins);
+    let limits = config.limits.clone();
+    let most = limits.connections_in_all(config.event_loops);
+    ShardContext {
+        guard: Arc::new(Admission::new(&limits, origins, most)),
+        set_id: std::mem::take(&mut config.set_id),
+        connections: connections.into_iter().map(connect).collect(),
+        session: SessionConfig {
+            request_limit_bytes: limits.request_bytes,
+            control_link: config.control_link.take().map(Into::into),
+            ..SessionConfig::default()
+        },
+        limits,
+        unknown_names: config.unknown_names,
+        simulator: config.simulator.take(),
+        compression: config.compression,
+        diff_bytes_per_second: config.diffs.budget_bytes_per_second,
+        shards: config.event_loops,
+        peers: OnceLock::new(),
     }
 }
 
@@ -310,8 +290,9 @@ type ShardParts = (
 fn make_shards(
     listeners: Vec<Vec<Listener>>,
     shared: &Arc<ShardContext>,
-    connections: usize,
 ) -> Result<Vec<ShardParts>, GatewayError> {
+    let connections = shared.limits.connections_in_all(shared.shards);
+    let connections = connections.div_ceil(shared.shards);
     let epoch = Instant::now();
     let mut parts = Vec::with_capacity(listeners.len());
     for (number, listeners) in listeners.into_iter().enumerate() {
@@ -327,6 +308,7 @@ fn make_shards(
             listeners,
             limits: net_limits(&shared.limits, connections),
             mailbox_capacity: INBOX_CAPACITY,
+            epoch,
             heartbeat: Arc::clone(&metrics.heartbeat),
         };
         let (shard, inbox) = server::EventLoop::new(options, handler)?;

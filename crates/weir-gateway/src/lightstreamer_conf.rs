@@ -38,9 +38,8 @@ pub(crate) fn read(
     let root = document.root_element();
     if root.tag_name().name() != "lightstreamer_conf" {
         let name = root.tag_name().name();
-        return Err(fail(format!(
-            "root element <{name}>: expected <lightstreamer_conf>"
-        )));
+        let reason = format!("root element <{name}>: expected <lightstreamer_conf>");
+        return Err(fail(reason));
     }
     let mut options = DiffOptions::default();
     let mut deltas = true;
@@ -88,20 +87,16 @@ pub(crate) fn read(
     };
     if !deltas {
         options.order = DiffOrder::NONE;
-        note(
-            1,
-            "delta_delivery is off: no diffs; unchanged fields are omitted anyway".to_owned(),
-        );
+        let text = "delta_delivery is off: no diffs; unchanged fields are omitted anyway";
+        note(1, text.to_owned());
     }
     for (line, name) in ignored {
         let counterpart = COUNTERPARTS.iter().find(|(theirs, _)| *theirs == name);
-        note(
-            line,
-            match counterpart {
-                Some((_, ours)) => format!("<{name}> is not read; see {ours}"),
-                None => format!("<{name}> is not read: only diff settings are supported"),
-            },
-        );
+        let text = match counterpart {
+            Some((_, ours)) => format!("<{name}> is not read; see {ours}"),
+            None => format!("<{name}> is not read: only diff settings are supported"),
+        };
+        note(line, text);
     }
     Ok(options)
 }

@@ -165,7 +165,7 @@ const CONNECTION_METRICS: &[MetricSpec<KafkaConnection>] = metrics! {
         "Failed records whose key or value is not of its type.";
     Counter weir_gateway_kafka_invalid_item_names |c| c.total(|w| &w.unnameable),
         "Template expansions that no client can name, such as one with a comma in a value.";
-    Counter weir_gateway_late_subscriptions |c| c.late.subscriptions(),
+    Counter weir_gateway_late_subscriptions |c| load(&c.late.subscriptions),
         "Subscriptions to items within 60 s after reading resumed from stored offsets.";
     Counter weir_gateway_late_records |c| c.total(|w| &w.late_records),
         "Records of their items that were read before these subscriptions.";

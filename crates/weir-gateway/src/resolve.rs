@@ -53,19 +53,15 @@ pub(crate) fn resolve(
     }
     check_mode(add, connection)?;
     if let Some(selector) = add.selector.as_deref() {
-        return refuse(
-            ControlCode::BAD_SELECTOR,
-            format!("selectors are not supported: {selector}"),
-        );
+        let message = format!("selectors are not supported: {selector}");
+        return refuse(ControlCode::BAD_SELECTOR, message);
     }
     let fields = split_fields(&add.schema).count();
     if fields == 0 || fields > limits.fields_per_subscription {
         guard.note(AdmissionLimit::SubscriptionFields);
         let most = limits.fields_per_subscription;
-        return refuse(
-            ControlCode::BAD_SCHEMA,
-            format!("{fields} fields; from 1 to {most} are allowed"),
-        );
+        let message = format!("{fields} fields; from 1 to {most} are allowed");
+        return refuse(ControlCode::BAD_SCHEMA, message);
     }
     if unknown == UnknownNames::Refuse {
         check_fields(add, connection)?;
@@ -127,10 +123,8 @@ fn resolve_items(
         if items.len() == limits.items_per_subscription {
             guard.note(AdmissionLimit::SubscriptionItems);
             let most = limits.items_per_subscription;
-            return refuse(
-                ControlCode::BAD_GROUP,
-                format!("more than {most} items in one subscription"),
-            );
+            let message = format!("more than {most} items in one subscription");
+            return refuse(ControlCode::BAD_GROUP, message);
         }
         let item = mapping.canonical_item(written);
         // Each duplicate would add a line per update.
@@ -167,9 +161,6 @@ fn note_unmatched(connection: &KafkaConnection, item: &CanonicalItem) {
     let connection = &connection.config.name;
     let item = Truncated(item.as_str());
     limited!(
-    warn,
-    "item without a template",
-    %connection, %item,
-    "no template matches subscribed item"
+        warn, "item without a template", %connection, %item, "no template matches subscribed item"
     );
 }

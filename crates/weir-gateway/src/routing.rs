@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use foldhash::{HashMap, HashMapExt};
+use foldhash::HashMap;
 use smallvec::SmallVec;
 use weir_mapping::{FieldSet, FrozenValues};
 
@@ -51,39 +51,23 @@ impl Route {
         &self.fields
     }
 
-    /// Stores an update of which the fields `extracted` were read.
-    pub(crate) fn cache(&self, update: &Arc<FrozenValues>, extracted: &Arc<FieldSet>) {
-        let mut known = self.known.borrow_mut();
-        let merged = known.as_ref().and_then(|(older, fields)| {
-            update.filled_from(older, |index| {
-                extracted.contains(index) && fields.contains(index)
-            })
-        });
-        let values = merged.map_or_else(|| Arc::clone(update), Arc::new);
-        *known = Some((values, Arc::clone(extracted)));
-    }
-
-    /// Returns the current values, if all of `fields` are known.
-    pub(crate) fn cached(&self, fields: &FieldSet) -> Option<CachedValues> {
-        let known = self.known.borrow();
-        let known = known.as_ref();
-        known.filter(|(_, read)| fields.is_subset(read)).cloned()
-    }
-
-    /// Applies an update to the rows, if rows are stored.
-    pub(crate) fn cache_row(&self, update: &Arc<FrozenValues>, extracted: &FieldSet) {
-        if let Some(table) = &mut *self.table.borrow_mut() {
-            table.advance(update, extracted, &mut RowTableCounters::default());
-        }
-    }
-
-    /// Adds an update to the history, if a history is stored.
-    pub(crate) fn cache_update(
+    /// Stores an update, of which the fields `extracted` were read, for shards that subscribe later.
+    pub(crate) fn store(
         &self,
         update: &Arc<FrozenValues>,
         extracted: &Arc<FieldSet>,
         record_ms: i64,
     ) {
+        let mut known = self.known.borrow_mut();
+        let merged = known.as_ref().and_then(|(older, fields)| {
+            let carries = |index| extracted.contains(index) && fields.contains(index);
+            update.filled_from(older, carries)
+        });
+        let values = merged.map_or_else(|| Arc::clone(update), Arc::new);
+        *known = Some((values, Arc::clone(extracted)));
+        if let Some(table) = &mut *self.table.borrow_mut() {
+            table.advance(update, extracted, &mut RowTableCounters::default());
+        }
         if self.history_max > 0 {
             let mut history = self.history.borrow_mut();
             if history.len() >= self.history_max {
@@ -95,6 +79,13 @@ impl Route {
                 record_ms,
             });
         }
+    }
+
+    /// Returns the current values, if all of `fields` are known.
+    pub(crate) fn cached(&self, fields: &FieldSet) -> Option<CachedValues> {
+        let known = self.known.borrow();
+        let known = known.as_ref();
+        known.filter(|(_, read)| fields.is_subset(read)).cloned()
     }
 
     /// Returns the current rows, if rows are stored.
@@ -146,19 +137,13 @@ impl Route {
 }
 
 /// Items with interested shards, by canonical name.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RoutingTable {
     /// Boxed routes: when a table of a million items grows, it moves 25 MB instead of 300 MB.
     items: HashMap<Arc<str>, Box<Route>>,
 }
 
 impl RoutingTable {
-    pub(crate) fn new() -> Self {
-        Self {
-            items: HashMap::new(),
-        }
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.items.len()
     }
@@ -281,7 +266,7 @@ mod tests {
 
     #[test]
     fn last_interest_of_a_shard_applies() {
-        let mut table = RoutingTable::new();
+        let mut table = RoutingTable::default();
         table.apply(subscribe(0, 1, &[0]));
         table.apply(subscribe(1, 4, &[0]));
         table.apply(subscribe(0, 2, &[0]));
@@ -295,7 +280,7 @@ mod tests {
 
     #[test]
     fn route_has_union_of_fields() {
-        let mut table = RoutingTable::new();
+        let mut table = RoutingTable::default();
         table.apply(subscribe(0, 1, &[0, 70]));
         table.apply(subscribe(1, 1, &[3]));
         assert_eq!(fields(&table), [0, 3, 70]);

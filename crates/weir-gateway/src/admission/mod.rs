@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use self::addresses::AddressTable;
+use self::addresses::{AddressEntry, AddressTable};
 use self::bucket::RateBucket;
 pub use self::limit::PerAddress;
 pub(crate) use self::limit::{AdmissionId, AdmissionLimit};
@@ -88,8 +88,17 @@ impl Admission {
         lock(&self.last_origin).take()
     }
 
-    pub(crate) fn has_request_rate(&self) -> bool {
+    fn has_request_rate(&self) -> bool {
         self.request_rate.is_some() || self.per_address.requests_per_second > 0.0
+    }
+
+    /// Returns the number of line ends, each of which may start one more request; 0 if there is no
+    /// limit on requests.
+    pub(crate) fn count_lines(&self, text: &[u8]) -> u32 {
+        match self.has_request_rate() {
+            true => text.iter().filter(|byte| **byte == b'\n').count() as u32,
+            false => 0,
+        }
     }
 
     /// Registers a connection; [`Self::leave`] must follow when it is closed.
@@ -104,9 +113,9 @@ impl Admission {
 
     /// Removes a connection.
     pub(crate) fn leave(&self, id: AdmissionId) {
-        if let Some(mut addresses) = self.addresses_with(id) {
-            addresses.leave(id);
-        }
+        self.update(id, |entry| {
+            entry.connections = entry.connections.saturating_sub(1)
+        });
     }
 
     /// Registers a session; [`Self::end_session`] must follow when it ends.
@@ -125,9 +134,9 @@ impl Admission {
 
     /// Removes a session that has ended or was not created after all.
     pub(crate) fn end_session(&self, id: AdmissionId) {
-        if let Some(mut addresses) = self.addresses_with(id) {
-            addresses.end_session(id);
-        }
+        self.update(id, |entry| {
+            entry.sessions = entry.sessions.saturating_sub(1)
+        });
     }
 
     /// Returns the limit that a subscription of this size would exceed, if any.
@@ -152,15 +161,21 @@ impl Admission {
 
     /// Charges an address for a subscription; [`Self::refund`] must follow when it ends.
     pub(crate) fn charge(&self, id: AdmissionId, bytes: usize) {
-        if let Some(mut addresses) = self.addresses_with(id) {
-            addresses.charge(id, bytes);
-        }
+        self.update(id, |entry| {
+            entry.charged = entry.charged.saturating_add(bytes)
+        });
     }
 
     /// Refunds an ended subscription of an address.
     pub(crate) fn refund(&self, id: AdmissionId, bytes: usize) {
+        self.update(id, |entry| {
+            entry.charged = entry.charged.saturating_sub(bytes)
+        });
+    }
+
+    fn update(&self, id: AdmissionId, change: impl FnOnce(&mut AddressEntry)) {
         if let Some(mut addresses) = self.addresses_with(id) {
-            addresses.refund(id, bytes);
+            addresses.update(id, change);
         }
     }
 

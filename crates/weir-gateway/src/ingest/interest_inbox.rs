@@ -7,19 +7,19 @@ use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use foldhash::{HashMap, HashMapExt};
+use foldhash::HashMap;
 
 use crate::interest::Interest;
 
 /// An inbox with several writers (shards) and one reader (worker). The reader takes the lock only
 /// if the inbox is not empty.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct InterestInbox {
     filled: AtomicBool,
     inner: Mutex<InboxState>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct InboxState {
     closed: bool,
     interests: HashMap<(Arc<str>, u16), QueuedInterests>,
@@ -33,16 +33,6 @@ struct QueuedInterests {
 }
 
 impl InterestInbox {
-    pub(crate) fn new() -> Self {
-        Self {
-            filled: AtomicBool::new(false),
-            inner: Mutex::new(InboxState {
-                closed: false,
-                interests: HashMap::new(),
-            }),
-        }
-    }
-
     /// Adds an interest. `first` means that the shard had no interest in the item before.
     pub(crate) fn put(&self, interest: Interest, first: bool) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,7 +77,7 @@ impl InterestInbox {
     pub(crate) fn close(&self) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.closed = true;
-        inner.interests = HashMap::new();
+        inner.interests = HashMap::default();
     }
 }
 
@@ -135,7 +125,7 @@ mod tests {
 
     #[test]
     fn latest_interest_in_item_is_read_once() {
-        let interests = InterestInbox::new();
+        let interests = InterestInbox::default();
         assert!(taken(&interests).is_empty());
         interests.put(subscribe("a", 1), true);
         interests.put(subscribe("a", 2), false);
@@ -150,7 +140,7 @@ mod tests {
 
     #[test]
     fn cancelled_interest_is_removed() {
-        let interests = InterestInbox::new();
+        let interests = InterestInbox::default();
         for number in 0..1000 {
             let name = format!("item{number}");
             interests.put(subscribe(&name, number), true);
@@ -170,7 +160,7 @@ mod tests {
 
     #[test]
     fn closed_inbox_drops_interests() {
-        let interests = InterestInbox::new();
+        let interests = InterestInbox::default();
         interests.put(subscribe("a", 1), true);
         interests.close();
         interests.put(subscribe("b", 1), true);

@@ -126,9 +126,9 @@ impl Ingest {
         mappers: &mut [Mapper],
         progress: &mut IngestProgress,
     ) -> Result<IngestEnd, SourceError> {
+        let order = self.connection.config.order_strategy;
         let mut reader = source.reader();
         std::thread::scope(|scope| {
-            let order = self.connection.config.order_strategy;
             let reading = PollState {
                 ingest: self,
                 progress,
@@ -229,7 +229,7 @@ impl<'a> PollState<'_, 'a> {
             Some(ReadRelease::Resumed) => {
                 if reader.has_stored_positions() {
                     self.progress.late_until = Some(now + late::WINDOW);
-                    connection.late.begin();
+                    connection.late.set_open(true);
                 }
                 reader.resume()?;
             }
@@ -243,7 +243,7 @@ impl<'a> PollState<'_, 'a> {
     fn end_late_window(&mut self) {
         let late_until = &mut self.progress.late_until;
         if late_until.take_if(|end| Instant::now() >= *end).is_some() {
-            self.ingest.connection.late.end();
+            self.ingest.connection.late.set_open(false);
         }
     }
 

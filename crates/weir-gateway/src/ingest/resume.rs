@@ -40,18 +40,15 @@ impl ResumeGate {
 
     /// Records that there are subscriptions; returns the partitions to release, if any are new.
     pub(super) fn subscribed(&mut self, now: Instant) -> Option<ReadRelease> {
+        let until = ResumeState::Until(now + self.delay);
         let (state, release) = match self.state {
-            ResumeState::Shut if self.delay.is_zero() => {
-                (ResumeState::Open, Some(ReadRelease::All))
-            }
-            ResumeState::Shut => (ResumeState::Until(now + self.delay), Some(ReadRelease::New)),
-            ResumeState::Until(end) if now >= end => {
-                (ResumeState::Open, Some(ReadRelease::Resumed))
-            }
-            ResumeState::Until(_) | ResumeState::Open => (self.state, None),
+            ResumeState::Shut if self.delay.is_zero() => (ResumeState::Open, ReadRelease::All),
+            ResumeState::Shut => (until, ReadRelease::New),
+            ResumeState::Until(end) if now >= end => (ResumeState::Open, ReadRelease::Resumed),
+            ResumeState::Until(_) | ResumeState::Open => return None,
         };
         self.state = state;
-        release
+        Some(release)
     }
 
     /// Records that the last subscription ended and reading is paused. The delay starts again with

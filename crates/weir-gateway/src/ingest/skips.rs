@@ -100,8 +100,8 @@ impl SkipCause {
     fn log(&self, connection: &str) {
         tracing::warn!(
             connection, topic = &*self.topic, records = self.records,
-            last_partition = self.partition, last_offset = self.offset,
-            cause = %self.error, "records skipped"
+            last_partition = self.partition, last_offset = self.offset, cause = %self.error,
+            "records skipped"
         );
     }
 }

@@ -68,7 +68,7 @@ impl Mapper {
             number,
             index,
             senders,
-            table: RoutingTable::new(),
+            table: RoutingTable::default(),
             names: ItemNames::default(),
             values: FieldValues::default(),
             withdrawn: VecDeque::new(),
@@ -188,10 +188,8 @@ impl Mapper {
         let counters = &self.connection.workers[self.index].counters;
         let mapping = &self.connection.config.mapping;
         add(&counters.records, 1);
-        add(
-            &counters.record_bytes,
-            record.value.map_or(0, <[u8]>::len) as u64,
-        );
+        let bytes = record.value.map_or(0, <[u8]>::len);
+        add(&counters.record_bytes, bytes as u64);
         let view = RecordView {
             topic: record.topic,
             partition: record.partition,
@@ -228,9 +226,7 @@ impl Mapper {
         if self.senders.shards() > 1 {
             // Another shard may subscribe to the item later.
             for route in &routes {
-                route.cache(&update, &fields);
-                route.cache_row(&update, &fields);
-                route.cache_update(&update, &fields, record.timestamp_ms);
+                route.store(&update, &fields, record.timestamp_ms);
             }
         }
         for target in routes.iter().flat_map(|route| route.targets()) {

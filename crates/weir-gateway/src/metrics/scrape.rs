@@ -110,12 +110,8 @@ impl Collector for MetricSources {
             }
         }
         self.encode_latency(&mut encoder)?;
-        let mut described = encoder.encode_descriptor(
-            "weir_gateway_limit_hits",
-            "Hits of a limit.",
-            None,
-            MetricType::Counter,
-        )?;
+        let (name, kind) = ("weir_gateway_limit_hits", MetricType::Counter);
+        let mut described = encoder.encode_descriptor(name, "Hits of a limit.", None, kind)?;
         for limit in AdmissionLimit::ALL {
             let labels = [("limit", limit.label())];
             let hits = self.admission.hits(*limit);

@@ -34,19 +34,10 @@ impl Shard {
         }
         let (admission_id, now_ms) = (io.admission_id(conn), io.now_ms());
         let body = request.body.strip_suffix(b"\r\n").unwrap_or(&request.body);
-        let requests = 1 + self.lines(body);
+        let requests = 1 + admission.count_lines(body);
         admission.requests(admission_id, requests, now_ms).err()?;
         let response = Response::text(429, "too many requests, try again later\n");
         Some(response.with_header("Retry-After", "1"))
-    }
-
-    /// Returns the number of line ends, each of which may start one more request. Returns 0 if
-    /// there is no limit on requests.
-    pub(super) fn lines(&self, text: &[u8]) -> u32 {
-        if !self.shared.guard.has_request_rate() {
-            return 0;
-        }
-        text.iter().filter(|byte| **byte == b'\n').count() as u32
     }
 
     /// Counts requests or frames of a WebSocket. Returns `true` and ends the session if the rate
@@ -58,9 +49,8 @@ impl Shard {
         if admission.requests(admission_id, requests, now_ms).is_ok() {
             return false;
         }
-        let tag = io.tag(conn).filter(|tag| *tag != 0);
-        let key = tag.map(SessionKey::from_bits);
-        match key.filter(|key| self.sessions.get_mut(*key).is_some()) {
+        let entry = self.sessions.tagged(io.tag(conn));
+        match entry.map(|entry| entry.key()) {
             Some(key) => self.end_session(io, key, SessionCode::EXPIRED, "too many requests", true),
             None => io.close(conn, None, true),
         }
@@ -103,9 +93,8 @@ impl Shard {
         let held: usize = subscriptions.map(|one| one.handle.slots.len()).sum();
         if most > 0 && held + items.len() > most {
             self.shared.guard.note(AdmissionLimit::SessionItems);
-            return Err(over_limit(&format!(
-                "more than {most} items in one session"
-            )));
+            let text = format!("more than {most} items in one session");
+            return Err(over_limit(&text));
         }
         let names: usize = items.iter().flatten().map(|name| name.len()).sum();
         let size = TableSize {

@@ -44,15 +44,15 @@ impl LaggingItem {
 type SendOrder = (u64, u64);
 
 /// Lagging items of one session.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct LaggingItems {
     items: HashMap<ItemAt, (SendOrder, LaggingItem)>,
     order: BTreeSet<(SendOrder, ItemAt)>,
     last_number: u64,
     /// Bytes of all queues.
     bytes: usize,
-    /// Time of the session's timer; `u64::MAX` if none is set.
-    timer_ms: u64,
+    /// Time of the session's timer.
+    timer_ms: Option<u64>,
 }
 
 /// Lagging items of all sessions: at most one entry per subscribed item, and at most `queue_bytes`
@@ -78,7 +78,7 @@ impl Backlog {
     /// Adds an item that may be sent from `due_ms` on.
     pub(super) fn push(&mut self, session: SessionKey, lagging: LaggingItem, due_ms: u64) {
         let waiting = self.sessions.entry(session);
-        let waiting = waiting.or_insert_with(LaggingItems::new);
+        let waiting = waiting.or_default();
         waiting.push(lagging, due_ms);
     }
 
@@ -146,14 +146,17 @@ impl Backlog {
     /// already.
     pub(super) fn wake_at(&mut self, session: SessionKey, at_ms: u64) -> bool {
         let waiting = self.sessions.get_mut(&session);
-        let earlier = waiting.filter(|waiting| at_ms < waiting.timer_ms);
-        earlier.map(|waiting| waiting.timer_ms = at_ms).is_some()
+        let is_later = |timer_ms| at_ms < timer_ms;
+        let later = waiting.filter(|waiting| waiting.timer_ms.is_none_or(is_later));
+        later
+            .map(|waiting| waiting.timer_ms = Some(at_ms))
+            .is_some()
     }
 
     /// Clears the timer of a session after it has fired.
     pub(super) fn on_fired(&mut self, session: SessionKey) {
         if let Some(waiting) = self.sessions.get_mut(&session) {
-            waiting.timer_ms = u64::MAX;
+            waiting.timer_ms = None;
         }
     }
 
@@ -179,16 +182,6 @@ impl Backlog {
 }
 
 impl LaggingItems {
-    fn new() -> Self {
-        Self {
-            items: HashMap::new(),
-            order: BTreeSet::new(),
-            last_number: 0,
-            bytes: 0,
-            timer_ms: u64::MAX,
-        }
-    }
-
     fn push(&mut self, lagging: LaggingItem, due_ms: u64) {
         let at = (lagging.sub_id, lagging.position);
         self.remove(at);

@@ -17,7 +17,7 @@ const INDEXED_FROM: usize = 9;
 /// Number of classes at which the index is removed.
 const INDEXED_DOWN_TO: usize = 4;
 
-/// ItemClasses of an item, each with at least one member.
+/// Classes of an item, each with at least one member.
 #[derive(Debug, Default)]
 pub(super) struct ItemClasses {
     list: Vec<FrameClass>,

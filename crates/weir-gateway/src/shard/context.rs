@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use weir_net::MailboxSender;
-use weir_tlcp::server::SessionConfig;
+use weir_tlcp::server::{SessionConfig, SessionId};
 
 use super::event::ShardEvent;
 use super::session::AdapterSet;
@@ -42,6 +42,13 @@ impl ShardContext {
             true => Some(AdapterSet::Kafka),
             false => has_start_item.then_some(AdapterSet::StartItem),
         }
+    }
+
+    /// Returns the shard of a session, if it is another one than `own`.
+    pub(super) fn remote_shard(&self, own: u16, id: &str) -> Option<u16> {
+        let shard = SessionId::location_of(id)?.shard;
+        let is_known = usize::from(shard) < self.peers.get()?.len();
+        (is_known && shard != own).then_some(shard)
     }
 
     /// Returns the number of ingest workers of a connection that may have rows of an item from

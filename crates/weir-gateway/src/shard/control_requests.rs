@@ -53,11 +53,8 @@ impl Shard {
         };
         match done {
             Ok(()) => {
-                acknowledge(
-                    control.request_id.as_deref(),
-                    control.ack,
-                    &mut responses.lines,
-                );
+                let id = control.request_id.as_deref();
+                acknowledge(id, control.ack, &mut responses.lines);
                 self.flush_before(wire, key, responses);
                 if !notifications.is_empty() {
                     self.notify(wire, key, &notifications);

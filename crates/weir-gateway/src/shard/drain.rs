@@ -14,6 +14,11 @@ pub(super) struct DrainSchedule {
 }
 
 impl DrainSchedule {
+    /// Returns `true` if all sessions have ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.keys.is_empty()
+    }
+
     /// Returns the number of sessions that must have ended by `now_ms`: the first at once, the last
     /// before the end of the period.
     pub(super) fn due_count(&self, now_ms: u64) -> usize {

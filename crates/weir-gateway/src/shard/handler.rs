@@ -6,6 +6,7 @@ use weir_net::http1::HttpRequest;
 use weir_net::limited;
 use weir_net::server::{CloseReason, ConnId, Detached, RequestOutcome, ServerHandler, ServerIo};
 
+use super::drain::DrainSchedule;
 use super::event::ShardEvent;
 use super::http;
 use super::keys::SessionKey;
@@ -38,7 +39,7 @@ impl ServerHandler for Shard {
     }
 
     fn on_message(&mut self, io: &mut ServerIo, conn: ConnId, text: &str) {
-        let requests = self.lines(text.as_bytes()).max(1);
+        let requests = self.shared.guard.count_lines(text.as_bytes()).max(1);
         if self.is_flooding(io, conn, requests) {
             return;
         }
@@ -58,10 +59,7 @@ impl ServerHandler for Shard {
         if let Some(entry) = bound.filter(|entry| entry.is_bound_to(conn)) {
             self.metrics.heartbeat.begin(CONNECTION_LOST);
             limited!(
-                debug,
-                "connection lost",
-                session = %entry.core.id(),
-                ?reason,
+                debug, "connection lost", session = %entry.core.id(), ?reason,
                 "session lost its connection"
             );
             self.lost(io, key);
@@ -134,7 +132,7 @@ impl ServerHandler for Shard {
         self.begin_iteration(io);
         self.publish(io);
         self.retry_sends(io);
-        if self.is_drained() {
+        if self.drain.as_ref().is_some_and(DrainSchedule::is_over) {
             io.close_idle();
             if io.connections() == 0 {
                 io.stop();

@@ -34,13 +34,16 @@ impl Shard {
     ) -> MessageOutcome {
         let mut bind = bind.clone().into_owned();
         if bind.session.is_none() {
-            let last = wire.tag(responses.conn).map(SessionKey::from_bits);
-            let entry = last.and_then(|key| self.sessions.get_mut(key));
+            let entry = self.sessions.tagged(wire.tag(responses.conn));
             bind.session = entry.map(|entry| entry.core.id().into());
         }
         let bound = match self.check_stream(wire, responses) {
             Err(refusal) => Err(refusal),
-            Ok(()) => match bind.session.as_ref().and_then(|id| self.remote_shard(id)) {
+            Ok(()) => match bind
+                .session
+                .as_ref()
+                .and_then(|id| self.shared.remote_shard(self.number, id))
+            {
                 Some(shard) => {
                     wire.detach(responses.conn);
                     let request = HandoverRequest {
@@ -71,11 +74,8 @@ impl Shard {
         let id = bind.session.as_deref().unwrap_or_default();
         let key = self.sessions.find(self.number, id).ok_or_else(not_found)?;
         limited!(
-            debug,
-            "bind_session",
-            session = ?Truncated(&bind.session),
-            cause = ?Truncated(&bind.cause),
-            recovery_from = ?bind.recovery_from,
+            debug, "bind_session", session = ?Truncated(&bind.session),
+            cause = ?Truncated(&bind.cause), recovery_from = ?bind.recovery_from,
             "received bind_session"
         );
         let ip = client_ip(wire, responses.conn);

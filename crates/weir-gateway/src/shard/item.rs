@@ -77,8 +77,7 @@ impl Item {
     }
 
     pub(super) fn retention(&self) -> (Option<RowInterest>, Option<HistoryInterest>) {
-        let retained = self.retained.as_ref();
-        let history = retained.and_then(|retained| retained.history.interest());
+        let history = self.history().and_then(UpdateHistory::interest);
         (self.table().map(RowTable::interest), history)
     }
 
@@ -246,22 +245,8 @@ impl Item {
         self.retained.as_mut()?.table.as_mut()
     }
 
-    /// Returns the last updates with all fields of a schema, oldest first, up to `most`.
-    pub(super) fn history(&self, schema: &FieldSchema, most: usize) -> Vec<Arc<FrozenValues>> {
-        let retained = self.retained.as_ref();
-        retained.map_or_else(Vec::new, |retained| retained.history.list(schema, most))
-    }
-
-    /// Returns the maximum number of stored updates.
-    pub(super) fn history_max(&self) -> usize {
-        let retained = self.retained.as_ref();
-        retained.map_or(0, |retained| retained.history.most())
-    }
-
-    /// Returns `true` if workers have not yet sent all updates from before the history began.
-    pub(super) fn awaits_history(&self) -> bool {
-        let retained = self.retained.as_ref();
-        retained.is_some_and(|retained| retained.history.is_awaited())
+    pub(super) fn history(&self) -> Option<&UpdateHistory> {
+        self.retained.as_ref().map(|retained| &retained.history)
     }
 
     /// Returns the current values if they are known for all fields of a schema.

@@ -14,6 +14,9 @@ use super::session::{SessionPoll, StreamBinding};
 use super::state::Shard;
 use super::wire::{NO_CONNECTION, Wire};
 
+/// Time until a poll that could not end is checked again, in milliseconds.
+const POLL_RECHECK_MS: u64 = 1_000;
+
 impl Shard {
     pub(super) fn catch_up(&mut self, wire: &mut impl Wire, key: SessionKey) {
         self.delivery
@@ -144,7 +147,7 @@ impl Shard {
 
     /// Ends a session that its client has replaced by a new one, before it times out.
     pub(super) fn discard_replaced(&mut self, wire: &mut impl Wire, old: &SessionRef<'_>) {
-        if let Some(shard) = self.remote_shard(old) {
+        if let Some(shard) = self.shared.remote_shard(self.number, old) {
             let id = old.clone().into_owned();
             return self.send_event(shard, ShardEvent::DiscardSession(id));
         }
@@ -174,7 +177,12 @@ impl Shard {
             Some(StreamBinding::Unbound { .. }) => return self.expire(wire, key),
             Some(StreamBinding::Poll(_)) => {
                 self.end_poll_if_due(wire, key);
-                return self.recheck_poll(wire, key);
+                if let Some(entry) = self.sessions.get_mut(key) {
+                    // It could not end because the send queue is full.
+                    entry.delay_poll(now_ms + POLL_RECHECK_MS);
+                    entry.arm(wire);
+                }
+                return;
             }
             None | Some(StreamBinding::Http { .. }) => {}
         }
@@ -182,9 +190,7 @@ impl Shard {
         let conn = entry.conn;
         if entry.core.on_wake(now_ms, &mut lines) == WakeOutcome::Inactive {
             limited!(
-                debug,
-                "inactive client",
-                session = %entry.core.id(),
+                debug, "inactive client", session = %entry.core.id(),
                 "client inactivity timeout expired"
             );
             wire.close(conn, None, true);
@@ -196,26 +202,11 @@ impl Shard {
         }
     }
 
-    /// Checks a poll again later that could not end because the send queue is full.
-    fn recheck_poll(&mut self, wire: &mut impl Wire, key: SessionKey) {
-        const RECHECK_MS: u64 = 1_000;
-        let now_ms = wire.now_ms();
-        if let Some(entry) = self.sessions.get_mut(key) {
-            if let Some(StreamBinding::Poll(poll)) = entry.binding.as_deref_mut() {
-                poll.until_ms = poll.until_ms.max(now_ms + RECHECK_MS);
-            }
-            entry.arm(wire);
-        }
-    }
-
     /// Ends a session that was not bound in time.
     fn expire(&mut self, wire: &mut impl Wire, key: SessionKey) {
         if let Some(entry) = self.sessions.get_mut(key) {
             limited!(
-                debug,
-                "session expired",
-                session = %entry.core.id(),
-                "unbound session timed out"
+                debug, "session expired", session = %entry.core.id(), "unbound session timed out"
             );
         }
         self.counters.sessions_expired += 1;

@@ -6,7 +6,7 @@ use weir_net::log::Truncated;
 use weir_net::server::ConnId;
 use weir_tlcp::RequestError;
 use weir_tlcp::codes::{ControlCode, SessionCode};
-use weir_tlcp::request::{ControlOp, CreateSession, Request, SessionRef, parse_ws_message};
+use weir_tlcp::request::{ControlOp, CreateSession, Request, parse_ws_message};
 use weir_tlcp::server::{Session, SessionId, write_conerr, write_error, write_reqok, write_wsok};
 
 use super::admission::{NO_MEMORY, TOO_MANY};
@@ -86,33 +86,10 @@ impl Shard {
 
     /// Ends a client that sends requests without reading the responses.
     pub(super) fn drop_slow_client(&mut self, wire: &mut impl Wire, conn: ConnId) {
-        match self.session_of(wire, conn) {
+        match self.sessions.bound_to(conn, wire.tag(conn)) {
             Some(key) => self.end_slow(wire, key),
             None => wire.close(conn, None, true),
         }
-    }
-
-    /// Returns the session whose stream connection is `conn`.
-    pub(super) fn session_of(&mut self, wire: &mut impl Wire, conn: ConnId) -> Option<SessionKey> {
-        let key = SessionKey::from_bits(wire.tag(conn).filter(|tag| *tag != 0)?);
-        let entry = self.sessions.get_mut(key)?;
-        entry.is_bound_to(conn).then_some(key)
-    }
-
-    /// Returns the session that a request addresses: the session it names, otherwise the last one
-    /// bound on its connection, unless that session has another stream now.
-    fn addressed(
-        &mut self,
-        wire: &mut impl Wire,
-        conn: ConnId,
-        named: Option<&SessionRef<'_>>,
-    ) -> Option<SessionKey> {
-        if let Some(id) = named {
-            return self.sessions.find(self.number, id.as_str());
-        }
-        let key = SessionKey::from_bits(wire.tag(conn).filter(|tag| *tag != 0)?);
-        let entry = self.sessions.get_mut(key)?;
-        (entry.conn == conn || !entry.is_bound()).then_some(key)
     }
 
     /// Handles one request: executes it here, or adds it to those for other shards.
@@ -138,13 +115,21 @@ impl Shard {
             Request::Message(message) => message.session.as_ref(),
             Request::Heartbeat(heartbeat) => heartbeat.session.as_ref(),
         };
-        if let Some(shard) = named.and_then(|id| self.remote_shard(id)) {
+        if let Some(shard) = named.and_then(|id| self.shared.remote_shard(self.number, id)) {
             let before = std::mem::take(&mut responses.lines);
             let request = request.clone().into_owned();
             responses.remote.push((before, shard, request));
             return MessageOutcome::Respond;
         }
-        let key = self.addressed(wire, responses.conn, named);
+        let key = match named {
+            Some(id) => self.sessions.find(self.number, id.as_str()),
+            // The last session that was bound on the connection, unless it has another stream now.
+            None => {
+                let last = self.sessions.tagged(wire.tag(responses.conn));
+                let last = last.filter(|one| one.conn == responses.conn || !one.is_bound());
+                last.map(|entry| entry.key())
+            }
+        };
         self.carry_out(wire, key, request, responses);
         MessageOutcome::Respond
     }
@@ -172,14 +157,6 @@ impl Shard {
         }
     }
 
-    /// Returns the shard of a session, if it is another one.
-    pub(super) fn remote_shard(&self, id: &str) -> Option<u16> {
-        let location = SessionId::location_of(id)?;
-        let peers = self.shared.peers.get()?;
-        let known = usize::from(location.shard) < peers.len();
-        (known && location.shard != self.number).then_some(location.shard)
-    }
-
     /// Handles `create_session`.
     fn create(
         &mut self,
@@ -188,11 +165,8 @@ impl Shard {
         responses: &mut ResponseBatch,
     ) -> MessageOutcome {
         limited!(
-            debug,
-            "create_session",
-            cid = ?Truncated(&create.cid),
-            cause = ?Truncated(&create.cause),
-            replaces = ?Truncated(&create.old_session),
+            debug, "create_session", cid = ?Truncated(&create.cid),
+            cause = ?Truncated(&create.cause), replaces = ?Truncated(&create.old_session),
             "received create_session"
         );
         if let Some(old) = &create.old_session {
@@ -268,7 +242,7 @@ impl Shard {
         wire: &mut impl Wire,
         responses: &ResponseBatch,
     ) -> Result<(), SessionRefusal> {
-        match self.session_of(wire, responses.conn) {
+        match (self.sessions).bound_to(responses.conn, wire.tag(responses.conn)) {
             Some(_) => Err(refused(SessionCode::STREAM_ALREADY_OPEN)),
             None => Ok(()),
         }

@@ -14,7 +14,7 @@ pub(super) struct FieldSchema {
     fields: SmallVec<[Option<u16>; 8]>,
     wanted: FieldSet,
     /// Positions, from 1, of the fields `key` and `command` of a schema for mode COMMAND.
-    command: Option<(u32, u32)>,
+    pub(super) command: Option<(u32, u32)>,
 }
 
 impl FieldSchema {
@@ -39,12 +39,6 @@ impl FieldSchema {
             command: position(KEY_FIELD).zip(position(COMMAND_FIELD)),
             ..Self::resolve(schema, mapping)
         }
-    }
-
-    /// Returns the positions, from 1, of the fields `key` and `command` of a schema for mode
-    /// COMMAND.
-    pub(super) fn command(&self) -> Option<(u32, u32)> {
-        self.command
     }
 
     pub(super) fn of(fields: impl IntoIterator<Item = Option<u16>>) -> Self {

@@ -147,6 +147,13 @@ impl SessionEntry {
         }
     }
 
+    /// Makes a poll end at `until_ms` or later.
+    pub(super) fn delay_poll(&mut self, until_ms: u64) {
+        if let Some(StreamBinding::Poll(poll)) = self.binding.as_deref_mut() {
+            poll.until_ms = poll.until_ms.max(until_ms);
+        }
+    }
+
     /// Leaves the session without a stream for at most `wait_ms`.
     pub(super) fn unbind(&mut self, wire: &mut impl Wire, wait_ms: u64) {
         let until_ms = wire.now_ms().saturating_add(wait_ms);
@@ -201,9 +208,7 @@ impl SessionEntry {
         }
         due
     }
-}
 
-impl SessionEntry {
     /// Applies the bandwidth limit of the TLCP session.
     pub(super) fn limit_bandwidth(&mut self, now_ms: u64) {
         match (self.core.bandwidth_kbps(), &mut self.bandwidth) {
@@ -243,10 +248,8 @@ impl SessionEntry {
         let subscribed = &self.core.subscription(sub_id)?.handle;
         let limit = subscribed.frequency_limit.as_ref();
         let buffer = limit.map(|limit| limit.buffer).filter(|buffer| *buffer > 0);
-        Some(Box::new(UpdateQueue::new(
-            delivery,
-            buffer.unwrap_or(usize::MAX),
-        )))
+        let updates_max = buffer.unwrap_or(usize::MAX);
+        Some(Box::new(UpdateQueue::new(delivery, updates_max)))
     }
 
     /// Records that an update was sent, for the session's limits.
@@ -302,8 +305,7 @@ pub(super) struct Sessions {
     /// Number of entries of ended sessions.
     ended: usize,
     serial: u32,
-    /// Number of bound sessions by transport, in the order of [`SessionTransport`], and the time of the
-    /// last count.
+    /// Number of bound sessions by [`SessionTransport`], and the time of the last count.
     by_transport: [u64; 4],
     transport_count_ms: u64,
 }
@@ -378,6 +380,17 @@ impl Sessions {
     pub(super) fn any_mut(&mut self, key: SessionKey) -> Option<&mut SessionEntry> {
         let entry = self.entries.get_mut(key.index as usize);
         entry.filter(|entry| entry.serial == key.serial)
+    }
+
+    /// Returns the session with this connection tag.
+    pub(super) fn tagged(&mut self, tag: Option<u64>) -> Option<&mut SessionEntry> {
+        self.get_mut(SessionKey::from_bits(tag.filter(|tag| *tag != 0)?))
+    }
+
+    /// Returns the session whose stream connection is `conn`, which has this tag.
+    pub(super) fn bound_to(&mut self, conn: ConnId, tag: Option<u64>) -> Option<SessionKey> {
+        let entry = self.tagged(tag)?;
+        entry.is_bound_to(conn).then(|| entry.key())
     }
 
     /// Ends a session. From now on only [`Self::any_mut`] finds it, until [`Self::forget`].

@@ -52,10 +52,4 @@ impl Shard {
             self.end_session(wire, key, SessionCode::EXPIRED, text, false);
         }
     }
-
-    /// Returns `true` if all sessions have ended.
-    pub(super) fn is_drained(&self) -> bool {
-        let drain = self.drain.as_ref();
-        drain.is_some_and(|drain| drain.keys.is_empty())
-    }
 }

@@ -48,13 +48,9 @@ impl Shard {
         }
         // Resolving names costs CPU time, even if they are refused.
         self.work.items += add.group.len() / TEXT_PER_ITEM;
-        let ResolvedItems { connection, items } = resolve(
-            add,
-            &shared.connections,
-            &shared.limits,
-            &shared.guard,
-            shared.unknown_names,
-        )?;
+        let (guard, unknown) = (&shared.guard, shared.unknown_names);
+        let resolved = resolve(add, &shared.connections, &shared.limits, guard, unknown)?;
+        let ResolvedItems { connection, items } = resolved;
         self.check_subscription(key, &items, &add.schema)?;
         let kafka = &shared.connections[usize::from(connection)];
         let mapping = &kafka.config.mapping;
@@ -103,7 +99,7 @@ impl Shard {
             SubscriptionError::from(code)
         })?;
         self.counters.subscriptions += 1;
-        match schema.command() {
+        match schema.command {
             Some(positions) => core.write_subcmd(add.sub_id, counts, positions, out),
             None => core.write_subok(add.sub_id, counts.0, counts.1, out),
         }
@@ -328,23 +324,22 @@ fn fill(queue: &mut UpdateQueue, item: &Item, class: ClassKey<'_>, asked: Snapsh
             values.for_each(|values| queue.push_snapshot(values));
             return known.is_none();
         }
-        PayloadSource::Event if class.delivery.has_end_of_snapshot() => {
+        PayloadSource::Event => {
             let most = match asked {
                 Snapshot::Length(most) => most as usize,
                 Snapshot::Yes | Snapshot::No => usize::MAX,
             };
-            let past = item.history(class.schema, most);
-            let awaits = item.awaits_history();
-            if awaits {
-                let most = most.min(item.history_max());
-                queue.reserve_backfill(most - past.len());
+            if let Some(history) = item.history() {
+                let past = history.list(class.schema, most);
+                if history.is_awaited() {
+                    queue.reserve_backfill(most.min(history.most) - past.len());
+                }
+                past.into_iter()
+                    .for_each(|values| queue.push_snapshot(values));
+                queue.push_end();
+                return history.is_awaited();
             }
-            past.into_iter()
-                .for_each(|values| queue.push_snapshot(values));
-            queue.push_end();
-            return awaits;
         }
-        PayloadSource::Event => return false,
         PayloadSource::Row => {
             let Some(table) = item.table() else {
                 return false;

@@ -194,12 +194,11 @@ impl<W: Wire> CatchUp<'_, W> {
     /// Returns the reason why nothing may be sent yet. It is checked before a frame is encoded.
     fn delay(&mut self, scope: FrequencyScope<'_>) -> Option<CatchUpProgress> {
         let at = (self.class.sub_id, self.class.position);
-        Some(
-            match self.entry.send_delay(at, scope, self.wire.now_ms())? {
-                SendDelay::Session(at_ms) => CatchUpProgress::SessionUntil(at_ms),
-                SendDelay::Item(at_ms) => CatchUpProgress::Until(at_ms),
-            },
-        )
+        let delay = self.entry.send_delay(at, scope, self.wire.now_ms());
+        delay.map(|delay| match delay {
+            SendDelay::Session(at_ms) => CatchUpProgress::SessionUntil(at_ms),
+            SendDelay::Item(at_ms) => CatchUpProgress::Until(at_ms),
+        })
     }
 
     /// Sends a frame that is subject to limits.

@@ -127,11 +127,7 @@ impl TestEnv {
             .field_values(&view, &fields, &mut values)
             .expect("failed fields are skipped");
         let update = Arc::new(values.freeze());
-        route.cache(&update, &fields);
-        if self.has_other_shard {
-            route.cache_row(&update, &fields);
-            route.cache_update(&update, &fields, self.wire.now_ms() as i64);
-        }
+        route.store(&update, &fields, self.wire.now_ms() as i64);
         for target in route.targets().iter().filter(|target| target.shard == 0) {
             let event = ShardEvent::Update {
                 item: target.interest.item,

@@ -121,7 +121,7 @@ impl TestEnv {
             shard: Shard::new(0, shared, Arc::new(ShardMetrics::new(Default::default()))),
             wire: MemoryWire::new(CLIENTS),
             connection,
-            tables: [(); WORKERS].map(|()| RoutingTable::new()),
+            tables: [(); WORKERS].map(|()| RoutingTable::default()),
             events: Default::default(),
             clients: (0..CLIENTS).map(|_| ModelClient::default()).collect(),
             items: Default::default(),
