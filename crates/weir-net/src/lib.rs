@@ -1,8 +1,8 @@
 //! Network layer: event loops, timers, buffers, HTTP/1.1 and WebSocket framing.
 //!
 //! [`event_loop`] and [`stream`] are what all event loops have in common. [`server`] handles the
-//! gateway's clients, one loop per core; [`client`] thousands of outgoing connections. The proxy has
-//! its own handler. This crate does not interpret the payload (TLCP, Kafka).
+//! gateway's clients, one loop per core; [`client`] thousands of outgoing connections. The proxy
+//! has its own handler. This crate does not interpret the payload (TLCP, Kafka).
 
 pub mod admin;
 pub mod client;
@@ -15,7 +15,7 @@ mod mailbox;
 pub mod memory;
 pub mod server;
 pub mod stream;
-pub mod timer;
+mod timer;
 pub mod tls;
 pub mod watchdog;
 pub mod websocket;

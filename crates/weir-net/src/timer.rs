@@ -11,7 +11,7 @@ const SLOTS: usize = 1024;
 
 /// Timer wheel with payloads of type `T`.
 #[derive(Debug)]
-pub struct TimerWheel<T> {
+pub(crate) struct TimerWheel<T> {
     slots: Vec<Vec<(u64, T)>>,
     /// Tick up to which all entries have expired.
     tick: u64,
@@ -22,7 +22,7 @@ pub struct TimerWheel<T> {
 
 impl<T> TimerWheel<T> {
     /// Creates an empty wheel that starts at `now_ms`.
-    pub fn new(now_ms: u64) -> Self {
+    pub(crate) fn new(now_ms: u64) -> Self {
         let slots = std::iter::repeat_with(Vec::new).take(SLOTS).collect();
         Self {
             slots,
@@ -32,18 +32,8 @@ impl<T> TimerWheel<T> {
         }
     }
 
-    /// Returns the number of pending timers.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Returns `true` if no timer is pending.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Sets a timer that expires at `at_ms` or up to one tick later, in the past at the next tick.
-    pub fn set(&mut self, at_ms: u64, payload: T) {
+    pub(crate) fn set(&mut self, at_ms: u64, payload: T) {
         let tick = (at_ms.div_ceil(TICK_MS)).max(self.tick + 1);
         self.earliest = match self.len {
             0 => tick,
@@ -54,7 +44,7 @@ impl<T> TimerWheel<T> {
     }
 
     /// Passes the payload of every timer due at `now_ms` to `fire`.
-    pub fn expire(&mut self, now_ms: u64, mut fire: impl FnMut(T)) {
+    pub(crate) fn expire(&mut self, now_ms: u64, mut fire: impl FnMut(T)) {
         let target = now_ms / TICK_MS;
         // After a long pause one revolution visits every slot.
         let first = (self.tick + 1).max(target.saturating_sub(SLOTS as u64 - 1));
@@ -79,7 +69,7 @@ impl<T> TimerWheel<T> {
 
     /// Returns the milliseconds from `now_ms` to the next timer, `None` if there is none. The value
     /// can be too small for timers more than one revolution ahead, never too large.
-    pub fn next_in_ms(&mut self, now_ms: u64) -> Option<u64> {
+    pub(crate) fn next_in_ms(&mut self, now_ms: u64) -> Option<u64> {
         if self.len == 0 {
             return None;
         }
@@ -116,7 +106,7 @@ mod tests {
         assert!(fired(&mut wheel, 1_090).is_empty());
         assert_eq!(fired(&mut wheel, 1_100 + TICK_MS), [1]);
         assert!(fired(&mut wheel, 60_000).is_empty());
-        assert!(wheel.is_empty());
+        assert!(wheel.len == 0);
     }
 
     #[test]

@@ -247,7 +247,8 @@ impl StallDetector {
         }
     }
 
-    /// Checks all loops; `now` returns the time on a loop's own clock. Logs stalls that begin or end.
+    /// Checks all loops; `now` returns the time on a loop's own clock. Logs stalls that begin or
+    /// end.
     fn check(&mut self, now: impl Fn(&Heartbeat) -> u64) {
         let mut dead = 0;
         for one in &mut self.loops {

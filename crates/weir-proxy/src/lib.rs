@@ -25,6 +25,5 @@ mod wire;
 
 pub use broker_registry::BrokerInfo;
 pub use config::{CliOverrides, ProxyConfig};
-pub use data::ConnectionInfo;
 pub use error::ProxyError;
 pub use proxy::Proxy;

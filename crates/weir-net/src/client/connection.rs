@@ -9,7 +9,7 @@ use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{ClientOptions, DisconnectReason, sources};
-use crate::stream::{SendQueue, SocketStream, TlsBuffers};
+use crate::stream::{SendQueue, SocketStream, TlsBuffers, connect_result};
 
 /// An outgoing connection.
 #[derive(Debug)]
@@ -115,21 +115,6 @@ impl ClientConnection {
             false => Interest::READABLE,
         };
         registry.reregister(self.stream.socket(), Token(conn), interest)
-    }
-}
-
-/// Returns `true` if a socket is connected, `false` if the attempt is still in progress.
-///
-/// # Errors
-/// The attempt failed.
-pub fn connect_result(socket: &TcpStream) -> io::Result<bool> {
-    if let Some(error) = socket.take_error()? {
-        return Err(error);
-    }
-    match socket.peer_addr() {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(false),
-        Err(error) => Err(error),
     }
 }
 

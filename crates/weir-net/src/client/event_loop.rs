@@ -110,8 +110,8 @@ impl ClientIo {
     }
 }
 
-/// Runs an event loop with thousands of outgoing connections until the handler returns `Break`. Open
-/// connections are closed on return.
+/// Runs an event loop with thousands of outgoing connections until the handler returns `Break`.
+/// Open connections are closed on return.
 ///
 /// # Errors
 /// The operating system provides no epoll file descriptor, or waiting for events fails.
@@ -331,8 +331,8 @@ fn nanoseconds(duration: Duration) -> u64 {
 }
 
 const READ_BUFFER_BYTES: usize = 64 * 1024;
-/// Maximum number of concurrent connection attempts. It is below the usual accept backlog, so that a
-/// slow server slows the ramp instead of losing handshakes. The handler can slow it further.
+/// Maximum number of concurrent connection attempts. It is below the usual accept backlog, so that
+/// a slow server slows the ramp instead of losing handshakes. The handler can slow it further.
 const CONNECTING_MAX: usize = 256;
 /// Timeout of one connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

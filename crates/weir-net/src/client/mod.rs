@@ -16,7 +16,6 @@ use thiserror::Error;
 use crate::limited;
 use crate::tls::ClientTls;
 
-pub use connection::connect_result;
 pub use event_loop::{ClientIo, run};
 
 /// Reason for the end of a connection.

@@ -8,8 +8,8 @@ const CONNECTIONS_PER_SOURCE: usize = 20_000;
 
 /// Returns the local address of connection `conn`: for an IPv4 loopback server `127.net.0.1`, `.2`
 /// and so on, each for some thousands of connections; `None` leaves the choice to the operating
-/// system. Every process uses its own `net`, so ports left in TIME_WAIT by an earlier process do not
-/// matter.
+/// system. Every process uses its own `net`, so ports left in TIME_WAIT by an earlier process do
+/// not matter.
 pub(super) fn address(server: SocketAddr, conn: usize) -> Option<IpAddr> {
     let IpAddr::V4(ip) = server.ip() else {
         return None;

@@ -107,8 +107,8 @@ impl<L> Listeners<L> {
         Ok(())
     }
 
-    /// Closes the listeners that `keeps` does not keep. The kernel resets their pending connections,
-    /// and other processes may bind their addresses.
+    /// Closes the listeners that `keeps` does not keep. The kernel resets their pending
+    /// connections, and other processes may bind their addresses.
     pub fn retain(&mut self, keeps: impl Fn(&L) -> bool) {
         self.list.retain(|_, listener| keeps(&listener.properties));
         self.pending.retain(|key| self.list.contains(*key));

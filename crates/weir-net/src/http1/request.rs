@@ -107,14 +107,14 @@ pub fn parse_request_incremental<'a>(
         .map(|header| (header.name, header.value))
         .collect();
     let rest = &buffer[head_bytes..];
-    let delimiter = body_delimiter(&headers, version, limits)?;
+    let length = body_length(&headers, version, limits)?;
     check_host(&headers, version)?;
-    let (body, body_bytes) = match delimiter {
-        BodyDelimiter::Length(length) => match rest.get(..length) {
+    let (body, body_bytes) = match length {
+        Some(length) => match rest.get(..length) {
             Some(body) => (Cow::Borrowed(body), length),
             None => return Ok(Parsed::Partial),
         },
-        BodyDelimiter::Chunks => {
+        None => {
             let mut known = progress.take().unwrap_or_else(|| {
                 let reader = ChunkReader::default();
                 Box::new(BodyProgress { head_bytes, reader })
@@ -147,85 +147,71 @@ pub fn parse_request_incremental<'a>(
     Ok(Parsed::Complete(request, head_bytes + body_bytes))
 }
 
+/// Returns the values of all headers named `name`.
+fn values<'a>(headers: &[(&'a str, &'a [u8])], name: &str) -> impl Iterator<Item = &'a [u8]> {
+    let named = headers
+        .iter()
+        .filter(move |(known, _)| known.eq_ignore_ascii_case(name));
+    named.map(|(_, value)| *value)
+}
+
 /// Checks for exactly one host header (RFC 9112, 3.2). HTTP/1.0 may omit it.
 fn check_host(headers: &[(&str, &[u8])], version: u8) -> Result<(), ParseError> {
-    let hosts = headers
-        .iter()
-        .filter(|(name, _)| name.eq_ignore_ascii_case("host"))
-        .count();
-    match (hosts, version) {
+    match (values(headers, "host").count(), version) {
         (1, _) | (0, 0) => Ok(()),
         (0, _) => Err(reject(400, "missing host header")),
         _ => Err(reject(400, "duplicate host header")),
     }
 }
 
-/// Delimitation of a body.
-enum BodyDelimiter {
-    Length(usize),
-    Chunks,
-}
-
-/// Returns how the body is delimited. Rejects ambiguous requests, which allow request smuggling:
-/// two lengths, or a length with a transfer coding.
-fn body_delimiter(
+/// Returns the length of the body, `None` if it is chunked. Rejects ambiguous requests, which allow
+/// request smuggling: two lengths, or a length with a transfer coding.
+fn body_length(
     headers: &[(&str, &[u8])],
     version: u8,
     limits: ParseLimits,
-) -> Result<BodyDelimiter, ParseError> {
-    let (mut length, mut chunks) = (None, false);
-    for (name, value) in headers {
-        if name.eq_ignore_ascii_case("transfer-encoding") {
-            if chunks || !value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
-                return Err(reject(
-                    501,
-                    "unsupported transfer coding, only chunked is supported",
-                ));
-            }
-            if version == 0 {
-                return Err(reject(400, "transfer coding in HTTP/1.0"));
-            }
-            chunks = true;
-        }
-        if name.eq_ignore_ascii_case("content-length") {
+) -> Result<Option<usize>, ParseError> {
+    let is_chunked = |value: &[u8]| value.trim_ascii().eq_ignore_ascii_case(b"chunked");
+    let mut codings = values(headers, "transfer-encoding");
+    let coding = codings.next();
+    if codings.next().is_some() || coding.is_some_and(|value| !is_chunked(value)) {
+        let reason = "unsupported transfer coding, only chunked is supported";
+        return Err(reject(501, reason));
+    }
+    let mut lengths = values(headers, "content-length");
+    let length = lengths.next();
+    match (coding, length) {
+        (Some(_), _) if version == 0 => Err(reject(400, "transfer coding in HTTP/1.0")),
+        (Some(_), Some(_)) => Err(reject(400, "content length with transfer coding")),
+        (Some(_), None) => Ok(None),
+        (None, None) => Ok(Some(0)),
+        (None, Some(_)) if lengths.next().is_some() => Err(reject(400, "duplicate content length")),
+        (None, Some(value)) => {
             let text = std::str::from_utf8(value).unwrap_or_default().trim();
             // A number may begin with a sign for `parse`.
             let digits = Some(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-            let Some(parsed) = digits.and_then(|text| text.parse::<usize>().ok()) else {
-                return Err(reject(400, "malformed content length"));
-            };
-            if length.is_some() {
-                return Err(reject(400, "duplicate content length"));
+            match digits.and_then(|text| text.parse::<usize>().ok()) {
+                None => Err(reject(400, "malformed content length")),
+                Some(length) if length > limits.body_bytes => {
+                    Err(reject(413, "request body over the limit"))
+                }
+                length => Ok(length),
             }
-            length = Some(parsed);
         }
-    }
-    match length {
-        Some(_) if chunks => Err(reject(400, "content length with transfer coding")),
-        None if chunks => Ok(BodyDelimiter::Chunks),
-        Some(length) if length > limits.body_bytes => {
-            Err(reject(413, "request body over the limit"))
-        }
-        length => Ok(BodyDelimiter::Length(length.unwrap_or(0))),
     }
 }
 
 impl<'a> HttpRequest<'a> {
     /// Returns the first header named `name`, if it is text.
     pub fn header(&self, name: &str) -> Option<&'a str> {
-        let (_, value) = self
-            .headers
-            .iter()
-            .find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+        let value = values(&self.headers, name).next()?;
         std::str::from_utf8(value).ok().map(str::trim)
     }
 
     /// Returns the elements of a comma-separated header, across all its lines.
     pub fn list(&self, name: &str) -> impl Iterator<Item = &'a str> {
-        self.headers
-            .iter()
-            .filter(move |(known, _)| known.eq_ignore_ascii_case(name))
-            .filter_map(|(_, value)| std::str::from_utf8(value).ok())
+        values(&self.headers, name)
+            .filter_map(|value| std::str::from_utf8(value).ok())
             .flat_map(|value| value.split(','))
             .map(str::trim)
             .filter(|element| !element.is_empty())

@@ -279,21 +279,16 @@ impl<H: ServerHandler> Server<H> {
         while !input.is_empty() {
             match reader.read(input) {
                 Ok((used, event)) => {
-                    let is_message =
-                        matches!(event, Some(FrameEvent::Text(_) | FrameEvent::Deflated(_)));
-                    match event {
-                        Some(FrameEvent::Text(text)) => {
-                            // The reader has checked the UTF-8; the cost of this second check is
-                            // negligible.
-                            let text = std::str::from_utf8(text).unwrap_or_default();
-                            self.handler.on_message(&mut self.io, conn, text);
-                        }
+                    let text = match event {
+                        // The reader has checked the UTF-8; the cost of this second check is
+                        // negligible.
+                        Some(FrameEvent::Text(text)) => std::str::from_utf8(text).ok(),
                         Some(FrameEvent::Deflated(payload)) => {
                             let inflater = self.inflater.get_or_insert_default();
                             match inflate(inflater, payload, self.io.limits.message_bytes) {
                                 Ok(text) => {
                                     self.io.counters.inflated += 1;
-                                    self.handler.on_message(&mut self.io, conn, text);
+                                    Some(text)
                                 }
                                 Err(error) => return self.end_broken(conn, error),
                             }
@@ -302,12 +297,18 @@ impl<H: ServerHandler> Server<H> {
                             let mut frame = Vec::new();
                             websocket::push_pong(&mut frame, None, payload);
                             self.io.send(conn, Bytes::from(frame));
+                            None
                         }
                         Some(FrameEvent::Close { code }) => {
                             let code = code.unwrap_or(CLOSE_NORMAL);
                             self.end_websocket(conn, code, CloseReason::PeerClosed);
+                            None
                         }
-                        Some(FrameEvent::Pong(_)) | None => {}
+                        Some(FrameEvent::Pong(_)) | None => None,
+                    };
+                    let is_message = text.is_some();
+                    if let Some(text) = text {
+                        self.handler.on_message(&mut self.io, conn, text);
                     }
                     input = &input[used..];
                     self.count_frames(conn, reader.take_frames(), is_message);

@@ -5,7 +5,7 @@ mod socket;
 mod tls;
 
 pub use send_queue::{Flushed, SendQueue};
-pub use socket::Input;
+pub use socket::{Input, connect_result};
 pub use tls::{TlsBuffers, TlsStream};
 
 use std::io::{self, IoSlice};

@@ -1,4 +1,4 @@
-//! One read from a socket, one write to it.
+//! One read from a socket, one write to it, and the result of connecting it.
 
 use std::io::{self, IoSlice, Read, Write};
 
@@ -45,5 +45,20 @@ pub(super) fn write_some(socket: &mut impl Write, slices: &[IoSlice<'_>]) -> io:
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
+    }
+}
+
+/// Returns `true` if a socket is connected, `false` if the attempt is still in progress.
+///
+/// # Errors
+/// The attempt failed.
+pub fn connect_result(socket: &TcpStream) -> io::Result<bool> {
+    if let Some(error) = socket.take_error()? {
+        return Err(error);
+    }
+    match socket.peer_addr() {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(false),
+        Err(error) => Err(error),
     }
 }

@@ -7,14 +7,14 @@ use super::*;
 use crate::tls::TlsIdentity;
 
 /// One end with its queue and the bytes it has received.
-struct End {
+struct TestEnd {
     stream: SocketStream,
     queue: SendQueue,
     received: Vec<u8>,
     has_ended: bool,
 }
 
-impl End {
+impl TestEnd {
     fn new(stream: SocketStream) -> Self {
         Self {
             stream,
@@ -53,7 +53,7 @@ fn sockets() -> (TcpStream, TcpStream) {
     both.into()
 }
 
-fn tls_pair() -> (End, End) {
+fn tls_pair() -> (TestEnd, TestEnd) {
     let identity = TlsIdentity::from_pem(
         include_bytes!("../../tests/tls/server.pem"),
         include_bytes!("../../tests/tls/server.key"),
@@ -64,7 +64,7 @@ fn tls_pair() -> (End, End) {
     let (near, far) = sockets();
     let client = SocketStream::connecting(near, Some((&trust, name))).expect("a session");
     let server = SocketStream::accepted(far, Some(&acceptor)).expect("a session");
-    (End::new(client), End::new(server))
+    (TestEnd::new(client), TestEnd::new(server))
 }
 
 #[test]
@@ -102,8 +102,8 @@ fn tls_carries_bytes_in_order_in_any_portion() {
 fn plain_socket_stores_only_what_it_does_not_accept() {
     let (near, far) = sockets();
     let (mut near, mut far) = (
-        End::new(SocketStream::Plain(near)),
-        End::new(SocketStream::Plain(far)),
+        TestEnd::new(SocketStream::Plain(near)),
+        TestEnd::new(SocketStream::Plain(far)),
     );
     let mut buffers = TlsBuffers::default();
     let text: Vec<u8> = (0..16_000_000_u32).map(|i| (i % 251) as u8).collect();

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use mio::net::TcpStream;
 use std::os::fd::AsRawFd;
-use weir_net::client::connect_result;
 use weir_net::descriptors::client_ceiling;
-use weir_net::stream::SocketStream;
+use weir_net::stream::{SocketStream, connect_result};
 use weir_net::tls::ClientTls;
 
 use super::ListenerTarget;

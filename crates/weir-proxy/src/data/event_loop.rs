@@ -1,5 +1,5 @@
-//! The proxy's handler of an event loop: events of pairs and of other threads, and timers. `forward`
-//! moves the bytes of a pair.
+//! The proxy's handler of an event loop: events of pairs and of other threads, and timers.
+//! `forward` moves the bytes of a pair.
 
 use std::io;
 use std::net::SocketAddr;
@@ -426,7 +426,14 @@ impl LoopState {
             PairCloseReason::Client(error) | PairCloseReason::Broker(error) => {
                 let is_tls = error.kind() == io::ErrorKind::InvalidData;
                 counters.tls_failures += u64::from(is_tls);
-                limited!(debug, "connection failed", %client, cluster, ?reason, "connection closed");
+                limited!(
+                    debug,
+                    "connection failed",
+                    %client,
+                    cluster,
+                    ?reason,
+                    "connection closed"
+                );
             }
         }
     }

@@ -58,31 +58,22 @@ pub(crate) type Candidate = (SocketAddr, Arc<str>);
 
 /// A connection pair in `/connections`.
 #[derive(Debug, Clone, serde::Serialize)]
-pub struct ConnectionInfo {
-    /// Virtual cluster.
-    pub cluster: String,
-    /// Address of the client.
-    pub client: String,
+pub(crate) struct ConnectionInfo {
+    pub(crate) cluster: String,
+    pub(crate) client: String,
     /// Name and version of the client software, as sent by the client.
-    pub software: Option<String>,
-    /// Address of the broker.
-    pub broker: Option<String>,
+    pub(crate) software: Option<String>,
+    pub(crate) broker: Option<String>,
     /// Node id of the broker whose port the client uses; `None` for the bootstrap port.
-    pub node_id: Option<i32>,
+    pub(crate) node_id: Option<i32>,
     /// `waiting` for a first request, `connecting` to a broker, or `open`.
-    pub state: &'static str,
-    /// Milliseconds since the connection was accepted.
-    pub age_ms: u64,
+    pub(crate) state: &'static str,
+    pub(crate) age_ms: u64,
     /// Milliseconds since either side last sent bytes.
-    pub idle_ms: u64,
-    /// Requests so far.
-    pub requests: u64,
-    /// In-flight requests.
-    pub in_flight: usize,
-    /// Bytes from the client.
-    pub request_bytes: u64,
-    /// Bytes from the broker.
-    pub response_bytes: u64,
-    /// Bytes buffered for the pair.
-    pub buffered_bytes: usize,
+    pub(crate) idle_ms: u64,
+    pub(crate) requests: u64,
+    pub(crate) in_flight: usize,
+    pub(crate) request_bytes: u64,
+    pub(crate) response_bytes: u64,
+    pub(crate) buffered_bytes: usize,
 }

@@ -77,22 +77,23 @@ impl Queues {
         // Several frames of one address must not all come before those of others.
         *time_us += SLICE_ESTIMATE_US;
         self.next += 1;
-        match is_new {
-            true => self.new_tasks.insert(key, task),
-            false => self.started_tasks.insert(key, task),
+        let tasks = match is_new {
+            true => &mut self.new_tasks,
+            false => &mut self.started_tasks,
         };
+        tasks.insert(key, task);
     }
 
     fn take(&mut self, only_new: bool) -> Option<Task> {
         let new = self.new_tasks.first_key_value().map(|(key, _)| *key);
         let started = self.started_tasks.first_key_value().map(|(key, _)| *key);
-        let started = started.filter(|_| !only_new);
-        let (key, task) = match (new, started) {
-            (Some(new), Some(started)) if started < new => self.started_tasks.pop_first()?,
-            (Some(_), _) => self.new_tasks.pop_first()?,
-            (None, Some(_)) => self.started_tasks.pop_first()?,
-            (None, None) => return None,
+        let tasks = match started {
+            Some(started) if !only_new && new.is_none_or(|new| started < new) => {
+                &mut self.started_tasks
+            }
+            _ => &mut self.new_tasks,
         };
+        let (key, task) = tasks.pop_first()?;
         self.now_us = self.now_us.max(key.0);
         if self.by_address.len() > ADDRESSES_MAX {
             let now_us = self.now_us;
@@ -201,17 +202,11 @@ impl FilterPool {
         let step = work.advance(&task.filters, frame, buffers);
         let used = thread_cpu().saturating_sub(start);
         work.count_cpu(used);
-        match step {
-            Ok(WorkProgress::Paused) => (Some(task), used),
-            Ok(WorkProgress::Done) => {
-                finish(task, None, buffers);
-                (None, used)
-            }
-            Err(error) => {
-                finish(task, Some(error), buffers);
-                (None, used)
-            }
+        if let Ok(WorkProgress::Paused) = step {
+            return (Some(task), used);
         }
+        finish(task, step.err(), buffers);
+        (None, used)
     }
 
     fn queues(&self) -> MutexGuard<'_, Queues> {
