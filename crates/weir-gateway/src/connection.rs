@@ -26,7 +26,7 @@ pub(crate) struct KafkaConnection {
 }
 
 /// One ingest worker as seen by other threads.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct WorkerHandle {
     pub(crate) interests: InterestInbox,
     pub(crate) counters: WorkerCounters,
@@ -36,30 +36,27 @@ impl KafkaConnection {
     pub(crate) fn new(config: ConnectionConfig, diffs: &DiffOptions) -> Self {
         let threads = match config.threads {
             Threads::Count(count) => count as usize,
-            Threads::Processors => {
-                std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-            }
-        };
-        let worker = || WorkerHandle {
-            interests: InterestInbox::new(),
-            counters: WorkerCounters::default(),
+            Threads::Processors => std::thread::available_parallelism().map_or(1, usize::from),
         };
         Self {
             config,
             diffs: ConnectionDiffs::new(diffs),
-            workers: std::iter::repeat_with(worker)
-                .take(threads.max(1))
+            workers: (0..threads.max(1))
+                .map(|_| WorkerHandle::default())
                 .collect(),
             subscribed_items: SubscribedItems::default(),
             late: LateWindow::default(),
-            state: ConnectionState::default(),
+            state: ConnectionState {
+                lag: AtomicU64::new(UNKNOWN),
+                ..ConnectionState::default()
+            },
         }
     }
 
     /// Sends a shard's interest to all workers. `first` means that the shard had no interest in the
     /// item before.
     pub(crate) fn set_interest(&self, interest: Interest, first: bool) {
-        let withdrawn = matches!(interest, Interest::Unsubscribe { .. });
+        let withdrawn = interest.wanted().is_none();
         for worker in &self.workers {
             worker.interests.put(interest.clone(), first);
         }
@@ -71,7 +68,6 @@ impl KafkaConnection {
         }
     }
 
-    /// Returns the sum of one counter over the workers.
     pub(crate) fn total(&self, counter: fn(&WorkerCounters) -> &AtomicU64) -> u64 {
         let counters = self.workers.iter().map(|worker| counter(&worker.counters));
         counters.map(|value| value.load(Ordering::Relaxed)).sum()
@@ -103,10 +99,7 @@ impl SubscribedItems {
     pub(crate) fn wait(&self, timeout: Duration) {
         let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         // A wake-up that is early or late does no harm: the caller checks again.
-        drop(
-            self.came
-                .wait_timeout_while(gate, timeout, |()| self.is_none()),
-        );
+        let _ = (self.came).wait_timeout_while(gate, timeout, |()| self.is_none());
     }
 
     fn add(&self) {
@@ -127,16 +120,13 @@ impl SubscribedItems {
 #[derive(Debug, Default)]
 pub(crate) struct LateWindow {
     open: AtomicBool,
-    subscriptions: AtomicU64,
+    /// Number of items subscribed late.
+    pub(crate) subscriptions: AtomicU64,
 }
 
 impl LateWindow {
-    pub(crate) fn begin(&self) {
-        self.open.store(true, Ordering::Release);
-    }
-
-    pub(crate) fn end(&self) {
-        self.open.store(false, Ordering::Release);
+    pub(crate) fn set_open(&self, is_open: bool) {
+        self.open.store(is_open, Ordering::Release);
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -149,15 +139,10 @@ impl LateWindow {
             self.subscriptions.fetch_add(1, Ordering::Relaxed);
         }
     }
-
-    /// Returns the number of items subscribed late.
-    pub(crate) fn subscriptions(&self) -> u64 {
-        self.subscriptions.load(Ordering::Relaxed)
-    }
 }
 
 /// State of the reading thread, which alone writes it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ConnectionState {
     ready: AtomicBool,
     error: Mutex<Option<String>>,
@@ -167,20 +152,6 @@ pub(crate) struct ConnectionState {
     pub(crate) resets: AtomicU64,
     pub(crate) commits: AtomicU64,
     pub(crate) commit_errors: AtomicU64,
-}
-
-impl Default for ConnectionState {
-    fn default() -> Self {
-        Self {
-            ready: AtomicBool::new(false),
-            error: Mutex::new(None),
-            source_errors: AtomicU64::new(0),
-            lag: AtomicU64::new(UNKNOWN),
-            resets: AtomicU64::new(0),
-            commits: AtomicU64::new(0),
-            commit_errors: AtomicU64::new(0),
-        }
-    }
 }
 
 impl ConnectionState {

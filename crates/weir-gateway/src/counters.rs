@@ -14,7 +14,6 @@ pub(crate) struct WorkerCounters {
     pub(crate) failed: AtomicU64,
     pub(crate) undecodable: AtomicU64,
     pub(crate) unnameable: AtomicU64,
-    /// Records of items with late subscriptions.
     pub(crate) late_records: AtomicU64,
     pub(crate) updates: AtomicU64,
     pub(crate) shard_waits: AtomicU64,

@@ -8,15 +8,17 @@ use serde::Deserialize;
 use weir_tlcp::diff::{DiffFormat, DiffOptions, DiffOrder};
 use weir_tlcp::request::Diffs;
 
+use crate::error::InvalidConfig;
+
 /// Default of `budget_bytes_per_second`: about a tenth of a core.
 const BUDGET_BYTES_PER_SECOND: u64 = 100_000_000;
 
 /// The checked diff configuration of all connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiffConfig {
-    /// Settings of connections without a table.
+    /// Options of connections without a table.
     pub general: DiffOptions,
-    /// Settings by connection name.
+    /// Options by connection name.
     pub connections: BTreeMap<String, DiffOptions>,
     /// Maximum bytes of values that each event loop compares per second, default 100,000,000.
     /// Further values are sent in full.
@@ -34,25 +36,25 @@ impl Default for DiffConfig {
 }
 
 impl DiffConfig {
-    /// Returns the settings of a connection.
+    /// Returns the options of a connection.
     pub fn of(&self, connection: &str) -> &DiffOptions {
         self.connections.get(connection).unwrap_or(&self.general)
     }
 
     /// Returns a description of a connection's diff formats.
     pub fn describe(&self, connection: &str) -> String {
-        let settings = self.of(connection);
+        let options = self.of(connection);
         let format = |format| match format {
             DiffFormat::JsonPatch => {
-                let min = settings.json_patch_min_bytes;
+                let min = options.json_patch_min_bytes;
                 format!("json_patch (^P) from {min} bytes")
             }
             DiffFormat::TlcpDiff => {
-                let min = settings.tlcp_diff_min_bytes;
+                let min = options.tlcp_diff_min_bytes;
                 format!("tlcp_diff (^T) from {min} bytes")
             }
         };
-        let formats: Vec<_> = settings.order.formats().map(format).collect();
+        let formats: Vec<_> = options.order.formats().map(format).collect();
         match formats.is_empty() {
             true => "none".to_owned(),
             false => formats.join(", then "),
@@ -60,25 +62,25 @@ impl DiffConfig {
     }
 }
 
-/// The settings of one connection for each set of formats that clients accept.
+/// The options of one connection for each set of formats that clients accept.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionDiffs {
-    /// By accepted formats; equal settings share one object, `None` means no diffs.
+    /// By accepted formats; equal options share one object, `None` means no diffs.
     variants: [Option<Arc<DiffOptions>>; 4],
 }
 
 impl ConnectionDiffs {
-    pub(crate) fn new(settings: &DiffOptions) -> Self {
+    pub(crate) fn new(options: &DiffOptions) -> Self {
         let mut variants: [Option<Arc<DiffOptions>>; 4] = [const { None }; 4];
         for index in 0..variants.len() {
-            let order = settings.order.accepted_by(Diffs {
+            let order = options.order.accepted_by(Diffs {
                 json_patch: index & 1 != 0,
                 tlcp_diff: index & 2 != 0,
             });
             let same = variants.iter().flatten().find(|one| one.order == order);
             let own = || {
-                let settings = settings.clone();
-                Arc::new(DiffOptions { order, ..settings })
+                let options = options.clone();
+                Arc::new(DiffOptions { order, ..options })
             };
             let shared = same.cloned();
             variants[index] = (!order.is_none()).then(|| shared.unwrap_or_else(own));
@@ -86,10 +88,19 @@ impl ConnectionDiffs {
         Self { variants }
     }
 
-    /// Returns the settings for a client that accepts these formats.
-    pub(crate) fn of(&self, accepted: Diffs) -> Option<&Arc<DiffOptions>> {
-        let index = usize::from(accepted.json_patch) | usize::from(accepted.tlcp_diff) << 1;
-        self.variants[index].as_ref()
+    /// Returns the options for a client that accepts these formats.
+    pub(crate) fn of(&self, accepted: AcceptedDiffs) -> Option<&Arc<DiffOptions>> {
+        self.variants[usize::from(accepted.0)].as_ref()
+    }
+}
+
+/// Formats that a client accepts, in one byte because each session has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AcceptedDiffs(u8);
+
+impl From<Diffs> for AcceptedDiffs {
+    fn from(diffs: Diffs) -> Self {
+        Self(u8::from(diffs.json_patch) | u8::from(diffs.tlcp_diff) << 1)
     }
 }
 
@@ -97,7 +108,7 @@ impl ConnectionDiffs {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RawDiffs {
-    order: Option<Vec<Format>>,
+    order: Option<Vec<RawDiffFormat>>,
     json_patch_min_bytes: Option<usize>,
     tlcp_diff_min_bytes: Option<usize>,
     value_bytes_max: Option<usize>,
@@ -110,7 +121,7 @@ pub(crate) struct RawDiffs {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct RawConnectionDiffs {
-    order: Option<Vec<Format>>,
+    order: Option<Vec<RawDiffFormat>>,
     json_patch_min_bytes: Option<usize>,
     tlcp_diff_min_bytes: Option<usize>,
     value_bytes_max: Option<usize>,
@@ -119,18 +130,18 @@ struct RawConnectionDiffs {
 
 /// A format by Weir's name or by its name in `lightstreamer_conf.xml`.
 #[derive(Debug, Clone, Copy, Deserialize)]
-pub(crate) enum Format {
+pub(crate) enum RawDiffFormat {
     #[serde(rename = "json_patch", alias = "jsonpatch")]
     JsonPatch,
     #[serde(rename = "tlcp_diff", alias = "diff_match_patch")]
     TlcpDiff,
 }
 
-impl From<Format> for DiffFormat {
-    fn from(format: Format) -> Self {
+impl From<RawDiffFormat> for DiffFormat {
+    fn from(format: RawDiffFormat) -> Self {
         match format {
-            Format::JsonPatch => Self::JsonPatch,
-            Format::TlcpDiff => Self::TlcpDiff,
+            RawDiffFormat::JsonPatch => Self::JsonPatch,
+            RawDiffFormat::TlcpDiff => Self::TlcpDiff,
         }
     }
 }
@@ -144,7 +155,7 @@ impl RawDiffs {
         self,
         base: &DiffOptions,
         connections: &[&str],
-    ) -> Result<DiffConfig, String> {
+    ) -> Result<DiffConfig, InvalidConfig> {
         let general = RawConnectionDiffs {
             order: self.order,
             json_patch_min_bytes: self.json_patch_min_bytes,
@@ -154,14 +165,12 @@ impl RawDiffs {
         }
         .over(base);
         let mut own = BTreeMap::new();
-        for (name, settings) in self.connection {
+        for (name, options) in self.connection {
             if !connections.contains(&name.as_str()) {
                 let known = connections.join(", ");
-                return Err(format!(
-                    "diffs.connection.{name}: no such connection; connections: {known}"
-                ));
+                return Err(InvalidConfig::NoDiffConnection { name, known });
             }
-            own.insert(name, settings.over(&general));
+            own.insert(name, options.over(&general));
         }
         Ok(DiffConfig {
             general,
@@ -175,7 +184,8 @@ impl RawDiffs {
 
 impl RawConnectionDiffs {
     fn over(self, base: &DiffOptions) -> DiffOptions {
-        let order = |formats: Vec<Format>| DiffOrder::of(formats.into_iter().map(DiffFormat::from));
+        let order =
+            |formats: Vec<RawDiffFormat>| DiffOrder::of(formats.into_iter().map(DiffFormat::from));
         DiffOptions {
             order: self.order.map_or(base.order, order),
             json_patch_min_bytes: self
@@ -193,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connection_settings_override_general_ones() {
+    fn connection_options_override_general_ones() {
         let text = r#"
             order = ["jsonpatch"]
             json_patch_min_bytes = 500
@@ -217,7 +227,7 @@ mod tests {
             .over(&base, &["B"])
             .expect_err("connection A is missing");
         assert_eq!(
-            error,
+            error.to_string(),
             "diffs.connection.A: no such connection; connections: B"
         );
         assert_eq!(diffs.describe("B"), "json_patch (^P) from 500 bytes");
@@ -229,19 +239,19 @@ mod tests {
     }
 
     #[test]
-    fn clients_with_equal_diffs_share_settings() {
-        let settings = DiffOptions {
+    fn clients_with_equal_diffs_share_options() {
+        let options = DiffOptions {
             order: DiffOrder::of([DiffFormat::JsonPatch]),
             ..DiffOptions::default()
         };
-        let diffs = ConnectionDiffs::new(&settings);
+        let diffs = ConnectionDiffs::new(&options);
         let only_patch = Diffs {
             json_patch: true,
             tlcp_diff: false,
         };
-        let (any, patch) = (diffs.of(Diffs::ANY), diffs.of(only_patch));
+        let (any, patch) = (diffs.of(Diffs::ANY.into()), diffs.of(only_patch.into()));
         assert!(Arc::ptr_eq(any.expect("patches"), patch.expect("patches")));
-        assert_eq!(any.map(|one| one.order), Some(settings.order));
-        assert!(diffs.of(Diffs::NONE).is_none());
+        assert_eq!(any.map(|one| one.order), Some(options.order));
+        assert!(diffs.of(Diffs::NONE.into()).is_none());
     }
 }

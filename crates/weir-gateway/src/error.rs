@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use weir_mapping::Location;
+use weir_tlcp::codes::ControlCode;
 
 /// A start-up error. Errors of a running gateway appear in metrics, health and log.
 #[derive(Debug, thiserror::Error)]
@@ -49,16 +50,6 @@ pub enum GatewayError {
         key: &'static str,
         /// Error of the operating system.
         error: std::io::Error,
-    },
-    /// A certificate and its key cannot be used.
-    #[error("tls.certificate = {certificate}, tls.key = {key}: {error}")]
-    Tls {
-        /// Path of the certificate file.
-        certificate: PathBuf,
-        /// Path of the key file.
-        key: PathBuf,
-        /// Cause.
-        error: weir_net::tls::TlsError,
     },
     /// The operating system refused a thread or a file descriptor.
     #[error("cannot start: {0}")]
@@ -117,5 +108,54 @@ impl GatewayError {
     /// Returns `true` if a change of the configuration or command line can fix the error.
     pub fn is_config_error(&self) -> bool {
         !matches!(self, Self::System(_))
+    }
+}
+
+/// A value of `gateway.toml` or the command line that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InvalidConfig {
+    #[error("no Kafka connection: give --adapters FILE or a [connection.NAME] table")]
+    NoConnection,
+    #[error("connection.{0} must be a table of parameters")]
+    NoTable(String),
+    #[error("connection \"{name}\" is also in {other}: rename one")]
+    SameName { name: String, other: String },
+    #[error("adapter_set = \"\": write the name that clients give")]
+    NoAdapterSet,
+    #[error("event_loops = {0}: use 1 to 1024")]
+    EventLoops(usize),
+    #[error("drain_spread_ms = {0}: use at most 600000")]
+    DrainSpread(u64),
+    #[error(transparent)]
+    Admin(#[from] weir_net::admin::AdminConfigError),
+    #[error("tls: {0}")]
+    Tls(#[from] weir_net::tls::TlsFilesError),
+    #[error("tls.listen = {0} is also listen: leave it out for TLS only")]
+    SameListen(SocketAddr),
+    #[error("diffs.connection.{name}: no such connection; connections: {known}")]
+    NoDiffConnection { name: String, known: String },
+}
+
+impl InvalidConfig {
+    /// Adds the file, or the option as typed.
+    pub(crate) fn in_file(&self, file: impl ToString) -> GatewayError {
+        GatewayError::Config {
+            file: file.to_string(),
+            reason: self.to_string(),
+        }
+    }
+}
+
+/// Reason why a subscription is refused.
+#[derive(Debug)]
+pub(crate) struct SubscriptionError {
+    pub(crate) code: ControlCode,
+    pub(crate) message: String,
+}
+
+impl From<ControlCode> for SubscriptionError {
+    fn from(code: ControlCode) -> Self {
+        let message = code.text().to_owned();
+        Self { code, message }
     }
 }

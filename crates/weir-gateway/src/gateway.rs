@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
+use weir_mapping::ConnectionConfig;
 use weir_net::MailboxSender;
 use weir_net::admin::{AdminOptions, AdminServer};
 use weir_net::descriptors::client_ceiling;
@@ -14,21 +15,22 @@ use weir_net::http1::ParseLimits;
 use weir_net::listener::{end_stalled, limit_unsent};
 use weir_net::memory::MemoryMeter;
 use weir_net::server::{self, EventLoopOptions, Listener};
-use weir_net::watchdog::{Heartbeat, Vitals, Watchdog, WatchdogConfig, join_until};
+use weir_net::tls::TlsFiles;
+use weir_net::watchdog::{Heartbeat, Watchdog, join_until};
 use weir_tlcp::server::SessionConfig;
 
 use crate::admin::Pages;
-use crate::admission::{Admission, Origins};
-use crate::config::{GatewayConfig, GatewayLimits};
+use crate::admission::Admission;
+use crate::config::GatewayConfig;
 use crate::connection::KafkaConnection;
-use crate::dashboard::{Dashboard, GatewayInfo};
+use crate::dashboard::{GatewayInfo, dashboard};
 use crate::error::GatewayError;
 use crate::ingest::Ingest;
+use crate::limits::GatewayLimits;
 use crate::listeners::{Listeners, client_addresses};
 use crate::memory_watch;
 use crate::metrics::{self, MetricSources, ShardMetrics};
 use crate::shard::{ACTIVITIES, Shard, ShardContext, ShardEvent};
-use crate::tls::TlsFiles;
 
 /// Capacity of a shard's inbox in events. At 16 bytes and a shared record per event the inbox is
 /// small. When it is full, ingest waits and the records stay in Kafka.
@@ -51,25 +53,21 @@ pub struct Gateway {
     tls_listen: Option<SocketAddr>,
     connections: Vec<Arc<KafkaConnection>>,
     inboxes: Vec<MailboxSender<ShardEvent>>,
-    shards: Vec<JoinHandle<()>>,
-    ingests: Vec<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
     /// Closed by each ingest thread after it has posted its last update.
     posted: Vec<Receiver<()>>,
-    admin: Option<AdminServer>,
+    admin: AdminServer,
     admin_address: SocketAddr,
     /// Certificates whose files are reloaded.
     certificates: Vec<Arc<TlsFiles>>,
     /// Monitors the shards while the gateway exists.
-    _watchdog: Option<Watchdog>,
+    _watchdog: Watchdog,
     /// Dropped to stop the memory monitor.
-    stop_watch: Option<Sender<()>>,
-    watch_thread: Option<JoinHandle<()>>,
+    stop_watch: Sender<()>,
     stop_ingest: Arc<AtomicBool>,
     draining: Arc<AtomicBool>,
     drain_timeout_ms: u64,
     drain_spread_ms: u64,
-    last_value_bytes: usize,
-    resume_delay: Duration,
 }
 
 impl Gateway {
@@ -77,171 +75,99 @@ impl Gateway {
     ///
     /// # Errors
     /// Returns an error if an address cannot be bound or the operating system refuses a resource.
-    pub fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
-        let mut limits = config.limits;
-        limits.divide(config.event_loops);
-        let meter = MemoryMeter::new(limits.memory_bytes as u64);
-        limits.derive(meter.bytes_max());
-        let connections: Vec<Arc<KafkaConnection>> = config
-            .connections
-            .into_iter()
-            .map(|connection| {
-                let diffs = config.diffs.of(&connection.name);
-                Arc::new(KafkaConnection::new(connection, diffs))
-            })
-            .collect();
-        let origins = Origins::parse(&config.allowed_origins).map_err(|reason| {
-            let file = "gateway.toml".to_owned();
-            GatewayError::Config { file, reason }
-        })?;
-        let most = limits.connections_in_all(config.event_loops);
-        let guard = Arc::new(Admission::new(&limits, origins, most));
-        let shared = Arc::new(ShardContext {
-            guard: Arc::clone(&guard),
-            set_id: config.set_id,
-            connections: connections.clone(),
-            session: SessionConfig {
-                request_limit_bytes: limits.request_bytes,
-                control_link: config.control_link.map(Into::into),
-                ..SessionConfig::default()
-            },
-            limits,
-            unknown_names: config.unknown_names,
-            simulator: config.simulator,
-            compression: config.compression,
-            diff_bytes_per_second: config.diffs.budget_bytes_per_second,
-            shards: config.event_loops,
-            peers: OnceLock::new(),
-        });
-        let tls = config.tls.map(Arc::new);
+    pub fn start(mut config: GatewayConfig) -> Result<Self, GatewayError> {
+        let meter = MemoryMeter::new(config.limits.memory_bytes as u64);
+        config.limits.divide(config.event_loops);
+        config.limits.derive(meter.bytes_max());
+        let tls = config.tls.take().map(Arc::new);
         let listeners = Listeners::open(config.listen, tls.as_deref(), config.event_loops)?;
         let (listen, tls_listen) = (listeners.listen, listeners.tls_listen);
-        let parts = make_shards(
-            listeners.listeners,
-            &shared,
-            most.div_ceil(config.event_loops),
-        )?;
-        let inboxes = parts.iter().map(|(_, inbox, _)| inbox.clone()).collect();
+        let shared = Arc::new(shard_context(&mut config));
+        let parts = make_shards(listeners.listeners, &shared)?;
+        let inboxes: Vec<_> = parts.iter().map(|(_, inbox, _)| inbox.clone()).collect();
         // It was empty until now.
-        let _ = shared.peers.set(inboxes);
-        let (admin_listener, admin_address) = listen_admin(config.admin)?;
-        let admin_tls = config.admin_tls.map(Arc::new);
-        let mut gateway = Self {
-            listen,
-            tls_listen,
-            connections,
-            inboxes: Vec::new(),
-            shards: Vec::new(),
-            ingests: Vec::new(),
-            posted: Vec::new(),
-            admin: None,
-            admin_address,
-            certificates: tls.iter().chain(&admin_tls).cloned().collect(),
-            _watchdog: None,
-            stop_watch: None,
-            watch_thread: None,
-            stop_ingest: Arc::new(AtomicBool::new(false)),
-            draining: Arc::new(AtomicBool::new(false)),
-            drain_timeout_ms: config.drain_timeout_ms,
-            drain_spread_ms: config.drain_spread_ms,
-            last_value_bytes: config.last_values.memory_bytes,
-            resume_delay: Duration::from_millis(config.resume_delay_ms),
+        let _ = shared.peers.set(inboxes.clone());
+        let (admin_listener, admin_address) = listen_admin(config.admin.listen)?;
+        let sources = MetricSources {
+            shards: parts
+                .iter()
+                .map(|(.., metrics)| Arc::clone(metrics))
+                .collect(),
+            connections: shared.connections.clone(),
+            tls: tls.clone(),
+            admission: Arc::clone(&shared.guard),
         };
-        let mut shard_metrics = Vec::new();
-        for (number, (shard, inbox, metrics)) in parts.into_iter().enumerate() {
-            gateway.inboxes.push(inbox);
-            shard_metrics.push(metrics);
-            gateway
-                .shards
-                .push(spawn(&format!("shard-{number}"), move || {
-                    if let Err(error) = shard.run() {
-                        tracing::error!(%error, "event loop failed");
-                    }
-                })?);
+        let mut threads = Vec::new();
+        for (number, (shard, ..)) in parts.into_iter().enumerate() {
+            let run = move || {
+                if let Err(error) = shard.run() {
+                    tracing::error!(%error, "event loop failed");
+                }
+            };
+            threads.push(spawn(&format!("shard-{number}"), run)?);
         }
-        for number in 0..gateway.connections.len() {
-            gateway.start_ingest(number)?;
+        let stop_ingest = Arc::new(AtomicBool::new(false));
+        let mut posted = Vec::new();
+        for (number, connection) in shared.connections.iter().enumerate() {
+            if connection.config.enabled {
+                let ingest = Ingest {
+                    connection: Arc::clone(connection),
+                    number: number as u16,
+                    stop: Arc::clone(&stop_ingest),
+                    shards: inboxes.clone(),
+                    last_bytes: last_value_bytes(&config, connection, &shared),
+                    resume_delay: Duration::from_millis(config.resume_delay_ms),
+                };
+                let (posting, receiver) = crossbeam_channel::bounded(0);
+                posted.push(receiver);
+                let run = move || ingest.run(posting);
+                threads.push(spawn(&format!("ingest-{number}"), run)?);
+            }
         }
+        let (stop_watch, stopped) = crossbeam_channel::bounded(0);
+        let watched = Arc::clone(&shared.guard);
+        let watch = move || memory_watch::watch(&watched, &meter, &stopped);
+        threads.push(spawn("memory", watch)?);
+        let heartbeats = sources.shards.iter().map(|one| Arc::clone(&one.heartbeat));
+        let watchdog = Watchdog::start(heartbeats.collect(), config.watchdog)?;
+        let own = tls.iter().map(|tls| &tls.files);
+        let certificates: Vec<_> = own.chain(&config.admin.files).cloned().collect();
+        let draining = Arc::new(AtomicBool::new(false));
         let identity = GatewayInfo {
             adapter_set: shared.set_id.clone(),
             clients: client_addresses(listen, tls_listen),
             shards: config.event_loops,
         };
-        let sources = MetricSources {
-            shards: shard_metrics,
-            connections: gateway.connections.clone(),
-            tls,
-            admission: guard,
+        let pages = Pages {
+            connections: shared.connections.clone(),
+            admission: Arc::clone(&shared.guard),
         };
-        let (stop, stopped) = crossbeam_channel::bounded(0);
-        gateway.stop_watch = Some(stop);
-        let watched = Arc::clone(&sources.admission);
-        let watch = move || memory_watch::watch(&watched, &meter, &stopped);
-        gateway.watch_thread = Some(spawn("memory", watch)?);
         let options = AdminOptions {
             listener: admin_listener,
-            tls: admin_tls.map(|tls| tls.acceptor()),
-            token: config.admin_token,
-            hosts: config.admin_hosts,
-            vitals: gateway.watch(&sources, config.watchdog)?,
+            config: config.admin,
+            registry: metrics::registry(sources.clone(), watchdog.vitals()),
+            dashboard: dashboard(identity, sources),
+            vitals: watchdog.vitals(),
+            certificates: certificates.clone(),
+            draining: Arc::clone(&draining),
         };
-        gateway.start_admin(options, sources, identity)?;
-        Ok(gateway)
-    }
-
-    fn start_ingest(&mut self, number: usize) -> Result<(), GatewayError> {
-        let connection = Arc::clone(&self.connections[number]);
-        if !connection.config.enabled {
-            return Ok(());
-        }
-        let (inboxes, stop) = (self.inboxes.clone(), Arc::clone(&self.stop_ingest));
-        let last_bytes = match connection.config.mapping.command_mode().is_enforced() {
-            // Its items are tables, for which the last record is not a state.
-            true => 0,
-            false => self.last_value_bytes.div_ceil(self.connections.len()),
-        };
-        let delay = self.resume_delay;
-        let ingest = Ingest::new(connection, number as u16, inboxes, stop, last_bytes, delay);
-        let (posting, posted) = crossbeam_channel::bounded(0);
-        self.posted.push(posted);
-        let work = move || ingest.run(posting);
-        self.ingests.push(spawn(&format!("ingest-{number}"), work)?);
-        Ok(())
-    }
-
-    /// Starts the watchdog of the shards.
-    fn watch(
-        &mut self,
-        sources: &MetricSources,
-        config: WatchdogConfig,
-    ) -> Result<Arc<Vitals>, GatewayError> {
-        let loops = sources
-            .shards
-            .iter()
-            .map(|shard| Arc::clone(&shard.heartbeat));
-        let watchdog = Watchdog::start(loops.collect(), config)?;
-        let vitals = watchdog.vitals();
-        self._watchdog = Some(watchdog);
-        Ok(vitals)
-    }
-
-    fn start_admin(
-        &mut self,
-        options: AdminOptions,
-        sources: MetricSources,
-        identity: GatewayInfo,
-    ) -> Result<(), GatewayError> {
-        let pages = Pages {
-            registry: metrics::registry(sources.clone(), Arc::clone(&options.vitals)),
-            connections: self.connections.clone(),
-            draining: Arc::clone(&self.draining),
-            admission: Arc::clone(&sources.admission),
-            tls: self.certificates.clone(),
-            dashboard: Dashboard::new(identity, Arc::new(sources)),
-            ticks: 0,
-        };
-        self.admin = Some(AdminServer::start(options, pages)?);
-        Ok(())
+        Ok(Self {
+            listen,
+            tls_listen,
+            connections: shared.connections.clone(),
+            inboxes,
+            threads,
+            posted,
+            admin: AdminServer::start(options, pages)?,
+            admin_address,
+            certificates,
+            _watchdog: watchdog,
+            stop_watch,
+            stop_ingest,
+            draining,
+            drain_timeout_ms: config.drain_timeout_ms,
+            drain_spread_ms: config.drain_spread_ms,
+        })
     }
 
     /// Returns the address that clients connect to.
@@ -268,26 +194,22 @@ impl Gateway {
 
     /// Returns `true` if every enabled connection delivers what is produced from now on.
     pub fn ready(&self) -> bool {
-        let mut enabled = self.connections.iter().filter(|one| one.config.enabled);
-        enabled.all(|connection| connection.state.ready())
+        self.unready_connections().is_empty()
     }
 
     /// Returns the connections that are not ready, with their last errors.
     pub fn unready_connections(&self) -> Vec<(String, Option<String>)> {
-        let waiting = self
-            .connections
-            .iter()
-            .filter(|one| one.config.enabled && !one.state.ready());
-        waiting
-            .map(|one| (one.config.name.clone(), one.state.error()))
-            .collect()
+        let all = self.connections.iter();
+        let waiting = all.filter(|one| one.config.enabled && !one.state.ready());
+        let named = waiting.map(|one| (one.config.name.clone(), one.state.error()));
+        named.collect()
     }
 
     /// Stops reading, delivers the updates already read, ends all sessions and all threads.
     ///
     /// Takes at most `drain_spread_ms`, `drain_timeout_ms` and one second. Threads that do not end
     /// by then keep running; their names are returned.
-    pub fn shut_down(mut self) -> Vec<String> {
+    pub fn shut_down(self) -> Vec<String> {
         self.draining.store(true, Ordering::Relaxed);
         self.stop_ingest.store(true, Ordering::Relaxed);
         let begin = Instant::now();
@@ -310,14 +232,52 @@ impl Gateway {
             let _ = inbox.post(drain(), left);
         }
         let deadline = begin + Duration::from_millis(budget_ms) + JOIN_TIMEOUT;
-        self.stop_watch.take();
-        self.shards.append(&mut self.ingests);
-        self.shards.extend(self.watch_thread.take());
-        let mut stuck = join_until(self.shards, deadline);
-        let admin = self.admin.map(AdminServer::stop);
+        drop(self.stop_watch);
+        let mut stuck = join_until(self.threads, deadline);
         let deadline = deadline.max(Instant::now() + JOIN_TIMEOUT / 2);
-        stuck.extend(join_until(admin.into_iter().collect(), deadline));
+        stuck.extend(join_until(vec![self.admin.stop()], deadline));
         stuck
+    }
+}
+
+/// Returns the memory for the last records of a connection.
+fn last_value_bytes(
+    config: &GatewayConfig,
+    connection: &KafkaConnection,
+    shared: &ShardContext,
+) -> usize {
+    match connection.config.mapping.command_mode().is_enforced() {
+        // Its items are tables, for which the last record is not a state.
+        true => 0,
+        false => (config.last_values.memory_bytes).div_ceil(shared.connections.len()),
+    }
+}
+
+fn shard_context(config: &mut GatewayConfig) -> ShardContext {
+    let connect = |connection: ConnectionConfig| {
+        let diffs = config.diffs.of(&connection.name);
+        Arc::new(KafkaConnection::new(connection, diffs))
+    };
+    let connections = std::mem::take(&mut config.connections);
+    let origins = std::mem::take(&mut config.allowed_origins);
+    let limits = config.limits.clone();
+    let most = limits.connections_in_all(config.event_loops);
+    ShardContext {
+        guard: Arc::new(Admission::new(&limits, origins, most)),
+        set_id: std::mem::take(&mut config.set_id),
+        connections: connections.into_iter().map(connect).collect(),
+        session: SessionConfig {
+            request_limit_bytes: limits.request_bytes,
+            control_link: config.control_link.take().map(Into::into),
+            ..SessionConfig::default()
+        },
+        limits,
+        unknown_names: config.unknown_names,
+        simulator: config.simulator.take(),
+        compression: config.compression,
+        diff_bytes_per_second: config.diffs.budget_bytes_per_second,
+        shards: config.event_loops,
+        peers: OnceLock::new(),
     }
 }
 
@@ -330,16 +290,15 @@ type ShardParts = (
 fn make_shards(
     listeners: Vec<Vec<Listener>>,
     shared: &Arc<ShardContext>,
-    connections: usize,
 ) -> Result<Vec<ShardParts>, GatewayError> {
+    let connections = shared.limits.connections_in_all(shared.shards);
+    let connections = connections.div_ceil(shared.shards);
     let epoch = Instant::now();
     let mut parts = Vec::with_capacity(listeners.len());
     for (number, listeners) in listeners.into_iter().enumerate() {
         for listener in &listeners {
-            end_stalled(
-                &listener.socket,
-                Duration::from_millis(shared.limits.stall_timeout_ms),
-            )?;
+            let stall_timeout = Duration::from_millis(shared.limits.stall_timeout_ms);
+            end_stalled(&listener.socket, stall_timeout)?;
             limit_unsent(&listener.socket, UNSENT_BYTES)?;
         }
         let heartbeat = Heartbeat::new(format!("shard-{number}"), epoch, ACTIVITIES);
@@ -349,6 +308,7 @@ fn make_shards(
             listeners,
             limits: net_limits(&shared.limits, connections),
             mailbox_capacity: INBOX_CAPACITY,
+            epoch,
             heartbeat: Arc::clone(&metrics.heartbeat),
         };
         let (shard, inbox) = server::EventLoop::new(options, handler)?;

@@ -38,40 +38,38 @@ pub(crate) struct HistoryInterest {
     pub(crate) most: usize,
 }
 
-/// A shard's interest in one item.
+/// The needs of a shard for an item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ItemInterest {
+    pub(crate) item: ItemKey,
+    pub(crate) fields: FieldSet,
+    /// Its rows, for mode COMMAND.
+    pub(crate) rows: Option<RowInterest>,
+    /// Its last updates, for mode DISTINCT.
+    pub(crate) history: Option<HistoryInterest>,
+}
+
 #[derive(Debug, Clone)]
-pub(crate) enum Interest {
-    /// Subscribes to updates of the item with these fields.
-    Subscribe {
-        name: Arc<str>,
-        shard: u16,
-        item: ItemKey,
-        fields: FieldSet,
-        /// Interest in its rows, for mode COMMAND.
-        rows: Option<RowInterest>,
-        /// Interest in its last updates, for mode DISTINCT.
-        history: Option<HistoryInterest>,
-    },
+pub(crate) struct Interest {
+    pub(crate) name: Arc<str>,
+    pub(crate) shard: u16,
+    pub(crate) change: InterestChange,
+}
+
+/// Begin, change or end of an interest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum InterestChange {
+    Subscribe(ItemInterest),
     /// Withdraws the interest, unless the shard has subscribed to another use of the name since.
-    Unsubscribe {
-        name: Arc<str>,
-        shard: u16,
-        item: ItemKey,
-    },
+    Unsubscribe(ItemKey),
 }
 
 impl Interest {
-    /// Returns the name of the item.
-    pub(crate) fn name(&self) -> &Arc<str> {
-        match self {
-            Self::Subscribe { name, .. } | Self::Unsubscribe { name, .. } => name,
-        }
-    }
-
-    /// Returns the index of the shard.
-    pub(crate) fn shard(&self) -> u16 {
-        match self {
-            Self::Subscribe { shard, .. } | Self::Unsubscribe { shard, .. } => *shard,
+    /// Returns the wanted item; `None` if the interest is withdrawn.
+    pub(crate) fn wanted(&self) -> Option<&ItemInterest> {
+        match &self.change {
+            InterestChange::Subscribe(interest) => Some(interest),
+            InterestChange::Unsubscribe(_) => None,
         }
     }
 }

@@ -43,7 +43,6 @@ impl DeliveryAges {
         add(&self.sum_ms, age_ms.saturating_mul(deliveries));
     }
 
-    /// Adds the current counts to `counts`.
     pub(crate) fn add_to(&self, counts: &mut AgeHistogram) {
         for (sum, bucket) in counts.buckets.iter_mut().zip(&self.buckets) {
             *sum += bucket.load(Ordering::Relaxed);

@@ -7,6 +7,7 @@
 
 mod admin;
 mod admission;
+mod bounds;
 pub mod compression;
 pub mod config;
 mod connection;
@@ -19,6 +20,7 @@ mod ingest;
 mod interest;
 mod latency;
 mod lightstreamer_conf;
+mod limits;
 mod listeners;
 mod memory_watch;
 mod metrics;
@@ -26,6 +28,7 @@ mod overload;
 mod resolve;
 mod routing;
 mod shard;
+mod simulator;
 pub mod tls;
 
 pub use config::{GatewayConfig, GatewayLimits};

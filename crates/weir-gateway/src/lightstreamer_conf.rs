@@ -38,11 +38,10 @@ pub(crate) fn read(
     let root = document.root_element();
     if root.tag_name().name() != "lightstreamer_conf" {
         let name = root.tag_name().name();
-        return Err(fail(format!(
-            "root element <{name}>: expected <lightstreamer_conf>"
-        )));
+        let reason = format!("root element <{name}>: expected <lightstreamer_conf>");
+        return Err(fail(reason));
     }
-    let mut settings = DiffOptions::default();
+    let mut options = DiffOptions::default();
     let mut deltas = true;
     let mut ignored = Vec::new();
     for element in root.children().filter(roxmltree::Node::is_element) {
@@ -63,12 +62,12 @@ pub(crate) fn read(
                 };
             }
             "default_diff_order" => {
-                settings.order = order(value).ok_or_else(|| {
+                options.order = order(value).ok_or_else(|| {
                     refuse("list jsonpatch and diff_match_patch, or leave it empty")
                 })?;
             }
             "jsonpatch_min_length" => {
-                settings.json_patch_min_bytes = value
+                options.json_patch_min_bytes = value
                     .parse()
                     .map_err(|_| refuse("give a number of characters, such as 50"))?;
             }
@@ -87,23 +86,19 @@ pub(crate) fn read(
         });
     };
     if !deltas {
-        settings.order = DiffOrder::NONE;
-        note(
-            1,
-            "delta_delivery is off: no diffs; unchanged fields are omitted anyway".to_owned(),
-        );
+        options.order = DiffOrder::NONE;
+        let text = "delta_delivery is off: no diffs; unchanged fields are omitted anyway";
+        note(1, text.to_owned());
     }
     for (line, name) in ignored {
         let counterpart = COUNTERPARTS.iter().find(|(theirs, _)| *theirs == name);
-        note(
-            line,
-            match counterpart {
-                Some((_, ours)) => format!("<{name}> is not read; see {ours}"),
-                None => format!("<{name}> is not read: only diff settings are supported"),
-            },
-        );
+        let text = match counterpart {
+            Some((_, ours)) => format!("<{name}> is not read; see {ours}"),
+            None => format!("<{name}> is not read: only diff settings are supported"),
+        };
+        note(line, text);
     }
-    Ok(settings)
+    Ok(options)
 }
 
 /// Parses a list of algorithms, separated by commas or spaces.
@@ -123,20 +118,18 @@ fn order(text: &str) -> Option<DiffOrder> {
 mod tests {
     use super::*;
 
-    fn parsed(inside: &str) -> Result<(DiffOptions, Vec<String>), String> {
+    fn parsed(inside: &str) -> Result<(DiffOptions, Vec<String>), GatewayError> {
         let text =
             format!("<?xml version=\"1.0\"?>\n<lightstreamer_conf>{inside}</lightstreamer_conf>");
         let mut notes = Vec::new();
-        let settings = read(Path::new("conf.xml"), &text, &mut notes);
+        let options = read(Path::new("conf.xml"), &text, &mut notes);
         let notes = notes.iter().map(ToString::to_string).collect();
-        settings
-            .map(|settings| (settings, notes))
-            .map_err(|error| error.to_string())
+        options.map(|options| (options, notes))
     }
 
     #[test]
     fn diff_settings_are_read_others_are_noted() {
-        let (settings, notes) = parsed(
+        let (options, notes) = parsed(
             "\n<http_server name=\"x\"><port>8080</port></http_server>\n\
              <default_diff_order> jsonpatch, diff_match_patch </default_diff_order>\n\
              <jsonpatch_min_length>500</jsonpatch_min_length>\n\
@@ -144,12 +137,12 @@ mod tests {
         )
         .expect("valid");
         assert!(
-            settings
+            options
                 .order
                 .formats()
                 .eq([DiffFormat::JsonPatch, DiffFormat::TlcpDiff])
         );
-        assert_eq!(settings.json_patch_min_bytes, 500);
+        assert_eq!(options.json_patch_min_bytes, 500);
         assert_eq!(
             notes,
             [
@@ -164,12 +157,12 @@ mod tests {
     #[test]
     fn disabled_delta_delivery_disables_diffs() {
         let order = "<default_diff_order>jsonpatch</default_diff_order>";
-        let (settings, notes) =
+        let (options, notes) =
             parsed(&format!("{order}<delta_delivery>N</delta_delivery>")).expect("valid");
-        assert!(settings.order.is_none() && notes.len() == 1);
-        let (settings, notes) =
+        assert!(options.order.is_none() && notes.len() == 1);
+        let (options, notes) =
             parsed(&format!("{order}<delta_delivery>Y</delta_delivery>")).expect("valid");
-        assert!(!settings.order.is_none() && notes.is_empty());
+        assert!(!options.order.is_none() && notes.is_empty());
         assert!(
             parsed("<default_diff_order/>")
                 .expect("valid")
@@ -197,7 +190,8 @@ mod tests {
                 "conf.xml:2: <delta_delivery> = \"on\": use Y or N",
             ),
         ] {
-            assert_eq!(parsed(inside).expect_err(inside), expected);
+            let error = parsed(inside).expect_err(inside);
+            assert_eq!(error.to_string(), expected);
         }
         let mut notes = Vec::new();
         for text in [

@@ -1,6 +1,7 @@
 //! The listen addresses for clients, with one listening socket per shard.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use weir_net::listener::listen_shared;
 use weir_net::server::Listener;
@@ -60,15 +61,10 @@ fn open(
         key,
         error,
     };
-    if address.port() != 0 {
-        // With SO_REUSEPORT, a second gateway on the port would silently accept half of the
-        // clients.
-        drop(std::net::TcpListener::bind(address).map_err(fail)?);
-    }
     let sockets = listen_shared(address, listeners.len()).map_err(fail)?;
     let address = sockets[0].local_addr().map_err(fail)?;
     for (socket, listeners) in sockets.into_iter().zip(listeners) {
-        let tls = tls.map(TlsFiles::acceptor);
+        let tls = tls.map(|tls| Arc::clone(&tls.acceptor));
         listeners.push(Listener { socket, tls });
     }
     Ok(address)

@@ -65,10 +65,8 @@ fn log_hits(guard: &Admission, logged: &mut [u64; AdmissionLimit::ALL.len()]) ->
         }
         any = true;
         let limit = limit.label();
-        match guard
-            .take_origin()
-            .filter(|_| limit == AdmissionLimit::Origin.label())
-        {
+        let origin = guard.take_origin();
+        match origin.filter(|_| limit == AdmissionLimit::Origin.label()) {
             Some(origin) => tracing::warn!(limit, refused, origin, "limit hit"),
             None => tracing::warn!(limit, refused, "limit hit"),
         }

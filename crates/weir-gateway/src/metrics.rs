@@ -9,17 +9,18 @@ mod scrape;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use weir_net::admin::MetricKind;
 use weir_net::server::IoCounters;
 use weir_net::watchdog::Heartbeat;
 
+use crate::admission::Admission;
 use crate::connection::KafkaConnection;
-use crate::counters::UNKNOWN;
 use crate::latency::DeliveryAges;
-use crate::shard::{CompressionCounters, DiffCounters, RowTableCounters};
+use crate::shard::{DeliveryCounters, RowTableCounters};
+use crate::tls::TlsFiles;
 
 pub(crate) use self::scrape::{MetricSources, registry};
 
-/// Counters of one shard.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ShardCounters {
     pub(crate) sessions: u64,
@@ -32,349 +33,189 @@ pub(crate) struct ShardCounters {
     pub(crate) sessions_rebound: u64,
     pub(crate) sessions_refused: u64,
     pub(crate) requests_refused: u64,
-    pub(crate) updates_out: u64,
-    pub(crate) conflated: u64,
-    pub(crate) unchanged: u64,
-    pub(crate) dropped: u64,
-    pub(crate) lost: u64,
-    pub(crate) too_long: u64,
+    pub(crate) delivery: DeliveryCounters,
     pub(crate) rows: RowTableCounters,
-    pub(crate) lagging: u64,
     pub(crate) slow_ended: u64,
-    pub(crate) unbound: u64,
     pub(crate) streams_lost: u64,
     pub(crate) sessions_expired: u64,
     pub(crate) recoveries: u64,
     pub(crate) recoveries_refused: u64,
-    pub(crate) journal_bytes: u64,
-    pub(crate) diffs: DiffCounters,
-    pub(crate) compression: CompressionCounters,
     pub(crate) io: IoCounters,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum MetricKind {
-    Gauge,
-    Counter,
+/// A metric of the source `T`.
+struct MetricSpec<T> {
+    /// Name; counters get the suffix `_total` when written.
+    name: &'static str,
+    kind: MetricKind,
+    help: &'static str,
+    value: fn(&T) -> u64,
 }
 
-/// One shard metric: name (counters get the suffix `_total` when written), kind, help text, and
-/// value.
-struct ShardMetric(
-    &'static str,
-    MetricKind,
-    &'static str,
-    fn(&ShardCounters) -> u64,
-);
+macro_rules! metrics {
+    ($($kind:ident $name:ident $value:expr, $help:literal;)*) => {
+        &[$(MetricSpec {
+            name: stringify!($name),
+            kind: MetricKind::$kind,
+            help: $help,
+            value: $value,
+        }),*]
+    };
+}
 
-const SHARD_METRICS: [ShardMetric; 51] = {
-    use MetricKind::{Counter, Gauge};
-    [
-        ShardMetric("weir_gateway_sessions", Gauge, "Open sessions.", |c| {
-            c.sessions
-        }),
-        ShardMetric(
-            "weir_gateway_websocket_streams",
-            Gauge,
-            "Sessions with a WebSocket stream.",
-            |c| c.by_transport[0],
-        ),
-        ShardMetric(
-            "weir_gateway_http_streams",
-            Gauge,
-            "Sessions with an HTTP stream.",
-            |c| c.by_transport[1],
-        ),
-        ShardMetric(
-            "weir_gateway_websocket_polls",
-            Gauge,
-            "Sessions with a waiting WebSocket poll.",
-            |c| c.by_transport[2],
-        ),
-        ShardMetric(
-            "weir_gateway_http_polls",
-            Gauge,
-            "Sessions with a waiting HTTP poll.",
-            |c| c.by_transport[3],
-        ),
-        ShardMetric(
-            "weir_gateway_connections",
-            Gauge,
-            "Open client connections.",
-            |c| c.connections,
-        ),
-        ShardMetric(
-            "weir_gateway_subscriptions",
-            Gauge,
-            "Active subscriptions.",
-            |c| c.subscriptions,
-        ),
-        ShardMetric(
-            "weir_gateway_items",
-            Gauge,
-            "Subscribed items, counted once per shard that has subscribers.",
-            |c| c.items,
-        ),
-        ShardMetric(
-            "weir_gateway_sessions_created",
-            Counter,
-            "Sessions created.",
-            |c| c.sessions_created,
-        ),
-        ShardMetric(
-            "weir_gateway_sessions_rebound",
-            Counter,
-            "Sessions bound to another stream connection.",
-            |c| c.sessions_rebound,
-        ),
-        ShardMetric(
-            "weir_gateway_sessions_refused",
-            Counter,
-            "Sessions refused.",
-            |c| c.sessions_refused,
-        ),
-        ShardMetric(
-            "weir_gateway_requests_refused",
-            Counter,
-            "Requests refused with REQERR, ERROR or CONERR because of their content.",
-            |c| c.requests_refused,
-        ),
-        ShardMetric(
-            "weir_gateway_updates_sent",
-            Counter,
-            "Updates queued for clients.",
-            |c| c.updates_out,
-        ),
-        ShardMetric(
-            "weir_gateway_updates_conflated",
-            Counter,
-            "Updates replaced by newer ones because the client lagged or has limits.",
-            |c| c.conflated,
-        ),
-        ShardMetric(
-            "weir_gateway_updates_dropped",
-            Counter,
-            "Oldest updates of mode DISTINCT dropped because the client lagged or has limits.",
-            |c| c.dropped,
-        ),
-        ShardMetric(
-            "weir_gateway_updates_lost",
-            Counter,
-            "Updates lost in modes that forbid it, reported to the client with OV.",
-            |c| c.lost,
-        ),
-        ShardMetric(
-            "weir_gateway_updates_too_long",
-            Counter,
-            "Updates too long for their client, reported with OV instead.",
-            |c| c.too_long,
-        ),
-        ShardMetric(
-            "weir_gateway_command_rows",
-            Gauge,
-            "Rows stored for mode COMMAND.",
-            |c| c.rows.stored,
-        ),
-        ShardMetric(
-            "weir_gateway_command_rows_not_stored",
-            Counter,
-            "Updates of rows that were not stored because their item had reached command_rows.",
-            |c| c.rows.not_stored,
-        ),
-        ShardMetric(
-            "weir_gateway_command_records_rejected",
-            Counter,
-            "Records of mode COMMAND skipped: no key, no command, or a deletion of an unknown key.",
-            |c| c.rows.rejected,
-        ),
-        ShardMetric(
-            "weir_gateway_updates_unchanged",
-            Counter,
-            "Updates of mode MERGE not sent because they changed none of the subscribed fields.",
-            |c| c.unchanged,
-        ),
-        ShardMetric(
-            "weir_gateway_lagging_sessions",
-            Gauge,
-            "Sessions with queued updates, because the client lags or has limits.",
-            |c| c.lagging,
-        ),
-        ShardMetric(
-            "weir_gateway_slow_sessions_closed",
-            Counter,
-            "Sessions ended because their client did not read.",
-            |c| c.slow_ended,
-        ),
-        ShardMetric(
-            "weir_gateway_unbound_sessions",
-            Gauge,
-            "Sessions without a stream connection.",
-            |c| c.unbound,
-        ),
-        ShardMetric(
-            "weir_gateway_streams_lost",
-            Counter,
-            "Stream connections that ended without LOOP or END.",
-            |c| c.streams_lost,
-        ),
-        ShardMetric(
-            "weir_gateway_sessions_expired",
-            Counter,
-            "Sessions that were not rebound in time.",
-            |c| c.sessions_expired,
-        ),
-        ShardMetric(
-            "weir_gateway_recoveries",
-            Counter,
-            "Sessions recovered after a lost connection.",
-            |c| c.recoveries,
-        ),
-        ShardMetric(
-            "weir_gateway_recoveries_failed",
-            Counter,
-            "Recoveries that failed because the missing notifications were no longer stored.",
-            |c| c.recoveries_refused,
-        ),
-        ShardMetric(
-            "weir_gateway_recovery_bytes",
-            Gauge,
-            "Bytes of data notifications stored for recovery.",
-            |c| c.journal_bytes,
-        ),
-        ShardMetric(
-            "weir_gateway_diffs_json_patch",
-            Counter,
-            "Values encoded as JSON Patch, once per shared frame.",
-            |c| c.diffs.json_patch,
-        ),
-        ShardMetric(
-            "weir_gateway_diffs_tlcp_diff",
-            Counter,
-            "Values encoded as TLCP-diff, once per shared frame.",
-            |c| c.diffs.tlcp_diff,
-        ),
-        ShardMetric(
-            "weir_gateway_diffs_not_smaller",
-            Counter,
-            "Values compared but sent in full, because no diff was exact and clearly shorter.",
-            |c| c.diffs.not_smaller,
-        ),
-        ShardMetric(
-            "weir_gateway_diffs_over_budget",
-            Counter,
-            "Values sent in full because the diff budget was used up.",
-            |c| c.diffs.over_budget,
-        ),
-        ShardMetric(
-            "weir_gateway_compressed_messages",
-            Counter,
-            "Messages compressed, once per shared message.",
-            |c| c.compression.messages,
-        ),
-        ShardMetric(
-            "weir_gateway_compression_input_bytes",
-            Counter,
-            "Bytes of these messages before compression.",
-            |c| c.compression.bytes_before,
-        ),
-        ShardMetric(
-            "weir_gateway_compression_output_bytes",
-            Counter,
-            "Bytes of these messages after compression.",
-            |c| c.compression.bytes_after,
-        ),
-        ShardMetric(
-            "weir_gateway_compression_not_smaller",
-            Counter,
-            "Messages compressed but sent uncompressed, because they did not shrink.",
-            |c| c.compression.not_smaller,
-        ),
-        ShardMetric(
-            "weir_gateway_compression_over_budget",
-            Counter,
-            "Messages sent uncompressed because the compression budget was used up.",
-            |c| c.compression.over_budget,
-        ),
-        ShardMetric(
-            "weir_gateway_compressed_sent",
-            Counter,
-            "Compressed messages queued for clients.",
-            |c| c.compression.sent,
-        ),
-        ShardMetric(
-            "weir_gateway_compressed_received",
-            Counter,
-            "Compressed messages received from clients.",
-            |c| c.io.inflated,
-        ),
-        ShardMetric(
-            "weir_gateway_compression_negotiated",
-            Counter,
-            "WebSockets that negotiated compression.",
-            |c| c.io.deflate_negotiated,
-        ),
-        ShardMetric(
-            "weir_gateway_connections_accepted",
-            Counter,
-            "Client connections accepted.",
-            |c| c.io.accepted,
-        ),
-        ShardMetric(
-            "weir_gateway_connections_rejected",
-            Counter,
-            "Client connections rejected: limit reached or no file descriptors left.",
-            |c| c.io.rejected,
-        ),
-        ShardMetric(
-            "weir_gateway_received_bytes",
-            Counter,
-            "Bytes read from clients.",
-            |c| c.io.bytes_in,
-        ),
-        ShardMetric(
-            "weir_gateway_sent_bytes",
-            Counter,
-            "Bytes written to clients.",
-            |c| c.io.bytes_out,
-        ),
-        ShardMetric(
-            "weir_gateway_writes",
-            Counter,
-            "Write calls on client sockets.",
-            |c| c.io.writes,
-        ),
-        ShardMetric(
-            "weir_gateway_blocked_writes",
-            Counter,
-            "Flushes that left unsent bytes because the client's socket was full.",
-            |c| c.io.blocked,
-        ),
-        ShardMetric(
-            "weir_gateway_queue_full",
-            Counter,
-            "Updates that found a client's queue full and were queued as values.",
-            |c| c.io.overflows,
-        ),
-        ShardMetric(
-            "weir_gateway_oversized_requests",
-            Counter,
-            "Connections closed because a request or message exceeded its limit.",
-            |c| c.io.oversized,
-        ),
-        ShardMetric(
-            "weir_gateway_tls_handshakes",
-            Counter,
-            "TLS handshakes completed.",
-            |c| c.io.tls_handshakes,
-        ),
-        ShardMetric(
-            "weir_gateway_tls_failures",
-            Counter,
-            "TLS connections that ended before the handshake completed.",
-            |c| c.io.tls_failures,
-        ),
-    ]
+const SHARD_METRICS: &[MetricSpec<ShardCounters>] = metrics! {
+    Gauge weir_gateway_sessions |c| c.sessions, "Open sessions.";
+    Gauge weir_gateway_websocket_streams |c| c.by_transport[0], "Sessions with a WebSocket stream.";
+    Gauge weir_gateway_http_streams |c| c.by_transport[1], "Sessions with an HTTP stream.";
+    Gauge weir_gateway_websocket_polls |c| c.by_transport[2],
+        "Sessions with a waiting WebSocket poll.";
+    Gauge weir_gateway_http_polls |c| c.by_transport[3], "Sessions with a waiting HTTP poll.";
+    Gauge weir_gateway_connections |c| c.connections, "Open client connections.";
+    Gauge weir_gateway_subscriptions |c| c.subscriptions, "Active subscriptions.";
+    Gauge weir_gateway_items |c| c.items,
+        "Subscribed items, counted once per shard that has subscribers.";
+    Counter weir_gateway_sessions_created |c| c.sessions_created, "Sessions created.";
+    Counter weir_gateway_sessions_rebound |c| c.sessions_rebound,
+        "Sessions bound to another stream connection.";
+    Counter weir_gateway_sessions_refused |c| c.sessions_refused, "Sessions refused.";
+    Counter weir_gateway_requests_refused |c| c.requests_refused,
+        "Requests refused with REQERR, ERROR or CONERR because of their content.";
+    Counter weir_gateway_updates_sent |c| c.delivery.sent, "Updates queued for clients.";
+    Counter weir_gateway_updates_conflated |c| c.delivery.conflated,
+        "Updates replaced by newer ones because the client lagged or has limits.";
+    Counter weir_gateway_updates_dropped |c| c.delivery.dropped,
+        "Oldest updates of mode DISTINCT dropped because the client lagged or has limits.";
+    Counter weir_gateway_updates_lost |c| c.delivery.lost,
+        "Updates lost in modes that forbid it, reported to the client with OV.";
+    Counter weir_gateway_updates_too_long |c| c.delivery.too_long,
+        "Updates too long for their client, reported with OV instead.";
+    Gauge weir_gateway_command_rows |c| c.rows.stored, "Rows stored for mode COMMAND.";
+    Counter weir_gateway_command_rows_not_stored |c| c.rows.not_stored,
+        "Updates of rows that were not stored because their item had reached command_rows.";
+    Counter weir_gateway_command_records_rejected |c| c.rows.rejected,
+        "Records of mode COMMAND skipped: no key, no command, or a deletion of an unknown key.";
+    Counter weir_gateway_updates_unchanged |c| c.delivery.unchanged,
+        "Updates of mode MERGE not sent because they changed none of the subscribed fields.";
+    Gauge weir_gateway_lagging_sessions |c| c.delivery.lagging,
+        "Sessions with queued updates, because the client lags or has limits.";
+    Counter weir_gateway_slow_sessions_closed |c| c.slow_ended,
+        "Sessions ended because their client did not read.";
+    Gauge weir_gateway_unbound_sessions |c| c.delivery.unbound,
+        "Sessions without a stream connection.";
+    Counter weir_gateway_streams_lost |c| c.streams_lost,
+        "Stream connections that ended without LOOP or END.";
+    Counter weir_gateway_sessions_expired |c| c.sessions_expired,
+        "Sessions that were not rebound in time.";
+    Counter weir_gateway_recoveries |c| c.recoveries, "Sessions recovered after a lost connection.";
+    Counter weir_gateway_recoveries_failed |c| c.recoveries_refused,
+        "Recoveries that failed because the missing notifications were no longer stored.";
+    Gauge weir_gateway_recovery_bytes |c| c.delivery.journal_bytes,
+        "Bytes of data notifications stored for recovery.";
+    Counter weir_gateway_diffs_json_patch |c| c.delivery.diffs.json_patch,
+        "Values encoded as JSON Patch, once per shared frame.";
+    Counter weir_gateway_diffs_tlcp_diff |c| c.delivery.diffs.tlcp_diff,
+        "Values encoded as TLCP-diff, once per shared frame.";
+    Counter weir_gateway_diffs_not_smaller |c| c.delivery.diffs.not_smaller,
+        "Values compared but sent in full, because no diff was exact and clearly shorter.";
+    Counter weir_gateway_diffs_over_budget |c| c.delivery.diffs.over_budget,
+        "Values sent in full because the diff budget was used up.";
+    Counter weir_gateway_compressed_messages |c| c.delivery.compression.messages,
+        "Messages compressed, once per shared message.";
+    Counter weir_gateway_compression_input_bytes |c| c.delivery.compression.bytes_before,
+        "Bytes of these messages before compression.";
+    Counter weir_gateway_compression_output_bytes |c| c.delivery.compression.bytes_after,
+        "Bytes of these messages after compression.";
+    Counter weir_gateway_compression_not_smaller |c| c.delivery.compression.not_smaller,
+        "Messages compressed but sent uncompressed, because they did not shrink.";
+    Counter weir_gateway_compression_over_budget |c| c.delivery.compression.over_budget,
+        "Messages sent uncompressed because the compression budget was used up.";
+    Counter weir_gateway_compressed_sent |c| c.delivery.compression.sent,
+        "Compressed messages queued for clients.";
+    Counter weir_gateway_compressed_received |c| c.io.inflated,
+        "Compressed messages received from clients.";
+    Counter weir_gateway_compression_negotiated |c| c.io.deflate_negotiated,
+        "WebSockets that negotiated compression.";
+    Counter weir_gateway_connections_accepted |c| c.io.accepted, "Client connections accepted.";
+    Counter weir_gateway_connections_rejected |c| c.io.rejected,
+        "Client connections rejected: limit reached or no file descriptors left.";
+    Counter weir_gateway_received_bytes |c| c.io.bytes_in, "Bytes read from clients.";
+    Counter weir_gateway_sent_bytes |c| c.io.bytes_out, "Bytes written to clients.";
+    Counter weir_gateway_writes |c| c.io.writes, "Write calls on client sockets.";
+    Counter weir_gateway_blocked_writes |c| c.io.blocked,
+        "Flushes that left unsent bytes because the client's socket was full.";
+    Counter weir_gateway_queue_full |c| c.io.overflows,
+        "Updates that found a client's queue full and were queued as values.";
+    Counter weir_gateway_oversized_requests |c| c.io.oversized,
+        "Connections closed because a request or message exceeded its limit.";
+    Counter weir_gateway_tls_handshakes |c| c.io.tls_handshakes, "TLS handshakes completed.";
+    Counter weir_gateway_tls_failures |c| c.io.tls_failures,
+        "TLS connections that ended before the handshake completed.";
 };
+
+const CONNECTION_METRICS: &[MetricSpec<KafkaConnection>] = metrics! {
+    Gauge weir_gateway_connection_ready |c| u64::from(c.state.ready()), "1 if records arrive.";
+    Counter weir_gateway_kafka_records |c| c.total(|w| &w.records), "Records read.";
+    Counter weir_gateway_kafka_record_bytes |c| c.total(|w| &w.record_bytes),
+        "Value bytes of records read.";
+    Counter weir_gateway_kafka_unrouted_records |c| c.total(|w| &w.unrouted),
+        "Records of items without subscribers.";
+    Counter weir_gateway_kafka_extraction_failures |c| c.total(|w| &w.failed),
+        "Records skipped because extraction failed.";
+    Counter weir_gateway_kafka_decode_failures |c| c.total(|w| &w.undecodable),
+        "Failed records whose key or value is not of its type.";
+    Counter weir_gateway_kafka_invalid_item_names |c| c.total(|w| &w.unnameable),
+        "Template expansions that no client can name, such as one with a comma in a value.";
+    Counter weir_gateway_late_subscriptions |c| load(&c.late.subscriptions),
+        "Subscriptions to items within 60 s after reading resumed from stored offsets.";
+    Counter weir_gateway_late_records |c| c.total(|w| &w.late_records),
+        "Records of their items that were read before these subscriptions.";
+    Counter weir_gateway_updates_posted |c| c.total(|w| &w.updates), "Updates posted to shards.";
+    Counter weir_gateway_shard_inbox_full_waits |c| c.total(|w| &w.shard_waits),
+        "Waits of 100 ms for a shard with a full inbox.";
+    Counter weir_gateway_updates_undelivered |c| c.total(|w| &w.undelivered),
+        "Updates that a stalled shard did not accept before the gateway ended.";
+    Counter weir_gateway_kafka_errors |c| load(&c.state.source_errors),
+        "Errors reported by the Kafka client.";
+    Counter weir_gateway_kafka_offset_resets |c| load(&c.state.resets),
+        "Offset resets of partitions.";
+    Counter weir_gateway_kafka_commits |c| load(&c.state.commits), "Confirmed offset commits.";
+    Counter weir_gateway_kafka_commit_errors |c| load(&c.state.commit_errors),
+        "Failed offset commits.";
+    Gauge weir_gateway_kafka_lag_records |c| load(&c.state.lag),
+        "Records not read yet; absent if unknown.";
+    Gauge weir_gateway_routed_items |c| load(&c.workers[0].counters.items),
+        "Items with subscribers.";
+    Gauge weir_gateway_last_values |c| c.total(|w| &w.last_values),
+        "Items with a stored last record, with or without subscribers.";
+    Gauge weir_gateway_last_value_bytes |c| c.total(|w| &w.last_value_bytes),
+        "Memory of these records, including overhead.";
+    Counter weir_gateway_last_values_evicted |c| c.total(|w| &w.last_values_evicted),
+        "Items whose last record was evicted because memory_bytes was reached.";
+};
+
+const ADMISSION_METRICS: &[MetricSpec<Admission>] = metrics! {
+    Gauge weir_gateway_subscription_bytes |guard| guard.held.bytes() as u64,
+        "Estimated memory of all subscriptions and their items.";
+    Gauge weir_gateway_memory_bytes |guard| guard.overload.memory().used,
+        "Memory in use, of the bound that is closest to its limit.";
+    Gauge weir_gateway_memory_limit_bytes |guard| guard.overload.memory().max,
+        "Memory above which new sessions and subscriptions are refused.";
+    Gauge weir_gateway_overloaded |guard| u64::from(guard.overload.is_on()),
+        "1 while new sessions and subscriptions are refused because of the memory limit.";
+};
+
+const TLS_METRICS: &[MetricSpec<TlsFiles>] = metrics! {
+    Counter weir_gateway_tls_reloads |tls| tls.files.counts()[0], "Reloads of certificate and key.";
+    Counter weir_gateway_tls_reload_failures |tls| tls.files.counts()[1],
+        "Failed reloads, after which the current certificate stayed in use.";
+    Gauge weir_gateway_tls_certificate_expiry_timestamp_seconds
+        |tls| tls.not_after_unix_s().map_or(0, |end| u64::try_from(end).unwrap_or(0)),
+        "Expiry of the current certificate, in seconds since 1970; 0 if unknown.";
+};
+
+fn load(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
 
 /// The published counters of one shard.
 #[derive(Debug)]
@@ -395,151 +236,8 @@ impl ShardMetrics {
     }
 
     pub(crate) fn publish(&self, counters: &ShardCounters) {
-        for (value, metric) in self.values.iter().zip(&SHARD_METRICS) {
-            value.store((metric.3)(counters), Ordering::Relaxed);
+        for (value, metric) in self.values.iter().zip(SHARD_METRICS) {
+            value.store((metric.value)(counters), Ordering::Relaxed);
         }
     }
 }
-
-/// One metric of a Kafka connection.
-struct ConnectionMetric(
-    &'static str,
-    MetricKind,
-    &'static str,
-    fn(&KafkaConnection) -> u64,
-);
-
-const CONNECTION_METRICS: [ConnectionMetric; 21] = {
-    use MetricKind::{Counter, Gauge};
-    fn load(counter: &AtomicU64) -> u64 {
-        counter.load(Ordering::Relaxed)
-    }
-    [
-        ConnectionMetric(
-            "weir_gateway_connection_ready",
-            Gauge,
-            "1 if records arrive.",
-            |c| u64::from(c.state.ready()),
-        ),
-        ConnectionMetric(
-            "weir_gateway_kafka_records",
-            Counter,
-            "Records read.",
-            |c| c.total(|w| &w.records),
-        ),
-        ConnectionMetric(
-            "weir_gateway_kafka_record_bytes",
-            Counter,
-            "Value bytes of records read.",
-            |c| c.total(|w| &w.record_bytes),
-        ),
-        ConnectionMetric(
-            "weir_gateway_kafka_unrouted_records",
-            Counter,
-            "Records of items without subscribers.",
-            |c| c.total(|w| &w.unrouted),
-        ),
-        ConnectionMetric(
-            "weir_gateway_kafka_extraction_failures",
-            Counter,
-            "Records skipped because extraction failed.",
-            |c| c.total(|w| &w.failed),
-        ),
-        ConnectionMetric(
-            "weir_gateway_kafka_decode_failures",
-            Counter,
-            "Failed records whose key or value is not of its type.",
-            |c| c.total(|w| &w.undecodable),
-        ),
-        ConnectionMetric(
-            "weir_gateway_kafka_invalid_item_names",
-            Counter,
-            "Template expansions that no client can name, such as one with a comma in a value.",
-            |c| c.total(|w| &w.unnameable),
-        ),
-        ConnectionMetric(
-            "weir_gateway_late_subscriptions",
-            Counter,
-            "Subscriptions to items within 60 s after reading resumed from stored offsets.",
-            |c| c.late.subscriptions(),
-        ),
-        ConnectionMetric(
-            "weir_gateway_late_records",
-            Counter,
-            "Records of their items that were read before these subscriptions.",
-            |c| c.total(|w| &w.late_records),
-        ),
-        ConnectionMetric(
-            "weir_gateway_updates_posted",
-            Counter,
-            "Updates posted to shards.",
-            |c| c.total(|w| &w.updates),
-        ),
-        ConnectionMetric(
-            "weir_gateway_shard_inbox_full_waits",
-            Counter,
-            "Waits of 100 ms for a shard with a full inbox.",
-            |c| c.total(|w| &w.shard_waits),
-        ),
-        ConnectionMetric(
-            "weir_gateway_updates_undelivered",
-            Counter,
-            "Updates that a stalled shard did not accept before the gateway ended.",
-            |c| c.total(|w| &w.undelivered),
-        ),
-        ConnectionMetric(
-            "weir_gateway_kafka_errors",
-            Counter,
-            "Errors reported by the Kafka client.",
-            |c| load(&c.state.source_errors),
-        ),
-        ConnectionMetric(
-            "weir_gateway_kafka_offset_resets",
-            Counter,
-            "Offset resets of partitions.",
-            |c| load(&c.state.resets),
-        ),
-        ConnectionMetric(
-            "weir_gateway_kafka_commits",
-            Counter,
-            "Confirmed offset commits.",
-            |c| load(&c.state.commits),
-        ),
-        ConnectionMetric(
-            "weir_gateway_kafka_commit_errors",
-            Counter,
-            "Failed offset commits.",
-            |c| load(&c.state.commit_errors),
-        ),
-        ConnectionMetric(
-            "weir_gateway_kafka_lag_records",
-            Gauge,
-            "Records not read yet; absent if unknown.",
-            |c| load(&c.state.lag),
-        ),
-        ConnectionMetric(
-            "weir_gateway_routed_items",
-            Gauge,
-            "Items with subscribers.",
-            |c| load(&c.workers[0].counters.items),
-        ),
-        ConnectionMetric(
-            "weir_gateway_last_values",
-            Gauge,
-            "Items with a stored last record, with or without subscribers.",
-            |c| c.total(|w| &w.last_values),
-        ),
-        ConnectionMetric(
-            "weir_gateway_last_value_bytes",
-            Gauge,
-            "Memory of these records, including overhead.",
-            |c| c.total(|w| &w.last_value_bytes),
-        ),
-        ConnectionMetric(
-            "weir_gateway_last_values_evicted",
-            Counter,
-            "Items whose last record was evicted because memory_bytes was reached.",
-            |c| c.total(|w| &w.last_values_evicted),
-        ),
-    ]
-};

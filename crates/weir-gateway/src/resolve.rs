@@ -11,27 +11,22 @@ use weir_tlcp::error::shortened;
 use weir_tlcp::request::{Add, Mode};
 
 use crate::admission::{Admission, AdmissionLimit};
-use crate::config::{GatewayLimits, UnknownNames};
+use crate::config::UnknownNames;
 use crate::connection::KafkaConnection;
+use crate::error::SubscriptionError;
+use crate::limits::GatewayLimits;
 
 /// Data adapter name of a request without one.
 const DEFAULT_ADAPTER: &str = "DEFAULT";
 
 /// A valid subscription.
 #[derive(Debug)]
-pub(crate) struct Resolved {
+pub(crate) struct ResolvedItems {
     /// Index of the connection.
     pub(crate) connection: u16,
     /// Canonical item names in the client's order; `None` if no template matches, so that updates
     /// will never come (only with [`UnknownNames::Accept`]).
     pub(crate) items: Vec<Option<Arc<str>>>,
-}
-
-/// Reason why a subscription is refused.
-#[derive(Debug)]
-pub(crate) struct SubscriptionError {
-    pub(crate) code: ControlCode,
-    pub(crate) message: String,
 }
 
 fn refuse<T>(code: ControlCode, message: String) -> Result<T, SubscriptionError> {
@@ -45,13 +40,10 @@ pub(crate) fn resolve(
     limits: &GatewayLimits,
     guard: &Admission,
     unknown: UnknownNames,
-) -> Result<Resolved, SubscriptionError> {
+) -> Result<ResolvedItems, SubscriptionError> {
     let wanted = add.data_adapter.as_deref().unwrap_or(DEFAULT_ADAPTER);
-    let found = connections
-        .iter()
-        .enumerate()
-        .find(|(_, one)| one.config.name == wanted);
-    let Some((number, connection)) = found else {
+    let mut numbered = connections.iter().enumerate();
+    let Some((number, connection)) = numbered.find(|(_, one)| one.config.name == wanted) else {
         let message = format!("no data adapter \"{wanted}\" in this adapter set");
         return refuse(ControlCode::BAD_DATA_ADAPTER, message);
     };
@@ -61,25 +53,21 @@ pub(crate) fn resolve(
     }
     check_mode(add, connection)?;
     if let Some(selector) = add.selector.as_deref() {
-        return refuse(
-            ControlCode::BAD_SELECTOR,
-            format!("selectors are not supported: {selector}"),
-        );
+        let message = format!("selectors are not supported: {selector}");
+        return refuse(ControlCode::BAD_SELECTOR, message);
     }
     let fields = split_fields(&add.schema).count();
     if fields == 0 || fields > limits.fields_per_subscription {
         guard.note(AdmissionLimit::SubscriptionFields);
         let most = limits.fields_per_subscription;
-        return refuse(
-            ControlCode::BAD_SCHEMA,
-            format!("{fields} fields; from 1 to {most} are allowed"),
-        );
+        let message = format!("{fields} fields; from 1 to {most} are allowed");
+        return refuse(ControlCode::BAD_SCHEMA, message);
     }
     if unknown == UnknownNames::Refuse {
         check_fields(add, connection)?;
     }
     let items = resolve_items(add, connection, limits, guard, unknown)?;
-    Ok(Resolved {
+    Ok(ResolvedItems {
         connection: number as u16,
         items,
     })
@@ -135,10 +123,8 @@ fn resolve_items(
         if items.len() == limits.items_per_subscription {
             guard.note(AdmissionLimit::SubscriptionItems);
             let most = limits.items_per_subscription;
-            return refuse(
-                ControlCode::BAD_GROUP,
-                format!("more than {most} items in one subscription"),
-            );
+            let message = format!("more than {most} items in one subscription");
+            return refuse(ControlCode::BAD_GROUP, message);
         }
         let item = mapping.canonical_item(written);
         // Each duplicate would add a line per update.
@@ -175,9 +161,6 @@ fn note_unmatched(connection: &KafkaConnection, item: &CanonicalItem) {
     let connection = &connection.config.name;
     let item = Truncated(item.as_str());
     limited!(
-    warn,
-    "item without a template",
-    %connection, %item,
-    "no template matches subscribed item"
+        warn, "item without a template", %connection, %item, "no template matches subscribed item"
     );
 }

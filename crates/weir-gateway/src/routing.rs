@@ -5,11 +5,11 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use foldhash::{HashMap, HashMapExt};
+use foldhash::HashMap;
 use smallvec::SmallVec;
 use weir_mapping::{FieldSet, FrozenValues};
 
-use crate::interest::{HistoryInterest, Interest, ItemKey, RowInterest};
+use crate::interest::{Interest, InterestChange, ItemInterest, ItemKey};
 use crate::shard::{
     HistoryBackfill, PastUpdate, RowBackfill, RowTable, RowTableCounters, ShardEvent, shrinks,
 };
@@ -18,10 +18,7 @@ use crate::shard::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UpdateTarget {
     pub(crate) shard: u16,
-    pub(crate) item: ItemKey,
-    fields: FieldSet,
-    rows: Option<RowInterest>,
-    history: Option<HistoryInterest>,
+    pub(crate) interest: ItemInterest,
 }
 
 /// The interested shards of an item.
@@ -54,41 +51,23 @@ impl Route {
         &self.fields
     }
 
-    /// Stores an update of which the fields `extracted` were read.
-    pub(crate) fn cache(&self, update: &Arc<FrozenValues>, extracted: &Arc<FieldSet>) {
-        let mut known = self.known.borrow_mut();
-        let merged = known.as_ref().and_then(|(older, fields)| {
-            update.filled_from(older, |index| {
-                extracted.contains(index) && fields.contains(index)
-            })
-        });
-        let values = merged.map_or_else(|| Arc::clone(update), Arc::new);
-        *known = Some((values, Arc::clone(extracted)));
-    }
-
-    /// Returns the current values, if all of `fields` are known.
-    pub(crate) fn cached(&self, fields: &FieldSet) -> Option<CachedValues> {
-        let known = self.known.borrow();
-        known
-            .as_ref()
-            .filter(|(_, read)| fields.is_subset(read))
-            .cloned()
-    }
-
-    /// Applies an update to the rows, if rows are stored.
-    pub(crate) fn cache_row(&self, update: &Arc<FrozenValues>, extracted: &FieldSet) {
-        if let Some(table) = &mut *self.table.borrow_mut() {
-            table.advance(update, extracted, &mut RowTableCounters::default());
-        }
-    }
-
-    /// Adds an update to the history, if a history is stored.
-    pub(crate) fn cache_update(
+    /// Stores an update, of which the fields `extracted` were read, for shards that subscribe later.
+    pub(crate) fn store(
         &self,
         update: &Arc<FrozenValues>,
         extracted: &Arc<FieldSet>,
         record_ms: i64,
     ) {
+        let mut known = self.known.borrow_mut();
+        let merged = known.as_ref().and_then(|(older, fields)| {
+            let carries = |index| extracted.contains(index) && fields.contains(index);
+            update.filled_from(older, carries)
+        });
+        let values = merged.map_or_else(|| Arc::clone(update), Arc::new);
+        *known = Some((values, Arc::clone(extracted)));
+        if let Some(table) = &mut *self.table.borrow_mut() {
+            table.advance(update, extracted, &mut RowTableCounters::default());
+        }
         if self.history_max > 0 {
             let mut history = self.history.borrow_mut();
             if history.len() >= self.history_max {
@@ -102,6 +81,13 @@ impl Route {
         }
     }
 
+    /// Returns the current values, if all of `fields` are known.
+    pub(crate) fn cached(&self, fields: &FieldSet) -> Option<CachedValues> {
+        let known = self.known.borrow();
+        let known = known.as_ref();
+        known.filter(|(_, read)| fields.is_subset(read)).cloned()
+    }
+
     /// Returns the current rows, if rows are stored.
     fn rows(&self) -> Option<CachedRows> {
         let table = self.table.borrow();
@@ -112,17 +98,15 @@ impl Route {
 
     /// Starts storing rows, or stops when no target needs them.
     fn update_row_cache(&mut self) {
-        let wanting = self.targets.iter().find(|target| target.rows.is_some());
+        let mut interests = self.targets.iter().map(|target| &target.interest);
+        let wanted = interests.find_map(|one| Some((one.rows?, &one.fields)));
         let table = self.table.get_mut();
-        match (wanting, &table) {
-            (Some(target), None) => {
-                if let Some(rows) = target.rows {
-                    let new = RowTable::new(rows.rules, target.fields.clone());
-                    *table = Some(Box::new(new));
-                }
+        match wanted {
+            Some((rows, fields)) => {
+                let new = || Box::new(RowTable::new(rows.rules, fields.clone()));
+                table.get_or_insert_with(new);
             }
-            (None, Some(_)) => *table = None,
-            (Some(_), Some(_)) | (None, None) => {}
+            None => *table = None,
         }
     }
 
@@ -131,7 +115,7 @@ impl Route {
     fn ends_with(&self, shard: u16, item: ItemKey) -> bool {
         let is_later = |other: ItemKey| other.epoch.wrapping_sub(item.epoch) as i32 > 0;
         let mut targets = self.targets.iter();
-        targets.any(|target| target.shard == shard && !is_later(target.item))
+        targets.any(|target| target.shard == shard && !is_later(target.interest.item))
     }
 
     fn change(&mut self, shard: u16, target: Option<UpdateTarget>) {
@@ -139,12 +123,13 @@ impl Route {
         self.targets.extend(target);
         let mut fields = FieldSet::empty();
         for target in &self.targets {
-            fields.union_with(&target.fields);
+            fields.union_with(&target.interest.fields);
         }
         self.fields = Arc::new(fields);
         self.update_row_cache();
-        let interests = self.targets.iter().filter_map(|target| target.history);
-        self.history_max = interests.map(|interest| interest.most).max().unwrap_or(0);
+        let interests = self.targets.iter().map(|target| &target.interest);
+        let most = interests.filter_map(|one| Some(one.history?.most)).max();
+        self.history_max = most.unwrap_or(0);
         if self.history_max == 0 {
             *self.history.get_mut() = VecDeque::new();
         }
@@ -152,19 +137,13 @@ impl Route {
 }
 
 /// Items with interested shards, by canonical name.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RoutingTable {
     /// Boxed routes: when a table of a million items grows, it moves 25 MB instead of 300 MB.
     items: HashMap<Arc<str>, Box<Route>>,
 }
 
 impl RoutingTable {
-    pub(crate) fn new() -> Self {
-        Self {
-            items: HashMap::new(),
-        }
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.items.len()
     }
@@ -181,38 +160,33 @@ impl RoutingTable {
         &self,
         interest: &Interest,
     ) -> impl Iterator<Item = ShardEvent> + use<> {
-        let Interest::Subscribe {
-            name,
-            shard,
-            item,
-            rows,
-            history,
-            ..
-        } = interest
-        else {
+        let Some(wanted) = interest.wanted() else {
             return None.into_iter().chain(None);
         };
-        let route = self.route(name);
+        let (item, route) = (wanted.item, self.route(&interest.name));
         let mut targets = route.iter().flat_map(|route| route.targets());
-        let before = targets.find(|target| target.shard == *shard && target.item == *item);
-        let rows = rows.filter(|rows| before.is_none_or(|before| before.rows != Some(*rows)));
+        let before = targets.find(|one| one.shard == interest.shard && one.interest.item == item);
+        let (rows_before, history_before) = before.map_or((None, None), |one| {
+            (one.interest.rows, one.interest.history)
+        });
+        let rows = wanted.rows.filter(|rows| rows_before != Some(*rows));
         let rows = rows.map(|wanted| {
             let known = route.and_then(Route::rows);
             let first = || (Vec::new(), wanted.rules.mode.begins_with_snapshot());
             let (rows, in_snapshot) = known.unwrap_or_else(first);
             ShardEvent::RowBackfill(Box::new(RowBackfill {
-                item: *item,
+                item,
                 generation: wanted.generation,
                 rows,
                 in_snapshot,
             }))
         });
-        let history =
-            history.filter(|interest| before.is_none_or(|one| one.history != Some(*interest)));
+        let history = wanted.history;
+        let history = history.filter(|history| history_before != Some(*history));
         let history = history.map(|wanted| {
             let known = route.map(|route| route.history.borrow());
             ShardEvent::HistoryBackfill(Box::new(HistoryBackfill {
-                item: *item,
+                item,
                 generation: wanted.generation,
                 updates: known.iter().flat_map(|all| all.iter().cloned()).collect(),
             }))
@@ -221,26 +195,17 @@ impl RoutingTable {
     }
 
     pub(crate) fn apply(&mut self, interest: Interest) {
-        match interest {
-            Interest::Subscribe {
-                name,
-                shard,
-                item,
-                fields,
-                rows,
-                history,
-            } => {
-                let target = UpdateTarget {
-                    shard,
-                    item,
-                    fields,
-                    rows,
-                    history,
-                };
+        let Interest {
+            name,
+            shard,
+            change,
+        } = interest;
+        match change {
+            InterestChange::Subscribe(interest) => {
                 let route = self.items.entry(name).or_default();
-                route.change(shard, Some(target));
+                route.change(shard, Some(UpdateTarget { shard, interest }));
             }
-            Interest::Unsubscribe { name, shard, item } => {
+            InterestChange::Unsubscribe(item) => {
                 let Some(route) = self.items.get_mut(&name) else {
                     return;
                 };
@@ -266,21 +231,23 @@ mod tests {
     const ITEM: &str = "item-[k=1]";
 
     fn subscribe(shard: u16, slot: u32, fields: &[usize]) -> Interest {
-        Interest::Subscribe {
+        Interest {
             name: ITEM.into(),
             shard,
-            item: ItemKey { slot, epoch: slot },
-            fields: fields.iter().copied().collect(),
-            rows: None,
-            history: None,
+            change: InterestChange::Subscribe(ItemInterest {
+                item: ItemKey { slot, epoch: slot },
+                fields: fields.iter().copied().collect(),
+                rows: None,
+                history: None,
+            }),
         }
     }
 
     fn unsubscribe(shard: u16, epoch: u32) -> Interest {
-        Interest::Unsubscribe {
+        Interest {
             name: ITEM.into(),
             shard,
-            item: ItemKey { slot: 0, epoch },
+            change: InterestChange::Unsubscribe(ItemKey { slot: 0, epoch }),
         }
     }
 
@@ -288,7 +255,7 @@ mod tests {
         let targets = table.route(ITEM).map_or(&[][..], Route::targets);
         targets
             .iter()
-            .map(|target| (target.shard, target.item.slot))
+            .map(|target| (target.shard, target.interest.item.slot))
             .collect()
     }
 
@@ -299,7 +266,7 @@ mod tests {
 
     #[test]
     fn last_interest_of_a_shard_applies() {
-        let mut table = RoutingTable::new();
+        let mut table = RoutingTable::default();
         table.apply(subscribe(0, 1, &[0]));
         table.apply(subscribe(1, 4, &[0]));
         table.apply(subscribe(0, 2, &[0]));
@@ -313,7 +280,7 @@ mod tests {
 
     #[test]
     fn route_has_union_of_fields() {
-        let mut table = RoutingTable::new();
+        let mut table = RoutingTable::default();
         table.apply(subscribe(0, 1, &[0, 70]));
         table.apply(subscribe(1, 1, &[3]));
         assert_eq!(fields(&table), [0, 3, 70]);

@@ -1,17 +1,15 @@
-//! `[tls]`: the server certificate, reloaded when its files change or on request. If the files are
-//! invalid, the error is logged and the current certificate stays in use.
+//! `[tls]`: the server certificate.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::Deserialize;
-use weir_net::tls::{FileWatcher, TlsAcceptor, TlsIdentity};
+use weir_net::tls::{self, ServerFiles, TlsAcceptor, TlsFilesError};
 use weir_stats::utc;
 
-use crate::error::GatewayError;
+use crate::bounds::bounded;
 
 /// `[tls]` of `gateway.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -26,7 +24,10 @@ pub struct TlsConfig {
     /// connections are not accepted.
     pub listen: Option<SocketAddr>,
     /// Maximum time for a handshake in milliseconds, default 10,000.
-    #[serde(default = "handshake_timeout_ms")]
+    #[serde(
+        default = "handshake_timeout_ms",
+        deserialize_with = "bounded::<100, 600_000, _, _>"
+    )]
     pub handshake_timeout_ms: u64,
 }
 
@@ -39,10 +40,8 @@ fn handshake_timeout_ms() -> u64 {
 pub struct TlsFiles {
     /// The configuration, with paths absolute or relative to the working directory.
     pub config: TlsConfig,
-    acceptor: Arc<TlsAcceptor>,
-    files: FileWatcher,
-    pub(crate) reloads: AtomicU64,
-    pub(crate) failures: AtomicU64,
+    pub(crate) acceptor: Arc<TlsAcceptor>,
+    pub(crate) files: Arc<tls::TlsFiles>,
 }
 
 impl TlsFiles {
@@ -50,55 +49,26 @@ impl TlsFiles {
     ///
     /// # Errors
     /// Returns an error if files cannot be read or do not match each other.
-    pub fn open(mut config: TlsConfig, dir: &Path) -> Result<Self, GatewayError> {
+    pub fn open(mut config: TlsConfig, dir: &Path) -> Result<Self, TlsFilesError> {
         config.certificate = dir.join(config.certificate);
         config.key = dir.join(config.key);
-        let files = FileWatcher::new([config.certificate.clone(), config.key.clone()]);
-        let identity = read(&config)?;
+        let files = ServerFiles {
+            certificate: config.certificate.clone(),
+            key: config.key.clone(),
+            client_ca: None,
+        };
         let handshake = Duration::from_millis(config.handshake_timeout_ms);
+        let (acceptor, files) = tls::TlsFiles::web_server("tls", files, handshake)?;
         Ok(Self {
-            acceptor: Arc::new(TlsAcceptor::new(identity, handshake)),
-            files,
-            reloads: AtomicU64::new(0),
-            failures: AtomicU64::new(0),
             config,
+            acceptor,
+            files: Arc::new(files),
         })
-    }
-
-    pub(crate) fn acceptor(&self) -> Arc<TlsAcceptor> {
-        Arc::clone(&self.acceptor)
     }
 
     /// Returns the expiry of the current certificate in seconds since 1970.
     pub fn not_after_unix_s(&self) -> Option<i64> {
         self.acceptor.identity().not_after_unix_s()
-    }
-
-    /// Reloads the files if they have changed since they were read.
-    pub(crate) fn check_files(&self) {
-        self.files.if_changed(|| self.try_reload());
-    }
-
-    /// Reloads the files now. New connections use the new certificate; open connections are not
-    /// affected.
-    pub(crate) fn reload(&self) {
-        self.files.run_now(|| self.try_reload());
-    }
-
-    fn try_reload(&self) {
-        let certificate = self.config.certificate.display();
-        match read(&self.config) {
-            Ok(identity) => {
-                let until = expiry_text(identity.not_after_unix_s());
-                self.acceptor.replace(identity);
-                self.reloads.fetch_add(1, Ordering::Relaxed);
-                tracing::info!(%certificate, until, "certificate reloaded");
-            }
-            Err(error) => {
-                self.failures.fetch_add(1, Ordering::Relaxed);
-                tracing::error!(%error, "certificate reload failed, kept current certificate");
-            }
-        }
     }
 
     /// Returns a warning for the operator if the certificate has expired or expires soon.
@@ -127,21 +97,6 @@ pub fn expiry_text(not_after_unix_s: Option<i64>) -> String {
 /// Time before the expiry of a certificate in which operators are warned.
 const EXPIRY_WARN_S: i64 = 14 * 86_400;
 
-fn read(config: &TlsConfig) -> Result<TlsIdentity, GatewayError> {
-    let bytes = |path: &PathBuf| {
-        std::fs::read(path).map_err(|error| GatewayError::Read {
-            path: path.clone(),
-            error,
-        })
-    };
-    let (certificate, key) = (bytes(&config.certificate)?, bytes(&config.key)?);
-    TlsIdentity::from_pem(&certificate, &key).map_err(|error| GatewayError::Tls {
-        certificate: config.certificate.clone(),
-        key: config.key.clone(),
-        error,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,34 +124,25 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let files = files(dir.path());
         let first = files.acceptor.identity();
-        files.check_files();
+        files.files.check();
         assert!(
             Arc::ptr_eq(&first, &files.acceptor.identity()),
             "nothing has changed"
         );
         // A partial renewal: the certificate is there, its key is not.
         std::fs::copy(fixture("second.pem"), dir.path().join("cert.pem")).unwrap();
-        files.check_files();
-        files.check_files();
+        files.files.check();
+        files.files.check();
         assert!(Arc::ptr_eq(&first, &files.acceptor.identity()));
-        assert_eq!(
-            files.failures.load(Ordering::Relaxed),
-            1,
-            "the failure is counted once"
-        );
+        assert_eq!(files.files.counts()[1], 1, "the failure is counted once");
         std::fs::copy(fixture("second.key"), dir.path().join("key.pem")).unwrap();
-        files.check_files();
+        files.files.check();
         assert!(!Arc::ptr_eq(&first, &files.acceptor.identity()));
         std::fs::remove_file(dir.path().join("key.pem")).unwrap();
-        files.check_files();
-        let counts = [&files.reloads, &files.failures].map(|count| count.load(Ordering::Relaxed));
-        assert_eq!(counts, [1, 1]);
-        files.reload();
-        assert_eq!(
-            files.failures.load(Ordering::Relaxed),
-            2,
-            "reload was requested"
-        );
+        files.files.check();
+        assert_eq!(files.files.counts(), [1, 1]);
+        files.files.reload();
+        assert_eq!(files.files.counts()[1], 2, "reload was requested");
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod support;
 
 use support::http::Http;
 use support::{Client, TestEnv, http, metric, wait_metric};
-use weir_gateway::config::Simulator;
+use weir_gateway::config::SimulatorConfig;
 
 const KEY: &str = "Quince";
 
@@ -232,12 +232,9 @@ fn simulator_session(gateway: &weir_gateway::Gateway, set: &str) -> Client {
 #[test]
 fn published_simulator_is_configured_and_served() {
     let env = TestEnv::new();
-    let config = env.config(|xml| xml);
-    let gateway = weir_gateway::Gateway::start(weir_gateway::GatewayConfig {
-        simulator: Some(Simulator::default()),
-        ..config
-    })
-    .expect("a gateway");
+    let mut config = env.config(|xml| xml);
+    config.simulator = Some(SimulatorConfig::default());
+    let gateway = weir_gateway::Gateway::start(config).expect("a gateway");
     wait_metric(&gateway, "weir_gateway_connection_ready", |ready| {
         ready == 1
     });

@@ -12,7 +12,14 @@ const BACKLOG: i32 = 4096;
 /// Opens `count` non-blocking sockets that listen on the same address. The kernel distributes new
 /// connections among them (SO_REUSEPORT), so event loops share nothing. Port 0 selects one free
 /// port.
+///
+/// # Errors
+/// The address cannot be bound, or another process listens there: with SO_REUSEPORT it would
+/// silently get a part of the connections.
 pub fn listen_shared(address: SocketAddr, count: usize) -> io::Result<Vec<std::net::TcpListener>> {
+    if address.port() != 0 {
+        drop(std::net::TcpListener::bind(address)?);
+    }
     let mut address = address;
     let mut listeners = Vec::with_capacity(count);
     for _ in 0..count {

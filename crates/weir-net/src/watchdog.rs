@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use serde::Deserialize;
 
 use crate::log::{Truncated, report_suppressed};
 use crate::memory;
@@ -142,7 +143,8 @@ impl Default for Heartbeat {
 }
 
 /// Thresholds for the duration of one iteration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "WatchdogTable")]
 pub struct WatchdogConfig {
     /// Milliseconds after which a stall is logged and counted.
     pub stall_ms: u64,
@@ -155,6 +157,39 @@ impl Default for WatchdogConfig {
         Self {
             stall_ms: 1_000,
             dead_ms: 5_000,
+        }
+    }
+}
+
+/// The table `[watchdog]` of products as written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct WatchdogTable {
+    stall_ms: u64,
+    dead_ms: u64,
+}
+
+impl Default for WatchdogTable {
+    fn default() -> Self {
+        let WatchdogConfig { stall_ms, dead_ms } = WatchdogConfig::default();
+        Self { stall_ms, dead_ms }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "watchdog: stall_ms = {0}, dead_ms = {1}: use 100 to 600000, dead_ms not less than stall_ms"
+)]
+struct WatchdogRangeError(u64, u64);
+
+impl TryFrom<WatchdogTable> for WatchdogConfig {
+    type Error = WatchdogRangeError;
+
+    fn try_from(table: WatchdogTable) -> Result<Self, WatchdogRangeError> {
+        let WatchdogTable { stall_ms, dead_ms } = table;
+        match (100..=600_000).contains(&stall_ms) && (stall_ms..=600_000).contains(&dead_ms) {
+            true => Ok(Self { stall_ms, dead_ms }),
+            false => Err(WatchdogRangeError(stall_ms, dead_ms)),
         }
     }
 }

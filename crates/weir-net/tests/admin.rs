@@ -9,8 +9,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
+use prometheus_client::registry::Registry;
 use weir_net::MailboxSender;
-use weir_net::admin::{AdminOptions, AdminPages, AdminServer, Page};
+use weir_net::admin::dashboard::{ColumnKind, Dashboard, DashboardLayout, DashboardSource};
+use weir_net::admin::{AdminConfig, AdminOptions, AdminPages, AdminServer, Page};
 use weir_net::http1::{HttpRequest, Response};
 use weir_net::listener::listen_shared;
 use weir_net::server::{
@@ -27,6 +29,10 @@ struct Pages {
 }
 
 impl AdminPages for Pages {
+    fn readiness(&self) -> (bool, String) {
+        (true, "ready\n".to_owned())
+    }
+
     fn page(&mut self, path: &str, query: &str) -> Option<Page> {
         match path {
             "/echo" => Some(Page::Now(Response::text(200, query))),
@@ -42,15 +48,99 @@ impl AdminPages for Pages {
     }
 }
 
+/// Figures with a gauge and a counter that grows by 10 with each reading.
+struct Figures {
+    counter: f64,
+}
+
+impl DashboardSource for Figures {
+    fn read(&mut self, values: &mut Vec<f64>) {
+        self.counter += 10.0;
+        values.extend([7.0, self.counter, f64::NAN]);
+    }
+
+    fn facts(&self) -> serde_json::Map<String, serde_json::Value> {
+        [("fact".to_owned(), "one".into())].into_iter().collect()
+    }
+}
+
+fn dashboard() -> Dashboard {
+    let columns = [
+        ("gauge", ColumnKind::Now),
+        ("rate", ColumnKind::PerSecond),
+        ("unknown", ColumnKind::Now),
+    ];
+    let layout = DashboardLayout {
+        script: "const PRODUCT = {};",
+        columns: columns.map(|(name, kind)| (name.to_owned(), kind)).into(),
+        thread_groups: vec!["all".to_owned()],
+        thread_group: |_| "all",
+    };
+    Dashboard::new(layout, Figures { counter: 0.0 })
+}
+
 fn admin(slow: Receiver<()>, watchdog: &Watchdog) -> AdminServer {
-    let options = AdminOptions {
-        listener: TcpListener::bind("127.0.0.1:0").expect("a port"),
-        tls: None,
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let config = AdminConfig {
+        listen: listener.local_addr().expect("an address"),
         token: None,
         hosts: vec!["gw.example".to_owned()],
+        tls: None,
+        files: None,
+    };
+    let options = AdminOptions {
+        listener,
+        config,
         vitals: watchdog.vitals(),
+        registry: Registry::default(),
+        dashboard: dashboard(),
+        certificates: Vec::new(),
+        draining: Arc::default(),
     };
     AdminServer::start(options, Pages { slow }).expect("an admin port")
+}
+
+#[test]
+fn dashboard_shows_values_rates_and_facts() {
+    let watchdog = Watchdog::start(Vec::new(), WatchdogConfig::default()).expect("a thread");
+    let server = admin(bounded(0).1, &watchdog);
+    let page = |path: &str| get(server.address(), path, "localhost");
+    let body = |path: &str| {
+        let response = page(path);
+        let (_, body) = response.split_once("\r\n\r\n").expect("a body");
+        serde_json::from_str::<serde_json::Value>(body).expect("JSON")
+    };
+    wait_for("a second sample", || {
+        body("/dashboard.json?after=0")["next"].as_u64() >= Some(2)
+    });
+    let answer = body("/dashboard.json?after=1");
+    assert_eq!(
+        (&answer["fact"], &answer["draining"]),
+        (&"one".into(), &false.into())
+    );
+    let columns = answer["columns"].as_array().expect("columns");
+    let names: Vec<_> = columns
+        .iter()
+        .filter_map(|name| name.as_str())
+        .take(7)
+        .collect();
+    let expected = "seconds gauge rate unknown resident anonymous cpu.all";
+    assert_eq!(names.join(" "), expected);
+    assert_eq!(columns[7], "core.0");
+    let row = answer["rows"][0].as_array().expect("a row");
+    assert_eq!(row.len(), columns.len());
+    assert_eq!((&row[1], &row[3]), (&7.0.into(), &serde_json::Value::Null));
+    // Two seconds between two samples.
+    assert!(
+        row[2]
+            .as_f64()
+            .is_some_and(|rate| (1.0..6.0).contains(&rate)),
+        "{row:?}"
+    );
+    assert!(row[4].as_f64() >= row[5].as_f64() && row[6].is_number());
+    assert!(page("/dashboard/product.js").contains("const PRODUCT"));
+    assert!(page("/health/ready").ends_with("ready\n"));
+    stop(server);
 }
 
 fn stop(server: AdminServer) {

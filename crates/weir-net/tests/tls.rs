@@ -8,13 +8,15 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use prometheus_client::registry::Registry;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{
     ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, StreamOwned,
 };
 use weir_net::MailboxSender;
-use weir_net::admin::{AdminOptions, AdminPages, AdminServer, Page};
+use weir_net::admin::dashboard::{Dashboard, DashboardLayout, DashboardSource};
+use weir_net::admin::{AdminConfig, AdminOptions, AdminPages, AdminServer, Page};
 use weir_net::client;
 use weir_net::http1::{HttpRequest, Response};
 use weir_net::listener::listen_shared;
@@ -623,8 +625,20 @@ fn outgoing_connections_verify_server_certificate() {
 struct AdminEcho;
 
 impl AdminPages for AdminEcho {
+    fn readiness(&self) -> (bool, String) {
+        (true, String::new())
+    }
+
     fn page(&mut self, path: &str, query: &str) -> Option<Page> {
         (path == "/echo").then(|| Page::Now(Response::text(200, query)))
+    }
+}
+
+impl DashboardSource for AdminEcho {
+    fn read(&mut self, _values: &mut Vec<f64>) {}
+
+    fn facts(&self) -> serde_json::Map<String, serde_json::Value> {
+        serde_json::Map::new()
     }
 }
 
@@ -641,12 +655,28 @@ fn request_admin_page(stream: &mut (impl Read + Write)) -> String {
 #[test]
 fn admin_port_serves_pages_over_tls_only() {
     let watchdog = Watchdog::start(Vec::new(), WatchdogConfig::default()).expect("a thread");
-    let options = AdminOptions {
-        listener: TcpListener::bind("127.0.0.1:0").expect("a port"),
-        tls: Some(Arc::new(TlsAcceptor::new(identity(SERVER), TEST_TIMEOUT))),
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let config = AdminConfig {
+        listen: listener.local_addr().expect("an address"),
         token: None,
         hosts: Vec::new(),
+        tls: Some(Arc::new(TlsAcceptor::new(identity(SERVER), TEST_TIMEOUT))),
+        files: None,
+    };
+    let layout = DashboardLayout {
+        script: "",
+        columns: Vec::new(),
+        thread_groups: Vec::new(),
+        thread_group: |name| name,
+    };
+    let options = AdminOptions {
+        listener,
+        config,
         vitals: watchdog.vitals(),
+        registry: Registry::default(),
+        dashboard: Dashboard::new(layout, AdminEcho),
+        certificates: Vec::new(),
+        draining: Arc::default(),
     };
     let server = AdminServer::start(options, AdminEcho).expect("an admin port");
     let connect = || {

@@ -1,13 +1,11 @@
-//! The admin port: metrics, health and connections. These pages touch no connection.
+//! Readiness and connections, for the admin port. These pages touch no connection.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use prometheus_client::registry::Registry;
 use serde_json::json;
 use weir_net::MailboxSender;
-use weir_net::admin::{AdminPages, Page, metrics_page};
+use weir_net::admin::{AdminPages, Page, json_page};
 use weir_net::http1::Response;
 
 use crate::data::{ConnectionInfo, LoopEvent};
@@ -20,42 +18,23 @@ const POST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Sources of the admin pages.
 pub(crate) struct Pages {
-    pub(crate) registry: Registry,
     pub(crate) clusters: Arc<Vec<VirtualCluster>>,
     pub(crate) loops: Vec<MailboxSender<LoopEvent>>,
-    pub(crate) draining: Arc<AtomicBool>,
 }
 
 impl AdminPages for Pages {
-    fn page(&mut self, path: &str, _query: &str) -> Option<Page> {
-        Some(match path {
-            "/metrics" => Page::Now(metrics_page(&self.registry)),
-            "/health/ready" => Page::Now(self.ready()),
-            "/connections" => {
-                // Event loops reply within an iteration, but this thread must stay free for other
-                // requests.
-                let (clusters, loops) = (Arc::clone(&self.clusters), self.loops.clone());
-                Page::Slow(Box::new(move || connections(&clusters, &loops)))
-            }
-            _ => return None,
+    fn readiness(&self) -> (bool, String) {
+        let each = self.clusters.iter().map(VirtualCluster::readiness);
+        each.fold((true, String::new()), |(all, text), (is_ready, lines)| {
+            (all && is_ready, text + &lines)
         })
     }
-}
 
-impl Pages {
-    fn ready(&self) -> Response {
-        let mut text = String::new();
-        let mut all = true;
-        if self.draining.load(Ordering::Relaxed) {
-            all = false;
-            text.push_str("draining\n");
-        }
-        for cluster in self.clusters.iter() {
-            let (is_ready, lines) = cluster.readiness();
-            all &= is_ready;
-            text.push_str(&lines);
-        }
-        Response::text(if all { 200 } else { 503 }, text)
+    fn page(&mut self, path: &str, _query: &str) -> Option<Page> {
+        // Event loops reply within an iteration, but this thread must stay free for other requests.
+        let (clusters, loops) = (Arc::clone(&self.clusters), self.loops.clone());
+        let page = move || connections(&clusters, &loops);
+        (path == "/connections").then(|| Page::Slow(Box::new(page)))
     }
 }
 
@@ -76,11 +55,7 @@ fn connections(clusters: &[VirtualCluster], loops: &[MailboxSender<LoopEvent>]) 
             })
         })
         .collect();
-    let json = json!({ "clusters": clusters, "connections": rows }).to_string();
-    Response {
-        content_type: "application/json",
-        ..Response::text(200, json)
-    }
+    json_page(json!({ "clusters": clusters, "connections": rows }).to_string())
 }
 
 fn rows(loops: &[MailboxSender<LoopEvent>]) -> Vec<ConnectionInfo> {

@@ -5,8 +5,7 @@
 //! frame.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -207,7 +206,7 @@ impl BrokerRegistry {
             None => {}
         }
         let address = SocketAddr::new(self.bind, port);
-        let sockets = match self.listen(address) {
+        let sockets = match listen_shared(address, self.loops) {
             Ok(sockets) => sockets,
             Err(error) => {
                 tracing::error!(
@@ -232,15 +231,6 @@ impl BrokerRegistry {
             }
         }
         Some(port)
-    }
-
-    fn listen(&self, address: SocketAddr) -> io::Result<Vec<TcpListener>> {
-        if address.port() != 0 {
-            // With SO_REUSEPORT another process on the port would take half of the clients
-            // unnoticed.
-            drop(TcpListener::bind(address)?);
-        }
-        listen_shared(address, self.loops)
     }
 
     /// Returns `true` if the broker was not named for [`REASSIGN_AFTER`] while others were.

@@ -3,7 +3,6 @@
 mod address;
 mod model;
 mod raw;
-mod source;
 mod tls;
 
 pub use self::address::{BrokerPorts, HostPort};

@@ -3,8 +3,6 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use weir_net::tls::TlsError;
-
 /// An error at startup. A running proxy reports errors in metrics, health pages and the log.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
@@ -33,16 +31,6 @@ pub enum ProxyError {
         key: String,
         /// Error from the operating system.
         error: std::io::Error,
-    },
-    /// Unusable certificates or keys.
-    #[error("{file}: {key}: {error}")]
-    Tls {
-        /// Path of the configuration file.
-        file: String,
-        /// Table that names the files.
-        key: String,
-        /// Cause.
-        error: TlsError,
     },
     /// A thread or a file descriptor that the operating system refused.
     #[error("cannot start: {0}")]

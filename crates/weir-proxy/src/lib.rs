@@ -7,22 +7,23 @@ mod address_cache;
 mod admin;
 mod broker_registry;
 pub mod config;
+mod dashboard;
 mod data;
 pub mod error;
+#[cfg(not(fuzzing))]
+mod filter;
+#[cfg(fuzzing)]
 pub mod filter;
 mod health;
 mod metrics;
 mod probe;
 mod proxy;
 mod resolve;
-mod stop;
-mod tls;
-pub mod versions;
+mod versions;
 mod virtual_cluster;
-pub mod wire;
+mod wire;
 
 pub use broker_registry::BrokerInfo;
 pub use config::{CliOverrides, ProxyConfig};
 pub use error::ProxyError;
 pub use proxy::Proxy;
-pub use tls::TlsFiles;

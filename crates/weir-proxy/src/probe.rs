@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::{Receiver, RecvTimeoutError};
 use weir_net::tls::ClientTls;
 
 use crate::address_cache::AddressCache;
@@ -15,7 +16,6 @@ use crate::broker_registry::BrokerRegistry;
 use crate::config::HostPort;
 use crate::health::ClusterHealth;
 use crate::resolve::resolve;
-use crate::stop::StopSignal;
 use crate::versions::{API_VERSIONS, METADATA};
 use crate::wire;
 
@@ -45,8 +45,8 @@ pub(crate) struct HealthProbe {
 }
 
 impl HealthProbe {
-    /// Probes until `stop` is set.
-    pub(crate) fn run(self, stop: &StopSignal) {
+    /// Probes until the sender of `stop` is dropped.
+    pub(crate) fn run(self, stop: &Receiver<()>) {
         loop {
             let all_responded = self.probe_all();
             for host in self
@@ -60,7 +60,7 @@ impl HealthProbe {
                 true => PROBE_INTERVAL,
                 false => FAILED_PROBE_INTERVAL,
             };
-            if stop.wait(interval) {
+            if stop.recv_timeout(interval) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
         }

@@ -6,15 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::{Receiver, Sender, bounded};
 use weir_net::MailboxSender;
 use weir_net::admin::{AdminOptions, AdminServer};
 use weir_net::listener::listen_shared;
+use weir_net::tls::TlsFiles;
 use weir_net::watchdog::{Heartbeat, Watchdog, join_until};
 
 use crate::address_cache::AddressCache;
 use crate::admin::Pages;
 use crate::broker_registry::{BrokerInfo, BrokerRegistry};
 use crate::config::{ClusterConfig, ProxyConfig};
+use crate::dashboard::dashboard;
 use crate::data::{
     Admission, FilterPool, ListenerTarget, LoopCluster, LoopEvent, LoopMetrics, LoopOptions,
     Memory, open_loop,
@@ -24,8 +27,6 @@ use crate::filter::Direction;
 use crate::metrics::{self, MetricSources};
 use crate::probe::HealthProbe;
 use crate::resolve::Resolver;
-use crate::stop::StopSignal;
-use crate::tls::TlsReloads;
 use crate::versions::SupportedVersions;
 use crate::virtual_cluster::VirtualCluster;
 use crate::wire::BrokerNode;
@@ -48,10 +49,11 @@ pub struct Proxy {
     senders: Vec<MailboxSender<LoopEvent>>,
     loops: Vec<JoinHandle<()>>,
     probes: Vec<JoinHandle<()>>,
-    stop_probes: Arc<StopSignal>,
+    /// Dropped to stop the probes.
+    stop_probes: Sender<()>,
     draining: Arc<AtomicBool>,
     drain: Duration,
-    tls: Arc<TlsReloads>,
+    certificates: Vec<Arc<TlsFiles>>,
     filters: Option<RunningPool>,
 }
 
@@ -82,9 +84,9 @@ impl Proxy {
     /// # Errors
     /// An address that cannot be bound, or a thread that cannot be started.
     pub fn start(config: ProxyConfig) -> Result<Self, ProxyError> {
-        let admin_listener = std::net::TcpListener::bind(config.admin);
+        let admin_listener = std::net::TcpListener::bind(config.admin.listen);
         let admin_listener = admin_listener.map_err(|error| ProxyError::Listen {
-            address: config.admin,
+            address: config.admin.listen,
             key: "admin.listen".to_owned(),
             error,
         })?;
@@ -117,7 +119,7 @@ impl Proxy {
                 let _ = sender.post(event, POST_TIMEOUT);
             }
         }
-        let stop_probes = Arc::new(StopSignal::default());
+        let (stop_probes, stopped) = bounded(0);
         let mut probes = Vec::with_capacity(clusters.len());
         let response_timeout = Duration::from_millis(config.limits.response_ms);
         for (cluster, config) in clusters.iter().zip(&config.clusters) {
@@ -129,41 +131,32 @@ impl Proxy {
                 };
                 cluster.broker_registry.register_broker(node, true);
             }
-            probes.push(start_probe(
-                cluster,
-                config,
-                response_timeout,
-                &stop_probes,
-            )?);
+            let stopped = stopped.clone();
+            probes.push(start_probe(cluster, config, response_timeout, stopped)?);
         }
-        let acceptors = config.clusters.iter().filter_map(|one| one.tls.clone());
-        let acceptors = acceptors.chain(config.admin_tls.clone());
-        let tls = Arc::new(TlsReloads::new(config.tls_files, acceptors.collect()));
-        if !tls.is_empty() {
-            probes.push(start_watch(&tls, &stop_probes)?);
-        }
+        let presented = config.clusters.iter().filter_map(|one| one.tls.clone());
         let draining = Arc::new(AtomicBool::new(false));
         let sources = MetricSources {
             loops: loop_metrics,
             clusters: Arc::clone(&clusters),
-            tls: Arc::clone(&tls),
+            presented: presented.chain(config.admin.tls.clone()).collect(),
+            certificates: config.tls_files.clone(),
             memory,
             pool: pool.cloned(),
         };
         let vitals = watchdog.vitals();
-        let registry = metrics::registry(sources, Arc::clone(&vitals));
         let pages = Pages {
-            registry,
             clusters: Arc::clone(&clusters),
             loops: senders.clone(),
-            draining: Arc::clone(&draining),
         };
         let options = AdminOptions {
             listener: admin_listener,
-            tls: config.admin_tls,
-            token: config.admin_token,
-            hosts: config.admin_hosts,
+            config: config.admin,
+            registry: metrics::registry(sources.clone(), Arc::clone(&vitals)),
             vitals,
+            dashboard: dashboard(sources),
+            certificates: config.tls_files.clone(),
+            draining: Arc::clone(&draining),
         };
         let admin = AdminServer::start(options, pages)?;
         Ok(Self {
@@ -176,7 +169,7 @@ impl Proxy {
             _watchdog: watchdog,
             draining,
             drain: Duration::from_millis(config.drain_timeout_ms),
-            tls,
+            certificates: config.tls_files,
             filters,
         })
     }
@@ -203,7 +196,7 @@ impl Proxy {
     /// Reloads all certificate and key files, changed or not. If a table's files cannot be used,
     /// its previous certificates stay in use and the error is logged.
     pub fn reload_certificates(&self) {
-        self.tls.reload();
+        self.certificates.iter().for_each(|files| files.reload());
     }
 
     /// Returns `true` if every cluster responded to the last probe.
@@ -229,13 +222,13 @@ impl Proxy {
     /// the names of the threads that have not ended by then; they end with the process.
     pub fn shut_down(mut self) -> Vec<String> {
         self.draining.store(true, Ordering::Relaxed);
-        self.stop_probes.stop();
+        drop(self.stop_probes);
         let until = Instant::now() + self.drain;
-        self.broadcast(|| LoopEvent::Drain);
+        broadcast(&self.senders, || LoopEvent::Drain);
         while Instant::now() < until && !self.loops.iter().all(JoinHandle::is_finished) {
             std::thread::sleep(Duration::from_millis(5));
         }
-        self.broadcast(|| LoopEvent::Stop);
+        broadcast(&self.senders, || LoopEvent::Stop);
         self.loops.append(&mut self.probes);
         if let Some(filters) = self.filters.take() {
             filters.pool.stop();
@@ -246,12 +239,12 @@ impl Proxy {
         stuck.extend(join_until(admin, Instant::now() + JOIN_TIMEOUT));
         stuck
     }
+}
 
-    fn broadcast(&self, event: impl Fn() -> LoopEvent) {
-        for sender in &self.senders {
-            // A loop that has ended needs no event.
-            let _ = sender.post(event(), FINAL_POST_TIMEOUT / self.senders.len() as u32);
-        }
+fn broadcast(senders: &[MailboxSender<LoopEvent>], event: impl Fn() -> LoopEvent) {
+    for sender in senders {
+        // A loop that has ended needs no event.
+        let _ = sender.post(event(), FINAL_POST_TIMEOUT / senders.len() as u32);
     }
 }
 
@@ -336,10 +329,6 @@ fn open(
         key: format!("cluster \"{}\", listen", cluster.name),
         error,
     };
-    if address.port() != 0 {
-        // With SO_REUSEPORT a second proxy on the port would take half of the clients unnoticed.
-        drop(std::net::TcpListener::bind(address).map_err(fail)?);
-    }
     let sockets = listen_shared(address, loops).map_err(fail)?;
     let listen = sockets[0].local_addr().map_err(fail)?;
     Ok((listen, sockets))
@@ -349,7 +338,7 @@ fn start_probe(
     cluster: &VirtualCluster,
     config: &ClusterConfig,
     response_timeout: Duration,
-    stop: &Arc<StopSignal>,
+    stop: Receiver<()>,
 ) -> Result<JoinHandle<()>, ProxyError> {
     let probe = HealthProbe {
         name: cluster.name.clone(),
@@ -360,17 +349,6 @@ fn start_probe(
         response_timeout,
         needs_authentication: AtomicBool::new(false),
     };
-    let stop = Arc::clone(stop);
     let thread = std::thread::Builder::new().name("weir-probe".to_owned());
     Ok(thread.spawn(move || probe.run(&stop))?)
-}
-
-/// Starts the thread that checks certificate files for changes.
-fn start_watch(
-    tls: &Arc<TlsReloads>,
-    stop: &Arc<StopSignal>,
-) -> Result<JoinHandle<()>, ProxyError> {
-    let (tls, stop) = (Arc::clone(tls), Arc::clone(stop));
-    let thread = std::thread::Builder::new().name("weir-files".to_owned());
-    Ok(thread.spawn(move || tls.watch(&stop))?)
 }

@@ -5,23 +5,23 @@
 use std::fmt;
 
 /// Produce. With acks=0 there is no response.
-pub const PRODUCE: i16 = 0;
+pub(crate) const PRODUCE: i16 = 0;
 /// Fetch. Its responses carry records.
-pub const FETCH: i16 = 1;
+pub(crate) const FETCH: i16 = 1;
 /// Metadata. Its responses begin with the brokers.
-pub const METADATA: i16 = 3;
+pub(crate) const METADATA: i16 = 3;
 /// FindCoordinator.
-pub const FIND_COORDINATOR: i16 = 10;
+pub(crate) const FIND_COORDINATOR: i16 = 10;
 /// SaslHandshake.
-pub const SASL_HANDSHAKE: i16 = 17;
+pub(crate) const SASL_HANDSHAKE: i16 = 17;
 /// ApiVersions, the first request of most connections.
-pub const API_VERSIONS: i16 = 18;
+pub(crate) const API_VERSIONS: i16 = 18;
 /// DescribeCluster.
-pub const DESCRIBE_CLUSTER: i16 = 60;
+pub(crate) const DESCRIBE_CLUSTER: i16 = 60;
 /// ShareFetch.
-pub const SHARE_FETCH: i16 = 78;
+pub(crate) const SHARE_FETCH: i16 = 78;
 /// ShareAcknowledge.
-pub const SHARE_ACKNOWLEDGE: i16 = 79;
+pub(crate) const SHARE_ACKNOWLEDGE: i16 = 79;
 
 /// API key, name, lowest and highest supported version. These are the versions of Apache Kafka 4.4
 /// on client listeners, with two exceptions. Fetch ends at 15: from 16 on addresses follow the
@@ -109,15 +109,14 @@ const SUPPORTED: [(i16, &str, i16, i16); 75] = [
 const KEY_END: i16 = 95;
 
 /// Returns the name of an API for messages.
-#[must_use]
-pub fn name(key: i16) -> &'static str {
+pub(crate) fn name(key: i16) -> &'static str {
     let found = SUPPORTED.iter().find(|row| row.0 == key && key != KEY_END);
     found.map_or("unknown", |row| row.1)
 }
 
 /// The API versions that clients of one virtual cluster may use.
 #[derive(Clone, PartialEq, Eq)]
-pub struct SupportedVersions {
+pub(crate) struct SupportedVersions {
     /// Lowest and highest version by API key; unsupported if the second is lower.
     by_key: [(i16, i16); KEY_END as usize],
 }
@@ -131,8 +130,7 @@ impl fmt::Debug for SupportedVersions {
 impl SupportedVersions {
     /// Creates the table of all supported versions, with the highest version limited to
     /// `version_max`; -1 hides an API.
-    #[must_use]
-    pub fn new(version_max: impl Fn(i16) -> Option<i16>) -> Self {
+    pub(crate) fn new(version_max: impl Fn(i16) -> Option<i16>) -> Self {
         let mut by_key = [(0, -1); KEY_END as usize];
         for (key, _, min, max) in SUPPORTED {
             if let Some(range) = by_key.get_mut(key as usize) {
@@ -144,22 +142,19 @@ impl SupportedVersions {
 
     /// Returns the lowest and highest supported version of an API, or `None` if it is not
     /// supported.
-    #[must_use]
-    pub fn range(&self, key: i16) -> Option<(i16, i16)> {
+    pub(crate) fn range(&self, key: i16) -> Option<(i16, i16)> {
         let range = *self.by_key.get(usize::try_from(key).ok()?)?;
         (range.0 <= range.1).then_some(range)
     }
 
     /// Returns `true` if this version of the API is supported.
-    #[must_use]
-    pub fn has(&self, key: i16, version: i16) -> bool {
+    pub(crate) fn has(&self, key: i16, version: i16) -> bool {
         self.range(key)
             .is_some_and(|(min, max)| (min..=max).contains(&version))
     }
 
     /// Returns the versions that both the proxy and a broker with versions `min` to `max` support.
-    #[must_use]
-    pub fn common(&self, key: i16, min: i16, max: i16) -> Option<(i16, i16)> {
+    pub(crate) fn common(&self, key: i16, min: i16, max: i16) -> Option<(i16, i16)> {
         let ours = self.range(key)?;
         let common = (ours.0.max(min), ours.1.min(max));
         (common.0 <= common.1).then_some(common)
@@ -168,8 +163,7 @@ impl SupportedVersions {
 
 /// Returns `true` if requests of this version have the flexible header. Covers only the APIs whose
 /// bodies the proxy decodes.
-#[must_use]
-pub fn flexible(key: i16, version: i16) -> bool {
+pub(crate) fn flexible(key: i16, version: i16) -> bool {
     let first = match key {
         PRODUCE | METADATA => 9,
         FETCH => 12,

@@ -25,16 +25,15 @@ impl From<IpAddr> for AddressKey {
 }
 
 #[derive(Debug)]
-struct AddressEntry {
+pub(super) struct AddressEntry {
     key: AddressKey,
-    connections: u32,
-    sessions: u32,
+    pub(super) connections: u32,
+    pub(super) sessions: u32,
     /// Bytes charged for the subscriptions of its sessions.
-    charged: usize,
+    pub(super) charged: usize,
     /// `None` until the first session.
     session_rate: Option<RateBucket>,
     request_rate: Option<RateBucket>,
-    /// `true` if the entry is in the list of idle addresses.
     idle: bool,
 }
 
@@ -79,11 +78,16 @@ impl AddressTable {
         Some(id)
     }
 
-    pub(super) fn leave(&mut self, id: AdmissionId) {
-        if let Some(entry) = self.entry(id) {
-            entry.connections = entry.connections.saturating_sub(1);
+    /// Changes an entry, which is idle afterwards if nothing is left in it.
+    pub(super) fn update(&mut self, id: AdmissionId, change: impl FnOnce(&mut AddressEntry)) {
+        let Some(entry) = self.entry(id) else {
+            return;
+        };
+        change(entry);
+        if !entry.is_in_use() && !entry.idle {
+            entry.idle = true;
+            self.idle.push_back(id);
         }
-        self.note_idle(id);
     }
 
     pub(super) fn begin_session(
@@ -99,48 +103,20 @@ impl AddressTable {
             return Err(AdmissionLimit::AddressSessions);
         }
         let rate = limits.sessions_per_second;
-        if rate > 0.0 {
-            let bucket = entry
-                .session_rate
-                .get_or_insert_with(|| RateBucket::full(rate, now_ms));
-            if !bucket.take(rate, now_ms) {
-                return Err(AdmissionLimit::AddressSessionRate);
-            }
+        if rate > 0.0 && !take(&mut entry.session_rate, rate, now_ms) {
+            return Err(AdmissionLimit::AddressSessionRate);
         }
         entry.sessions += 1;
         Ok(())
-    }
-
-    pub(super) fn end_session(&mut self, id: AdmissionId) {
-        if let Some(entry) = self.entry(id) {
-            entry.sessions = entry.sessions.saturating_sub(1);
-        }
-        self.note_idle(id);
     }
 
     pub(super) fn charged(&mut self, id: AdmissionId) -> usize {
         self.entry(id).map_or(0, |entry| entry.charged)
     }
 
-    pub(super) fn charge(&mut self, id: AdmissionId, bytes: usize) {
-        if let Some(entry) = self.entry(id) {
-            entry.charged = entry.charged.saturating_add(bytes);
-        }
-    }
-
-    pub(super) fn refund(&mut self, id: AdmissionId, bytes: usize) {
-        if let Some(entry) = self.entry(id) {
-            entry.charged = entry.charged.saturating_sub(bytes);
-        }
-    }
-
     pub(super) fn request(&mut self, id: AdmissionId, rate: f32, now_ms: u64) -> bool {
-        self.entry(id).is_none_or(|entry| {
-            let bucket = entry
-                .request_rate
-                .get_or_insert_with(|| RateBucket::full(rate, now_ms));
-            bucket.take(rate, now_ms)
-        })
+        let entry = self.entry(id);
+        entry.is_none_or(|entry| take(&mut entry.request_rate, rate, now_ms))
     }
 
     /// Returns the number of entries in the table.
@@ -170,16 +146,6 @@ impl AddressTable {
         id
     }
 
-    fn note_idle(&mut self, id: AdmissionId) {
-        let Some(entry) = self.entry(id) else {
-            return;
-        };
-        if !entry.is_in_use() && !entry.idle {
-            entry.idle = true;
-            self.idle.push_back(id);
-        }
-    }
-
     /// Removes one entry from the idle list. Returns `false` if the list is empty.
     fn evict_one(&mut self) -> bool {
         let Some(id) = self.idle.pop_front() else {
@@ -195,4 +161,10 @@ impl AddressTable {
         }
         true
     }
+}
+
+/// Takes one token from a bucket, which is full at its first use.
+fn take(bucket: &mut Option<RateBucket>, rate: f32, now_ms: u64) -> bool {
+    let bucket = bucket.get_or_insert_with(|| RateBucket::full(rate, now_ms));
+    bucket.take(rate, now_ms)
 }

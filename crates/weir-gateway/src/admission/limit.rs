@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use crate::bounds::rate;
+
 /// `[limits.per_address]`: limits of one address; 0 means no limit. An IPv6 address counts by its
 /// first 64 bits, because one network has all addresses below them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
@@ -12,9 +14,11 @@ pub struct PerAddress {
     /// Sessions.
     pub sessions: u32,
     /// New sessions per second.
+    #[serde(deserialize_with = "rate")]
     pub sessions_per_second: f32,
     /// Requests per second: HTTP requests, the control requests in them, WebSocket messages and
     /// other WebSocket frames.
+    #[serde(deserialize_with = "rate")]
     pub requests_per_second: f32,
     /// Estimated memory of the subscriptions of its sessions; default 0: half of the gateway's
     /// limit.

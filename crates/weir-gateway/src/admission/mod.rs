@@ -9,16 +9,16 @@ mod subscription_usage;
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
-use self::addresses::AddressTable;
+use self::addresses::{AddressEntry, AddressTable};
 use self::bucket::RateBucket;
 pub use self::limit::PerAddress;
 pub(crate) use self::limit::{AdmissionId, AdmissionLimit};
 pub(crate) use self::origin::Origins;
 pub(crate) use self::subscription_usage::SubscriptionUsage;
-use self::subscription_usage::TotalSubscriptionUsage;
-use crate::config::GatewayLimits;
+use self::subscription_usage::{TotalSubscriptionUsage, lock};
+use crate::limits::GatewayLimits;
 use crate::overload::Overload;
 
 /// Admission state shared by all shards.
@@ -88,9 +88,17 @@ impl Admission {
         lock(&self.last_origin).take()
     }
 
-    /// Returns `true` if the rate of requests is limited.
-    pub(crate) fn has_request_rate(&self) -> bool {
+    fn has_request_rate(&self) -> bool {
         self.request_rate.is_some() || self.per_address.requests_per_second > 0.0
+    }
+
+    /// Returns the number of line ends, each of which may start one more request; 0 if there is no
+    /// limit on requests.
+    pub(crate) fn count_lines(&self, text: &[u8]) -> u32 {
+        match self.has_request_rate() {
+            true => text.iter().filter(|byte| **byte == b'\n').count() as u32,
+            false => 0,
+        }
     }
 
     /// Registers a connection; [`Self::leave`] must follow when it is closed.
@@ -105,16 +113,15 @@ impl Admission {
 
     /// Removes a connection.
     pub(crate) fn leave(&self, id: AdmissionId) {
-        if let Some(addresses) = self.addresses.as_ref().filter(|_| id != 0) {
-            lock(addresses).leave(id);
-        }
+        self.update(id, |entry| {
+            entry.connections = entry.connections.saturating_sub(1)
+        });
     }
 
     /// Registers a session; [`Self::end_session`] must follow when it ends.
     pub(crate) fn begin_session(&self, id: AdmissionId, now_ms: u64) -> Result<(), AdmissionLimit> {
-        if let Some(addresses) = self.addresses.as_ref().filter(|_| id != 0) {
-            let limits = &self.per_address;
-            let begun = lock(addresses).begin_session(id, limits, now_ms);
+        if let Some(mut addresses) = self.addresses_with(id) {
+            let begun = addresses.begin_session(id, &self.per_address, now_ms);
             begun.map_err(|limit| self.note(limit))?;
         }
         let allowed = take(self.session_rate.as_ref(), self.sessions_per_second, now_ms);
@@ -127,9 +134,9 @@ impl Admission {
 
     /// Removes a session that has ended or was not created after all.
     pub(crate) fn end_session(&self, id: AdmissionId) {
-        if let Some(addresses) = self.addresses.as_ref().filter(|_| id != 0) {
-            lock(addresses).end_session(id);
-        }
+        self.update(id, |entry| {
+            entry.sessions = entry.sessions.saturating_sub(1)
+        });
     }
 
     /// Returns the limit that a subscription of this size would exceed, if any.
@@ -141,12 +148,11 @@ impl Admission {
         if self.overload.is_on() {
             return Err(self.note(AdmissionLimit::Memory));
         }
-        self.held
-            .may_add(wanted)
-            .map_err(|limit| self.note(limit))?;
+        let total = self.held.may_add(wanted);
+        total.map_err(|limit| self.note(limit))?;
         let most = self.per_address.subscription_bytes;
-        if let Some(addresses) = self.addresses_with(id).filter(|_| most > 0) {
-            if lock(addresses).charged(id).saturating_add(wanted.bytes) > most {
+        if let Some(mut addresses) = self.addresses_with(id).filter(|_| most > 0) {
+            if addresses.charged(id).saturating_add(wanted.bytes) > most {
                 return Err(self.note(AdmissionLimit::AddressSubscriptionBytes));
             }
         }
@@ -155,20 +161,27 @@ impl Admission {
 
     /// Charges an address for a subscription; [`Self::refund`] must follow when it ends.
     pub(crate) fn charge(&self, id: AdmissionId, bytes: usize) {
-        if let Some(addresses) = self.addresses_with(id) {
-            lock(addresses).charge(id, bytes);
-        }
+        self.update(id, |entry| {
+            entry.charged = entry.charged.saturating_add(bytes)
+        });
     }
 
     /// Refunds an ended subscription of an address.
     pub(crate) fn refund(&self, id: AdmissionId, bytes: usize) {
-        if let Some(addresses) = self.addresses_with(id) {
-            lock(addresses).refund(id, bytes);
+        self.update(id, |entry| {
+            entry.charged = entry.charged.saturating_sub(bytes)
+        });
+    }
+
+    fn update(&self, id: AdmissionId, change: impl FnOnce(&mut AddressEntry)) {
+        if let Some(mut addresses) = self.addresses_with(id) {
+            addresses.update(id, change);
         }
     }
 
-    fn addresses_with(&self, id: AdmissionId) -> Option<&Mutex<AddressTable>> {
-        self.addresses.as_ref().filter(|_| id != 0)
+    /// Returns the addresses, if they are limited and `id` is one of them.
+    fn addresses_with(&self, id: AdmissionId) -> Option<MutexGuard<'_, AddressTable>> {
+        self.addresses.as_ref().filter(|_| id != 0).map(lock)
     }
 
     /// Counts `count` requests of one peer at once.
@@ -187,10 +200,11 @@ impl Admission {
     /// Counts one request.
     pub(crate) fn request(&self, id: AdmissionId, now_ms: u64) -> Result<(), AdmissionLimit> {
         let rate = self.per_address.requests_per_second;
-        let counted = self.addresses.as_ref().filter(|_| id != 0 && rate > 0.0);
-        if let Some(addresses) = counted {
-            if !lock(addresses).request(id, rate, now_ms) {
-                return Err(self.note(AdmissionLimit::AddressRequestRate));
+        if rate > 0.0 {
+            if let Some(mut addresses) = self.addresses_with(id) {
+                if !addresses.request(id, rate, now_ms) {
+                    return Err(self.note(AdmissionLimit::AddressRequestRate));
+                }
             }
         }
         match take(self.request_rate.as_ref(), self.requests_per_second, now_ms) {
@@ -208,11 +222,6 @@ const ORIGIN_CHARS_MAX: usize = 100;
 
 fn take(bucket: Option<&Mutex<RateBucket>>, rate: f32, now_ms: u64) -> bool {
     bucket.is_none_or(|bucket| lock(bucket).take(rate, now_ms))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code that can panic runs under these locks.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -3,8 +3,19 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use serde::Deserialize;
+
+/// An invalid entry of `allowed_origins`.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "allowed_origins: \"{0}\": write https://example.com, https://*.example.com, with :port if \
+     there is one and no path, or *"
+)]
+pub(crate) struct InvalidOrigin(String);
+
 /// The origins that may connect.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Vec<String>")]
 pub(crate) enum Origins {
     /// The host of the request, on any port.
     #[default]
@@ -21,12 +32,11 @@ pub(crate) enum OriginPattern {
     Below(String, String),
 }
 
-impl Origins {
+impl TryFrom<Vec<String>> for Origins {
+    type Error = InvalidOrigin;
+
     /// Parses `allowed_origins`; `*` allows any origin, an empty list the same host.
-    ///
-    /// # Errors
-    /// Returns the first invalid entry, with the correct form.
-    pub(crate) fn parse(written: &[String]) -> Result<Self, String> {
+    fn try_from(written: Vec<String>) -> Result<Self, InvalidOrigin> {
         if written.iter().any(|one| one == "*") {
             return Ok(Self::Any);
         }
@@ -36,7 +46,9 @@ impl Origins {
         let patterns: Result<_, _> = written.iter().map(|one| pattern(one)).collect();
         patterns.map(Self::Listed)
     }
+}
 
+impl Origins {
     /// Returns `true` if a page of this origin may connect to `host`, the `Host` header of its
     /// request. Browsers write origins in lower case and without the default port.
     pub(crate) fn allow(&self, origin: &str, host: Option<&str>) -> bool {
@@ -49,10 +61,9 @@ impl Origins {
             OriginPattern::Exact(exact) => origin.eq_ignore_ascii_case(exact),
             OriginPattern::Below(before, after) => {
                 let origin = origin.to_ascii_lowercase();
-                let middle = origin
-                    .strip_prefix(before.as_str())
-                    .and_then(|rest| rest.strip_suffix(after.as_str()));
-                middle.is_some_and(is_host)
+                let rest = origin.strip_prefix(before.as_str());
+                rest.and_then(|rest| rest.strip_suffix(after.as_str()))
+                    .is_some_and(is_host)
             }
         };
         patterns.iter().any(fits)
@@ -91,17 +102,12 @@ fn host_of(text: &str) -> Option<&str> {
 
 /// Parses `scheme://host`, `scheme://host:port`, `scheme://*.host`, or `null`, the origin of local
 /// files.
-fn pattern(written: &str) -> Result<OriginPattern, String> {
+fn pattern(written: &str) -> Result<OriginPattern, InvalidOrigin> {
     let lower = written.to_ascii_lowercase();
     if lower == "null" {
         return Ok(OriginPattern::Exact(lower));
     }
-    let refuse = || {
-        Err(format!(
-            "allowed_origins: \"{written}\": write https://example.com, https://*.example.com, \
-             with :port if there is one and no path, or *"
-        ))
-    };
+    let refuse = || Err(InvalidOrigin(written.to_owned()));
     let Some((scheme, rest)) = lower.split_once("://") else {
         return refuse();
     };
@@ -134,7 +140,7 @@ mod tests {
 
     fn origins(written: &[&str]) -> Origins {
         let written: Vec<_> = written.iter().map(|one| (*one).to_owned()).collect();
-        Origins::parse(&written).unwrap()
+        Origins::try_from(written).unwrap()
     }
 
     #[test]
@@ -174,7 +180,7 @@ mod tests {
 
     #[test]
     fn empty_list_allows_same_host() {
-        let same = Origins::parse(&[]).unwrap();
+        let same = Origins::try_from(Vec::new()).unwrap();
         for (origin, host) in [
             ("https://app.example.com", "app.example.com"),
             ("http://app.example.com:3000", "APP.example.com:8080"),
@@ -217,9 +223,11 @@ mod tests {
             "https://a*.b",
             "://a",
         ] {
-            let error = Origins::parse(&[wrong.to_owned()]).unwrap_err();
+            let error = Origins::try_from(vec![wrong.to_owned()])
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(wrong), "{error}");
         }
-        assert!(Origins::parse(&["https://[::1]:8080".to_owned()]).is_ok());
+        assert!(Origins::try_from(vec!["https://[::1]:8080".to_owned()]).is_ok());
     }
 }

@@ -1,9 +1,9 @@
 //! Resources of all subscriptions over all event loops: number, items and estimated memory.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::limit::AdmissionLimit;
-use crate::config::GatewayLimits;
+use crate::limits::GatewayLimits;
 
 /// Resources of a set of subscriptions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -18,9 +18,7 @@ pub(crate) struct SubscriptionUsage {
 #[derive(Debug)]
 pub(crate) struct TotalSubscriptionUsage {
     max: SubscriptionUsage,
-    subscriptions: AtomicUsize,
-    items: AtomicUsize,
-    bytes: AtomicUsize,
+    held: Mutex<SubscriptionUsage>,
 }
 
 impl TotalSubscriptionUsage {
@@ -31,50 +29,41 @@ impl TotalSubscriptionUsage {
                 items: limits.items,
                 bytes: limits.subscription_bytes,
             },
-            subscriptions: AtomicUsize::new(0),
-            items: AtomicUsize::new(0),
-            bytes: AtomicUsize::new(0),
+            held: Mutex::default(),
         }
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed)
+        lock(&self.held).bytes
     }
 
     /// Replaces the counts of one event loop. Other event loops may add between [`Self::may_add`]
     /// and this call, so a limit can be exceeded by one subscription per event loop.
     pub(crate) fn replace(&self, before: SubscriptionUsage, after: SubscriptionUsage) {
-        for (total, before, after) in [
-            (
-                &self.subscriptions,
-                before.subscriptions,
-                after.subscriptions,
-            ),
-            (&self.items, before.items, after.items),
-            (&self.bytes, before.bytes, after.bytes),
-        ] {
-            if after != before {
-                total.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
-            }
+        if before != after {
+            let mut held = lock(&self.held);
+            held.subscriptions = held.subscriptions - before.subscriptions + after.subscriptions;
+            held.items = held.items - before.items + after.items;
+            held.bytes = held.bytes - before.bytes + after.bytes;
         }
     }
 
     pub(super) fn may_add(&self, wanted: SubscriptionUsage) -> Result<(), AdmissionLimit> {
-        let exceeds = |total: &AtomicUsize, more: usize, max: usize| {
-            max > 0 && total.load(Ordering::Relaxed).saturating_add(more) > max
-        };
-        if exceeds(
-            &self.subscriptions,
-            wanted.subscriptions,
-            self.max.subscriptions,
-        ) {
+        let (held, max) = (*lock(&self.held), self.max);
+        let exceeds = |held: usize, more, max| max > 0 && held.saturating_add(more) > max;
+        if exceeds(held.subscriptions, wanted.subscriptions, max.subscriptions) {
             Err(AdmissionLimit::Subscriptions)
-        } else if exceeds(&self.items, wanted.items, self.max.items) {
+        } else if exceeds(held.items, wanted.items, max.items) {
             Err(AdmissionLimit::Items)
-        } else if exceeds(&self.bytes, wanted.bytes, self.max.bytes) {
+        } else if exceeds(held.bytes, wanted.bytes, max.bytes) {
             Err(AdmissionLimit::SubscriptionBytes)
         } else {
             Ok(())
         }
     }
+}
+
+/// Locks a mutex under which no code can panic.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,20 +7,20 @@ use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use foldhash::{HashMap, HashMapExt};
+use foldhash::HashMap;
 
 use crate::interest::Interest;
 
 /// An inbox with several writers (shards) and one reader (worker). The reader takes the lock only
 /// if the inbox is not empty.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct InterestInbox {
     filled: AtomicBool,
-    inner: Mutex<Inner>,
+    inner: Mutex<InboxState>,
 }
 
-#[derive(Debug)]
-struct Inner {
+#[derive(Debug, Default)]
+struct InboxState {
     closed: bool,
     interests: HashMap<(Arc<str>, u16), QueuedInterests>,
 }
@@ -33,27 +33,15 @@ struct QueuedInterests {
 }
 
 impl InterestInbox {
-    pub(crate) fn new() -> Self {
-        Self {
-            filled: AtomicBool::new(false),
-            inner: Mutex::new(Inner {
-                closed: false,
-                interests: HashMap::new(),
-            }),
-        }
-    }
-
     /// Adds an interest. `first` means that the shard had no interest in the item before.
     pub(crate) fn put(&self, interest: Interest, first: bool) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.closed {
             return;
         }
-        let withdrawn = matches!(interest, Interest::Unsubscribe { .. });
-        match inner
-            .interests
-            .entry((Arc::clone(interest.name()), interest.shard()))
-        {
+        let withdrawn = interest.wanted().is_none();
+        let key = (Arc::clone(&interest.name), interest.shard);
+        match inner.interests.entry(key) {
             Entry::Vacant(entry) => {
                 let is_unread = first;
                 entry.insert(QueuedInterests {
@@ -89,7 +77,7 @@ impl InterestInbox {
     pub(crate) fn close(&self) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.closed = true;
-        inner.interests = HashMap::new();
+        inner.interests = HashMap::default();
     }
 }
 
@@ -98,33 +86,37 @@ mod tests {
     use weir_mapping::FieldSet;
 
     use super::*;
-    use crate::interest::ItemKey;
+    use crate::interest::{InterestChange, ItemInterest, ItemKey};
 
     fn subscribe(name: &str, slot: u32) -> Interest {
-        Interest::Subscribe {
-            name: name.into(),
-            shard: 0,
+        let interest = ItemInterest {
             item: ItemKey { slot, epoch: 1 },
             fields: FieldSet::all(1),
             rows: None,
             history: None,
+        };
+        Interest {
+            name: name.into(),
+            shard: 0,
+            change: InterestChange::Subscribe(interest),
         }
     }
 
     fn unsubscribe(name: &str) -> Interest {
-        Interest::Unsubscribe {
+        Interest {
             name: name.into(),
             shard: 0,
-            item: ItemKey { slot: 0, epoch: 1 },
+            change: InterestChange::Unsubscribe(ItemKey { slot: 0, epoch: 1 }),
         }
     }
 
     fn taken(interests: &InterestInbox) -> Vec<String> {
         let mut taken = Vec::new();
         interests.take(|interest| {
-            taken.push(match interest {
-                Interest::Subscribe { name, item, .. } => format!("{name} {}", item.slot),
-                Interest::Unsubscribe { name, .. } => format!("no {name}"),
+            let name = &interest.name;
+            taken.push(match interest.wanted() {
+                Some(wanted) => format!("{name} {}", wanted.item.slot),
+                None => format!("no {name}"),
             });
         });
         taken.sort();
@@ -133,7 +125,7 @@ mod tests {
 
     #[test]
     fn latest_interest_in_item_is_read_once() {
-        let interests = InterestInbox::new();
+        let interests = InterestInbox::default();
         assert!(taken(&interests).is_empty());
         interests.put(subscribe("a", 1), true);
         interests.put(subscribe("a", 2), false);
@@ -148,7 +140,7 @@ mod tests {
 
     #[test]
     fn cancelled_interest_is_removed() {
-        let interests = InterestInbox::new();
+        let interests = InterestInbox::default();
         for number in 0..1000 {
             let name = format!("item{number}");
             interests.put(subscribe(&name, number), true);
@@ -168,7 +160,7 @@ mod tests {
 
     #[test]
     fn closed_inbox_drops_interests() {
-        let interests = InterestInbox::new();
+        let interests = InterestInbox::default();
         interests.put(subscribe("a", 1), true);
         interests.close();
         interests.put(subscribe("b", 1), true);

@@ -7,36 +7,30 @@
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
-use slab::Slab;
+use lru_slab::LruSlab;
 use smallvec::SmallVec;
 use weir_mapping::RecordView;
 
 /// Memory overhead per item in bytes, in addition to its name and record.
 const ENTRY_BYTES: usize = 192;
-const NONE: u32 = u32::MAX;
 
 /// Name and value of a record header.
-type Header<'a> = (&'a str, Option<&'a [u8]>);
+type RecordHeader<'a> = (&'a str, Option<&'a [u8]>);
 
 /// Records by item name; the least recently updated ones are evicted.
 #[derive(Debug)]
 pub(super) struct LastValueStore {
     bytes_max: usize,
     bytes: usize,
-    entries: Slab<LastValueEntry>,
+    entries: LruSlab<LastValueEntry>,
     by_name: HashMap<Arc<str>, u32>,
     topics: Vec<Box<str>>,
-    /// Ends of the linked list from the least to the most recently updated entry.
-    oldest: u32,
-    newest: u32,
     evicted: u64,
 }
 
 #[derive(Debug)]
 struct LastValueEntry {
     name: Arc<str>,
-    older: u32,
-    newer: u32,
     topic: u32,
     partition: i32,
     offset: i64,
@@ -90,17 +84,15 @@ impl LastValueStore {
         Self {
             bytes_max,
             bytes: 0,
-            entries: Slab::new(),
+            entries: LruSlab::new(),
             by_name: HashMap::new(),
             topics: Vec::new(),
-            oldest: NONE,
-            newest: NONE,
             evicted: 0,
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.entries.len()
+        self.entries.len() as usize
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -115,21 +107,22 @@ impl LastValueStore {
     /// Stores a record as the last one of an item.
     pub(super) fn put(&mut self, name: &str, record: &RecordView<'_>) {
         let topic = self.topic(record.topic);
-        let index = match self.by_name.get(name) {
-            Some(index) => {
-                let index = *index;
-                self.bytes -= self.entries[index as usize].bytes();
-                self.unlink(index);
-                index
-            }
+        let slot = match self.by_name.get(name) {
+            Some(slot) => *slot,
             None => self.insert(name),
         };
-        self.link_newest(index);
-        let entry = &mut self.entries[index as usize];
+        let entry = self.entries.get_mut(slot);
+        self.bytes -= entry.bytes();
         entry.fill(topic, record);
         self.bytes += entry.bytes();
-        while self.bytes > self.bytes_max && self.oldest != NONE {
-            self.evict(self.oldest);
+        while self.bytes > self.bytes_max {
+            let Some(oldest) = self.entries.lru() else {
+                break;
+            };
+            let entry = self.entries.remove(oldest);
+            self.by_name.remove(&entry.name);
+            self.bytes -= entry.bytes();
+            self.evicted += 1;
         }
     }
 
@@ -139,11 +132,11 @@ impl LastValueStore {
         name: &str,
         reader: impl FnOnce(&RecordView<'_>) -> T,
     ) -> Option<T> {
-        let entry = &self.entries[*self.by_name.get(name)? as usize];
+        let entry = self.entries.peek(*self.by_name.get(name)?);
         let mut data = entry.data.as_slice();
         let key = entry.key.map(|len| cut(&mut data, len));
         let value = entry.value.map(|len| cut(&mut data, len));
-        let mut headers: SmallVec<[Header<'_>; 4]> = SmallVec::new();
+        let mut headers: SmallVec<[RecordHeader<'_>; 4]> = SmallVec::new();
         for (name, value) in &entry.headers {
             // The bytes came from a str.
             let name = std::str::from_utf8(cut(&mut data, *name)).unwrap_or_default();
@@ -171,10 +164,8 @@ impl LastValueStore {
 
     fn insert(&mut self, name: &str) -> u32 {
         let name: Arc<str> = name.into();
-        let index = self.entries.insert(LastValueEntry {
+        let entry = LastValueEntry {
             name: Arc::clone(&name),
-            older: NONE,
-            newer: NONE,
             topic: 0,
             partition: 0,
             offset: 0,
@@ -183,40 +174,11 @@ impl LastValueStore {
             key: None,
             value: None,
             headers: SmallVec::new(),
-        }) as u32;
-        self.by_name.insert(name, index);
-        index
-    }
-
-    fn evict(&mut self, index: u32) {
-        self.unlink(index);
-        let entry = self.entries.remove(index as usize);
-        self.by_name.remove(&entry.name);
-        self.bytes -= entry.bytes();
-        self.evicted += 1;
-    }
-
-    fn link_newest(&mut self, index: u32) {
-        let before = self.newest;
-        self.entries[index as usize].older = before;
-        self.entries[index as usize].newer = NONE;
-        match before {
-            NONE => self.oldest = index,
-            before => self.entries[before as usize].newer = index,
-        }
-        self.newest = index;
-    }
-
-    fn unlink(&mut self, index: u32) {
-        let LastValueEntry { older, newer, .. } = self.entries[index as usize];
-        match older {
-            NONE => self.oldest = newer,
-            older => self.entries[older as usize].newer = newer,
-        }
-        match newer {
-            NONE => self.newest = older,
-            newer => self.entries[newer as usize].older = older,
-        }
+        };
+        self.bytes += entry.bytes();
+        let slot = self.entries.insert(entry);
+        self.by_name.insert(name, slot);
+        slot
     }
 }
 

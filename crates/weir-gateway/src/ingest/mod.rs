@@ -6,9 +6,7 @@ mod interest_inbox;
 mod last_values;
 mod late;
 mod resume;
-mod shard_senders;
 mod skips;
-mod status;
 mod worker;
 mod worker_pool;
 
@@ -18,17 +16,18 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 use weir_kafka::{
-    IngestConfig, KafkaIngest, KafkaReader, LentRecord, Offsets, PauseScope, SourceError, StartFrom,
+    IngestConfig, KafkaIngest, KafkaReader, LentRecord, Offsets, PartitionLag, PauseScope,
+    SourceError, StartFrom,
 };
 use weir_mapping::ConsumeFrom;
 use weir_net::MailboxSender;
 
 use self::commit_schedule::CommitSchedule;
-use self::resume::{Release, ResumeGate};
-use self::shard_senders::ShardSenders;
-use self::worker::Mapper;
+use self::resume::{ReadRelease, ResumeGate};
+use self::worker::{Mapper, ShardSenders};
 use self::worker_pool::Mappers;
 use crate::connection::KafkaConnection;
+use crate::counters::UNKNOWN;
 use crate::shard::ShardEvent;
 
 pub(crate) use self::interest_inbox::InterestInbox;
@@ -44,37 +43,17 @@ const LAST_COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Ingest of one connection; runs on its own thread.
 pub(crate) struct Ingest {
-    connection: Arc<KafkaConnection>,
+    pub(crate) connection: Arc<KafkaConnection>,
     /// Index of the connection in the configuration.
-    number: u16,
-    stop: Arc<AtomicBool>,
-    senders: ShardSenders,
+    pub(crate) number: u16,
+    pub(crate) stop: Arc<AtomicBool>,
+    pub(crate) shards: Vec<MailboxSender<ShardEvent>>,
     /// Maximum memory for last records in bytes; 0 disables them.
-    last_bytes: usize,
-    resume_delay: Duration,
+    pub(crate) last_bytes: usize,
+    pub(crate) resume_delay: Duration,
 }
 
 impl Ingest {
-    /// Creates the ingest; `number` is the index of the connection in the configuration.
-    pub(crate) fn new(
-        connection: Arc<KafkaConnection>,
-        number: u16,
-        shards: Vec<MailboxSender<ShardEvent>>,
-        stop: Arc<AtomicBool>,
-        last_bytes: usize,
-        resume_delay: Duration,
-    ) -> Self {
-        let senders = ShardSenders::new(shards, Arc::clone(&stop));
-        Self {
-            connection,
-            number,
-            stop,
-            senders,
-            last_bytes,
-            resume_delay,
-        }
-    }
-
     /// Runs until the stop flag is set or the client library fails. `posted` is dropped after the
     /// last update was posted.
     pub(crate) fn run(self, posted: Sender<()>) {
@@ -124,16 +103,17 @@ impl Ingest {
                 tracing::warn!(connection = %name, "last commit not confirmed");
             }
         }
-        status::report(&self.connection, &reader);
+        report(&self.connection, &reader);
         Ok(())
     }
 
     fn mappers(&self) -> Vec<Mapper> {
         let count = self.connection.workers.len();
         let share = self.last_bytes.div_ceil(count);
+        let senders = ShardSenders::new(self.shards.clone(), Arc::clone(&self.stop));
         let mapper = |index| {
             let connection = Arc::clone(&self.connection);
-            Mapper::new(connection, self.number, index, self.senders.clone(), share)
+            Mapper::new(connection, self.number, index, senders.clone(), share)
         };
         (0..count).map(mapper).collect()
     }
@@ -146,9 +126,9 @@ impl Ingest {
         mappers: &mut [Mapper],
         progress: &mut IngestProgress,
     ) -> Result<IngestEnd, SourceError> {
+        let order = self.connection.config.order_strategy;
         let mut reader = source.reader();
         std::thread::scope(|scope| {
-            let order = self.connection.config.order_strategy;
             let reading = PollState {
                 ingest: self,
                 progress,
@@ -192,7 +172,7 @@ impl<'a> PollState<'_, 'a> {
     fn run(mut self, reader: &mut KafkaReader<'a>) -> Result<IngestEnd, SourceError> {
         let mut batch: Vec<LentRecord<'a>> = Vec::with_capacity(POLL_RECORDS);
         let connection = &self.ingest.connection;
-        status::report(connection, reader);
+        report(connection, reader);
         while !self.ingest.stop.load(Ordering::Relaxed) {
             if reader.needs_renewal() {
                 return Ok(IngestEnd::Renewal);
@@ -208,7 +188,7 @@ impl<'a> PollState<'_, 'a> {
             self.commit(reader)?;
             if self.progress.looked_at.elapsed() >= STATUS_PERIOD {
                 self.progress.looked_at = Instant::now();
-                status::report(connection, reader);
+                report(connection, reader);
                 self.end_late_window();
             }
         }
@@ -245,15 +225,15 @@ impl<'a> PollState<'_, 'a> {
     fn release(&mut self, reader: &mut KafkaReader<'a>) -> Result<(), SourceError> {
         let (now, connection) = (Instant::now(), &self.ingest.connection);
         match self.progress.gate.subscribed(now) {
-            Some(Release::New) => reader.resume_new()?,
-            Some(Release::Resumed) => {
+            Some(ReadRelease::New) => reader.resume_new()?,
+            Some(ReadRelease::Resumed) => {
                 if reader.has_stored_positions() {
                     self.progress.late_until = Some(now + late::WINDOW);
-                    connection.late.begin();
+                    connection.late.set_open(true);
                 }
                 reader.resume()?;
             }
-            Some(Release::All) => reader.resume()?,
+            Some(ReadRelease::All) => reader.resume()?,
             None => {}
         }
         self.progress.paused = false;
@@ -263,7 +243,7 @@ impl<'a> PollState<'_, 'a> {
     fn end_late_window(&mut self) {
         let late_until = &mut self.progress.late_until;
         if late_until.take_if(|end| Instant::now() >= *end).is_some() {
-            self.ingest.connection.late.end();
+            self.ingest.connection.late.set_open(false);
         }
     }
 
@@ -302,4 +282,33 @@ fn ingest_config(config: &weir_mapping::ConnectionConfig) -> IngestConfig {
         pause: hold,
         properties: Vec::new(),
     }
+}
+
+/// Copies the source's state for administration, and logs changes of readiness.
+fn report(connection: &KafkaConnection, reader: &KafkaReader<'_>) {
+    let status = reader.status();
+    let state = &connection.state;
+    let (lag, is_known) = reader.lag();
+    let records = lag.iter().filter_map(PartitionLag::records).sum();
+    let records = if is_known { records } else { UNKNOWN };
+    for (counter, value) in [
+        (&state.lag, records),
+        (&state.source_errors, status.errors),
+        (&state.resets, status.resets),
+        (&state.commits, status.commits),
+        (&state.commit_errors, status.commit_errors),
+    ] {
+        counter.store(value, Ordering::Relaxed);
+    }
+    if status.ready != state.ready() {
+        let name = &connection.config.name;
+        match (status.ready, &status.problem) {
+            (true, _) => tracing::info!(connection = %name, "connection became ready"),
+            (false, Some(error)) => {
+                tracing::warn!(connection = %name, %error, "connection became unready");
+            }
+            (false, None) => tracing::warn!(connection = %name, "connection became unready"),
+        }
+    }
+    state.report(status.ready, status.problem);
 }

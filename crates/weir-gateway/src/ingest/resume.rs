@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// The partitions to read from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Release {
+pub(super) enum ReadRelease {
     /// All except partitions that resume from a stored offset.
     New,
     /// All, for the first time after the delay.
@@ -39,15 +39,16 @@ impl ResumeGate {
     }
 
     /// Records that there are subscriptions; returns the partitions to release, if any are new.
-    pub(super) fn subscribed(&mut self, now: Instant) -> Option<Release> {
+    pub(super) fn subscribed(&mut self, now: Instant) -> Option<ReadRelease> {
+        let until = ResumeState::Until(now + self.delay);
         let (state, release) = match self.state {
-            ResumeState::Shut if self.delay.is_zero() => (ResumeState::Open, Some(Release::All)),
-            ResumeState::Shut => (ResumeState::Until(now + self.delay), Some(Release::New)),
-            ResumeState::Until(end) if now >= end => (ResumeState::Open, Some(Release::Resumed)),
-            ResumeState::Until(_) | ResumeState::Open => (self.state, None),
+            ResumeState::Shut if self.delay.is_zero() => (ResumeState::Open, ReadRelease::All),
+            ResumeState::Shut => (until, ReadRelease::New),
+            ResumeState::Until(end) if now >= end => (ResumeState::Open, ReadRelease::Resumed),
+            ResumeState::Until(_) | ResumeState::Open => return None,
         };
         self.state = state;
-        release
+        Some(release)
     }
 
     /// Records that the last subscription ended and reading is paused. The delay starts again with
@@ -71,14 +72,14 @@ mod tests {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut gate = ResumeGate::new(DELAY);
-        assert_eq!(gate.subscribed(at(0)), Some(Release::New));
+        assert_eq!(gate.subscribed(at(0)), Some(ReadRelease::New));
         assert_eq!(gate.subscribed(at(1999)), None);
-        assert_eq!(gate.subscribed(at(2000)), Some(Release::Resumed));
+        assert_eq!(gate.subscribed(at(2000)), Some(ReadRelease::Resumed));
         assert_eq!(gate.subscribed(at(2001)), None);
         gate.on_pause();
         assert_eq!(
             gate.subscribed(at(9000)),
-            Some(Release::All),
+            Some(ReadRelease::All),
             "no second delay"
         );
     }
@@ -90,14 +91,14 @@ mod tests {
         let mut gate = ResumeGate::new(DELAY);
         gate.subscribed(at(0));
         gate.on_pause();
-        assert_eq!(gate.subscribed(at(5000)), Some(Release::New));
+        assert_eq!(gate.subscribed(at(5000)), Some(ReadRelease::New));
         assert_eq!(gate.subscribed(at(6000)), None);
-        assert_eq!(gate.subscribed(at(7000)), Some(Release::Resumed));
+        assert_eq!(gate.subscribed(at(7000)), Some(ReadRelease::Resumed));
     }
 
     #[test]
     fn no_stored_offsets_no_delay() {
         let mut gate = ResumeGate::new(Duration::ZERO);
-        assert_eq!(gate.subscribed(Instant::now()), Some(Release::All));
+        assert_eq!(gate.subscribed(Instant::now()), Some(ReadRelease::All));
     }
 }

@@ -15,13 +15,13 @@ const CAUSES_MAX: usize = 64;
 /// Skipped records of one worker.
 #[derive(Debug)]
 pub(super) struct Skips {
-    causes: Vec<Cause>,
+    causes: Vec<SkipCause>,
     summed_up: Instant,
 }
 
 /// Records of one topic that failed in the same field for the same reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Cause {
+pub(super) struct SkipCause {
     topic: Box<str>,
     /// Error of the first record.
     pub(super) error: ExtractionError,
@@ -41,7 +41,7 @@ impl Skips {
 
     /// Counts a record; returns `true` if it is the first of its cause.
     pub(super) fn note(&mut self, record: &Record<'_>, error: &ExtractionError) -> bool {
-        let is_same = |cause: &Cause| {
+        let is_same = |cause: &SkipCause| {
             *cause.topic == *record.topic
                 && discriminant(&cause.error.reason) == discriminant(&error.reason)
                 && cause.error.target == error.target
@@ -57,7 +57,7 @@ impl Skips {
                 false
             }
             None => {
-                self.causes.push(Cause {
+                self.causes.push(SkipCause {
                     topic: record.topic.into(),
                     error: error.clone(),
                     records: 0,
@@ -80,7 +80,7 @@ impl Skips {
     }
 
     /// Returns the causes with further records and forgets the others.
-    fn take_summary(&mut self, now: Instant) -> Vec<Cause> {
+    fn take_summary(&mut self, now: Instant) -> Vec<SkipCause> {
         self.summed_up = now;
         self.causes.retain(|cause| cause.records > 0);
         let summary = self.causes.clone();
@@ -96,12 +96,12 @@ impl Skips {
     }
 }
 
-impl Cause {
+impl SkipCause {
     fn log(&self, connection: &str) {
         tracing::warn!(
             connection, topic = &*self.topic, records = self.records,
-            last_partition = self.partition, last_offset = self.offset,
-            cause = %self.error, "records skipped"
+            last_partition = self.partition, last_offset = self.offset, cause = %self.error,
+            "records skipped"
         );
     }
 }

@@ -3,25 +3,31 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 use weir_kafka::{LentRecord, Record};
 use weir_mapping::{ErrorStrategy, ExtractionError, FieldSet, FieldValues, ItemNames, RecordView};
+use weir_net::{MailboxSender, PostError};
 
 use super::last_values::LastValueStore;
 use super::late::PassedRecords;
-use super::shard_senders::ShardSenders;
 use super::skips::Skips;
-use crate::connection::{KafkaConnection, WorkerHandle};
-use crate::counters::add;
-use crate::interest::Interest;
+use crate::connection::KafkaConnection;
+use crate::counters::{WorkerCounters, add};
+use crate::interest::{Interest, ItemInterest};
 use crate::routing::{CachedValues, Route, RoutingTable};
 use crate::shard::ShardEvent;
 
 /// Withdrawn items removed before the next records; more if many are pending.
 const WITHDRAWN_PER_ITERATION: usize = 1_000;
+
+/// Maximum wait for a full inbox before the stop flag is checked.
+const POST_TIMEOUT: Duration = Duration::from_millis(100);
+/// Maximum number of waits for full inboxes after the stop, so that a stalled shard does not block
+/// the shutdown.
+const LATE_MAX: u32 = 20;
 
 /// A worker's own routing table and buffers; workers share nothing.
 pub(super) struct Mapper {
@@ -62,7 +68,7 @@ impl Mapper {
             number,
             index,
             senders,
-            table: RoutingTable::new(),
+            table: RoutingTable::default(),
             names: ItemNames::default(),
             values: FieldValues::default(),
             withdrawn: VecDeque::new(),
@@ -70,6 +76,10 @@ impl Mapper {
             passed: None,
             skips: Skips::new(Instant::now()),
         }
+    }
+
+    fn counters(&self) -> &WorkerCounters {
+        &self.connection.workers[self.index].counters
     }
 
     /// Applies pending interests. Must be called after records were polled and before they are
@@ -80,7 +90,7 @@ impl Mapper {
         self.update_late_window(now);
         let connection = Arc::clone(&self.connection);
         connection.workers[self.index].interests.take(|interest| {
-            if matches!(interest, Interest::Unsubscribe { .. }) {
+            if interest.wanted().is_none() {
                 return self.withdrawn.push_back(interest);
             }
             self.count_passed(&interest);
@@ -89,7 +99,7 @@ impl Mapper {
             self.table.apply(interest);
         });
         self.forget_withdrawn();
-        let WorkerHandle { counters, .. } = &self.connection.workers[self.index];
+        let counters = self.counters();
         let items = self.table.len() as u64;
         counters.items.store(items, Ordering::Relaxed);
         if let Some(last) = &self.last {
@@ -115,14 +125,13 @@ impl Mapper {
 
     /// Counts the records of an item that were read before a shard's interest in it.
     fn count_passed(&self, interest: &Interest) {
-        let (Some(passed), Interest::Subscribe { name, shard, .. }) = (&self.passed, interest)
-        else {
+        let Some(passed) = &self.passed else {
             return;
         };
-        let targets = self.table.route(name).map_or(&[][..], Route::targets);
-        if targets.iter().all(|target| target.shard != *shard) {
-            let WorkerHandle { counters, .. } = &self.connection.workers[self.index];
-            add(&counters.late_records, passed.get(name));
+        let route = self.table.route(&interest.name);
+        let targets = route.map_or(&[][..], Route::targets);
+        if targets.iter().all(|target| target.shard != interest.shard) {
+            add(&self.counters().late_records, passed.get(&interest.name));
         }
     }
 
@@ -141,38 +150,27 @@ impl Mapper {
 
     /// Sends the current values to a shard with a new interest in an item or in more of its fields.
     fn send_backfill(&mut self, interest: &Interest) {
-        let Interest::Subscribe {
-            name,
-            shard,
-            item,
-            fields,
-            ..
-        } = interest
-        else {
+        let Some(ItemInterest { item, fields, .. }) = interest.wanted() else {
             return;
         };
-        let routed = self
-            .table
-            .route(name)
-            .and_then(|route| route.cached(fields));
-        let known = routed.or_else(|| self.read_last(name, fields));
-        let Some((update, fields)) = known else {
-            return;
-        };
-        let counters = &self.connection.workers[self.index].counters;
-        let event = ShardEvent::Backfill {
-            item: *item,
-            update,
-            fields,
-        };
-        self.senders.send(*shard, event, counters);
+        let route = self.table.route(&interest.name);
+        let routed = route.and_then(|route| route.cached(fields));
+        let known = routed.or_else(|| self.read_last(&interest.name, fields));
+        if let Some((update, fields)) = known {
+            let item = *item;
+            let event = ShardEvent::Backfill {
+                item,
+                update,
+                fields,
+            };
+            self.senders.send(interest.shard, event, self.counters());
+        }
     }
 
     /// Sends stored rows or last updates to a shard with a new interest in them.
     fn send_past(&self, interest: &Interest) {
-        let counters = &self.connection.workers[self.index].counters;
         for event in self.table.backfill_events(interest) {
-            self.senders.send(interest.shard(), event, counters);
+            self.senders.send(interest.shard, event, self.counters());
         }
     }
 
@@ -190,10 +188,8 @@ impl Mapper {
         let counters = &self.connection.workers[self.index].counters;
         let mapping = &self.connection.config.mapping;
         add(&counters.records, 1);
-        add(
-            &counters.record_bytes,
-            record.value.map_or(0, <[u8]>::len) as u64,
-        );
+        let bytes = record.value.map_or(0, <[u8]>::len);
+        add(&counters.record_bytes, bytes as u64);
         let view = RecordView {
             topic: record.topic,
             partition: record.partition,
@@ -230,14 +226,12 @@ impl Mapper {
         if self.senders.shards() > 1 {
             // Another shard may subscribe to the item later.
             for route in &routes {
-                route.cache(&update, &fields);
-                route.cache_row(&update, &fields);
-                route.cache_update(&update, &fields, record.timestamp_ms);
+                route.store(&update, &fields, record.timestamp_ms);
             }
         }
         for target in routes.iter().flat_map(|route| route.targets()) {
             let event = ShardEvent::Update {
-                item: target.item,
+                item: target.interest.item,
                 update: Arc::clone(&update),
                 fields: Arc::clone(&fields),
                 record_ms: record.timestamp_ms,
@@ -248,7 +242,7 @@ impl Mapper {
     }
 
     fn on_extraction_error(&mut self, record: &Record<'_>, error: &ExtractionError) {
-        let WorkerHandle { counters, .. } = &self.connection.workers[self.index];
+        let counters = &self.connection.workers[self.index].counters;
         let config = &self.connection.config;
         add(&counters.failed, 1);
         if error.is_deserialization() {
@@ -269,6 +263,68 @@ impl Mapper {
             let connection = self.number;
             self.senders
                 .send_to_all(|| ShardEvent::ForceUnsubscribe { connection }, counters);
+        }
+    }
+}
+
+/// Senders to the inboxes of all shards.
+#[derive(Clone)]
+pub(super) struct ShardSenders {
+    shards: Vec<MailboxSender<ShardEvent>>,
+    stop: Arc<AtomicBool>,
+    /// Number of waits since the stop.
+    late: Arc<AtomicU32>,
+}
+
+impl ShardSenders {
+    pub(super) fn new(shards: Vec<MailboxSender<ShardEvent>>, stop: Arc<AtomicBool>) -> Self {
+        Self {
+            shards,
+            stop,
+            late: Arc::default(),
+        }
+    }
+
+    /// Returns the number of shards.
+    pub(super) fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Sends an event and waits while the shard's inbox is full, so a slow shard slows reading from
+    /// Kafka. Events are dropped, and counted, only after the stop.
+    pub(super) fn send(&self, shard: u16, event: ShardEvent, counters: &WorkerCounters) {
+        let Some(sender) = self.shards.get(usize::from(shard)) else {
+            return;
+        };
+        let mut event = event;
+        loop {
+            match sender.post(event, POST_TIMEOUT) {
+                Ok(()) | Err(PostError::Closed(_)) => return,
+                Err(PostError::Full(back)) => {
+                    add(&counters.shard_waits, 1);
+                    if self.is_too_late() {
+                        return add(&counters.undelivered, 1);
+                    }
+                    event = back;
+                }
+            }
+        }
+    }
+
+    fn is_too_late(&self) -> bool {
+        if !self.stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        let late = self.late.fetch_add(1, Ordering::Relaxed);
+        if late == LATE_MAX {
+            tracing::warn!("event loop stalled, dropped pending updates");
+        }
+        late >= LATE_MAX
+    }
+
+    pub(super) fn send_to_all(&self, event: impl Fn() -> ShardEvent, counters: &WorkerCounters) {
+        for shard in 0..self.shards.len() {
+            self.send(shard as u16, event(), counters);
         }
     }
 }

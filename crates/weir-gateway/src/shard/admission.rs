@@ -6,19 +6,14 @@ use weir_net::http1::{HttpRequest, Response};
 use weir_net::server::{ConnId, ServerIo};
 use weir_tlcp::codes::{ControlCode, SessionCode};
 
-use super::Shard;
-use super::item::TableSize;
+use super::item_table::TableSize;
 use super::keys::SessionKey;
 use super::responses::SessionRefusal;
 use super::schema::SchemaCache;
+use super::state::Shard;
 use super::wire::Wire;
 use crate::admission::{AdmissionId, AdmissionLimit, SubscriptionUsage};
-use crate::resolve::SubscriptionError;
-
-/// Number of sessions up to which transports are counted in every iteration.
-const ALWAYS_COUNTED_MAX: usize = 256;
-/// Interval between counts of more sessions.
-const TRANSPORT_COUNT_INTERVAL_MS: u64 = 1_000;
+use crate::error::SubscriptionError;
 
 impl Shard {
     /// Returns the response to a rejected request: 403 for a forbidden origin, 429 above the
@@ -39,20 +34,10 @@ impl Shard {
         }
         let (admission_id, now_ms) = (io.admission_id(conn), io.now_ms());
         let body = request.body.strip_suffix(b"\r\n").unwrap_or(&request.body);
-        admission
-            .requests(admission_id, 1 + self.lines(body), now_ms)
-            .err()?;
+        let requests = 1 + admission.count_lines(body);
+        admission.requests(admission_id, requests, now_ms).err()?;
         let response = Response::text(429, "too many requests, try again later\n");
         Some(response.with_header("Retry-After", "1"))
-    }
-
-    /// Returns the number of line ends, each of which may start one more request. Returns 0 if
-    /// there is no limit on requests.
-    pub(super) fn lines(&self, text: &[u8]) -> u32 {
-        if !self.shared.guard.has_request_rate() {
-            return 0;
-        }
-        text.iter().filter(|byte| **byte == b'\n').count() as u32
     }
 
     /// Counts requests or frames of a WebSocket. Returns `true` and ends the session if the rate
@@ -60,19 +45,12 @@ impl Shard {
     /// often.
     pub(super) fn is_flooding(&mut self, io: &mut ServerIo, conn: ConnId, requests: u32) -> bool {
         let (admission_id, now_ms) = (io.admission_id(conn), io.now_ms());
-        if self
-            .shared
-            .guard
-            .requests(admission_id, requests, now_ms)
-            .is_ok()
-        {
+        let admission = &self.shared.guard;
+        if admission.requests(admission_id, requests, now_ms).is_ok() {
             return false;
         }
-        let key = io
-            .tag(conn)
-            .filter(|tag| *tag != 0)
-            .map(SessionKey::from_bits);
-        match key.filter(|key| self.sessions.get_mut(*key).is_some()) {
+        let entry = self.sessions.tagged(io.tag(conn));
+        match entry.map(|entry| entry.key()) {
             Some(key) => self.end_session(io, key, SessionCode::EXPIRED, "too many requests", true),
             None => io.close(conn, None, true),
         }
@@ -99,20 +77,6 @@ impl Shard {
         io.set_admission_id(conn, admission_id.unwrap_or(0));
     }
 
-    /// Counts sessions by transport: in every iteration if there are few, otherwise once per
-    /// interval.
-    pub(super) fn count_transports(&mut self, now_ms: u64) {
-        if self.sessions.len() <= ALWAYS_COUNTED_MAX
-            || now_ms
-                >= self
-                    .transport_count_ms
-                    .saturating_add(TRANSPORT_COUNT_INTERVAL_MS)
-        {
-            self.transport_count_ms = now_ms;
-            self.counters.by_transport = self.sessions.by_transport();
-        }
-    }
-
     /// Checks the limits on a subscription: of its session, of its address, and of the gateway.
     pub(super) fn check_subscription(
         &mut self,
@@ -121,17 +85,16 @@ impl Shard {
         schema: &str,
     ) -> Result<(), SubscriptionError> {
         let most = self.shared.limits.items_per_session;
-        let entry = self.sessions.get_mut(key);
-        let subscriptions = entry
-            .map(|entry| entry.core.subscriptions())
-            .into_iter()
-            .flatten();
-        let held: usize = subscriptions.map(|one| one.handle.places.len()).sum();
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return Ok(());
+        };
+        let admission_id = entry.admission_id;
+        let subscriptions = entry.core.subscriptions().iter();
+        let held: usize = subscriptions.map(|one| one.handle.slots.len()).sum();
         if most > 0 && held + items.len() > most {
             self.shared.guard.note(AdmissionLimit::SessionItems);
-            return Err(over_limit(&format!(
-                "more than {most} items in one session"
-            )));
+            let text = format!("more than {most} items in one session");
+            return Err(over_limit(&text));
         }
         let names: usize = items.iter().flatten().map(|name| name.len()).sum();
         let size = TableSize {
@@ -146,7 +109,6 @@ impl Shard {
                 + self.table_bytes(items.len(), size)
                 + SchemaCache::estimate(schema),
         };
-        let admission_id = self.admission_ids.get(&key).copied().unwrap_or(0);
         let admitted = self.shared.guard.may_hold(admission_id, wanted);
         admitted.map_err(|limit| over_limit(limit_text(limit)))
     }
@@ -171,13 +133,15 @@ impl Shard {
     /// Charges a client's address for a new subscription.
     pub(super) fn charge_subscription(&mut self, key: SessionKey, sub_id: u32) {
         let bytes = u32::try_from(self.count_held()).unwrap_or(u32::MAX);
-        let Some(admission_id) = self.admission_ids.get(&key) else {
+        let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };
-        self.shared.guard.charge(*admission_id, bytes as usize);
-        let entry = self.sessions.get_mut(key);
-        if let Some(one) = entry.and_then(|entry| entry.core.subscription_mut(sub_id)) {
-            one.handle.charged = bytes;
+        if entry.admission_id == 0 {
+            return;
+        }
+        self.shared.guard.charge(entry.admission_id, bytes as usize);
+        if let Some(subscription) = entry.core.subscription_mut(sub_id) {
+            subscription.handle.charged = bytes;
         }
     }
 

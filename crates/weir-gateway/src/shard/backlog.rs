@@ -12,7 +12,7 @@ use foldhash::{HashMap, HashMapExt};
 use weir_mapping::FrozenValues;
 
 use super::keys::SessionKey;
-use super::queue::{OverflowCounts, Queue};
+use super::queue::{OverflowCounts, UpdateQueue};
 use super::work::visit;
 
 /// Due time of an item that waits for [`Backlog::release`].
@@ -30,7 +30,7 @@ pub(super) struct LaggingItem {
     /// Values that the client received last; `None` if the next update must have all fields.
     pub(super) seen: Option<Arc<FrozenValues>>,
     /// Unsent updates in order; `None` if only the latest value is sent.
-    pub(super) queue: Option<Box<Queue>>,
+    pub(super) queue: Option<Box<UpdateQueue>>,
 }
 
 impl LaggingItem {
@@ -44,15 +44,15 @@ impl LaggingItem {
 type SendOrder = (u64, u64);
 
 /// Lagging items of one session.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct LaggingItems {
     items: HashMap<ItemAt, (SendOrder, LaggingItem)>,
     order: BTreeSet<(SendOrder, ItemAt)>,
     last_number: u64,
     /// Bytes of all queues.
     bytes: usize,
-    /// Time of the session's timer; `u64::MAX` if none is set.
-    timer_ms: u64,
+    /// Time of the session's timer.
+    timer_ms: Option<u64>,
 }
 
 /// Lagging items of all sessions: at most one entry per subscribed item, and at most `queue_bytes`
@@ -71,7 +71,6 @@ impl Backlog {
         }
     }
 
-    /// Returns the number of sessions with lagging items.
     pub(super) fn len(&self) -> usize {
         self.sessions.len()
     }
@@ -79,9 +78,8 @@ impl Backlog {
     /// Adds an item that may be sent from `due_ms` on.
     pub(super) fn push(&mut self, session: SessionKey, lagging: LaggingItem, due_ms: u64) {
         let waiting = self.sessions.entry(session);
-        waiting
-            .or_insert_with(LaggingItems::new)
-            .push(lagging, due_ms);
+        let waiting = waiting.or_default();
+        waiting.push(lagging, due_ms);
     }
 
     /// Changes the queue of an item. `add` gets the maximum number of bytes of that queue.
@@ -89,7 +87,7 @@ impl Backlog {
         &mut self,
         session: SessionKey,
         at: ItemAt,
-        add: impl FnOnce(&mut Queue, usize) -> OverflowCounts,
+        add: impl FnOnce(&mut UpdateQueue, usize) -> OverflowCounts,
     ) -> OverflowCounts {
         let Some(waiting) = self.sessions.get_mut(&session) else {
             return OverflowCounts::default();
@@ -123,7 +121,7 @@ impl Backlog {
         &mut self,
         session: SessionKey,
         at: ItemAt,
-        complete: impl FnOnce(&mut Queue),
+        complete: impl FnOnce(&mut UpdateQueue),
     ) {
         if let Some(waiting) = self.sessions.get_mut(&session) {
             let known = waiting.items.get_mut(&at);
@@ -148,18 +146,20 @@ impl Backlog {
     /// already.
     pub(super) fn wake_at(&mut self, session: SessionKey, at_ms: u64) -> bool {
         let waiting = self.sessions.get_mut(&session);
-        let earlier = waiting.filter(|waiting| at_ms < waiting.timer_ms);
-        earlier.map(|waiting| waiting.timer_ms = at_ms).is_some()
+        let is_later = |timer_ms| at_ms < timer_ms;
+        let later = waiting.filter(|waiting| waiting.timer_ms.is_none_or(is_later));
+        later
+            .map(|waiting| waiting.timer_ms = Some(at_ms))
+            .is_some()
     }
 
     /// Clears the timer of a session after it has fired.
     pub(super) fn on_fired(&mut self, session: SessionKey) {
         if let Some(waiting) = self.sessions.get_mut(&session) {
-            waiting.timer_ms = u64::MAX;
+            waiting.timer_ms = None;
         }
     }
 
-    /// Removes and returns the lagging items of a session.
     pub(super) fn take(&mut self, session: SessionKey) -> Option<LaggingItems> {
         self.sessions.remove(&session)
     }
@@ -182,16 +182,6 @@ impl Backlog {
 }
 
 impl LaggingItems {
-    fn new() -> Self {
-        Self {
-            items: HashMap::new(),
-            order: BTreeSet::new(),
-            last_number: 0,
-            bytes: 0,
-            timer_ms: u64::MAX,
-        }
-    }
-
     fn push(&mut self, lagging: LaggingItem, due_ms: u64) {
         let at = (lagging.sub_id, lagging.position);
         self.remove(at);

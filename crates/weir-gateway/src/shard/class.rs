@@ -4,12 +4,13 @@
 //! They receive the same bytes, which are encoded once. Typical clients, with one subscription to
 //! one item, are all in one class.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
+use weir_mapping::FieldSet;
 use weir_tlcp::diff::DiffOptions;
 
-use super::delivery::{DeliveryMode, PayloadSource};
-use super::diffs::ClassDiffs;
+use super::delivery_mode::{DeliveryMode, PayloadSource};
 use super::keys::SessionKey;
 use super::schema::FieldSchema;
 use super::work::visit;
@@ -27,6 +28,26 @@ pub(super) struct FrameClass {
     pub(super) members: Vec<ClassMember>,
     /// Member at which the next fan-out starts, so that no client is always last.
     pub(super) start: usize,
+}
+
+/// Diffs of one frame class; absent in classes whose members accept none.
+#[derive(Debug)]
+pub(super) struct ClassDiffs {
+    pub(super) options: Arc<DiffOptions>,
+    /// Positions, from 0, of fields of which some member may have received a JSON Patch, so that
+    /// they may not get a TLCP-diff. Positions are never removed, because members may have received
+    /// values of different updates. It is a cell because the class is borrowed while its members
+    /// change.
+    pub(super) patched: RefCell<FieldSet>,
+}
+
+impl ClassDiffs {
+    pub(super) fn new(options: &Arc<DiffOptions>) -> Self {
+        Self {
+            options: Arc::clone(options),
+            patched: RefCell::new(FieldSet::empty()),
+        }
+    }
 }
 
 /// Key of a class among those of an item.
@@ -92,9 +113,7 @@ impl FrameClass {
             sub_id: key.sub_id,
             position: key.position,
             delivery: key.delivery,
-            diffs: key
-                .diffs
-                .map(|settings| Box::new(ClassDiffs::new(settings))),
+            diffs: key.diffs.map(|options| Box::new(ClassDiffs::new(options))),
             members: Vec::new(),
             start: 0,
         }
@@ -106,7 +125,7 @@ impl FrameClass {
             sub_id: self.sub_id,
             position: self.position,
             delivery: self.delivery,
-            diffs: self.diffs.as_ref().map(|diffs| &diffs.settings),
+            diffs: self.diffs.as_ref().map(|diffs| &diffs.options),
         }
     }
 
@@ -117,8 +136,8 @@ impl FrameClass {
             && self.delivery == key.delivery
             && Arc::ptr_eq(&self.schema, key.schema)
             && match (&self.diffs, key.diffs) {
-                (Some(own), Some(settings)) => Arc::ptr_eq(&own.settings, settings),
-                (own, settings) => own.is_none() && settings.is_none(),
+                (Some(own), Some(options)) => Arc::ptr_eq(&own.options, options),
+                (own, options) => own.is_none() && options.is_none(),
             }
     }
 

@@ -9,7 +9,7 @@ use foldhash::HashMap;
 use weir_mapping::FieldSet;
 
 use super::class::{ClassKey, FrameClass};
-use super::delivery::{DeliveryMode, PayloadSource};
+use super::delivery_mode::{DeliveryMode, PayloadSource};
 use super::work::visit;
 
 /// Number of classes from which an index is used.
@@ -19,7 +19,7 @@ const INDEXED_DOWN_TO: usize = 4;
 
 /// Classes of an item, each with at least one member.
 #[derive(Debug, Default)]
-pub(super) struct Classes {
+pub(super) struct ItemClasses {
     list: Vec<FrameClass>,
     index: Option<Box<ClassIndex>>,
 }
@@ -85,7 +85,7 @@ impl ClassIndex {
     }
 }
 
-impl Classes {
+impl ItemClasses {
     pub(super) fn len(&self) -> usize {
         self.list.len()
     }
@@ -148,10 +148,13 @@ impl Classes {
     /// Returns `true` if any class has this payload source.
     pub(super) fn has(&self, payload_source: PayloadSource) -> bool {
         match &self.index {
-            None => self
-                .list
-                .iter()
-                .any(|class| class.delivery.payload_source() == payload_source),
+            None => {
+                let mut sources = self
+                    .list
+                    .iter()
+                    .map(|class| class.delivery.payload_source());
+                sources.any(|source| source == payload_source)
+            }
             Some(index) => index.by_source[payload_source as usize] > 0,
         }
     }
@@ -169,15 +172,13 @@ impl Classes {
         if gone.iter().all(wants) {
             return false;
         }
-        *fields = fields
-            .iter()
-            .filter(|field| !gone.contains(*field) || wants(*field))
-            .collect();
+        let is_left = |field: &usize| !gone.contains(*field) || wants(*field);
+        *fields = fields.iter().filter(is_left).collect();
         true
     }
 }
 
-impl<'a> IntoIterator for &'a mut Classes {
+impl<'a> IntoIterator for &'a mut ItemClasses {
     type Item = &'a mut FrameClass;
     type IntoIter = std::slice::IterMut<'a, FrameClass>;
 
@@ -211,7 +212,7 @@ mod tests {
         ) {
             let schemas = [vec![0], vec![0, 3], vec![70]]
                 .map(|fields: Vec<u16>| Arc::new(FieldSchema::of(fields.into_iter().map(Some))));
-            let mut classes = Classes::default();
+            let mut classes = ItemClasses::default();
             let mut model: Vec<(usize, u32, usize)> = Vec::new();
             let mut fields = FieldSet::empty();
             for (schema, sub_id, delivery, add) in steps {
@@ -259,7 +260,7 @@ mod tests {
             diffs: None,
         };
         let cost = |count: u32| {
-            let mut classes = Classes::default();
+            let mut classes = ItemClasses::default();
             for sub_id in 0..count {
                 classes.get_or_add(key(sub_id));
             }

@@ -9,9 +9,8 @@ use weir_tlcp::server::{write_error, write_msgfail, write_reqerr, write_reqok};
 use super::keys::SessionKey;
 use super::responses::ResponseBatch;
 use super::state::{SUBSCRIBE, Shard, UNSUBSCRIBE};
-use super::subscribe::refusal;
 use super::wire::Wire;
-use crate::resolve::SubscriptionError;
+use crate::error::SubscriptionError;
 
 impl Shard {
     /// Handles a control request for a session of this shard. The response is sent before the
@@ -25,7 +24,7 @@ impl Shard {
     ) {
         let known = key.filter(|key| self.sessions.get_mut(*key).is_some());
         let Some(key) = known else {
-            let refusal = refusal(ControlCode::SESSION_NOT_FOUND);
+            let refusal = ControlCode::SESSION_NOT_FOUND.into();
             return self.refuse(control, &refusal, &mut responses.lines);
         };
         if let Some(cause) = &control.cause {
@@ -54,11 +53,8 @@ impl Shard {
         };
         match done {
             Ok(()) => {
-                acknowledge(
-                    control.request_id.as_deref(),
-                    control.ack,
-                    &mut responses.lines,
-                );
+                let id = control.request_id.as_deref();
+                acknowledge(id, control.ack, &mut responses.lines);
                 self.flush_before(wire, key, responses);
                 if !notifications.is_empty() {
                     self.notify(wire, key, &notifications);
@@ -116,10 +112,10 @@ impl Shard {
         let known = key.filter(|key| self.sessions.get_mut(*key).is_some());
         let Some(key) = known else {
             let code = ControlCode::SESSION_NOT_FOUND;
-            let lines = &mut responses.lines;
-            return id
-                .into_iter()
-                .for_each(|id| write_reqerr(lines, id, code, code.text()));
+            if let Some(id) = id {
+                write_reqerr(&mut responses.lines, id, code, code.text());
+            }
+            return;
         };
         acknowledge(id, message.ack, &mut responses.lines);
         if let Some(prog) = message.prog.filter(|_| message.outcome) {

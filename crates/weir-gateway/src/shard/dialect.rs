@@ -68,7 +68,6 @@ impl Dialects {
         }
     }
 
-    /// Returns the stored dialects.
     #[cfg(test)]
     pub(super) fn stored(&self) -> &HashMap<ConnId, Dialect> {
         &self.0

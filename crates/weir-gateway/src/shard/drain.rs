@@ -5,7 +5,7 @@ use super::keys::SessionKey;
 
 /// State of a drain in progress.
 #[derive(Debug)]
-pub(super) struct Drain {
+pub(super) struct DrainSchedule {
     /// Sessions that have not ended yet.
     pub(super) keys: Vec<SessionKey>,
     pub(super) total: usize,
@@ -13,7 +13,12 @@ pub(super) struct Drain {
     pub(super) spread_ms: u64,
 }
 
-impl Drain {
+impl DrainSchedule {
+    /// Returns `true` if all sessions have ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.keys.is_empty()
+    }
+
     /// Returns the number of sessions that must have ended by `now_ms`: the first at once, the last
     /// before the end of the period.
     pub(super) fn due_count(&self, now_ms: u64) -> usize {
@@ -32,13 +37,13 @@ mod tests {
 
     #[test]
     fn session_ends_are_spread_evenly() {
-        let drain = |total, spread_ms| Drain {
+        let drain = |total, spread_ms| DrainSchedule {
             keys: Vec::new(),
             total,
             began_ms: 1_000,
             spread_ms,
         };
-        let due = |drain: &Drain, after_ms: u64| drain.due_count(1_000 + after_ms);
+        let due = |drain: &DrainSchedule, after_ms: u64| drain.due_count(1_000 + after_ms);
         let many = drain(1_000, 2_000);
         for (after_ms, ended) in [
             (0, 1),

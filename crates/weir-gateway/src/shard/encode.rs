@@ -1,17 +1,18 @@
-//! Encodes values as frames of a class.
+//! Encodes values as frames of a class, with diffs of values where clients accept them.
 
 use std::sync::Arc;
 
 use weir_mapping::FrozenValues;
+use weir_tlcp::diff::{DiffBudget, DiffFormat, DiffOutcome, FieldDiffs};
 use weir_tlcp::server::{
-    push_clear_snapshot, push_delta_payload, push_end_of_snapshot, push_full_payload,
-    push_overflow, push_update_prefix,
+    push_clear_snapshot, push_delta_payload, push_delta_payload_by, push_end_of_snapshot,
+    push_full_payload, push_overflow, push_update_prefix,
 };
+use weir_tlcp::text::push_value;
 
-use super::class::{FrameClass, MemberState};
-use super::diffs::Encoder;
+use super::class::{ClassDiffs, FrameClass, MemberState};
 use super::frame::Frame;
-use super::transition::Emission;
+use super::item::Emission;
 
 /// The two forms of an update within a class, each encoded when first needed.
 pub(super) struct EncodedForms<'a> {
@@ -33,68 +34,19 @@ impl<'a> EncodedForms<'a> {
     }
 
     /// Returns the frame for a member in this state; `None` if there is nothing to send.
-    pub(super) fn get(&mut self, state: MemberState, encoder: &mut Encoder) -> Option<&Frame> {
+    pub(super) fn get(&mut self, state: MemberState, encoder: &mut LineEncoder) -> Option<&Frame> {
         let (class, emission) = (self.class, self.emission);
         match emission.before.filter(|_| state == MemberState::UpToDate) {
             Some(before) => self
                 .delta
-                .get_or_insert_with(|| delta_frame(class, before, emission.values, encoder))
+                .get_or_insert_with(|| encoder.delta(class, before, emission.values))
                 .as_ref(),
             None => {
                 let full = &mut self.full;
-                Some(full.get_or_insert_with(|| full_frame(class, emission.whole, encoder)))
+                Some(full.get_or_insert_with(|| encoder.full(class, emission.whole)))
             }
         }
     }
-}
-
-/// Returns an update as a delta to `seen`, or with all fields if `seen` is `None`. Returns `None`
-/// if nothing is to be sent.
-pub(super) fn update_frame(
-    class: &FrameClass,
-    seen: Option<&Arc<FrozenValues>>,
-    values: &FrozenValues,
-    encoder: &mut Encoder,
-) -> Option<Frame> {
-    match seen {
-        Some(seen) => delta_frame(class, seen, values, encoder),
-        None => Some(full_frame(class, values, encoder)),
-    }
-}
-
-/// Returns an update with all fields.
-fn full_frame(class: &FrameClass, values: &FrozenValues, encoder: &mut Encoder) -> Frame {
-    begin_update(class, encoder);
-    push_full_payload(&mut encoder.line, class.schema.project(values));
-    framed_update(encoder)
-}
-
-/// Returns an update with changed fields only. Returns `None` if nothing changed and the delivery
-/// mode skips such updates.
-fn delta_frame(
-    class: &FrameClass,
-    before: &FrozenValues,
-    values: &FrozenValues,
-    encoder: &mut Encoder,
-) -> Option<Frame> {
-    begin_update(class, encoder);
-    let before = class.schema.project(before);
-    let values = class.schema.project(values);
-    let changed = match &class.diffs {
-        None => push_delta_payload(&mut encoder.line, before, values),
-        Some(diffs) => encoder.push_delta(diffs, before, values),
-    };
-    (changed || class.delivery.sends_unchanged()).then(|| framed_update(encoder))
-}
-
-fn begin_update(class: &FrameClass, encoder: &mut Encoder) {
-    encoder.line.clear();
-    push_update_prefix(&mut encoder.line, class.sub_id, class.position);
-}
-
-fn framed_update(encoder: &mut Encoder) -> Frame {
-    encoder.line.extend_from_slice(b"\r\n");
-    Frame::of(&encoder.line)
 }
 
 /// Notification about an item that is not an update.
@@ -107,15 +59,177 @@ pub(super) enum ItemNotice {
     Lost(u64),
 }
 
-/// Returns the frame of a notice for the members of a class.
-pub(super) fn notice_frame(class: &FrameClass, notice: ItemNotice, encoder: &mut Encoder) -> Frame {
-    let line = &mut encoder.line;
-    line.clear();
-    let (sub_id, position) = (class.sub_id, class.position);
-    match notice {
-        ItemNotice::Clear => push_clear_snapshot(line, sub_id, position),
-        ItemNotice::EndOfSnapshot => push_end_of_snapshot(line, sub_id, position),
-        ItemNotice::Lost(lost) => push_overflow(line, sub_id, position, lost),
+/// Counters of changed values, counted once per shared frame.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct DiffCounters {
+    pub(crate) json_patch: u64,
+    pub(crate) tlcp_diff: u64,
+    /// Compared, but the diff was not clearly smaller, or not exact.
+    pub(crate) not_smaller: u64,
+    /// Not compared, because the budget was spent.
+    pub(crate) over_budget: u64,
+}
+
+/// Encoder of the lines of one shard.
+#[derive(Debug)]
+pub(super) struct LineEncoder {
+    /// The current line.
+    line: Vec<u8>,
+    budget: DiffBudget,
+    scratch: String,
+    pub(super) counters: DiffCounters,
+}
+
+impl LineEncoder {
+    pub(super) fn new(diff_bytes_per_second: u64) -> Self {
+        Self {
+            line: Vec::new(),
+            budget: DiffBudget::new(diff_bytes_per_second, 0),
+            scratch: String::new(),
+            counters: DiffCounters::default(),
+        }
     }
-    Frame::of(line)
+
+    /// Adds the budget for the time since the last call.
+    pub(super) fn refill(&mut self, now_ms: u64) {
+        self.budget.refill(now_ms);
+    }
+
+    /// Returns an update as a delta to `seen`, or with all fields if `seen` is `None`. Returns
+    /// `None` if nothing is to be sent.
+    pub(super) fn update(
+        &mut self,
+        class: &FrameClass,
+        seen: Option<&Arc<FrozenValues>>,
+        values: &FrozenValues,
+    ) -> Option<Frame> {
+        match seen {
+            Some(seen) => self.delta(class, seen, values),
+            None => Some(self.full(class, values)),
+        }
+    }
+
+    pub(super) fn notice(&mut self, class: &FrameClass, notice: ItemNotice) -> Frame {
+        let line = &mut self.line;
+        line.clear();
+        let (sub_id, position) = (class.sub_id, class.position);
+        match notice {
+            ItemNotice::Clear => push_clear_snapshot(line, sub_id, position),
+            ItemNotice::EndOfSnapshot => push_end_of_snapshot(line, sub_id, position),
+            ItemNotice::Lost(lost) => push_overflow(line, sub_id, position, lost),
+        }
+        Frame::of(line)
+    }
+
+    /// Returns an update with all fields.
+    fn full(&mut self, class: &FrameClass, values: &FrozenValues) -> Frame {
+        self.begin_update(class);
+        push_full_payload(&mut self.line, class.schema.project(values));
+        self.framed_update()
+    }
+
+    /// Returns an update with changed fields only. Returns `None` if nothing changed and the
+    /// delivery mode skips such updates.
+    fn delta(
+        &mut self,
+        class: &FrameClass,
+        before: &FrozenValues,
+        values: &FrozenValues,
+    ) -> Option<Frame> {
+        self.begin_update(class);
+        let before = class.schema.project(before);
+        let values = class.schema.project(values);
+        let changed = match &class.diffs {
+            None => push_delta_payload(&mut self.line, before, values),
+            Some(diffs) => self.push_delta(diffs, before, values),
+        };
+        (changed || class.delivery.sends_unchanged()).then(|| self.framed_update())
+    }
+
+    fn begin_update(&mut self, class: &FrameClass) {
+        self.line.clear();
+        push_update_prefix(&mut self.line, class.sub_id, class.position);
+    }
+
+    fn framed_update(&mut self) -> Frame {
+        self.line.extend_from_slice(b"\r\n");
+        Frame::of(&self.line)
+    }
+
+    /// Appends changed values to the line, as diffs where allowed and smaller. Returns `false` if
+    /// nothing changed.
+    fn push_delta<'a>(
+        &mut self,
+        class: &ClassDiffs,
+        before: impl Iterator<Item = Option<&'a str>>,
+        values: impl Iterator<Item = Option<&'a str>>,
+    ) -> bool {
+        let mut fields = FieldDiffs {
+            settings: &class.options,
+            budget: &mut self.budget,
+            scratch: &mut self.scratch,
+        };
+        let counters = &mut self.counters;
+        let mut patched = class.patched.borrow_mut();
+        push_delta_payload_by(
+            &mut self.line,
+            before,
+            values,
+            |out, field, before, value| {
+                match fields.push(out, before, value, patched.contains(field)) {
+                    DiffOutcome::Pushed(DiffFormat::JsonPatch) => {
+                        counters.json_patch += 1;
+                        patched.insert(field);
+                        return;
+                    }
+                    DiffOutcome::Pushed(DiffFormat::TlcpDiff) => {
+                        counters.tlcp_diff += 1;
+                        return;
+                    }
+                    DiffOutcome::NotSmaller => counters.not_smaller += 1,
+                    DiffOutcome::TooCostly => counters.over_budget += 1,
+                    DiffOutcome::Excluded => {}
+                }
+                push_value(out, value);
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_tlcp::diff::{DiffOptions, DiffOrder};
+
+    #[test]
+    fn patched_field_gets_no_text_diff() {
+        let class = ClassDiffs::new(&Arc::new(DiffOptions {
+            order: DiffOrder::of([DiffFormat::JsonPatch, DiffFormat::TlcpDiff]),
+            ..DiffOptions::default()
+        }));
+        let mut encoder = LineEncoder::new(1_000_000);
+        let text = "a text that is long enough for TLCP-diff ".repeat(3);
+        let json = |n: u32| format!(r#"{{"n":{n},"text":"{text}"}}"#);
+        let plain = |n: u32| format!("{n} {text}");
+        let mut encode = |before: [&str; 2], values: [&str; 2]| {
+            encoder.line.clear();
+            assert!(encoder.push_delta(
+                &class,
+                before.map(Some).into_iter(),
+                values.map(Some).into_iter()
+            ));
+            String::from_utf8(encoder.line.clone()).expect("UTF-8")
+        };
+        let line = encode([&json(1), &plain(1)], [&json(2), &plain(2)]);
+        assert_eq!(
+            line,
+            r#"^P[{"op":"replace","path":"/n","value":2}]|^Tab2bEu"#
+        );
+        let line = encode([&json(2), &plain(2)], [&plain(3), &plain(3)]);
+        assert_eq!(line, format!("{}|^Tab3bEu", plain(3)));
+        let line = encode([&plain(3), &plain(3)], [&plain(4), &plain(4)]);
+        assert_eq!(line, format!("{}|^Tab4bEu", plain(4)));
+        let counters = encoder.counters;
+        assert_eq!((counters.json_patch, counters.tlcp_diff), (1, 3));
+    }
 }

@@ -1,9 +1,11 @@
 //! Events that other threads post to a shard.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use weir_mapping::{FieldSet, FrozenValues};
-use weir_net::server::Detached;
+use weir_net::server::{ConnId, Detached};
 use weir_tlcp::request::{BindSession, Request, SessionRef};
 
 use super::dialect::Dialect;
@@ -70,7 +72,6 @@ pub(crate) struct HistoryBackfill {
     pub(crate) updates: Vec<PastUpdate>,
 }
 
-/// Requests forwarded to one shard.
 #[derive(Debug)]
 pub(crate) struct ForwardedRequests {
     pub(super) from: u16,
@@ -91,16 +92,37 @@ pub(crate) struct ForwardedResponse {
 /// Connection that moves to the shard of the session to which it binds.
 #[derive(Debug)]
 pub(crate) struct Handover {
-    pub(super) bind: BindSession<'static>,
-    pub(super) transport: RequestTransport,
-    pub(super) dialect: Dialect,
+    pub(super) request: HandoverRequest,
     pub(super) connection: Detached,
 }
 
-/// Destination of a connection that is about to leave the shard.
+/// A message whose responses are not complete.
 #[derive(Debug)]
-pub(super) struct HandoverTarget {
-    pub(super) shard: u16,
+pub(super) struct PendingForward {
+    pub(super) conn: ConnId,
+    pub(super) transport: RequestTransport,
+    /// Parts of the response, in order.
+    pub(super) parts: Vec<Vec<u8>>,
+    pub(super) missing: usize,
+}
+
+/// Requests and connections on the way to and from other shards.
+#[derive(Debug, Default)]
+pub(super) struct ForwardTable {
+    /// At most one message per connection.
+    pub(super) by_id: HashMap<u64, PendingForward>,
+    pub(super) last_id: u64,
+    /// Events that found a mailbox full, oldest first.
+    pub(super) outgoing: VecDeque<(u16, ShardEvent)>,
+    /// Requests of other shards for a later iteration; at most one per connection of theirs.
+    pub(super) incoming: VecDeque<ForwardedRequests>,
+    /// Shard to which the current connection moves after its message is handled.
+    pub(super) handover: Option<(u16, HandoverRequest)>,
+}
+
+/// The request that makes a connection leave the shard.
+#[derive(Debug)]
+pub(super) struct HandoverRequest {
     pub(super) bind: BindSession<'static>,
     pub(super) transport: RequestTransport,
     pub(super) dialect: Dialect,

@@ -7,12 +7,11 @@ use weir_net::PostError;
 use weir_net::server::ServerIo;
 use weir_tlcp::request::Request;
 
-use super::event::{ForwardedRequests, ForwardedResponse};
-use super::pending_forwards::PendingForward;
+use super::event::{ForwardedRequests, ForwardedResponse, PendingForward, ShardEvent};
+use super::http;
 use super::responses::{RequestTransport, ResponseBatch};
-use super::teardown::ITEMS_PER_ITERATION;
+use super::state::{ITEMS_PER_ITERATION, Shard};
 use super::wire::{NO_CONNECTION, Wire};
-use super::{Shard, ShardEvent, http};
 
 impl Shard {
     /// Sends the requests for sessions of other shards to these shards.
@@ -20,8 +19,8 @@ impl Shard {
     /// Responses keep the order of the requests, so the input of a WebSocket is paused until they
     /// are complete: a later message may move the connection to another shard.
     pub(super) fn forward_requests(&mut self, wire: &mut impl Wire, responses: ResponseBatch) {
-        self.forwarding.last_id += 1;
-        let forward_id = self.forwarding.last_id;
+        self.forwards.last_id += 1;
+        let forward_id = self.forwards.last_id;
         let mut parts: Vec<Vec<u8>> = Vec::new();
         let mut batches: Vec<(u16, ForwardedRequests)> = Vec::new();
         for (before, shard, request) in responses.remote {
@@ -52,7 +51,7 @@ impl Shard {
         if pending.transport == RequestTransport::WebSocket {
             wire.pause_input(pending.conn);
         }
-        self.forwarding.by_id.insert(forward_id, pending);
+        self.forwards.by_id.insert(forward_id, pending);
         for (shard, forwarded) in batches {
             self.send_event(shard, ShardEvent::Requests(Box::new(forwarded)));
         }
@@ -61,13 +60,13 @@ impl Shard {
     /// Executes requests of another shard, in a later iteration if this one has joined and released
     /// many items.
     pub(super) fn receive_requests(&mut self, wire: &mut impl Wire, forwarded: ForwardedRequests) {
-        self.forwarding.incoming.push_back(forwarded);
+        self.forwards.incoming.push_back(forwarded);
         self.run_pending_requests(wire);
     }
 
     pub(super) fn run_pending_requests(&mut self, wire: &mut impl Wire) {
-        while self.item_work < ITEMS_PER_ITERATION {
-            let Some(forwarded) = self.forwarding.incoming.pop_front() else {
+        while self.work.items < ITEMS_PER_ITERATION {
+            let Some(forwarded) = self.forwards.incoming.pop_front() else {
                 return;
             };
             self.run_forwarded(wire, forwarded);
@@ -97,7 +96,7 @@ impl Shard {
 
     /// Adds the response of another shard. Sends all responses when they are complete.
     pub(super) fn receive_response(&mut self, wire: &mut impl Wire, response: ForwardedResponse) {
-        let Some(pending) = self.forwarding.by_id.get_mut(&response.forward_id) else {
+        let Some(pending) = self.forwards.by_id.get_mut(&response.forward_id) else {
             return;
         };
         if let Some(part) = pending.parts.get_mut(response.part) {
@@ -107,46 +106,41 @@ impl Shard {
         if pending.missing > 0 {
             return;
         }
-        let Some(pending) = self.forwarding.by_id.remove(&response.forward_id) else {
+        let Some(pending) = self.forwards.by_id.remove(&response.forward_id) else {
             return;
         };
-        let lines = pending.parts.concat();
-        match &pending.transport {
-            RequestTransport::Http { origin } => {
-                wire.respond(pending.conn, &http::tlcp_response(lines, origin.as_deref()));
-            }
-            RequestTransport::WebSocket => {
-                if !lines.is_empty() && !wire.send_text(pending.conn, &lines) {
-                    self.drop_slow_client(wire, pending.conn);
-                }
-                wire.resume_input(pending.conn);
-            }
+        let (conn, lines) = (pending.conn, pending.parts.concat());
+        if !http::send_response(wire, conn, &pending.transport, lines) {
+            self.drop_slow_client(wire, conn);
+        }
+        if pending.transport == RequestTransport::WebSocket {
+            wire.resume_input(conn);
         }
     }
 
     /// Posts an event to another shard. If its mailbox is full, the event is sent later, in order.
     pub(super) fn send_event(&mut self, shard: u16, event: ShardEvent) {
-        self.forwarding.outgoing.push_back((shard, event));
+        self.forwards.outgoing.push_back((shard, event));
         self.send_outgoing();
     }
 
     fn send_outgoing(&mut self) {
         let Some(peers) = self.shared.peers.get() else {
-            return self.forwarding.outgoing.clear();
+            return self.forwards.outgoing.clear();
         };
-        while let Some((shard, event)) = self.forwarding.outgoing.pop_front() {
+        while let Some((shard, event)) = self.forwards.outgoing.pop_front() {
             // A shard that has ended takes its connections with it.
             let inbox = peers.get(usize::from(shard));
             let posted = inbox.map(|inbox| inbox.post(event, Duration::ZERO));
             if let Some(Err(PostError::Full(event))) = posted {
-                return self.forwarding.outgoing.push_front((shard, event));
+                return self.forwards.outgoing.push_front((shard, event));
             }
         }
     }
 
     /// Retries events that found a mailbox full.
     pub(super) fn retry_sends(&mut self, io: &mut ServerIo) {
-        if !self.forwarding.outgoing.is_empty() {
+        if !self.forwards.outgoing.is_empty() {
             self.send_outgoing();
             io.wake_soon();
         }

@@ -29,7 +29,6 @@ struct ItemTimers {
     rows: HashMap<Arc<str>, FrequencyTimer>,
 }
 
-/// Updates that share a frequency limit.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum FrequencyScope<'a> {
     /// Updates of the item.

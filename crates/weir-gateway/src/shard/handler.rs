@@ -6,11 +6,12 @@ use weir_net::http1::HttpRequest;
 use weir_net::limited;
 use weir_net::server::{CloseReason, ConnId, Detached, RequestOutcome, ServerHandler, ServerIo};
 
+use super::drain::DrainSchedule;
 use super::event::ShardEvent;
 use super::http;
 use super::keys::SessionKey;
+use super::keys::{DRAIN_OVER, DRAIN_STEP, END_POLLS, SESSION_TIMERS};
 use super::state::{CONNECTION_LOST, Shard};
-use super::timer_tokens::{DRAIN_OVER, DRAIN_STEP, END_POLLS, SESSION_TIMERS};
 
 impl ServerHandler for Shard {
     type Posted = ShardEvent;
@@ -38,7 +39,7 @@ impl ServerHandler for Shard {
     }
 
     fn on_message(&mut self, io: &mut ServerIo, conn: ConnId, text: &str) {
-        let requests = self.lines(text.as_bytes()).max(1);
+        let requests = self.shared.guard.count_lines(text.as_bytes()).max(1);
         if self.is_flooding(io, conn, requests) {
             return;
         }
@@ -58,10 +59,7 @@ impl ServerHandler for Shard {
         if let Some(entry) = bound.filter(|entry| entry.is_bound_to(conn)) {
             self.metrics.heartbeat.begin(CONNECTION_LOST);
             limited!(
-                debug,
-                "connection lost",
-                session = %entry.core.id(),
-                ?reason,
+                debug, "connection lost", session = %entry.core.id(), ?reason,
                 "session lost its connection"
             );
             self.lost(io, key);
@@ -87,6 +85,8 @@ impl ServerHandler for Shard {
     }
 
     fn on_posted(&mut self, io: &mut ServerIo, event: ShardEvent) {
+        let (sessions, items) = (&mut self.sessions, &mut self.items);
+        let delivery = &mut self.delivery;
         match event {
             ShardEvent::Update {
                 item,
@@ -94,20 +94,24 @@ impl ServerHandler for Shard {
                 fields,
                 record_ms,
             } => {
-                let before = self.counters.updates_out;
-                self.fan_out(io, item, update, &fields);
-                let deliveries = self.counters.updates_out - before;
-                if self.sent.note(record_ms, deliveries) {
-                    self.count_sent();
+                let before = delivery.sent();
+                delivery.fan_out(io, sessions, items, item, update, &fields);
+                let deliveries = delivery.sent() - before;
+                if self.ages.note(record_ms, deliveries) {
+                    self.count_ages();
                 }
             }
             ShardEvent::Backfill {
                 item,
                 update,
                 fields,
-            } => self.backfill(io, item, update, &fields),
-            ShardEvent::RowBackfill(backfill) => self.backfill_rows(io, &backfill),
-            ShardEvent::HistoryBackfill(backfill) => self.backfill_history(io, *backfill),
+            } => delivery.backfill(io, sessions, items, item, update, &fields),
+            ShardEvent::RowBackfill(backfill) => {
+                delivery.backfill_rows(io, sessions, items, &backfill);
+            }
+            ShardEvent::HistoryBackfill(backfill) => {
+                delivery.backfill_history(io, sessions, items, *backfill);
+            }
             ShardEvent::ForceUnsubscribe { connection } => self.force_unsubscribe(io, connection),
             ShardEvent::Handover(handover) => self.accept_handover(io, *handover),
             ShardEvent::Requests(requests) => self.receive_requests(io, *requests),
@@ -121,14 +125,14 @@ impl ServerHandler for Shard {
     }
 
     fn on_flushed(&mut self, _io: &mut ServerIo) {
-        self.count_sent();
+        self.count_ages();
     }
 
     fn on_iteration_end(&mut self, io: &mut ServerIo) {
         self.begin_iteration(io);
         self.publish(io);
         self.retry_sends(io);
-        if self.is_drained() {
+        if self.drain.as_ref().is_some_and(DrainSchedule::is_over) {
             io.close_idle();
             if io.connections() == 0 {
                 io.stop();

@@ -3,30 +3,26 @@
 
 use weir_net::limited;
 use weir_net::log::Truncated;
-use weir_net::server::{ConnId, Detached, ServerIo};
+use weir_net::server::{Detached, ServerIo};
 use weir_tlcp::codes::SessionCode;
 use weir_tlcp::request::{BindSession, StreamOptions};
 use weir_tlcp::server::{write_conerr, write_prog};
 
-use super::event::{Handover, HandoverTarget};
+use super::event::{Handover, HandoverRequest, ShardEvent};
 use super::frame::Framing;
+use super::http;
 use super::keys::SessionKey;
 use super::requests::client_ip;
-use super::responses::{MessageOutcome, RequestTransport, ResponseBatch, SessionRefusal};
-use super::session::{OtherBinding, Poll, StreamBinding};
+use super::responses::{MessageOutcome, RequestTransport, ResponseBatch, SessionRefusal, refused};
+use super::session::{SessionPoll, StreamBinding};
+use super::state::Shard;
 use super::wire::Wire;
-use super::{Shard, ShardEvent, http};
 
 /// Default length of a stream in an HTTP response, in bytes. Then the client has to bind again.
 const STREAM_BYTES: u64 = 4_000_000;
 /// Bounds of the length that a client may request: browsers hold a whole response in memory.
 const STREAM_BYTES_MIN: u64 = 1_000;
 const STREAM_BYTES_MAX: u64 = 50_000_000;
-
-fn not_found() -> SessionRefusal {
-    let code = SessionCode::SESSION_NOT_FOUND;
-    (code, code.text().into())
-}
 
 impl Shard {
     /// Handles `bind_session`. If the session does not exist, an SDK creates a new one at once.
@@ -38,21 +34,24 @@ impl Shard {
     ) -> MessageOutcome {
         let mut bind = bind.clone().into_owned();
         if bind.session.is_none() {
-            let last = wire.tag(responses.conn).map(SessionKey::from_bits);
-            let entry = last.and_then(|key| self.sessions.get_mut(key));
+            let entry = self.sessions.tagged(wire.tag(responses.conn));
             bind.session = entry.map(|entry| entry.core.id().into());
         }
         let bound = match self.check_stream(wire, responses) {
             Err(refusal) => Err(refusal),
-            Ok(()) => match bind.session.as_ref().and_then(|id| self.remote_shard(id)) {
+            Ok(()) => match bind
+                .session
+                .as_ref()
+                .and_then(|id| self.shared.remote_shard(self.number, id))
+            {
                 Some(shard) => {
                     wire.detach(responses.conn);
-                    self.handover_target = Some(HandoverTarget {
-                        shard,
+                    let request = HandoverRequest {
                         bind,
                         transport: responses.transport.clone(),
                         dialect: self.dialects.remove(responses.conn),
-                    });
+                    };
+                    self.forwards.handover = Some((shard, request));
                     return MessageOutcome::HandOver;
                 }
                 None => self.attach(wire, &bind, responses),
@@ -71,38 +70,31 @@ impl Shard {
         bind: &BindSession<'_>,
         responses: &mut ResponseBatch,
     ) -> Result<MessageOutcome, SessionRefusal> {
+        let not_found = || refused(SessionCode::SESSION_NOT_FOUND);
         let id = bind.session.as_deref().unwrap_or_default();
         let key = self.sessions.find(self.number, id).ok_or_else(not_found)?;
         limited!(
-            debug,
-            "bind_session",
-            session = ?Truncated(&bind.session),
-            cause = ?Truncated(&bind.cause),
-            recovery_from = ?bind.recovery_from,
+            debug, "bind_session", session = ?Truncated(&bind.session),
+            cause = ?Truncated(&bind.cause), recovery_from = ?bind.recovery_from,
             "received bind_session"
         );
         let ip = client_ip(wire, responses.conn);
         let now_ms = wire.now_ms();
         let version = self.dialects.version(bind.version, responses.conn);
+        let line_max = self.line_max(responses);
         let entry = self.sessions.get_mut(key).ok_or_else(not_found)?;
         if entry.version != version {
-            let code = SessionCode::INCOMPATIBLE_SESSION;
-            return Err((code, code.text().into()));
+            return Err(refused(SessionCode::INCOMPATIBLE_SESSION));
         }
         let mut from = None;
         if let Some(received) = bind.recovery_from {
             from = entry.rewind(received);
             if from.is_none() {
                 self.counters.recoveries_refused += 1;
-                let code = SessionCode::RECOVERY_UNAVAILABLE;
-                return Err((code, code.text().into()));
+                return Err(refused(SessionCode::RECOVERY_UNAVAILABLE));
             }
             self.counters.recoveries += 1;
         }
-        let line_bytes = self.shared.limits.line_bytes;
-        let framing = responses.transport.framing();
-        let line_max = self.dialects.line_max(responses.conn, framing, line_bytes);
-        let entry = self.sessions.get_mut(key).ok_or_else(not_found)?;
         let journal = entry.journal.as_ref();
         if journal.is_some_and(|journal| !journal.is_readable(line_max)) {
             // The client could not read the line on this connection either. It creates a new
@@ -110,15 +102,19 @@ impl Shard {
             let code = SessionCode::RECOVERY_UNAVAILABLE;
             return Err((code, "an unsent line is too long for this client".into()));
         }
-        let config = &self.shared.session;
-        entry
-            .core
-            .bind(&bind.stream, config, &ip, now_ms, &mut responses.lines);
+        let (core, config) = (&mut entry.core, &self.shared.session);
+        core.bind(&bind.stream, config, &ip, now_ms, &mut responses.lines);
         if let Some(from) = from {
             write_prog(&mut responses.lines, from);
         }
         self.counters.sessions_rebound += 1;
         Ok(self.connect(wire, key, &bind.stream, &[], responses))
+    }
+
+    /// Returns the length limit, in bytes, of the lines of a stream on this connection.
+    fn line_max(&self, responses: &ResponseBatch) -> u32 {
+        let (framing, configured) = (responses.transport.framing(), self.shared.limits.line_bytes);
+        self.dialects.line_max(responses.conn, framing, configured)
     }
 
     /// Makes a connection the stream connection of a session.
@@ -135,8 +131,7 @@ impl Shard {
     ) -> MessageOutcome {
         let now_ms = wire.now_ms();
         let framing = responses.transport.framing();
-        let line_bytes = self.shared.limits.line_bytes;
-        let line_max = self.dialects.line_max(responses.conn, framing, line_bytes);
+        let line_max = self.line_max(responses);
         let Some(entry) = self.sessions.get_mut(key) else {
             return MessageOutcome::Respond;
         };
@@ -145,22 +140,23 @@ impl Shard {
         let binding = match (stream.polling, framing) {
             (Some(asked), _) => {
                 let granted = self.shared.session.granted(asked);
-                StreamBinding::Other(Box::new(OtherBinding::Poll(Poll {
+                Some(StreamBinding::Poll(SessionPoll {
                     framing,
                     until_ms: now_ms + granted.idle_ms,
                     interval_ms: granted.interval_ms,
                     has_data: false,
-                })))
+                }))
             }
-            (None, Framing::WebSocket) => StreamBinding::WebSocket,
+            (None, Framing::WebSocket) => None,
             (None, Framing::Chunk) => {
                 let asked = stream.content_length.unwrap_or(STREAM_BYTES);
                 let left = asked.clamp(STREAM_BYTES_MIN, STREAM_BYTES_MAX);
-                StreamBinding::Other(Box::new(OtherBinding::Http { left, fresh: true }))
+                Some(StreamBinding::Http { left, fresh: true })
             }
         };
         let window = wire.deflate_window(responses.conn);
-        self.writer.bind(entry, binding, window);
+        let binding = binding.map(Box::new);
+        self.delivery.writer.bind(entry, binding, window);
         entry.arm(wire);
         wire.set_tag(responses.conn, key.to_bits());
         if before != responses.conn {
@@ -168,10 +164,8 @@ impl Shard {
         }
         let mut outcome = MessageOutcome::Respond;
         if let RequestTransport::Http { origin } = &responses.transport {
-            wire.begin_body(
-                responses.conn,
-                &http::tlcp_response(Vec::new(), origin.as_deref()),
-            );
+            let head = http::tlcp_response(Vec::new(), origin.as_deref());
+            wire.begin_body(responses.conn, &head);
             outcome = MessageOutcome::Stream;
         }
         let head = std::mem::take(&mut responses.lines);
@@ -185,64 +179,32 @@ impl Shard {
         outcome
     }
 
-    /// Sends a detached connection to the shard of its session.
     pub(super) fn send_handover(&mut self, connection: Detached) {
-        let handover_target = self.handover_target.take();
-        let Some(HandoverTarget {
-            shard,
-            bind,
-            transport,
-            dialect,
-        }) = handover_target
-        else {
-            return;
-        };
-        let handover = Handover {
-            bind,
-            transport,
-            dialect,
-            connection,
-        };
-        self.send_event(shard, ShardEvent::Handover(Box::new(handover)));
+        if let Some((shard, request)) = self.forwards.handover.take() {
+            let handover = Handover {
+                request,
+                connection,
+            };
+            self.send_event(shard, ShardEvent::Handover(Box::new(handover)));
+        }
     }
 
     /// Takes over a connection from another shard and binds it to a session of this shard.
     pub(super) fn accept_handover(&mut self, io: &mut ServerIo, handover: Handover) {
-        let Handover {
+        let Some(conn) = io.adopt(handover.connection) else {
+            return;
+        };
+        let HandoverRequest {
             bind,
             transport,
             dialect,
-            connection,
-        } = handover;
-        if let Some(conn) = io.adopt(connection) {
-            self.admit_adopted(io, conn);
-            self.dialects.insert(conn, dialect);
-            self.bind_adopted(io, conn, transport, &bind);
-        }
-    }
-
-    /// Binds a connection from another shard to its session.
-    fn bind_adopted(
-        &mut self,
-        wire: &mut impl Wire,
-        conn: ConnId,
-        transport: RequestTransport,
-        bind: &BindSession<'_>,
-    ) {
-        let mut responses =
-            ResponseBatch::on(conn, transport, std::mem::take(&mut self.response_buffer));
-        if let Err((code, text)) = self.attach(wire, bind, &mut responses) {
+        } = handover.request;
+        self.admit_adopted(io, conn);
+        self.dialects.insert(conn, dialect);
+        let mut responses = ResponseBatch::on(conn, transport, Vec::new());
+        if let Err((code, text)) = self.attach(io, &bind, &mut responses) {
             write_conerr(&mut responses.lines, code, &text);
-            match &responses.transport {
-                RequestTransport::WebSocket => {
-                    wire.send_text(conn, &responses.lines);
-                }
-                RequestTransport::Http { origin } => {
-                    let lines = std::mem::take(&mut responses.lines);
-                    wire.respond(conn, &http::tlcp_response(lines, origin.as_deref()));
-                }
-            }
+            http::send_response(io, conn, &responses.transport, responses.lines);
         }
-        self.response_buffer = responses.lines;
     }
 }

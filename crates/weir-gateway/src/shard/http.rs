@@ -8,9 +8,9 @@ use weir_tlcp::request::{Request, parse_http_request};
 use weir_tlcp::server::{write_conerr, write_error};
 use weir_tlcp::{PATH_PREFIX, Version, WEBSOCKET_SUBPROTOCOL};
 
-use super::Shard;
 use super::dialect::Dialect;
 use super::responses::{MessageOutcome, RequestTransport, ResponseBatch};
+use super::state::Shard;
 use super::wire::Wire;
 
 /// Handles one HTTP request of a client.
@@ -64,6 +64,23 @@ pub(super) fn tlcp_response(lines: Vec<u8>, origin: Option<&str>) -> Response {
     with_cors(response, origin)
 }
 
+/// Sends response lines to deferred requests. Returns `false` if the
+/// connection does not accept them.
+pub(super) fn send_response(
+    wire: &mut impl Wire,
+    conn: ConnId,
+    transport: &RequestTransport,
+    lines: Vec<u8>,
+) -> bool {
+    match transport {
+        RequestTransport::WebSocket => lines.is_empty() || wire.send_text(conn, &lines),
+        RequestTransport::Http { origin } => {
+            wire.respond(conn, &tlcp_response(lines, origin.as_deref()));
+            true
+        }
+    }
+}
+
 /// Handles a WebSocket upgrade.
 fn upgrade(shard: &mut Shard, conn: ConnId, request: &HttpRequest<'_>) -> RequestOutcome {
     if !request.is_websocket_upgrade() {
@@ -72,9 +89,8 @@ fn upgrade(shard: &mut Shard, conn: ConnId, request: &HttpRequest<'_>) -> Reques
         return RequestOutcome::Respond(with_cors(response, request.header("origin")));
     }
     if let Some(version) = Version::offered(request.list("sec-websocket-protocol")) {
-        shard
-            .dialects
-            .insert(conn, Dialect::of(version, request.header("user-agent")));
+        let dialect = Dialect::of(version, request.header("user-agent"));
+        shard.dialects.insert(conn, dialect);
         return RequestOutcome::Upgrade {
             protocol: Some(version.subprotocol()),
             deflate: shard.shared.compression.enabled,
@@ -95,7 +111,6 @@ fn preflight(request: &HttpRequest<'_>) -> Response {
     }
 }
 
-/// Handles the TLCP requests in an HTTP request.
 fn tlcp(
     shard: &mut Shard,
     wire: &mut impl Wire,
@@ -104,10 +119,8 @@ fn tlcp(
     request: &HttpRequest<'_>,
 ) -> RequestOutcome {
     // Over HTTP, each request has its own version.
-    let user_agent = request.header("user-agent");
-    shard
-        .dialects
-        .insert(conn, Dialect::of(Version::NEWEST, user_agent));
+    let dialect = Dialect::of(Version::NEWEST, request.header("user-agent"));
+    shard.dialects.insert(conn, dialect);
     let origin = request.header("origin").map(Box::from);
     let buffer = std::mem::take(&mut shard.response_buffer);
     let mut responses = ResponseBatch::on(conn, RequestTransport::Http { origin }, buffer);
@@ -115,22 +128,15 @@ fn tlcp(
     match std::str::from_utf8(&request.body) {
         Ok(body) => parse_http_request(name, request.query, body, &mut |parsed| {
             if outcome == MessageOutcome::Respond {
-                outcome = match parsed {
-                    Ok(Request::CreateSession(_) | Request::BindSession(_))
-                        if !request.accepts_chunks =>
-                    {
-                        let text = "sessions require HTTP/1.1 from clients and proxies";
-                        shard.counters.sessions_refused += 1;
-                        write_conerr(&mut responses.lines, SessionCode::MALFORMED, text);
-                        MessageOutcome::Respond
-                    }
-                    Ok(request) => shard.handle_request(wire, &request, &mut responses),
-                    Err(error) => {
-                        shard.counters.requests_refused += 1;
-                        error.write(&mut responses.lines);
-                        MessageOutcome::Respond
-                    }
-                };
+                if let (Ok(Request::CreateSession(_) | Request::BindSession(_)), false) =
+                    (&parsed, request.accepts_chunks)
+                {
+                    let text = "sessions require HTTP/1.1 from clients and proxies";
+                    shard.counters.sessions_refused += 1;
+                    write_conerr(&mut responses.lines, SessionCode::MALFORMED, text);
+                } else {
+                    outcome = shard.handle_parsed(wire, parsed, &mut responses);
+                }
             }
         }),
         Err(_) => {

@@ -21,7 +21,6 @@ pub(super) enum Retention {
     Rows(RowTableConfig, usize),
 }
 
-/// History and rows of an item.
 #[derive(Debug, Default)]
 pub(super) struct ItemHistory {
     pub(super) history: UpdateHistory,
@@ -46,7 +45,7 @@ pub(super) struct UpdateHistory {
     /// Updates, with the fields that were read.
     updates: VecDeque<(Arc<FrozenValues>, Arc<FieldSet>)>,
     /// Maximum number of stored updates; 0: none.
-    most: usize,
+    pub(super) most: usize,
     /// Number that distinguishes the history from earlier and later ones of the same item.
     generation: u32,
     /// `true` if other event loops may have received updates before the history began.
@@ -86,11 +85,6 @@ impl UpdateHistory {
             generation: self.generation,
             most: self.most,
         })
-    }
-
-    /// Returns the maximum number of stored updates.
-    pub(super) fn most(&self) -> usize {
-        self.most
     }
 
     /// Returns `true` if earlier updates are still outstanding.

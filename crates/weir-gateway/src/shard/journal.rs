@@ -17,7 +17,6 @@ pub(super) struct JournalLimits {
     pub(super) age_ms: u64,
 }
 
-/// One frame.
 #[derive(Debug)]
 struct JournalFrame {
     message: Bytes,
@@ -116,12 +115,10 @@ impl SessionJournal {
         })
     }
 
-    /// Returns the first unsent frame.
     pub(super) fn next_unsent(&self) -> Option<&Bytes> {
         self.frames.get(self.sent).map(|frame| &frame.message)
     }
 
-    /// Marks the first unsent frame as sent.
     pub(super) fn advance(&mut self, now_ms: u64) {
         if let Some(frame) = self.frames.get_mut(self.sent) {
             frame.at_ms = now_ms as u32;

@@ -7,23 +7,34 @@ use weir_tlcp::codes::SessionCode;
 use weir_tlcp::request::SessionRef;
 use weir_tlcp::server::{WakeOutcome, write_end};
 
-use super::delivery::QueuePolicy;
-use super::frame::{Frame, Framing};
+use super::event::ShardEvent;
+use super::frame::Framing;
 use super::keys::SessionKey;
-use super::session::{OtherBinding, StreamBinding};
+use super::session::{SessionPoll, StreamBinding};
+use super::state::Shard;
 use super::wire::{NO_CONNECTION, Wire};
-use super::{Shard, ShardEvent};
+
+/// Time until a poll that could not end is checked again, in milliseconds.
+const POLL_RECHECK_MS: u64 = 1_000;
 
 impl Shard {
+    pub(super) fn catch_up(&mut self, wire: &mut impl Wire, key: SessionKey) {
+        self.delivery
+            .catch_up(wire, &mut self.sessions, &mut self.items, key);
+    }
+
+    /// Sends the updates of sessions whose time has come.
+    pub(super) fn on_session_timers(&mut self, wire: &mut impl Wire) {
+        self.delivery
+            .on_session_timers(wire, &mut self.sessions, &mut self.items);
+    }
+
     /// Sends data notifications, one per line, to one session.
     pub(super) fn notify(&mut self, wire: &mut impl Wire, key: SessionKey, lines: &[u8]) {
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };
-        let count = lines.iter().filter(|byte| **byte == b'\n').count() as u32;
-        let frame = Frame::of(lines);
-        let sent = (self.writer).data(wire, entry, &frame, count, QueuePolicy::Always);
-        if sent != TrySend::Queued {
+        if self.delivery.notify(wire, entry, lines) != TrySend::Queued {
             self.end_slow(wire, key);
         }
     }
@@ -36,7 +47,8 @@ impl Shard {
         lines: &[u8],
     ) {
         let entry = self.sessions.get_mut(key);
-        if entry.is_some_and(|entry| !self.writer.write_control_lines(wire, entry, lines)) {
+        if entry.is_some_and(|entry| !self.delivery.writer.write_control_lines(wire, entry, lines))
+        {
             self.end_slow(wire, key);
         }
     }
@@ -45,7 +57,7 @@ impl Shard {
     /// that has received all its data.
     pub(super) fn resume(&mut self, wire: &mut impl Wire, key: SessionKey) {
         let entry = self.sessions.get_mut(key);
-        if entry.is_some_and(|entry| self.writer.drain_pending(wire, entry)) {
+        if entry.is_some_and(|entry| self.delivery.writer.drain_pending(wire, entry)) {
             self.catch_up(wire, key);
             self.end_poll_if_due(wire, key);
         }
@@ -57,13 +69,8 @@ impl Shard {
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };
-        let done = match &entry.binding {
-            StreamBinding::Other(other) => match &**other {
-                OtherBinding::Poll(poll) => poll.has_data || poll.until_ms <= now_ms,
-                OtherBinding::Http { .. } | OtherBinding::Unbound { .. } => false,
-            },
-            StreamBinding::WebSocket => false,
-        };
+        let is_over = |poll: &SessionPoll| poll.has_data || poll.until_ms <= now_ms;
+        let done = entry.poll().is_some_and(is_over);
         let has_unsent = entry.journal.as_ref().is_some_and(|one| one.has_unsent());
         if done && !has_unsent {
             self.send_loop(wire, key, false);
@@ -110,19 +117,18 @@ impl Shard {
         if close_socket || framing != Some(Framing::WebSocket) {
             return self.end_session(wire, key, code, text, false);
         }
-        let Some(conn) = self.remove_session(key) else {
-            return;
-        };
-        let mut line = Vec::new();
-        write_end(&mut line, code, text);
-        wire.send_text(conn, &line);
-        wire.set_tag(conn, 0);
+        if let Some(conn) = self.remove_session(key) {
+            let mut line = Vec::new();
+            write_end(&mut line, code, text);
+            wire.send_text(conn, &line);
+            wire.set_tag(conn, 0);
+        }
     }
 
     /// Ends the stream of a session with `LOOP`; the session remains for another bind.
     pub(super) fn send_loop(&mut self, wire: &mut impl Wire, key: SessionKey, close_socket: bool) {
         let entry = self.sessions.get_mut(key);
-        if entry.is_some_and(|entry| !self.writer.send_loop(wire, entry, close_socket)) {
+        if entry.is_some_and(|entry| !self.delivery.writer.send_loop(wire, entry, close_socket)) {
             self.end_slow(wire, key);
         }
     }
@@ -135,13 +141,13 @@ impl Shard {
         } else if let Some(entry) = self.sessions.get_mut(key) {
             self.counters.streams_lost += 1;
             entry.conn = NO_CONNECTION;
-            self.writer.unbind(wire, entry, wait_ms);
+            self.delivery.writer.unbind(wire, entry, wait_ms);
         }
     }
 
     /// Ends a session that its client has replaced by a new one, before it times out.
     pub(super) fn discard_replaced(&mut self, wire: &mut impl Wire, old: &SessionRef<'_>) {
-        if let Some(shard) = self.remote_shard(old) {
+        if let Some(shard) = self.shared.remote_shard(self.number, old) {
             let id = old.clone().into_owned();
             return self.send_event(shard, ShardEvent::DiscardSession(id));
         }
@@ -163,52 +169,35 @@ impl Shard {
         if !entry.is_due(now_ms) {
             return;
         }
-        self.writer.trim_journal(entry, now_ms);
+        self.delivery.writer.trim_journal(entry, now_ms);
         if now_ms < entry.next_wake_ms() {
             return entry.arm(wire);
         }
-        if let StreamBinding::Other(other) = &entry.binding {
-            match **other {
-                OtherBinding::Unbound { .. } => return self.expire(wire, key),
-                OtherBinding::Poll(_) => {
-                    self.end_poll_if_due(wire, key);
-                    return self.recheck_poll(wire, key);
+        match entry.binding.as_deref() {
+            Some(StreamBinding::Unbound { .. }) => return self.expire(wire, key),
+            Some(StreamBinding::Poll(_)) => {
+                self.end_poll_if_due(wire, key);
+                if let Some(entry) = self.sessions.get_mut(key) {
+                    // It could not end because the send queue is full.
+                    entry.delay_poll(now_ms + POLL_RECHECK_MS);
+                    entry.arm(wire);
                 }
-                OtherBinding::Http { .. } => {}
+                return;
             }
+            None | Some(StreamBinding::Http { .. }) => {}
         }
         let mut lines = Vec::new();
         let conn = entry.conn;
         if entry.core.on_wake(now_ms, &mut lines) == WakeOutcome::Inactive {
             limited!(
-                debug,
-                "inactive client",
-                session = %entry.core.id(),
+                debug, "inactive client", session = %entry.core.id(),
                 "client inactivity timeout expired"
             );
             wire.close(conn, None, true);
             return self.lost(wire, key);
         }
         self.write_control_lines(wire, key, &lines);
-        self.rearm(wire, key);
-    }
-
-    fn rearm(&mut self, wire: &mut impl Wire, key: SessionKey) {
         if let Some(entry) = self.sessions.get_mut(key) {
-            entry.arm(wire);
-        }
-    }
-
-    /// Checks a poll again later that could not end because the send queue is full.
-    fn recheck_poll(&mut self, wire: &mut impl Wire, key: SessionKey) {
-        const RECHECK_MS: u64 = 1_000;
-        let now_ms = wire.now_ms();
-        if let Some(entry) = self.sessions.get_mut(key) {
-            if let StreamBinding::Other(other) = &mut entry.binding {
-                if let OtherBinding::Poll(poll) = &mut **other {
-                    poll.until_ms = poll.until_ms.max(now_ms + RECHECK_MS);
-                }
-            }
             entry.arm(wire);
         }
     }
@@ -217,10 +206,7 @@ impl Shard {
     fn expire(&mut self, wire: &mut impl Wire, key: SessionKey) {
         if let Some(entry) = self.sessions.get_mut(key) {
             limited!(
-                debug,
-                "session expired",
-                session = %entry.core.id(),
-                "unbound session timed out"
+                debug, "session expired", session = %entry.core.id(), "unbound session timed out"
             );
         }
         self.counters.sessions_expired += 1;
@@ -231,7 +217,7 @@ impl Shard {
 
     /// Ends the polls that have received data.
     pub(super) fn end_polls_with_data(&mut self, wire: &mut impl Wire) {
-        for key in std::mem::take(&mut self.writer.polls_with_data) {
+        for key in std::mem::take(&mut self.delivery.writer.polls_with_data) {
             self.end_poll_if_due(wire, key);
         }
     }
@@ -240,17 +226,14 @@ impl Shard {
     /// connection stays open.
     pub(super) fn remove_session(&mut self, key: SessionKey) -> Option<ConnId> {
         let entry = self.sessions.end(key)?;
-        self.writer.forget(entry);
-        (entry.journal, entry.bandwidth) = (None, None);
+        self.delivery.forget_session(key, entry);
+        entry.bandwidth = None;
         let conn = entry.conn;
-        if let Some(admission_id) = self.admission_ids.remove(&key) {
-            let charged = entry.core.subscriptions().iter();
-            let bytes = charged.map(|one| one.handle.charged as usize).sum();
-            self.shared.guard.refund(admission_id, bytes);
-            self.shared.guard.end_session(admission_id);
-        }
-        self.backlog.take(key);
-        self.ended_sessions.push_back(key);
+        let charged = entry.core.subscriptions().iter();
+        let bytes = charged.map(|one| one.handle.charged as usize).sum();
+        self.shared.guard.refund(entry.admission_id, bytes);
+        self.shared.guard.end_session(entry.admission_id);
+        self.work.ended_sessions.push_back(key);
         self.tear_down();
         Some(conn)
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashMapExt};
 use weir_mapping::{FrozenValues, RowCommand};
 
-use super::delivery::DeliveryMode;
+use super::delivery_mode::DeliveryMode;
 use super::row_table::RowChange;
 use super::work::visit;
 
@@ -39,7 +39,7 @@ pub(super) enum QueuedUpdate {
 
 /// Entries to be sent, in order.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct UpdateQueue {
     delivery: DeliveryMode,
     /// Maximum number of queued updates.
     updates_max: usize,
@@ -97,7 +97,7 @@ fn cost(values: &FrozenValues) -> usize {
     values.text_bytes() + ENTRY_BYTES
 }
 
-impl Queue {
+impl UpdateQueue {
     /// Creates a queue for at most `updates_max` updates, if the delivery mode has such a limit.
     pub(super) fn new(delivery: DeliveryMode, updates_max: usize) -> Self {
         Self {
@@ -152,7 +152,6 @@ impl Queue {
         }
     }
 
-    /// Appends a row of the snapshot.
     pub(super) fn push_snapshot_row(&mut self, key: Arc<str>, values: Arc<FrozenValues>) {
         self.append_row(key, RowCommand::Add, values, 0);
     }

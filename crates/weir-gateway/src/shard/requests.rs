@@ -4,18 +4,19 @@
 use weir_net::limited;
 use weir_net::log::Truncated;
 use weir_net::server::ConnId;
+use weir_tlcp::RequestError;
 use weir_tlcp::codes::{ControlCode, SessionCode};
-use weir_tlcp::request::{ControlOp, CreateSession, Request, SessionRef, parse_ws_message};
+use weir_tlcp::request::{ControlOp, CreateSession, Request, parse_ws_message};
 use weir_tlcp::server::{Session, SessionId, write_conerr, write_error, write_reqok, write_wsok};
 
 use super::admission::{NO_MEMORY, TOO_MANY};
 use super::keys::SessionKey;
-use super::responses::{MessageOutcome, RequestTransport, ResponseBatch, SessionRefusal};
+use super::responses::{MessageOutcome, RequestTransport, ResponseBatch, SessionRefusal, refused};
 use super::session::AdapterSet;
+use super::state::Shard;
 use super::wire::{NO_CONNECTION, Wire};
-use super::{Shard, simulator};
 use crate::admission::AdmissionLimit;
-use crate::resolve::SubscriptionError;
+use crate::error::SubscriptionError;
 
 pub(super) fn client_ip(wire: &mut impl Wire, conn: ConnId) -> String {
     wire.peer_ip(conn)
@@ -30,14 +31,7 @@ impl Shard {
         let mut outcome = MessageOutcome::Respond;
         parse_ws_message(text, &mut |parsed| {
             if outcome == MessageOutcome::Respond {
-                outcome = match parsed {
-                    Ok(request) => self.handle_request(wire, &request, &mut responses),
-                    Err(error) => {
-                        self.counters.requests_refused += 1;
-                        error.write(&mut responses.lines);
-                        MessageOutcome::Respond
-                    }
-                };
+                outcome = self.handle_parsed(wire, parsed, &mut responses);
             }
         });
         if !responses.remote.is_empty() {
@@ -47,6 +41,23 @@ impl Shard {
             self.flush(wire, &mut responses);
         }
         self.response_buffer = responses.lines;
+    }
+
+    /// Handles one request, or refuses it if it is malformed.
+    pub(super) fn handle_parsed(
+        &mut self,
+        wire: &mut impl Wire,
+        parsed: Result<Request<'_>, RequestError>,
+        responses: &mut ResponseBatch,
+    ) -> MessageOutcome {
+        match parsed {
+            Ok(request) => self.handle_request(wire, &request, responses),
+            Err(error) => {
+                self.counters.requests_refused += 1;
+                error.write(&mut responses.lines);
+                MessageOutcome::Respond
+            }
+        }
     }
 
     /// Sends the responses so far if they share a connection with the next lines of a session.
@@ -75,33 +86,10 @@ impl Shard {
 
     /// Ends a client that sends requests without reading the responses.
     pub(super) fn drop_slow_client(&mut self, wire: &mut impl Wire, conn: ConnId) {
-        match self.session_of(wire, conn) {
+        match self.sessions.bound_to(conn, wire.tag(conn)) {
             Some(key) => self.end_slow(wire, key),
             None => wire.close(conn, None, true),
         }
-    }
-
-    /// Returns the session whose stream connection is `conn`.
-    pub(super) fn session_of(&mut self, wire: &mut impl Wire, conn: ConnId) -> Option<SessionKey> {
-        let key = SessionKey::from_bits(wire.tag(conn).filter(|tag| *tag != 0)?);
-        let entry = self.sessions.get_mut(key)?;
-        entry.is_bound_to(conn).then_some(key)
-    }
-
-    /// Returns the session that a request addresses: the session it names, otherwise the last one
-    /// bound on its connection, unless that session has another stream now.
-    fn addressed(
-        &mut self,
-        wire: &mut impl Wire,
-        conn: ConnId,
-        named: Option<&SessionRef<'_>>,
-    ) -> Option<SessionKey> {
-        if let Some(id) = named {
-            return self.sessions.find(self.number, id.as_str());
-        }
-        let key = SessionKey::from_bits(wire.tag(conn).filter(|tag| *tag != 0)?);
-        let entry = self.sessions.get_mut(key)?;
-        (entry.conn == conn || !entry.is_bound()).then_some(key)
     }
 
     /// Handles one request: executes it here, or adds it to those for other shards.
@@ -127,13 +115,21 @@ impl Shard {
             Request::Message(message) => message.session.as_ref(),
             Request::Heartbeat(heartbeat) => heartbeat.session.as_ref(),
         };
-        if let Some(shard) = named.and_then(|id| self.remote_shard(id)) {
+        if let Some(shard) = named.and_then(|id| self.shared.remote_shard(self.number, id)) {
             let before = std::mem::take(&mut responses.lines);
             let request = request.clone().into_owned();
             responses.remote.push((before, shard, request));
             return MessageOutcome::Respond;
         }
-        let key = self.addressed(wire, responses.conn, named);
+        let key = match named {
+            Some(id) => self.sessions.find(self.number, id.as_str()),
+            // The last session that was bound on the connection, unless it has another stream now.
+            None => {
+                let last = self.sessions.tagged(wire.tag(responses.conn));
+                let last = last.filter(|one| one.conn == responses.conn || !one.is_bound());
+                last.map(|entry| entry.key())
+            }
+        };
         self.carry_out(wire, key, request, responses);
         MessageOutcome::Respond
     }
@@ -161,14 +157,6 @@ impl Shard {
         }
     }
 
-    /// Returns the shard of a session, if it is another one.
-    pub(super) fn remote_shard(&self, id: &str) -> Option<u16> {
-        let place = SessionId::location_of(id)?;
-        let peers = self.shared.peers.get()?;
-        let known = usize::from(place.shard) < peers.len();
-        (known && place.shard != self.number).then_some(place.shard)
-    }
-
     /// Handles `create_session`.
     fn create(
         &mut self,
@@ -177,11 +165,8 @@ impl Shard {
         responses: &mut ResponseBatch,
     ) -> MessageOutcome {
         limited!(
-            debug,
-            "create_session",
-            cid = ?Truncated(&create.cid),
-            cause = ?Truncated(&create.cause),
-            replaces = ?Truncated(&create.old_session),
+            debug, "create_session", cid = ?Truncated(&create.cid),
+            cause = ?Truncated(&create.cause), replaces = ?Truncated(&create.old_session),
             "received create_session"
         );
         if let Some(old) = &create.old_session {
@@ -218,19 +203,15 @@ impl Shard {
         let ip = client_ip(wire, responses.conn);
         let (now_ms, begin) = (wire.now_ms(), responses.lines.len());
         let config = &self.shared.session;
-        let key = self
-            .sessions
-            .insert(self.number, NO_CONNECTION, set, |place| {
-                let id = SessionId::new(place, &rand::random());
-                Session::create(id, create, config, &ip, now_ms, &mut responses.lines)
-            });
+        let key = (self.sessions).insert(self.number, NO_CONNECTION, set, |location| {
+            let id = SessionId::new(location, &rand::random());
+            Session::create(id, create, config, &ip, now_ms, &mut responses.lines)
+        });
         if let Some(entry) = self.sessions.get_mut(key) {
             entry.limit_bandwidth(now_ms);
             entry.version = version;
-            entry.diffs = version.diffs(create.supported_diffs);
-        }
-        if admission_id != 0 {
-            self.admission_ids.insert(key, admission_id);
+            entry.diffs = version.diffs(create.supported_diffs).into();
+            entry.admission_id = admission_id;
         }
         let mut notifications = Vec::new();
         for control in &create.controls {
@@ -261,20 +242,14 @@ impl Shard {
         wire: &mut impl Wire,
         responses: &ResponseBatch,
     ) -> Result<(), SessionRefusal> {
-        if self.session_of(wire, responses.conn).is_some() {
-            let code = SessionCode::STREAM_ALREADY_OPEN;
-            return Err((code, code.text().into()));
+        match (self.sessions).bound_to(responses.conn, wire.tag(responses.conn)) {
+            Some(_) => Err(refused(SessionCode::STREAM_ALREADY_OPEN)),
+            None => Ok(()),
         }
-        Ok(())
     }
 
-    /// Checks a request for a new session, for all transports.
     fn check_create(&self, create: &CreateSession<'_>) -> Result<AdapterSet, SessionRefusal> {
-        let set = if create.adapter_set == self.shared.set_id {
-            AdapterSet::Served
-        } else if self.shared.simulator.is_some() && create.adapter_set == simulator::ADAPTER_SET {
-            AdapterSet::LoadTests
-        } else {
+        let Some(set) = self.shared.adapter_set(&create.adapter_set) else {
             let text = format!("adapter set \"{}\" does not exist", create.adapter_set);
             return Err((SessionCode::ADAPTER_SET_UNKNOWN, text.into()));
         };
@@ -292,7 +267,8 @@ impl Shard {
             self.shared.guard.note(AdmissionLimit::Memory);
             return Err((SessionCode::RETRY_LATER, NO_MEMORY.into()));
         }
-        if self.sessions.len() + self.ended_sessions.len() >= self.shared.limits.sessions_per_shard
+        if self.sessions.len() + self.work.ended_sessions.len()
+            >= self.shared.limits.sessions_per_shard
         {
             self.shared.guard.note(AdmissionLimit::Sessions);
             return Err((SessionCode::RETRY_LATER, TOO_MANY.into()));

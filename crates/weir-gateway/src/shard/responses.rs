@@ -19,7 +19,6 @@ pub(super) enum MessageOutcome {
     HandOver,
 }
 
-/// Transport of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RequestTransport {
     WebSocket,
@@ -64,3 +63,8 @@ impl ResponseBatch {
 
 /// Code and text of a refused session.
 pub(super) type SessionRefusal = (SessionCode, Cow<'static, str>);
+
+/// Returns a refusal with the text of its code.
+pub(super) fn refused(code: SessionCode) -> SessionRefusal {
+    (code, code.text().into())
+}

@@ -14,7 +14,6 @@ use crate::interest::{RowInterest, RowTableConfig};
 /// Counters of row tables.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RowTableCounters {
-    /// Rows that are stored now.
     pub(crate) stored: u64,
     /// Updates of rows that were not stored because the table was full.
     pub(crate) not_stored: u64,
@@ -59,7 +58,6 @@ pub(crate) enum RowStep {
     EndOfSnapshot,
 }
 
-/// Change of one row.
 #[derive(Debug)]
 pub(crate) struct RowChange {
     pub(crate) key: Arc<str>,
@@ -111,7 +109,6 @@ impl RowTable {
         }
     }
 
-    /// Returns `true` if rows of this generation are outstanding.
     pub(crate) fn awaits_backfill(&self, generation: u32) -> bool {
         self.pending_workers > 0 && self.generation == generation
     }
@@ -232,9 +229,8 @@ impl RowTable {
         let whole = Arc::new(event.map(named)?);
         let before = self.last.clone();
         // Clients show no other field of a deleted row, so unchanged values cost least.
-        let values = before
-            .as_ref()
-            .and_then(|last| whole.filled_from(last, |_| true));
+        let last = before.as_ref();
+        let values = last.and_then(|last| whole.filled_from(last, |_| true));
         let values = values.map_or_else(|| Arc::clone(&whole), Arc::new);
         self.last = before.is_some().then(|| Arc::clone(&values));
         Some(RowChange {
@@ -301,7 +297,6 @@ impl RowTable {
         key
     }
 
-    /// Returns the values of a row with another command.
     pub(crate) fn with_command(
         &self,
         values: &Arc<FrozenValues>,

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Weak};
 
-use foldhash::{HashMap, HashMapExt};
+use foldhash::HashMap;
 use smallvec::SmallVec;
 use weir_mapping::{COMMAND_FIELD, FieldSet, FrozenValues, KEY_FIELD, Mapping, split_fields};
 
@@ -14,16 +14,15 @@ pub(super) struct FieldSchema {
     fields: SmallVec<[Option<u16>; 8]>,
     wanted: FieldSet,
     /// Positions, from 1, of the fields `key` and `command` of a schema for mode COMMAND.
-    command: Option<(u32, u32)>,
+    pub(super) command: Option<(u32, u32)>,
 }
 
 impl FieldSchema {
     /// Resolves the names in `schema`, which are separated by white space.
     pub(super) fn resolve(schema: &str, mapping: &Mapping) -> Self {
         let index = |name| {
-            mapping
-                .field_index(name)
-                .and_then(|index| u16::try_from(index).ok())
+            let index = mapping.field_index(name);
+            index.and_then(|index| u16::try_from(index).ok())
         };
         Self::of(split_fields(schema).map(index))
     }
@@ -40,12 +39,6 @@ impl FieldSchema {
             command: position(KEY_FIELD).zip(position(COMMAND_FIELD)),
             ..Self::resolve(schema, mapping)
         }
-    }
-
-    /// Returns the positions, from 1, of the fields `key` and `command` of a schema for mode
-    /// COMMAND.
-    pub(super) fn command(&self) -> Option<(u32, u32)> {
-        self.command
     }
 
     pub(super) fn of(fields: impl IntoIterator<Item = Option<u16>>) -> Self {
@@ -77,33 +70,26 @@ impl FieldSchema {
         &'a self,
         values: &'a FrozenValues,
     ) -> impl Iterator<Item = Option<&'a str>> {
-        self.fields
-            .iter()
-            .map(|field| field.and_then(|index| values.get(usize::from(index))))
+        let fields = self.fields.iter();
+        fields.map(|field| field.and_then(|index| values.get(usize::from(index))))
     }
 }
 
 /// Schemas in use. Equal field lists share one object, so that they are compared by address.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct SchemaCache {
     known: HashMap<(u16, bool, Box<str>), Weak<FieldSchema>>,
     /// Estimated memory of the schemas.
     bytes: usize,
-    /// Number of entries at which unused ones are removed.
-    sweep_at: usize,
+    /// Number of schemas after the last sweep; unused ones are removed again at twice that number.
+    swept_len: usize,
+    swept_ms: u64,
 }
 
 const SWEEP_MIN: usize = 64;
+const SWEEP_INTERVAL_MS: u64 = 1_000;
 
 impl SchemaCache {
-    pub(super) fn new() -> Self {
-        Self {
-            known: HashMap::new(),
-            bytes: 0,
-            sweep_at: SWEEP_MIN,
-        }
-    }
-
     /// Returns an estimate of the memory of all schemas, including unused ones that are not removed
     /// yet.
     pub(super) fn bytes(&self) -> usize {
@@ -126,7 +112,15 @@ impl SchemaCache {
             }
             is_used
         });
-        self.sweep_at = (self.known.len() * 2).max(SWEEP_MIN);
+        self.swept_len = self.known.len();
+    }
+
+    /// Removes unused schemas once per interval.
+    pub(super) fn sweep_if_due(&mut self, now_ms: u64) {
+        if now_ms >= self.swept_ms + SWEEP_INTERVAL_MS {
+            self.swept_ms = now_ms;
+            self.sweep();
+        }
     }
 
     /// Returns the schema of a field list on a connection, for mode COMMAND if `rows`.
@@ -141,7 +135,7 @@ impl SchemaCache {
         if let Some(schema) = self.known.get(&key).and_then(Weak::upgrade) {
             return schema;
         }
-        if self.known.len() >= self.sweep_at {
+        if self.known.len() >= (self.swept_len * 2).max(SWEEP_MIN) {
             self.sweep();
         }
         let schema = match rows {

@@ -11,24 +11,24 @@ use weir_tlcp::diff::DiffOptions;
 use weir_tlcp::request::Diffs;
 use weir_tlcp::server::{self, Session, SessionId, TokenBucket};
 
-use super::delivery::DeliveryMode;
+use super::class::ClassKey;
+use super::delivery_mode::DeliveryMode;
 use super::frame::Framing;
 use super::frequency::{FrequencyLimit, FrequencyScope, SendDelay};
 use super::journal::SessionJournal;
 use super::keys::{MemberSlot, SessionKey};
-use super::queue::Queue;
+use super::queue::UpdateQueue;
 use super::schema::FieldSchema;
 use super::wire::Wire;
+use crate::admission::AdmissionId;
+use crate::diffs::AcceptedDiffs;
 
-/// Adapter set of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AdapterSet {
     /// The Kafka connections.
-    Served,
-    /// The start item of the published load test simulator.
-    LoadTests,
-    /// None: the session has ended, and its items are still to be released.
-    Nothing,
+    Kafka,
+    /// The start item of the published load test's simulator.
+    StartItem,
 }
 
 /// Session of one client.
@@ -41,42 +41,36 @@ pub(super) struct SessionEntry {
     serial: u32,
     /// Low bits of the time of the earliest timer; other timers of this session are ignored.
     armed_ms: u32,
-    pub(super) binding: StreamBinding,
+    /// `None`: a stream on a WebSocket, the most frequent case.
+    pub(super) binding: Option<Box<StreamBinding>>,
     /// Window of compressed messages that the WebSocket accepts.
     pub(super) window: Option<DeflateWindow>,
     /// Sent frames stored for recovery, and unsent frames; absent if there are none.
     pub(super) journal: Option<Box<SessionJournal>>,
-    /// Bandwidth limit, if the session has one.
     pub(super) bandwidth: Option<Box<TokenBucket>>,
-    pub(super) adapter_set: AdapterSet,
-    /// Diffs that the client accepts.
-    pub(super) diffs: Diffs,
+    /// `None`: the session has ended, and its items are still to be released.
+    pub(super) adapter_set: Option<AdapterSet>,
+    /// Id by which admission counts the session; 0 if it does not.
+    pub(super) admission_id: AdmissionId,
+    pub(super) diffs: AcceptedDiffs,
     /// Protocol version of the client.
     pub(super) version: Version,
     /// Maximum line length in bytes that the client can read on its current stream connection.
     pub(super) line_max: u32,
 }
 
-/// Connection by which a session reaches its client.
-#[derive(Debug)]
-pub(super) enum StreamBinding {
-    /// Stream on a WebSocket, the most frequent case.
-    WebSocket,
-    Other(Box<OtherBinding>),
-}
-
 /// Transports that metrics distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Transport {
+pub(super) enum SessionTransport {
     WebSocketStream,
     HttpStream,
     WebSocketPoll,
     HttpPoll,
 }
 
-/// Binding other than a stream on a WebSocket.
+/// How a session reaches its client, unless by a stream on a WebSocket.
 #[derive(Debug)]
-pub(super) enum OtherBinding {
+pub(super) enum StreamBinding {
     /// No connection. The client can bind the session until `until_ms`.
     Unbound {
         until_ms: u64,
@@ -88,12 +82,12 @@ pub(super) enum OtherBinding {
         /// `true` until data is sent.
         fresh: bool,
     },
-    Poll(Poll),
+    Poll(SessionPoll),
 }
 
 /// Poll that waits for data.
 #[derive(Debug)]
-pub(super) struct Poll {
+pub(super) struct SessionPoll {
     pub(super) framing: Framing,
     /// Time at which the poll ends without data.
     pub(super) until_ms: u64,
@@ -105,7 +99,7 @@ pub(super) struct Poll {
 
 impl SessionEntry {
     fn has_ended(&self) -> bool {
-        self.adapter_set == AdapterSet::Nothing
+        self.adapter_set.is_none()
     }
 
     pub(super) fn key(&self) -> SessionKey {
@@ -126,36 +120,51 @@ impl SessionEntry {
 
     /// Returns the framing of the stream, if there is one.
     pub(super) fn framing(&self) -> Option<Framing> {
-        match &self.binding {
-            StreamBinding::WebSocket => Some(Framing::WebSocket),
-            StreamBinding::Other(other) => match &**other {
-                OtherBinding::Unbound { .. } => None,
-                OtherBinding::Http { .. } => Some(Framing::Chunk),
-                OtherBinding::Poll(poll) => Some(poll.framing),
-            },
+        match self.binding.as_deref() {
+            None => Some(Framing::WebSocket),
+            Some(StreamBinding::Unbound { .. }) => None,
+            Some(StreamBinding::Http { .. }) => Some(Framing::Chunk),
+            Some(StreamBinding::Poll(poll)) => Some(poll.framing),
         }
     }
 
     /// Returns the transport, if the session is bound.
-    fn transport(&self) -> Option<Transport> {
-        let StreamBinding::Other(other) = &self.binding else {
-            return Some(Transport::WebSocketStream);
-        };
-        match &**other {
-            OtherBinding::Unbound { .. } => None,
-            OtherBinding::Http { .. } => Some(Transport::HttpStream),
-            OtherBinding::Poll(poll) if poll.framing == Framing::WebSocket => {
-                Some(Transport::WebSocketPoll)
-            }
-            OtherBinding::Poll(_) => Some(Transport::HttpPoll),
+    fn transport(&self) -> Option<SessionTransport> {
+        let is_poll = self.poll().is_some();
+        Some(match (self.framing()?, is_poll) {
+            (Framing::WebSocket, false) => SessionTransport::WebSocketStream,
+            (Framing::Chunk, false) => SessionTransport::HttpStream,
+            (Framing::WebSocket, true) => SessionTransport::WebSocketPoll,
+            (Framing::Chunk, true) => SessionTransport::HttpPoll,
+        })
+    }
+
+    /// Returns the poll to which the session is bound.
+    pub(super) fn poll(&self) -> Option<&SessionPoll> {
+        match self.binding.as_deref() {
+            Some(StreamBinding::Poll(poll)) => Some(poll),
+            _ => None,
+        }
+    }
+
+    /// Makes a poll end at `until_ms` or later.
+    pub(super) fn delay_poll(&mut self, until_ms: u64) {
+        if let Some(StreamBinding::Poll(poll)) = self.binding.as_deref_mut() {
+            poll.until_ms = poll.until_ms.max(until_ms);
         }
     }
 
     /// Leaves the session without a stream for at most `wait_ms`.
     pub(super) fn unbind(&mut self, wire: &mut impl Wire, wait_ms: u64) {
         let until_ms = wire.now_ms().saturating_add(wait_ms);
-        self.binding = StreamBinding::Other(Box::new(OtherBinding::Unbound { until_ms }));
+        self.binding = Some(Box::new(StreamBinding::Unbound { until_ms }));
         self.arm(wire);
+    }
+
+    pub(super) fn journal_mut(&mut self) -> &mut SessionJournal {
+        let before = self.core.data_count();
+        let new = || Box::new(SessionJournal::new(before));
+        self.journal.get_or_insert_with(new)
     }
 
     /// Rewinds to a client that has received `received` data notifications; see
@@ -169,13 +178,10 @@ impl SessionEntry {
 
     /// Returns the time of the next timeout or keepalive.
     pub(super) fn next_wake_ms(&self) -> u64 {
-        match &self.binding {
-            StreamBinding::WebSocket => self.core.next_wake_ms(),
-            StreamBinding::Other(other) => match &**other {
-                OtherBinding::Unbound { until_ms } => *until_ms,
-                OtherBinding::Http { .. } => self.core.next_wake_ms(),
-                OtherBinding::Poll(poll) => poll.until_ms,
-            },
+        match self.binding.as_deref() {
+            None | Some(StreamBinding::Http { .. }) => self.core.next_wake_ms(),
+            Some(StreamBinding::Unbound { until_ms }) => *until_ms,
+            Some(StreamBinding::Poll(poll)) => poll.until_ms,
         }
     }
 
@@ -202,9 +208,7 @@ impl SessionEntry {
         }
         due
     }
-}
 
-impl SessionEntry {
     /// Applies the bandwidth limit of the TLCP session.
     pub(super) fn limit_bandwidth(&mut self, now_ms: u64) {
         match (self.core.bandwidth_kbps(), &mut self.bandwidth) {
@@ -225,31 +229,27 @@ impl SessionEntry {
         if let Some(until_ms) = bandwidth.and_then(|bucket| bucket.wait_until_ms(now_ms)) {
             return Some(SendDelay::Session(until_ms));
         }
-        let limit = self
-            .core
-            .subscription(sub_id)?
-            .handle
-            .frequency_limit
-            .as_ref()?;
-        limit
-            .wait_until_ms(position, scope, now_ms)
-            .map(SendDelay::Item)
+        let subscribed = &self.core.subscription(sub_id)?.handle;
+        let limit = subscribed.frequency_limit.as_ref()?;
+        let until_ms = limit.wait_until_ms(position, scope, now_ms);
+        until_ms.map(SendDelay::Item)
     }
 
     /// Returns a queue for the updates of one item. Returns `None` if only the latest value is
     /// queued.
-    pub(super) fn new_queue(&self, sub_id: u32, delivery: DeliveryMode) -> Option<Box<Queue>> {
+    pub(super) fn new_queue(
+        &self,
+        sub_id: u32,
+        delivery: DeliveryMode,
+    ) -> Option<Box<UpdateQueue>> {
         if delivery.conflates_to_latest() {
             return None;
         }
-        let limit = self
-            .core
-            .subscription(sub_id)?
-            .handle
-            .frequency_limit
-            .as_ref();
+        let subscribed = &self.core.subscription(sub_id)?.handle;
+        let limit = subscribed.frequency_limit.as_ref();
         let buffer = limit.map(|limit| limit.buffer).filter(|buffer| *buffer > 0);
-        Some(Box::new(Queue::new(delivery, buffer.unwrap_or(usize::MAX))))
+        let updates_max = buffer.unwrap_or(usize::MAX);
+        Some(Box::new(UpdateQueue::new(delivery, updates_max)))
     }
 
     /// Records that an update was sent, for the session's limits.
@@ -282,29 +282,40 @@ pub(super) struct ItemSubscription {
     /// Limits that the client has requested.
     pub(super) frequency_limit: Option<Box<FrequencyLimit>>,
     /// One entry per item of the group; `None` for an item that no template matches.
-    pub(super) places: SmallVec<[Option<MemberSlot>; 1]>,
+    pub(super) slots: SmallVec<[Option<MemberSlot>; 1]>,
     /// Bytes that are charged to the client's address for this subscription.
     pub(super) charged: u32,
 }
 
-/// All sessions of a shard.
-#[derive(Debug)]
+impl ItemSubscription {
+    pub(super) fn class(&self, sub_id: u32, position: u32) -> ClassKey<'_> {
+        ClassKey {
+            schema: &self.schema,
+            sub_id,
+            position,
+            delivery: self.delivery,
+            diffs: self.diffs.as_ref(),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
 pub(super) struct Sessions {
     entries: Slab<SessionEntry>,
     /// Number of entries of ended sessions.
     ended: usize,
     serial: u32,
+    /// Number of bound sessions by [`SessionTransport`], and the time of the last count.
+    by_transport: [u64; 4],
+    transport_count_ms: u64,
 }
 
-impl Sessions {
-    pub(super) fn new() -> Self {
-        Self {
-            entries: Slab::new(),
-            ended: 0,
-            serial: 0,
-        }
-    }
+/// Number of sessions up to which transports are counted in every iteration.
+const ALWAYS_COUNTED_MAX: usize = 256;
+/// Interval between counts of more sessions.
+const TRANSPORT_COUNT_INTERVAL_MS: u64 = 1_000;
 
+impl Sessions {
     pub(super) fn len(&self) -> usize {
         self.entries.len() - self.ended
     }
@@ -328,12 +339,13 @@ impl Sessions {
             index,
             serial,
             armed_ms: 0,
-            binding: StreamBinding::WebSocket,
+            binding: None,
             window: None,
             journal: None,
             bandwidth: None,
-            adapter_set,
-            diffs: Diffs::NONE,
+            adapter_set: Some(adapter_set),
+            admission_id: 0,
+            diffs: Diffs::NONE.into(),
             version: Version::NEWEST,
             line_max: u32::MAX,
         });
@@ -342,12 +354,10 @@ impl Sessions {
 
     /// Returns the session with this id, if this shard has it.
     pub(super) fn find(&self, shard: u16, id: &str) -> Option<SessionKey> {
-        let place = SessionId::location_of(id).filter(|place| place.shard == shard)?;
-        let index = place.slot;
-        let entry = self
-            .entries
-            .get(index as usize)
-            .filter(|one| !one.has_ended())?;
+        let location = SessionId::location_of(id).filter(|location| location.shard == shard)?;
+        let index = location.slot;
+        let entry = self.entries.get(index as usize);
+        let entry = entry.filter(|one| !one.has_ended())?;
         let serial = entry.serial;
         (entry.core.id().as_str() == id).then_some(SessionKey { index, serial })
     }
@@ -356,16 +366,36 @@ impl Sessions {
         self.any_mut(key).filter(|entry| !entry.has_ended())
     }
 
+    /// Returns the subscription of a session that may have ended.
+    pub(super) fn subscription_mut(
+        &mut self,
+        key: SessionKey,
+        sub_id: u32,
+    ) -> Option<&mut ItemSubscription> {
+        let subscription = self.any_mut(key)?.core.subscription_mut(sub_id)?;
+        Some(&mut subscription.handle)
+    }
+
     /// As [`Self::get_mut`], including ended sessions.
     pub(super) fn any_mut(&mut self, key: SessionKey) -> Option<&mut SessionEntry> {
-        self.entries
-            .get_mut(key.index as usize)
-            .filter(|entry| entry.serial == key.serial)
+        let entry = self.entries.get_mut(key.index as usize);
+        entry.filter(|entry| entry.serial == key.serial)
+    }
+
+    /// Returns the session with this connection tag.
+    pub(super) fn tagged(&mut self, tag: Option<u64>) -> Option<&mut SessionEntry> {
+        self.get_mut(SessionKey::from_bits(tag.filter(|tag| *tag != 0)?))
+    }
+
+    /// Returns the session whose stream connection is `conn`, which has this tag.
+    pub(super) fn bound_to(&mut self, conn: ConnId, tag: Option<u64>) -> Option<SessionKey> {
+        let entry = self.tagged(tag)?;
+        entry.is_bound_to(conn).then(|| entry.key())
     }
 
     /// Ends a session. From now on only [`Self::any_mut`] finds it, until [`Self::forget`].
     pub(super) fn end(&mut self, key: SessionKey) -> Option<&mut SessionEntry> {
-        self.get_mut(key)?.adapter_set = AdapterSet::Nothing;
+        self.get_mut(key)?.adapter_set = None;
         self.ended += 1;
         self.any_mut(key)
     }
@@ -378,15 +408,20 @@ impl Sessions {
         }
     }
 
-    /// Returns the number of bound sessions by transport, in the order of [`Transport`].
-    pub(super) fn by_transport(&self) -> [u64; 4] {
-        let mut counts = [0; 4];
-        for (_, entry) in &self.entries {
-            if let Some(transport) = entry.transport().filter(|_| !entry.has_ended()) {
-                counts[transport as usize] += 1;
+    /// Returns the number of bound sessions by transport: WebSocket and HTTP streams, WebSocket and
+    /// HTTP polls. Many sessions are counted once per interval only.
+    pub(super) fn by_transport(&mut self, now_ms: u64) -> [u64; 4] {
+        let next_ms = self.transport_count_ms + TRANSPORT_COUNT_INTERVAL_MS;
+        if self.len() <= ALWAYS_COUNTED_MAX || now_ms >= next_ms {
+            self.transport_count_ms = now_ms;
+            self.by_transport = [0; 4];
+            for (_, entry) in self.entries.iter().filter(|(_, entry)| !entry.has_ended()) {
+                if let Some(transport) = entry.transport() {
+                    self.by_transport[transport as usize] += 1;
+                }
             }
         }
-        counts
+        self.by_transport
     }
 
     pub(super) fn keys(&self) -> Vec<SessionKey> {
@@ -417,11 +452,11 @@ mod tests {
         assert_eq!(size_of::<super::super::class::ClassMember>(), 12);
     }
 
-    fn session(place: server::SessionLocation) -> Session<ItemSubscription> {
+    fn session(location: server::SessionLocation) -> Session<ItemSubscription> {
         let mut made = None;
         parse_ws_message("create_session\r\nLS_cid=x", &mut |request| {
             if let Ok(Request::CreateSession(create)) = request {
-                let id = SessionId::new(place, &[1; 16]);
+                let id = SessionId::new(location, &[1; 16]);
                 let config = Default::default();
                 made = Some(Session::create(
                     id,
@@ -438,9 +473,9 @@ mod tests {
 
     #[test]
     fn session_has_unique_id_and_one_timer() {
-        let mut sessions = Sessions::new();
+        let mut sessions = Sessions::default();
         let conn = ConnId::from_parts(0, 1);
-        let key = sessions.insert(7, conn, AdapterSet::Served, session);
+        let key = sessions.insert(7, conn, AdapterSet::Kafka, session);
         let id = sessions
             .get_mut(key)
             .expect("session exists")

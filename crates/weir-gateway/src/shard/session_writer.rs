@@ -7,13 +7,12 @@ use weir_net::server::TrySend;
 use weir_net::websocket::DeflateWindow;
 use weir_tlcp::server::write_loop;
 
-use super::compression::Compressor;
-use super::delivery::QueuePolicy;
-use super::frame::{Frame, Framing};
-use super::journal::{JournalLimits, SessionJournal};
+use super::delivery_mode::QueuePolicy;
+use super::frame::{Compressor, Frame, Framing};
+use super::journal::JournalLimits;
+use super::keys::END_POLLS;
 use super::keys::SessionKey;
-use super::session::{OtherBinding, SessionEntry, StreamBinding};
-use super::timer_tokens::END_POLLS;
+use super::session::{SessionEntry, StreamBinding};
 use super::wire::{NO_CONNECTION, Wire};
 
 /// Bytes reserved for the `LOOP` line of an HTTP body.
@@ -31,7 +30,6 @@ pub(super) struct SessionWriter {
     /// Polls that have received data. They end in the next iteration, with the data queued until
     /// then.
     pub(super) polls_with_data: Vec<SessionKey>,
-    /// Bytes in all journals.
     pub(super) journal_bytes: usize,
     /// Number of sessions without a stream.
     pub(super) unbound: u64,
@@ -115,13 +113,13 @@ impl SessionWriter {
                 false => TrySend::Closed,
             },
         };
-        if let (TrySend::Queued, StreamBinding::Other(other)) = (sent, &mut entry.binding) {
-            match &mut **other {
-                OtherBinding::Http { left, fresh } => {
+        if let (TrySend::Queued, Some(binding)) = (sent, entry.binding.as_deref_mut()) {
+            match binding {
+                StreamBinding::Http { left, fresh } => {
                     *left = left.saturating_sub(bytes);
                     *fresh = false;
                 }
-                OtherBinding::Poll(poll) => {
+                StreamBinding::Poll(poll) => {
                     if !std::mem::replace(&mut poll.has_data, true) {
                         if self.polls_with_data.is_empty() {
                             // The poll ends in the next iteration, with the data queued until then.
@@ -130,7 +128,7 @@ impl SessionWriter {
                         self.polls_with_data.push(entry.key());
                     }
                 }
-                OtherBinding::Unbound { .. } => {}
+                StreamBinding::Unbound { .. } => {}
             }
         }
         Some(sent)
@@ -144,12 +142,10 @@ impl SessionWriter {
         entry: &mut SessionEntry,
         bytes: u64,
     ) -> bool {
-        if let StreamBinding::Other(other) = &entry.binding {
-            if let OtherBinding::Http { left, fresh } = **other {
-                if !fresh && bytes + LOOP_BYTES > left {
-                    self.send_loop(wire, entry, false);
-                    return false;
-                }
+        if let Some(StreamBinding::Http { left, fresh: false }) = entry.binding.as_deref() {
+            if bytes + LOOP_BYTES > *left {
+                self.send_loop(wire, entry, false);
+                return false;
             }
         }
         true
@@ -169,10 +165,8 @@ impl SessionWriter {
         let Some(framing) = entry.framing() else {
             return true;
         };
-        if let StreamBinding::Other(other) = &mut entry.binding {
-            if let OtherBinding::Http { left, .. } = &mut **other {
-                *left = left.saturating_sub(lines.len() as u64);
-            }
+        if let Some(StreamBinding::Http { left, .. }) = entry.binding.as_deref_mut() {
+            *left = left.saturating_sub(lines.len() as u64);
         }
         wire.send(entry.conn, framing.frame(lines))
     }
@@ -188,13 +182,7 @@ impl SessionWriter {
         let Some(framing) = entry.framing() else {
             return true;
         };
-        let pause_ms = match &entry.binding {
-            StreamBinding::Other(other) => match &**other {
-                OtherBinding::Poll(poll) => poll.interval_ms,
-                OtherBinding::Http { .. } | OtherBinding::Unbound { .. } => 0,
-            },
-            StreamBinding::WebSocket => 0,
-        };
+        let pause_ms = entry.poll().map_or(0, |poll| poll.interval_ms);
         let mut line = Vec::new();
         write_loop(&mut line, pause_ms);
         let last = framing.frame(&line);
@@ -228,7 +216,7 @@ impl SessionWriter {
     pub(super) fn bind(
         &mut self,
         entry: &mut SessionEntry,
-        binding: StreamBinding,
+        binding: Option<Box<StreamBinding>>,
         window: Option<DeflateWindow>,
     ) {
         if !entry.is_bound() {
@@ -249,14 +237,10 @@ impl SessionWriter {
             };
             let frame = Frame::from_message(message);
             let sent = self.transmit(wire, entry, &frame, QueuePolicy::Deferrable);
-            let Some(journal) = entry
-                .journal
-                .as_mut()
-                .filter(|_| sent == Some(TrySend::Queued))
-            else {
+            if sent != Some(TrySend::Queued) {
                 return false;
-            };
-            journal.advance(now_ms);
+            }
+            entry.journal_mut().advance(now_ms);
             wrote = true;
         }
         if wrote {
@@ -266,12 +250,8 @@ impl SessionWriter {
         true
     }
 
-    /// Adds an unsent frame to the journal.
     fn queue_unsent(&mut self, entry: &mut SessionEntry, frame: &Frame, count: u32) -> TrySend {
-        let before = entry.core.data_count();
-        let journal = entry
-            .journal
-            .get_or_insert_with(|| Box::new(SessionJournal::new(before)));
+        let journal = entry.journal_mut();
         let bytes = journal.bytes();
         if !journal.push_unsent(frame.message(), count, self.unbound_bytes_max) {
             return TrySend::Closed;
@@ -286,10 +266,7 @@ impl SessionWriter {
         if self.limits.bytes == 0 {
             return;
         }
-        let before = entry.core.data_count();
-        let journal = entry
-            .journal
-            .get_or_insert_with(|| Box::new(SessionJournal::new(before)));
+        let journal = entry.journal_mut();
         let bytes = journal.bytes();
         journal.push_sent(frame.message(), count, now_ms, self.limits);
         self.journal_bytes = self.journal_bytes + journal.bytes() - bytes;
@@ -308,9 +285,9 @@ impl SessionWriter {
         }
     }
 
-    /// Removes the totals of a session that has ended.
-    pub(super) fn forget(&mut self, entry: &SessionEntry) {
-        self.journal_bytes -= entry.journal.as_ref().map_or(0, |one| one.bytes());
+    /// Drops the journal of a session that has ended.
+    pub(super) fn forget(&mut self, entry: &mut SessionEntry) {
+        self.journal_bytes -= entry.journal.take().map_or(0, |one| one.bytes());
         if !entry.is_bound() {
             self.unbound -= 1;
         }

@@ -3,9 +3,9 @@
 use weir_net::server::ServerIo;
 use weir_tlcp::codes::SessionCode;
 
-use super::Shard;
-use super::drain::Drain;
-use super::timer_tokens::{DRAIN_OVER, DRAIN_STEP};
+use super::drain::DrainSchedule;
+use super::keys::{DRAIN_OVER, DRAIN_STEP};
+use super::state::Shard;
 use super::wire::Wire;
 
 /// Time between two steps in milliseconds.
@@ -25,7 +25,7 @@ impl Shard {
 
     pub(super) fn begin_drain(&mut self, wire: &mut impl Wire, spread_ms: u64) {
         let keys = self.sessions.keys();
-        self.drain = Some(Drain {
+        self.drain = Some(DrainSchedule {
             total: keys.len(),
             keys,
             began_ms: wire.now_ms(),
@@ -51,12 +51,5 @@ impl Shard {
             let text = "the gateway is shutting down";
             self.end_session(wire, key, SessionCode::EXPIRED, text, false);
         }
-    }
-
-    /// Returns `true` if all sessions have ended.
-    pub(super) fn is_drained(&self) -> bool {
-        self.drain
-            .as_ref()
-            .is_some_and(|drain| drain.keys.is_empty())
     }
 }

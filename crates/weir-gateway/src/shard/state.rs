@@ -1,35 +1,27 @@
 //! The state of a shard, and the items that its subscriptions hold.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, OnceLock};
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use weir_net::MailboxSender;
 use weir_net::server::ServerIo;
 use weir_net::watchdog::Activity;
-use weir_tlcp::server::{SessionConfig, Subscription};
+use weir_tlcp::server::Subscription;
 
-use super::backlog::Backlog;
 use super::class::ClassKey;
-use super::compression::Compressor;
+use super::context::ShardContext;
+use super::delivery::Delivery;
 use super::dialect::Dialects;
-use super::diffs::Encoder;
-use super::drain::Drain;
-use super::event::{HandoverTarget, ShardEvent};
-use super::frequency::SessionTimers;
-use super::interest_sender::InterestSender;
-use super::item::{ItemTable, Removal};
-use super::journal::JournalLimits;
+use super::drain::DrainSchedule;
+use super::event::ForwardTable;
+use super::item::ItemName;
+use super::item_table::{ItemTable, MemberRemoval};
 use super::keys::{MemberSlot, SessionKey};
-use super::pending_forwards::Forwarding;
 use super::schema::SchemaCache;
 use super::session::{ItemSubscription, Sessions};
-use super::session_writer::SessionWriter;
 use super::wire::Wire;
-use crate::admission::{Admission, AdmissionId, SubscriptionUsage};
-use crate::compression::Compression;
-use crate::config::{GatewayLimits, Simulator, UnknownNames};
-use crate::connection::KafkaConnection;
+use crate::admission::SubscriptionUsage;
+use crate::interest::{Interest, InterestChange};
 use crate::latency::PendingAges;
 use crate::metrics::{ShardCounters, ShardMetrics};
 
@@ -40,24 +32,20 @@ pub(super) const SUBSCRIBE: Activity = Activity(Activity::FIRST_OWN);
 pub(super) const UNSUBSCRIBE: Activity = Activity(Activity::FIRST_OWN + 1);
 pub(super) const CONNECTION_LOST: Activity = Activity(Activity::FIRST_OWN + 2);
 
-/// Immutable state shared by all shards.
-#[derive(Debug)]
-pub(crate) struct ShardContext {
-    pub(crate) set_id: String,
-    pub(crate) connections: Vec<Arc<KafkaConnection>>,
-    pub(crate) session: SessionConfig,
-    pub(crate) limits: GatewayLimits,
-    pub(crate) unknown_names: UnknownNames,
-    pub(crate) guard: Arc<Admission>,
-    /// Response of the start item of the published load test simulator, if it is served.
-    pub(crate) simulator: Option<Simulator>,
-    pub(crate) compression: Compression,
-    /// Maximum number of value bytes that each shard compares per second.
-    pub(crate) diff_bytes_per_second: u64,
-    /// Number of shards.
-    pub(crate) shards: usize,
-    /// Mailboxes of the shards, set once all of them exist.
-    pub(crate) peers: OnceLock<Vec<MailboxSender<ShardEvent>>>,
+/// Maximum number of items that one iteration joins or releases; about 2 ms.
+pub(super) const ITEMS_PER_ITERATION: usize = 1_000;
+/// Characters of an item group that take as long to resolve as one item takes to join.
+pub(super) const TEXT_PER_ITEM: usize = 32;
+
+/// Work on items in this iteration, and in later ones.
+#[derive(Debug, Default)]
+pub(super) struct ItemWork {
+    /// Number of items joined and released in this iteration.
+    pub(super) items: usize,
+    /// Number of these items that are charged to the input budget of a peer, or to no peer.
+    pub(super) charged: usize,
+    /// Ended sessions that still have items.
+    pub(super) ended_sessions: VecDeque<SessionKey>,
 }
 
 /// Handler of one event loop.
@@ -66,37 +54,18 @@ pub(crate) struct Shard {
     pub(super) shared: Arc<ShardContext>,
     pub(super) sessions: Sessions,
     pub(super) items: ItemTable,
-    pub(super) backlog: Backlog,
-    pub(super) session_timers: SessionTimers,
-    pub(super) writer: SessionWriter,
     pub(super) schemas: SchemaCache,
-    pub(super) interests: InterestSender,
+    pub(super) delivery: Delivery,
+    /// Updates of this flush round, whose delivery ages are not recorded yet.
+    pub(super) ages: PendingAges,
     pub(super) counters: ShardCounters,
     pub(super) metrics: Arc<ShardMetrics>,
-    pub(super) drain: Option<Drain>,
-    pub(super) forwarding: Forwarding,
-    /// Shard to which the current connection moves after its message is handled.
-    pub(super) handover_target: Option<HandoverTarget>,
-    /// Encoder of `U` lines.
-    pub(super) encoder: Encoder,
-    /// Updates of this flush round, whose delivery ages are not recorded yet.
-    pub(super) sent: PendingAges,
-    /// Admission ids of the sessions that admission counts.
-    pub(super) admission_ids: HashMap<SessionKey, AdmissionId>,
-    /// Dialects of the connections that do not use the default.
+    pub(super) drain: Option<DrainSchedule>,
+    pub(super) forwards: ForwardTable,
     pub(super) dialects: Dialects,
-    /// Ended sessions that still have items.
-    pub(super) ended_sessions: VecDeque<SessionKey>,
-    /// Number of items joined and released in this iteration.
-    pub(super) item_work: usize,
-    /// Number of these items that are charged to the input budget of a peer, or to no peer.
-    pub(super) charged_work: usize,
+    pub(super) work: ItemWork,
     /// Numbers and bytes that admission counts for the subscriptions and items of this shard.
     pub(super) held: SubscriptionUsage,
-    /// Time of the last sweep of unused field schemas.
-    pub(super) swept_ms: u64,
-    /// Time of the last count of sessions by transport.
-    pub(super) transport_count_ms: u64,
     /// Buffer for the response lines of one message, reused.
     pub(super) response_buffer: Vec<u8>,
     /// Buffer for the data notifications caused by one request, reused.
@@ -105,42 +74,37 @@ pub(crate) struct Shard {
 
 impl Shard {
     pub(crate) fn new(number: u16, shared: Arc<ShardContext>, metrics: Arc<ShardMetrics>) -> Self {
-        let limits = &shared.limits;
-        let journal = JournalLimits {
-            bytes: limits.recovery_bytes,
-            age_ms: limits.recovery_ms,
-        };
-        let encoder = Encoder::new(shared.diff_bytes_per_second);
-        let compressor = Compressor::new(&shared.compression);
-        let (queue_bytes, unbound_ms) = (limits.queue_bytes, limits.unbound_timeout_ms);
+        let diff_bytes_per_second = shared.diff_bytes_per_second;
         Self {
             number,
-            interests: InterestSender::new(number),
-            writer: SessionWriter::new(queue_bytes, unbound_ms, journal, compressor),
-            backlog: Backlog::new(queue_bytes),
+            delivery: Delivery::new(&shared.limits, &shared.compression, diff_bytes_per_second),
             shared,
-            sessions: Sessions::new(),
-            items: ItemTable::new(),
-            session_timers: SessionTimers::default(),
-            schemas: SchemaCache::new(),
+            sessions: Sessions::default(),
+            items: ItemTable::default(),
+            schemas: SchemaCache::default(),
+            ages: PendingAges::default(),
             counters: ShardCounters::default(),
             metrics,
             drain: None,
-            forwarding: Forwarding::default(),
-            handover_target: None,
-            encoder,
-            sent: PendingAges::default(),
-            admission_ids: HashMap::new(),
+            forwards: ForwardTable::default(),
             dialects: Dialects::default(),
-            ended_sessions: VecDeque::new(),
-            item_work: 0,
-            charged_work: 0,
+            work: ItemWork::default(),
             held: SubscriptionUsage::default(),
-            swept_ms: 0,
-            transport_count_ms: 0,
             response_buffer: Vec::new(),
             notifications: Vec::new(),
         }
+    }
+
+    /// Reports an interest to the ingest workers. It is sent before `SUBOK`, so every record
+    /// written after `SUBOK` is covered. `is_new` means that the shard had no interest in the item.
+    pub(super) fn report_interest(&self, item: ItemName, change: InterestChange, is_new: bool) {
+        let (connection, name) = item;
+        let interest = Interest {
+            name,
+            shard: self.number,
+            change,
+        };
+        self.shared.connections[usize::from(connection)].set_interest(interest, is_new);
     }
 
     /// Removes the items of a subscription from the item table.
@@ -149,58 +113,33 @@ impl Shard {
         session: SessionKey,
         subscription: Subscription<ItemSubscription>,
     ) {
-        let ItemSubscription {
-            schema,
-            delivery,
-            diffs,
-            places,
-            charged,
-            ..
-        } = subscription.handle;
-        let sub_id = subscription.sub_id;
-        if let Some(admission_id) = self.admission_ids.get(&session) {
-            self.shared.guard.refund(*admission_id, charged as usize);
+        let (sub_id, subscribed) = (subscription.sub_id, &subscription.handle);
+        if let Some(entry) = self.sessions.any_mut(session) {
+            let charged = subscribed.charged as usize;
+            self.shared.guard.refund(entry.admission_id, charged);
         }
-        for (index, place) in places.iter().enumerate() {
-            let Some(place) = *place else { continue };
-            let position = index as u32 + 1;
-            self.backlog.remove(session, (sub_id, position));
-            let class = ClassKey {
-                schema: &schema,
-                sub_id,
-                position,
-                delivery,
-                diffs: diffs.as_ref(),
-            };
-            self.release_item(place, class);
+        for (slot, position) in subscribed.slots.iter().zip(1..) {
+            if let Some(slot) = *slot {
+                self.delivery.forget_item(session, (sub_id, position));
+                self.release_item(slot, subscribed.class(sub_id, position));
+            }
         }
         self.counters.subscriptions -= 1;
         self.count_held();
     }
 
     /// Removes one subscriber of an item from the item table.
-    pub(super) fn release_item(&mut self, place: MemberSlot, class: ClassKey<'_>) {
-        self.item_work += 1;
-        let Removal {
-            moved,
-            emptied,
-            narrowed,
-            rows,
-        } = self.items.remove(place, class);
-        self.counters.rows.stored -= rows as u64;
-        let entry = moved.and_then(|session| self.sessions.any_mut(session));
-        let neighbour = entry.and_then(|entry| entry.core.subscription_mut(class.sub_id));
+    pub(super) fn release_item(&mut self, slot: MemberSlot, class: ClassKey<'_>) {
+        self.work.items += 1;
+        let MemberRemoval { moved, change } = self.items.remove(slot, class);
+        let neighbour =
+            moved.and_then(|session| self.sessions.subscription_mut(session, class.sub_id));
         let index = class.position as usize - 1;
-        if let Some(Some(moved)) = neighbour.and_then(|other| other.handle.places.get_mut(index)) {
-            moved.member = place.member;
+        if let Some(Some(moved)) = neighbour.and_then(|other| other.slots.get_mut(index)) {
+            moved.member = slot.member;
         }
-        if let Some(((connection, name), item)) = emptied {
-            let connection = &self.shared.connections[usize::from(connection)];
-            self.interests.unsubscribe(connection, name, item);
-        }
-        if let Some(((connection, name), interest)) = narrowed {
-            let connection = &self.shared.connections[usize::from(connection)];
-            self.interests.change(connection, name, interest);
+        if let Some((item, change)) = change {
+            self.report_interest(item, change, false);
         }
     }
 
@@ -211,19 +150,18 @@ impl Shard {
             let Some(entry) = self.sessions.get_mut(key) else {
                 continue;
             };
-            let of_connection =
-                |one: &&Subscription<ItemSubscription>| one.handle.connection == connection;
-            let all = entry.core.subscriptions().iter().filter(of_connection);
-            let ids: Vec<u32> = all.map(|one| one.sub_id).collect();
+            let all = entry.core.subscriptions().iter();
+            let of_connection = all.filter(|one| one.handle.connection == connection);
+            let ids: Vec<u32> = of_connection.map(|one| one.sub_id).collect();
             lines.clear();
             let mut removed = Vec::new();
             for sub_id in ids {
                 removed.extend(entry.core.remove_subscription(sub_id));
                 entry.core.write_unsub(sub_id, &mut lines);
             }
-            removed
-                .into_iter()
-                .for_each(|subscription| self.release(key, subscription));
+            for subscription in removed {
+                self.release(key, subscription);
+            }
             if !lines.is_empty() {
                 self.notify(wire, key, &lines);
             }
@@ -231,28 +169,21 @@ impl Shard {
     }
 
     /// Records the delivery ages of the updates that were queued before this flush round.
-    pub(super) fn count_sent(&mut self) {
-        if !self.sent.is_empty() {
-            let now = SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .unwrap_or_default();
-            let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
-            self.sent.count(now_ms, &self.metrics.latency);
+    pub(super) fn count_ages(&mut self) {
+        if !self.ages.is_empty() {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            let now_ms = i64::try_from(now.unwrap_or_default().as_millis()).unwrap_or(i64::MAX);
+            self.ages.count(now_ms, &self.metrics.latency);
         }
     }
 
     /// Publishes the counters and refills the budgets.
     pub(super) fn publish(&mut self, io: &ServerIo) {
         self.counters.sessions = self.sessions.len() as u64;
-        self.count_transports(io.now_ms());
+        self.counters.by_transport = self.sessions.by_transport(io.now_ms());
         self.counters.items = self.items.len() as u64;
-        self.counters.lagging = self.backlog.len() as u64;
-        self.counters.unbound = self.writer.unbound;
-        self.counters.journal_bytes = self.writer.journal_bytes as u64;
-        self.encoder.refill(io.now_ms());
-        self.counters.diffs = self.encoder.counters;
-        self.writer.compressor.refill(io.now_ms());
-        self.counters.compression = self.writer.compressor.counters;
+        self.counters.rows = self.items.row_counters();
+        self.counters.delivery = self.delivery.publish(io.now_ms());
         self.counters.connections = io.connections() as u64;
         self.counters.io = io.counters();
         self.metrics.publish(&self.counters);

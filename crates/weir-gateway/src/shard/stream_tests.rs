@@ -15,14 +15,14 @@ use weir_net::websocket::{DeflateWindow, server_text_payload};
 use weir_tlcp::server::SessionConfig;
 
 use super::keys::SessionKey;
-use super::timer_tokens::{DRAIN_STEP, END_POLLS};
+use super::keys::{DRAIN_STEP, END_POLLS};
 use super::wire::Wire;
 use super::{Shard, ShardContext, http};
-use crate::config::GatewayLimits;
 use crate::connection::KafkaConnection;
+use crate::limits::GatewayLimits;
 use weir_net::memory::MemoryUse;
 
-use super::teardown::ITEMS_PER_ITERATION;
+use super::state::ITEMS_PER_ITERATION;
 use crate::admission::{Admission, Origins};
 use crate::metrics::ShardMetrics;
 
@@ -376,8 +376,8 @@ fn unbound_sessions_time_out() {
     assert_eq!(env.sessions(), 1);
     env.pass(1);
     assert_eq!(env.sessions(), 0);
-    assert_eq!(env.shard.writer.journal_bytes, 0);
-    assert_eq!(env.shard.writer.unbound, 0);
+    assert_eq!(env.shard.delivery.writer.journal_bytes, 0);
+    assert_eq!(env.shard.delivery.writer.unbound, 0);
 }
 
 #[test]
@@ -387,10 +387,10 @@ fn recovery_covers_recent_notifications_only() {
     let mut env = TestEnv::new(limits);
     let id = env.create(1, "");
     env.add(&id, 1);
-    assert!(env.shard.writer.journal_bytes > 0);
+    assert!(env.shard.delivery.writer.journal_bytes > 0);
     env.pass(recovery_ms + 6_000);
     assert_eq!(
-        env.shard.writer.journal_bytes, 0,
+        env.shard.delivery.writer.journal_bytes, 0,
         "an idle session stores no frames"
     );
     env.add(&id, 2);
@@ -419,7 +419,7 @@ fn heartbeats_over_any_connection_prevent_inactivity_timeout() {
     assert!(!env.wire.peers[&1].closed);
     env.pass(3_000);
     assert!(env.wire.peers[&1].closed);
-    assert_eq!((env.sessions(), env.shard.writer.unbound), (1, 1));
+    assert_eq!((env.sessions(), env.shard.delivery.writer.unbound), (1, 1));
 }
 
 #[test]
@@ -543,7 +543,7 @@ fn ended_session_releases_items_in_slices() {
     let subscribe = |env: &mut TestEnv, number: u32, sub_id: u32| {
         let first = sub_id as usize * ITEMS_PER_ITERATION;
         env.ws(number, &add_many(sub_id, first, ITEMS_PER_ITERATION));
-        env.shard.item_work = 0;
+        env.shard.work.items = 0;
     };
     for number in [1, 2] {
         env.create(number, "");
@@ -566,7 +566,7 @@ fn ended_session_releases_items_in_slices() {
     let mut iterations = 0;
     while env.shard.items.size() != unused {
         let before = env.shard.items.size().members;
-        env.shard.item_work = 0;
+        env.shard.work.items = 0;
         env.shard.tear_down();
         let released = before - env.shard.items.size().members;
         assert!(
@@ -576,13 +576,13 @@ fn ended_session_releases_items_in_slices() {
         iterations += 1;
         assert!(iterations < 20, "release makes no progress");
     }
-    env.shard.item_work = 0;
+    env.shard.work.items = 0;
     env.shard.tear_down();
     assert_eq!(
         (env.shard.items.len(), env.shard.counters.subscriptions),
         (0, 0)
     );
-    assert!(env.shard.ended_sessions.is_empty());
+    assert!(env.shard.work.ended_sessions.is_empty());
     env.shard.schemas.sweep();
     env.shard.count_held();
     assert_eq!(env.shard.shared.guard.held.bytes(), 0);

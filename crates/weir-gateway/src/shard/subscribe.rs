@@ -6,29 +6,23 @@ use weir_tlcp::codes::ControlCode;
 use weir_tlcp::request::{Add, Frequency, Mode, Snapshot};
 use weir_tlcp::server::{Subscription, push_end_of_snapshot};
 
-use super::Shard;
 use super::admission::no_memory;
 use super::backlog::{LaggingItem, NEVER};
 use super::class::{ClassKey, MemberState};
-use super::delivery::{DeliveryMode, PayloadSource};
+use super::delivery_mode::{DeliveryMode, PayloadSource};
 use super::frequency::FrequencyLimit;
-use super::item::{InterestUpdate, Item, ItemName};
+use super::item::{Item, ItemName};
 use super::item_history::Retention;
+use super::item_table::InterestUpdate;
 use super::keys::SessionKey;
-use super::queue::Queue;
+use super::queue::UpdateQueue;
 use super::session::{AdapterSet, ItemSubscription, SessionEntry};
-use super::teardown::TEXT_PER_ITEM;
+use super::simulator;
+use super::state::{Shard, TEXT_PER_ITEM};
 use crate::admission::AdmissionLimit;
-use crate::interest::RowTableConfig;
-use crate::resolve::{Resolved, SubscriptionError, resolve};
-
-/// Returns a refusal with the text of its code.
-pub(super) fn refusal(code: ControlCode) -> SubscriptionError {
-    SubscriptionError {
-        code,
-        message: code.text().to_owned(),
-    }
-}
+use crate::error::SubscriptionError;
+use crate::interest::{InterestChange, RowTableConfig};
+use crate::resolve::{ResolvedItems, resolve};
 
 impl Shard {
     /// Makes a subscription, and appends its confirmation to `out`.
@@ -39,34 +33,34 @@ impl Shard {
         out: &mut Vec<u8>,
     ) -> Result<(), SubscriptionError> {
         let shared = Arc::clone(&self.shared);
-        let adapter_set = self.sessions.get_mut(key).map(|entry| entry.adapter_set);
-        if adapter_set == Some(AdapterSet::LoadTests) {
-            return self.subscribe_start_item(key, add, out);
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return Ok(());
+        };
+        if entry.adapter_set == Some(AdapterSet::StartItem) {
+            let updates = simulator::subscribe(&shared, &mut entry.core, add, out)?;
+            self.counters.subscriptions += 1;
+            self.delivery.count_sent(updates);
+            return Ok(());
         }
         if self.shared.guard.overload.is_on() {
             self.shared.guard.note(AdmissionLimit::Memory);
             return Err(no_memory());
         }
         // Resolving names costs CPU time, even if they are refused.
-        self.item_work += add.group.len() / TEXT_PER_ITEM;
-        let Resolved { connection, items } = resolve(
-            add,
-            &shared.connections,
-            &shared.limits,
-            &shared.guard,
-            shared.unknown_names,
-        )?;
+        self.work.items += add.group.len() / TEXT_PER_ITEM;
+        let (guard, unknown) = (&shared.guard, shared.unknown_names);
+        let resolved = resolve(add, &shared.connections, &shared.limits, guard, unknown)?;
+        let ResolvedItems { connection, items } = resolved;
         self.check_subscription(key, &items, &add.schema)?;
-        let mapping = &shared.connections[usize::from(connection)].config.mapping;
+        let kafka = &shared.connections[usize::from(connection)];
+        let mapping = &kafka.config.mapping;
         let in_rows = add.mode == Mode::Command;
         let schema = self.schemas.get(connection, &add.schema, mapping, in_rows);
         let Some(entry) = self.sessions.get_mut(key) else {
             return Ok(());
         };
         let delivery = DeliveryMode::of(add);
-        let diffs = shared.connections[usize::from(connection)]
-            .diffs
-            .of(entry.diffs);
+        let diffs = kafka.diffs.of(entry.diffs);
         let class = |index: usize| ClassKey {
             schema: &schema,
             sub_id: add.sub_id,
@@ -92,7 +86,7 @@ impl Shard {
                 delivery,
                 diffs: diffs.cloned(),
                 frequency_limit,
-                places: items.iter().map(|_| None).collect(),
+                slots: items.iter().map(|_| None).collect(),
                 charged: 0,
             },
         };
@@ -102,10 +96,10 @@ impl Shard {
             if code == ControlCode::TOO_MANY_SUBSCRIPTIONS {
                 shared.guard.note(AdmissionLimit::SessionSubscriptions);
             }
-            refusal(code)
+            SubscriptionError::from(code)
         })?;
         self.counters.subscriptions += 1;
-        match schema.command() {
+        match schema.command {
             Some(positions) => core.write_subcmd(add.sub_id, counts, positions, out),
             None => core.write_subok(add.sub_id, counts.0, counts.1, out),
         }
@@ -117,11 +111,11 @@ impl Shard {
                     fields: mapping.command_fields(),
                     keys_max: shared.limits.command_rows,
                 };
-                Retention::Rows(rules, self.workers_with_rows(connection))
+                Retention::Rows(rules, shared.workers_with_rows(connection))
             }
             Mode::Distinct => {
                 let most = shared.limits.distinct_snapshot;
-                Retention::History(most, self.workers_with_rows(connection))
+                Retention::History(most, shared.workers_with_rows(connection))
             }
             Mode::Raw | Mode::Merge => Retention::Values,
         };
@@ -136,12 +130,11 @@ impl Shard {
                 None => {}
             }
         }
-        self.item_work += counts.0 as usize;
+        self.work.items += counts.0 as usize;
         self.charge_subscription(key, add.sub_id);
         Ok(())
     }
 
-    /// Checks that no item of a subscription exceeds the limit of frame classes.
     fn check_frame_classes<'a>(
         &self,
         connection: u16,
@@ -164,18 +157,6 @@ impl Shard {
         Ok(())
     }
 
-    /// Returns the number of ingest workers of a connection that may have rows of an item from
-    /// before this shard's interest.
-    fn workers_with_rows(&self, connection: u16) -> usize {
-        match self.shared.shards {
-            0 | 1 => 0,
-            _ => {
-                let connection = &self.shared.connections[usize::from(connection)];
-                connection.workers.len()
-            }
-        }
-    }
-
     /// Adds a session to an item's class, and reports new interest to ingest.
     fn join(
         &mut self,
@@ -185,7 +166,7 @@ impl Shard {
         retention: Retention,
         snapshot: Snapshot,
     ) {
-        let (place, change) = self.items.add(name, class, key, retention);
+        let (member_slot, change) = self.items.add(name, class, key, retention);
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };
@@ -193,35 +174,33 @@ impl Shard {
         let Some(subscribed) = subscription.map(|one| &mut one.handle) else {
             return;
         };
-        if let Some(slot) = subscribed.places.get_mut(class.position as usize - 1) {
-            *slot = Some(place);
+        if let Some(slot) = subscribed.slots.get_mut(class.position as usize - 1) {
+            *slot = Some(member_slot);
         }
         let frequency_limit = subscribed.frequency_limit.as_ref();
         let has_frequency_limit = frequency_limit.is_some_and(|limit| limit.frequency.is_some());
-        if let Some(item) = self.items.at_mut(place.slot) {
+        if let Some(item) = self.items.at_mut(member_slot.slot) {
             let plan = match snapshot {
                 Snapshot::No => None,
                 _ => entry.snapshot(item, class, snapshot),
             };
             let members = item.class_mut(class).map(|found| &mut found.members);
-            if let Some(member) = members.and_then(|all| all.get_mut(place.member as usize)) {
+            let index = member_slot.member as usize;
+            if let Some(member) = members.and_then(|all| all.get_mut(index)) {
                 member.has_frequency_limit = has_frequency_limit;
                 if let Some(plan) = plan {
                     member.awaits_snapshot = plan.awaits;
                     if let Some(lagging) = plan.lagging {
                         member.state = MemberState::Lagging;
-                        self.backlog.push(key, lagging, plan.due_ms);
+                        self.delivery.push_snapshot(key, lagging, plan.due_ms);
                     }
                 }
             }
         }
-        let ingest = &self.shared.connections[usize::from(name.0)];
-        ingest.late.note();
-        let name = Arc::clone(&name.1);
-        match change {
-            InterestUpdate::Nothing => {}
-            InterestUpdate::New(interest) => self.interests.subscribe(ingest, name, interest),
-            InterestUpdate::More(interest) => self.interests.change(ingest, name, interest),
+        self.shared.connections[usize::from(name.0)].late.note();
+        if let Some(InterestUpdate { interest, is_new }) = change {
+            let change = InterestChange::Subscribe(interest);
+            self.report_interest(name.clone(), change, is_new);
         }
     }
 
@@ -239,16 +218,14 @@ impl Shard {
             return Ok(());
         };
         let Some(subscription) = entry.core.subscription_mut(sub_id) else {
-            return Err(refusal(ControlCode::SUBSCRIPTION_NOT_FOUND));
+            return Err(ControlCode::SUBSCRIPTION_NOT_FOUND.into());
         };
         if subscription.unfiltered {
-            return Err(refusal(ControlCode::UNFILTERED));
+            return Err(ControlCode::UNFILTERED.into());
         }
         let subscribed = &mut subscription.handle;
-        let before = subscribed
-            .frequency_limit
-            .as_ref()
-            .and_then(|limit| limit.frequency);
+        let limit = subscribed.frequency_limit.as_ref();
+        let before = limit.and_then(|limit| limit.frequency);
         let frequency = match wanted {
             None => before,
             Some(Frequency::PerSecond(frequency)) => Some(frequency),
@@ -257,21 +234,15 @@ impl Shard {
         if frequency != before {
             let frequency_limit = subscribed.frequency_limit.get_or_insert_default();
             frequency_limit.set_frequency(frequency, now_ms);
-            for (index, place) in subscribed.places.iter().enumerate() {
-                let Some(place) = *place else { continue };
-                let class = ClassKey {
-                    schema: &subscribed.schema,
-                    sub_id,
-                    position: index as u32 + 1,
-                    delivery: subscribed.delivery,
-                    diffs: subscribed.diffs.as_ref(),
-                };
-                let item = self.items.at_mut(place.slot);
+            for (index, slot) in subscribed.slots.iter().enumerate() {
+                let Some(slot) = *slot else { continue };
+                let class = subscribed.class(sub_id, index as u32 + 1);
+                let item = self.items.at_mut(slot.slot);
                 let members = item.and_then(|item| Some(&mut item.class_mut(class)?.members));
-                if let Some(member) = members.and_then(|all| all.get_mut(place.member as usize)) {
+                if let Some(member) = members.and_then(|all| all.get_mut(slot.member as usize)) {
                     member.has_frequency_limit = frequency.is_some();
                 }
-                self.backlog.retry_delayed(key, (sub_id, class.position));
+                self.delivery.retry_delayed(key, (sub_id, class.position));
             }
         }
         entry.core.write_conf(sub_id, frequency, out);
@@ -345,32 +316,30 @@ impl SessionEntry {
 }
 
 /// Queues the snapshot of an item. Returns `true` if a part of it is outstanding.
-fn fill(queue: &mut Queue, item: &Item, class: ClassKey<'_>, asked: Snapshot) -> bool {
+fn fill(queue: &mut UpdateQueue, item: &Item, class: ClassKey<'_>, asked: Snapshot) -> bool {
     match class.delivery.payload_source() {
         PayloadSource::State => {
             let known = item.snapshot(class.schema);
-            known
-                .into_iter()
-                .for_each(|values| queue.push_snapshot(Arc::clone(values)));
+            let values = known.into_iter().cloned();
+            values.for_each(|values| queue.push_snapshot(values));
             return known.is_none();
         }
-        PayloadSource::Event if class.delivery.has_end_of_snapshot() => {
+        PayloadSource::Event => {
             let most = match asked {
                 Snapshot::Length(most) => most as usize,
                 Snapshot::Yes | Snapshot::No => usize::MAX,
             };
-            let past = item.history(class.schema, most);
-            let awaits = item.awaits_history();
-            if awaits {
-                let most = most.min(item.history_max());
-                queue.reserve_backfill(most - past.len());
+            if let Some(history) = item.history() {
+                let past = history.list(class.schema, most);
+                if history.is_awaited() {
+                    queue.reserve_backfill(most.min(history.most) - past.len());
+                }
+                past.into_iter()
+                    .for_each(|values| queue.push_snapshot(values));
+                queue.push_end();
+                return history.is_awaited();
             }
-            past.into_iter()
-                .for_each(|values| queue.push_snapshot(values));
-            queue.push_end();
-            return awaits;
         }
-        PayloadSource::Event => return false,
         PayloadSource::Row => {
             let Some(table) = item.table() else {
                 return false;

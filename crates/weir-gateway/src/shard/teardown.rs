@@ -6,29 +6,22 @@ use std::sync::Arc;
 
 use weir_net::server::ServerIo;
 
-use super::Shard;
 use super::class::ClassKey;
 use super::keys::SessionKey;
+use super::state::{ITEMS_PER_ITERATION, Shard};
 
-/// Maximum number of items that one iteration joins or releases; about 2 ms.
-pub(super) const ITEMS_PER_ITERATION: usize = 1_000;
-/// Characters of an item group that take as long to resolve as one item takes to join.
-pub(super) const TEXT_PER_ITEM: usize = 32;
 /// Input bytes that are charged for one item joined or released.
 const ITEM_CHARGE: usize = 512;
-
-/// Interval between removals of unused field schemas.
-const SWEEP_INTERVAL_MS: u64 = 1_000;
 
 impl Shard {
     /// Releases items of ended sessions, up to the limit of this iteration.
     pub(super) fn tear_down(&mut self) {
-        while self.item_work < ITEMS_PER_ITERATION {
-            let Some(key) = self.ended_sessions.front().copied() else {
+        while self.work.items < ITEMS_PER_ITERATION {
+            let Some(key) = self.work.ended_sessions.front().copied() else {
                 break;
             };
             if !self.release_one(key) {
-                self.ended_sessions.pop_front();
+                self.work.ended_sessions.pop_front();
                 self.sessions.forget(key);
             }
         }
@@ -45,11 +38,11 @@ impl Shard {
             return false;
         };
         let (sub_id, subscribed) = (subscription.sub_id, &mut subscription.handle);
-        let position = subscribed.places.len() as u32;
-        let Some(place) = subscribed.places.pop() else {
+        let position = subscribed.slots.len() as u32;
+        let Some(slot) = subscribed.slots.pop() else {
             entry.core.remove_subscription(sub_id);
             self.counters.subscriptions -= 1;
-            self.item_work += 1;
+            self.work.items += 1;
             return true;
         };
         let (schema, diffs) = (Arc::clone(&subscribed.schema), subscribed.diffs.clone());
@@ -60,30 +53,27 @@ impl Shard {
             delivery: subscribed.delivery,
             diffs: diffs.as_ref(),
         };
-        if let Some(place) = place {
-            self.release_item(place, class);
+        if let Some(slot) = slot {
+            self.release_item(slot, class);
         }
         true
     }
 
     /// Charges the input budget of a peer for the items that its input has joined and released.
     pub(super) fn charge_work(&mut self, io: &mut ServerIo) {
-        io.charge_input((self.item_work - self.charged_work) * ITEM_CHARGE);
-        self.charged_work = self.item_work;
+        io.charge_input((self.work.items - self.work.charged) * ITEM_CHARGE);
+        self.work.charged = self.work.items;
     }
 
     /// Starts an iteration with the work that earlier ones have left.
     pub(super) fn begin_iteration(&mut self, io: &mut ServerIo) {
-        self.item_work = 0;
-        if io.now_ms() >= self.swept_ms.saturating_add(SWEEP_INTERVAL_MS) {
-            self.swept_ms = io.now_ms();
-            self.schemas.sweep();
-        }
+        self.work.items = 0;
+        self.schemas.sweep_if_due(io.now_ms());
         self.tear_down();
-        self.item_work = 0;
+        self.work.items = 0;
         self.run_pending_requests(io);
-        self.charged_work = self.item_work;
-        if !self.ended_sessions.is_empty() || self.forwarding.has_incoming() {
+        self.work.charged = self.work.items;
+        if !self.work.ended_sessions.is_empty() || !self.forwards.incoming.is_empty() {
             io.continue_soon();
         }
     }

@@ -122,10 +122,9 @@ impl TestEnv {
             ..CliOverrides::default()
         };
         let loaded = GatewayConfig::load(Some(&path), None, &overrides, ParseOptions::default());
-        GatewayConfig {
-            drain_timeout_ms: 500,
-            ..loaded.expect("a valid configuration")
-        }
+        let mut config = loaded.expect("a valid configuration");
+        config.drain_timeout_ms = 500;
+        config
     }
 
     pub fn produce(&self, key: &str, value: &str) {

@@ -116,7 +116,7 @@ fn page_loads_only_its_own_parts() {
     }
     let quoted = page.split('"').skip(1).step_by(2);
     let parts: BTreeSet<_> = quoted.filter(|text| text.starts_with('/')).collect();
-    assert_eq!(parts.len(), 4, "{parts:?}");
+    assert_eq!(parts.len(), 5, "{parts:?}");
     for part in parts {
         let (status, head, body) = get(admin, part, "");
         assert_eq!(status, 200, "{part}");

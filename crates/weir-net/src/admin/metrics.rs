@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -13,6 +13,55 @@ use prometheus_client::registry::Registry;
 use crate::http1::Response;
 use crate::log::{dropped_lines, suppressed_lines};
 use crate::watchdog::Vitals;
+
+/// Gauge or counter; a counter's name gets the suffix `_total` when written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricKind {
+    /// A current value.
+    Gauge,
+    /// A sum since the start.
+    Counter,
+}
+
+impl MetricKind {
+    /// Returns the type of the encoder.
+    pub fn metric_type(self) -> MetricType {
+        match self {
+            Self::Gauge => MetricType::Gauge,
+            Self::Counter => MetricType::Counter,
+        }
+    }
+
+    /// Writes a value.
+    ///
+    /// # Errors
+    /// The encoder fails.
+    pub fn encode(self, value: u64, encoder: MetricEncoder<'_>) -> Result<(), fmt::Error> {
+        match self {
+            Self::Gauge => {
+                ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)).encode(encoder)
+            }
+            Self::Counter => ConstCounter::new(value).encode(encoder),
+        }
+    }
+}
+
+/// Writes a metric without labels.
+///
+/// # Errors
+/// The encoder fails.
+pub fn put_metric(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    kind: MetricKind,
+    help: &str,
+    value: u64,
+) -> Result<(), fmt::Error> {
+    kind.encode(
+        value,
+        encoder.encode_descriptor(name, help, None, kind.metric_type())?,
+    )
+}
 
 /// Metrics of the process: suppressed and dropped log lines, stalls of event loops.
 #[derive(Debug)]
@@ -44,8 +93,7 @@ impl Collector for ProcessMetrics {
             ("stalls", "Stalls of event loops.", self.vitals.stalls()),
         ] {
             let name = format!("weir_{}_{name}", self.product);
-            let described = encoder.encode_descriptor(&name, help, None, MetricType::Counter)?;
-            ConstCounter::new(value).encode(described)?;
+            put_metric(&mut encoder, &name, MetricKind::Counter, help, value)?;
         }
         let name = format!("weir_{}_longest_stall_seconds", self.product);
         let help = "Longest stall of an event loop.";
@@ -55,7 +103,7 @@ impl Collector for ProcessMetrics {
 }
 
 /// Returns the page with all metrics of a registry as OpenMetrics text.
-pub fn metrics_page(registry: &Registry) -> Response {
+pub(super) fn metrics_page(registry: &Registry) -> Response {
     let mut page = String::new();
     match text::encode(&mut page, registry) {
         Ok(()) => Response {
@@ -63,5 +111,13 @@ pub fn metrics_page(registry: &Registry) -> Response {
             ..Response::text(200, page)
         },
         Err(error) => Response::text(500, format!("failed to encode metrics: {error}\n")),
+    }
+}
+
+/// Returns a page with JSON content.
+pub fn json_page(json: String) -> Response {
+    Response {
+        content_type: "application/json",
+        ..Response::text(200, json)
     }
 }

@@ -1,29 +1,38 @@
 //! Admin port of gateway and proxy: a separate event loop for metrics, health and pages.
 //!
 //! It uses [`crate::server`] with small limits, so slow, idle and excessive peers are handled as on
-//! the data ports. Products provide their pages; this module checks host, token and method and sets
-//! the security headers.
+//! the data ports. Products provide readiness, metrics, dashboard columns and further pages; this
+//! module checks host, token and method and sets the security headers. It also checks certificate
+//! files for changes.
 
+mod config;
+pub mod dashboard;
 mod guard;
 mod metrics;
 
-pub use metrics::{ProcessMetrics, metrics_page};
+pub use config::{AdminConfig, AdminConfigError, AdminTable};
+pub use metrics::{MetricKind, ProcessMetrics, json_page, put_metric};
 
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use prometheus_client::registry::Registry;
+
+use self::dashboard::{Dashboard, SAMPLE_INTERVAL};
 use self::guard::{AccessRules, with_security_headers};
+use self::metrics::metrics_page;
 use crate::http1::{HttpRequest, ParseLimits, Response};
 use crate::listener::end_stalled;
 use crate::server::{
     CloseReason, ConnId, ConnectionLimits, Detached, EventLoop, EventLoopOptions, Listener,
     RequestOutcome, ServerHandler, ServerIo,
 };
-use crate::tls::TlsAcceptor;
+use crate::tls::TlsFiles;
 use crate::watchdog::{Heartbeat, Vitals};
 use crate::{MailboxSender, limited};
 
@@ -40,25 +49,21 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(20);
 const RESPONSE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Maximum number of responses of slow pages that wait.
 const POSTED_MAX: usize = 64;
-/// Time in milliseconds between two calls of [`AdminPages::tick`].
-const TICK_MS: u64 = 1_000;
 /// Time in milliseconds for outstanding responses at shutdown.
 const DRAIN_MS: u64 = 300;
 
 const TICK: u64 = 1;
 const DRAINED: u64 = 2;
 
-/// Pages of a product.
+/// Pages of a product in addition to metrics, liveness and dashboard.
 pub trait AdminPages: Send + 'static {
+    /// Returns `true` if the product is ready, and the text of `/health/ready`.
+    fn readiness(&self) -> (bool, String);
     /// Returns the page at `path`, `None` if there is none.
-    fn page(&mut self, path: &str, query: &str) -> Option<Page>;
-    /// Returns `true` if the page is available without the token.
-    fn is_public(&self, path: &str) -> bool {
-        let _ = path;
-        false
+    fn page(&mut self, path: &str, query: &str) -> Option<Page> {
+        let _ = (path, query);
+        None
     }
-    /// Called once a second.
-    fn tick(&mut self) {}
 }
 
 /// Content of a page.
@@ -81,16 +86,20 @@ impl fmt::Debug for Page {
 /// Options of the admin port.
 #[derive(Debug)]
 pub struct AdminOptions {
-    /// A bound listening socket.
+    /// A listening socket, bound to the address in `config`.
     pub listener: TcpListener,
-    /// TLS of the port; plain text without it.
-    pub tls: Option<Arc<TlsAcceptor>>,
-    /// Bearer token that requests must carry.
-    pub token: Option<String>,
-    /// Names that a request's `Host` may have, in addition to IP addresses and localhost.
-    pub hosts: Vec<String>,
+    /// Settings of the port.
+    pub config: AdminConfig,
     /// Source of `/health/live`.
     pub vitals: Arc<Vitals>,
+    /// Source of `/metrics`.
+    pub registry: Registry,
+    /// Source of `/dashboard`.
+    pub dashboard: Dashboard,
+    /// Certificate files of the product that are checked for changes.
+    pub certificates: Vec<Arc<TlsFiles>>,
+    /// `true` during shutdown.
+    pub draining: Arc<AtomicBool>,
 }
 
 /// A running admin port.
@@ -118,10 +127,15 @@ impl AdminServer {
         let address = options.listener.local_addr()?;
         options.listener.set_nonblocking(true)?;
         end_stalled(&options.listener, STALL_TIMEOUT)?;
+        let AdminConfig { token, hosts, .. } = options.config;
         let handler = AdminHandler {
             pages,
-            access: AccessRules::new(options.token, options.hosts),
+            access: AccessRules::new(token, hosts),
             vitals: options.vitals,
+            registry: options.registry,
+            dashboard: options.dashboard,
+            certificates: options.certificates,
+            draining: options.draining,
             sender: None,
             slow: None,
             is_draining: false,
@@ -129,7 +143,7 @@ impl AdminServer {
         let loop_options = EventLoopOptions {
             listeners: vec![Listener {
                 socket: options.listener,
-                tls: options.tls,
+                tls: options.config.tls,
             }],
             limits: limits(),
             mailbox_capacity: POSTED_MAX,
@@ -184,6 +198,10 @@ struct AdminHandler<P> {
     pages: P,
     access: AccessRules,
     vitals: Arc<Vitals>,
+    registry: Registry,
+    dashboard: Dashboard,
+    certificates: Vec<Arc<TlsFiles>>,
+    draining: Arc<AtomicBool>,
     /// Sender for the responses of slow pages.
     sender: Option<MailboxSender<Posted>>,
     /// Thread of the current slow page.
@@ -193,11 +211,20 @@ struct AdminHandler<P> {
 
 impl<P: AdminPages> AdminHandler<P> {
     fn page(&mut self, path: &str, query: &str) -> Page {
-        if path == "/health/live" {
-            return Page::Now(live(&self.vitals));
-        }
-        let page = self.pages.page(path, query);
-        page.unwrap_or_else(|| Page::Now(Response::text(404, "no such page\n")))
+        let draining = || self.draining.load(Ordering::Relaxed);
+        Page::Now(match path {
+            "/health/live" => live(&self.vitals),
+            "/health/ready" => ready(self.pages.readiness(), draining()),
+            "/metrics" => metrics_page(&self.registry),
+            "/dashboard.json" => self.dashboard.samples(query, draining()),
+            _ => match self.dashboard.part(path) {
+                Some(part) => part,
+                None => match self.pages.page(path, query) {
+                    Some(page) => return page,
+                    None => Response::text(404, "no such page\n"),
+                },
+            },
+        })
     }
 
     /// Computes a slow page on a thread. Responds with 503 if another one is being computed.
@@ -247,6 +274,12 @@ fn live(vitals: &Vitals) -> Response {
     }
 }
 
+fn ready((is_ready, text): (bool, String), draining: bool) -> Response {
+    let status = if is_ready && !draining { 200 } else { 503 };
+    let draining = if draining { "draining\n" } else { "" };
+    Response::text(status, format!("{draining}{text}"))
+}
+
 impl<P: AdminPages> ServerHandler for AdminHandler<P> {
     type Posted = Posted;
 
@@ -256,7 +289,8 @@ impl<P: AdminPages> ServerHandler for AdminHandler<P> {
         conn: ConnId,
         request: &HttpRequest<'_>,
     ) -> RequestOutcome {
-        let is_public = self.pages.is_public(request.path);
+        // The dashboard page contains no data; its data requires the token.
+        let is_public = self.dashboard.part(request.path).is_some();
         if let Some(refusal) = self.access.reject(request, is_public) {
             return RequestOutcome::Respond(with_security_headers(refusal));
         }
@@ -281,8 +315,10 @@ impl<P: AdminPages> ServerHandler for AdminHandler<P> {
         match token {
             DRAINED => io.stop(),
             _ => {
-                self.pages.tick();
-                io.set_timer(io.now_ms() + TICK_MS, TICK);
+                self.dashboard.sample();
+                self.certificates.iter().for_each(|files| files.check());
+                let interval_ms = SAMPLE_INTERVAL.as_millis() as u64;
+                io.set_timer(io.now_ms() + interval_ms, TICK);
             }
         }
     }

@@ -5,11 +5,13 @@ mod client;
 mod error;
 mod expiry;
 mod file_watcher;
+mod files;
 mod server;
 
 pub use client::ClientTls;
 pub use error::TlsError;
 pub use file_watcher::FileWatcher;
+pub use files::{ClientFiles, ServerFiles, TlsFiles, TlsFilesError};
 pub use server::{TlsAcceptor, TlsIdentity};
 
 use std::sync::Arc;

@@ -4,8 +4,16 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use serde::Deserialize;
+
+/// A text that is not an address.
+#[derive(Debug, thiserror::Error)]
+#[error("\"{0}\": write HOST:PORT")]
+pub struct HostPortError(String);
+
 /// A broker address as configured or as advertised by the broker.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct HostPort {
     /// Host name or IP address. An IPv6 address has no brackets.
     pub host: Arc<str>,
@@ -24,12 +32,8 @@ impl HostPort {
     }
 
     /// Parses `host:port`. An IPv6 address must be in brackets.
-    ///
-    /// # Errors
-    /// The text and the expected format, if the text is not of this form.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("\"{text}\": write HOST:PORT");
-        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+    fn parse(text: &str) -> Option<Self> {
+        let (host, port) = text.rsplit_once(':')?;
         let port = port.parse().ok().filter(|port| *port > 0);
         let bracketed = host
             .strip_prefix('[')
@@ -39,12 +43,8 @@ impl HostPort {
             Some(inner) => inner.parse::<IpAddr>().ok().map(|_| inner),
             None => Some(host).filter(|host| plain(host)),
         };
-        match (host, port) {
-            (Some(host), Some(port)) if !host.contains(char::is_whitespace) => {
-                Ok(Self::new(host, port))
-            }
-            _ => Err(wrong()),
-        }
+        let host = host.filter(|host| !host.contains(char::is_whitespace));
+        Some(Self::new(host?, port?))
     }
 
     /// Returns `true` if this is the address `host`:`port`.
@@ -58,6 +58,14 @@ impl HostPort {
     pub fn numeric(&self) -> Option<SocketAddr> {
         let ip = self.host.parse::<IpAddr>().ok()?;
         Some(SocketAddr::new(ip, self.port))
+    }
+}
+
+impl TryFrom<String> for HostPort {
+    type Error = HostPortError;
+
+    fn try_from(text: String) -> Result<Self, HostPortError> {
+        Self::parse(&text).ok_or(HostPortError(text))
     }
 }
 

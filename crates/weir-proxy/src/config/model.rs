@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
-use weir_net::tls::{ClientTls, TlsAcceptor};
+use serde::{Deserialize, Serialize};
+use weir_net::admin::AdminConfig;
+use weir_net::tls::{ClientTls, TlsAcceptor, TlsFiles};
 use weir_net::watchdog::WatchdogConfig;
 
 use super::address::{BrokerPorts, HostPort};
 use crate::filter::{FilterChain, FilterLimits};
-use crate::tls::TlsFiles;
 use crate::wire::FrameLimits;
 
 /// A checked configuration.
@@ -18,15 +18,8 @@ use crate::wire::FrameLimits;
 pub struct ProxyConfig {
     /// Virtual clusters. Each has its own listeners.
     pub clusters: Vec<ClusterConfig>,
-    /// Address of `/metrics`, `/health` and `/connections`; a loopback address unless a token is
-    /// set.
-    pub admin: SocketAddr,
-    /// Bearer token that requests to the admin port must carry.
-    pub admin_token: Option<String>,
-    /// Host names accepted on the admin port in addition to IP addresses and `localhost`.
-    pub admin_hosts: Vec<String>,
-    /// TLS of the admin port; `None`: plain HTTP.
-    pub admin_tls: Option<Arc<TlsAcceptor>>,
+    /// Admin port.
+    pub admin: AdminConfig,
     /// Limits on the time an event loop may make no progress.
     pub watchdog: WatchdogConfig,
     /// Number of event loops, by default one per core.
@@ -41,7 +34,7 @@ pub struct ProxyConfig {
     /// Limits on the resources that peers can use.
     pub limits: ProxyLimits,
     /// Certificate and key files, which are reloaded when they change.
-    pub tls_files: Vec<TlsFiles>,
+    pub tls_files: Vec<Arc<TlsFiles>>,
 }
 
 /// One virtual cluster.
@@ -60,15 +53,23 @@ pub struct ClusterConfig {
     /// Node ids and addresses of brokers whose ports are always open.
     pub brokers: Vec<(i32, HostPort)>,
     /// Filters in their order.
-    pub filters: Arc<FilterChain>,
+    pub(crate) filters: Arc<FilterChain>,
     /// TLS with clients.
     pub tls: Option<Arc<TlsAcceptor>>,
     /// TLS with brokers.
     pub upstream_tls: Option<ClientTls>,
 }
 
+impl ClusterConfig {
+    /// Returns one human-readable line per filter.
+    #[must_use]
+    pub fn describe_filters(&self) -> Vec<String> {
+        self.filters.describe()
+    }
+}
+
 /// Limits on the resources that peers can use. A metric shows the effect of each.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProxyLimits {
     /// Client connections of the whole proxy, default 10,000. Each has one broker connection.

@@ -1,19 +1,21 @@
 //! The raw configuration file and its checks.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
 use serde::Deserialize;
+use weir_net::admin::AdminTable;
+use weir_net::tls::{ServerFiles, TlsFiles};
 use weir_net::watchdog::WatchdogConfig;
 
-use super::source::ConfigSource;
-use super::tls::{RawAdminTls, RawClientTls, RawServerTls};
+use super::address::HostPortError;
+use super::tls::UpstreamTls;
 use super::{BrokerPorts, ClusterConfig, HostPort, ProxyConfig, ProxyLimits};
 use crate::error::ProxyError;
 use crate::filter::{FilterChain, FilterConfig};
-use crate::tls::TlsFiles;
 
 /// Values from the command line that replace values of the file.
 #[derive(Debug, Clone, Default)]
@@ -31,40 +33,31 @@ pub struct CliOverrides {
 }
 
 /// `proxy.toml` as written.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct RawFile {
-    event_loops: Option<usize>,
-    filter_threads: Option<usize>,
-    drain_timeout_ms: Option<u64>,
-    splice: Option<bool>,
-    admin: RawAdmin,
-    watchdog: RawWatchdog,
+    event_loops: usize,
+    filter_threads: usize,
+    drain_timeout_ms: u64,
+    splice: bool,
+    admin: AdminTable,
+    watchdog: WatchdogConfig,
     limits: ProxyLimits,
     cluster: Vec<RawCluster>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct RawAdmin {
-    listen: Option<SocketAddr>,
-    token: Option<String>,
-    hosts: Vec<String>,
-    tls: Option<RawAdminTls>,
-}
-
-/// The table `[watchdog]`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct RawWatchdog {
-    stall_ms: u64,
-    dead_ms: u64,
-}
-
-impl Default for RawWatchdog {
+impl Default for RawFile {
     fn default() -> Self {
-        let WatchdogConfig { stall_ms, dead_ms } = WatchdogConfig::default();
-        Self { stall_ms, dead_ms }
+        Self {
+            event_loops: std::thread::available_parallelism().map_or(1, usize::from),
+            filter_threads: 2,
+            drain_timeout_ms: 10_000,
+            splice: true,
+            admin: AdminTable::default(),
+            watchdog: WatchdogConfig::default(),
+            limits: ProxyLimits::default(),
+            cluster: Vec::new(),
+        }
     }
 }
 
@@ -73,22 +66,55 @@ impl Default for RawWatchdog {
 #[serde(deny_unknown_fields, default)]
 struct RawCluster {
     name: Option<String>,
-    upstream: Option<OneOrMore>,
+    upstream: Upstream,
     listen: Option<SocketAddr>,
     advertised_host: Option<String>,
     broker_ports: Option<String>,
     advertised_first_port: Option<u16>,
-    brokers: BTreeMap<String, String>,
+    brokers: BTreeMap<String, HostPort>,
     filter: Vec<FilterConfig>,
-    tls: Option<RawServerTls>,
-    upstream_tls: Option<RawClientTls>,
+    tls: Option<ServerFiles>,
+    upstream_tls: Option<UpstreamTls>,
 }
+
+/// Bootstrap servers as a list, or as one text with commas.
+#[derive(Debug, Default, Deserialize)]
+#[serde(try_from = "RawUpstream")]
+struct Upstream(Vec<HostPort>);
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum OneOrMore {
+enum RawUpstream {
     One(String),
     More(Vec<String>),
+}
+
+impl TryFrom<RawUpstream> for Upstream {
+    type Error = HostPortError;
+
+    fn try_from(raw: RawUpstream) -> Result<Self, HostPortError> {
+        let list: Vec<String> = match raw {
+            RawUpstream::One(list) => list.split(',').map(|one| one.trim().to_owned()).collect(),
+            RawUpstream::More(list) => list,
+        };
+        let list: Result<_, _> = list.into_iter().map(HostPort::try_from).collect();
+        list.map(Self)
+    }
+}
+
+/// Origin of the configuration, for messages and relative paths.
+struct ConfigSource<'a> {
+    name: String,
+    directory: &'a Path,
+}
+
+impl ConfigSource<'_> {
+    fn error(&self, reason: impl ToString) -> ProxyError {
+        ProxyError::Config {
+            file: self.name.clone(),
+            reason: reason.to_string(),
+        }
+    }
 }
 
 impl ProxyConfig {
@@ -97,69 +123,53 @@ impl ProxyConfig {
     /// # Errors
     /// The first error, with file, key, value and remedy.
     pub fn load(file: Option<&Path>, overrides: &CliOverrides) -> Result<Self, ProxyError> {
-        load(file, overrides)
-    }
-}
-
-fn load(file: Option<&Path>, overrides: &CliOverrides) -> Result<ProxyConfig, ProxyError> {
-    let mut raw = file.map_or_else(|| Ok(RawFile::default()), read)?;
-    let source = ConfigSource {
-        name: file.map_or_else(
-            || "command line".to_owned(),
-            |file| file.display().to_string(),
-        ),
-        directory: file.and_then(Path::parent).unwrap_or_else(|| Path::new("")),
-    };
-    apply(&mut raw, overrides, &source)?;
-    let mut clusters = Vec::with_capacity(raw.cluster.len());
-    let mut tls_files = Vec::new();
-    for (index, cluster) in raw.cluster.into_iter().enumerate() {
-        clusters.push(check_cluster(cluster, index, &source, &mut tls_files)?);
-    }
-    let admin_tls = match raw.admin.tls {
-        None => None,
-        Some(tls) => {
-            let (acceptor, files) = tls.open(&source)?;
-            tls_files.push(files);
-            Some(acceptor)
+        let source = ConfigSource {
+            name: file.map_or_else(
+                || "command line".to_owned(),
+                |file| file.display().to_string(),
+            ),
+            directory: file.and_then(Path::parent).unwrap_or_else(|| Path::new("")),
+        };
+        let mut raw = match file {
+            Some(file) => read(file, &source)?,
+            None => RawFile::default(),
+        };
+        apply(&mut raw, overrides, &source)?;
+        let mut clusters = Vec::with_capacity(raw.cluster.len());
+        let mut tls_files = Vec::new();
+        for (index, cluster) in raw.cluster.into_iter().enumerate() {
+            let cluster = check_cluster(cluster, index, &source, &mut tls_files)?;
+            check_apart(&clusters, &cluster, &source)?;
+            clusters.push(cluster);
         }
-    };
-    let config = ProxyConfig {
-        admin_hosts: raw.admin.hosts,
-        admin_tls,
-        watchdog: WatchdogConfig {
-            stall_ms: raw.watchdog.stall_ms,
-            dead_ms: raw.watchdog.dead_ms,
-        },
-        clusters,
-        admin: overrides
+        let admin = raw
             .admin
-            .or(raw.admin.listen)
-            .unwrap_or(DEFAULT_ADMIN),
-        admin_token: raw.admin.token.filter(|token| !token.is_empty()),
-        event_loops: overrides
-            .event_loops
-            .or(raw.event_loops)
-            .unwrap_or_else(cores),
-        filter_threads: raw.filter_threads.unwrap_or(2),
-        drain_timeout_ms: raw.drain_timeout_ms.unwrap_or(10_000),
-        splice: raw.splice.unwrap_or(true),
-        limits: raw.limits,
-        tls_files,
-    };
-    check(&config, &source)?;
-    Ok(config)
+            .open(overrides.admin, DEFAULT_ADMIN, source.directory);
+        let admin = admin.map_err(|error| source.error(error))?;
+        tls_files.extend(admin.files.clone());
+        raw.limits.buffered_bytes = Some(raw.limits.buffered());
+        let config = Self {
+            admin,
+            watchdog: raw.watchdog,
+            clusters,
+            event_loops: overrides.event_loops.unwrap_or(raw.event_loops),
+            filter_threads: raw.filter_threads,
+            drain_timeout_ms: raw.drain_timeout_ms,
+            splice: raw.splice,
+            limits: raw.limits,
+            tls_files,
+        };
+        check_ranges(&config, &source)?;
+        Ok(config)
+    }
 }
 
-fn read(path: &Path) -> Result<RawFile, ProxyError> {
+fn read(path: &Path, source: &ConfigSource<'_>) -> Result<RawFile, ProxyError> {
     let text = std::fs::read_to_string(path).map_err(|error| ProxyError::Read {
         path: path.to_owned(),
         error,
     })?;
-    toml::from_str(&text).map_err(|error| ProxyError::Config {
-        file: path.display().to_string(),
-        reason: error.to_string().trim_end().to_owned(),
-    })
+    toml::from_str(&text).map_err(|error| source.error(error.to_string().trim_end()))
 }
 
 /// Applies the command line to the only cluster.
@@ -174,8 +184,9 @@ fn apply(
                 "--upstream is for use without [[cluster]] tables: remove it or the tables",
             ));
         }
+        let upstream = Upstream::try_from(RawUpstream::One(upstream.clone()));
         raw.cluster.push(RawCluster {
-            upstream: Some(OneOrMore::One(upstream.clone())),
+            upstream: upstream.map_err(|error| source.error(format!("--upstream = {error}")))?,
             ..RawCluster::default()
         });
     }
@@ -200,68 +211,62 @@ fn check_cluster(
     raw: RawCluster,
     index: usize,
     source: &ConfigSource<'_>,
-    tls_files: &mut Vec<TlsFiles>,
+    tls_files: &mut Vec<Arc<TlsFiles>>,
 ) -> Result<ClusterConfig, ProxyError> {
     let name = raw.name.unwrap_or_else(|| match index {
         0 => "default".to_owned(),
         _ => format!("cluster{}", index + 1),
     });
-    let wrong = |reason: String| source.error(format!("cluster \"{name}\": {reason}"));
+    let wrong = |reason: &dyn Display| source.error(format!("cluster \"{name}\": {reason}"));
     let word = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if name.is_empty() || name.len() > 64 || !name.bytes().all(word) {
         return Err(wrong(
-            "name: use 1 to 64 letters, digits, dots, dashes and underscores".into(),
+            &"name: use 1 to 64 letters, digits, dots, dashes and underscores",
         ));
     }
-    let upstream = match raw.upstream {
-        Some(OneOrMore::One(list)) => list.split(',').map(|one| one.trim().to_owned()).collect(),
-        Some(OneOrMore::More(list)) => list,
-        None => Vec::new(),
-    };
-    let upstream: Result<Vec<_>, _> = upstream.iter().map(|one| HostPort::parse(one)).collect();
-    let upstream = upstream.map_err(|reason| wrong(format!("upstream = {reason}")))?;
+    let Upstream(upstream) = raw.upstream;
     if upstream.is_empty() {
         return Err(wrong(
-            "upstream is missing: set it to HOST:PORT of a broker".into(),
+            &"upstream is missing: set it to HOST:PORT of a broker",
         ));
     }
     let listen = raw.listen.unwrap_or(DEFAULT_LISTEN);
-    let broker_ports = ports(
-        listen,
-        raw.broker_ports.as_deref(),
-        raw.advertised_first_port,
-    )
-    .map_err(wrong)?;
+    let broker_ports = ports(listen, raw.broker_ports, raw.advertised_first_port);
+    let broker_ports = broker_ports.map_err(|error| wrong(&error))?;
     let mut brokers = Vec::new();
-    for (id, address) in &raw.brokers {
+    for (id, address) in raw.brokers {
         let id = id.parse::<i32>().ok().filter(|id| *id >= 0);
-        let id = id.ok_or_else(|| wrong("brokers: use node ids as keys".into()))?;
-        let address = HostPort::parse(address);
-        brokers.push((
-            id,
-            address.map_err(|reason| wrong(format!("brokers.{id} = {reason}")))?,
-        ));
+        let id = id.ok_or_else(|| wrong(&"brokers: use node ids as keys"))?;
+        brokers.push((id, address));
     }
     let advertised_host = match raw.advertised_host {
         Some(host) if host.is_empty() || host.len() > 255 || host.contains(char::is_whitespace) => {
-            return Err(wrong(format!(
-                "advertised_host = \"{host}\": use a host name or address"
-            )));
+            let reason = format!("advertised_host = \"{host}\": use a host name or address");
+            return Err(wrong(&reason));
         }
         Some(host) => host,
         None if listen.ip().is_unspecified() => {
-            return Err(wrong(format!(
-                "listen = {listen} is not an address that clients can use: set advertised_host"
-            )));
+            let remedy = "is not an address that clients can use: set advertised_host";
+            return Err(wrong(&format!("listen = {listen} {remedy}")));
         }
         None => listen.ip().to_string(),
     };
-    let filters = FilterChain::new(&raw.filter).map_err(|error| wrong(error.to_string()))?;
-    let tls = raw.tls.map(|tls| tls.open(&name, source)).transpose()?;
-    let upstream_tls = raw.upstream_tls.map(|tls| tls.open(&name, source));
+    let filters = FilterChain::new(&raw.filter).map_err(|error| wrong(&error))?;
+    let table = |key| format!("cluster \"{name}\", {key}");
+    let unusable = |key, error| source.error(format!("{}: {error}", table(key)));
+    let tls = raw
+        .tls
+        .map(|tls| TlsFiles::plain_server(table("tls"), tls.within(source.directory)));
+    let tls = tls.transpose().map_err(|error| unusable("tls", error))?;
+    let upstream_tls = raw
+        .upstream_tls
+        .map(|tls| TlsFiles::client(table("upstream_tls"), tls.within(source.directory)));
+    let upstream_tls = upstream_tls.transpose();
+    let upstream_tls = upstream_tls.map_err(|error| unusable("upstream_tls", error))?;
     let (tls, files) = tls.unzip();
-    let (upstream_tls, upstream_files) = upstream_tls.transpose()?.unzip();
-    tls_files.extend([files, upstream_files].into_iter().flatten().flatten());
+    let (upstream_tls, upstream_files) = upstream_tls.unzip();
+    let files = files.into_iter().chain(upstream_files.flatten());
+    tls_files.extend(files.map(Arc::new));
     Ok(ClusterConfig {
         upstream,
         listen,
@@ -275,50 +280,68 @@ fn check_cluster(
     })
 }
 
+/// Ports that cannot be used for brokers.
+#[derive(Debug, thiserror::Error)]
+enum PortsError {
+    #[error("advertised_first_port = {0} needs broker_ports")]
+    NoRange(u16),
+    #[error("listen: no port above it is left for brokers")]
+    NoneLeft,
+    #[error("broker_ports = \"{0}\": write FIRST-LAST, such as 9193-9292")]
+    Syntax(String),
+    #[error(
+        "broker_ports = {first}-{last} contains the port of listen = {listen}: use another range"
+    )]
+    Overlap {
+        first: u16,
+        last: u16,
+        listen: SocketAddr,
+    },
+    #[error(
+        "advertised_first_port = {first}: too high for {count} ports, use at most {}",
+        65_536 - u32::from(*.count)
+    )]
+    TooHigh { first: u16, count: u16 },
+}
+
 fn ports(
     listen: SocketAddr,
-    range: Option<&str>,
+    range: Option<String>,
     advertised_first: Option<u16>,
-) -> Result<BrokerPorts, String> {
+) -> Result<BrokerPorts, PortsError> {
     let (first, last) = match range {
         None if listen.port() == 0 => {
             return match advertised_first {
                 None => Ok(BrokerPorts::Free),
-                Some(port) => Err(format!("advertised_first_port = {port} needs broker_ports")),
+                Some(port) => Err(PortsError::NoRange(port)),
             };
         }
         None => {
-            let first = listen.port().checked_add(1);
-            let first = first.ok_or("listen: no port above it is left for brokers")?;
+            let first = listen.port().checked_add(1).ok_or(PortsError::NoneLeft)?;
             (first, first.saturating_add(DEFAULT_PORTS - 1))
         }
         Some(text) => {
             let parts = text.split_once('-');
-            let parts = parts.map(|(from, to)| (from.trim().parse(), to.trim().parse()));
-            match parts {
+            match parts.map(|(from, to)| (from.trim().parse(), to.trim().parse())) {
                 Some((Ok(first), Ok(last))) if first > 0 && first <= last => (first, last),
-                _ => {
-                    return Err(format!(
-                        "broker_ports = \"{text}\": write FIRST-LAST, such as 9193-9292"
-                    ));
-                }
+                _ => return Err(PortsError::Syntax(text)),
             }
         }
     };
     if (first..=last).contains(&listen.port()) {
-        return Err(format!(
-            "broker_ports = {first}-{last} contains the port of listen = {listen}: \
-             use another range"
-        ));
+        return Err(PortsError::Overlap {
+            first,
+            last,
+            listen,
+        });
     }
     let count = last - first + 1;
     let advertised_first = advertised_first.unwrap_or(first);
     if advertised_first == 0 || advertised_first.checked_add(count - 1).is_none() {
-        return Err(format!(
-            "advertised_first_port = {advertised_first}: too high for {count} ports, \
-             use at most {}",
-            65_536 - u32::from(count)
-        ));
+        return Err(PortsError::TooHigh {
+            first: advertised_first,
+            count,
+        });
     }
     Ok(BrokerPorts::Range {
         first,
@@ -327,111 +350,66 @@ fn ports(
     })
 }
 
-fn check(config: &ProxyConfig, source: &ConfigSource<'_>) -> Result<(), ProxyError> {
-    for (index, cluster) in config.clusters.iter().enumerate() {
-        for other in &config.clusters[..index] {
-            let (name, theirs) = (&cluster.name, &other.name);
-            if name == theirs {
-                return Err(
-                    source.error(format!("cluster \"{name}\" is defined twice: rename one"))
-                );
-            }
-            if overlap(cluster, other) {
-                return Err(source.error(format!(
-                    "clusters \"{theirs}\" and \"{name}\" share a port: \
-                     set separate listen and broker_ports"
-                )));
-            }
+/// Checks that a cluster has its own name and ports.
+fn check_apart(
+    others: &[ClusterConfig],
+    cluster: &ClusterConfig,
+    source: &ConfigSource<'_>,
+) -> Result<(), ProxyError> {
+    let name = &cluster.name;
+    for other in others {
+        if other.name == *name {
+            let reason = format!("cluster \"{name}\" is defined twice: rename one");
+            return Err(source.error(reason));
+        }
+        if overlap(cluster, other) {
+            let theirs = &other.name;
+            return Err(source.error(format!(
+                "clusters \"{theirs}\" and \"{name}\" share a port: \
+                 set separate listen and broker_ports"
+            )));
         }
     }
-    if !(1..=256).contains(&config.event_loops) {
-        return Err(source.error(format!(
-            "event_loops = {}: use 1 to 256",
-            config.event_loops
-        )));
-    }
-    if !config.admin.ip().is_loopback() && config.admin_token.is_none() {
-        let admin = config.admin;
-        return Err(source.error(format!(
-            "admin.listen = {admin} is not a loopback address: set admin.token, or use 127.0.0.1"
-        )));
-    }
-    let WatchdogConfig { stall_ms, dead_ms } = config.watchdog;
-    if !(100..=600_000).contains(&stall_ms) || !(stall_ms..=600_000).contains(&dead_ms) {
-        return Err(source.error(format!(
-            "watchdog: stall_ms = {stall_ms}, dead_ms = {dead_ms}: \
-             use 100 to 600000, dead_ms at least stall_ms"
-        )));
-    }
+    Ok(())
+}
+
+/// Minimum and maximum of each limit.
+const LIMIT_RANGES: [(&str, u64, u64); 13] = [
+    ("connections", 1, 10_000_000),
+    ("request_bytes", 1024, 1 << 30),
+    ("buffered_frame_bytes", 64 << 10, 1 << 30),
+    ("buffered_bytes", 128 << 10, 1 << 40),
+    ("batch_bytes", 64 << 10, 1 << 30),
+    ("filter_bytes", 64 << 10, 1 << 30),
+    ("filter_records", 1_000, 100_000_000),
+    ("filter_ms", 10, 600_000),
+    ("frame_ms", 100, 600_000),
+    ("in_flight_requests", 1, 100_000),
+    ("handshake_timeout_ms", 100, 600_000),
+    ("connect_timeout_ms", 100, 600_000),
+    ("response_ms", 100, 600_000),
+];
+
+fn check_ranges(config: &ProxyConfig, source: &ConfigSource<'_>) -> Result<(), ProxyError> {
     let limits = &config.limits;
-    let ranges = [
-        (
-            "limits.connections",
-            limits.connections as u64,
-            1,
-            10_000_000,
-        ),
-        (
-            "limits.request_bytes",
-            limits.request_bytes as u64,
-            1024,
-            1 << 30,
-        ),
-        (
-            "limits.buffered_frame_bytes",
-            limits.buffered_frame_bytes as u64,
-            64 << 10,
-            1 << 30,
-        ),
-        (
-            "limits.buffered_bytes",
-            limits.buffered() as u64,
-            2 * limits.buffered_frame_bytes as u64,
-            1 << 40,
-        ),
-        (
-            "limits.batch_bytes",
-            limits.batch_bytes as u64,
-            64 << 10,
-            1 << 30,
-        ),
-        (
-            "limits.filter_bytes",
-            limits.filter_bytes as u64,
-            limits.batch_bytes as u64,
-            1 << 30,
-        ),
-        (
-            "limits.filter_records",
-            limits.filter_records as u64,
-            1_000,
-            100_000_000,
-        ),
-        ("limits.filter_ms", limits.filter_ms, 10, 600_000),
-        ("limits.frame_ms", limits.frame_ms, 100, 600_000),
+    // Invariant: all limits are numbers, and those with a range are set.
+    let values = serde_json::to_value(limits).unwrap_or_default();
+    let value = |key: &str| values[key].as_u64().unwrap_or(0);
+    let of_limits = LIMIT_RANGES.map(|(key, min, max)| {
+        let min = match key {
+            "buffered_bytes" => 2 * value("buffered_frame_bytes"),
+            "filter_bytes" => value("batch_bytes"),
+            _ => min,
+        };
+        (format!("limits.{key}"), value(key), min, max)
+    });
+    let others = [
+        ("event_loops", config.event_loops as u64, 1, 256),
         ("filter_threads", config.filter_threads as u64, 1, 256),
-        (
-            "limits.in_flight_requests",
-            limits.in_flight_requests as u64,
-            1,
-            100_000,
-        ),
-        (
-            "limits.handshake_timeout_ms",
-            limits.handshake_timeout_ms,
-            100,
-            600_000,
-        ),
-        (
-            "limits.connect_timeout_ms",
-            limits.connect_timeout_ms,
-            100,
-            600_000,
-        ),
-        ("limits.response_ms", limits.response_ms, 100, 600_000),
         ("drain_timeout_ms", config.drain_timeout_ms, 0, 600_000),
     ];
-    for (key, value, min, max) in ranges {
+    let others = others.map(|(key, value, min, max)| (key.to_owned(), value, min, max));
+    for (key, value, min, max) in of_limits.into_iter().chain(others) {
         if !(min..=max).contains(&value) {
             return Err(source.error(format!("{key} = {value}: use {min} to {max}")));
         }
@@ -455,10 +433,6 @@ fn overlap(one: &ClusterConfig, other: &ClusterConfig) -> bool {
             let theirs = ranges(other);
             theirs.iter().any(|(a, b)| *a != 0 && from <= b && a <= to)
         })
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9192);

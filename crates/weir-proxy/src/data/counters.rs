@@ -3,6 +3,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use weir_net::admin::MetricKind;
+
 use crate::filter::FilterCounts;
 
 /// Counters and current values of one loop.
@@ -32,13 +34,6 @@ pub(crate) struct LoopCounters {
     /// Frames handed to the filter threads.
     pub(crate) filter_tasks: u64,
     pub(crate) filters: FilterCounts,
-}
-
-/// Gauge or counter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MetricKind {
-    Gauge,
-    Counter,
 }
 
 /// A metric of event loops: name (a counter's name gets the suffix `_total`), kind, help text and

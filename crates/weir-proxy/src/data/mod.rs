@@ -18,7 +18,7 @@ mod pipe;
 mod splice;
 
 pub(crate) use self::admission::Admission;
-pub(crate) use self::counters::{LoopMetrics, METRICS, MetricKind};
+pub(crate) use self::counters::{LoopMetrics, METRICS};
 pub(crate) use self::event_loop::{LoopOptions, open_loop};
 pub(crate) use self::events::{ConnectionInfo, ListenerTarget, LoopEvent, PairId};
 pub(crate) use self::filter_pool::FilterPool;

@@ -10,15 +10,15 @@ use super::changes::{Changes, ReplacementBuffer};
 
 /// Limits on the filter work for one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FilterLimits {
+pub(crate) struct FilterLimits {
     /// Bytes to which one batch may decompress or grow.
-    pub batch_bytes: usize,
+    pub(crate) batch_bytes: usize,
     /// Bytes to which all batches of one frame may decompress or grow.
-    pub frame_bytes: usize,
+    pub(crate) frame_bytes: usize,
     /// Records of one frame.
-    pub frame_records: usize,
+    pub(crate) frame_records: usize,
     /// CPU time of one frame.
-    pub frame_cpu: Duration,
+    pub(crate) frame_cpu: Duration,
 }
 
 impl Default for FilterLimits {
@@ -34,7 +34,7 @@ impl Default for FilterLimits {
 
 /// The buffers of one thread, reused for every frame.
 #[derive(Debug)]
-pub struct FilterBuffers {
+pub(crate) struct FilterBuffers {
     /// Layout and edits of the last finished [`FilterWork`](super::FilterWork), for reuse.
     pub(super) layout: MessageLayout,
     pub(super) edits: ByteEdits,
@@ -46,8 +46,7 @@ pub struct FilterBuffers {
 
 impl FilterBuffers {
     /// Creates buffers for work within these limits.
-    #[must_use]
-    pub fn new(limits: FilterLimits) -> Self {
+    pub(crate) fn new(limits: FilterLimits) -> Self {
         Self {
             layout: MessageLayout::default(),
             edits: ByteEdits::default(),
@@ -69,26 +68,25 @@ impl FilterBuffers {
 
     /// Returns the rebuilt frame after [`FrameOutput::Rebuilt`](super::FrameOutput::Rebuilt),
     /// including its size.
-    #[must_use]
-    pub fn frame(&self) -> &[u8] {
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn frame(&self) -> &[u8] {
         &self.frame
     }
 
     /// Takes the rebuilt frame without a copy.
-    #[must_use]
-    pub fn take_frame(&mut self) -> Vec<u8> {
+    pub(crate) fn take_frame(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.frame)
     }
 
     /// Takes the counters and resets them.
-    pub fn take_counts(&mut self) -> FilterCounts {
+    pub(crate) fn take_counts(&mut self) -> FilterCounts {
         self.counts.values_undecodable +=
             std::mem::take(&mut self.batch_buffers.replacements.undecodable);
         std::mem::take(&mut self.counts)
     }
 
     /// Starts a new iteration of an event loop and resets the work allowed in it.
-    pub fn begin_iteration(&mut self) {
+    pub(crate) fn begin_iteration(&mut self) {
         self.iteration_units = ITERATION_UNITS;
     }
 
@@ -249,25 +247,25 @@ impl BatchBuffers {
 
 /// Counters of filter work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct FilterCounts {
+pub(crate) struct FilterCounts {
     /// Batches whose records were read.
-    pub batches: u64,
+    pub(crate) batches: u64,
     /// Of these, batches changed in place.
-    pub batches_edited: u64,
+    pub(crate) batches_edited: u64,
     /// Of these, batches rebuilt because a length changed or they are compressed.
-    pub batches_rebuilt: u64,
+    pub(crate) batches_rebuilt: u64,
     /// Records read.
-    pub records: u64,
+    pub(crate) records: u64,
     /// Values that a filter could not decode, such as text that is not UTF-8.
-    pub values_undecodable: u64,
+    pub(crate) values_undecodable: u64,
     /// Partitions of produce requests that were rejected.
-    pub partitions_rejected: u64,
+    pub(crate) partitions_rejected: u64,
     /// Partitions of fetch responses that were withheld because they could not be decoded.
-    pub partitions_withheld: u64,
+    pub(crate) partitions_withheld: u64,
     /// Partitions of fetch responses that end early; the consumer fetches the rest next.
-    pub partitions_cut: u64,
+    pub(crate) partitions_cut: u64,
     /// Partitions rejected, withheld or cut because of a limit.
-    pub limited: u64,
+    pub(crate) limited: u64,
 }
 
 impl FilterCounts {

@@ -7,11 +7,12 @@ use weir_kafka::wire::layout::{FETCH_VERSION_MAX, PRODUCE_VERSION_MAX};
 
 use super::config::ScopedFilter;
 use super::{Direction, Filter, FilterConfig, FilterError};
+use crate::versions::{FETCH, PRODUCE, SHARE_ACKNOWLEDGE, SHARE_FETCH};
 
 /// The filters of one cluster in configuration order. Each sees the output of the previous one, in
 /// both directions.
 #[derive(Debug, Default)]
-pub struct FilterChain {
+pub(crate) struct FilterChain {
     all: Vec<ScopedFilter>,
 }
 
@@ -23,7 +24,7 @@ impl FilterChain {
     ///
     /// # Errors
     /// [`FilterError`] with filter, key, value and remedy.
-    pub fn new(configs: &[FilterConfig]) -> Result<Self, FilterError> {
+    pub(crate) fn new(configs: &[FilterConfig]) -> Result<Self, FilterError> {
         let all = configs.iter().map(FilterConfig::build);
         Ok(Self {
             all: all.collect::<Result<_, _>>()?,
@@ -31,8 +32,7 @@ impl FilterChain {
     }
 
     /// Returns `true` if a filter applies to this direction. If not, frames need not be buffered.
-    #[must_use]
-    pub fn wants(&self, direction: Direction) -> bool {
+    pub(crate) fn wants(&self, direction: Direction) -> bool {
         self.all.iter().any(|filter| filter.is_on(direction))
     }
 
@@ -40,8 +40,7 @@ impl FilterChain {
     ///
     /// Later versions have topic ids instead of names. Share groups always use topic ids and would
     /// bypass fetch filters, so their APIs are not supported with such filters.
-    #[must_use]
-    pub fn version_max(&self, api_key: i16) -> Option<i16> {
+    pub(crate) fn version_max(&self, api_key: i16) -> Option<i16> {
         match api_key {
             PRODUCE if self.wants(Direction::Produce) => Some(PRODUCE_VERSION_MAX),
             FETCH if self.wants(Direction::Fetch) => Some(FETCH_VERSION_MAX),
@@ -55,8 +54,7 @@ impl FilterChain {
     }
 
     /// Returns one human-readable line per filter.
-    #[must_use]
-    pub fn describe(&self) -> Vec<String> {
+    pub(crate) fn describe(&self) -> Vec<String> {
         self.all.iter().map(ScopedFilter::describe).collect()
     }
 
@@ -76,8 +74,4 @@ impl FilterChain {
     }
 }
 
-const PRODUCE: i16 = 0;
-const FETCH: i16 = 1;
 const SHARE_GROUP_HEARTBEAT: i16 = 76;
-const SHARE_FETCH: i16 = 78;
-const SHARE_ACKNOWLEDGE: i16 = 79;

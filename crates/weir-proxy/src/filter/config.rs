@@ -1,37 +1,65 @@
 //! The tables `[[cluster.filter]]` and the filters built from them.
 
 use serde::Deserialize;
+use toml::{Table, Value};
 
+use super::error::InvalidKey;
+use super::header_filters::{RemoveHeader, SetHeader};
+use super::mask::MaskConfig;
 use super::pattern::TopicPattern;
-use super::{
-    Direction, Filter, FilterError, delay, lower_case, mask, remove_header, require, set_header,
-    upper_case,
-};
+use super::require::Require;
+use super::text::Case;
+use super::{Direction, Filter, FilterError, delay::DelayConfig};
 
-/// One filter as written. Its `type` determines the other keys.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+/// One filter as written.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "Table")]
+pub(crate) struct FilterConfig {
+    name: String,
+    /// Topic names; `*` matches any characters. Default: all topics.
+    topics: Vec<String>,
+    /// Directions, by default `produce`.
+    on: Vec<Direction>,
+    kind: FilterKind,
+}
+
+/// The keys of a filter that depend on its `type`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
-pub enum FilterConfig {
-    /// Conversion of values to lower case.
-    LowerCase(lower_case::LowerCaseConfig),
-    /// Conversion of values to upper case.
-    UpperCase(upper_case::UpperCaseConfig),
-    /// A header with a fixed value.
-    SetHeader(set_header::SetHeaderConfig),
-    /// Removal of headers by name.
-    RemoveHeader(remove_header::RemoveHeaderConfig),
-    /// Replacement of members of JSON values.
-    Mask(mask::MaskConfig),
-    /// Requirements on records.
-    Require(require::RequireConfig),
-    /// A delay of frames.
-    Delay(delay::DelayConfig),
+enum FilterKind {
+    LowerCase(NoKeys),
+    UpperCase(NoKeys),
+    SetHeader(SetHeader),
+    RemoveHeader(RemoveHeader),
+    Mask(MaskConfig),
+    Require(Require),
+    Delay(DelayConfig),
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoKeys {}
+
+impl TryFrom<Table> for FilterConfig {
+    type Error = toml::de::Error;
+
+    fn try_from(mut table: Table) -> Result<Self, toml::de::Error> {
+        let topics = table.remove("topics");
+        let on = table.remove("on");
+        let name = table.get("type").and_then(Value::as_str);
+        Ok(Self {
+            name: name.unwrap_or_default().to_owned(),
+            topics: topics.map_or_else(|| Ok(vec!["*".to_owned()]), Value::try_into)?,
+            on: on.map_or_else(|| Ok(vec![Direction::Produce]), Value::try_into)?,
+            kind: table.try_into()?,
+        })
+    }
 }
 
 /// A filter with its topics and directions.
 #[derive(Debug)]
 pub(super) struct ScopedFilter {
-    pub(super) name: &'static str,
+    name: String,
     pub(super) filter: Box<dyn Filter>,
     topics: Vec<TopicPattern>,
     on: Vec<Direction>,
@@ -49,7 +77,7 @@ impl ScopedFilter {
     /// Returns a human-readable description.
     pub(super) fn describe(&self) -> String {
         let on: Vec<_> = self.on.iter().map(|direction| direction.name()).collect();
-        let topics: Vec<_> = self.topics.iter().map(TopicPattern::text).collect();
+        let topics: Vec<_> = self.topics.iter().map(|pattern| &*pattern.0).collect();
         let (on, topics) = (on.join(" and "), topics.join(", "));
         format!("{} on {on} of {topics}: {:?}", self.name, self.filter)
     }
@@ -57,36 +85,41 @@ impl ScopedFilter {
 
 impl FilterConfig {
     pub(super) fn build(&self) -> Result<ScopedFilter, FilterError> {
-        let (name, filter, topics, on): (_, Box<dyn Filter>, _, _) = match self {
-            Self::LowerCase(it) => (lower_case::NAME, it.build(), &it.topics, &it.on),
-            Self::UpperCase(it) => (upper_case::NAME, it.build(), &it.topics, &it.on),
-            Self::SetHeader(it) => (set_header::NAME, it.build()?, &it.topics, &it.on),
-            Self::RemoveHeader(it) => (remove_header::NAME, it.build()?, &it.topics, &it.on),
-            Self::Mask(it) => (mask::NAME, it.build()?, &it.topics, &it.on),
-            Self::Require(it) => (require::NAME, it.build()?, &it.topics, &it.on),
-            Self::Delay(it) => (delay::NAME, it.build()?, &it.topics, &it.on),
-        };
         let invalid = |key, value: &str, remedy| FilterError {
-            filter: name,
+            filter: self.name.clone(),
             key,
             value: value.to_owned(),
             remedy,
         };
-        if topics.is_empty() {
+        if self.topics.is_empty() {
             let remedy = "name a topic, or remove the key for all topics except internal ones";
             return Err(invalid("topics", "[]", remedy));
         }
-        if let Some(blank) = topics.iter().find(|topic| topic.trim().is_empty()) {
+        if let Some(blank) = self.topics.iter().find(|topic| topic.trim().is_empty()) {
             return Err(invalid("topics", &format!("{blank:?}"), "name a topic"));
         }
-        if on.is_empty() {
+        if self.on.is_empty() {
             return Err(invalid("on", "[]", "name produce, fetch or both"));
         }
+        if matches!(self.kind, FilterKind::Require(_)) && self.on.contains(&Direction::Fetch) {
+            let remedy = "remove fetch: stored records cannot be rejected";
+            return Err(invalid("on", "fetch", remedy));
+        }
+        let filter = match self.kind.clone() {
+            FilterKind::LowerCase(NoKeys {}) => Ok(Box::new(Case::LowerCase) as Box<dyn Filter>),
+            FilterKind::UpperCase(NoKeys {}) => Ok(Box::new(Case::UpperCase) as _),
+            FilterKind::SetHeader(it) => it.build(),
+            FilterKind::RemoveHeader(it) => it.build(),
+            FilterKind::Mask(it) => it.build(),
+            FilterKind::Require(it) => it.build(),
+            FilterKind::Delay(it) => it.build(),
+        };
         Ok(ScopedFilter {
-            name,
-            filter,
-            topics: topics.iter().map(|text| TopicPattern::new(text)).collect(),
-            on: on.clone(),
+            name: self.name.clone(),
+            filter: filter
+                .map_err(|InvalidKey(key, value, remedy)| invalid(key, &value, remedy))?,
+            topics: self.topics.iter().cloned().map(TopicPattern).collect(),
+            on: self.on.clone(),
         })
     }
 }

@@ -2,16 +2,25 @@
 
 use thiserror::Error;
 
+use super::Filter;
+
 /// An invalid filter configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("filter {filter}: {key} = {value}: {remedy}")]
-pub struct FilterError {
+pub(crate) struct FilterError {
     /// Type of the filter.
-    pub filter: &'static str,
-    /// Key.
-    pub key: &'static str,
-    /// Value.
-    pub value: String,
-    /// Remedy.
-    pub remedy: &'static str,
+    pub(crate) filter: String,
+    pub(crate) key: &'static str,
+    pub(crate) value: String,
+    pub(crate) remedy: &'static str,
 }
+
+/// A key of a filter that cannot be used: key, value and remedy.
+#[derive(Debug)]
+pub(super) struct InvalidKey(
+    pub(super) &'static str,
+    pub(super) String,
+    pub(super) &'static str,
+);
+
+pub(super) type BuildResult = Result<Box<dyn Filter>, InvalidKey>;

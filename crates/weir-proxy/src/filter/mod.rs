@@ -1,5 +1,6 @@
-//! Filters, which read and change records in frames. There is one file per filter. The others
-//! select filters by topic and direction, and keep frames and batches valid.
+//! Filters, which read and change records in frames. The files `text`, `header_filters`, `mask`,
+//! `require` and `delay` contain them. The others select filters by topic and direction, and keep
+//! frames and batches valid.
 
 mod batch;
 mod buffers;
@@ -8,23 +9,22 @@ mod changes;
 mod config;
 mod delay;
 mod error;
-#[doc(hidden)]
 #[cfg(any(test, fuzzing))]
+#[cfg_attr(
+    not(fuzzing),
+    expect(unreachable_pub, reason = "reachable for fuzz targets only")
+)]
 pub mod fuzz;
+mod header_filters;
 mod headers;
-mod lower_case;
 mod mask;
 mod pattern;
 mod record;
 mod rejected;
-mod remove_header;
 mod require;
-mod result;
 mod run;
 mod scope;
-mod set_header;
 mod text;
-mod upper_case;
 mod work;
 
 use std::borrow::Cow;
@@ -32,15 +32,14 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 pub(crate) use buffers::WorkMeter;
-pub use buffers::{FilterBuffers, FilterCounts, FilterLimits};
-pub use chain::FilterChain;
-pub use config::FilterConfig;
-pub use error::FilterError;
-pub use record::RecordEdit;
-pub use rejected::RejectedPartitions;
-pub use result::{FilterResult, FrameOutput};
-pub use scope::Direction;
-pub use work::{FilterWork, WorkProgress};
+pub(crate) use buffers::{FilterBuffers, FilterCounts, FilterLimits};
+pub(crate) use chain::FilterChain;
+pub(crate) use config::FilterConfig;
+pub(crate) use error::FilterError;
+pub(crate) use record::RecordEdit;
+pub(crate) use rejected::RejectedPartitions;
+pub(crate) use scope::Direction;
+pub(crate) use work::{FilterResult, FilterWork, FrameOutput, WorkProgress};
 
 /// Reads records one by one, and changes their values and headers.
 ///
@@ -60,7 +59,7 @@ pub use work::{FilterWork, WorkProgress};
 ///    of the filter.
 ///
 /// Filters do not see transaction markers. They do not handle lengths, checksums and compression.
-pub trait Filter: Debug + Send + Sync {
+pub(crate) trait Filter: Debug + Send + Sync {
     /// Filters one record.
     ///
     /// # Errors
@@ -80,7 +79,7 @@ pub trait Filter: Debug + Send + Sync {
 
 /// The reason why a record must not pass, reported to its producer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RecordRejection(pub Cow<'static, str>);
+pub(crate) struct RecordRejection(pub Cow<'static, str>);
 
 #[cfg(test)]
 mod tests;

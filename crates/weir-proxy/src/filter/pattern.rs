@@ -2,30 +2,18 @@
 
 /// A topic name, or a pattern for several.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TopicPattern {
-    text: String,
-}
+pub(super) struct TopicPattern(pub(super) String);
 
 impl TopicPattern {
-    pub(super) fn new(text: &str) -> Self {
-        Self {
-            text: text.to_owned(),
-        }
-    }
-
-    pub(super) fn text(&self) -> &str {
-        &self.text
-    }
-
     /// Returns `true` if the topic matches. Internal topics, which start with two underscores,
     /// match only patterns that start the same way, so that `*` does not change internal records of
     /// brokers.
     pub(super) fn matches(&self, topic: &str) -> bool {
-        if topic.starts_with(INTERNAL) && !self.text.starts_with(INTERNAL) {
+        if topic.starts_with(INTERNAL) && !self.0.starts_with(INTERNAL) {
             return false;
         }
-        let Some((first, rest)) = self.text.split_once('*') else {
-            return self.text == topic;
+        let Some((first, rest)) = self.0.split_once('*') else {
+            return self.0 == topic;
         };
         let Some(mut left) = topic.strip_prefix(first) else {
             return false;
@@ -71,7 +59,7 @@ mod tests {
             ("**", "a", true),
         ];
         for (pattern, topic, expected) in cases {
-            let found = TopicPattern::new(pattern).matches(topic);
+            let found = TopicPattern(pattern.to_owned()).matches(topic);
             assert_eq!(found, expected, "{pattern} {topic}");
         }
     }

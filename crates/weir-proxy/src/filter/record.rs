@@ -7,7 +7,7 @@ use super::headers::{self, Malformed};
 
 /// A record that filters read and change within the limits of [`Filter`](super::Filter).
 #[derive(Debug)]
-pub struct RecordEdit<'a> {
+pub(crate) struct RecordEdit<'a> {
     payload: &'a mut [u8],
     layout: &'a RecordLayout,
     replacements: &'a mut ReplacementBuffer,
@@ -32,16 +32,8 @@ impl<'a> RecordEdit<'a> {
         self.changes
     }
 
-    /// Returns the key; `None`: null.
-    #[must_use]
-    pub fn key(&self) -> Option<&[u8]> {
-        let range = self.layout.key.clone()?;
-        Some(&self.payload[range])
-    }
-
     /// Returns the value after the previous filters; `None`: a tombstone.
-    #[must_use]
-    pub fn value(&self) -> Option<&[u8]> {
+    pub(crate) fn value(&self) -> Option<&[u8]> {
         let original = self.layout.value.clone()?;
         Some(match &self.changes.value {
             Some(replaced) => &self.replacements.bytes[replaced.clone()],
@@ -51,7 +43,7 @@ impl<'a> RecordEdit<'a> {
 
     /// Calls `edit` to change the value in place; `edit` returns `true` if it changed the value.
     /// Not called for a tombstone.
-    pub fn edit_value(&mut self, edit: impl FnOnce(&mut [u8]) -> bool) {
+    pub(crate) fn edit_value(&mut self, edit: impl FnOnce(&mut [u8]) -> bool) {
         let Some(original) = self.layout.value.clone() else {
             return;
         };
@@ -65,7 +57,7 @@ impl<'a> RecordEdit<'a> {
 
     /// Calls `write` to append a new value to an empty buffer; `write` returns `true` if it
     /// replaces the old value. Not called for a tombstone.
-    pub fn rewrite_value(&mut self, write: impl FnOnce(&[u8], &mut Vec<u8>) -> bool) {
+    pub(crate) fn rewrite_value(&mut self, write: impl FnOnce(&[u8], &mut Vec<u8>) -> bool) {
         let mut fresh = std::mem::take(&mut self.replacements.fresh);
         fresh.clear();
         let is_new = self

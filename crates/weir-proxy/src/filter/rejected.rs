@@ -14,7 +14,7 @@ use super::batch::BatchRejection;
 /// Partitions removed from a produce request. The response contains an error for each of them; the
 /// producer continues with the others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RejectedPartitions {
+pub(crate) struct RejectedPartitions {
     topics: Vec<(String, Vec<RejectedPartition>)>,
     /// Records listed so far.
     listed: usize,
@@ -46,8 +46,7 @@ impl RejectedPartitions {
     }
 
     /// Returns the approximate memory in use, in bytes.
-    #[must_use]
-    pub fn buffered_bytes(&self) -> usize {
+    pub(crate) fn buffered_bytes(&self) -> usize {
         self.bytes
     }
 
@@ -73,8 +72,7 @@ impl RejectedPartitions {
     }
 
     /// Returns the body of a response to a request of which no partition is left.
-    #[must_use]
-    pub fn response(&self, version: i16) -> Vec<u8> {
+    pub(crate) fn response(&self, version: i16) -> Vec<u8> {
         let flexible = produce_is_flexible(version);
         let mut out = Vec::new();
         put_length(&mut out, flexible, self.topics.len());
@@ -96,7 +94,7 @@ impl RejectedPartitions {
     ///
     /// # Errors
     /// [`WireError`] if `body` is not such a response.
-    pub fn merge(&self, version: i16, body: &[u8]) -> Result<Vec<u8>, WireError> {
+    pub(crate) fn merge(&self, version: i16, body: &[u8]) -> Result<Vec<u8>, WireError> {
         let mut layout = MessageLayout::default();
         produce_response(body, version, &mut layout)?;
         let flexible = produce_is_flexible(version);

@@ -3,63 +3,34 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::scope::{all_topics, on_produce};
-use super::{Direction, Filter, FilterError, RecordEdit, RecordRejection};
+use super::error::{BuildResult, InvalidKey};
+use super::{Filter, RecordEdit, RecordRejection};
 
-pub(super) const NAME: &str = "require";
-
-/// Configuration of the filter; at least one requirement is needed.
+/// Requirements on records; at least one is needed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RequireConfig {
-    /// Topic names; `*` matches any characters.
-    #[serde(default = "all_topics")]
-    pub topics: Vec<String>,
-    /// Direction; only `produce`, because stored records cannot be rejected.
-    #[serde(default = "on_produce")]
-    pub on: Vec<Direction>,
+pub(super) struct Require {
     /// Values must be valid JSON. Tombstones pass.
     #[serde(default)]
-    pub json: bool,
+    json: bool,
     /// Maximum bytes of a value. Tombstones pass.
-    pub value_bytes_max: Option<usize>,
+    value_bytes_max: Option<usize>,
     /// Names of required headers.
     #[serde(default)]
-    pub headers: Vec<String>,
+    headers: Vec<String>,
 }
 
-impl RequireConfig {
-    pub(super) fn build(&self) -> Result<Box<dyn Filter>, FilterError> {
-        let invalid = |key, value: &str, remedy| FilterError {
-            filter: NAME,
-            key,
-            value: value.to_owned(),
-            remedy,
-        };
-        if self.on.contains(&Direction::Fetch) {
-            let remedy = "remove fetch: stored records cannot be rejected";
-            return Err(invalid("on", "fetch", remedy));
-        }
+impl Require {
+    pub(super) fn build(self) -> BuildResult {
         if self.headers.iter().any(String::is_empty) {
-            return Err(invalid("headers", "\"\"", "name the header"));
+            return Err(InvalidKey("headers", "\"\"".to_owned(), "name the header"));
         }
         if !self.json && self.value_bytes_max.is_none() && self.headers.is_empty() {
             let remedy = "set json = true, value_bytes_max or headers";
-            return Err(invalid("json", "false", remedy));
+            return Err(InvalidKey("json", "false".to_owned(), remedy));
         }
-        Ok(Box::new(Require {
-            json: self.json,
-            value_bytes_max: self.value_bytes_max,
-            headers: self.headers.clone(),
-        }))
+        Ok(Box::new(self))
     }
-}
-
-#[derive(Debug)]
-struct Require {
-    json: bool,
-    value_bytes_max: Option<usize>,
-    headers: Vec<String>,
 }
 
 impl Filter for Require {

@@ -3,63 +3,17 @@
 use weir_kafka::wire::WireError;
 
 use super::Direction;
-use super::buffers::{FilterBuffers, WorkMeter};
+use super::buffers::FilterBuffers;
 use super::chain::FilterChain;
-use super::result::FilterResult;
-use super::work::{FilterWork, WorkProgress};
+use super::work::{FilterResult, FilterWork, WorkProgress};
 
 impl FilterChain {
-    /// Filters a produce request. `frame` includes the size prefix; `body_at` is the position of
-    /// its body.
-    ///
-    /// # Errors
-    /// [`WireError`] if the frame is not a produce request, or has a version with topic ids.
-    pub fn produce(
-        &self,
-        frame: &mut [u8],
-        body_at: usize,
-        version: i16,
-        buffers: &mut FilterBuffers,
-    ) -> Result<FilterResult, WireError> {
-        self.all_of(Direction::Produce, frame, body_at, version, buffers)
-    }
-
-    /// Filters a fetch response. `frame` includes the size prefix; `body_at` is the position of its
-    /// body. No partition is rejected: a batch that cannot be decoded is replaced by an error code.
-    ///
-    /// # Errors
-    /// [`WireError`] if the frame is not a fetch response, or has a version with topic ids.
-    pub fn fetch(
-        &self,
-        frame: &mut [u8],
-        body_at: usize,
-        version: i16,
-        buffers: &mut FilterBuffers,
-    ) -> Result<FilterResult, WireError> {
-        self.all_of(Direction::Fetch, frame, body_at, version, buffers)
-    }
-
-    fn all_of(
-        &self,
-        direction: Direction,
-        frame: &mut [u8],
-        body_at: usize,
-        version: i16,
-        buffers: &mut FilterBuffers,
-    ) -> Result<FilterResult, WireError> {
-        let mut work = FilterWork::new(direction, body_at, version)?;
-        work.borrow_from(buffers);
-        buffers.allow(WorkMeter::unlimited());
-        while work.advance(self, frame, buffers)? == WorkProgress::Paused {}
-        Ok(work.finish(frame, buffers))
-    }
-
     /// Filters a frame if that costs an event loop little. Otherwise returns the remaining work for
     /// `FilterWork::advance`.
     ///
     /// # Errors
-    /// As [`Self::produce`] and [`Self::fetch`].
-    pub fn at_once(
+    /// [`WireError`] if the frame does not match its version, or has a version with topic ids.
+    pub(crate) fn at_once(
         &self,
         direction: Direction,
         frame: &mut [u8],
@@ -84,3 +38,52 @@ impl FilterChain {
 
 /// Maximum size of frames filtered on an event loop.
 const AT_ONCE_FRAME_BYTES: usize = 256 << 10;
+
+/// Filters whole frames without a limit on the work at once.
+#[cfg(any(test, fuzzing))]
+impl FilterChain {
+    /// Filters a produce request. `frame` includes the size prefix; `body_at` is the position of
+    /// its body.
+    ///
+    /// # Errors
+    /// [`WireError`] if the frame is not a produce request, or has a version with topic ids.
+    pub(crate) fn produce(
+        &self,
+        frame: &mut [u8],
+        body_at: usize,
+        version: i16,
+        buffers: &mut FilterBuffers,
+    ) -> Result<FilterResult, WireError> {
+        self.all_of(Direction::Produce, frame, body_at, version, buffers)
+    }
+
+    /// Filters a fetch response. `frame` includes the size prefix; `body_at` is the position of its
+    /// body. No partition is rejected: a batch that cannot be decoded is replaced by an error code.
+    ///
+    /// # Errors
+    /// [`WireError`] if the frame is not a fetch response, or has a version with topic ids.
+    pub(crate) fn fetch(
+        &self,
+        frame: &mut [u8],
+        body_at: usize,
+        version: i16,
+        buffers: &mut FilterBuffers,
+    ) -> Result<FilterResult, WireError> {
+        self.all_of(Direction::Fetch, frame, body_at, version, buffers)
+    }
+
+    fn all_of(
+        &self,
+        direction: Direction,
+        frame: &mut [u8],
+        body_at: usize,
+        version: i16,
+        buffers: &mut FilterBuffers,
+    ) -> Result<FilterResult, WireError> {
+        let mut work = FilterWork::new(direction, body_at, version)?;
+        work.borrow_from(buffers);
+        buffers.allow(super::buffers::WorkMeter::unlimited());
+        while work.advance(self, frame, buffers)? == WorkProgress::Paused {}
+        Ok(work.finish(frame, buffers))
+    }
+}

@@ -1,22 +1,23 @@
-//! Conversion of UTF-8 values to upper or lower case, independent of any language.
+//! The filters `lower-case` and `upper-case` convert UTF-8 values, independent of any language.
 
-use super::RecordEdit;
+use super::{Filter, RecordEdit, RecordRejection};
 
-/// Upper or lower case.
+/// Lower or upper case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Case {
-    Lower,
-    Upper,
+    LowerCase,
+    UpperCase,
 }
 
-impl Case {
+impl Filter for Case {
     /// Converts the value. A value that is not UTF-8 is left unchanged.
-    pub(super) fn apply(self, record: &mut RecordEdit<'_>) {
+    fn record(&self, record: &mut RecordEdit<'_>) -> Result<(), RecordRejection> {
         let Some(value) = record.value() else {
-            return;
+            return Ok(());
         };
         if value.is_ascii() {
-            return record.edit_value(|bytes| self.ascii(bytes));
+            record.edit_value(|bytes| self.ascii(bytes));
+            return Ok(());
         }
         let mut is_text = true;
         record.rewrite_value(|bytes, out| {
@@ -30,14 +31,17 @@ impl Case {
         if !is_text {
             record.count_undecodable();
         }
+        Ok(())
     }
+}
 
+impl Case {
     /// Converts ASCII in place and returns `true` if a byte changed. There is no branch per byte,
     /// so that the compiler vectorizes the loop.
     fn ascii(self, bytes: &mut [u8]) -> bool {
         let first = match self {
-            Self::Lower => b'A',
-            Self::Upper => b'a',
+            Self::LowerCase => b'A',
+            Self::UpperCase => b'a',
         };
         let mut changed = 0;
         for byte in bytes {
@@ -51,23 +55,13 @@ impl Case {
     /// Converts any text. The number of letters and bytes may change.
     fn unicode(self, text: &str, out: &mut Vec<u8>) {
         let mut utf8 = [0; 4];
+        let mut put =
+            |letter: char| out.extend_from_slice(letter.encode_utf8(&mut utf8).as_bytes());
         match self {
             // The lower case of this letter depends on its position in the word.
-            Self::Lower if text.contains(CAPITAL_SIGMA) => {
-                out.extend_from_slice(text.to_lowercase().as_bytes());
-            }
-            Self::Lower => {
-                for letter in text.chars().flat_map(char::to_lowercase) {
-                    out.extend_from_slice(letter.encode_utf8(&mut utf8).as_bytes());
-                }
-            }
-            Self::Upper => {
-                for letter in text.chars().flat_map(char::to_uppercase) {
-                    out.extend_from_slice(letter.encode_utf8(&mut utf8).as_bytes());
-                }
-            }
+            Self::LowerCase if text.contains('Σ') => text.to_lowercase().chars().for_each(put),
+            Self::LowerCase => text.chars().flat_map(char::to_lowercase).for_each(&mut put),
+            Self::UpperCase => text.chars().flat_map(char::to_uppercase).for_each(&mut put),
         }
     }
 }
-
-const CAPITAL_SIGMA: char = 'Σ';

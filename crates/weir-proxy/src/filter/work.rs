@@ -16,12 +16,11 @@ use super::batch::{self, BatchOutcome, BatchRejection, TOO_SLOW};
 use super::buffers::{FilterBuffers, FilterLimits};
 use super::chain::FilterChain;
 use super::rejected::RejectedPartitions;
-use super::result::{FilterResult, FrameOutput};
 use super::{Direction, Filter};
 
 /// The filter work on one frame.
 #[derive(Debug)]
-pub struct FilterWork {
+pub(crate) struct FilterWork {
     direction: Direction,
     version: i16,
     body_at: usize,
@@ -63,13 +62,34 @@ struct FilterCosts {
     cpu: Duration,
 }
 
-/// The progress of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WorkProgress {
+pub(crate) enum WorkProgress {
     /// Completed work.
     Done,
     /// Work interrupted by the meter.
     Paused,
+}
+
+/// The result of filtering a frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FilterResult {
+    /// Bytes to forward.
+    pub(crate) output: FrameOutput,
+    /// Delay of the frame and everything after it.
+    pub(crate) delay: Duration,
+    /// Partitions that are not forwarded and whose producer expects a response.
+    pub(crate) rejected: Option<RejectedPartitions>,
+}
+
+/// The bytes of a frame to forward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FrameOutput {
+    /// The frame, possibly edited in place.
+    InPlace,
+    /// The frame in [`FilterBuffers::frame`](super::FilterBuffers::frame).
+    Rebuilt,
+    /// Nothing: no partition is left.
+    Nothing,
 }
 
 impl FilterWork {

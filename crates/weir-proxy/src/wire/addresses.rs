@@ -5,26 +5,26 @@ use weir_kafka::wire::reader::WireReader;
 
 /// A broker in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BrokerNode<'a> {
+pub(crate) struct BrokerNode<'a> {
     /// Node id, not negative.
-    pub id: i32,
+    pub(crate) id: i32,
     /// Host name as the broker advertises it.
-    pub host: &'a str,
+    pub(crate) host: &'a str,
     /// Port as the broker advertises it.
-    pub port: u16,
+    pub(crate) port: u16,
 }
 
 /// An address that clients see.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AdvertisedAddress {
+pub(crate) struct AdvertisedAddress {
     /// Host name or IP address.
-    pub host: String,
+    pub(crate) host: String,
     /// Port of the proxy.
-    pub port: u16,
+    pub(crate) port: u16,
 }
 
 /// A mapping from brokers to the addresses that clients see.
-pub trait AddressMapper {
+pub(crate) trait AddressMapper {
     /// Returns the advertised address of a broker and opens its port if it is new. Returns `None`
     /// if no port is available; the broker is then left out of the response.
     fn address_of(&mut self, node: BrokerNode<'_>) -> Option<AdvertisedAddress>;

@@ -5,7 +5,7 @@ use weir_kafka::wire::WireError;
 
 /// The reason why a connection must be closed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum StreamError {
+pub(crate) enum StreamError {
     /// Invalid bytes from the client.
     #[error("client: {0}")]
     Client(WireError),

@@ -15,18 +15,18 @@ use crate::versions::{FETCH, PRODUCE, flexible};
 
 /// The filters of a connection and their buffers.
 #[derive(Debug)]
-pub struct FilterStage<'a> {
+pub(crate) struct FilterStage<'a> {
     /// Filters of the cluster.
-    pub filters: &'a FilterChain,
+    pub(crate) filters: &'a FilterChain,
     /// Buffers of the thread.
-    pub buffers: &'a mut FilterBuffers,
+    pub(crate) buffers: &'a mut FilterBuffers,
     /// Frame that must wait; no later frame may be forwarded before it.
-    pub delayed: &'a mut Option<DelayedFrame>,
+    pub(crate) delayed: &'a mut Option<DelayedFrame>,
 }
 
 /// A frame that must wait.
 #[derive(Debug)]
-pub enum DelayedFrame {
+pub(crate) enum DelayedFrame {
     /// A filtered frame with a delay.
     Delayed {
         /// Delay.
@@ -40,24 +40,23 @@ pub enum DelayedFrame {
 
 /// A frame with unfinished filter work.
 #[derive(Debug)]
-pub struct Unfinished {
+pub(crate) struct Unfinished {
     /// Remaining work.
-    pub work: Box<FilterWork>,
+    pub(crate) work: Box<FilterWork>,
     /// Frame with the changes so far.
-    pub frame: Vec<u8>,
+    pub(crate) frame: Vec<u8>,
     /// Produce request of the frame; `None` for a fetch response.
-    pub request: Option<ProduceHeader>,
+    pub(crate) request: Option<ProduceHeader>,
 }
 
 /// Header fields of a produce request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ProduceHeader {
-    /// Correlation id.
-    pub correlation_id: i32,
+pub(crate) struct ProduceHeader {
+    pub(crate) correlation_id: i32,
     /// API version.
-    pub version: i16,
+    pub(crate) version: i16,
     /// Requested acknowledgements.
-    pub acks: i16,
+    pub(crate) acks: i16,
 }
 
 /// The output of the filters for a frame.
@@ -96,8 +95,7 @@ impl ProduceHeader {
     }
 
     /// Returns the in-flight entry of a delayed request, or `None` if no response will come.
-    #[must_use]
-    pub fn entry(&self, result: &FilterResult) -> Option<InFlightRequest> {
+    pub(crate) fn entry(&self, result: &FilterResult) -> Option<InFlightRequest> {
         self.response_source(result)
             .map(|response| InFlightRequest {
                 correlation_id: self.correlation_id,

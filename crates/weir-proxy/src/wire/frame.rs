@@ -5,26 +5,73 @@ use weir_kafka::wire::WireError;
 /// Bytes of the size prefix of a frame.
 pub(crate) const SIZE_BYTES: usize = 4;
 
-/// Limits of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FrameLimits {
+pub(crate) struct FrameLimits {
     /// Maximum bytes of a request.
-    pub request_bytes: usize,
+    pub(crate) request_bytes: usize,
     /// Maximum bytes of a buffered frame. Frames are buffered if their content may change.
-    pub buffered_frame_bytes: usize,
+    pub(crate) buffered_frame_bytes: usize,
     /// Maximum number of in-flight requests per connection; further ones are not read.
-    pub in_flight_requests: usize,
+    pub(crate) in_flight_requests: usize,
 }
 
-/// Appends to a frame of `total` bytes that arrives in pieces. The capacity at most doubles each
-/// time, whatever size the frame announces.
-pub(super) fn grow(frame: &mut Vec<u8>, bytes: &[u8], total: usize) {
-    let length = frame.len() + bytes.len();
-    if frame.capacity() < length {
-        let grown = length.max(2 * frame.len()).min(total.max(length));
-        frame.reserve_exact(grown - frame.len());
+/// The start of a frame whose action is not known yet. Uses no memory without one.
+#[derive(Debug, Default)]
+pub(super) struct PartialFrame {
+    bytes: Vec<u8>,
+    /// Bytes that are needed next.
+    wanted: usize,
+}
+
+impl PartialFrame {
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
     }
-    frame.extend_from_slice(bytes);
+
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    pub(super) fn bytes(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Returns the size to which the start must grow, or 0 without one.
+    pub(super) fn wanted(&self) -> usize {
+        match self.is_empty() {
+            true => 0,
+            false => self.wanted,
+        }
+    }
+
+    /// Returns the size that the frame announces, including the prefix, if it has arrived.
+    pub(super) fn total(&self) -> Option<usize> {
+        frame_total(&self.bytes, usize::MAX).ok().flatten()
+    }
+
+    /// Moves input from `at` on until there are `wanted` bytes. Returns `false` if the input ends
+    /// before. The capacity at most doubles each time, whatever size the frame announces.
+    pub(super) fn fill(&mut self, input: &[u8], at: &mut usize, wanted: usize) -> bool {
+        let missing = wanted - self.bytes.len();
+        let count = missing.min(input.len() - *at);
+        let length = self.bytes.len() + count;
+        if self.bytes.capacity() < length {
+            let grown = length.max(2 * self.bytes.len()).min(wanted.max(length));
+            self.bytes.reserve_exact(grown - self.bytes.len());
+        }
+        self.bytes.extend_from_slice(&input[*at..*at + count]);
+        self.wanted = wanted;
+        *at += count;
+        count == missing
+    }
 }
 
 /// Returns the size that a frame announces, including the prefix, or `None` if the prefix is

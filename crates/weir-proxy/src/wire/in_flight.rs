@@ -6,21 +6,18 @@ use crate::filter::RejectedPartitions;
 
 /// A request whose response is outstanding.
 #[derive(Debug)]
-pub struct InFlightRequest {
-    /// Correlation id.
-    pub correlation_id: i32,
+pub(crate) struct InFlightRequest {
+    pub(crate) correlation_id: i32,
     /// API key.
-    pub key: i16,
+    pub(crate) key: i16,
     /// API version of request and response.
-    pub version: i16,
+    pub(crate) version: i16,
     /// Source of the response.
-    pub response: ResponseSource,
+    pub(crate) response: ResponseSource,
 }
 
-/// The source of a response.
 #[derive(Debug)]
-pub enum ResponseSource {
-    /// The broker.
+pub(crate) enum ResponseSource {
     Broker,
     /// The broker, with partitions added that filters rejected.
     Merged(Box<RejectedPartitions>),
@@ -43,39 +40,36 @@ impl ResponseSource {
 
 /// The in-flight requests of one connection, oldest first.
 #[derive(Debug, Default)]
-pub struct InFlightRequests {
+pub(crate) struct InFlightRequests {
     entries: VecDeque<InFlightRequest>,
     own_bytes: usize,
 }
 
 impl InFlightRequests {
     /// Appends a request.
-    pub fn push(&mut self, entry: InFlightRequest) {
+    pub(crate) fn push(&mut self, entry: InFlightRequest) {
         self.own_bytes += entry.response.own_bytes();
         self.entries.push_back(entry);
     }
 
     /// Returns `true` if no further request may be added: `limit` requests are in flight, or the
     /// proxy's own responses have reached their limit of bytes.
-    #[must_use]
-    pub fn is_full(&self, limit: usize) -> bool {
+    pub(crate) fn is_full(&self, limit: usize) -> bool {
         self.entries.len() >= limit || self.own_bytes >= OWN_BYTES_MAX
     }
 
     /// Returns the bytes of the proxy's own responses that wait for earlier responses.
-    #[must_use]
-    pub fn own_bytes(&self) -> usize {
+    pub(crate) fn own_bytes(&self) -> usize {
         self.own_bytes
     }
 
     /// Returns the request with the next response.
-    #[must_use]
-    pub fn front(&self) -> Option<&InFlightRequest> {
+    pub(crate) fn front(&self) -> Option<&InFlightRequest> {
         self.entries.front()
     }
 
     /// Removes the request whose response begins.
-    pub fn pop(&mut self) -> Option<InFlightRequest> {
+    pub(crate) fn pop(&mut self) -> Option<InFlightRequest> {
         let entry = self.entries.pop_front();
         if let Some(entry) = &entry {
             self.own_bytes -= entry.response.own_bytes();
@@ -88,7 +82,7 @@ impl InFlightRequests {
     }
 
     /// Returns the next response if it comes from the proxy.
-    pub fn pop_ready(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn pop_ready(&mut self) -> Option<Vec<u8>> {
         match self.entries.front() {
             Some(InFlightRequest {
                 response: ResponseSource::Ready(_),
@@ -103,7 +97,7 @@ impl InFlightRequests {
     }
 
     /// Removes SASL tokens at the front. The last token of some mechanisms has no response.
-    pub fn drop_sasl_tokens(&mut self) {
+    pub(crate) fn drop_sasl_tokens(&mut self) {
         while matches!(self.front(), Some(entry) if matches!(entry.response, ResponseSource::Token))
         {
             self.pop();
@@ -111,14 +105,12 @@ impl InFlightRequests {
     }
 
     /// Returns the number of requests in flight.
-    #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Returns `true` if no request is in flight.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 }

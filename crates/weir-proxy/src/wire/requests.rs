@@ -4,7 +4,7 @@ use weir_kafka::wire::WireError;
 use weir_kafka::wire::header::RequestPeek;
 
 use super::filtering::{FilterStage, Filtered, FilteredFrame, ProduceHeader};
-use super::frame::grow;
+use super::frame::PartialFrame;
 use super::headers::{self, HeaderPeek, REQUEST_PEEK_BYTES};
 use super::in_flight::{InFlightRequest, InFlightRequests, ResponseSource};
 use super::sasl::SaslState;
@@ -15,30 +15,27 @@ use crate::versions::{self, API_VERSIONS, PRODUCE, SASL_HANDSHAKE, SupportedVers
 
 /// The state needed to process requests.
 #[derive(Debug)]
-pub struct RequestContext<'a> {
+pub(crate) struct RequestContext<'a> {
     /// API versions that clients may use.
-    pub supported: &'a SupportedVersions,
+    pub(crate) supported: &'a SupportedVersions,
     /// Frame limits.
-    pub limits: FrameLimits,
+    pub(crate) limits: FrameLimits,
     /// In-flight requests.
-    pub in_flight: &'a mut InFlightRequests,
+    pub(crate) in_flight: &'a mut InFlightRequests,
     /// Name and version of the client software, once known.
-    pub software: &'a mut Option<Box<str>>,
+    pub(crate) software: &'a mut Option<Box<str>>,
     /// Number of requests so far.
-    pub requests: &'a mut u64,
+    pub(crate) requests: &'a mut u64,
     /// Number of requests at which the rest of the input is stored for the next iteration.
-    pub requests_until: u64,
+    pub(crate) requests_until: u64,
     /// Filters for requests.
-    pub filtering: FilterStage<'a>,
+    pub(crate) filtering: FilterStage<'a>,
 }
 
 /// The request stream of one connection.
 #[derive(Debug, Default)]
-pub struct RequestStream {
-    /// Start of a request whose action is not known yet. Uses no memory otherwise.
-    head: Vec<u8>,
-    /// Bytes of `head` that are needed next.
-    wanted: usize,
+pub(crate) struct RequestStream {
+    head: PartialFrame,
     rest: BodyAction,
     sasl: SaslState,
     /// Input that arrived while no more requests could be processed.
@@ -51,7 +48,6 @@ enum BodyAction {
     /// The start of a request.
     #[default]
     None,
-    /// Number of bytes to forward.
     Forward(usize),
     /// Number of bytes to drop.
     Skip(usize),
@@ -77,7 +73,7 @@ impl RequestStream {
     ///
     /// # Errors
     /// An error for which a broker would close the connection.
-    pub fn feed(
+    pub(crate) fn feed(
         &mut self,
         input: &mut [u8],
         context: &mut RequestContext<'_>,
@@ -108,163 +104,106 @@ impl RequestStream {
                 self.backlog.extend_from_slice(&input[at..]);
                 return Ok(());
             }
-            at = if self.head.is_empty() {
-                self.begin(input, at, context, out)?
-            } else {
-                self.continue_head(input, at, context, out)?
+            let (action, total) = loop {
+                let frame = match self.head.is_empty() {
+                    true => &mut input[at..],
+                    false => self.head.bytes(),
+                };
+                match classify(frame, &mut self.sasl, context)? {
+                    HeaderPeek::Complete(known) => break known,
+                    HeaderPeek::Incomplete(wanted) => {
+                        if !self.head.fill(input, &mut at, wanted) {
+                            return Ok(());
+                        }
+                    }
+                }
             };
+            // `head` never has more bytes than needed, so it ends within this request.
+            let head = self.head.take();
+            let here = total.min(input.len() - at);
+            let (input_here, arrived) = match head.is_empty() {
+                true => (at..at + here, here),
+                false => (at..at, head.len()),
+            };
+            at = input_here.end;
+            match action {
+                RequestAction::Forward => {
+                    out.push_owned(head);
+                    out.push_input(input_here);
+                    self.rest = BodyAction::forward(total - arrived);
+                }
+                RequestAction::Replace(made) => out.push_owned(made),
+                RequestAction::Drop => self.rest = BodyAction::skip(total - arrived),
+                RequestAction::Deferred(work, header) => {
+                    let frame = match head.is_empty() {
+                        true => input[input_here].to_vec(),
+                        false => head,
+                    };
+                    context.filtering.delay(work, frame, Some(header));
+                }
+            }
         }
         Ok(())
     }
 
-    /// Processes a request that begins at `at`. Returns the position after it.
-    fn begin(
-        &mut self,
-        input: &mut [u8],
-        at: usize,
-        context: &mut RequestContext<'_>,
-        out: &mut Segments,
-    ) -> Result<usize, StreamError> {
-        let frame = &mut input[at..];
-        let (action, total) = match classify(frame, &mut self.sasl, context)? {
-            HeaderPeek::Complete(known) => known,
-            HeaderPeek::Incomplete(wanted) => {
-                self.head = frame.to_vec();
-                self.wanted = wanted;
-                return Ok(input.len());
-            }
-        };
-        let here = total.min(frame.len());
-        match action {
-            RequestAction::Forward => {
-                out.push_input(at..at + here);
-                self.rest = BodyAction::forward(total - here);
-            }
-            RequestAction::Replace(made) => out.push_owned(made),
-            RequestAction::Drop => self.rest = BodyAction::skip(total - here),
-            RequestAction::Deferred(work, header) => {
-                let frame = frame[..here].to_vec();
-                context.filtering.delay(work, frame, Some(header));
-            }
-        }
-        Ok(at + here)
-    }
-
-    /// Processes more of a request whose start is in `head`. Returns the position after it.
-    fn continue_head(
-        &mut self,
-        input: &[u8],
-        at: usize,
-        context: &mut RequestContext<'_>,
-        out: &mut Segments,
-    ) -> Result<usize, StreamError> {
-        let mut at = at;
-        loop {
-            let (action, total) = match classify(&mut self.head, &mut self.sasl, context)? {
-                HeaderPeek::Complete(known) => known,
-                HeaderPeek::Incomplete(wanted) => {
-                    let missing = wanted - self.head.len();
-                    let count = missing.min(input.len() - at);
-                    grow(&mut self.head, &input[at..at + count], wanted);
-                    self.wanted = wanted;
-                    at += count;
-                    if count < missing {
-                        return Ok(at);
-                    }
-                    continue;
-                }
-            };
-            // `head` never has more bytes than needed, so it ends within this request.
-            let head = std::mem::take(&mut self.head);
-            let rest = total - head.len();
-            match action {
-                RequestAction::Forward => {
-                    out.push_owned(head);
-                    self.rest = BodyAction::forward(rest);
-                }
-                RequestAction::Replace(made) => out.push_owned(made),
-                RequestAction::Drop => self.rest = BodyAction::skip(rest),
-                RequestAction::Deferred(work, header) => {
-                    context.filtering.delay(work, head, Some(header))
-                }
-            }
-            return Ok(at);
-        }
-    }
-
     /// Returns `true` if input is stored in the backlog.
-    #[must_use]
-    pub fn has_backlog(&self) -> bool {
+    pub(crate) fn has_backlog(&self) -> bool {
         !self.backlog.is_empty()
     }
 
     /// Takes the stored input, which must be processed before new input.
-    pub fn take_backlog(&mut self) -> Vec<u8> {
+    pub(crate) fn take_backlog(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.backlog)
     }
 
     /// Returns `true` if a request is partly received.
-    #[must_use]
-    pub fn is_mid_request(&self) -> bool {
+    pub(crate) fn is_mid_request(&self) -> bool {
         !self.head.is_empty() || self.rest != BodyAction::None
     }
 
     /// Returns `true` if a request is partly received and its action is not known yet.
-    #[must_use]
-    pub fn is_mid_head(&self) -> bool {
+    pub(crate) fn is_mid_head(&self) -> bool {
         !self.head.is_empty()
     }
 
     /// Returns the size to which the start of a request must grow before it can be processed, or 0
     /// if there is none.
-    #[must_use]
-    pub fn wanted(&self) -> usize {
-        match self.head.is_empty() {
-            true => 0,
-            false => self.wanted,
-        }
+    pub(crate) fn wanted(&self) -> usize {
+        self.head.wanted()
     }
 
     /// Returns `true` once the API key of a partly received request is known.
-    #[must_use]
-    pub fn is_identified(&self) -> bool {
+    pub(crate) fn is_identified(&self) -> bool {
         self.head.len() >= REQUEST_PEEK_BYTES
     }
 
     /// Returns the memory in use.
-    #[must_use]
-    pub fn buffered_bytes(&self) -> usize {
+    pub(crate) fn buffered_bytes(&self) -> usize {
         self.head.capacity() + self.backlog.capacity()
     }
 
     /// Returns the bytes of the current request that are still missing, as far as that is known.
-    #[must_use]
-    pub fn missing(&self) -> usize {
+    pub(crate) fn missing(&self) -> usize {
         match self.rest {
             BodyAction::Forward(rest) | BodyAction::Skip(rest) => rest,
             BodyAction::None if self.head.is_empty() => 0,
-            BodyAction::None => {
-                let total = frame_total(&self.head, usize::MAX).ok().flatten();
-                total.unwrap_or(REQUEST_PEEK_BYTES) - self.head.len()
-            }
+            BodyAction::None => self.head.total().unwrap_or(REQUEST_PEEK_BYTES) - self.head.len(),
         }
     }
 }
 
 impl BodyAction {
     fn forward(bytes: usize) -> Self {
-        if bytes == 0 {
-            Self::None
-        } else {
-            Self::Forward(bytes)
+        match bytes {
+            0 => Self::None,
+            _ => Self::Forward(bytes),
         }
     }
 
     fn skip(bytes: usize) -> Self {
-        if bytes == 0 {
-            Self::None
-        } else {
-            Self::Skip(bytes)
+        match bytes {
+            0 => Self::None,
+            _ => Self::Skip(bytes),
         }
     }
 }

@@ -5,7 +5,7 @@ use weir_kafka::wire::WireError;
 
 use super::addresses::AddressMapper;
 use super::filtering::{self, FilterStage, Filtered, FilteredFrame};
-use super::frame::grow;
+use super::frame::PartialFrame;
 use super::headers::RESPONSE_PEEK_BYTES;
 use super::in_flight::{InFlightRequest, InFlightRequests, ResponseSource};
 use super::segments::Segments;
@@ -14,21 +14,21 @@ use crate::filter::Direction;
 use crate::versions::{API_VERSIONS, FETCH, SupportedVersions};
 
 /// The state needed to process responses.
-pub struct ResponseContext<'a> {
+pub(crate) struct ResponseContext<'a> {
     /// API versions that clients may use.
-    pub supported: &'a SupportedVersions,
+    pub(crate) supported: &'a SupportedVersions,
     /// Frame limits.
-    pub limits: FrameLimits,
+    pub(crate) limits: FrameLimits,
     /// In-flight requests.
-    pub in_flight: &'a mut InFlightRequests,
+    pub(crate) in_flight: &'a mut InFlightRequests,
     /// Addresses that clients see for brokers.
-    pub mapper: &'a mut dyn AddressMapper,
+    pub(crate) mapper: &'a mut dyn AddressMapper,
     /// Number of responses so far.
-    pub responses: &'a mut u64,
+    pub(crate) responses: &'a mut u64,
     /// Number of responses whose addresses were replaced.
-    pub rewritten: &'a mut u64,
+    pub(crate) rewritten: &'a mut u64,
     /// Filters for responses.
-    pub filtering: FilterStage<'a>,
+    pub(crate) filtering: FilterStage<'a>,
 }
 
 impl std::fmt::Debug for ResponseContext<'_> {
@@ -39,12 +39,8 @@ impl std::fmt::Debug for ResponseContext<'_> {
 
 /// The response stream of one connection.
 #[derive(Debug, Default)]
-pub struct ResponseStream {
-    /// Start of a response that is needed whole, or whose header is incomplete. Uses no memory
-    /// otherwise.
-    head: Vec<u8>,
-    /// Bytes of `head` that are needed next.
-    wanted: usize,
+pub(crate) struct ResponseStream {
+    head: PartialFrame,
     /// Bytes to forward before the next response begins.
     pass_through: usize,
     /// Set if the last response forwarded without decoding was large; the next may be, too.
@@ -69,7 +65,7 @@ impl ResponseStream {
     ///
     /// # Errors
     /// A response that was not requested, or that does not match its version.
-    pub fn feed(
+    pub(crate) fn feed(
         &mut self,
         input: &mut [u8],
         context: &mut ResponseContext<'_>,
@@ -90,109 +86,75 @@ impl ResponseStream {
                 self.push_ready(context.in_flight, out);
                 continue;
             }
-            if self.head.is_empty() {
-                match classify(&input[at..], context)? {
-                    ResponseAction::Forward(total) => {
-                        context.in_flight.pop();
-                        *context.responses += 1;
-                        self.pass_through = total;
-                        self.is_large = total >= LARGE_BYTES;
-                    }
-                    ResponseAction::Process(total) => {
-                        let frame = &mut input[at..at + total];
-                        match process(frame, context)? {
-                            Filtered::Done(FilteredFrame::InPlace) => {
-                                out.push_input(at..at + total)
-                            }
-                            Filtered::Done(FilteredFrame::Rebuilt(frame)) => out.push_owned(frame),
-                            Filtered::Done(FilteredFrame::Nothing) => {}
-                            Filtered::Deferred(work) => {
-                                context.filtering.delay(work, frame.to_vec(), None);
-                            }
-                        }
-                        at += total;
-                        self.push_ready_unless_delayed(context, out);
-                    }
+            let action = loop {
+                let frame = match self.head.is_empty() {
+                    true => &input[at..],
+                    false => self.head.bytes(),
+                };
+                match classify(frame, context)? {
                     ResponseAction::Incomplete(wanted) => {
-                        self.head = input[at..].to_vec();
-                        self.wanted = wanted;
-                        return Ok(());
+                        if !self.head.fill(input, &mut at, wanted) {
+                            return Ok(());
+                        }
+                    }
+                    action => break action,
+                }
+            };
+            let mut head = self.head.take();
+            match action {
+                ResponseAction::Incomplete(_) => {}
+                ResponseAction::Forward(total) => {
+                    context.in_flight.pop();
+                    *context.responses += 1;
+                    self.pass_through = total - head.len();
+                    self.is_large = total >= LARGE_BYTES;
+                    out.push_owned(head);
+                    self.push_ready(context.in_flight, out);
+                }
+                ResponseAction::Process(total) => {
+                    let here = match head.is_empty() {
+                        true => at..at + total,
+                        false => at..at,
+                    };
+                    at = here.end;
+                    let frame = match head.is_empty() {
+                        true => &mut input[here.clone()],
+                        false => &mut head,
+                    };
+                    match process(frame, context)? {
+                        Filtered::Done(FilteredFrame::InPlace) => {
+                            out.push_owned(head);
+                            out.push_input(here);
+                        }
+                        Filtered::Done(FilteredFrame::Rebuilt(frame)) => out.push_owned(frame),
+                        Filtered::Done(FilteredFrame::Nothing) => {}
+                        Filtered::Deferred(work) if head.is_empty() => {
+                            let frame = input[here].to_vec();
+                            context.filtering.delay(work, frame, None);
+                        }
+                        Filtered::Deferred(work) => context.filtering.delay(work, head, None),
+                    }
+                    if context.filtering.delayed.is_none() {
+                        self.push_ready(context.in_flight, out);
                     }
                 }
-            } else {
-                at = self.continue_head(input, at, context, out)?;
             }
         }
         Ok(())
     }
 
-    /// Processes more of a response whose start is in `head`. Returns the position after it.
-    fn continue_head(
-        &mut self,
-        input: &[u8],
-        at: usize,
-        context: &mut ResponseContext<'_>,
-        out: &mut Segments,
-    ) -> Result<usize, StreamError> {
-        let mut at = at;
-        loop {
-            match classify(&self.head, context)? {
-                ResponseAction::Incomplete(wanted) => {
-                    let missing = wanted - self.head.len();
-                    let count = missing.min(input.len() - at);
-                    grow(&mut self.head, &input[at..at + count], wanted);
-                    self.wanted = wanted;
-                    at += count;
-                    if count < missing {
-                        return Ok(at);
-                    }
-                }
-                ResponseAction::Forward(total) => {
-                    context.in_flight.pop();
-                    *context.responses += 1;
-                    let head = std::mem::take(&mut self.head);
-                    self.pass_through = total - head.len();
-                    self.is_large = total >= LARGE_BYTES;
-                    out.push_owned(head);
-                    if self.pass_through == 0 {
-                        self.push_ready(context.in_flight, out);
-                    }
-                    return Ok(at);
-                }
-                ResponseAction::Process(_) => {
-                    let mut head = std::mem::take(&mut self.head);
-                    match process(&mut head, context)? {
-                        Filtered::Done(FilteredFrame::InPlace) => out.push_owned(head),
-                        Filtered::Done(FilteredFrame::Rebuilt(frame)) => out.push_owned(frame),
-                        Filtered::Done(FilteredFrame::Nothing) => {}
-                        Filtered::Deferred(work) => context.filtering.delay(work, head, None),
-                    }
-                    self.push_ready_unless_delayed(context, out);
-                    return Ok(at);
-                }
-            }
-        }
-    }
-
-    fn push_ready_unless_delayed(&mut self, context: &mut ResponseContext<'_>, out: &mut Segments) {
-        if context.filtering.delayed.is_none() {
-            self.push_ready(context.in_flight, out);
-        }
-    }
-
     /// Returns `true` if input is stored after a delayed frame.
-    #[must_use]
-    pub fn has_backlog(&self) -> bool {
+    pub(crate) fn has_backlog(&self) -> bool {
         !self.backlog.is_empty()
     }
 
     /// Takes the stored input, which must be processed before new input.
-    pub fn take_backlog(&mut self) -> Vec<u8> {
+    pub(crate) fn take_backlog(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.backlog)
     }
 
     /// Appends the proxy's own responses that come next.
-    pub fn push_ready(&mut self, in_flight: &mut InFlightRequests, out: &mut Segments) {
+    pub(crate) fn push_ready(&mut self, in_flight: &mut InFlightRequests, out: &mut Segments) {
         if self.pass_through > 0 || !self.head.is_empty() {
             return;
         }
@@ -202,42 +164,34 @@ impl ResponseStream {
     }
 
     /// Returns the bytes that are forwarded without decoding before the next response.
-    #[must_use]
-    pub fn pass_through_bytes(&self) -> usize {
+    pub(crate) fn pass_through_bytes(&self) -> usize {
         self.pass_through
     }
 
     /// Records that `bytes` of these were spliced.
-    pub fn note_spliced(&mut self, bytes: usize) {
+    pub(crate) fn note_spliced(&mut self, bytes: usize) {
         self.pass_through = self.pass_through.saturating_sub(bytes);
     }
 
     /// Returns `true` if the next response is probably large and forwarded without decoding. Then
     /// only its start should be read.
-    #[must_use]
-    pub fn expects_large(&self) -> bool {
+    pub(crate) fn expects_large(&self) -> bool {
         self.is_large && self.is_between()
     }
 
     /// Returns `true` if no response is partly received.
-    #[must_use]
-    pub fn is_between(&self) -> bool {
+    pub(crate) fn is_between(&self) -> bool {
         self.pass_through == 0 && self.head.is_empty() && self.backlog.is_empty()
     }
 
     /// Returns the size to which the start of a response must grow before it can be processed, or 0
     /// if there is none.
-    #[must_use]
-    pub fn wanted(&self) -> usize {
-        match self.head.is_empty() {
-            true => 0,
-            false => self.wanted,
-        }
+    pub(crate) fn wanted(&self) -> usize {
+        self.head.wanted()
     }
 
     /// Returns the memory in use.
-    #[must_use]
-    pub fn buffered_bytes(&self) -> usize {
+    pub(crate) fn buffered_bytes(&self) -> usize {
         self.head.capacity() + self.backlog.capacity()
     }
 }

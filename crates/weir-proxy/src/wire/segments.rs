@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 /// A part of the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Segment {
+pub(crate) enum Segment {
     /// A range of the input, unchanged or edited in place.
     Input(Range<usize>),
     /// A new frame.
@@ -16,13 +16,13 @@ pub enum Segment {
 /// Output segments in order. Adjacent ranges are merged, so that a buffer of unchanged frames is
 /// one segment.
 #[derive(Debug, Default)]
-pub struct Segments {
+pub(crate) struct Segments {
     list: SmallVec<[Segment; 4]>,
 }
 
 impl Segments {
     /// Appends a range of the input.
-    pub fn push_input(&mut self, range: Range<usize>) {
+    pub(crate) fn push_input(&mut self, range: Range<usize>) {
         if range.is_empty() {
             return;
         }
@@ -36,20 +36,19 @@ impl Segments {
     }
 
     /// Appends a new frame.
-    pub fn push_owned(&mut self, bytes: Vec<u8>) {
+    pub(crate) fn push_owned(&mut self, bytes: Vec<u8>) {
         if !bytes.is_empty() {
             self.list.push(Segment::Owned(bytes));
         }
     }
 
     /// Returns `true` if there is nothing to send.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
     /// Returns the segments in order, as slices of `input` or of new frames.
-    pub fn slices<'a>(&'a self, input: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    pub(crate) fn slices<'a>(&'a self, input: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         self.list.iter().map(move |segment| match segment {
             Segment::Input(range) => &input[range.clone()],
             Segment::Owned(bytes) => bytes,
@@ -57,7 +56,7 @@ impl Segments {
     }
 
     /// Removes all segments.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.list.clear();
     }
 }

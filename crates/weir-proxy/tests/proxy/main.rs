@@ -3,6 +3,7 @@
 
 mod clients;
 mod cluster;
+mod dashboard;
 mod ends;
 mod filter_clients;
 mod filters;

@@ -9,10 +9,7 @@ mod record_file;
 mod table;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use weir_gateway::config::CliOverrides;
@@ -20,17 +17,9 @@ use weir_gateway::{Gateway, client_addresses};
 use weir_mapping::Severity;
 
 use self::config::{GatewayConfigArgs, failure, load};
+use super::server::{self, Server, Signals};
 use crate::descriptors;
-use crate::exit::{self, Exit, Failure};
-use crate::signal;
-
-/// Interval at which the stop flag and the Kafka connections are checked before the gateway is
-/// ready.
-const STARTUP_POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// The same interval afterwards. Each check costs as much as a few deliveries.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Interval at which errors of connections that are not ready are logged.
-const ERROR_LOG_INTERVAL: Duration = Duration::from_secs(10);
+use crate::exit::{Exit, Failure};
 
 /// Commands of `weir gateway`.
 #[derive(Debug, Subcommand)]
@@ -94,7 +83,7 @@ pub(crate) fn run(command: GatewayCommand) -> Result<Exit, Failure> {
 }
 
 fn serve(args: &GatewayRunArgs) -> Result<Exit, Failure> {
-    let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
+    let mut signals = Signals::register()?;
     let overrides = CliOverrides {
         listen: args.listen,
         admin: args.admin,
@@ -108,11 +97,7 @@ fn serve(args: &GatewayRunArgs) -> Result<Exit, Failure> {
             Severity::Info => tracing::info!("{}: {}", note.at, note.text),
         }
     }
-    // Without a certificate, SIGHUP of a closed terminal ends the gateway as usual.
-    let reload = match config.tls {
-        Some(_) => signal::reload_flag().map_err(|error| Failure::new(Exit::Instrument, error))?,
-        None => Arc::default(),
-    };
+    signals.reload_if(config.tls.is_some() || config.admin.tls.is_some())?;
     let descriptors = descriptors::raise_descriptor_limit();
     if config.limits.sessions as u64 + 100 > descriptors {
         tracing::info!(
@@ -121,73 +106,39 @@ fn serve(args: &GatewayRunArgs) -> Result<Exit, Failure> {
             "file descriptor limit is below limits.sessions"
         );
     }
-    let admin_scheme = if config.admin_tls.is_some() {
-        "https"
-    } else {
-        "http"
-    };
+    let scheme = config.admin.scheme();
     let gateway = Gateway::start(config).map_err(failure)?;
     let addresses = client_addresses(gateway.listen_address(), gateway.tls_address());
-    let (admin, scheme) = (gateway.admin_address(), admin_scheme);
+    let admin = gateway.admin_address();
     tracing::info!(%addresses, admin = %format_args!("{scheme}://{admin}"), "gateway started");
-    wait(&gateway, [&stop, &reload], args.ready_file.as_deref())?;
-    tracing::info!("shutting down");
-    Ok(exit::after_shutdown(&gateway.shut_down()))
+    server::run(gateway, &signals, args.ready_file.as_deref())
 }
 
-/// Waits until `stop` is set. Logs when the gateway becomes ready, or the errors that prevent it.
-///
-/// Reloads the certificate whenever `reload` is set.
-fn wait(
-    gateway: &Gateway,
-    [stop, reload]: [&AtomicBool; 2],
-    ready_file: Option<&Path>,
-) -> Result<(), Failure> {
-    let mut was_ready = false;
-    let mut errors_logged = Instant::now();
-    while !stop.load(Ordering::Relaxed) {
-        if !was_ready && gateway.ready() {
-            was_ready = true;
-            tracing::info!("ready");
-            if let Some(path) = ready_file {
-                write_ready_file(path, gateway)?;
-            }
-        }
-        if reload.swap(false, Ordering::Relaxed) {
-            gateway.reload_certificate();
-        }
-        if errors_logged.elapsed() >= ERROR_LOG_INTERVAL {
-            errors_logged = Instant::now();
-            for (connection, error) in gateway.unready_connections() {
-                let error = error.unwrap_or_else(|| "waiting for the brokers".to_owned());
-                tracing::warn!(%connection, %error, "Kafka connection not ready");
-            }
-        }
-        std::thread::sleep(if was_ready {
-            POLL_INTERVAL
-        } else {
-            STARTUP_POLL_INTERVAL
-        });
+impl Server for Gateway {
+    fn is_ready(&self) -> bool {
+        self.ready()
     }
-    Ok(())
-}
 
-/// Writes the ready file atomically, so that a process that waits for it can read it immediately.
-fn write_ready_file(path: &Path, gateway: &Gateway) -> Result<(), Failure> {
-    let ready = serde_json::json!({
-        "listen": gateway.listen_address().to_string(),
-        "tls": gateway.tls_address().map(|address| address.to_string()),
-        "admin": gateway.admin_address().to_string(),
-        "pid": std::process::id(),
-    });
-    let temporary = path.with_extension("tmp");
-    std::fs::write(&temporary, ready.to_string())
-        .and_then(|()| std::fs::rename(&temporary, path))
-        .map_err(|error| {
-            let text = format!(
-                "--ready-file \"{}\": cannot write file: {error}",
-                path.display()
-            );
-            Failure::new(Exit::Usage, anyhow::anyhow!(text))
+    fn log_unready(&self) {
+        for (connection, error) in self.unready_connections() {
+            let error = error.unwrap_or_else(|| "waiting for the brokers".to_owned());
+            tracing::warn!(%connection, %error, "Kafka connection not ready");
+        }
+    }
+
+    fn reload_certificates(&self) {
+        self.reload_certificate();
+    }
+
+    fn ready_file(&self) -> serde_json::Value {
+        serde_json::json!({
+            "listen": self.listen_address().to_string(),
+            "tls": self.tls_address().map(|address| address.to_string()),
+            "admin": self.admin_address().to_string(),
         })
+    }
+
+    fn shut_down(self) -> Vec<String> {
+        Self::shut_down(self)
+    }
 }

@@ -28,4 +28,5 @@ pub(crate) mod load_produce;
 pub(crate) mod load_relay;
 pub(crate) mod progress_block;
 pub(crate) mod proxy;
+mod server;
 pub(crate) mod terminal;

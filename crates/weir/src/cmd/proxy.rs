@@ -3,25 +3,15 @@
 mod check;
 mod config;
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use weir_proxy::Proxy;
 
 use self::config::{ProxyConfigArgs, failure, load};
-use crate::descriptors;
-use crate::exit::{self, Exit, Failure};
-use crate::{huge_pages, signal};
-
-/// Interval at which the stop flag and the clusters are checked before the proxy is ready.
-const STARTUP_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// The same interval afterwards. Each check costs as much as a few records.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Interval at which errors of clusters that are not reachable are logged.
-const ERROR_LOG_INTERVAL: Duration = Duration::from_secs(10);
+use super::server::{self, Server, Signals};
+use crate::exit::{Exit, Failure};
+use crate::{descriptors, huge_pages};
 
 /// Commands of `weir proxy`.
 #[derive(Debug, Subcommand)]
@@ -71,13 +61,9 @@ pub(crate) fn run(command: ProxyCommand) -> Result<Exit, Failure> {
 
 fn serve(args: &ProxyRunArgs) -> Result<Exit, Failure> {
     huge_pages::disable_huge_pages();
-    let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
+    let mut signals = Signals::register()?;
     let config = load(&args.config)?;
-    // Without certificates, SIGHUP of a closed terminal ends the proxy as usual.
-    let reload = match config.tls_files.is_empty() {
-        false => signal::reload_flag().map_err(|error| Failure::new(Exit::Instrument, error))?,
-        true => Arc::default(),
-    };
+    signals.reload_if(!config.tls_files.is_empty())?;
     let descriptors = descriptors::raise_descriptor_limit();
     let connections = config.limits.connections;
     // Every client connection needs a second one to a broker.
@@ -88,80 +74,46 @@ fn serve(args: &ProxyRunArgs) -> Result<Exit, Failure> {
             "file descriptor limit is too low for limits.connections"
         );
     }
-    let scheme = if config.admin_tls.is_some() {
-        "https"
-    } else {
-        "http"
-    };
+    let scheme = config.admin.scheme();
     let proxy = Proxy::start(config).map_err(failure)?;
     for (cluster, address) in proxy.addresses() {
         tracing::info!(cluster, bootstrap = %address, "listening for clients");
     }
     let admin = proxy.admin_address();
     tracing::info!(admin = %format_args!("{scheme}://{admin}"), "proxy started");
-    wait(&proxy, [&stop, &reload], args.ready_file.as_deref())?;
-    tracing::info!("shutting down");
-    Ok(exit::after_shutdown(&proxy.shut_down()))
+    server::run(proxy, &signals, args.ready_file.as_deref())
 }
 
-/// Waits until `stop` is set. Logs when all clusters respond, or the errors that prevent it.
-///
-/// Reloads the certificates whenever `reload` is set.
-fn wait(
-    proxy: &Proxy,
-    [stop, reload]: [&AtomicBool; 2],
-    ready_file: Option<&Path>,
-) -> Result<(), Failure> {
-    let mut was_ready = false;
-    let mut errors_logged = Instant::now();
-    while !stop.load(Ordering::Relaxed) {
-        if !was_ready && proxy.is_ready() {
-            was_ready = true;
-            tracing::info!("ready");
-            if let Some(path) = ready_file {
-                write_ready_file(path, proxy)?;
-            }
-        }
-        if reload.swap(false, Ordering::Relaxed) {
-            proxy.reload_certificates();
-        }
-        if errors_logged.elapsed() >= ERROR_LOG_INTERVAL {
-            errors_logged = Instant::now();
-            for (cluster, error) in proxy.unready_clusters() {
-                let error = error.unwrap_or_else(|| "waiting for the brokers".to_owned());
-                tracing::warn!(cluster, %error, "cluster does not respond");
-            }
-        }
-        std::thread::sleep(if was_ready {
-            POLL_INTERVAL
-        } else {
-            STARTUP_POLL_INTERVAL
-        });
+impl Server for Proxy {
+    fn is_ready(&self) -> bool {
+        Self::is_ready(self)
     }
-    Ok(())
-}
 
-/// Writes the ready file atomically, so that a process that waits for it can read it immediately.
-fn write_ready_file(path: &Path, proxy: &Proxy) -> Result<(), Failure> {
-    let clusters: serde_json::Map<_, _> = proxy
-        .addresses()
-        .map(|(name, address)| (name.to_owned(), address.to_string().into()))
-        .collect();
-    let first = proxy.addresses().next().map(|(_, address)| address);
-    let ready = serde_json::json!({
-        "listen": first.map(|address| address.to_string()),
-        "clusters": clusters,
-        "admin": proxy.admin_address().to_string(),
-        "pid": std::process::id(),
-    });
-    let temporary = path.with_extension("tmp");
-    std::fs::write(&temporary, ready.to_string())
-        .and_then(|()| std::fs::rename(&temporary, path))
-        .map_err(|error| {
-            let text = format!(
-                "--ready-file \"{}\": cannot write file: {error}",
-                path.display()
-            );
-            Failure::new(Exit::Usage, anyhow::anyhow!(text))
+    fn log_unready(&self) {
+        for (cluster, error) in self.unready_clusters() {
+            let error = error.unwrap_or_else(|| "waiting for the brokers".to_owned());
+            tracing::warn!(cluster, %error, "cluster does not respond");
+        }
+    }
+
+    fn reload_certificates(&self) {
+        Self::reload_certificates(self);
+    }
+
+    fn ready_file(&self) -> serde_json::Value {
+        let addresses = self.addresses();
+        let clusters: serde_json::Map<_, _> = addresses
+            .map(|(name, address)| (name.to_owned(), address.to_string().into()))
+            .collect();
+        let first = self.addresses().next().map(|(_, address)| address);
+        serde_json::json!({
+            "listen": first.map(|address| address.to_string()),
+            "clusters": clusters,
+            "admin": self.admin_address().to_string(),
         })
+    }
+
+    fn shut_down(self) -> Vec<String> {
+        Self::shut_down(self)
+    }
 }

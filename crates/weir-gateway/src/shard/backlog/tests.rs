@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use weir_mapping::FieldValues;
 
-use super::super::delivery::DeliveryMode;
+use super::super::delivery_mode::DeliveryMode;
 use super::super::queue::QueuedUpdate;
 use super::super::work::visits;
 use super::*;
@@ -18,7 +18,7 @@ fn lagging((sub_id, position): ItemAt, delivery: DeliveryMode) -> LaggingItem {
         sub_id,
         position,
         seen: None,
-        queue: Some(Box::new(Queue::new(delivery, usize::MAX))),
+        queue: Some(Box::new(UpdateQueue::new(delivery, usize::MAX))),
     }
 }
 

@@ -13,7 +13,6 @@ use weir_net::server::{ConnId, TrySend};
 use weir_net::websocket::DeflateWindow;
 
 use super::*;
-use crate::interest::Interest;
 
 const SUBSCRIBERS: usize = 1_000;
 const UPDATES: usize = 50;
@@ -86,8 +85,8 @@ fn deliver_all(mode: &str) {
     }
     let mut key = None;
     env.connection.workers[0].interests.take(|interest| {
-        if let Interest::Subscribe { item, .. } = interest {
-            key = Some(item);
+        if let Some(wanted) = interest.wanted() {
+            key = Some(wanted.item);
         }
     });
     let key = key.expect("interest in the item");
@@ -102,7 +101,9 @@ fn deliver_all(mode: &str) {
             ("command", Some(b"UPDATE")),
         ];
         let update = Arc::new(env.values(&headers));
-        env.shard.fan_out(&mut sink, key, update, &all);
+        let shard = &mut env.shard;
+        let (sessions, items) = (&mut shard.sessions, &mut shard.items);
+        (shard.delivery).fan_out(&mut sink, sessions, items, key, update, &all);
     }
     assert_eq!(sink.deliveries, SUBSCRIBERS * UPDATES, "{mode}");
 }

@@ -6,8 +6,10 @@ use weir_mapping::{FieldSet, FieldValues, ItemNames, RecordView};
 
 use super::values::{FIELDS, HISTORY, ITEMS, ModelRow, WORKERS, as_row};
 use super::{TestEnv, rows};
-use crate::config::GatewayLimits;
-use crate::interest::{HistoryInterest, Interest, ItemKey, RowInterest, RowTableConfig};
+use crate::interest::{
+    HistoryInterest, Interest, InterestChange, ItemInterest, ItemKey, RowInterest, RowTableConfig,
+};
+use crate::limits::GatewayLimits;
 use crate::shard::ShardEvent;
 use crate::shard::wire::Wire;
 
@@ -21,9 +23,7 @@ impl TestEnv {
             keys_max: GatewayLimits::default().command_rows,
         };
         for item in 0..ITEMS {
-            let interest = Interest::Subscribe {
-                name: format!("item-[key={item}]").into(),
-                shard: 1,
+            let interest = ItemInterest {
                 item: ItemKey { slot: 0, epoch: 0 },
                 fields: FieldSet::all(FIELDS.len()),
                 rows: Some(RowInterest {
@@ -35,6 +35,11 @@ impl TestEnv {
                     most: HISTORY,
                 }),
             };
+            let interest = Interest {
+                name: format!("item-[key={item}]").into(),
+                shard: 1,
+                change: InterestChange::Subscribe(interest),
+            };
             for table in &mut self.tables {
                 table.apply(interest.clone());
             }
@@ -43,12 +48,10 @@ impl TestEnv {
 
     /// Sends the backfill of a worker that has values of the item for another shard.
     pub(super) fn send_backfill(&mut self, worker: usize, interest: &Interest) {
-        let Interest::Subscribe {
-            name, item, fields, ..
-        } = interest
-        else {
+        let Some(ItemInterest { item, fields, .. }) = interest.wanted() else {
             return;
         };
+        let name = &interest.name;
         let route = self.tables[worker].route(name);
         let Some((update, fields)) = route.and_then(|route| route.cached(fields)) else {
             return;
@@ -65,7 +68,7 @@ impl TestEnv {
     /// Sends the rows and last updates of a worker, which may be empty.
     pub(super) fn send_past(&mut self, worker: usize, interest: &Interest) {
         for event in self.tables[worker].backfill_events(interest) {
-            let item = number(interest.name());
+            let item = number(&interest.name);
             if let ShardEvent::HistoryBackfill(backfill) = &event {
                 let records = self.records[worker][item].iter();
                 assert_eq!(backfill.updates.len(), records.len());
@@ -124,14 +127,10 @@ impl TestEnv {
             .field_values(&view, &fields, &mut values)
             .expect("failed fields are skipped");
         let update = Arc::new(values.freeze());
-        route.cache(&update, &fields);
-        if self.has_other_shard {
-            route.cache_row(&update, &fields);
-            route.cache_update(&update, &fields, self.wire.now_ms() as i64);
-        }
+        route.store(&update, &fields, self.wire.now_ms() as i64);
         for target in route.targets().iter().filter(|target| target.shard == 0) {
             let event = ShardEvent::Update {
-                item: target.item,
+                item: target.interest.item,
                 update: Arc::clone(&update),
                 fields: Arc::clone(&fields),
                 record_ms: -1,

@@ -34,14 +34,15 @@ use self::values::{
 };
 use self::want::{KINDS, SubscriptionKind, SubscriptionSpec};
 use self::wire::{MemoryWire, QUEUE_BYTES};
+use super::keys::SESSION_TIMERS;
 use super::keys::SessionKey;
-use super::timer_tokens::SESSION_TIMERS;
 use super::wire::Wire;
 use super::{HistoryBackfill, RowBackfill, Shard, ShardContext, ShardEvent};
 use crate::admission::{Admission, Origins};
-use crate::compression::Compression;
-use crate::config::{GatewayLimits, UnknownNames};
+use crate::compression::CompressionConfig;
+use crate::config::UnknownNames;
 use crate::connection::KafkaConnection;
+use crate::limits::GatewayLimits;
 use crate::metrics::ShardMetrics;
 use crate::routing::RoutingTable;
 
@@ -106,11 +107,11 @@ impl TestEnv {
                 CLIENTS,
             )),
             simulator: None,
-            compression: Compression {
+            compression: CompressionConfig {
                 enabled: true,
                 min_bytes: 0,
                 budget_bytes_per_second: u64::MAX,
-                ..Compression::default()
+                ..CompressionConfig::default()
             },
             diff_bytes_per_second: u64::MAX,
             shards: 1 + usize::from(has_other_shard),
@@ -120,7 +121,7 @@ impl TestEnv {
             shard: Shard::new(0, shared, Arc::new(ShardMetrics::new(Default::default()))),
             wire: MemoryWire::new(CLIENTS),
             connection,
-            tables: [(); WORKERS].map(|()| RoutingTable::new()),
+            tables: [(); WORKERS].map(|()| RoutingTable::default()),
             events: Default::default(),
             clients: (0..CLIENTS).map(|_| ModelClient::default()).collect(),
             items: Default::default(),
@@ -340,8 +341,9 @@ impl TestEnv {
                 if self.shard.items.get_mut(key).is_some() {
                     self.note_update(item, &row, &fields);
                 }
-                let wire = &mut self.wire;
-                self.shard.fan_out(wire, key, update, &fields);
+                let (shard, wire) = (&mut self.shard, &mut self.wire);
+                let (sessions, items) = (&mut shard.sessions, &mut shard.items);
+                (shard.delivery).fan_out(wire, sessions, items, key, update, &fields);
             }
             ShardEvent::Backfill {
                 item: key,
@@ -352,7 +354,9 @@ impl TestEnv {
                 if known.is_some_and(|known| !known.has_all_values()) {
                     self.note_known(item, &row, &fields);
                 }
-                self.shard.backfill(&mut self.wire, key, update, &fields);
+                let (shard, wire) = (&mut self.shard, &mut self.wire);
+                let (sessions, items) = (&mut shard.sessions, &mut shard.items);
+                (shard.delivery).backfill(wire, sessions, items, key, update, &fields);
             }
             ShardEvent::RowBackfill(backfill) => {
                 let known = self.shard.items.get_mut(backfill.item);
@@ -360,7 +364,9 @@ impl TestEnv {
                 if table.is_some_and(|table| table.awaits_backfill(backfill.generation)) {
                     self.note_rows(item, &backfill);
                 }
-                self.shard.backfill_rows(&mut self.wire, &backfill);
+                let (shard, wire) = (&mut self.shard, &mut self.wire);
+                let (sessions, items) = (&mut shard.sessions, &mut shard.items);
+                (shard.delivery).backfill_rows(wire, sessions, items, &backfill);
             }
             ShardEvent::HistoryBackfill(backfill) => {
                 let known = self.shard.items.get_mut(backfill.item);
@@ -370,7 +376,9 @@ impl TestEnv {
                 {
                     self.note_history(item, &backfill);
                 }
-                self.shard.backfill_history(&mut self.wire, *backfill);
+                let (shard, wire) = (&mut self.shard, &mut self.wire);
+                let (sessions, items) = (&mut shard.sessions, &mut shard.items);
+                (shard.delivery).backfill_history(wire, sessions, items, *backfill);
             }
             other => unreachable!("unexpected event {other:?}"),
         }
@@ -510,19 +518,19 @@ impl TestEnv {
         self.run(Op::Return);
         self.run(Op::Flush);
         for _ in 0..5_000 {
-            if self.shard.backlog.len() == 0 {
+            if self.shard.delivery.publish(0).lagging == 0 {
                 break;
             }
             self.pass(100);
         }
         assert_eq!(
-            self.shard.backlog.len(),
+            self.shard.delivery.publish(0).lagging,
             0,
             "no lagging item is left for a reading client"
         );
         let rows = self.items.iter().filter_map(|item| item.rows.as_ref());
         let rows: usize = rows.map(Rows::len).sum();
-        assert_eq!(self.shard.counters.rows.stored, rows as u64);
+        assert_eq!(self.shard.items.row_counters().stored, rows as u64);
         for (number, client) in self.clients.iter().enumerate() {
             client.check(&self.items);
             let conn = self.wire.id(number);

@@ -2,7 +2,7 @@
 
 use super::TestEnv;
 use crate::admission::AdmissionLimit;
-use crate::config::GatewayLimits;
+use crate::limits::GatewayLimits;
 
 /// Returns the lines that a client receives after a subscription.
 fn subscribe(env: &mut TestEnv, sub_id: u32, group: &str) -> String {

@@ -71,7 +71,7 @@ impl Rows {
     }
 }
 
-fn shown(queue: &Queue) -> Vec<String> {
+fn shown(queue: &UpdateQueue) -> Vec<String> {
     let slots = (0..queue.len()).filter_map(|index| queue.get(index));
     let text = |slot: &QueuedUpdate| match slot {
         QueuedUpdate::Snapshot(values) => format!("past {}", values.get(2).unwrap_or("-")),
@@ -97,7 +97,7 @@ fn shown(queue: &Queue) -> Vec<String> {
 #[test]
 fn row_changes_merge_except_across_add_and_delete() {
     let mut rows = Rows::new(10);
-    let mut queue = Queue::new(DeliveryMode::Rows, usize::MAX);
+    let mut queue = UpdateQueue::new(DeliveryMode::Rows, usize::MAX);
     rows.change("known", "ADD", 0);
     let mut overflow = Vec::new();
     for (key, command, v) in [
@@ -117,7 +117,7 @@ fn row_changes_merge_except_across_add_and_delete() {
     assert_eq!(overflow, [0, 0, 1, 1, 0, 2, 1, 0, 1]);
     let expected = ["DELETE known -", "ADD new 3", "gone", "ADD known 9"];
     assert_eq!(shown(&queue), expected);
-    let mut unfiltered = Queue::new(DeliveryMode::AllRows, usize::MAX);
+    let mut unfiltered = UpdateQueue::new(DeliveryMode::AllRows, usize::MAX);
     for (command, v) in [("UPDATE", 1), ("UPDATE", 2), ("DELETE", 3)] {
         let change = rows.change("known", command, v).expect("row change");
         assert_eq!(
@@ -132,7 +132,7 @@ fn row_changes_merge_except_across_add_and_delete() {
 #[test]
 fn rows_over_the_byte_limit_cause_resync() {
     let mut rows = Rows::new(10);
-    let mut queue = Queue::new(DeliveryMode::Rows, usize::MAX);
+    let mut queue = UpdateQueue::new(DeliveryMode::Rows, usize::MAX);
     queue.push_end();
     let room = 2 * ENTRY_BYTES + 40;
     for (number, expected) in [(1, 0), (2, 0), (3, 3), (4, 1)] {
@@ -159,7 +159,7 @@ fn rows_over_the_byte_limit_cause_resync() {
 #[test]
 fn rows_over_limit_are_forwarded_unstored() {
     let mut rows = Rows::new(1);
-    let mut queue = Queue::new(DeliveryMode::Rows, usize::MAX);
+    let mut queue = UpdateQueue::new(DeliveryMode::Rows, usize::MAX);
     assert!(
         rows.change("c", "DELETE", 0).is_none(),
         "all keys are stored"
@@ -191,7 +191,7 @@ fn full_queue_follows_the_delivery_mode() {
     let rows = Rows::new(1);
     let past = rows.values("", "c=,v=past");
     let run = |delivery, most, room| {
-        let mut queue = Queue::new(delivery, most);
+        let mut queue = UpdateQueue::new(delivery, most);
         queue.push_snapshot(Arc::clone(&past));
         let mut overflow = OverflowCounts::default();
         for v in 0..5 {
@@ -230,7 +230,7 @@ fn full_queue_follows_the_delivery_mode() {
 fn delayed_row_cost_is_independent_of_queue_length() {
     let cost = |waiting: u32| {
         let mut rows = Rows::new(10_000);
-        let mut queue = Queue::new(DeliveryMode::Rows, usize::MAX);
+        let mut queue = UpdateQueue::new(DeliveryMode::Rows, usize::MAX);
         for number in 0..waiting {
             rows.change(&format!("k{number}"), "ADD", 1);
             let change = rows.change(&format!("k{number}"), "UPDATE", 2);
@@ -256,7 +256,7 @@ fn delayed_row_cost_is_independent_of_queue_length() {
 #[test]
 fn delayed_row_is_deleted_at_once() {
     let mut rows = Rows::new(10);
-    let mut queue = Queue::new(DeliveryMode::Rows, usize::MAX);
+    let mut queue = UpdateQueue::new(DeliveryMode::Rows, usize::MAX);
     for key in ["a", "b"] {
         rows.change(key, "ADD", 1);
         let change = rows.change(key, "UPDATE", 2);
@@ -280,7 +280,7 @@ fn delayed_row_is_deleted_at_once() {
 #[test]
 fn short_lived_rows_leave_no_entries() {
     let mut rows = Rows::new(10);
-    let mut queue = Queue::new(DeliveryMode::Rows, usize::MAX);
+    let mut queue = UpdateQueue::new(DeliveryMode::Rows, usize::MAX);
     let change = rows.change("stays", "ADD", 0).expect("new");
     queue.push_row(&change, UNLIMITED);
     for number in 0..1_000 {

@@ -6,7 +6,8 @@ use weir_tlcp::request::Diffs;
 
 use super::*;
 use crate::config::UnknownNames;
-use crate::interest::{Interest, ItemKey};
+use crate::diffs::AcceptedDiffs;
+use crate::interest::ItemKey;
 
 const PYTHON: &str = "Python/3.11 aiohttp/3.14.5";
 
@@ -68,8 +69,8 @@ impl TestEnv {
         let mut found = None;
         let connection = &self.shard.shared.connections[0];
         connection.workers[0].interests.take(|interest| {
-            if let Interest::Subscribe { item, .. } = interest {
-                found = Some(item);
+            if let Some(wanted) = interest.wanted() {
+                found = Some(wanted.item);
             }
         });
         found.expect("interest in an item")
@@ -92,7 +93,9 @@ impl TestEnv {
         let read = mapping.field_values(&view, &fields, &mut values);
         read.expect("both fields are present");
         let update = Arc::new(values.freeze());
-        self.shard.fan_out(&mut self.wire, item, update, &fields);
+        let shard = &mut self.shard;
+        let (sessions, items) = (&mut shard.sessions, &mut shard.items);
+        (shard.delivery).fan_out(&mut self.wire, sessions, items, item, update, &fields);
     }
 }
 
@@ -116,6 +119,7 @@ fn each_version_is_negotiated() {
             Version::V2_1 => Diffs::NONE,
             _ => Diffs::ANY,
         };
+        let readable = AcceptedDiffs::from(readable);
         assert_eq!(diffs, readable, "{version:?}");
         // Over HTTP, the session continues with the same version only.
         for (number, other) in (70..).zip(Version::all()) {
@@ -273,7 +277,7 @@ fn too_long_update_is_reported_lost() {
             "U,1,1,4|",
         ];
         assert_eq!(env.wire.lines(1), expected, "{mode}");
-        assert_eq!(env.shard.counters.too_long, 1);
+        assert_eq!(env.shard.delivery.publish(0).too_long, 1);
     }
 }
 
@@ -299,7 +303,7 @@ fn too_long_queued_update_is_reported_lost() {
     assert_eq!(env.wire.lines(2), expected);
     env.record(item, "3", "2");
     assert_eq!(env.wire.lines(2), ["U,1,1,3|2"]);
-    assert_eq!(env.shard.counters.too_long, 2);
+    assert_eq!(env.shard.delivery.publish(0).too_long, 2);
 }
 
 #[test]

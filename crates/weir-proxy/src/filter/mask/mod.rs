@@ -6,27 +6,19 @@ mod walk;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::scope::{all_topics, on_produce};
-use super::{Direction, Filter, FilterError, RecordEdit, RecordRejection};
-
-pub(super) const NAME: &str = "mask";
+use super::error::{BuildResult, InvalidKey};
+use super::{Filter, RecordEdit, RecordRejection};
 
 /// Configuration of the filter.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct MaskConfig {
-    /// Topic names; `*` matches any characters.
-    #[serde(default = "all_topics")]
-    pub topics: Vec<String>,
-    /// Directions, by default `produce`.
-    #[serde(default = "on_produce")]
-    pub on: Vec<Direction>,
+pub(super) struct MaskConfig {
     /// Members as paths of names separated by dots, for example `card.number`. `*` matches any
     /// name. Array elements are searched as if they were in the place of the array.
-    pub members: Vec<String>,
+    members: Vec<String>,
     /// Replacement text.
     #[serde(default = "stars")]
-    pub with: String,
+    with: String,
 }
 
 fn stars() -> String {
@@ -34,13 +26,8 @@ fn stars() -> String {
 }
 
 impl MaskConfig {
-    pub(super) fn build(&self) -> Result<Box<dyn Filter>, FilterError> {
-        let invalid = |value: &str, remedy| FilterError {
-            filter: NAME,
-            key: "members",
-            value: value.to_owned(),
-            remedy,
-        };
+    pub(super) fn build(self) -> BuildResult {
+        let invalid = |value: &str, remedy| InvalidKey("members", value.to_owned(), remedy);
         if self.members.is_empty() {
             return Err(invalid("[]", "name a member, for example \"card.number\""));
         }
@@ -60,8 +47,7 @@ impl MaskConfig {
         };
         Ok(Box::new(Mask {
             members: self.members.iter().map(split).collect::<Result<_, _>>()?,
-            // Invariant: any text can be written in JSON.
-            with: serde_json::Value::from(self.with.as_str()).to_string(),
+            with: serde_json::Value::from(self.with).to_string(),
         }))
     }
 }
@@ -73,21 +59,20 @@ struct Mask {
 }
 
 impl Filter for Mask {
-    /// A value that is not JSON may contain anything, so the whole value is replaced.
+    /// A value that is not JSON, or too deeply nested, may contain anything, so the whole value is
+    /// replaced.
     fn record(&self, record: &mut RecordEdit<'_>) -> Result<(), RecordRejection> {
         let mut is_json = true;
         record.rewrite_value(|value, out| {
             let text = std::str::from_utf8(value).ok();
-            // The masker relies on valid JSON and on its limited depth.
             let text = text.filter(|text| serde_json::from_str::<IgnoredAny>(text).is_ok());
-            match text {
-                Some(text) => walk::mask(text, &self.members, &self.with, out),
-                None => {
-                    is_json = false;
-                    out.extend_from_slice(self.with.as_bytes());
-                    true
-                }
-            }
+            let masked = text.and_then(|text| walk::mask(text, &self.members, &self.with, out));
+            masked.unwrap_or_else(|| {
+                is_json = false;
+                out.clear();
+                out.extend_from_slice(self.with.as_bytes());
+                true
+            })
         });
         if !is_json {
             record.count_undecodable();

@@ -243,7 +243,11 @@ impl CheckReport {
                     tls.config.certificate.display()
                 );
             }
-            println!("admin         http://{}", config.admin);
+            println!(
+                "admin         {}://{}",
+                config.admin.scheme(),
+                config.admin.listen
+            );
             println!("compression   {}", config.compression.describe());
         }
         for connection in &self.connections {
@@ -296,7 +300,7 @@ impl CheckReport {
                     "certificate": tls.config.certificate.display().to_string(),
                     "certificate_ends_unix_s": tls.not_after_unix_s(),
                 })),
-                "admin": config.admin.to_string(),
+                "admin": config.admin.listen.to_string(),
                 "event_loops": config.event_loops,
                 "compression": config.compression.describe(),
             })

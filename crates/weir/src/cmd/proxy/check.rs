@@ -45,7 +45,7 @@ fn to_json(config: &ProxyConfig) -> serde_json::Value {
             "listen": cluster.listen.to_string(),
             "broker_ports": cluster.broker_ports.to_string(),
             "advertised_host": cluster.advertised_host,
-            "filters": cluster.filters.describe(),
+            "filters": cluster.describe_filters(),
             "tls": cluster.tls.is_some(),
             "certificate_ends_unix_s": certificate_end(cluster),
             "upstream_tls": cluster.upstream_tls.is_some(),
@@ -55,28 +55,12 @@ fn to_json(config: &ProxyConfig) -> serde_json::Value {
         "usable": true,
         "errors": [],
         "clusters": clusters.collect::<Vec<_>>(),
-        "admin": config.admin.to_string(),
-        "admin_token": config.admin_token.is_some(),
+        "admin": config.admin.listen.to_string(),
+        "admin_token": config.admin.token.is_some(),
         "event_loops": config.event_loops,
         "filter_threads": config.filter_threads,
         "drain_timeout_ms": config.drain_timeout_ms,
-        "limits": {
-            "connections": config.limits.connections,
-            "connections_per_address": config.limits.connections_per_address,
-            "request_bytes": config.limits.request_bytes,
-            "buffered_frame_bytes": config.limits.buffered_frame_bytes,
-            "buffered_bytes": config.limits.buffered(),
-            "batch_bytes": config.limits.batch_bytes,
-            "filter_bytes": config.limits.filter_bytes,
-            "filter_records": config.limits.filter_records,
-            "filter_ms": config.limits.filter_ms,
-            "in_flight_requests": config.limits.in_flight_requests,
-            "handshake_timeout_ms": config.limits.handshake_timeout_ms,
-            "frame_ms": config.limits.frame_ms,
-            "connect_timeout_ms": config.limits.connect_timeout_ms,
-            "response_ms": config.limits.response_ms,
-            "idle_timeout_ms": config.limits.idle_timeout_ms,
-        },
+        "limits": config.limits,
     })
 }
 
@@ -102,12 +86,12 @@ fn print(config: &ProxyConfig) {
         for (id, address) in &cluster.brokers {
             println!("  broker {id:<8} {address}, always open");
         }
-        for filter in cluster.filters.describe() {
+        for filter in cluster.describe_filters() {
             println!("  filter          {filter}");
         }
     }
     let limits = &config.limits;
-    println!("admin             {}", config.admin);
+    println!("admin             {}", config.admin.listen);
     println!("event loops       {}", config.event_loops);
     println!(
         "connections       at most {}{}",

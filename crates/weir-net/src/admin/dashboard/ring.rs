@@ -5,41 +5,34 @@ use std::collections::VecDeque;
 /// One value per column; NaN if unknown.
 pub(super) type Sample = Vec<f32>;
 
-/// Samples with a maximum number.
-#[derive(Debug)]
+/// Number of samples stored, those of the last hour.
+const SAMPLES_MAX: usize = 1_800;
+
+/// The latest samples.
+#[derive(Debug, Default)]
 pub(super) struct SampleRing {
-    capacity: usize,
     samples: VecDeque<Sample>,
-    /// Number of the next sample.
-    next: u64,
+    /// Number of the newest sample.
+    newest: u64,
 }
 
 impl SampleRing {
-    pub(super) fn new(capacity: usize) -> Self {
-        Self {
-            capacity,
-            samples: VecDeque::new(),
-            next: 1,
-        }
-    }
-
     pub(super) fn push(&mut self, sample: Sample) {
-        if self.samples.len() == self.capacity {
+        if self.samples.len() == SAMPLES_MAX {
             self.samples.pop_front();
         }
         self.samples.push_back(sample);
-        self.next += 1;
+        self.newest += 1;
     }
 
     /// Returns the samples with a number above `after`, and the number to use in the next call. A
     /// number from before a restart may be higher than any here; then all samples are returned.
     pub(super) fn after(&self, after: u64) -> (Vec<Vec<Option<f64>>>, u64) {
-        let newest = self.next - 1;
-        let after = if after > newest { 0 } else { after };
-        let wanted = usize::try_from(newest - after).unwrap_or(usize::MAX);
+        let after = if after > self.newest { 0 } else { after };
+        let wanted = usize::try_from(self.newest - after).unwrap_or(usize::MAX);
         let skipped = self.samples.len().saturating_sub(wanted);
         let rows = self.samples.iter().skip(skipped);
-        (rows.map(|sample| rounded(sample)).collect(), newest)
+        (rows.map(|sample| rounded(sample)).collect(), self.newest)
     }
 }
 
@@ -58,22 +51,22 @@ mod tests {
 
     #[test]
     fn latest_samples_are_returned_once() {
-        let mut ring = SampleRing::new(3);
+        let mut ring = SampleRing::default();
         assert_eq!(ring.after(0), (vec![], 0));
-        for value in 1..=5 {
+        let last = SAMPLES_MAX as u64 + 2;
+        for value in 1..=last {
             ring.push(vec![value as f32]);
         }
         let firsts = |after| {
             let (rows, next) = ring.after(after);
-            (
-                rows.iter().map(|row| row[0].unwrap()).collect::<Vec<_>>(),
-                next,
-            )
+            assert_eq!(next, last);
+            let values: Vec<_> = rows.iter().map(|row| row[0].unwrap()).collect();
+            (values.first().copied(), values.len())
         };
-        assert_eq!(firsts(0), (vec![3.0, 4.0, 5.0], 5));
-        assert_eq!(firsts(4), (vec![5.0], 5));
-        assert_eq!(firsts(5), (vec![], 5));
-        assert_eq!(firsts(99), (vec![3.0, 4.0, 5.0], 5));
+        assert_eq!(firsts(0), (Some(3.0), SAMPLES_MAX));
+        assert_eq!(firsts(last - 1), (Some(last as f64), 1));
+        assert_eq!(firsts(last), (None, 0));
+        assert_eq!(firsts(last + 94), (Some(3.0), SAMPLES_MAX));
     }
 
     #[test]

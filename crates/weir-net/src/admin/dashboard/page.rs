@@ -1,7 +1,7 @@
 //! The page and its parts, embedded in the binary. The page contains no data and needs no token; it
 //! asks for the token when its data requires one.
 
-use weir_net::http1::Response;
+use crate::http1::Response;
 
 const HTML: &str = include_str!("page.html");
 const CSS: &str = include_str!("page.css");
@@ -10,15 +10,17 @@ const SCRIPTS: [(&str, &str); 3] = [
     ("/dashboard/chart.js", include_str!("chart.js")),
     ("/dashboard/page.js", include_str!("page.js")),
 ];
+const PRODUCT: &str = "/dashboard/product.js";
 
 /// Returns the public part at `path`, if there is one.
-pub(crate) fn part(path: &str) -> Option<Response> {
+pub(super) fn part(path: &str, product: &'static str) -> Option<Response> {
     let (content_type, body) = match path {
         "/dashboard" => ("text/html; charset=utf-8", HTML),
         "/dashboard/page.css" => ("text/css; charset=utf-8", CSS),
+        PRODUCT => (JAVASCRIPT, product),
         _ => {
             let (_, script) = SCRIPTS.iter().find(|(served, _)| *served == path)?;
-            ("text/javascript; charset=utf-8", *script)
+            (JAVASCRIPT, *script)
         }
     };
     Some(Response {
@@ -26,6 +28,8 @@ pub(crate) fn part(path: &str) -> Option<Response> {
         ..Response::text(200, body)
     })
 }
+
+const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
 #[cfg(test)]
 mod tests {
@@ -52,17 +56,27 @@ mod tests {
         for tag in lower.split("<script").skip(1) {
             assert!(tag.starts_with(" src=\"/dashboard/"), "{tag}");
             let path = tag.split('"').nth(1).unwrap();
-            assert!(SCRIPTS.iter().any(|(served, _)| *served == path), "{path}");
+            assert!(part(path, "").is_some(), "{path}");
         }
         let outside = CSS.contains("url(") || CSS.contains("@import");
         assert!(!outside, "styles load nothing");
     }
 
-    /// Text from the gateway, such as names and errors, must be inserted as text only.
+    /// Text from a product, such as names and errors, must be inserted as text only.
     #[test]
     fn scripts_create_no_markup_from_data() {
         let word = |parts: [&str; 2]| parts.concat();
-        for (path, script) in SCRIPTS {
+        let products = [
+            (
+                "gateway",
+                include_str!("../../../../weir-gateway/src/dashboard.js"),
+            ),
+            (
+                "proxy",
+                include_str!("../../../../weir-proxy/src/dashboard.js"),
+            ),
+        ];
+        for (path, script) in SCRIPTS.into_iter().chain(products) {
             for forbidden in [
                 word(["inner", "HTML"]),
                 word(["outer", "HTML"]),

@@ -1,4 +1,4 @@
-// Requests samples, stores those of the last hour, displays them.
+// Requests samples, stores those of the last hour, displays them as PRODUCT defines.
 "use strict";
 
 /** Samples by column. */
@@ -57,14 +57,6 @@ class History {
 }
 
 const HOUR_MS = 3600000;
-const TRANSPORTS = [
-  ["sessions.ws_streaming", "WebSocket"],
-  ["sessions.http_streaming", "HTTP streaming"],
-  ["sessions.ws_polling", "WebSocket polling"],
-  ["sessions.http_polling", "HTTP polling"],
-  ["sessions.unbound", "unbound"],
-];
-
 const page = {
   history: new History(),
   charts: [],
@@ -79,41 +71,23 @@ const page = {
 
 const find = (id) => document.getElementById(id);
 
+/** The values of a product: the latest of a column, and the sum of the columns with a prefix. */
+const latest = {
+  now: (column) => page.history.valueAt(column, null),
+  sum: (prefix) => page.history.below(prefix).reduce((total, column) => total + (latest.now(column) || 0), 0),
+};
+
+/** The charts of the product and those of every process; series without a column are left out. */
 function chartList(history) {
   const has = ([column]) => history.column(column) !== undefined;
   const each = (prefix, label) => history.below(prefix).map((column) => [column, label(column.slice(prefix.length))]);
-  const count = Format.count;
   const list = [
-    { title: "Sessions by transport", format: count, least: 4, series: [...TRANSPORTS, ["connections", "connections"]] },
-    { title: "Subscriptions and items", format: count, least: 4, series: [["subscriptions", "subscriptions"], ["items", "items"]] },
-    { title: "Updates and records", format: Format.perSecond, least: 4, series: [["updates", "updates out"], ["records", "records in"]] },
-    { title: "Bandwidth", format: Format.bytesPerSecond, base: 1024, least: 1024, series: [["bytes_out", "to clients"], ["bytes_in", "from clients"], ["record_bytes", "from Kafka"]] },
-    { title: "Latency from record to send", format: Format.milliseconds, least: 4, peak: true, series: [["latency_p50", "p50"], ["latency_p99", "p99"], ["latency_max", "max"]] },
-    { title: "Kafka lag", format: count, least: 4, peak: true, series: each("lag.", (name) => name) },
-    { title: "Conflated and dropped updates", format: Format.perSecond, least: 4, series: [["conflated", "conflated"], ["dropped", "dropped"], ["lost", "lost (OV)"], ["unchanged", "unchanged"]] },
-    { title: "Slow clients", format: count, least: 4, peak: true, series: [["lagging", "lagging"], ["slow_ended", "sessions ended/s"], ["blocked_writes", "blocked writes/s"]] },
+    ...PRODUCT.charts(each),
     { title: "CPU usage by thread", format: Format.cores, least: 0.1, series: each("cpu.", (name) => name) },
     { title: "CPU utilization by core", format: Format.percent, least: 1, series: each("core.", (name) => `core ${name}`) },
     { title: "Memory", format: Format.bytes, base: 1024, least: 1048576, series: [["resident", "resident"], ["anonymous", "anonymous"]] },
-    { title: "New sessions and handshakes", format: Format.perSecond, least: 4, series: [["created", "sessions"], ["refused", "sessions refused"], ["handshakes", "TLS handshakes"], ["limited", "limit hits"]] },
   ];
   return list.map((one) => ({ ...one, series: one.series.filter(has) })).filter((one) => one.series.length > 0);
-}
-
-const TILES = [
-  ["Sessions", (now) => [Format.count(now("sessions")), Format.some(now("connections"), "connection")]],
-  ["Subscriptions", (now) => [Format.count(now("subscriptions")), Format.some(now("items"), "item")]],
-  ["Updates out", (now) => [Format.perSecond(now("updates")), `${Format.perSecond(now("records"))} records in`]],
-  ["Bandwidth out", (now) => [Format.bytesPerSecond(now("bytes_out")), `${Format.bytesPerSecond(now("bytes_in"))} in`]],
-  ["Latency p50", (now) => [Format.milliseconds(now("latency_p50")), `p99: ${Format.milliseconds(now("latency_p99"))}`]],
-  ["Kafka lag", (now) => [Format.count(sum("lag.")), `${Format.perSecond(now("records_failed"))} failed`]],
-  ["Slow clients", (now) => [Format.count(now("lagging")), `${Format.perSecond(now("conflated"))} conflated`]],
-  ["CPU", (now) => [Format.some(sum("cpu."), "core"), Format.bytes(now("resident"))]],
-];
-
-function sum(prefix) {
-  const columns = page.history.below(prefix);
-  return columns.reduce((total, column) => total + (page.history.valueAt(column, null) || 0), 0);
 }
 
 function buildCharts() {
@@ -141,10 +115,10 @@ function draw() {
 }
 
 function showTiles() {
-  const now = (column) => page.history.valueAt(column, null);
-  const tiles = TILES.map(([label, text]) => {
+  const process = ["CPU", ({ now, sum }) => [Format.some(sum("cpu."), "core"), Format.bytes(now("resident"))]];
+  const tiles = [...PRODUCT.tiles, process].map(([label, text]) => {
     const tile = html("div", "tile");
-    const [value, more] = text(now);
+    const [value, more] = text(latest);
     html("p", "label", tile, label);
     html("p", "value", tile, value);
     html("p", "more", tile, more);
@@ -153,30 +127,23 @@ function showTiles() {
   find("tiles").replaceChildren(...tiles);
 }
 
-function showTables(answer) {
-  const connections = answer.connections.map((connection) => {
-    const row = html("tr");
-    html("td", "", row, connection.name);
-    const state = connection.enabled ? (connection.ready ? "ready" : "not ready") : "disabled";
-    html("td", state === "ready" ? "good" : state === "disabled" ? "zero" : "bad", row, state);
-    html("td", "number", row, Format.count(page.history.valueAt(`lag.${connection.name}`, null)));
-    html("td", "", row, connection.error || "");
-    return row;
-  });
-  find("connections").replaceChildren(...connections);
-  const limits = answer.limits.filter(({ hits }) => hits > 0).map(({ limit, hits }) => {
-    const row = html("tr");
-    html("td", "", row, limit);
-    html("td", "number", row, String(hits));
-    return row;
-  });
-  if (limits.length === 0) {
-    const row = html("tr");
-    html("td", "zero", row, `none of ${answer.limits.length}`);
-    html("td", "number zero", row, "0");
-    limits.push(row);
+/** A table: `head` has a title per column, `rows` have a text or [text, class] per cell. */
+function table({ id, title, head, rows }) {
+  const box = html("div");
+  html("h2", "", box, title);
+  const element = html("table", "", box);
+  const titles = html("tr", "", html("thead", "", element));
+  head.forEach(([name, className]) => html("th", className, titles, name));
+  const body = html("tbody", "", element);
+  body.id = id;
+  for (const cells of rows) {
+    const row = html("tr", "", body);
+    cells.forEach((cell, number) => {
+      const [text, className] = Array.isArray(cell) ? cell : [cell, ""];
+      html("td", `${head[number][1]} ${className}`.trim(), row, text);
+    });
   }
-  find("limits").replaceChildren(...limits);
+  return box;
 }
 
 function showStatus(kind, text) {
@@ -186,12 +153,11 @@ function showStatus(kind, text) {
 }
 
 function showState(answer) {
-  const waiting = answer.connections.filter((one) => one.enabled && !one.ready);
   if (answer.draining) showStatus("warn", "shutting down");
-  else if (waiting.length > 0) showStatus("bad", "not ready");
+  else if (PRODUCT.waiting(answer)) showStatus("bad", "not ready");
   else showStatus("good", "ready");
   const up = Format.duration(answer.now_unix_ms - answer.started_unix_ms);
-  const parts = [answer.clients, `adapter set ${answer.adapter_set}`, Format.some(answer.shards, "event loop"), `Weir ${answer.version}`, `up ${up}`];
+  const parts = [...PRODUCT.facts(answer), `Weir ${answer.version}`, `up ${up}`];
   const ends = answer.certificate_ends_unix_s;
   if (ends) parts.push(`certificate until ${new Date(ends * 1000).toISOString().slice(0, 10)}`);
   find("identity").textContent = parts.join(" · ");
@@ -220,7 +186,7 @@ function show() {
   if (page.paused) return;
   page.drawnTo = answer.now_unix_ms;
   showTiles();
-  showTables(answer);
+  find("tables").replaceChildren(...PRODUCT.tables(answer, latest).map(table));
   draw();
 }
 
@@ -247,7 +213,7 @@ async function ask() {
       askForToken(token !== null);
     } else if (answer.ok) {
       const samples = await answer.json();
-      // After a restart of the gateway, sample numbers start again.
+      // After a restart, sample numbers start again.
       if (page.started !== null && samples.started_unix_ms !== page.started && known > 0) page.started = null;
       else take(samples);
     } else {
@@ -287,4 +253,6 @@ for (const button of document.querySelectorAll("[data-minutes]")) {
 }
 addEventListener("resize", () => requestAnimationFrame(draw));
 document.addEventListener("visibilitychange", ask);
+document.title = PRODUCT.title;
+find("title").textContent = PRODUCT.title;
 start();

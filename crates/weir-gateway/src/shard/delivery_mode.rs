@@ -45,10 +45,8 @@ impl DeliveryMode {
     /// Returns the delivery mode that a subscription request selects.
     pub(super) fn of(add: &Add<'_>) -> Self {
         let unfiltered = add.requested_max_frequency == Frequency::Unfiltered;
-        let one = matches!(
-            add.requested_buffer_size,
-            None | Some(BufferSize::Limited(0 | 1))
-        );
+        let buffer = add.requested_buffer_size;
+        let one = matches!(buffer, None | Some(BufferSize::Limited(0 | 1)));
         match (add.mode, unfiltered) {
             (Mode::Raw, _) | (Mode::Distinct, true) => Self::Events,
             (Mode::Distinct, false) => Self::List,

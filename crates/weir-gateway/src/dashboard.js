@@ -1,0 +1,57 @@
+// Titles, tiles, charts and tables of the gateway's dashboard.
+"use strict";
+
+const TRANSPORTS = [
+  ["sessions.ws_streaming", "WebSocket"],
+  ["sessions.http_streaming", "HTTP streaming"],
+  ["sessions.ws_polling", "WebSocket polling"],
+  ["sessions.http_polling", "HTTP polling"],
+  ["sessions.unbound", "unbound"],
+];
+
+const PRODUCT = {
+  title: "Weir gateway",
+  waiting: ({ connections }) => connections.some((one) => one.enabled && !one.ready),
+  facts: (answer) => [answer.clients, `adapter set ${answer.adapter_set}`, Format.some(answer.shards, "event loop")],
+  charts: (each) => [
+    { title: "Sessions by transport", format: Format.count, least: 4, series: [...TRANSPORTS, ["connections", "connections"]] },
+    { title: "Subscriptions and items", format: Format.count, least: 4, series: [["subscriptions", "subscriptions"], ["items", "items"]] },
+    { title: "Updates and records", format: Format.perSecond, least: 4, series: [["updates", "updates out"], ["records", "records in"]] },
+    { title: "Bandwidth", format: Format.bytesPerSecond, base: 1024, least: 1024, series: [["bytes_out", "to clients"], ["bytes_in", "from clients"], ["record_bytes", "from Kafka"]] },
+    { title: "Latency from record to send", format: Format.milliseconds, least: 4, peak: true, series: [["latency_p50", "p50"], ["latency_p99", "p99"], ["latency_max", "max"]] },
+    { title: "Kafka lag", format: Format.count, least: 4, peak: true, series: each("lag.", (name) => name) },
+    { title: "Conflated and dropped updates", format: Format.perSecond, least: 4, series: [["conflated", "conflated"], ["dropped", "dropped"], ["lost", "lost (OV)"], ["unchanged", "unchanged"]] },
+    { title: "Slow clients", format: Format.count, least: 4, peak: true, series: [["lagging", "lagging"], ["slow_ended", "sessions ended/s"], ["blocked_writes", "blocked writes/s"]] },
+    { title: "New sessions and handshakes", format: Format.perSecond, least: 4, series: [["created", "sessions"], ["refused", "sessions refused"], ["handshakes", "TLS handshakes"], ["limited", "limit hits"]] },
+  ],
+  tiles: [
+    ["Sessions", ({ now }) => [Format.count(now("sessions")), Format.some(now("connections"), "connection")]],
+    ["Subscriptions", ({ now }) => [Format.count(now("subscriptions")), Format.some(now("items"), "item")]],
+    ["Updates out", ({ now }) => [Format.perSecond(now("updates")), `${Format.perSecond(now("records"))} records in`]],
+    ["Bandwidth out", ({ now }) => [Format.bytesPerSecond(now("bytes_out")), `${Format.bytesPerSecond(now("bytes_in"))} in`]],
+    ["Latency p50", ({ now }) => [Format.milliseconds(now("latency_p50")), `p99: ${Format.milliseconds(now("latency_p99"))}`]],
+    ["Kafka lag", ({ now, sum }) => [Format.count(sum("lag.")), `${Format.perSecond(now("records_failed"))} failed`]],
+    ["Slow clients", ({ now }) => [Format.count(now("lagging")), `${Format.perSecond(now("conflated"))} conflated`]],
+  ],
+  tables: (answer, { now }) => {
+    const limits = answer.limits.filter(({ hits }) => hits > 0).map(({ limit, hits }) => [limit, String(hits)]);
+    const none = [[`none of ${answer.limits.length}`, "zero"], ["0", "zero"]];
+    return [
+      {
+        id: "connections",
+        title: "Kafka connections",
+        head: [["Name", ""], ["State", ""], ["Lag", "number"], ["Last error", ""]],
+        rows: answer.connections.map((one) => {
+          const state = one.enabled ? (one.ready ? ["ready", "good"] : ["not ready", "bad"]) : ["disabled", "zero"];
+          return [one.name, state, Format.count(now(`lag.${one.name}`)), one.error || ""];
+        }),
+      },
+      {
+        id: "limits",
+        title: "Limit hits since start",
+        head: [["Limit", ""], ["Hits", "number"]],
+        rows: limits.length > 0 ? limits : [none],
+      },
+    ];
+  },
+};

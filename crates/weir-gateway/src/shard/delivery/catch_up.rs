@@ -1,0 +1,302 @@
+//! Sends updates from the backlog, as far as the connection accepts them and limits allow it.
+
+use std::sync::Arc;
+
+use weir_mapping::{FrozenValues, RowCommand};
+use weir_net::server::TrySend;
+
+use super::Delivery;
+use crate::shard::backlog::{LaggingItem, NEVER};
+use crate::shard::class::{ClassKey, FrameClass, MemberState};
+use crate::shard::delivery_mode::{PayloadSource, QueuePolicy};
+use crate::shard::encode::ItemNotice;
+use crate::shard::frame::Frame;
+use crate::shard::frequency::{FrequencyScope, SendDelay};
+use crate::shard::item_table::ItemTable;
+use crate::shard::keys::SessionKey;
+use crate::shard::queue::{QueuedUpdate, UpdateQueue};
+use crate::shard::row_table::RowTable;
+use crate::shard::session::{SessionEntry, Sessions};
+use crate::shard::wire::Wire;
+
+/// Result of sending one lagging item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CatchUpProgress {
+    All,
+    /// The rest may be sent from this time on.
+    Until(u64),
+    /// Nothing of this session may be sent before this time.
+    SessionUntil(u64),
+    /// The send queue of the connection is full.
+    Blocked,
+}
+
+impl Delivery {
+    /// Sends the queued updates of a session.
+    pub(in crate::shard) fn catch_up(
+        &mut self,
+        wire: &mut impl Wire,
+        sessions: &mut Sessions,
+        items: &mut ItemTable,
+        key: SessionKey,
+    ) {
+        let Some(mut waiting) = self.backlog.take(key) else {
+            return;
+        };
+        let now_ms = wire.now_ms();
+        let next_ms = loop {
+            let sent = waiting.send_first(now_ms, |lagging| {
+                let entry = sessions.get_mut(key);
+                let progress = entry.and_then(|entry| self.send_item(wire, entry, items, lagging));
+                match progress.unwrap_or(CatchUpProgress::All) {
+                    CatchUpProgress::All => Ok(None),
+                    CatchUpProgress::Until(at_ms) => Ok(Some(at_ms.max(now_ms + 1))),
+                    CatchUpProgress::SessionUntil(at_ms) => Err(at_ms),
+                    // The event loop reports when the socket is writable again.
+                    CatchUpProgress::Blocked => Err(NEVER),
+                }
+            });
+            match sent {
+                None => break waiting.next_ms(),
+                Some(Ok(())) => {}
+                Some(Err(at_ms)) => break at_ms,
+            }
+        };
+        self.backlog.put_back(key, waiting);
+        if next_ms < NEVER {
+            self.wake_at(key, next_ms);
+            self.arm_timer(wire);
+        }
+    }
+
+    /// Sends the updates of sessions whose time has come.
+    pub(in crate::shard) fn on_session_timers(
+        &mut self,
+        wire: &mut impl Wire,
+        sessions: &mut Sessions,
+        items: &mut ItemTable,
+    ) {
+        self.timers.on_fired();
+        while let Some(session) = self.timers.next(wire.now_ms()) {
+            self.backlog.on_fired(session);
+            self.catch_up(wire, sessions, items, session);
+        }
+        self.arm_timer(wire);
+    }
+
+    /// Sends the queued updates of one item. Returns `None` if there is no such subscription.
+    fn send_item(
+        &mut self,
+        wire: &mut impl Wire,
+        entry: &mut SessionEntry,
+        items: &mut ItemTable,
+        lagging: &mut LaggingItem,
+    ) -> Option<CatchUpProgress> {
+        let subscribed = &entry.core.subscription(lagging.sub_id)?.handle;
+        let slot = (*subscribed.slots.get(lagging.position as usize - 1)?)?;
+        let item = items.at_mut(slot.slot)?;
+        let schema = Arc::clone(&subscribed.schema);
+        let diffs = subscribed.diffs.clone();
+        let key = ClassKey {
+            schema: &schema,
+            sub_id: lagging.sub_id,
+            position: lagging.position,
+            delivery: subscribed.delivery,
+            diffs: diffs.as_ref(),
+        };
+        let newest = match lagging.queue {
+            None => item.snapshot(&schema).map(Arc::clone),
+            Some(_) => item.last(key.delivery.payload_source()).map(Arc::clone),
+        };
+        let (table, class) = item.table_and_class_mut(key);
+        let class = class?;
+        let mut sent_incomplete_rows = false;
+        let mut catch_up = CatchUp {
+            delivery: self,
+            wire,
+            entry,
+            class,
+            seen: &mut lagging.seen,
+        };
+        let progress = match &mut lagging.queue {
+            None => catch_up.send_latest(newest.as_ref()),
+            Some(queue) => catch_up.send_queue(queue, table, &mut sent_incomplete_rows),
+        };
+        let is_up_to_date = match (&lagging.seen, &newest) {
+            (Some(seen), Some(newest)) => Arc::ptr_eq(seen, newest),
+            _ => false,
+        };
+        if let Some(member) = class.members.get_mut(slot.member as usize) {
+            member.awaits_rows |= sent_incomplete_rows;
+            member.state = match progress {
+                CatchUpProgress::All if is_up_to_date => MemberState::UpToDate,
+                CatchUpProgress::All => MemberState::New,
+                _ => MemberState::Lagging,
+            };
+        }
+        Some(progress)
+    }
+}
+
+/// One lagging item of one session.
+struct CatchUp<'a, W> {
+    delivery: &'a mut Delivery,
+    wire: &'a mut W,
+    entry: &'a mut SessionEntry,
+    class: &'a FrameClass,
+    /// Values that the client received last.
+    seen: &'a mut Option<Arc<FrozenValues>>,
+}
+
+impl<W: Wire> CatchUp<'_, W> {
+    fn send_latest(&mut self, newest: Option<&Arc<FrozenValues>>) -> CatchUpProgress {
+        let Some(newest) = newest else {
+            *self.seen = None;
+            self.delivery.counters.conflated += 1;
+            return CatchUpProgress::All;
+        };
+        self.send_values(newest, FrequencyScope::Item)
+    }
+
+    /// Sends an update, unless it changes nothing.
+    fn send_values(
+        &mut self,
+        values: &Arc<FrozenValues>,
+        scope: FrequencyScope<'_>,
+    ) -> CatchUpProgress {
+        if let Some(wait) = self.delay(scope) {
+            return wait;
+        }
+        let encoder = &mut self.delivery.encoder;
+        match encoder.update(self.class, self.seen.as_ref(), values) {
+            None => self.delivery.counters.conflated += 1,
+            Some(frame) if frame.bytes() > self.entry.line_max as usize => {
+                let progress = self.send_notice(ItemNotice::Lost(1));
+                if progress == CatchUpProgress::All {
+                    let now_ms = self.wire.now_ms();
+                    let writer = &mut self.delivery.writer;
+                    writer.note_too_long(self.entry, frame.bytes(), now_ms);
+                    self.delivery.counters.too_long += 1;
+                    // The next update is sent with all fields.
+                    *self.seen = None;
+                }
+                return progress;
+            }
+            Some(frame) => match self.send(&frame, scope) {
+                CatchUpProgress::All => self.delivery.counters.sent += 1,
+                not_yet => return not_yet,
+            },
+        }
+        *self.seen = Some(Arc::clone(values));
+        CatchUpProgress::All
+    }
+
+    /// Returns the reason why nothing may be sent yet. It is checked before a frame is encoded.
+    fn delay(&mut self, scope: FrequencyScope<'_>) -> Option<CatchUpProgress> {
+        let at = (self.class.sub_id, self.class.position);
+        let delay = self.entry.send_delay(at, scope, self.wire.now_ms());
+        delay.map(|delay| match delay {
+            SendDelay::Session(at_ms) => CatchUpProgress::SessionUntil(at_ms),
+            SendDelay::Item(at_ms) => CatchUpProgress::Until(at_ms),
+        })
+    }
+
+    /// Sends a frame that is subject to limits.
+    fn send(&mut self, frame: &Frame, scope: FrequencyScope<'_>) -> CatchUpProgress {
+        let at = (self.class.sub_id, self.class.position);
+        let (writer, policy) = (&mut self.delivery.writer, QueuePolicy::Deferrable);
+        match writer.data(self.wire, self.entry, frame, 1, policy) {
+            TrySend::Queued => {
+                let (bytes, now_ms) = (frame.lines().len(), self.wire.now_ms());
+                self.entry.note_sent(at, scope, bytes, now_ms);
+                CatchUpProgress::All
+            }
+            TrySend::Full | TrySend::Closed => CatchUpProgress::Blocked,
+        }
+    }
+
+    /// Sends the entries of a queue in order. Sets `sent_incomplete_rows` if all rows of the table
+    /// were queued again before all workers had sent theirs.
+    fn send_queue(
+        &mut self,
+        queue: &mut UpdateQueue,
+        table: Option<&RowTable>,
+        sent_incomplete_rows: &mut bool,
+    ) -> CatchUpProgress {
+        while let Some(index) = queue.next(self.wire.now_ms()) {
+            match self.send_entry(queue.get(index), table) {
+                CatchUpProgress::All => {
+                    let is_loss = matches!(queue.get(index), Some(QueuedUpdate::Lost(_)));
+                    queue.take(index);
+                    if is_loss && queue.needs_resync() {
+                        *sent_incomplete_rows |= table.is_some_and(RowTable::is_pending);
+                        let rows = table.into_iter().flat_map(RowTable::rows);
+                        let rows = rows.map(|row| (Arc::clone(&row.key), Arc::clone(&row.values)));
+                        queue.resync(rows);
+                    }
+                }
+                // Another row may be due already.
+                CatchUpProgress::Until(at_ms)
+                    if self.class.delivery.payload_source() == PayloadSource::Row =>
+                {
+                    queue.delay(index, at_ms);
+                }
+                not_yet => {
+                    queue.trim();
+                    return not_yet;
+                }
+            }
+        }
+        let next_delayed_ms = queue.next_delayed_ms();
+        match queue.trim() {
+            true => CatchUpProgress::All,
+            false => CatchUpProgress::Until(next_delayed_ms),
+        }
+    }
+
+    /// Sends one entry of a queue.
+    fn send_entry(
+        &mut self,
+        entry: Option<&QueuedUpdate>,
+        table: Option<&RowTable>,
+    ) -> CatchUpProgress {
+        match entry {
+            None | Some(QueuedUpdate::Removed) => CatchUpProgress::All,
+            Some(QueuedUpdate::Snapshot(values)) => self.send_values(values, FrequencyScope::Free),
+            Some(QueuedUpdate::Update(values)) => self.send_values(values, FrequencyScope::Item),
+            Some(QueuedUpdate::Row {
+                key,
+                command,
+                values,
+                ..
+            }) => {
+                let mut values = match table {
+                    Some(table) => table.with_command(values, *command),
+                    None => Arc::clone(values),
+                };
+                let is_deletion = *command == RowCommand::Delete;
+                if let Some(last) = self.seen.as_ref().filter(|_| is_deletion) {
+                    values = values.filled_from(last, |_| true).map_or(values, Arc::new);
+                }
+                let has_only_key = is_deletion && self.seen.is_none();
+                let progress = self.send_values(&values, FrequencyScope::row(key, *command));
+                if has_only_key {
+                    // The next update is sent with all fields.
+                    *self.seen = None;
+                }
+                progress
+            }
+            Some(QueuedUpdate::Lost(lost)) => self.send_notice(ItemNotice::Lost(*lost)),
+            Some(QueuedUpdate::Clear) => self.send_notice(ItemNotice::Clear),
+            Some(QueuedUpdate::EndOfSnapshot) => self.send_notice(ItemNotice::EndOfSnapshot),
+        }
+    }
+
+    fn send_notice(&mut self, notice: ItemNotice) -> CatchUpProgress {
+        if let Some(wait) = self.delay(FrequencyScope::Free) {
+            return wait;
+        }
+        let frame = self.delivery.encoder.notice(self.class, notice);
+        self.send(&frame, FrequencyScope::Free)
+    }
+}

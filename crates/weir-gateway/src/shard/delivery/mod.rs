@@ -1,0 +1,415 @@
+//! Delivery of updates to sessions.
+//!
+//! [`Delivery::fan_out`] is the hot path. Each update is encoded once per frame class and form, all
+//! members of a class are sent the same bytes, and nothing is allocated per client. Clients that
+//! lag or have limits get their updates later, from the backlog.
+
+mod backfill;
+mod catch_up;
+
+use std::sync::Arc;
+
+use weir_mapping::{FieldSet, FrozenValues};
+use weir_net::server::TrySend;
+
+use super::backlog::{Backlog, ItemAt, LaggingItem};
+use super::class::{ClassMember, FrameClass, MemberState};
+use super::delivery_mode::{PayloadSource, QueuePolicy};
+use super::encode::{DiffCounters, EncodedForms, ItemNotice, LineEncoder};
+use super::frame::{CompressionCounters, Compressor, Frame};
+use super::frequency::{SendDelay, SessionTimers};
+use super::item::Emission;
+use super::item_table::ItemTable;
+use super::journal::JournalLimits;
+use super::keys::{SESSION_TIMERS, SessionKey};
+use super::queue::{OverflowCounts, UpdateQueue};
+use super::row_table::RowStep;
+use super::session::{SessionEntry, Sessions};
+use super::session_writer::SessionWriter;
+use super::wire::Wire;
+use crate::compression::CompressionConfig;
+use crate::interest::ItemKey;
+use crate::limits::GatewayLimits;
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct DeliveryCounters {
+    pub(crate) sent: u64,
+    pub(crate) conflated: u64,
+    pub(crate) unchanged: u64,
+    pub(crate) dropped: u64,
+    pub(crate) lost: u64,
+    pub(crate) too_long: u64,
+    /// Sessions with queued updates.
+    pub(crate) lagging: u64,
+    /// Sessions without a stream.
+    pub(crate) unbound: u64,
+    pub(crate) journal_bytes: u64,
+    pub(crate) diffs: DiffCounters,
+    pub(crate) compression: CompressionCounters,
+}
+
+/// Everything between the items and the sockets of a shard.
+#[derive(Debug)]
+pub(super) struct Delivery {
+    pub(super) writer: SessionWriter,
+    backlog: Backlog,
+    timers: SessionTimers,
+    encoder: LineEncoder,
+    counters: DeliveryCounters,
+}
+
+impl Delivery {
+    pub(super) fn new(
+        limits: &GatewayLimits,
+        compression: &CompressionConfig,
+        diff_bytes_per_second: u64,
+    ) -> Self {
+        let journal = JournalLimits {
+            bytes: limits.recovery_bytes,
+            age_ms: limits.recovery_ms,
+        };
+        let (queue_bytes, unbound_ms) = (limits.queue_bytes, limits.unbound_timeout_ms);
+        let compressor = Compressor::new(compression);
+        Self {
+            writer: SessionWriter::new(queue_bytes, unbound_ms, journal, compressor),
+            backlog: Backlog::new(queue_bytes),
+            timers: SessionTimers::default(),
+            encoder: LineEncoder::new(diff_bytes_per_second),
+            counters: DeliveryCounters::default(),
+        }
+    }
+
+    /// Returns the number of updates sent so far.
+    pub(super) fn sent(&self) -> u64 {
+        self.counters.sent
+    }
+
+    /// Refills the budgets and returns the counters.
+    pub(super) fn publish(&mut self, now_ms: u64) -> DeliveryCounters {
+        self.encoder.refill(now_ms);
+        self.writer.compressor.refill(now_ms);
+        DeliveryCounters {
+            lagging: self.backlog.len() as u64,
+            unbound: self.writer.unbound,
+            journal_bytes: self.writer.journal_bytes as u64,
+            diffs: self.encoder.counters,
+            compression: self.writer.compressor.counters,
+            ..self.counters
+        }
+    }
+
+    /// Sends data notifications, one per line, to one session.
+    pub(super) fn notify(
+        &mut self,
+        wire: &mut impl Wire,
+        entry: &mut SessionEntry,
+        lines: &[u8],
+    ) -> TrySend {
+        let count = lines.iter().filter(|byte| **byte == b'\n').count() as u32;
+        let frame = Frame::of(lines);
+        (self.writer).data(wire, entry, &frame, count, QueuePolicy::Always)
+    }
+
+    /// Queues the snapshot of an item for a new subscriber.
+    pub(super) fn push_snapshot(&mut self, session: SessionKey, item: LaggingItem, due_ms: u64) {
+        self.backlog.push(session, item, due_ms);
+    }
+
+    /// Counts updates of a snapshot that was not sent through the backlog.
+    pub(super) fn count_sent(&mut self, updates: u64) {
+        self.counters.sent += updates;
+    }
+
+    /// Makes the queued updates of an item due after a change of its frequency limit.
+    pub(super) fn retry_delayed(&mut self, session: SessionKey, at: ItemAt) {
+        self.backlog.retry_delayed(session, at);
+    }
+
+    pub(super) fn forget_item(&mut self, session: SessionKey, at: ItemAt) {
+        self.backlog.remove(session, at);
+    }
+
+    /// Drops the queued updates and the journal of a session that has ended.
+    pub(super) fn forget_session(&mut self, key: SessionKey, entry: &mut SessionEntry) {
+        self.writer.forget(entry);
+        self.backlog.take(key);
+    }
+
+    /// Queues an update for every subscriber of its item. `extracted` are the fields that were read
+    /// from its record.
+    pub(super) fn fan_out(
+        &mut self,
+        wire: &mut impl Wire,
+        sessions: &mut Sessions,
+        items: &mut ItemTable,
+        key: ItemKey,
+        update: Arc<FrozenValues>,
+        extracted: &Arc<FieldSet>,
+    ) {
+        let Some((item, transition)) = items.advance(key, update, extracted) else {
+            return;
+        };
+        for class in &mut item.classes {
+            let fields = match class.delivery.payload_source() {
+                PayloadSource::Event | PayloadSource::Row => extracted,
+                PayloadSource::State => &item.known,
+            };
+            if !class.schema.wanted().is_subset(fields) {
+                // The record was read before this class requested its fields: its members joined
+                // later.
+                class.require_full();
+            } else if let Some(emission) = transition.emission(class.delivery) {
+                self.send_to_class(wire, sessions, class, &emission);
+            } else {
+                let notice = match transition.row {
+                    Some(RowStep::Clear) => ItemNotice::Clear,
+                    Some(RowStep::EndOfSnapshot) => ItemNotice::EndOfSnapshot,
+                    Some(RowStep::Row(_)) | None => continue,
+                };
+                self.send_class_notice(wire, sessions, class, notice);
+            }
+        }
+        self.arm_timer(wire);
+    }
+
+    /// Sends an update to the members of a class, starting with another member each time.
+    fn send_to_class(
+        &mut self,
+        wire: &mut impl Wire,
+        sessions: &mut Sessions,
+        class: &mut FrameClass,
+        emission: &Emission<'_>,
+    ) {
+        let mut members = std::mem::take(&mut class.members);
+        let start = class.start % members.len().max(1);
+        let before = emission.before.filter(|_| !emission.is_live);
+        let changes = before.is_none_or(|before| class.schema.differs(before, emission.values));
+        let now_ms = wire.now_ms();
+        let mut forms = EncodedForms::new(class, emission);
+        let (second, first) = members.split_at_mut(start);
+        for member in first.iter_mut().chain(second) {
+            if !emission.is_live && !member.wants_backfill(class.delivery, changes) {
+                continue;
+            }
+            if member.state == MemberState::Lagging {
+                self.queue_update(sessions, class, member, emission, now_ms);
+                continue;
+            }
+            let Some(frame) = forms.get(member.state, &mut self.encoder) else {
+                self.counters.unchanged += 1;
+                continue;
+            };
+            let Some(session) = sessions.get_mut(member.session) else {
+                continue;
+            };
+            if frame.bytes() > session.line_max as usize {
+                let bytes = frame.bytes();
+                self.report_too_long(wire, sessions, class, member, emission, bytes);
+                continue;
+            }
+            let has_limits = member.has_frequency_limit || session.bandwidth.is_some();
+            let at = (class.sub_id, class.position);
+            if has_limits {
+                if let Some(delay) = session.send_delay(at, emission.frequency_scope(), now_ms) {
+                    self.start_lagging(sessions, class, member, emission, Some(delay), now_ms);
+                    continue;
+                }
+            }
+            let policy = class.delivery.queue_policy();
+            match (self.writer).data(wire, session, frame, 1, policy) {
+                TrySend::Queued => {
+                    // A deleted row has no values to which a delta could refer.
+                    let has_values = Arc::ptr_eq(emission.values, emission.whole);
+                    if has_values || member.state == MemberState::UpToDate {
+                        member.state = MemberState::UpToDate;
+                    }
+                    member.awaits_snapshot &= class.delivery.payload_source() == PayloadSource::Row;
+                    self.counters.sent += 1;
+                    if has_limits {
+                        let bytes = frame.lines().len();
+                        session.note_sent(at, emission.frequency_scope(), bytes, now_ms);
+                    }
+                }
+                TrySend::Full => {
+                    self.start_lagging(sessions, class, member, emission, None, now_ms);
+                }
+                TrySend::Closed => {
+                    // The send queue is full, or the connection is closed; then the client may bind
+                    // again.
+                    wire.notify_writable(session.conn);
+                    self.start_lagging(sessions, class, member, emission, None, now_ms);
+                }
+            }
+        }
+        class.members = members;
+        class.start = start + 1;
+    }
+
+    /// Reports an update that is longer than the member's client can read as lost. The next update
+    /// is sent with all fields.
+    fn report_too_long(
+        &mut self,
+        wire: &mut impl Wire,
+        sessions: &mut Sessions,
+        class: &FrameClass,
+        member: &mut ClassMember,
+        emission: &Emission<'_>,
+        bytes: usize,
+    ) {
+        let Some(session) = sessions.get_mut(member.session) else {
+            return;
+        };
+        let now_ms = wire.now_ms();
+        self.writer.note_too_long(session, bytes, now_ms);
+        let notice = self.encoder.notice(class, ItemNotice::Lost(1));
+        let sent = (self.writer).data(wire, session, &notice, 1, QueuePolicy::Always);
+        if sent != TrySend::Queued {
+            wire.notify_writable(session.conn);
+            return self.start_lagging(sessions, class, member, emission, None, now_ms);
+        }
+        member.state = MemberState::New;
+        member.awaits_snapshot &= class.delivery.payload_source() == PayloadSource::Row;
+        self.counters.too_long += 1;
+    }
+
+    /// Queues the first update that cannot be sent to a member now.
+    fn start_lagging(
+        &mut self,
+        sessions: &mut Sessions,
+        class: &FrameClass,
+        member: &mut ClassMember,
+        emission: &Emission<'_>,
+        delay: Option<SendDelay>,
+        now_ms: u64,
+    ) {
+        let is_up_to_date = member.state == MemberState::UpToDate;
+        member.state = MemberState::Lagging;
+        // The queued values are its snapshot now.
+        member.awaits_snapshot &= class.delivery.payload_source() == PayloadSource::Row;
+        let lagging = LaggingItem {
+            sub_id: class.sub_id,
+            position: class.position,
+            seen: emission.before.filter(|_| is_up_to_date).map(Arc::clone),
+            queue: new_queue(sessions, class, member),
+        };
+        let queues = lagging.queue.is_some();
+        let due_ms = match delay {
+            Some(SendDelay::Item(at_ms)) => at_ms,
+            Some(SendDelay::Session(_)) | None => now_ms,
+        };
+        self.backlog.push(member.session, lagging, due_ms);
+        if queues {
+            self.queue_update(sessions, class, member, emission, now_ms);
+        }
+        if let Some(SendDelay::Session(at_ms) | SendDelay::Item(at_ms)) = delay {
+            self.wake_at(member.session, at_ms);
+        }
+    }
+
+    /// Queues an update for a lagging member.
+    fn queue_update(
+        &mut self,
+        sessions: &mut Sessions,
+        class: &FrameClass,
+        member: &ClassMember,
+        emission: &Emission<'_>,
+        now_ms: u64,
+    ) {
+        if class.delivery.conflates_to_latest() {
+            self.counters.conflated += 1;
+            return;
+        }
+        let (key, at) = (member.session, (class.sub_id, class.position));
+        let add = |queue: &mut UpdateQueue, bytes_max| match emission.row {
+            Some(change) => queue.push_row(change, bytes_max),
+            None => queue.push(emission.values, bytes_max),
+        };
+        let overflow = self.backlog.append(key, at, add);
+        self.counters.conflated += overflow.conflated;
+        self.counters.dropped += overflow.dropped;
+        self.counters.lost += overflow.lost;
+        if member.has_frequency_limit && emission.row.is_some() {
+            // Each row has its own frequency limit, so this row may be due before those in the
+            // queue.
+            let session = sessions.get_mut(key);
+            let scope = emission.frequency_scope();
+            let delay = session.and_then(|session| session.send_delay(at, scope, now_ms));
+            let at_ms = match delay {
+                None => now_ms,
+                Some(SendDelay::Session(at_ms) | SendDelay::Item(at_ms)) => at_ms,
+            };
+            self.backlog.advance_due(key, at, at_ms);
+            self.wake_at(key, at_ms);
+        }
+    }
+
+    fn send_class_notice(
+        &mut self,
+        wire: &mut impl Wire,
+        sessions: &mut Sessions,
+        class: &mut FrameClass,
+        notice: ItemNotice,
+    ) {
+        if class.delivery.payload_source() != PayloadSource::Row {
+            return;
+        }
+        let frame = self.encoder.notice(class, notice);
+        let mut members = std::mem::take(&mut class.members);
+        for member in &mut members {
+            if notice == ItemNotice::EndOfSnapshot && !std::mem::take(&mut member.awaits_snapshot) {
+                continue;
+            }
+            if member.state != MemberState::Lagging {
+                let Some(session) = sessions.get_mut(member.session) else {
+                    continue;
+                };
+                let sent = (self.writer).data(wire, session, &frame, 1, QueuePolicy::Always);
+                if sent == TrySend::Queued {
+                    continue;
+                }
+                wire.notify_writable(session.conn);
+                member.state = MemberState::Lagging;
+                let lagging = LaggingItem {
+                    sub_id: class.sub_id,
+                    position: class.position,
+                    // The last values sent are not known here; the next row is sent with all
+                    // fields.
+                    seen: None,
+                    queue: new_queue(sessions, class, member),
+                };
+                self.backlog.push(member.session, lagging, wire.now_ms());
+            }
+            let at = (class.sub_id, class.position);
+            self.backlog.append(member.session, at, |queue, _| {
+                match notice {
+                    ItemNotice::Clear => queue.push_clear(),
+                    _ => queue.push_end(),
+                }
+                OverflowCounts::default()
+            });
+        }
+        class.members = members;
+    }
+
+    /// Schedules a session to catch up at `at_ms`; [`Self::arm_timer`] must follow.
+    fn wake_at(&mut self, session: SessionKey, at_ms: u64) {
+        if self.backlog.wake_at(session, at_ms) {
+            self.timers.set(session, at_ms);
+        }
+    }
+
+    fn arm_timer(&mut self, wire: &mut impl Wire) {
+        if let Some(at_ms) = self.timers.arm() {
+            wire.set_timer(at_ms, SESSION_TIMERS);
+        }
+    }
+}
+
+fn new_queue(
+    sessions: &mut Sessions,
+    class: &FrameClass,
+    member: &ClassMember,
+) -> Option<Box<UpdateQueue>> {
+    let session = sessions.get_mut(member.session)?;
+    session.new_queue(class.sub_id, class.delivery)
+}

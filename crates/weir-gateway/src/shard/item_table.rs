@@ -1,0 +1,334 @@
+//! The item table of a shard.
+
+use std::sync::Arc;
+
+use foldhash::HashMap;
+use slab::Slab;
+use weir_mapping::{FieldSet, FrozenValues};
+
+use super::class::{ClassKey, ClassMember, MemberState};
+use super::event::RowBackfill;
+use super::item::{Item, ItemName, Transition};
+use super::item_history::Retention;
+use super::keys::{MemberSlot, SessionKey};
+use super::row_table::{BackfilledRow, RowTableCounters};
+use crate::interest::{InterestChange, ItemInterest, ItemKey};
+
+/// Items with at least one subscriber in this shard.
+#[derive(Debug, Default)]
+pub(super) struct ItemTable {
+    items: Slab<Item>,
+    by_name: HashMap<ItemName, u32>,
+    /// Next epoch. Two items that use the same slot in succession have different epochs.
+    epoch: u32,
+    /// Number of the last row table or history that was created.
+    generation: u32,
+    size: TableSize,
+    rows: RowTableCounters,
+}
+
+/// Sizes of an item table, from which its memory is estimated.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct TableSize {
+    pub(super) classes: usize,
+    pub(super) members: usize,
+    pub(super) name_bytes: usize,
+}
+
+/// Interest to report to ingest after a subscriber joined.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct InterestUpdate {
+    pub(super) interest: ItemInterest,
+    /// `true` if the item is new in this shard.
+    pub(super) is_new: bool,
+}
+
+/// Effects of a removal.
+#[derive(Debug, Default)]
+pub(super) struct MemberRemoval {
+    /// Session whose member slot of the same class moved to the removed one.
+    pub(super) moved: Option<SessionKey>,
+    /// The item was removed with its last subscriber, or some of its fields are no longer needed.
+    pub(super) change: Option<(ItemName, InterestChange)>,
+}
+
+impl ItemTable {
+    pub(super) fn size(&self) -> TableSize {
+        self.size
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    pub(super) fn row_counters(&self) -> RowTableCounters {
+        self.rows
+    }
+
+    pub(super) fn at_mut(&mut self, slot: u32) -> Option<&mut Item> {
+        self.items.get_mut(slot as usize)
+    }
+
+    /// Returns the item with this key, unless its slot is used by another item now.
+    pub(super) fn get_mut(&mut self, key: ItemKey) -> Option<&mut Item> {
+        let item = self.items.get_mut(key.slot as usize);
+        item.filter(|item| item.epoch == key.epoch)
+    }
+
+    /// Applies an update of an item; see [`Item::advance`].
+    #[inline]
+    pub(super) fn advance(
+        &mut self,
+        key: ItemKey,
+        update: Arc<FrozenValues>,
+        extracted: &Arc<FieldSet>,
+    ) -> Option<(&mut Item, Transition)> {
+        let item = self.items.get_mut(key.slot as usize);
+        let item = item.filter(|item| item.epoch == key.epoch)?;
+        let transition = item.advance(update, extracted, &mut self.rows);
+        Some((item, transition))
+    }
+
+    /// Stores the rows of one worker, if they are awaited. Returns the item, its changes, and
+    /// whether the snapshot is complete now.
+    pub(super) fn backfill_rows(
+        &mut self,
+        backfill: &RowBackfill,
+    ) -> Option<(&mut Item, Vec<BackfilledRow>, bool)> {
+        let item = self.items.get_mut(backfill.item.slot as usize);
+        let item = item.filter(|item| item.epoch == backfill.item.epoch)?;
+        let table = item.table_mut()?;
+        if !table.awaits_backfill(backfill.generation) {
+            return None;
+        }
+        let rows = backfill.rows.iter();
+        let rows = rows.filter_map(|row| table.backfill(row, &mut self.rows));
+        let changes = rows.collect();
+        let is_complete = table.note_backfill(backfill.in_snapshot);
+        Some((item, changes, is_complete))
+    }
+
+    /// Adds a subscriber. Returns the interest of the shard if it has grown.
+    pub(super) fn add(
+        &mut self,
+        name: &ItemName,
+        key: ClassKey<'_>,
+        session: SessionKey,
+        keep: Retention,
+    ) -> (MemberSlot, Option<InterestUpdate>) {
+        let (slot, is_new) = match self.by_name.get(name) {
+            Some(slot) => (*slot, false),
+            None => (self.insert(name), true),
+        };
+        let item = &mut self.items[slot as usize];
+        let retains_more = item.retain(keep, key.schema, self.generation.wrapping_add(1));
+        self.generation = self.generation.wrapping_add(u32::from(retains_more));
+        let grew = item.widen(key.schema.wanted()) || retains_more;
+        let change = (is_new || grew).then(|| InterestUpdate {
+            interest: item.interest(slot),
+            is_new,
+        });
+        let classes = item.classes.len();
+        let class = item.classes.get_or_add(key);
+        if class.members.is_empty() {
+            class.members.reserve_exact(1);
+        }
+        class.members.push(ClassMember {
+            session,
+            state: MemberState::New,
+            has_frequency_limit: false,
+            awaits_snapshot: false,
+            awaits_rows: false,
+        });
+        let member = (class.members.len() - 1) as u32;
+        self.size.members += 1;
+        self.size.classes += item.classes.len() - classes;
+        (MemberSlot { slot, member }, change)
+    }
+
+    /// Returns `true` if the subscriber would exceed the limit of frame classes per item.
+    pub(super) fn is_full(&self, name: &ItemName, key: ClassKey<'_>, classes_max: usize) -> bool {
+        let slot = self.by_name.get(name);
+        let item = slot.and_then(|slot| self.items.get(*slot as usize));
+        item.is_some_and(|item| {
+            let classes = &item.classes;
+            classes_max > 0 && classes.len() >= classes_max && classes.find(key).is_none()
+        })
+    }
+
+    fn insert(&mut self, name: &ItemName) -> u32 {
+        self.epoch = self.epoch.wrapping_add(1);
+        self.size.name_bytes += name.1.len();
+        let slot = self.items.insert(Item::new(name, self.epoch)) as u32;
+        self.by_name.insert(name.clone(), slot);
+        slot
+    }
+
+    /// Removes a subscriber in constant time: the last member of the class moves to its place.
+    pub(super) fn remove(&mut self, removed: MemberSlot, key: ClassKey<'_>) -> MemberRemoval {
+        let (slot, member) = (removed.slot as usize, removed.member as usize);
+        let Some(item) = self.items.get_mut(slot) else {
+            return MemberRemoval::default();
+        };
+        let retained_before = item.retention();
+        let index = item.classes.find(key);
+        let class = index.and_then(|at| Some((at, item.classes.get_mut(at)?)));
+        let Some((index, class)) = class.filter(|(_, class)| member < class.members.len()) else {
+            return MemberRemoval::default();
+        };
+        class.members.swap_remove(member);
+        self.size.members -= 1;
+        let mut removal = MemberRemoval {
+            moved: class.members.get(member).map(|moved| moved.session),
+            change: None,
+        };
+        if !class.members.is_empty() {
+            let (len, capacity) = (class.members.len(), class.members.capacity());
+            if capacity > 64 && len * 4 < capacity {
+                class.members.shrink_to(len * 2);
+            }
+            return removal;
+        }
+        self.size.classes -= 1;
+        item.classes.remove(index);
+        self.rows.stored -= item.remove_unneeded() as u64;
+        if item.classes.is_empty() {
+            let item = self.items.remove(slot);
+            self.by_name.remove(&item.name);
+            self.size.name_bytes -= item.name.1.len();
+            let key = ItemKey {
+                slot: removed.slot,
+                epoch: item.epoch,
+            };
+            removal.change = Some((item.name, InterestChange::Unsubscribe(key)));
+            self.shrink();
+            return removal;
+        }
+        // An unused field could still cause extraction of the item's records to fail.
+        if item.narrow(key.schema.wanted()) || item.retention() != retained_before {
+            let interest = item.interest(removed.slot);
+            removal.change = Some((item.name.clone(), InterestChange::Subscribe(interest)));
+        }
+        removal
+    }
+
+    /// Releases memory when few of many items are left. Slot numbers do not change, so only slots
+    /// after the last used one are released.
+    fn shrink(&mut self) {
+        if shrinks(self.by_name.len(), self.by_name.capacity()) {
+            self.by_name.shrink_to(2 * self.by_name.len());
+            self.items.shrink_to_fit();
+        }
+    }
+}
+
+/// Returns `true` if a table of `capacity` entries should shrink to twice its `len`.
+pub(crate) fn shrinks(len: usize, capacity: usize) -> bool {
+    capacity > 1_024 && len < capacity / 8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::delivery_mode::DeliveryMode;
+    use super::super::schema::FieldSchema;
+    use super::*;
+
+    fn session(index: u32) -> SessionKey {
+        SessionKey { index, serial: 1 }
+    }
+
+    fn class(schema: &Arc<FieldSchema>, sub_id: u32, position: u32) -> ClassKey<'_> {
+        ClassKey {
+            schema,
+            sub_id,
+            position,
+            delivery: DeliveryMode::Events,
+            diffs: None,
+        }
+    }
+
+    fn interest(item: ItemKey, fields: FieldSet) -> ItemInterest {
+        ItemInterest {
+            item,
+            fields,
+            rows: None,
+            history: None,
+        }
+    }
+
+    fn new(change: Option<InterestUpdate>) -> ItemKey {
+        let change = change.filter(|change| change.is_new);
+        change.expect("the item must be new").interest.item
+    }
+
+    #[test]
+    fn interest_grows_and_shrinks_with_schemas() {
+        let mut table = ItemTable::default();
+        let (some, retained) = (
+            Arc::new(FieldSchema::of([Some(1), None, Some(0)])),
+            Arc::new(FieldSchema::of([Some(0), Some(5)])),
+        );
+        let name: ItemName = (0, "item".into());
+        let (_, first) = table.add(&name, class(&some, 1, 1), session(0), Retention::Values);
+        let key = new(first);
+        let fields = [0, 1, 5].into_iter().collect();
+        let (place, second) =
+            table.add(&name, class(&retained, 1, 1), session(1), Retention::Values);
+        let more = InterestUpdate {
+            interest: interest(key, fields),
+            is_new: false,
+        };
+        assert_eq!(second, Some(more));
+        let (_, third) = table.add(&name, class(&some, 2, 1), session(2), Retention::Values);
+        assert_eq!(third, None);
+        let removal = table.remove(place, class(&retained, 1, 1));
+        let fields = [0, 1].into_iter().collect();
+        let narrowed = InterestChange::Subscribe(interest(key, fields));
+        assert_eq!(removal.change, Some((name, narrowed)));
+    }
+
+    #[test]
+    fn item_is_removed_with_its_last_subscriber() {
+        let mut table = ItemTable::default();
+        let schema = Arc::new(FieldSchema::of([Some(0)]));
+        let name: ItemName = (0, "item".into());
+        let (first, change) = table.add(&name, class(&schema, 1, 1), session(0), Retention::Values);
+        let (second, again) = table.add(&name, class(&schema, 1, 1), session(1), Retention::Values);
+        let key = new(change);
+        assert!(again.is_none() && table.get_mut(key).is_some());
+
+        let removal = table.remove(first, class(&schema, 1, 1));
+        assert_eq!(removal.moved, Some(session(1)));
+        assert!(removal.change.is_none());
+
+        let moved = MemberSlot {
+            member: first.member,
+            ..second
+        };
+        let removal = table.remove(moved, class(&schema, 1, 1));
+        let emptied = InterestChange::Unsubscribe(key);
+        assert_eq!(removal.change, Some((name.clone(), emptied)));
+        assert!(table.get_mut(key).is_none() && table.len() == 0);
+
+        let (_, renewed) = table.add(&name, class(&schema, 1, 1), session(2), Retention::Values);
+        assert_ne!(new(renewed).epoch, key.epoch);
+    }
+
+    #[test]
+    fn classes_differ_by_schema_subscription_and_position() {
+        let mut table = ItemTable::default();
+        let (one, two) = (
+            Arc::new(FieldSchema::of([Some(0)])),
+            Arc::new(FieldSchema::of([Some(1)])),
+        );
+        let name: ItemName = (0, "item".into());
+        let (place, key) = table.add(&name, class(&one, 1, 1), session(0), Retention::Values);
+        table.add(&name, class(&two, 1, 1), session(1), Retention::Values);
+        table.add(&name, class(&one, 2, 1), session(2), Retention::Values);
+        table.add(&name, class(&one, 1, 2), session(3), Retention::Values);
+        let key = new(key);
+        assert_eq!(table.get_mut(key).map(|item| item.classes.len()), Some(4));
+        table.remove(place, class(&one, 1, 1));
+        assert_eq!(table.get_mut(key).map(|item| item.classes.len()), Some(3));
+    }
+}

@@ -1,0 +1,227 @@
+//! Certificate and key files in use, reloaded when they change or on request. If the files cannot
+//! be used, the error is logged and the current certificates stay in use.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::{ClientTls, FileWatcher, TlsAcceptor, TlsError, TlsIdentity};
+
+/// Files that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsFilesError {
+    /// A file cannot be read.
+    #[error("{path}: cannot read the file: {error}")]
+    Read {
+        /// Path of the file.
+        path: PathBuf,
+        /// Error of the operating system.
+        error: std::io::Error,
+    },
+    /// The files have unusable content.
+    #[error("{files}: {error}")]
+    Invalid {
+        /// Paths of the files.
+        files: String,
+        /// Cause.
+        error: TlsError,
+    },
+}
+
+/// Certificate and private key of a server, as PEM files.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerFiles {
+    /// Certificate chain, server certificate first.
+    pub certificate: PathBuf,
+    /// Private key.
+    pub key: PathBuf,
+    /// Certificate authorities for client certificates. If set, clients must present one.
+    pub client_ca: Option<PathBuf>,
+}
+
+impl ServerFiles {
+    /// Returns the files with paths relative to `dir`.
+    #[must_use]
+    pub fn within(self, dir: &Path) -> Self {
+        Self {
+            certificate: dir.join(self.certificate),
+            key: dir.join(self.key),
+            client_ca: self.client_ca.map(|path| dir.join(path)),
+        }
+    }
+}
+
+/// Certificates of a client, as PEM files.
+#[derive(Debug, Clone)]
+pub struct ClientFiles {
+    /// Certificate authorities for server certificates; `None` accepts any certificate.
+    pub ca: Option<PathBuf>,
+    /// Certificate chain and private key for servers that require them.
+    pub own: Option<[PathBuf; 2]>,
+}
+
+/// Installs the content of the files.
+type InstallFn = dyn Fn() -> Result<(), TlsFilesError> + Send + Sync;
+
+/// Files that are watched for changes.
+pub struct TlsFiles {
+    /// Name of the table in messages.
+    table: String,
+    watched: FileWatcher,
+    install: Box<InstallFn>,
+    reloads: AtomicU64,
+    failures: AtomicU64,
+}
+
+impl fmt::Debug for TlsFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TlsFiles").field(&self.table).finish()
+    }
+}
+
+impl TlsFiles {
+    /// Reads the files of a server that speaks HTTP.
+    ///
+    /// # Errors
+    /// Files that cannot be read or do not match each other.
+    pub fn web_server(
+        table: impl Into<String>,
+        files: ServerFiles,
+        handshake: Duration,
+    ) -> Result<(Arc<TlsAcceptor>, Self), TlsFilesError> {
+        Self::server(table.into(), files, handshake, true)
+    }
+
+    /// Reads the files of a server whose protocol has no ALPN name and which limits the time of
+    /// handshakes itself.
+    ///
+    /// # Errors
+    /// Files that cannot be read or do not match each other.
+    pub fn plain_server(
+        table: impl Into<String>,
+        files: ServerFiles,
+    ) -> Result<(Arc<TlsAcceptor>, Self), TlsFilesError> {
+        Self::server(table.into(), files, Duration::MAX, false)
+    }
+
+    fn server(
+        table: String,
+        files: ServerFiles,
+        handshake: Duration,
+        is_web: bool,
+    ) -> Result<(Arc<TlsAcceptor>, Self), TlsFilesError> {
+        let paths = [&files.certificate, &files.key].into_iter();
+        // The state of the files is recorded before they are read.
+        let watched = FileWatcher::new(paths.chain(&files.client_ca).cloned());
+        let load = move || {
+            let (certificate, key) = (read(&files.certificate)?, read(&files.key)?);
+            let ca = files.client_ca.as_deref().map(read).transpose()?;
+            let identity = match is_web {
+                true => TlsIdentity::from_pem(&certificate, &key),
+                false => TlsIdentity::without_alpn(&certificate, &key, ca.as_deref()),
+            };
+            identity.map_err(|error| {
+                let (certificate, key) = (files.certificate.display(), files.key.display());
+                let files = format!("{certificate}, {key}");
+                TlsFilesError::Invalid { files, error }
+            })
+        };
+        let acceptor = Arc::new(TlsAcceptor::new(load()?, handshake));
+        let installed = Arc::clone(&acceptor);
+        let files = Self::new(table, watched, move || {
+            installed.replace(load()?);
+            Ok(())
+        });
+        Ok((acceptor, files))
+    }
+
+    /// Reads the files, if any, of a client whose protocol has no ALPN name.
+    ///
+    /// # Errors
+    /// Files that cannot be read or do not match each other.
+    pub fn client(
+        table: impl Into<String>,
+        files: ClientFiles,
+    ) -> Result<(ClientTls, Option<Self>), TlsFilesError> {
+        let paths = files.own.iter().flatten().chain(&files.ca);
+        let watched = FileWatcher::new(paths.clone().cloned());
+        let is_any = paths.clone().next().is_some();
+        let names: Vec<_> = paths.map(|path| path.display().to_string()).collect();
+        let load = move || {
+            let trusted = files.ca.as_deref().map(read).transpose()?;
+            let own = match &files.own {
+                Some([certificate, key]) => Some((read(certificate)?, read(key)?)),
+                None => None,
+            };
+            let own = own.as_ref().map(|(chain, key)| (&chain[..], &key[..]));
+            ClientTls::without_alpn(trusted.as_deref(), own).map_err(|error| {
+                let files = names.join(", ");
+                TlsFilesError::Invalid { files, error }
+            })
+        };
+        let tls = load()?;
+        let installed = tls.clone();
+        let files = Self::new(table.into(), watched, move || {
+            installed.replace(&load()?);
+            Ok(())
+        });
+        Ok((tls, is_any.then_some(files)))
+    }
+
+    fn new(
+        table: String,
+        watched: FileWatcher,
+        install: impl Fn() -> Result<(), TlsFilesError> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            table,
+            watched,
+            install: Box::new(install),
+            reloads: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+        }
+    }
+
+    /// Reloads the files if they have changed since they were read.
+    pub fn check(&self) {
+        self.watched.if_changed(|| self.install());
+    }
+
+    /// Reloads the files now. New connections use the new certificates; open connections are not
+    /// affected.
+    pub fn reload(&self) {
+        self.watched.run_now(|| self.install());
+    }
+
+    /// Returns the number of successful and of failed reloads.
+    pub fn counts(&self) -> [u64; 2] {
+        [&self.reloads, &self.failures].map(|count| count.load(Ordering::Relaxed))
+    }
+
+    fn install(&self) {
+        let table = &self.table;
+        match (self.install)() {
+            Ok(()) => {
+                self.reloads.fetch_add(1, Ordering::Relaxed);
+                tracing::info!(%table, "certificate files reloaded");
+            }
+            Err(error) => {
+                self.failures.fetch_add(1, Ordering::Relaxed);
+                let message = "certificate reload failed, kept current certificate";
+                tracing::error!(%table, %error, "{message}");
+            }
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, TlsFilesError> {
+    std::fs::read(path).map_err(|error| TlsFilesError::Read {
+        path: path.to_owned(),
+        error,
+    })
+}
