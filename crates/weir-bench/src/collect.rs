@@ -122,7 +122,7 @@ impl Collected {
             WorkerEvent::Final {
                 summary: Summary::Floor(_),
             } => {}
-            WorkerEvent::Error { message } => {
+            WorkerEvent::Error { message, .. } => {
                 self.errors
                     .push(format!("{} failed: {message}", role.name()));
             }

@@ -136,7 +136,7 @@ fn serve(
 /// Returns the reason if the producers have stopped; ignores their progress.
 fn producer_error(receiver: &Receiver<ChildEvent>) -> Option<String> {
     receiver.try_iter().find_map(|message| match message {
-        ChildEvent::Event(_, WorkerEvent::Error { message }) => Some(message),
+        ChildEvent::Event(_, WorkerEvent::Error { message, .. }) => Some(message),
         ChildEvent::Closed(_) => Some("it closed its output".to_owned()),
         ChildEvent::Event(..) | ChildEvent::InvalidLine(..) => None,
     })

@@ -17,8 +17,8 @@ use crate::class_archive;
 use crate::diagnose::CONSOLE_LOG;
 use crate::error::LabError;
 use crate::host_tools;
-use crate::process::ProcessIdentity;
-use crate::state;
+use crate::process::{ProcessIdentity, Signal};
+use crate::state::{self, LabState};
 
 /// Parameters for starting the brokers of a lab.
 #[derive(Debug, Clone)]
@@ -27,8 +27,6 @@ pub(crate) struct Launch {
     pub(crate) libs: PathBuf,
     /// Classes that the JVM need not load from the jars.
     pub(crate) class_archive: Option<PathBuf>,
-    pub(crate) heap_mb: u32,
-    pub(crate) jvm_arguments: Vec<String>,
     pub(crate) dir: PathBuf,
     /// `true` if the watchdog removes `dir` after it has ended the broker.
     pub(crate) dir_is_temporary: bool,
@@ -62,14 +60,12 @@ impl Launch {
             return Err(LabError::full(&self.dir));
         }
         let line = output.lines().rev().find(|line| !line.trim().is_empty());
-        Err(LabError::Format {
-            node_id,
-            detail: line.unwrap_or("no output").trim().to_owned(),
-        })
+        let detail = line.unwrap_or("no output").trim().to_owned();
+        Err(LabError::Format(node_id, detail))
     }
 
     /// Starts the broker of a node and returns as soon as the process exists.
-    pub(crate) fn spawn(&self, node_id: i32) -> Result<BrokerProcess, LabError> {
+    pub(crate) fn spawn(&self, node_id: i32, state: &LabState) -> Result<BrokerProcess, LabError> {
         let failed = |error: io::Error| LabError::io(format!("start broker {node_id}"), error);
         let logs = state::log_dir(&self.dir, node_id);
         fs::create_dir_all(&logs).map_err(failed)?;
@@ -86,11 +82,11 @@ impl Launch {
             .args(["-c", WATCHDOG, "weir-lab-guard"])
             .arg(temporary_dir)
             .arg(&self.java)
-            .arg(format!("-Xms{}m", self.heap_mb.min(256)))
-            .arg(format!("-Xmx{}m", self.heap_mb))
+            .arg(format!("-Xms{}m", state.heap_mb.min(256)))
+            .arg(format!("-Xmx{}m", state.heap_mb))
             .args(JVM)
             .args(class_archive::argument(self.class_archive.as_deref()))
-            .args(&self.jvm_arguments)
+            .args(&state.jvm_arguments)
             .arg(format!("-XX:ErrorFile={}/jvm-crash.log", logs.display()))
             .args(self.common_arguments(node_id))
             .arg("kafka.Kafka")
@@ -172,17 +168,12 @@ impl BrokerProcess {
         }
     }
 
-    /// Sends SIGTERM to the broker.
-    pub(crate) fn terminate(&self) {
-        self.identity.terminate();
-    }
-
     /// Waits until `deadline` for the exit, then kills the broker.
     ///
     /// Returns `false` if the broker runs even after that.
     pub(crate) fn wait_or_kill(&mut self, deadline: Instant) -> bool {
         if !self.identity.wait_exited(deadline) {
-            self.identity.kill();
+            self.identity.signal(Signal::KILL);
             if !self.identity.wait_exited(Instant::now() + KILL_TIMEOUT) {
                 return false;
             }

@@ -14,9 +14,6 @@ use crate::error::LabError;
 /// Returns the cache directory `name`, created by `build` if it does not exist.
 ///
 /// `build` receives an empty directory, which becomes the entry only if `build` succeeds.
-///
-/// # Errors
-/// Fails if the cache directory is not usable, `build` fails, or `stop` is set.
 pub fn entry(
     name: &str,
     needed_bytes: u64,
@@ -63,9 +60,9 @@ fn wait_for_lock(
             is_reported = true;
         }
         if stop.load(Ordering::Relaxed) {
-            return Err(LabError::Interrupted {
-                doing: "waiting for another process to fill the cache",
-            });
+            return Err(LabError::Interrupted(
+                "waiting for another process to fill the cache",
+            ));
         }
         thread::sleep(Duration::from_millis(100));
     }

@@ -49,10 +49,8 @@ pub(crate) fn disk_was_full(dir: &Path, node_id: i32) -> bool {
 /// Returns up to three lines with errors, otherwise the last three lines.
 fn error_lines(text: &str) -> String {
     let is_error = |line: &&str| {
-        [" ERROR ", " FATAL ", "Exception", "Error: ", "error: "]
-            .iter()
-            .any(|mark| line.contains(mark))
-            && !line.trim_start().starts_with("at ")
+        let mut marks = [" ERROR ", " FATAL ", "Exception", "Error: ", "error: "].iter();
+        marks.any(|mark| line.contains(mark)) && !line.trim_start().starts_with("at ")
     };
     let lines: Vec<_> = text
         .lines()
@@ -64,24 +62,18 @@ fn error_lines(text: &str) -> String {
         .filter(is_error)
         .take(LINES_MAX)
         .collect();
-    let selected = if errors.is_empty() {
-        lines[lines.len().saturating_sub(LINES_MAX)..].to_vec()
-    } else {
-        errors
-    };
-    if selected.is_empty() {
-        "its log is empty".to_owned()
-    } else {
-        selected.join(" | ")
+    match (lines.as_slice(), errors.as_slice()) {
+        ([], _) => "its log is empty".to_owned(),
+        (_, []) => lines[lines.len().saturating_sub(LINES_MAX)..].join(" | "),
+        (_, errors) => errors.join(" | "),
     }
 }
 
 /// Returns the last lines of both logs.
 fn tail(logs: &Path) -> String {
-    let mut text = tail_of(&logs.join(CONSOLE_LOG));
-    text.push('\n');
-    text.push_str(&tail_of(&logs.join(BROKER_LOG)));
-    text
+    [CONSOLE_LOG, BROKER_LOG]
+        .map(|log| tail_of(&logs.join(log)))
+        .join("\n")
 }
 
 fn tail_of(path: &Path) -> String {
@@ -93,10 +85,7 @@ fn tail_of(path: &Path) -> String {
         file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
         Ok::<_, std::io::Error>(bytes)
     };
-    read().map_or_else(
-        |_| String::new(),
-        |bytes| String::from_utf8_lossy(&bytes).into_owned(),
-    )
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
 }
 
 /// Returns the log of the broker, or that of the JVM if the broker has written nothing.

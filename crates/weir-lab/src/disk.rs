@@ -37,11 +37,7 @@ pub(crate) fn prepare(dir: &Path, needed_bytes: u64) -> Result<(), LabError> {
     fs::create_dir_all(dir).map_err(unusable)?;
     let free_bytes = free_bytes(dir).map_err(unusable)?;
     if free_bytes < needed_bytes {
-        return Err(LabError::DiskFull {
-            dir: dir.to_owned(),
-            free_bytes,
-            needed_bytes,
-        });
+        return Err(LabError::DiskFull(dir.to_owned(), free_bytes, needed_bytes));
     }
     let probe = dir.join(format!(".write-{}", std::process::id()));
     fs::write(&probe, b"weir")

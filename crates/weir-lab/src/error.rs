@@ -54,73 +54,38 @@ pub enum LabError {
         /// Instruction to install a newer version.
         remedy: &'static str,
     },
-    /// Program that does not run.
-    #[error("{} does not work: {detail}; repair or reinstall it", path.display())]
-    BrokenTool {
-        /// Path of the program.
-        path: PathBuf,
-        /// Error or output of the program.
-        detail: String,
-    },
-    /// Port on which another process listens.
+    /// Program that does not run, with its error or output.
+    #[error("{} does not work: {_1}; repair or reinstall it", _0.display())]
+    BrokenTool(PathBuf, String),
+    /// Port on which another process listens, which this user may not see.
     #[error(
-        "port {port} is in use{}; stop that process, use another port, or omit --port to use free \
+        "port {_0} is in use{}; stop that process, use another port, or omit --port to use free \
          ports",
-        by(owner.as_ref())
+        by(_1.as_ref())
     )]
-    PortTaken {
-        /// The port.
-        port: u16,
-        /// The process that listens, if this user can see it.
-        owner: Option<Owner>,
-    },
-    /// Too little free disk space.
+    PortTaken(u16, Option<Owner>),
+    /// Directory on a disk with less free space than needed, both in bytes.
     #[error(
         "disk full at {}: {} MiB free, {} MiB needed; free some space, or use a directory on \
          another disk",
-        dir.display(), mib(*free_bytes), mib(*needed_bytes)
+        _0.display(), mib(*_1), mib(*_2)
     )]
-    DiskFull {
-        /// Directory on that disk.
-        dir: PathBuf,
-        /// Free space.
-        free_bytes: u64,
-        /// Required space.
-        needed_bytes: u64,
-    },
+    DiskFull(PathBuf, u64, u64),
     /// Directory that cannot be created or written.
     #[error(
-        "directory {} cannot be used: {error}; use another one or change its permissions",
-        dir.display()
+        "directory {} cannot be used: {_1}; use another one or change its permissions",
+        _0.display()
     )]
-    Directory {
-        /// The directory.
-        dir: PathBuf,
-        /// Error of the system.
-        error: io::Error,
-    },
-    /// Release that does not exist in the repository.
+    Directory(PathBuf, io::Error),
+    /// Release that does not exist in the repository, and the missing artifact.
     #[error(
-        "Apache Kafka \"{version}\" does not exist as a package: {detail}; use another \
+        "Apache Kafka \"{0}\" does not exist as a package: no artifact {1}; use another \
          --kafka-version"
     )]
-    NoSuchVersion {
-        /// The requested version.
-        version: String,
-        /// The missing artifact.
-        detail: String,
-    },
-    /// Failed download of packages.
-    #[error(
-        "{what} could not be downloaded: {detail}; it is not cached yet, so network access is \
-         needed"
-    )]
-    Fetch {
-        /// Name of the packages.
-        what: String,
-        /// Relevant line of the package tool's output.
-        detail: String,
-    },
+    NoSuchVersion(String, String),
+    /// Failed download of packages, with the relevant line of the package tool's output.
+    #[error("{0} could not be downloaded: {1}; it is not cached yet, so network access is needed")]
+    Fetch(String, String),
     /// Failed build of a client library's driver.
     #[error("{what} could not be built: {detail}; the first build needs network access")]
     Build {
@@ -132,71 +97,37 @@ pub enum LabError {
     /// Directory in use by another command.
     #[error(
         "{} is in use by another weir lab command; wait for it, or use another --dir",
-        dir.display()
+        _0.display()
     )]
-    Busy {
-        /// The directory.
-        dir: PathBuf,
-    },
-    /// Running lab with other options in the same directory.
+    Busy(PathBuf),
+    /// Running lab in a directory with other options than the requested ones.
     #[error(
-        "a lab is already running in {} with {running}, requested is {requested}; stop it with \
+        "a lab is already running in {} with {_1}, requested is {_2}; stop it with \
          \"weir lab down\", or use another --dir",
-        dir.display()
+        _0.display()
     )]
-    OtherLab {
-        /// The directory.
-        dir: PathBuf,
-        /// Options of the running lab.
-        running: String,
-        /// Requested options.
-        requested: String,
-    },
+    OtherLab(PathBuf, String, String),
     /// Lab of which some brokers are not running.
     #[error(
-        "the lab in {} is incomplete: {detail}; stop it with \"weir lab down\" and start it again",
-        dir.display()
+        "the lab in {} is incomplete: {_1}; stop it with \"weir lab down\" and start it again",
+        _0.display()
     )]
-    Incomplete {
-        /// The directory.
-        dir: PathBuf,
-        /// The missing brokers.
-        detail: String,
-    },
+    Incomplete(PathBuf, String),
     /// Invalid state file.
-    #[error(
-        "{} is invalid: {detail}; if no broker is running there, remove the file",
-        path.display()
-    )]
-    BadState {
-        /// The file.
-        path: PathBuf,
-        /// The problem.
-        detail: String,
-    },
+    #[error("{} is invalid: {_1}; if no broker is running there, remove the file", _0.display())]
+    BadState(PathBuf, String),
     /// Directory with files that do not belong to a lab.
     #[error(
         "{} is not a lab directory: it contains files but no lab.json; use an empty or new --dir",
-        dir.display()
+        _0.display()
     )]
-    NotALab {
-        /// The directory.
-        dir: PathBuf,
-    },
+    NotALab(PathBuf),
     /// Unknown broker.
-    #[error("the lab has no broker {node_id}")]
-    NoSuchBroker {
-        /// The requested node id.
-        node_id: i32,
-    },
-    /// Failed formatting of the storage.
-    #[error("broker {node_id}: storage could not be formatted: {detail}")]
-    Format {
-        /// Node id of the broker.
-        node_id: i32,
-        /// Relevant line of the output.
-        detail: String,
-    },
+    #[error("the lab has no broker {0}")]
+    NoSuchBroker(i32),
+    /// Failed formatting of a broker's storage, with the relevant line of the output.
+    #[error("broker {0}: storage could not be formatted: {1}")]
+    Format(i32, String),
     /// Broker that exited before it was ready.
     #[error("broker {node_id} exited during start ({status}): {detail}; see {}", log.display())]
     BrokerExited {
@@ -224,69 +155,54 @@ pub enum LabError {
         /// Path of the log.
         log: PathBuf,
     },
-    /// Broker that does not end even when killed.
-    #[error("broker {node_id} (pid {pid}) does not end; its data was not removed")]
-    StillRunning {
-        /// Node id of the broker.
-        node_id: i32,
-        /// Process id.
-        pid: u32,
-    },
-    /// Stopped by the caller.
-    #[error("interrupted while {doing}; all started processes were stopped")]
-    Interrupted {
-        /// The interrupted activity.
-        doing: &'static str,
-    },
+    /// Broker, by node id and process id, that does not end even when killed.
+    #[error("broker {0} (pid {1}) does not end; its data was not removed")]
+    StillRunning(i32, u32),
+    /// Activity that the caller stopped.
+    #[error("interrupted while {0}; all started processes were stopped")]
+    Interrupted(&'static str),
     /// Failed file or process operation.
-    #[error("{what}: {error}")]
-    Io {
-        /// The operation.
-        what: String,
-        /// Error of the system.
-        error: io::Error,
-    },
+    #[error("{0}: {1}")]
+    Io(String, io::Error),
 }
 
 impl LabError {
     /// Returns the class of the error.
-    #[must_use]
     pub fn fault(&self) -> ErrorClass {
         match self {
-            Self::Interrupted { .. } => ErrorClass::Interrupted,
-            Self::Fetch { .. }
+            Self::Interrupted(_) => ErrorClass::Interrupted,
+            Self::Fetch(..)
             | Self::Build { .. }
             | Self::BrokerExited { .. }
             | Self::NotReady { .. }
-            | Self::StillRunning { .. } => ErrorClass::Unreachable,
+            | Self::StillRunning(..) => ErrorClass::Unreachable,
             _ => ErrorClass::Usage,
         }
     }
 
     /// Creates the error of a file operation in `dir`, with a separate variant for a full disk.
     pub fn file(dir: &Path, error: io::Error) -> Self {
-        if error.kind() == io::ErrorKind::StorageFull {
-            return Self::full(dir);
-        }
-        Self::Directory {
-            dir: dir.to_owned(),
-            error,
+        match error.kind() {
+            io::ErrorKind::StorageFull => Self::full(dir),
+            _ => Self::Directory(dir.to_owned(), error),
         }
     }
 
     /// Creates the error for a full disk.
     pub(crate) fn full(dir: &Path) -> Self {
-        Self::DiskFull {
-            dir: dir.to_owned(),
-            free_bytes: disk_space::free_bytes(dir).unwrap_or(0),
-            needed_bytes: RECOMMENDED_BYTES,
-        }
+        let free_bytes = disk_space::free_bytes(dir).unwrap_or(0);
+        Self::DiskFull(dir.to_owned(), free_bytes, RECOMMENDED_BYTES)
     }
 
     pub(crate) fn io(what: impl Into<String>, error: io::Error) -> Self {
-        Self::Io {
-            what: what.into(),
-            error,
+        Self::Io(what.into(), error)
+    }
+
+    pub(crate) fn setting(name: &'static str, value: &dyn ToString, reason: &str) -> Self {
+        Self::Setting {
+            name,
+            value: value.to_string(),
+            reason: reason.to_owned(),
         }
     }
 }

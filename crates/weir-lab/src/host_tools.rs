@@ -1,7 +1,6 @@
 //! Programs of the host that the lab needs: search, version check and execution.
 
 use std::env;
-use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -20,27 +19,24 @@ use crate::process::POLL_INTERVAL;
 /// # Errors
 /// Fails if `java` is missing, too old or does not run.
 pub fn java(purpose: &str) -> Result<PathBuf, LabError> {
-    let missing = |looked: String| LabError::MissingTool {
-        tool: "java",
-        looked,
-        purpose: purpose.to_owned(),
-        remedy: JAVA_REMEDY,
-    };
     let path = match env::var_os("JAVA_HOME").filter(|home| !home.is_empty()) {
         Some(home) => {
             let path = Path::new(&home).join("bin/java");
             if !is_program(&path) {
-                return Err(missing(format!(" in JAVA_HOME ({})", path.display())));
+                return Err(LabError::MissingTool {
+                    tool: "java",
+                    looked: format!(" in JAVA_HOME ({})", path.display()),
+                    purpose: purpose.to_owned(),
+                    remedy: JAVA_REMEDY,
+                });
             }
             path
         }
-        None => find("java").ok_or_else(|| missing(" in PATH".to_owned()))?,
+        None => require("java", purpose.to_owned(), JAVA_REMEDY)?,
     };
     let output = version_output(&path, "-version")?;
-    let (version, major) = java_version(&output).ok_or_else(|| LabError::BrokenTool {
-        path: path.clone(),
-        detail: first_line(&output),
-    })?;
+    let (version, major) = java_version(&output)
+        .ok_or_else(|| LabError::BrokenTool(path.clone(), first_line(&output)))?;
     if major < JAVA_OLDEST {
         return Err(LabError::OldTool {
             tool: format!("java ({})", path.display()),
@@ -81,6 +77,20 @@ pub fn find(name: &str) -> Option<PathBuf> {
         .find(|program| is_program(program))
 }
 
+/// Returns the path of a required program in `PATH`, see [`LabError::MissingTool`].
+pub fn require(
+    tool: &'static str,
+    purpose: String,
+    remedy: &'static str,
+) -> Result<PathBuf, LabError> {
+    find(tool).ok_or_else(|| LabError::MissingTool {
+        tool,
+        looked: " in PATH".to_owned(),
+        purpose,
+        remedy,
+    })
+}
+
 pub(crate) fn is_program(path: &Path) -> bool {
     path.metadata()
         .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
@@ -88,10 +98,7 @@ pub(crate) fn is_program(path: &Path) -> bool {
 
 /// Runs a program with one argument, such as `--version`, and returns both of its outputs.
 pub(crate) fn version_output(path: &Path, argument: &str) -> Result<String, LabError> {
-    let broken = |detail: String| LabError::BrokenTool {
-        path: path.to_owned(),
-        detail,
-    };
+    let broken = |detail| LabError::BrokenTool(path.to_owned(), detail);
     let output = Command::new(path)
         .arg(argument)
         .stdin(Stdio::null())
@@ -124,11 +131,12 @@ pub fn run(
     let name = command.get_program().to_string_lossy().into_owned();
     let failed = |error: io::Error| LabError::io(format!("run {name}"), error);
     // A file instead of a pipe, so that nothing has to read while the program runs.
-    let (mut output, out, err) = scratch_file().map_err(failed)?;
+    let mut output = tempfile::tempfile().map_err(failed)?;
+    let clone = || output.try_clone().map_err(failed);
     let mut child = command
         .stdin(Stdio::null())
-        .stdout(out)
-        .stderr(err)
+        .stdout(clone()?)
+        .stderr(clone()?)
         .process_group(0)
         .spawn()
         .map_err(failed)?;
@@ -143,7 +151,7 @@ pub fn run(
                 let _ = kill_process_group(group, Signal::KILL);
             }
             child.wait().map_err(failed)?;
-            return Err(LabError::Interrupted { doing });
+            return Err(LabError::Interrupted(doing));
         }
         thread::sleep(POLL_INTERVAL);
     };
@@ -154,21 +162,6 @@ pub fn run(
         .map_err(failed)?;
     Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
 }
-
-/// Returns three handles of an unnamed file: one to read, two to append.
-fn scratch_file() -> io::Result<(File, File, File)> {
-    let number = NEXT_SCRATCH.fetch_add(1, Ordering::Relaxed);
-    let path = env::temp_dir().join(format!("weir-out-{}-{number}", std::process::id()));
-    let file = File::options()
-        .read(true)
-        .append(true)
-        .create_new(true)
-        .open(&path)?;
-    std::fs::remove_file(&path)?;
-    Ok((file.try_clone()?, file.try_clone()?, file))
-}
-
-static NEXT_SCRATCH: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
 const JAVA_OLDEST: u32 = 17;
 const JAVA_REMEDY: &str = "install a JDK 17 or newer \

@@ -1,35 +1,25 @@
 //! The jars of Apache Kafka, downloaded with Maven into the cache once per version.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use crate::cache;
 use crate::error::LabError;
-use crate::maven;
+use crate::maven::{self, MavenRequest};
 
 /// Checks that a lab supports the release `version`.
 pub(crate) fn check_version(version: &str) -> Result<(), LabError> {
-    let invalid = |reason: &str| LabError::Setting {
-        name: "kafka version",
-        value: version.to_owned(),
-        reason: reason.to_owned(),
-    };
-    let is_plain = version
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || c == '.' || c == '-');
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-';
     let mut numbers = version.split('.').map(|part| part.parse::<u32>().ok());
-    let (Some(Some(major)), Some(Some(minor)), Some(_)) =
-        (numbers.next(), numbers.next(), numbers.next())
-    else {
-        return Err(invalid("is not a release such as 4.3.1"));
+    let reason = match (numbers.next(), numbers.next(), numbers.next()) {
+        (Some(Some(major)), Some(Some(minor)), Some(_)) if version.chars().all(is_plain) => {
+            if (major, minor) >= OLDEST {
+                return Ok(());
+            }
+            "is too old; use 3.9 or newer"
+        }
+        _ => "is not a release such as 4.3.1",
     };
-    if !is_plain {
-        return Err(invalid("is not a release such as 4.3.1"));
-    }
-    if (major, minor) < OLDEST {
-        return Err(invalid("is too old; use 3.9 or newer"));
-    }
-    Ok(())
+    Err(LabError::setting("kafka version", &version, reason))
 }
 
 /// Returns the directory with the jars of `version`.
@@ -38,43 +28,24 @@ pub(crate) fn libs(
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
 ) -> Result<PathBuf, LabError> {
-    let name = format!("kafka-{version}");
-    let entry = cache::entry(&name, FETCH_BYTES, progress, stop, |dir, progress| {
-        fetch(version, dir, progress, stop)
-    })?;
-    Ok(entry.join("libs"))
-}
-
-fn fetch(
-    version: &str,
-    dir: &Path,
-    progress: &mut dyn FnMut(&str),
-    stop: &AtomicBool,
-) -> Result<(), LabError> {
-    let request = maven::MavenRequest {
+    let request = MavenRequest {
+        name: "kafka",
+        version,
         what: format!("Apache Kafka {version}"),
         size: "45 MB",
-        dependencies: vec![
+        dependencies: &[
             ("org.apache.kafka", "kafka_2.13", version),
             ("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J),
             ("org.apache.logging.log4j", "log4j-core", LOG4J),
         ],
     };
-    maven::fetch(&request, dir, progress, stop).map_err(|error| match error {
-        maven::MavenError::Lab(error) => error,
-        maven::MavenError::NotFound { artifact } => LabError::NoSuchVersion {
-            version: version.to_owned(),
-            detail: format!("no artifact {artifact}"),
-        },
-    })
+    maven::libs(&request, progress, stop)
 }
 
 /// Oldest tested major and minor release.
 const OLDEST: (u32, u32) = (3, 9);
 /// Version of the logging implementation; the server depends only on the interface.
 const LOG4J: &str = "2.25.4";
-/// Disk space required for the download: the jars and Maven's own copy.
-const FETCH_BYTES: u64 = 200 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -3,16 +3,13 @@
 mod cluster;
 mod existing;
 mod options;
-pub(crate) mod second_listener;
 mod start;
 
 use std::sync::atomic::AtomicBool;
 
 pub use cluster::{Broker, Lab};
 pub use options::LabOptions;
-pub use second_listener::SecondListener;
 
-use crate::broker::BrokerProcess;
 use crate::error::LabError;
 
 impl Lab {
@@ -21,9 +18,6 @@ impl Lab {
     /// A lab that is running in the directory is used if it has the same options. `progress`
     /// receives a line before each operation that takes time. When `stop` becomes `true`, or after
     /// an error, all started processes are stopped.
-    ///
-    /// # Errors
-    /// See [`LabError`]; [`LabError::fault`] returns the class of the error.
     pub fn up(
         options: &LabOptions,
         progress: &mut dyn FnMut(&str),
@@ -33,24 +27,18 @@ impl Lab {
     }
 
     /// Restarts a stopped broker with its port and data, and waits until it is ready.
-    ///
-    /// # Errors
-    /// Fails if the broker does not exist or does not become ready.
     pub fn start_broker(&mut self, node_id: i32, stop: &AtomicBool) -> Result<(), LabError> {
         let index = self.index(node_id)?;
         if self.processes[index].is_some() {
             return Ok(());
         }
-        self.processes[index] = Some(self.launch.spawn(node_id)?);
+        self.processes[index] = Some(self.launch.spawn(node_id, &self.state)?);
         self.update_process(index)?;
         let ready = start::wait_ready(self, &mut |_| (), stop);
         if ready.is_err() {
             self.stop_broker(node_id)?;
         } else if self.state.detached {
-            self.processes
-                .iter_mut()
-                .flatten()
-                .for_each(BrokerProcess::release);
+            self.release();
         }
         ready
     }

@@ -27,10 +27,11 @@ pub mod sdk;
 mod state;
 mod status;
 
+pub use config::SecondListener;
 pub use error::{ErrorClass, LabError};
 pub use host_tools::java_version_found as java_version;
 pub use kafka_tools::KafkaTools;
-pub use lab::{Broker, Lab, LabOptions, SecondListener};
+pub use lab::{Broker, Lab, LabOptions};
 pub use state::LabState;
 pub use status::{BrokerStatus, DownReport, LabStatus, default_dir, down, status};
 

@@ -1,59 +1,59 @@
 //! Downloads jars and their dependencies with Maven.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
+use crate::cache;
 use crate::error::LabError;
 use crate::host_tools;
 
-/// Jars to download.
+/// Jars to download into the cache once.
 #[derive(Debug)]
 pub(crate) struct MavenRequest<'a> {
+    /// Name of the cache entry, without the version.
+    pub(crate) name: &'static str,
+    /// Version, of the first dependency, too.
+    pub(crate) version: &'a str,
     /// Human-readable name.
     pub(crate) what: String,
     /// Approximate size of the download, human-readable.
     pub(crate) size: &'static str,
     /// Group, artifact and version. The jar of the first one must exist after the download.
-    pub(crate) dependencies: Vec<(&'a str, &'a str, &'a str)>,
+    pub(crate) dependencies: &'a [(&'static str, &'static str, &'a str)],
 }
 
-/// Errors of a download.
-#[derive(Debug)]
-pub(crate) enum MavenError {
-    /// Artifact that does not exist in the repository.
-    NotFound {
-        /// Name of the artifact in Maven's output.
-        artifact: String,
-    },
-    /// Any other error.
-    Lab(LabError),
+/// Returns the directory with the jars, downloaded if they are not cached.
+pub(crate) fn libs(
+    request: &MavenRequest<'_>,
+    progress: &mut dyn FnMut(&str),
+    stop: &AtomicBool,
+) -> Result<PathBuf, LabError> {
+    let name = format!("{}-{}", request.name, request.version);
+    let entry = cache::entry(&name, FETCH_BYTES, progress, stop, |dir, progress| {
+        fetch(request, dir, progress, stop)
+    })?;
+    Ok(entry.join("libs"))
 }
 
-/// Downloads the jars to `dir/libs`.
-pub(crate) fn fetch(
+fn fetch(
     request: &MavenRequest<'_>,
     dir: &Path,
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
-) -> Result<(), MavenError> {
+) -> Result<(), LabError> {
     let what = &request.what;
-    let missing = || LabError::MissingTool {
-        tool: "mvn",
-        looked: " in PATH".to_owned(),
-        purpose: format!("to download {what}, which is not cached yet"),
-        remedy: "install Maven (Debian, Ubuntu: apt install maven)",
-    };
-    let maven = host_tools::find("mvn").ok_or_else(|| MavenError::Lab(missing()))?;
+    let purpose = format!("to download {what}, which is not cached yet");
+    let remedy = "install Maven (Debian, Ubuntu: apt install maven)";
+    let maven = host_tools::require("mvn", purpose, remedy)?;
     progress(&format!(
         "downloading {what} with Maven (about {}, once)",
         request.size
     ));
     let pom = dir.join("pom.xml");
-    fs::write(&pom, pom_text(&request.dependencies)).map_err(|error| {
-        MavenError::Lab(LabError::io(format!("write {}", pom.display()), error))
-    })?;
+    fs::write(&pom, pom_text(request.dependencies))
+        .map_err(|error| LabError::io(format!("write {}", pom.display()), error))?;
     let mut command = Command::new(&maven);
     command
         .args(["-q", "-B", "-U", "-Dstyle.color=never", "-f"])
@@ -62,14 +62,13 @@ pub(crate) fn fetch(
         .arg("-DincludeScope=runtime")
         .arg(format!("-DoutputDirectory={}", dir.join("libs").display()))
         .current_dir(dir);
-    let (status, output) = host_tools::run(&mut command, "downloading jars with Maven", stop)
-        .map_err(MavenError::Lab)?;
+    let (status, output) = host_tools::run(&mut command, "downloading jars with Maven", stop)?;
     let (_, artifact, version) = request.dependencies[0];
     let jar = dir.join(format!("libs/{artifact}-{version}.jar"));
     if status.success() && jar.is_file() {
         return Ok(());
     }
-    Err(maven_error(what, &output))
+    Err(maven_error(request, &output))
 }
 
 /// Returns the line of Maven's output that describes the error.
@@ -91,17 +90,15 @@ pub fn relevant_line(output: &str) -> &str {
     line.split(" -> [Help").next().unwrap_or(line)
 }
 
-fn maven_error(what: &str, output: &str) -> MavenError {
+fn maven_error(request: &MavenRequest<'_>, output: &str) -> LabError {
     let line = relevant_line(output);
-    if let Some(artifact) = line.strip_prefix(NOT_FOUND) {
-        return MavenError::NotFound {
-            artifact: artifact.to_owned(),
-        };
+    match line.strip_prefix(NOT_FOUND) {
+        Some(artifact) if request.name.starts_with("kafka") => {
+            LabError::NoSuchVersion(request.version.to_owned(), artifact.to_owned())
+        }
+        Some(artifact) => LabError::Fetch(request.what.clone(), format!("no artifact {artifact}")),
+        None => LabError::Fetch(request.what.clone(), line.to_owned()),
     }
-    MavenError::Lab(LabError::Fetch {
-        what: what.to_owned(),
-        detail: line.to_owned(),
-    })
 }
 
 /// Returns a temporary project that depends on the requested jars.
@@ -123,6 +120,8 @@ fn pom_text(dependencies: &[(&str, &str, &str)]) -> String {
 
 const COPY_DEPENDENCIES: &str =
     "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
+/// Disk space required for the largest download: the jars and Maven's own copy.
+const FETCH_BYTES: u64 = 200 << 20;
 const NOT_FOUND: &str = "Could not find artifact ";
 /// Starts of the reason in Maven's error lines; the text before names the plugin or dependency.
 const REASON_STARTS: [&str; 3] = [NOT_FOUND, "Could not transfer", "Cannot access"];
@@ -131,12 +130,22 @@ const REASON_STARTS: [&str; 3] = [NOT_FOUND, "Could not transfer", "Cannot acces
 mod tests {
     use super::*;
 
+    fn request(version: &str) -> MavenRequest<'_> {
+        MavenRequest {
+            name: "kafka",
+            version,
+            what: "Apache Kafka".to_owned(),
+            size: "45 MB",
+            dependencies: &[],
+        }
+    }
+
     #[test]
     fn missing_artifact_is_detected() {
         let output = "[ERROR] Failed to execute goal on project kafka: Could not resolve \
                     dependencies: Could not find artifact org.apache.kafka:kafka_2.13:jar:9.9.9 \
                     in central (somewhere) -> [Help 1]\n[ERROR] more\n";
-        let MavenError::NotFound { artifact } = maven_error("Apache Kafka 9.9.9", output) else {
+        let LabError::NoSuchVersion(_, artifact) = maven_error(&request("9.9.9"), output) else {
             panic!("not detected as a missing artifact");
         };
         assert!(
@@ -154,10 +163,8 @@ mod tests {
                           artifacts could not be resolved: x (absent): Could not transfer \
                           artifact y: Connection refused\n[ERROR] -> [Help 1]\n";
         for output in [in_one_line, in_several] {
-            let MavenError::Lab(error) = maven_error("Apache Kafka 4.3.1", output) else {
-                panic!("reported as a missing artifact");
-            };
-            assert!(matches!(error, LabError::Fetch { .. }), "{error}");
+            let error = maven_error(&request("4.3.1"), output);
+            assert!(matches!(error, LabError::Fetch(..)), "{error}");
             let text = error.to_string();
             assert!(
                 text.contains("downloaded: Could not transfer artifact y: Connection refused;"),

@@ -1,6 +1,7 @@
 //! Processes that listen on ports of this machine.
 
-use std::fs;
+use procfs::net::{TcpState, tcp, tcp6};
+use procfs::process::{FDTarget, Process, all_processes};
 
 /// A process that listens on a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,43 +13,24 @@ pub struct Owner {
 }
 
 /// Returns the process that listens on `port`, if this user can see it.
-#[must_use]
 pub fn owner(port: u16) -> Option<Owner> {
-    let inode = ["/proc/net/tcp", "/proc/net/tcp6"]
-        .iter()
-        .filter_map(|file| fs::read_to_string(file).ok())
-        .find_map(|table| listening_inode(&table, port))?;
-    let link = format!("socket:[{inode}]");
-    let pids = fs::read_dir("/proc").ok()?;
-    pids.filter_map(Result::ok)
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
-        .find(|pid| has_descriptor(*pid, &link))
-        .map(|pid| Owner {
-            pid,
-            name: fs::read_to_string(format!("/proc/{pid}/comm"))
-                .map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned()),
-        })
-}
-
-fn has_descriptor(pid: u32, link: &str) -> bool {
-    let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else {
-        return false;
+    let sockets = tcp()
+        .into_iter()
+        .flatten()
+        .chain(tcp6().into_iter().flatten());
+    let inode = sockets
+        .filter(|it| it.state == TcpState::Listen && it.local_address.port() == port)
+        .map(|it| it.inode)
+        .next()?;
+    let is_owner = |process: &Process| {
+        let mut descriptors = process.fd().into_iter().flatten().flatten();
+        descriptors.any(|it| matches!(it.target, FDTarget::Socket(other) if other == inode))
     };
-    descriptors
-        .filter_map(Result::ok)
-        .filter_map(|entry| fs::read_link(entry.path()).ok())
-        .any(|target| target.as_os_str() == link)
-}
-
-/// Returns the inode of the socket that listens on `port`, from a `/proc/net/tcp` table.
-fn listening_inode(table: &str, port: u16) -> Option<String> {
-    const LISTEN: &str = "0A";
-    let suffix = format!(":{port:04X}");
-    table.lines().skip(1).find_map(|line| {
-        let mut columns = line.split_ascii_whitespace();
-        let local = columns.nth(1)?;
-        let state = columns.nth(1)?;
-        let inode = columns.nth(5)?;
-        (local.ends_with(&suffix) && state == LISTEN).then(|| inode.to_owned())
+    let process = all_processes().ok()?.flatten().find(is_owner)?;
+    Some(Owner {
+        pid: process.pid.unsigned_abs(),
+        name: process
+            .stat()
+            .map_or_else(|_| "unknown".to_owned(), |stat| stat.comm),
     })
 }

@@ -10,9 +10,6 @@ use crate::error::LabError;
 pub use crate::port_owner::{Owner, owner};
 
 /// Returns a currently free port of 127.0.0.1.
-///
-/// # Errors
-/// Fails if no port can be bound.
 pub fn free_port() -> io::Result<u16> {
     Ok(free_ports(Ipv4Addr::LOCALHOST, 1)?[0])
 }
@@ -21,9 +18,6 @@ pub fn free_port() -> io::Result<u16> {
 ///
 /// They are below the range that the system uses for outgoing connections, so that thousands of
 /// clients cannot occupy the port of a broker during its restart.
-///
-/// # Errors
-/// Fails if fewer than `count` ports are free.
 pub fn free_ports(host: Ipv4Addr, count: usize) -> io::Result<Vec<u16>> {
     let top = first_ephemeral_port().clamp(FIRST_PORT + 1000, u16::MAX);
     let span = u64::from(top - FIRST_PORT);
@@ -48,21 +42,20 @@ pub fn free_ports(host: Ipv4Addr, count: usize) -> io::Result<Vec<u16>> {
 }
 
 /// Checks that `port` of `host` is free.
-///
-/// # Errors
-/// [`LabError::PortTaken`], with the listening process if `/proc` contains it.
 pub fn require_free(host: Ipv4Addr, port: u16) -> Result<(), LabError> {
     match TcpListener::bind((host, port)) {
         Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(LabError::PortTaken {
-            port,
-            owner: owner(port),
-        }),
-        Err(error) => Err(LabError::Setting {
-            name: "port",
-            value: format!("{host}:{port}"),
-            reason: format!("cannot listen: {error}"),
-        }),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            Err(LabError::PortTaken(port, owner(port)))
+        }
+        Err(error) => {
+            let reason = format!("cannot listen: {error}");
+            Err(LabError::setting(
+                "port",
+                &format!("{host}:{port}"),
+                &reason,
+            ))
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Processes of this machine, identified by id and start time.
 
-use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use procfs::process::{LimitValue, Process, Stat};
+pub(crate) use rustix::process::Signal;
+use rustix::process::{Pid, kill_process};
 use serde::{Deserialize, Serialize};
 
 /// A process since the last boot. A later process with the same id has another start time.
@@ -18,7 +19,7 @@ pub(crate) struct ProcessIdentity {
 impl ProcessIdentity {
     /// Returns the process that currently has this id.
     pub(crate) fn of(pid: u32) -> Option<Self> {
-        let start_ticks = stat(pid)?.start_ticks;
+        let start_ticks = stat(pid)?.starttime;
         Some(Self { pid, start_ticks })
     }
 
@@ -26,19 +27,9 @@ impl ProcessIdentity {
     pub(crate) fn is_alive(&self) -> bool {
         stat(self.pid).is_some_and(|stat| {
             // The first thread may end before the others, which still use files and ports.
-            let ended = "ZX".contains(stat.state) && stat.threads <= 1;
-            stat.start_ticks == self.start_ticks && !ended
+            let ended = matches!(stat.state, 'Z' | 'X') && stat.num_threads <= 1;
+            stat.starttime == self.start_ticks && !ended
         })
-    }
-
-    /// Sends SIGTERM.
-    pub(crate) fn terminate(&self) {
-        self.signal(Signal::TERM);
-    }
-
-    /// Sends SIGKILL.
-    pub(crate) fn kill(&self) {
-        self.signal(Signal::KILL);
     }
 
     /// Waits until the process has ended. Returns `false` if `deadline` passes first.
@@ -52,7 +43,8 @@ impl ProcessIdentity {
         true
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Sends a signal if the process is alive.
+    pub(crate) fn signal(&self, signal: Signal) {
         if !self.is_alive() {
             return;
         }
@@ -66,38 +58,23 @@ impl ProcessIdentity {
 
 /// Returns the id of the current boot. Start times of other boots cannot be compared.
 pub(crate) fn boot_id() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id")
-        .map_or_else(|_| String::new(), |id| id.trim().to_owned())
+    procfs::sys::kernel::random::boot_id().unwrap_or_default()
 }
 
 /// Returns the soft limit of open files of a process.
 pub(crate) fn open_files_max(pid: u32) -> Option<u64> {
-    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
-    let line = limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max open files"))?;
-    let soft = line.split_ascii_whitespace().next()?;
-    Some(soft.parse().unwrap_or(u64::MAX))
+    match process(pid)?.limits().ok()?.max_open_files.soft_limit {
+        LimitValue::Value(files) => Some(files),
+        LimitValue::Unlimited => Some(u64::MAX),
+    }
 }
 
-/// Values of `/proc/<pid>/stat`.
-struct Stat {
-    state: char,
-    threads: u32,
-    start_ticks: u64,
+fn process(pid: u32) -> Option<Process> {
+    Process::new(i32::try_from(pid).ok()?).ok()
 }
 
 fn stat(pid: u32) -> Option<Stat> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may contain spaces and parentheses; the last one closes it.
-    let (_, rest) = text.rsplit_once(") ")?;
-    let mut columns = rest.split_ascii_whitespace();
-    // Columns 3, 20 and 22 of the line.
-    Some(Stat {
-        state: columns.next()?.chars().next()?,
-        threads: columns.nth(16)?.parse().ok()?,
-        start_ticks: columns.nth(1)?.parse().ok()?,
-    })
+    process(pid)?.stat().ok()
 }
 
 /// Interval at which conditions of other processes are polled.
@@ -117,14 +94,14 @@ mod tests {
             ..own
         };
         assert!(!other.is_alive());
-        other.kill();
+        other.signal(Signal::KILL);
     }
 
     #[test]
     fn unreaped_process_counts_as_ended() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let identity = ProcessIdentity::of(child.id()).unwrap();
-        identity.terminate();
+        identity.signal(Signal::TERM);
         assert!(identity.wait_exited(Instant::now() + Duration::from_secs(10)));
         child.wait().unwrap();
     }

@@ -4,7 +4,6 @@ mod java;
 mod node;
 pub mod npm;
 pub mod python;
-mod web;
 
 use std::fs;
 use std::path::Path;
@@ -12,11 +11,12 @@ use std::path::Path;
 use crate::error::LabError;
 
 pub use java::{JAVA_SDK_VERSION, JavaSdk, java};
-pub use node::{NODE_SDK_VERSION, NodeSdk, OLD_NODE_SDK_VERSION, node, old_node};
+pub use node::{
+    NODE_SDK_VERSION, NodeSdk, OLD_NODE_SDK_VERSION, WEB_SDK_VERSION, browser, node, old_node, web,
+};
 pub use python::{
     OLD_PYTHON_SDK_VERSION, PYTHON_SDK_VERSION, PythonSdk, aiokafka, old_python, python,
 };
-pub use web::{WEB_SDK_VERSION, WebSdk, browser, web};
 
 fn write(path: &Path, text: &str) -> Result<(), LabError> {
     fs::write(path, text).map_err(|error| LabError::io(format!("write {}", path.display()), error))

@@ -71,10 +71,7 @@ impl LabState {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(LabError::io(format!("read {}", path.display()), error)),
         };
-        let invalid = |detail| LabError::BadState {
-            path: path.clone(),
-            detail,
-        };
+        let invalid = |detail| LabError::BadState(path.clone(), detail);
         let state: Self =
             serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))?;
         if state.schema != SCHEMA {

@@ -10,12 +10,12 @@ use crate::cache;
 use crate::diagnose;
 use crate::disk;
 use crate::error::LabError;
-use crate::process;
+use crate::process::{self, Signal};
 use crate::ready;
 use crate::state::{self, LabPhase, LabState};
 
 /// Status of the lab in a directory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct LabStatus {
     /// Directory of the lab.
     pub dir: PathBuf,
@@ -64,20 +64,21 @@ pub struct BrokerStatus {
 
 impl LabStatus {
     /// Returns `true` if all brokers are running and ready.
-    #[must_use]
     pub fn is_running(&self) -> bool {
         self.state == "running"
     }
 }
 
 /// Returns the status of the lab in `dir` (`None`: the per-user lab).
-///
-/// # Errors
-/// Fails if the state file cannot be read.
 pub fn status(dir: Option<&Path>) -> Result<LabStatus, LabError> {
     let dir = lab_dir(dir)?;
     let Some(state) = LabState::load(&dir)? else {
-        return Ok(LabStatus::none(dir));
+        return Ok(LabStatus {
+            state: "none",
+            disk_free_bytes: disk::free_bytes(&dir).unwrap_or(0),
+            dir,
+            ..LabStatus::default()
+        });
     };
     let brokers: Vec<_> = state
         .nodes
@@ -113,23 +114,6 @@ pub fn status(dir: Option<&Path>) -> Result<LabStatus, LabError> {
     })
 }
 
-impl LabStatus {
-    fn none(dir: PathBuf) -> Self {
-        Self {
-            disk_free_bytes: disk::free_bytes(&dir).unwrap_or(0),
-            dir,
-            state: "none",
-            kafka_version: String::new(),
-            bootstrap: String::new(),
-            started_unix_ms: 0,
-            uptime_seconds: 0,
-            heap_mb: 0,
-            clients_max: 0,
-            brokers: Vec::new(),
-        }
-    }
-}
-
 fn broker_status(dir: &Path, state: &LabState, node: &state::LabNode) -> BrokerStatus {
     let process = state.running(node);
     let listed = process.and_then(|_| ready::listed_brokers(state.host, node.port).ok());
@@ -159,7 +143,7 @@ fn broker_status(dir: &Path, state: &LabState, node: &state::LabNode) -> BrokerS
 }
 
 /// Result of [`down`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct DownReport {
     /// Directory of the lab.
     pub dir: PathBuf,
@@ -172,9 +156,6 @@ pub struct DownReport {
 }
 
 /// Stops the lab in `dir` (`None`: the per-user lab). Removes its data unless `keep_data` is set.
-///
-/// # Errors
-/// Fails if another command uses the lab, or a broker does not end.
 pub fn down(
     dir: Option<&Path>,
     keep_data: bool,
@@ -183,9 +164,7 @@ pub fn down(
     let dir = lab_dir(dir)?;
     let mut report = DownReport {
         dir: dir.clone(),
-        stopped: Vec::new(),
-        found: false,
-        data_removed: false,
+        ..DownReport::default()
     };
     if LabState::load(&dir)?.is_none() {
         return Ok(report);
@@ -222,16 +201,14 @@ pub(crate) fn stop_all<'a>(
 ) -> Result<(), LabError> {
     let brokers: Vec<_> = brokers.collect();
     for (_, process) in &brokers {
-        process.terminate();
+        process.identity.signal(Signal::TERM);
     }
     let deadline = Instant::now() + timeout;
     let mut still_running = None;
     for (node_id, process) in brokers {
         if !process.wait_or_kill(deadline) {
-            still_running = still_running.or(Some(LabError::StillRunning {
-                node_id,
-                pid: process.identity.pid,
-            }));
+            let pid = process.identity.pid;
+            still_running = still_running.or(Some(LabError::StillRunning(node_id, pid)));
         }
     }
     still_running.map_or(Ok(()), Err)
@@ -281,15 +258,11 @@ pub(crate) fn lock_when_free(dir: &Path) -> Option<std::fs::File> {
 
 /// Locks the lab in `dir` for changes. Fails if another command has the lock.
 pub(crate) fn lock(dir: &Path) -> Result<std::fs::File, LabError> {
-    cache::try_lock(&dir.join(LOCK_FILE))?.ok_or_else(|| LabError::Busy {
-        dir: dir.to_owned(),
-    })
+    let lock = cache::try_lock(&dir.join(LOCK_FILE))?;
+    lock.ok_or_else(|| LabError::Busy(dir.to_owned()))
 }
 
 /// Returns the per-user directory of a lab that outlives its command.
-///
-/// # Errors
-/// Fails if neither `XDG_STATE_HOME` nor `HOME` is an absolute path.
 pub fn default_dir() -> Result<PathBuf, LabError> {
     Ok(disk::state_dir()?.join("lab"))
 }
@@ -297,10 +270,9 @@ pub fn default_dir() -> Result<PathBuf, LabError> {
 /// Returns `dir` as an absolute path, or the per-user lab directory.
 pub(crate) fn lab_dir(dir: Option<&Path>) -> Result<PathBuf, LabError> {
     match dir {
-        Some(dir) => std::path::absolute(dir).map_err(|error| LabError::Directory {
-            dir: dir.to_owned(),
-            error,
-        }),
+        Some(dir) => {
+            std::path::absolute(dir).map_err(|error| LabError::Directory(dir.to_owned(), error))
+        }
         None => default_dir(),
     }
 }

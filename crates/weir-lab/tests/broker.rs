@@ -91,7 +91,7 @@ fn broker_of_three_is_restarted() {
     assert!(weir_lab::status(Some(lab.dir())).unwrap().is_running());
 
     let missing = lab.stop_broker(4).unwrap_err();
-    assert!(matches!(missing, LabError::NoSuchBroker { node_id: 4 }));
+    assert!(matches!(missing, LabError::NoSuchBroker(4)));
     let pids: Vec<_> = lab.brokers().iter().map(|broker| broker.pid).collect();
     let dir = lab.dir().to_owned();
     drop(lab);

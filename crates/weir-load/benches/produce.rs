@@ -33,7 +33,7 @@ fn main() {
         "{:<16}{:>10}{:>12}{:>14}",
         "kind", "key bytes", "value bytes", "ns per record"
     );
-    for kind in PayloadKind::ALL {
+    for &kind in PayloadKind::ALL {
         bench_creation(kind);
     }
     let Ok(bootstrap) = std::env::var("WEIR_E2E_BOOTSTRAP") else {

@@ -1,5 +1,7 @@
 //! Errors of producers, consumers and the baseline server, by class.
 
+use std::io;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use weir_kafka::lean::LeanError;
@@ -32,17 +34,12 @@ pub enum LoadError {
         /// Description of the problem and its remedy.
         reason: String,
     },
-    /// The topic does not exist.
+    /// The topic does not exist at the bootstrap servers.
     #[error(
-        "topic \"{topic}\" does not exist at \"{bootstrap_servers}\": create it, or let \
-         `weir load produce --create-topic` do it"
+        "topic \"{0}\" does not exist at \"{1}\": create it, or let `weir load produce \
+         --create-topic` do it"
     )]
-    TopicMissing {
-        /// Requested topic.
-        topic: String,
-        /// Queried bootstrap servers.
-        bootstrap_servers: String,
-    },
+    TopicMissing(String, String),
     /// The cluster is not reachable, or rejected the request.
     #[error(transparent)]
     Admin(#[from] AdminError),
@@ -59,41 +56,44 @@ pub enum LoadError {
     #[error(transparent)]
     Consumer(#[from] LeanError),
     /// The program cannot listen on the address.
-    #[error("cannot listen on {address}: {reason}; is another program using the port?")]
-    Listen {
-        /// Listen address.
-        address: String,
-        /// Error of the operating system.
-        reason: std::io::Error,
-    },
-    /// The operating system denied a resource.
-    #[error("{what}: {reason}")]
-    System {
-        /// Failed operation.
-        what: &'static str,
-        /// Error of the operating system.
-        reason: std::io::Error,
-    },
+    #[error("cannot listen on {0}: {1}; is another program using the port?")]
+    Listen(String, io::Error),
+    /// The operating system denied a resource for an operation.
+    #[error("{0}: {1}")]
+    System(&'static str, io::Error),
 }
 
 impl LoadError {
+    /// Returns the error of an option with an invalid value.
+    pub(crate) fn option(
+        option: &'static str,
+        value: &dyn ToString,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self::Option {
+            option,
+            value: value.to_string(),
+            reason: reason.into(),
+        }
+    }
+
     /// Returns the class of the error.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Replay(ReplayError::Topic(_)) => ErrorClass::Target,
             Self::Option { .. }
             | Self::Replay(_)
-            | Self::Listen { .. }
+            | Self::Listen(..)
             | Self::Consumer(LeanError::Config { .. }) => ErrorClass::Usage,
             Self::Producer(
                 ProducerError::UnknownAcks { .. }
                 | ProducerError::Property(_)
                 | ProducerError::Rejected { .. },
             ) => ErrorClass::Usage,
-            Self::Producer(ProducerError::Thread { .. }) | Self::System { .. } => {
+            Self::Producer(ProducerError::Thread { .. }) | Self::System(..) => {
                 ErrorClass::Instrument
             }
-            Self::TopicMissing { .. }
+            Self::TopicMissing(..)
             | Self::Admin(_)
             | Self::Producer(_)
             | Self::Source(_)

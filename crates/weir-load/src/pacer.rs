@@ -26,9 +26,6 @@ impl Rate {
     pub const HUNDRED: Self = Self(100_000);
 
     /// Returns a rate of 0.001 to 100,000,000 per second, rounded to thousandths.
-    ///
-    /// # Errors
-    /// The rate is out of that range.
     pub fn per_second(rate: f64) -> Result<Self, RateError> {
         let millis = (rate * 1000.0).round();
         if !(1.0..=1e11).contains(&millis) {
@@ -40,9 +37,6 @@ impl Rate {
 
     /// Returns the rate of `producers` that each pause this long between two records. The published
     /// generator defines it as producers * 1000 / pause in ms.
-    ///
-    /// # Errors
-    /// The result is out of range, for example without a pause.
     pub fn of_producers(producers: u32, pause: Duration) -> Result<Self, RateError> {
         Self::per_second(f64::from(producers) / pause.as_secs_f64())
     }

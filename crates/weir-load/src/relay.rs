@@ -41,7 +41,6 @@ pub struct RelaySummary {
 
 impl RelayCounters {
     /// Returns the current values.
-    #[must_use]
     pub fn summary(&self) -> RelaySummary {
         RelaySummary {
             connections: self.connections.load(Ordering::Relaxed),
@@ -74,9 +73,6 @@ struct RelaySocket {
 
 impl Relay {
     /// Opens the listener; relaying starts with [`Self::run`].
-    ///
-    /// # Errors
-    /// Listening on the address fails.
     pub fn open(listen: SocketAddr, upstream: SocketAddr) -> io::Result<Self> {
         let poll = Poll::new()?;
         let mut listener = TcpListener::bind(listen)?;
@@ -93,23 +89,16 @@ impl Relay {
     }
 
     /// Returns the listen address.
-    ///
-    /// # Errors
-    /// The socket has no local address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
     /// Returns the counters, which are updated while the relay runs.
-    #[must_use]
     pub fn counters(&self) -> Arc<RelayCounters> {
         Arc::clone(&self.counters)
     }
 
     /// Relays until `stop` is set.
-    ///
-    /// # Errors
-    /// Polling, accepting or connecting to the upstream fails.
     pub fn run(mut self, stop: &AtomicBool) -> io::Result<()> {
         let mut events = Events::with_capacity(256);
         let mut again = Vec::new();

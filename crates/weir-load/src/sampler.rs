@@ -7,7 +7,6 @@
 mod threads;
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use procfs::process::{ProcState, Process};
 use procfs::{CurrentSI, KernelStats, ProcError, ticks_per_second};
@@ -121,7 +120,8 @@ pub struct Died {
 #[derive(Debug, Default)]
 pub struct Sampler {
     roles: BTreeMap<String, SampledRole>,
-    system: Vec<SystemSample>,
+    /// Totals since boot, each with its Unix time as elapsed time.
+    system: Vec<SystemUsage>,
 }
 
 #[derive(Debug, Default)]
@@ -131,23 +131,9 @@ struct SampledRole {
     threads: ThreadTimes,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct SystemSample {
-    unix_ns: u64,
-    busy_us: u64,
-    idle_us: u64,
-    steal_us: u64,
-    switches: u64,
-    received_bytes: u64,
-    sent_bytes: u64,
-}
-
 impl Sampler {
     /// Adds a process to a role. Add all processes of a role before its first sample, because their
     /// earlier CPU time is included.
-    ///
-    /// # Errors
-    /// The process does not exist, or its data may not be read.
     pub fn watch(&mut self, role: &str, pid: u32) -> Result<(), WatchError> {
         let failed = |source| WatchError {
             role: role.to_owned(),
@@ -162,12 +148,8 @@ impl Sampler {
             dead: false,
             used: Sample::default(),
         };
-        match self.roles.entry(role.to_owned()) {
-            Entry::Occupied(mut role) => role.get_mut().processes.push(watched),
-            Entry::Vacant(role) => {
-                role.insert(SampledRole::default()).processes.push(watched);
-            }
-        }
+        let role = self.roles.entry(role.to_owned()).or_default();
+        role.processes.push(watched);
         Ok(())
     }
 
@@ -182,7 +164,7 @@ impl Sampler {
                 });
             }
         }
-        match SystemSample::take(unix_ns) {
+        match SystemUsage::since_boot(unix_ns) {
             Ok(sample) => self.system.push(sample),
             Err(error) => tracing::debug!(%error, "failed to read /proc/stat"),
         }
@@ -210,7 +192,7 @@ impl Sampler {
         let samples = &self.roles.get(role)?.samples;
         usage(inside(
             samples,
-            |sample| sample.unix_ns,
+            |it| it.unix_ns,
             from_unix_ns,
             until_unix_ns,
         ))
@@ -224,8 +206,8 @@ impl Sampler {
         from_unix_ns: u64,
         until_unix_ns: u64,
     ) -> Option<(&str, f64)> {
-        let threads = &self.roles.get(role)?.threads;
-        threads.busiest(from_unix_ns, until_unix_ns)
+        let shares = self.thread_shares(role, from_unix_ns, until_unix_ns);
+        shares.max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
     /// Returns all threads of a role, each with its share of a core between the same samples.
@@ -235,31 +217,30 @@ impl Sampler {
         from_unix_ns: u64,
         until_unix_ns: u64,
     ) -> impl Iterator<Item = (&str, f64)> {
-        let threads = self.roles.get(role).map(|role| &role.threads);
-        threads
-            .into_iter()
-            .flat_map(move |threads| threads.shares(from_unix_ns, until_unix_ns))
+        let role = self.roles.get(role).into_iter();
+        role.flat_map(move |role| role.threads.shares(from_unix_ns, until_unix_ns))
     }
 
     /// Returns the load of the machine between the same samples.
     pub fn system(&self, from_unix_ns: u64, until_unix_ns: u64) -> Option<SystemUsage> {
         let samples = inside(
             &self.system,
-            |sample| sample.unix_ns,
+            |it| it.elapsed_ns,
             from_unix_ns,
             until_unix_ns,
         );
         let [first, .., last] = samples else {
             return None;
         };
+        let since = |value: fn(&SystemUsage) -> u64| value(last).saturating_sub(value(first));
         Some(SystemUsage {
-            elapsed_ns: last.unix_ns - first.unix_ns,
-            busy_us: last.busy_us.saturating_sub(first.busy_us),
-            idle_us: last.idle_us.saturating_sub(first.idle_us),
-            steal_us: last.steal_us.saturating_sub(first.steal_us),
-            switches: last.switches.saturating_sub(first.switches),
-            received_bytes: last.received_bytes.saturating_sub(first.received_bytes),
-            sent_bytes: last.sent_bytes.saturating_sub(first.sent_bytes),
+            elapsed_ns: since(|it| it.elapsed_ns),
+            busy_us: since(|it| it.busy_us),
+            idle_us: since(|it| it.idle_us),
+            steal_us: since(|it| it.steal_us),
+            switches: since(|it| it.switches),
+            received_bytes: since(|it| it.received_bytes),
+            sent_bytes: since(|it| it.sent_bytes),
         })
     }
 }
@@ -281,7 +262,13 @@ impl SampledRole {
             match process.sample(unix_ns, &mut self.threads) {
                 Ok(sample) => {
                     sum.add(&sample);
-                    process.used = sample.totals();
+                    // An ended process has no memory and no threads.
+                    process.used = Sample {
+                        rss_bytes: 0,
+                        rss_anon_bytes: 0,
+                        threads: 0,
+                        ..sample
+                    };
                 }
                 Err(error) => {
                     tracing::debug!(pid = process.pid, %error, "process ended");
@@ -310,16 +297,12 @@ impl WatchedProcess {
         }
         let status = process.status()?;
         let mut sample = Sample {
-            unix_ns: 0,
             user_us: ticks_us(stat.utime),
             system_us: ticks_us(stat.stime),
             rss_bytes: stat.rss * procfs::page_size(),
             rss_anon_bytes: status.rssanon.unwrap_or(0) * 1024,
             threads: stat.num_threads.unsigned_abs(),
-            switches_voluntary: 0,
-            switches_involuntary: 0,
-            disk_read_bytes: 0,
-            disk_written_bytes: 0,
+            ..Sample::default()
         };
         // Some systems deny access to these.
         if let Ok(io) = process.io() {
@@ -342,16 +325,6 @@ impl WatchedProcess {
 }
 
 impl Sample {
-    /// Returns the running totals, without current values.
-    fn totals(self) -> Self {
-        Self {
-            rss_bytes: 0,
-            rss_anon_bytes: 0,
-            threads: 0,
-            ..self
-        }
-    }
-
     fn add(&mut self, other: &Self) {
         self.user_us += other.user_us;
         self.system_us += other.system_us;
@@ -365,8 +338,8 @@ impl Sample {
     }
 }
 
-impl SystemSample {
-    fn take(unix_ns: u64) -> Result<Self, ProcError> {
+impl SystemUsage {
+    fn since_boot(unix_ns: u64) -> Result<Self, ProcError> {
         let kernel = KernelStats::current()?;
         let total = kernel.total;
         let busy = total.user + total.nice + total.system;
@@ -374,7 +347,7 @@ impl SystemSample {
         // The CPU time is essential; network counters are optional.
         let interfaces = procfs::net::dev_status().unwrap_or_default();
         Ok(Self {
-            unix_ns,
+            elapsed_ns: unix_ns,
             busy_us: ticks_us(busy + interrupts),
             idle_us: ticks_us(total.idle + total.iowait.unwrap_or(0)),
             steal_us: ticks_us(total.steal.unwrap_or(0)),
@@ -397,25 +370,20 @@ fn usage(samples: &[Sample]) -> Option<RoleUsageSpan> {
         return None;
     };
     let max = |value: fn(&Sample) -> u64| samples.iter().map(value).max().unwrap_or(0);
+    // Switch counts shrink when threads or processes end, so a difference could be negative.
+    let since = |value: fn(&Sample) -> u64| value(last).saturating_sub(value(first));
     Some(RoleUsageSpan {
-        elapsed_ns: last.unix_ns - first.unix_ns,
-        // Switch counts shrink when threads or processes end, so a difference could be negative.
-        user_us: last.user_us.saturating_sub(first.user_us),
-        system_us: last.system_us.saturating_sub(first.system_us),
+        elapsed_ns: since(|sample| sample.unix_ns),
+        user_us: since(|sample| sample.user_us),
+        system_us: since(|sample| sample.system_us),
         rss_first_bytes: first.rss_bytes,
         rss_max_bytes: max(|sample| sample.rss_bytes),
         rss_anon_max_bytes: max(|sample| sample.rss_anon_bytes),
         threads_max: max(|sample| sample.threads),
-        switches_voluntary: last
-            .switches_voluntary
-            .saturating_sub(first.switches_voluntary),
-        switches_involuntary: last
-            .switches_involuntary
-            .saturating_sub(first.switches_involuntary),
-        disk_read_bytes: last.disk_read_bytes.saturating_sub(first.disk_read_bytes),
-        disk_written_bytes: last
-            .disk_written_bytes
-            .saturating_sub(first.disk_written_bytes),
+        switches_voluntary: since(|sample| sample.switches_voluntary),
+        switches_involuntary: since(|sample| sample.switches_involuntary),
+        disk_read_bytes: since(|sample| sample.disk_read_bytes),
+        disk_written_bytes: since(|sample| sample.disk_written_bytes),
     })
 }
 

@@ -44,13 +44,17 @@ impl Stamp {
     /// An unknown send time is written as 0.
     pub fn write_text(&self, out: &mut Vec<u8>) {
         out.clear();
-        push_decimal(out, self.due_unix_ns);
-        out.push(b'.');
-        push_decimal(out, u64::from(self.producer));
-        out.push(b'.');
-        push_decimal(out, self.seq);
-        out.push(b'.');
-        push_decimal(out, self.sent_unix_ns.unwrap_or(0));
+        let sent_unix_ns = self.sent_unix_ns.unwrap_or(0);
+        for number in [
+            self.due_unix_ns,
+            self.producer.into(),
+            self.seq,
+            sent_unix_ns,
+        ] {
+            out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+            out.push(b'.');
+        }
+        out.pop();
     }
 
     /// Parses the text form; `None` if it is malformed.
@@ -72,35 +76,18 @@ impl Stamp {
     }
 
     /// Parses the two binary headers; `None` if one has the wrong length.
-    pub fn parse_headers(due: &[u8], seq: &[u8]) -> Option<Self> {
-        let seq: &[u8; 12] = seq.try_into().ok()?;
-        let [p0, p1, p2, p3, number @ ..] = *seq;
+    fn parse_headers(due: &[u8], seq: &[u8]) -> Option<Self> {
+        let (producer, seq) = seq.split_first_chunk()?;
         Some(Self {
             due_unix_ns: parse_due(due)?,
-            producer: u32::from_be_bytes([p0, p1, p2, p3]),
-            seq: u64::from_be_bytes(number),
+            producer: u32::from_be_bytes(*producer),
+            seq: u64::from_be_bytes(seq.try_into().ok()?),
             sent_unix_ns: None,
         })
     }
 
-    /// Finds the stamp among record headers in one pass. Prefers the text form, which has the send
-    /// time, to the binary pair.
-    pub fn from_headers<'a>(
-        headers: impl IntoIterator<Item = (&'a str, &'a [u8])>,
-    ) -> Option<Self> {
-        let (mut due, mut seq, mut text) = (None, None, None);
-        for (name, value) in headers {
-            match name {
-                DUE_HEADER => due = Some(value),
-                SEQ_HEADER => seq = Some(value),
-                TEXT_HEADER => text = Some(value),
-                _ => {}
-            }
-        }
-        Self::from_parts(due, seq, text)
-    }
-
-    /// Returns the stamp from the values of the three headers; each may be absent.
+    /// Returns the stamp from the values of the three headers; each may be absent. Prefers the text
+    /// form, which has the send time, to the binary pair.
     pub fn from_parts(due: Option<&[u8]>, seq: Option<&[u8]>, text: Option<&[u8]>) -> Option<Self> {
         text.and_then(Self::parse_text)
             .or_else(|| Self::parse_headers(due?, seq?))
@@ -112,33 +99,13 @@ pub fn parse_due(value: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(value.try_into().ok()?))
 }
 
-fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0_u8; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        // A remainder of ten fits a byte.
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
-}
-
 /// Parses at least one digit, without a sign; `None` on overflow.
-fn parse_decimal(text: &[u8]) -> Option<u64> {
-    if text.is_empty() {
-        return None;
-    }
-    text.iter().try_fold(0_u64, |number, &byte| {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        number.checked_mul(10)?.checked_add(u64::from(digit))
-    })
+pub(crate) fn parse_decimal(text: &[u8]) -> Option<u64> {
+    let digits = text
+        .first()
+        .is_some_and(u8::is_ascii_digit)
+        .then_some(text)?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -216,12 +183,7 @@ mod tests {
             sent_unix_ns: Some(9),
         };
         let (due, seq) = (stamp.due_header(), stamp.seq_header());
-        let binary = [
-            ("other", b"x".as_slice()),
-            (DUE_HEADER, &due),
-            (SEQ_HEADER, &seq),
-        ];
-        let parsed = Stamp::from_headers(binary);
+        let parsed = Stamp::from_parts(Some(&due), Some(&seq), None);
         assert_eq!(
             parsed,
             Some(Stamp {
@@ -229,10 +191,8 @@ mod tests {
                 ..stamp
             })
         );
-        let with_text = binary
-            .into_iter()
-            .chain([(TEXT_HEADER, b"5.1.2.9".as_slice())]);
-        assert_eq!(Stamp::from_headers(with_text), Some(stamp));
-        assert_eq!(Stamp::from_headers([(DUE_HEADER, due.as_slice())]), None);
+        let with_text = Stamp::from_parts(Some(&due), Some(&seq), Some(b"5.1.2.9"));
+        assert_eq!(with_text, Some(stamp));
+        assert_eq!(Stamp::from_parts(Some(&due), None, None), None);
     }
 }

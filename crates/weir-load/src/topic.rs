@@ -23,10 +23,8 @@ pub(crate) fn ensure(
         return Ok(brokers);
     }
     let Some(partitions) = create_partitions else {
-        return Err(LoadError::TopicMissing {
-            topic: topic.to_owned(),
-            bootstrap_servers: bootstrap_servers.to_owned(),
-        });
+        let (topic, servers) = (topic.to_owned(), bootstrap_servers.to_owned());
+        return Err(LoadError::TopicMissing(topic, servers));
     };
     let count = i32::try_from(partitions).unwrap_or(i32::MAX);
     admin.create_topic(topic, count, 1, &[])?;

@@ -2,77 +2,71 @@
 
 use std::time::Duration;
 
+use thiserror::Error;
+
+/// Invalid text of a quantity.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("\"{text}\" is not a {quantity}, write for example {example}")]
+pub struct UnitError {
+    text: String,
+    quantity: &'static str,
+    example: &'static str,
+}
+
 /// Parses a count: digits, optionally a fraction, optionally `k` (thousand) or `m` (million).
-///
-/// # Errors
-/// Returns a message with the text and an example if it is not a count or not a whole number.
-pub fn parse_count(text: &str) -> Result<u64, String> {
-    let invalid = || format!("\"{text}\" is not a count, write for example 500, 10k or 1.5m");
-    let (number, factor) = match text.char_indices().last() {
-        Some((end, 'k' | 'K')) => (&text[..end], 1e3),
-        Some((end, 'm' | 'M')) => (&text[..end], 1e6),
-        _ => (text, 1.0),
-    };
-    let value = parse_decimal(number).ok_or_else(invalid)? * factor;
-    // The bound keeps the conversion exact.
-    if value.fract() != 0.0 || value > 9e15 {
-        return Err(invalid());
-    }
-    Ok(value as u64)
+pub fn parse_count(text: &str) -> Result<u64, UnitError> {
+    parse_scaled(text, "kKmM").ok_or_else(|| invalid(text, "count", "500, 10k or 1.5m"))
 }
 
 /// Parses a number of bytes: digits, optionally a fraction, optionally `kB`, `MB` or `GB` (powers
 /// of ten). The `B` is optional.
-///
-/// # Errors
-/// Returns a message with the text and an example if it is not a size or not a whole number.
-pub fn parse_bytes(text: &str) -> Result<u64, String> {
-    let invalid = || format!("\"{text}\" is not a size, write for example 500MB or 20GB");
+pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
     let number = text.trim_end_matches(['b', 'B']);
-    let (number, factor) = match number.char_indices().last() {
-        Some((end, 'k' | 'K')) => (&number[..end], 1e3),
-        Some((end, 'm' | 'M')) => (&number[..end], 1e6),
-        Some((end, 'g' | 'G')) => (&number[..end], 1e9),
-        _ => (number, 1.0),
-    };
-    let value = parse_decimal(number).ok_or_else(invalid)? * factor;
-    // The bound keeps the conversion exact.
-    if value.fract() != 0.0 || value > 9e15 {
-        return Err(invalid());
-    }
-    Ok(value as u64)
+    parse_scaled(number, "kKmMgG").ok_or_else(|| invalid(text, "size", "500MB or 20GB"))
 }
 
 /// Parses a duration: digits, optionally a fraction, and `ms`, `s`, `m`, `min` or `h`.
-///
-/// # Errors
-/// Returns a message with the text and an example if it is not a duration.
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let invalid = || format!("\"{text}\" is not a duration, write for example 250ms, 30s or 5m");
-    let unit_at = text
-        .find(|c: char| c.is_ascii_alphabetic())
-        .ok_or_else(invalid)?;
-    let (number, unit) = text.split_at(unit_at);
-    let seconds = match unit {
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(invalid()),
+pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
+    let parse = || {
+        let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
+        let seconds = match unit {
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" | "min" => 60.0,
+            "h" => 3600.0,
+            _ => return None,
+        };
+        Duration::try_from_secs_f64(parse_decimal(number)? * seconds).ok()
     };
-    let value = parse_decimal(number).ok_or_else(invalid)? * seconds;
-    Duration::try_from_secs_f64(value).map_err(|_| invalid())
+    parse().ok_or_else(|| invalid(text, "duration", "250ms, 30s or 5m"))
+}
+
+/// Parses a whole number with one of the `suffixes`: thousand, million, ... in both cases.
+fn parse_scaled(text: &str, suffixes: &str) -> Option<u64> {
+    let suffix = text.chars().last().and_then(|last| suffixes.find(last));
+    let (number, factor) = match suffix {
+        // Two letters for each power of a thousand.
+        Some(at) => (&text[..text.len() - 1], 1000_f64.powi(at as i32 / 2 + 1)),
+        None => (text, 1.0),
+    };
+    let value = parse_decimal(number)? * factor;
+    // The bound keeps the conversion exact.
+    (value.fract() == 0.0 && value <= 9e15).then_some(value as u64)
+}
+
+fn invalid(text: &str, quantity: &'static str, example: &'static str) -> UnitError {
+    let text = text.to_owned();
+    UnitError {
+        text,
+        quantity,
+        example,
+    }
 }
 
 /// Parses digits with at most one point: no sign, no exponent, no blanks.
 fn parse_decimal(text: &str) -> Option<f64> {
-    let plain = text
-        .bytes()
-        .all(|byte| byte.is_ascii_digit() || byte == b'.');
-    if !plain {
-        return None;
-    }
-    text.parse().ok()
+    let is_plain = |byte: u8| byte.is_ascii_digit() || byte == b'.';
+    text.parse().ok().filter(|_| text.bytes().all(is_plain))
 }
 
 #[cfg(test)]
@@ -107,7 +101,10 @@ mod tests {
             "5é",
         ] {
             assert!(
-                parse_count(text).unwrap_err().contains("is not a count"),
+                parse_count(text)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("is not a count"),
                 "{text}"
             );
         }
@@ -131,6 +128,7 @@ mod tests {
             assert!(
                 parse_duration(text)
                     .unwrap_err()
+                    .to_string()
                     .contains("is not a duration"),
                 "{text}"
             );

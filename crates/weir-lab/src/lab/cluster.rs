@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::second_listener::SecondListener;
 use crate::broker::{BrokerProcess, Launch};
+use crate::config::SecondListener;
 use crate::disk;
 use crate::error::LabError;
 use crate::state::{LabPhase, LabState};
@@ -40,37 +40,31 @@ pub struct Lab {
 
 impl Lab {
     /// Returns the bootstrap servers for clients, `host:port` of all brokers separated by commas.
-    #[must_use]
     pub fn bootstrap(&self) -> String {
         self.state.bootstrap()
     }
 
     /// Returns the brokers in the order of their node ids.
-    #[must_use]
     pub fn brokers(&self) -> &[Broker] {
         &self.brokers
     }
 
     /// Returns the directory of the lab, with configuration, logs and data.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         &self.launch.dir
     }
 
     /// Returns the running release of Apache Kafka.
-    #[must_use]
     pub fn kafka_version(&self) -> &str {
         &self.state.kafka_version
     }
 
     /// Returns `true` if [`Lab::up`] attached to a running lab.
-    #[must_use]
     pub fn was_running(&self) -> bool {
         self.was_running
     }
 
     /// Returns the number of client connections per broker that its limit of open files allows.
-    #[must_use]
     pub fn max_clients_hint(&self) -> u64 {
         let running = self.brokers.iter().filter(|broker| broker.pid != 0);
         let limits = running.map(|broker| status::clients_max(broker.pid));
@@ -84,9 +78,6 @@ impl Lab {
     }
 
     /// Shuts down one broker gracefully and keeps its data. Does nothing if it is stopped.
-    ///
-    /// # Errors
-    /// Fails if the broker does not exist or does not end.
     pub fn stop_broker(&mut self, node_id: i32) -> Result<(), LabError> {
         let index = self.index(node_id)?;
         if let Some(process) = &mut self.processes[index] {
@@ -97,17 +88,11 @@ impl Lab {
     }
 
     /// Shuts down all brokers gracefully and removes their data, unless `keep_data` is set.
-    ///
-    /// # Errors
-    /// Fails if a broker does not end or a file cannot be removed.
     pub fn down(mut self) -> Result<(), LabError> {
         self.finish_within(STOP_TIMEOUT)
     }
 
     /// Stops a borrowed lab like [`Lab::down`]. The lab cannot be used afterwards.
-    ///
-    /// # Errors
-    /// See [`Lab::down`].
     pub fn finish(&mut self) -> Result<(), LabError> {
         self.finish_within(STOP_TIMEOUT)
     }
@@ -115,7 +100,6 @@ impl Lab {
     /// Returns `true` if another process stopped this lab by its directory (`weir lab down`).
     ///
     /// Waits for a process that is stopping it.
-    #[must_use]
     pub fn was_stopped_externally(&self) -> bool {
         let _lock = status::lock_when_free(&self.launch.dir);
         !self.is_in_state_file()
@@ -164,7 +148,7 @@ impl Lab {
         self.brokers
             .iter()
             .position(|broker| broker.node_id == node_id)
-            .ok_or(LabError::NoSuchBroker { node_id })
+            .ok_or(LabError::NoSuchBroker(node_id))
     }
 
     /// Updates the list of brokers and `lab.json` with the process of one broker.
@@ -175,6 +159,12 @@ impl Lab {
         self.brokers[index].pid = identity.map_or(0, |identity| identity.pid);
         self.state.nodes[index].process = identity;
         self.state.save(&self.launch.dir)
+    }
+
+    /// Ends the watchdogs, so that the brokers outlive this process.
+    pub(super) fn release(&mut self) {
+        let running = self.processes.iter_mut().flatten();
+        running.for_each(BrokerProcess::release);
     }
 
     pub(super) fn set_phase(&mut self, phase: LabPhase) -> Result<(), LabError> {
@@ -203,17 +193,11 @@ impl Drop for Lab {
 /// Timeout of the shutdown if no data is kept.
 const SHORT_STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Creates a directory for a lab that is not detached.
+/// Creates a directory, readable by this user only, for a lab that is not detached.
 pub(super) fn temporary_dir() -> Result<PathBuf, LabError> {
-    use std::os::unix::fs::DirBuilderExt;
-    let base = std::env::temp_dir();
-    for attempt in 0..1000 {
-        let dir = base.join(format!("weir-lab-{}-{attempt}", std::process::id()));
-        match std::fs::DirBuilder::new().mode(0o700).create(&dir) {
-            Ok(()) => return Ok(dir),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(LabError::Directory { dir, error }),
-        }
-    }
-    Err(LabError::NotALab { dir: base })
+    let prefix = format!("weir-lab-{}-", std::process::id());
+    let dir = tempfile::Builder::new().prefix(&prefix).tempdir();
+    // The lab removes it, or its watchdog.
+    dir.map(tempfile::TempDir::keep)
+        .map_err(|error| LabError::Directory(std::env::temp_dir(), error))
 }

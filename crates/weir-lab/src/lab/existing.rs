@@ -15,20 +15,15 @@ pub(super) fn reject_other_files(dir: &Path) -> Result<(), LabError> {
     if LabState::load(dir)?.is_some() {
         return Ok(());
     }
-    let entries = fs::read_dir(dir).map_err(|error| LabError::Directory {
-        dir: dir.to_owned(),
-        error,
-    })?;
-    let mut names = entries
-        .filter_map(Result::ok)
-        .map(|entry| entry.file_name());
+    let unreadable = |error| LabError::Directory(dir.to_owned(), error);
+    let mut entries = fs::read_dir(dir)
+        .map_err(unreadable)?
+        .filter_map(Result::ok);
     // Another command may just have started or ended here.
-    if names.all(|name| name == LOCK_FILE) {
-        return Ok(());
+    match entries.all(|entry| entry.file_name() == LOCK_FILE) {
+        true => Ok(()),
+        false => Err(LabError::NotALab(dir.to_owned())),
     }
-    Err(LabError::NotALab {
-        dir: dir.to_owned(),
-    })
 }
 
 /// Existing lab in a directory.
@@ -62,10 +57,8 @@ pub(super) fn find(
         }
         LabPhase::Running if !alive.is_empty() => {
             let ids: Vec<_> = dead.iter().map(|(id, _)| id.to_string()).collect();
-            return Err(LabError::Incomplete {
-                dir: dir.to_owned(),
-                detail: format!("broker {} is not running", ids.join(" and ")),
-            });
+            let detail = format!("broker {} is not running", ids.join(" and "));
+            return Err(LabError::Incomplete(dir.to_owned(), detail));
         }
         LabPhase::Stopped => {
             check_same_data(dir, &state, options)?;
@@ -98,29 +91,6 @@ fn check_same_options(dir: &Path, state: &LabState, options: &LabOptions) -> Res
         let port = port.map_or_else(String::new, |port| format!(", port {port}"));
         format!("{brokers} broker(s), Kafka {version}, heap {heap} MB{port}")
     };
-    let requested = describe(
-        options.brokers.into(),
-        &options.kafka_version,
-        options.port,
-        options.heap_mb,
-    );
-    // Without a requested port, any port is accepted.
-    let first = state.nodes.first().map(|node| node.port);
-    let port = options.port.and(first);
-    let running = describe(state.nodes.len(), &state.kafka_version, port, state.heap_mb);
-    let mismatch = |running: String, requested: String| {
-        Err(LabError::OtherLab {
-            dir: dir.to_owned(),
-            running,
-            requested,
-        })
-    };
-    if running != requested {
-        return mismatch(running, requested);
-    }
-    if state.host != options.host {
-        return mismatch(format!("host {}", state.host), format!("{}", options.host));
-    }
     let extra = |properties: &[(String, String)], jvm: &[String]| {
         let pairs = properties
             .iter()
@@ -128,23 +98,31 @@ fn check_same_options(dir: &Path, state: &LabState, options: &LabOptions) -> Res
         let all: Vec<_> = pairs.chain(jvm.iter().cloned()).collect();
         format!("extra settings [{}]", all.join(" "))
     };
-    let running = extra(&state.properties, &state.jvm_arguments);
-    let requested = extra(&options.properties, &options.jvm_arguments);
-    if running != requested {
-        return mismatch(running, requested);
-    }
-    if state.detached != options.detached {
-        let mode = |detached| {
-            if detached {
-                "in the background"
-            } else {
-                "in the foreground"
-            }
-        };
-        return mismatch(
-            format!("brokers {}", mode(state.detached)),
-            mode(options.detached).to_owned(),
-        );
+    let mode = |detached| match detached {
+        true => "brokers in the background".to_owned(),
+        false => "brokers in the foreground".to_owned(),
+    };
+    // Without a requested port, any port is accepted.
+    let port = options.port.and(state.nodes.first().map(|node| node.port));
+    let (version, heap_mb) = (&options.kafka_version, options.heap_mb);
+    for (running, requested) in [
+        (
+            describe(state.nodes.len(), &state.kafka_version, port, state.heap_mb),
+            describe(options.brokers.into(), version, options.port, heap_mb),
+        ),
+        (
+            format!("host {}", state.host),
+            format!("host {}", options.host),
+        ),
+        (
+            extra(&state.properties, &state.jvm_arguments),
+            extra(&options.properties, &options.jvm_arguments),
+        ),
+        (mode(state.detached), mode(options.detached)),
+    ] {
+        if running != requested {
+            return Err(LabError::OtherLab(dir.to_owned(), running, requested));
+        }
     }
     Ok(())
 }
@@ -155,15 +133,12 @@ fn check_same_data(dir: &Path, state: &LabState, options: &LabOptions) -> Result
     if state.nodes.len() == brokers && state.kafka_version == options.kafka_version {
         return Ok(());
     }
-    Err(LabError::Setting {
-        name: "dir",
-        value: dir.display().to_string(),
-        reason: format!(
-            "contains data of {} broker(s) of Kafka {}, requested are {brokers} of {}; remove it \
-             with \"weir lab down\"",
-            state.nodes.len(),
-            state.kafka_version,
-            options.kafka_version
-        ),
-    })
+    let reason = format!(
+        "contains data of {} broker(s) of Kafka {}, requested are {brokers} of {}; remove it with \
+         \"weir lab down\"",
+        state.nodes.len(),
+        state.kafka_version,
+        options.kafka_version
+    );
+    Err(LabError::setting("dir", &dir.display(), &reason))
 }

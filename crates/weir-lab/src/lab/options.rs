@@ -1,11 +1,11 @@
 //! Options of a lab.
 
 use std::net::Ipv4Addr;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::second_listener::SecondListener;
-use crate::config;
+use crate::config::{self, SecondListener};
 use crate::error::LabError;
 use crate::kafka;
 
@@ -43,6 +43,9 @@ pub struct LabOptions {
     pub keep_data: bool,
     /// Required free disk space in the directory of the lab.
     pub min_free_bytes: u64,
+    /// `true` to record the classes of the broker again after a failed attempt, which is otherwise
+    /// remembered.
+    pub retry_classes: bool,
     /// Longest time until all brokers are ready, by default 180 s.
     ///
     /// A busy machine with two cores can take more than 60 s. The exit of a broker is detected
@@ -65,51 +68,55 @@ impl Default for LabOptions {
             jvm_arguments: Vec::new(),
             keep_data: false,
             min_free_bytes: 1 << 30,
+            retry_classes: false,
             ready_timeout: Duration::from_secs(180),
         }
     }
 }
 
-impl LabOptions {
-    /// Rejects invalid options.
-    pub(super) fn check(&self) -> Result<(), LabError> {
-        let invalid = |name, value: &dyn ToString, reason: &str| {
-            Err(LabError::Setting {
-                name,
-                value: value.to_string(),
-                reason: reason.to_owned(),
-            })
-        };
-        if !(1..=3).contains(&self.brokers) {
-            return invalid("brokers", &self.brokers, "must be 1, 2 or 3");
+/// Options that are valid together.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ValidOptions<'a>(&'a LabOptions);
+
+impl Deref for ValidOptions<'_> {
+    type Target = LabOptions;
+
+    fn deref(&self) -> &LabOptions {
+        self.0
+    }
+}
+
+impl<'a> TryFrom<&'a LabOptions> for ValidOptions<'a> {
+    type Error = LabError;
+
+    fn try_from(options: &'a LabOptions) -> Result<Self, LabError> {
+        let invalid =
+            |name, value: &dyn ToString, reason: &str| Err(LabError::setting(name, value, reason));
+        let brokers = options.brokers;
+        if !(1..=3).contains(&brokers) {
+            return invalid("brokers", &brokers, "must be 1, 2 or 3");
         }
-        let second = self.second_listeners.len();
-        if second != 0 && second != usize::from(self.brokers) {
+        let second = options.second_listeners.len();
+        if second != 0 && second != usize::from(brokers) {
             return invalid(
                 "second listeners",
                 &second,
                 "must be one per broker, or none",
             );
         }
-        if self.heap_mb < HEAP_MB_MIN {
-            return invalid("heap", &self.heap_mb, "must be at least 192 MB");
+        if options.heap_mb < HEAP_MB_MIN {
+            return invalid("heap", &options.heap_mb, "must be at least 192 MB");
         }
-        if self.host.is_unspecified() {
+        if options.host.is_unspecified() {
             let reason = "is not an address that clients can connect to";
-            return invalid("host", &self.host, reason);
+            return invalid("host", &options.host, reason);
         }
-        let last = self
-            .port
-            .map(|port| port.checked_add(2 * u16::from(self.brokers) - 1));
-        if self.port == Some(0) || last == Some(None) {
-            let port = self.port.unwrap_or(0);
-            return invalid(
-                "port",
-                &port,
-                "must be the first of two ports per broker, from 1 to 65535",
-            );
+        let fits = |port: u16| port > 0 && port.checked_add(2 * u16::from(brokers) - 1).is_some();
+        if let Some(port) = options.port.filter(|port| !fits(*port)) {
+            let reason = "must be the first of two ports per broker, from 1 to 65535";
+            return invalid("port", &port, reason);
         }
-        let dir = self.dir.as_ref().map(|dir| dir.to_string_lossy());
+        let dir = options.dir.as_ref().map(|dir| dir.to_string_lossy());
         // Kafka reads its data directories from a comma-separated list in a properties file.
         if let Some(dir) = dir.filter(|dir| dir.contains([',', '\\', '\n'])) {
             return invalid(
@@ -118,8 +125,9 @@ impl LabOptions {
                 "must not contain a comma, backslash or line break",
             );
         }
-        config::check_extra(&self.properties)?;
-        kafka::check_version(&self.kafka_version)
+        config::check_extra(&options.properties)?;
+        kafka::check_version(&options.kafka_version)?;
+        Ok(Self(options))
     }
 }
 
@@ -132,7 +140,7 @@ mod tests {
     #[test]
     fn invalid_options_are_rejected_by_name() {
         let base = LabOptions::default;
-        base().check().unwrap();
+        ValidOptions::try_from(&base()).unwrap();
         let cases = [
             (
                 LabOptions {
@@ -178,7 +186,7 @@ mod tests {
             ),
         ];
         for (options, expected) in cases {
-            let text = options.check().unwrap_err().to_string();
+            let text = ValidOptions::try_from(&options).unwrap_err().to_string();
             assert!(text.starts_with(expected), "{text}");
         }
     }

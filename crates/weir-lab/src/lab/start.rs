@@ -1,16 +1,17 @@
 //! Starts a lab, and cleans up if the start fails.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rand::distr::{Alphanumeric, SampleString as _};
+
 use super::cluster::{Broker, Lab, temporary_dir};
 use super::existing::{self, ExistingLab};
-use super::options::LabOptions;
+use super::options::{LabOptions, ValidOptions};
 use crate::broker::{self, BrokerProcess, Launch};
-use crate::class_archive;
+use crate::class_archive::{self, ClassArchive};
 use crate::config::{self, NodePorts};
 use crate::diagnose;
 use crate::disk;
@@ -29,65 +30,35 @@ pub(super) fn up(
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
 ) -> Result<Lab, LabError> {
-    options.check()?;
+    let options = ValidOptions::try_from(options)?;
+    let mut startup = Startup {
+        options,
+        progress,
+        stop,
+    };
     if options.dir.is_none() && !options.detached {
-        return up_temporary(options, progress, stop);
+        return startup.up_temporary();
     }
     let dir = status::lab_dir(options.dir.as_deref())?;
     disk::prepare(&dir, 0)?;
     existing::reject_other_files(&dir)?;
     let _lock = status::lock(&dir)?;
-    let lab = up_in(&dir, options, progress, stop);
+    let lab = startup.up_in(&dir);
     if lab.is_err() {
         status::remove_if_unused(&dir)?;
     }
     lab
 }
 
-fn up_in(
-    dir: &Path,
-    options: &LabOptions,
-    progress: &mut dyn FnMut(&str),
-    stop: &AtomicBool,
-) -> Result<Lab, LabError> {
-    let dir = dir.to_owned();
-    let cluster_id = match existing::find(&dir, options, progress)? {
-        ExistingLab::Running(state) => return attach(dir, *state, options),
-        ExistingLab::Stopped(cluster_id) => Some(cluster_id),
-        ExistingLab::None => None,
-    };
-    start_with_retries(dir, false, cluster_id, options, progress, stop)
-}
-
-fn up_temporary(
-    options: &LabOptions,
-    progress: &mut dyn FnMut(&str),
-    stop: &AtomicBool,
-) -> Result<Lab, LabError> {
-    let dir = temporary_dir()?;
-    let lab = start_with_retries(dir.clone(), true, None, options, progress, stop);
-    let logs_matter = matches!(
-        lab,
-        Ok(_) | Err(LabError::BrokerExited { .. } | LabError::NotReady { .. })
-    );
-    if !logs_matter {
-        disk::remove(&dir)?;
-    }
-    lab
-}
-
 fn attach(dir: PathBuf, state: LabState, options: &LabOptions) -> Result<Lab, LabError> {
-    let processes = state
-        .nodes
-        .iter()
+    let nodes = state.nodes.iter();
+    let processes = nodes
         .map(|node| node.process.map(BrokerProcess::found))
         .collect();
     let launch = Launch {
         java: host_tools::java("to run Apache Kafka")?,
         libs: kafka::libs(&state.kafka_version, &mut |_| (), &AtomicBool::new(false))?,
-        heap_mb: state.heap_mb,
         class_archive: None,
-        jvm_arguments: state.jvm_arguments.clone(),
         dir,
         dir_is_temporary: false,
     };
@@ -103,15 +74,12 @@ impl Lab {
         processes: Vec<Option<BrokerProcess>>,
         options: &LabOptions,
     ) -> Self {
-        let brokers = state
-            .nodes
-            .iter()
-            .map(|node| Broker {
-                node_id: node.node_id,
-                pid: node.process.map_or(0, |process| process.pid),
-                port: node.port,
-            })
-            .collect();
+        let brokers = state.nodes.iter().map(|node| Broker {
+            node_id: node.node_id,
+            pid: node.process.map_or(0, |process| process.pid),
+            port: node.port,
+        });
+        let brokers = brokers.collect();
         Self {
             launch,
             state,
@@ -126,161 +94,169 @@ impl Lab {
     }
 }
 
-/// Starts a lab in `dir`. If selected free ports are in use in the meantime, tries others.
-///
-/// `cluster_id` is that of existing data in the directory.
-fn start_with_retries(
-    dir: PathBuf,
-    dir_is_temporary: bool,
-    cluster_id: Option<String>,
-    options: &LabOptions,
-    progress: &mut dyn FnMut(&str),
-    stop: &AtomicBool,
-) -> Result<Lab, LabError> {
-    if let Some(first) = options.port {
-        for port in first..first + 2 * u16::from(options.brokers) {
-            ports::require_free(options.host, port)?;
-        }
-    }
-    let java = host_tools::java("to run Apache Kafka")?;
-    let libs = kafka::libs(&options.kafka_version, progress, stop)?;
-    disk::prepare(&dir, options.min_free_bytes)?;
-    let launch = Launch {
-        java,
-        libs,
-        class_archive: class_archive(options, progress, stop),
-        heap_mb: options.heap_mb,
-        jvm_arguments: options.jvm_arguments.clone(),
-        dir,
-        dir_is_temporary,
-    };
-    let mut attempts = 0;
-    loop {
-        attempts += 1;
-        match start(launch.clone(), cluster_id.clone(), options, progress, stop) {
-            Err(LabError::PortTaken { port, .. }) if options.port.is_none() && attempts < 3 => {
-                progress(&format!("port {port} is now in use; trying other ports"));
-            }
-            result => return result,
-        }
-    }
+/// The start of a lab.
+struct Startup<'a> {
+    options: ValidOptions<'a>,
+    progress: &'a mut dyn FnMut(&str),
+    stop: &'a AtomicBool,
 }
 
-/// Returns the archive of the broker's classes. If it is missing, starts a broker to write it.
-fn class_archive(
-    options: &LabOptions,
-    progress: &mut dyn FnMut(&str),
-    stop: &AtomicBool,
-) -> Option<PathBuf> {
-    if class_archive::is_written_by(&options.jvm_arguments) {
-        return None;
-    }
-    let java = host_tools::java_version_found()?;
-    let version = &options.kafka_version;
-    class_archive::find_or_write(version, &java, progress, stop, |argument| {
-        let options = LabOptions {
-            kafka_version: version.clone(),
-            heap_mb: ARCHIVE_HEAP_MB,
-            jvm_arguments: vec![argument],
-            ..LabOptions::default()
+impl Startup<'_> {
+    fn up_in(&mut self, dir: &Path) -> Result<Lab, LabError> {
+        let dir = dir.to_owned();
+        let cluster_id = match existing::find(&dir, &self.options, self.progress)? {
+            ExistingLab::Running(state) => return attach(dir, *state, &self.options),
+            ExistingLab::Stopped(cluster_id) => Some(cluster_id),
+            ExistingLab::None => None,
         };
-        let mut lab = up_temporary(&options, &mut |_| (), stop)?;
-        lab.finish_within(ARCHIVE_TIMEOUT)
-    })
+        self.start_with_retries(dir, false, cluster_id)
+    }
+
+    fn up_temporary(&mut self) -> Result<Lab, LabError> {
+        let dir = temporary_dir()?;
+        let lab = self.start_with_retries(dir.clone(), true, None);
+        let logs_matter = matches!(
+            lab,
+            Ok(_) | Err(LabError::BrokerExited { .. } | LabError::NotReady { .. })
+        );
+        if !logs_matter {
+            disk::remove(&dir)?;
+        }
+        lab
+    }
+
+    /// Starts a lab in `dir`. If selected free ports are in use in the meantime, tries others.
+    ///
+    /// `cluster_id` is that of existing data in the directory.
+    fn start_with_retries(
+        &mut self,
+        dir: PathBuf,
+        dir_is_temporary: bool,
+        cluster_id: Option<String>,
+    ) -> Result<Lab, LabError> {
+        let options = self.options;
+        if let Some(first) = options.port {
+            for port in first..first + 2 * u16::from(options.brokers) {
+                ports::require_free(options.host, port)?;
+            }
+        }
+        let java = host_tools::java("to run Apache Kafka")?;
+        let libs = kafka::libs(&options.kafka_version, self.progress, self.stop)?;
+        disk::prepare(&dir, options.min_free_bytes)?;
+        let launch = Launch {
+            java,
+            libs,
+            class_archive: self.class_archive(),
+            dir,
+            dir_is_temporary,
+        };
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            match self.start(launch.clone(), cluster_id.clone()) {
+                Err(LabError::PortTaken(port, _)) if options.port.is_none() && attempts < 3 => {
+                    (self.progress)(&format!("port {port} is now in use; trying other ports"));
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Returns the archive of the broker's classes. If it is missing, starts a broker to write it.
+    fn class_archive(&mut self) -> Option<PathBuf> {
+        let (options, stop) = (self.options, self.stop);
+        if class_archive::is_written_by(&options.jvm_arguments) {
+            return None;
+        }
+        let java = host_tools::java_version_found()?;
+        let version = &options.kafka_version;
+        let archive = ClassArchive::new(version, &java, options.retry_classes).ok()?;
+        archive.find_or_write(self.progress, stop, |argument| {
+            let options = LabOptions {
+                kafka_version: version.clone(),
+                heap_mb: ARCHIVE_HEAP_MB,
+                jvm_arguments: vec![argument],
+                ..LabOptions::default()
+            };
+            up(&options, &mut |_| (), stop)?.finish_within(ARCHIVE_TIMEOUT)
+        })
+    }
+
+    fn start(&mut self, launch: Launch, cluster_id: Option<String>) -> Result<Lab, LabError> {
+        let options = self.options;
+        let has_data = cluster_id.is_some();
+        let state = LabState {
+            schema: SCHEMA,
+            phase: LabPhase::Starting,
+            kafka_version: options.kafka_version.clone(),
+            cluster_id: cluster_id.unwrap_or_else(new_cluster_id),
+            host: options.host,
+            heap_mb: options.heap_mb,
+            detached: options.detached,
+            properties: options.properties.clone(),
+            jvm_arguments: options.jvm_arguments.clone(),
+            boot_id: process::boot_id(),
+            started_unix_ms: unix_ms(),
+            nodes: choose_nodes(&options)?,
+        };
+        let processes = state.nodes.iter().map(|_| None).collect();
+        let mut lab = Lab::new(launch, state, processes, &options);
+        match self.start_brokers(&mut lab, !has_data) {
+            Ok(()) => Ok(lab),
+            Err(error) => {
+                lab.is_down = true;
+                clean_up(&mut lab, has_data, &error)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes the configuration, formats the storage if `is_new`, and starts the brokers.
+    fn start_brokers(&mut self, lab: &mut Lab, is_new: bool) -> Result<(), LabError> {
+        lab.set_phase(LabPhase::Starting)?;
+        let ports: Vec<_> = lab.state.nodes.iter().map(LabNode::ports).collect();
+        let (dir, host) = (&lab.launch.dir, lab.state.host);
+        for (index, node) in ports.iter().enumerate() {
+            let data = state::data_dir(dir, node.node_id);
+            let mut extra = Vec::new();
+            if let Some(second) = lab.second_listeners.get(index) {
+                extra.extend(config::second_listener(*node, host, *second));
+            }
+            // They come last, so that they can override the protocol of the second listener.
+            extra.extend_from_slice(&lab.state.properties);
+            broker::write_config(
+                dir,
+                node.node_id,
+                &config::server_properties(*node, &ports, host, &data, &extra),
+                &config::log4j_properties(&state::log_dir(dir, node.node_id)),
+            )?;
+        }
+        (self.progress)(&format!(
+            "starting {} broker(s) of Apache Kafka {} in {}",
+            ports.len(),
+            lab.state.kafka_version,
+            dir.display()
+        ));
+        if is_new {
+            format_all(lab, &ports, self.stop)?;
+        }
+        for (index, node) in ports.iter().enumerate() {
+            lab.processes[index] = Some(lab.launch.spawn(node.node_id, &lab.state)?);
+            lab.update_process(index)?;
+        }
+        wait_ready(lab, self.progress, self.stop)?;
+        lab.set_phase(LabPhase::Running)?;
+        if lab.state.detached {
+            lab.release();
+        }
+        Ok(())
+    }
 }
 
 /// Heap of the broker whose classes are recorded, in MiB.
 const ARCHIVE_HEAP_MB: u32 = 256;
 /// Time for that broker to stop, which includes writing the archive.
 const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(120);
-
-fn start(
-    launch: Launch,
-    cluster_id: Option<String>,
-    options: &LabOptions,
-    progress: &mut dyn FnMut(&str),
-    stop: &AtomicBool,
-) -> Result<Lab, LabError> {
-    let state = LabState {
-        schema: SCHEMA,
-        phase: LabPhase::Starting,
-        kafka_version: options.kafka_version.clone(),
-        cluster_id: match &cluster_id {
-            Some(cluster_id) => cluster_id.clone(),
-            None => new_cluster_id()?,
-        },
-        host: options.host,
-        heap_mb: options.heap_mb,
-        detached: options.detached,
-        properties: options.properties.clone(),
-        jvm_arguments: options.jvm_arguments.clone(),
-        boot_id: process::boot_id(),
-        started_unix_ms: unix_ms(),
-        nodes: choose_nodes(options)?,
-    };
-    let has_data = cluster_id.is_some();
-    let processes = state.nodes.iter().map(|_| None).collect();
-    let mut lab = Lab::new(launch, state, processes, options);
-    let started = start_brokers(&mut lab, !has_data, progress, stop);
-    match started {
-        Ok(()) => Ok(lab),
-        Err(error) => {
-            lab.is_down = true;
-            clean_up(&mut lab, has_data, &error)?;
-            Err(error)
-        }
-    }
-}
-
-/// Writes the configuration, formats the storage if `is_new`, and starts the brokers.
-fn start_brokers(
-    lab: &mut Lab,
-    is_new: bool,
-    progress: &mut dyn FnMut(&str),
-    stop: &AtomicBool,
-) -> Result<(), LabError> {
-    lab.set_phase(LabPhase::Starting)?;
-    let ports: Vec<_> = lab.state.nodes.iter().map(LabNode::ports).collect();
-    for (index, node) in ports.iter().enumerate() {
-        let dir = &lab.launch.dir;
-        let data = state::data_dir(dir, node.node_id);
-        let host = lab.state.host;
-        let mut extra = Vec::new();
-        if let Some(second) = lab.second_listeners.get(index) {
-            extra.extend(config::second_listener(*node, host, *second));
-        }
-        // They come last, so that they can override the protocol of the second listener.
-        extra.extend_from_slice(&lab.state.properties);
-        broker::write_config(
-            dir,
-            node.node_id,
-            &config::server_properties(*node, &ports, host, &data, &extra),
-            &config::log4j_properties(&state::log_dir(dir, node.node_id)),
-        )?;
-    }
-    progress(&format!(
-        "starting {} broker(s) of Apache Kafka {} in {}",
-        ports.len(),
-        lab.state.kafka_version,
-        lab.launch.dir.display()
-    ));
-    if is_new {
-        format_all(lab, &ports, stop)?;
-    }
-    for (index, node) in ports.iter().enumerate() {
-        lab.processes[index] = Some(lab.launch.spawn(node.node_id)?);
-        lab.update_process(index)?;
-    }
-    wait_ready(lab, progress, stop)?;
-    lab.set_phase(LabPhase::Running)?;
-    if lab.state.detached {
-        lab.processes
-            .iter_mut()
-            .flatten()
-            .for_each(BrokerProcess::release);
-    }
-    Ok(())
-}
 
 /// Formats the storage of all nodes in parallel. Each one takes a separate JVM about a second.
 fn format_all(lab: &Lab, nodes: &[NodePorts], stop: &AtomicBool) -> Result<(), LabError> {
@@ -337,9 +313,7 @@ pub(super) fn wait_ready(
             progress(&format!("{ready} of {running} brokers are ready"));
         }
         if stop.load(Ordering::Relaxed) {
-            return Err(LabError::Interrupted {
-                doing: "waiting for the brokers",
-            });
+            return Err(LabError::Interrupted("waiting for the brokers"));
         }
         if Instant::now() >= deadline {
             return Err(not_ready(lab, &missing));
@@ -373,7 +347,7 @@ fn clean_up(lab: &mut Lab, had_data: bool, error: &LabError) -> Result<(), LabEr
     let dir = lab.launch.dir.clone();
     let logs_matter = matches!(
         error,
-        LabError::BrokerExited { .. } | LabError::NotReady { .. } | LabError::Format { .. }
+        LabError::BrokerExited { .. } | LabError::NotReady { .. } | LabError::Format(..)
     );
     if had_data || !logs_matter {
         return status::clear(&dir, &mut lab.state, had_data);
@@ -392,33 +366,21 @@ fn choose_nodes(options: &LabOptions) -> Result<Vec<LabNode>, LabError> {
         None => ports::free_ports(options.host, 2 * count)
             .map_err(|error| LabError::io("find free ports", error))?,
     };
-    let (clients, controllers) = ports.split_at(count);
-    Ok((1..)
-        .zip(clients.iter().zip(controllers))
-        .map(|(node_id, (port, controller_port))| LabNode {
-            node_id,
-            port: *port,
-            controller_port: *controller_port,
-            process: None,
-        })
-        .collect())
+    let nodes = (1..).zip(&ports).zip(&ports[count..]);
+    let nodes = nodes.map(|((node_id, port), controller_port)| LabNode {
+        node_id,
+        port: *port,
+        controller_port: *controller_port,
+        process: None,
+    });
+    Ok(nodes.collect())
 }
 
 /// Returns a random cluster id in Kafka's format: 16 bytes in URL-safe Base64 without padding.
-fn new_cluster_id() -> Result<String, LabError> {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789AB";
-    let mut random = [0_u8; 22];
-    fs::File::open("/dev/urandom")
-        .and_then(|mut source| std::io::Read::read_exact(&mut source, &mut random))
-        .map_err(|error| LabError::io("read /dev/urandom", error))?;
-    let mut id: String = random[..21]
-        .iter()
-        // Without '-' and '_', because an id that starts with '-' would be parsed as an option.
-        .map(|byte| char::from(ALPHABET[usize::from(byte % 64)]))
-        .collect();
+/// Without '-' and '_', because an id that starts with '-' would be parsed as an option.
+fn new_cluster_id() -> String {
     // The last character contains only two bits.
-    id.push(['A', 'Q', 'g', 'w'][usize::from(random[21] % 4)]);
-    Ok(id)
+    Alphanumeric.sample_string(&mut rand::rng(), 21) + "A"
 }
 
 fn unix_ms() -> u64 {

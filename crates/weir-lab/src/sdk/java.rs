@@ -4,11 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use super::INSTALL_BYTES;
-use crate::cache;
 use crate::error::LabError;
 use crate::host_tools;
-use crate::maven::{self, MavenError, MavenRequest};
+use crate::maven::{self, MavenRequest};
 
 /// Version of `com.lightstreamer:ls-javase-client`.
 pub const JAVA_SDK_VERSION: &str = "5.2.1";
@@ -23,17 +21,17 @@ pub struct JavaSdk {
 }
 
 /// Returns the SDK for Java SE, downloaded with Maven if it is not cached.
-///
-/// # Errors
-/// Fails if `java` is missing or too old, `mvn` is missing, the download fails, or `stop` is set.
 pub fn java(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<JavaSdk, LabError> {
     let java_bin = host_tools::java("to run the Lightstreamer client SDK for Java SE")?;
-    let name = format!("sdk-java-{JAVA_SDK_VERSION}");
-    let dir = cache::entry(&name, INSTALL_BYTES, progress, stop, |dir, progress| {
-        fetch(dir, progress, stop)
-    })?;
+    let request = MavenRequest {
+        name: "sdk-java",
+        version: JAVA_SDK_VERSION,
+        what: format!("the Lightstreamer client SDK {JAVA_SDK_VERSION} for Java SE"),
+        size: "10 MB",
+        dependencies: &[("com.lightstreamer", "ls-javase-client", JAVA_SDK_VERSION)],
+    };
     Ok(JavaSdk {
-        class_path: class_path(&dir.join("libs"))?,
+        class_path: class_path(&maven::libs(&request, progress, stop)?)?,
         java_bin,
     })
 }
@@ -47,20 +45,4 @@ fn class_path(libs: &Path) -> Result<String, LabError> {
     }
     jars.sort_unstable();
     Ok(jars.join(":"))
-}
-
-fn fetch(dir: &Path, progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<(), LabError> {
-    let what = format!("the Lightstreamer client SDK {JAVA_SDK_VERSION} for Java SE");
-    let request = MavenRequest {
-        what: what.clone(),
-        size: "10 MB",
-        dependencies: vec![("com.lightstreamer", "ls-javase-client", JAVA_SDK_VERSION)],
-    };
-    maven::fetch(&request, dir, progress, stop).map_err(|error| match error {
-        MavenError::Lab(error) => error,
-        MavenError::NotFound { artifact } => LabError::Fetch {
-            what,
-            detail: format!("no artifact {artifact}"),
-        },
-    })
 }

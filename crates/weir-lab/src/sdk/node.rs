@@ -1,9 +1,11 @@
-//! The Node SDK, installed with npm.
+//! The SDKs for Node and for browsers, installed with npm, and the browser of this machine.
 //!
-//! Its package depends on a git address of `xmlhttprequest`. The embedded `package-lock.json`
-//! replaces it with the published release, so that only the package registry is needed. `overrides`
-//! in `package.json` would do the same, but npm 9.2 of Debian and Ubuntu fails with them.
+//! The package of the Node SDK depends on a git address of `xmlhttprequest`. The embedded
+//! `package-lock.json` replaces it with the published release, so that only the package registry is
+//! needed. `overrides` in `package.json` would do the same, but npm 9.2 of Debian and Ubuntu fails
+//! with them.
 
+use std::env;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
@@ -11,6 +13,7 @@ use super::INSTALL_BYTES;
 use super::npm::{self, Packages};
 use crate::cache;
 use crate::error::LabError;
+use crate::host_tools;
 
 /// Version of `lightstreamer-client-node`.
 pub const NODE_SDK_VERSION: &str = "9.2.2";
@@ -18,7 +21,10 @@ pub const NODE_SDK_VERSION: &str = "9.2.2";
 /// Version of the last release that uses TLCP 2.1.0.
 pub const OLD_NODE_SDK_VERSION: &str = "8.0.5";
 
-/// The Node SDK and the program to run it.
+/// Version of `lightstreamer-client-web`.
+pub const WEB_SDK_VERSION: &str = "9.2.3";
+
+/// An SDK in JavaScript and the program to run it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeSdk {
     /// Directory with `node_modules`; a script finds the SDK with `NODE_PATH=<dir>/node_modules`.
@@ -29,53 +35,100 @@ pub struct NodeSdk {
 
 impl NodeSdk {
     /// Returns the directory for `NODE_PATH`.
-    #[must_use]
     pub fn modules(&self) -> PathBuf {
         self.dir.join("node_modules")
     }
 }
 
 /// Returns the Node SDK, installed with npm if it is not cached.
-///
-/// # Errors
-/// Fails if `node` is missing or too old, `npm` is missing, the download fails, or `stop` is set.
 pub fn node(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<NodeSdk, LabError> {
-    release(NODE_SDK_VERSION, &PACKAGES, progress, stop)
+    release(
+        ["node", NODE_SDK_VERSION, "Node"],
+        &PACKAGES,
+        progress,
+        stop,
+    )
 }
 
 /// Returns the Node SDK in a release that uses TLCP 2.1.0, see [`node`].
-///
-/// # Errors
-/// Fails if `node` is missing or too old, `npm` is missing, the download fails, or `stop` is set.
 pub fn old_node(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<NodeSdk, LabError> {
-    release(OLD_NODE_SDK_VERSION, &OLD_PACKAGES, progress, stop)
+    let names = ["node", OLD_NODE_SDK_VERSION, "Node"];
+    release(names, &OLD_PACKAGES, progress, stop)
+}
+
+/// Returns the SDK for browsers with the WebSocket package for browser automation, installed with
+/// npm if it is not cached.
+pub fn web(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<NodeSdk, LabError> {
+    release(
+        ["web", WEB_SDK_VERSION, "browsers"],
+        &WEB_PACKAGES,
+        progress,
+        stop,
+    )
 }
 
 fn release(
-    version: &str,
+    [kind, version, platform]: [&str; 3],
     packages: &Packages,
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
 ) -> Result<NodeSdk, LabError> {
-    let node_bin = npm::node("to run the Lightstreamer client SDK for Node")?;
-    let name = format!("sdk-node-{version}");
+    let node_bin = npm::node(&format!(
+        "to run the Lightstreamer client SDK for {platform}"
+    ))?;
+    let name = format!("sdk-{kind}-{version}");
     let dir = cache::entry(&name, INSTALL_BYTES, progress, stop, |dir, progress| {
-        let what = format!("the Lightstreamer client SDK {version} for Node");
+        let what = format!("the Lightstreamer client SDK {version} for {platform}");
         npm::install(packages, &what, dir, progress, stop)
     })?;
     Ok(NodeSdk { dir, node_bin })
 }
 
+/// Returns the browser given by `WEIR_CHROMIUM`, otherwise one with a known name in `PATH`.
+pub fn browser() -> Result<PathBuf, LabError> {
+    let named = env::var_os("WEIR_CHROMIUM").filter(|path| !path.is_empty());
+    let (found, looked) = match named.map(PathBuf::from) {
+        Some(path) => {
+            let looked = format!(" at WEIR_CHROMIUM ({})", path.display());
+            (
+                Some(path).filter(|path| host_tools::is_program(path)),
+                looked,
+            )
+        }
+        None => {
+            let looked = format!(" in PATH as {}", BROWSERS.join(", "));
+            (BROWSERS.into_iter().find_map(host_tools::find), looked)
+        }
+    };
+    found.ok_or_else(|| LabError::MissingTool {
+        tool: "browser",
+        looked,
+        purpose: "to run the Lightstreamer client SDK for browsers".to_owned(),
+        remedy: "install Chromium (Debian: apt install chromium) or set WEIR_CHROMIUM",
+    })
+}
+
+/// Program names of Chromium and browsers based on it.
+const BROWSERS: [&str; 4] = [
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+];
 const PACKAGES: Packages = Packages {
     json: include_str!("node/package.json"),
     lock: include_str!("node/package-lock.json"),
     package: "lightstreamer-client-node",
 };
-
 const OLD_PACKAGES: Packages = Packages {
     json: include_str!("node8/package.json"),
     lock: include_str!("node8/package-lock.json"),
     package: "lightstreamer-client-node",
+};
+const WEB_PACKAGES: Packages = Packages {
+    json: include_str!("web/package.json"),
+    lock: include_str!("web/package-lock.json"),
+    package: "lightstreamer-client-web",
 };
 
 #[cfg(test)]
@@ -85,6 +138,7 @@ mod tests {
     #[test]
     fn embedded_package_files_pin_the_sdk_version() {
         assert!(PACKAGES.is_pinned_to(NODE_SDK_VERSION));
+        assert!(WEB_PACKAGES.is_pinned_to(WEB_SDK_VERSION));
         assert!(OLD_PACKAGES.is_pinned_to(OLD_NODE_SDK_VERSION));
     }
 }

@@ -19,9 +19,9 @@ pub struct Packages {
     pub package: &'static str,
 }
 
+#[cfg(test)]
 impl Packages {
     /// Returns `true` if both files fix the main package to this version.
-    #[cfg(test)]
     pub(crate) fn is_pinned_to(&self, version: &str) -> bool {
         let pinned = format!("\"{}\": \"{version}\"", self.package);
         self.json.contains(&pinned) && self.lock.contains(&pinned)
@@ -29,16 +29,8 @@ impl Packages {
 }
 
 /// Returns the path of `node`, version 18 or newer. `purpose` explains in errors why it is needed.
-///
-/// # Errors
-/// Fails if `node` is missing, too old or does not run.
 pub fn node(purpose: &str) -> Result<PathBuf, LabError> {
-    let node_bin = host_tools::find("node").ok_or_else(|| LabError::MissingTool {
-        tool: "node",
-        looked: " in PATH".to_owned(),
-        purpose: purpose.to_owned(),
-        remedy: NODE_REMEDY,
-    })?;
+    let node_bin = host_tools::require("node", purpose.to_owned(), NODE_REMEDY)?;
     let output = host_tools::version_output(&node_bin, "--version")?;
     let found = output.trim().trim_start_matches('v');
     let major: Option<u32> = found.split('.').next().and_then(|text| text.parse().ok());
@@ -54,9 +46,6 @@ pub fn node(purpose: &str) -> Result<PathBuf, LabError> {
 }
 
 /// Installs the packages into `dir/node_modules`.
-///
-/// # Errors
-/// Fails if `npm` is missing, the installation fails, or `stop` is set.
 pub fn install(
     packages: &Packages,
     what: &str,
@@ -64,12 +53,9 @@ pub fn install(
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
 ) -> Result<(), LabError> {
-    let npm = host_tools::find("npm").ok_or_else(|| LabError::MissingTool {
-        tool: "npm",
-        looked: " in PATH".to_owned(),
-        purpose: format!("to download {what}, which is not cached yet"),
-        remedy: "install npm (Debian, Ubuntu: apt install npm)",
-    })?;
+    let purpose = format!("to download {what}, which is not cached yet");
+    let remedy = "install npm (Debian, Ubuntu: apt install npm)";
+    let npm = host_tools::require("npm", purpose, remedy)?;
     progress(&format!("downloading {what} with npm (once)"));
     write(&dir.join("package.json"), packages.json)?;
     write(&dir.join("package-lock.json"), packages.lock)?;
@@ -84,10 +70,7 @@ pub fn install(
     if status.success() && sdk.join("package.json").is_file() {
         return Ok(());
     }
-    Err(LabError::Fetch {
-        what: what.to_owned(),
-        detail: error_line(&output),
-    })
+    Err(LabError::Fetch(what.to_owned(), error_line(&output)))
 }
 
 /// Returns the line of npm's output that describes the error, without its prefix.
@@ -110,13 +93,7 @@ const NODE_OLDEST: u32 = 18;
 const NODE_REMEDY: &str = "install Node.js 18 or newer (Debian, Ubuntu: apt install nodejs npm)";
 /// Starts of npm's output lines that do not describe the error.
 const BOOKKEEPING: [&str; 7] = [
-    "code ",
-    "syscall ",
-    "errno ",
-    "path ",
-    "warn ",
-    "A complete",
-    "at ",
+    "code ", "syscall ", "errno ", "path ", "warn ", "A compl", "at ",
 ];
 
 #[cfg(test)]

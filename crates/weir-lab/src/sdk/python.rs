@@ -26,9 +26,6 @@ pub struct PythonSdk {
 }
 
 /// Returns the Python SDK, installed with pip into a virtual environment if it is not cached.
-///
-/// # Errors
-/// Fails if `python3` or its `venv` module is missing, the download fails, or `stop` is set.
 pub fn python(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<PythonSdk, LabError> {
     release(PYTHON_SDK_VERSION, REQUIREMENTS, progress, stop)
 }
@@ -36,9 +33,6 @@ pub fn python(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<Pytho
 /// Returns the Python SDK in a release that uses TLCP 2.4.0, see [`python`].
 ///
 /// It is installed with an HTTP library of the same time.
-///
-/// # Errors
-/// Fails if `python3` or its `venv` module is missing, the download fails, or `stop` is set.
 pub fn old_python(
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
@@ -64,9 +58,6 @@ fn release(
 /// Returns the `python` of a virtual environment with the Kafka client aiokafka.
 ///
 /// It is installed with pip if it is not cached.
-///
-/// # Errors
-/// Fails if `python3` or its `venv` module is missing, the download fails, or `stop` is set.
 pub fn aiokafka(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<PathBuf, LabError> {
     let venv = VenvSpec {
         name: format!("aiokafka-{AIOKAFKA_VERSION}"),
@@ -88,20 +79,13 @@ pub struct VenvSpec {
 
 impl VenvSpec {
     /// Returns the directory and the `python` of the environment, installed if it is not cached.
-    ///
-    /// # Errors
-    /// Fails if `python3` or its `venv` module is missing, the download fails, or `stop` is set.
     pub fn find(
         &self,
         progress: &mut dyn FnMut(&str),
         stop: &AtomicBool,
     ) -> Result<(PathBuf, PathBuf), LabError> {
-        let python = host_tools::find("python3").ok_or_else(|| LabError::MissingTool {
-            tool: "python3",
-            looked: " in PATH".to_owned(),
-            purpose: format!("to run {}", self.what),
-            remedy: PYTHON_REMEDY,
-        })?;
+        let purpose = format!("to run {}", self.what);
+        let python = host_tools::require("python3", purpose, PYTHON_REMEDY)?;
         let output = host_tools::version_output(&python, "--version")?;
         // An environment belongs to one minor release of Python, which its directory names contain.
         let release = output.trim().trim_start_matches("Python ");
@@ -150,8 +134,7 @@ impl VenvSpec {
         if status.success() {
             return Ok(());
         }
-        let detail = pip_error_line(&output);
-        Err(LabError::Fetch { what, detail })
+        Err(LabError::Fetch(what, pip_error_line(&output)))
     }
 }
 

@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use weir_stats::Histogram;
 
-use super::wire;
 use crate::delivery::DeliverySummary;
-use crate::worker::protocol::{LatencyInterval, LatencyTag, WorkerCommand, WorkerProgress};
+use crate::worker::line;
+use crate::worker::protocol::{WorkerCommand, WorkerProgress};
 
 /// One connected agent.
 #[derive(Debug)]
@@ -17,11 +17,11 @@ pub(super) struct AgentHandle {
     /// Description of the agent for messages.
     pub(super) name: String,
     pub(super) pid: u32,
-    stream: TcpStream,
+    pub(super) stream: TcpStream,
     pub(super) ready: Option<u64>,
-    progress: WorkerProgress,
+    pub(super) progress: WorkerProgress,
     /// The progress was not reported yet.
-    fresh: bool,
+    pub(super) fresh: bool,
     pub(super) last_event_at: Instant,
     pub(super) summary: Option<DeliverySummary>,
     pub(super) closed: bool,
@@ -32,24 +32,10 @@ pub(super) struct AgentHandle {
 pub(super) struct AgentSet {
     pub(super) handles: Vec<AgentHandle>,
     /// Response times of all agents since the last progress.
-    second: Histogram,
+    pub(super) second: Histogram,
 }
 
 impl AgentHandle {
-    pub(super) fn new(name: String, pid: u32, stream: TcpStream) -> Self {
-        Self {
-            name,
-            pid,
-            stream,
-            ready: None,
-            progress: WorkerProgress::default(),
-            fresh: false,
-            last_event_at: Instant::now(),
-            summary: None,
-            closed: false,
-        }
-    }
-
     /// Sends a line. A write error closes the connection, whose reading thread reports the loss.
     pub(super) fn send(&mut self, line: &[u8]) {
         if let Err(error) = self.stream.write_all(line) {
@@ -69,41 +55,17 @@ impl Drop for AgentHandle {
 impl AgentSet {
     /// Sends a command to all agents.
     pub(super) fn command(&mut self, command: &WorkerCommand) {
-        let line = wire::line(command);
-        for handle in &mut self.handles {
-            handle.send(&line);
-        }
-    }
-
-    /// Returns the number of connections of all agents once `required` agents are ready.
-    pub(super) fn ready(&self, required: usize) -> Option<u64> {
-        if self.handles.len() < required {
-            return None;
-        }
-        self.handles.iter().map(|handle| handle.ready).sum()
-    }
-
-    pub(super) fn take_progress(&mut self, agent: usize, progress: WorkerProgress) {
-        let handle = &mut self.handles[agent];
-        handle.progress = progress;
-        handle.fresh = true;
-    }
-
-    pub(super) fn take_interval(&mut self, interval: &LatencyInterval) -> Result<(), String> {
-        if interval.tag == LatencyTag::Response {
-            let histogram = Histogram::from_base64(&interval.histogram);
-            self.second
-                .merge(&histogram.map_err(|error| error.to_string())?);
-        }
-        Ok(())
+        let line = line(command);
+        self.handles
+            .iter_mut()
+            .for_each(|handle| handle.send(&line));
     }
 
     /// Returns `true` if every open agent has reported since the last progress, and at least one
     /// has.
     pub(super) fn all_fresh(&self) -> bool {
-        self.handles
-            .iter()
-            .all(|handle| handle.fresh || handle.closed)
+        let mut handles = self.handles.iter();
+        handles.all(|handle| handle.fresh || handle.closed)
             && self.handles.iter().any(|handle| handle.fresh)
     }
 
@@ -122,21 +84,18 @@ impl AgentSet {
             }
         }
         let us = |percentile| self.second.percentile_ns(percentile).map(|ns| ns / 1000);
-        let progress = WorkerProgress {
+        let (p50_us, p99_us) = (us(50.0), us(99.0));
+        self.second.clear();
+        WorkerProgress {
             unix_ns,
             counters,
-            p50_us: us(50.0),
-            p99_us: us(99.0),
-        };
-        self.second.clear();
-        progress
+            p50_us,
+            p99_us,
+        }
     }
 
-    /// Returns the merged summary once all `required` agents have sent theirs.
-    pub(super) fn summary(&self, required: usize) -> Option<DeliverySummary> {
-        if self.handles.len() < required {
-            return None;
-        }
+    /// Returns the merged summary once all agents have sent theirs.
+    pub(super) fn summary(&self) -> Option<DeliverySummary> {
         let mut merged = DeliverySummary::default();
         for handle in &self.handles {
             merged.merge(handle.summary.as_ref()?);

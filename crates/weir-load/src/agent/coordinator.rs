@@ -1,21 +1,22 @@
 //! The coordinator: waits for its agents, assigns shares of the clients, and merges their reports.
 
-use std::io::BufReader;
+use std::io::{self, BufReader};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
+use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use weir_stats::Histogram;
+
 use super::agent_set::{AgentHandle, AgentSet};
 use super::engine::{Children, Engine};
-use super::error::AgentError;
-use super::listener::{AgentListener, JoinAttempt, reject};
-use super::wire::{self, CoordinatorMessage, FailedEvent, LINE_BYTES_MAX, read_line};
-use crate::clients::{ClientProtocol, ClientShare, ClientsOptions};
+use super::listener::{AgentListener, JoinedAgent, refuse};
+use super::{AgentError, CoordinatorMessage, WRITE_TIMEOUT};
+use crate::clients::{ClientShare, ClientsOptions};
 use crate::clock::Clock;
 use crate::delivery::DeliverySummary;
-use crate::worker::CoordinatorChannel;
-use crate::worker::protocol::{Summary, WorkerCommand, WorkerEvent, WorkerRole};
+use crate::worker::protocol::{LatencyTag, Summary, WorkerCommand, WorkerEvent, WorkerProgress};
+use crate::worker::{CoordinatorChannel, line, read_message};
 
 /// Options of a coordinator.
 #[derive(Debug, Clone)]
@@ -36,14 +37,12 @@ pub struct CoordinatorOptions {
 #[derive(Debug)]
 pub struct AgentCoordinator {
     options: CoordinatorOptions,
+    /// `None` once all agents have joined.
     listener: Option<AgentListener>,
     address: SocketAddr,
     agents: AgentSet,
     children: Children,
     clock: Clock,
-    rejected: Vec<String>,
-    /// Number of peers that sent no hello.
-    without_hello: u64,
     /// Commands sent before all agents had joined, for the agents that join later.
     early: Vec<WorkerCommand>,
     is_ready_reported: bool,
@@ -52,17 +51,11 @@ pub struct AgentCoordinator {
 }
 
 /// Events from the coordinator's threads.
-enum CoordinatorEvent {
-    Join(JoinAttempt),
+#[derive(Debug)]
+pub(super) enum CoordinatorEvent {
+    Join(JoinedAgent),
     Event(usize, WorkerEvent),
-    Failed(usize, FailedEvent),
-    Closed(usize, Option<String>),
-}
-
-impl From<JoinAttempt> for CoordinatorEvent {
-    fn from(attempt: JoinAttempt) -> Self {
-        Self::Join(attempt)
-    }
+    Closed(usize, String),
 }
 
 impl AgentCoordinator {
@@ -71,12 +64,8 @@ impl AgentCoordinator {
     /// # Errors
     /// [`AgentError::Listen`] if listening on the address fails.
     pub fn bind(options: CoordinatorOptions) -> Result<Self, AgentError> {
-        let failed = |reason| AgentError::Listen {
-            address: options.listen.to_string(),
-            reason,
-        };
-        let listener = AgentListener::open(options.listen, &options.token).map_err(failed)?;
-        let address = listener.address().map_err(failed)?;
+        let (listener, address) = AgentListener::open(options.listen, &options.token)
+            .map_err(|reason| AgentError::Listen(options.listen.to_string(), reason))?;
         Ok(Self {
             options,
             listener: Some(listener),
@@ -84,8 +73,6 @@ impl AgentCoordinator {
             agents: AgentSet::default(),
             children: Children::default(),
             clock: Clock::start(),
-            rejected: Vec::new(),
-            without_hello: 0,
             early: Vec::new(),
             is_ready_reported: false,
             stopping: false,
@@ -109,18 +96,9 @@ impl AgentCoordinator {
         clients: &ClientsOptions,
         link: &CoordinatorChannel,
     ) -> Result<DeliverySummary, AgentError> {
-        link.events.hello(match clients.kind {
-            ClientProtocol::Tlcp { .. } => WorkerRole::Clients,
-            ClientProtocol::Floor => WorkerRole::FloorClients,
-        });
+        link.events.hello(clients.kind.role());
         let (sender, events) = mpsc::sync_channel(EVENTS_QUEUED_MAX);
-        let CoordinatorOptions {
-            engine,
-            agents,
-            token,
-            ..
-        } = &self.options;
-        self.children = Children::start(engine, *agents, self.address, token)?;
+        self.children = Children::start(&self.options, self.address)?;
         let joined_by = Instant::now() + self.options.join_timeout;
         loop {
             self.handle_events(&events, &sender, clients, link)?;
@@ -130,10 +108,17 @@ impl AgentCoordinator {
             if self.stopping && self.agents.handles.is_empty() {
                 return Ok(DeliverySummary::default());
             }
-            if let Some(summary) = self.agents.summary(self.options.agents) {
-                return Ok(self.finish(summary, link));
+            if let Some(summary) = self.agents.summary().filter(|_| self.has_all_agents()) {
+                self.report_progress(link);
+                link.events.finish(Summary::Delivery(summary.clone()));
+                self.children.wait();
+                return Ok(summary);
             }
         }
+    }
+
+    fn has_all_agents(&self) -> bool {
+        self.agents.handles.len() >= self.options.agents
     }
 
     /// Handles queued events; waits up to [`POLL_INTERVAL`] for the first one.
@@ -148,9 +133,8 @@ impl AgentCoordinator {
         let mut next = events.recv_timeout(POLL_INTERVAL).ok();
         while let Some(event) = next {
             match event {
-                CoordinatorEvent::Join(attempt) => self.on_join(attempt, clients, sender),
+                CoordinatorEvent::Join(agent) => self.on_join(agent, clients, sender),
                 CoordinatorEvent::Event(agent, event) => self.on_event(agent, event, link)?,
-                CoordinatorEvent::Failed(agent, failed) => return Err(self.failure(agent, failed)),
                 CoordinatorEvent::Closed(agent, reason) => self.on_closed(agent, reason)?,
             }
             next = events.try_recv().ok();
@@ -158,46 +142,31 @@ impl AgentCoordinator {
         Ok(())
     }
 
-    /// Gives an agent the next share. Rejected agents are stored for the error message.
+    /// Gives an agent the next share.
     fn on_join(
         &mut self,
-        attempt: JoinAttempt,
+        agent: JoinedAgent,
         clients: &ClientsOptions,
         sender: &SyncSender<CoordinatorEvent>,
     ) {
-        let (stream, peer, hello, clock) = match attempt {
-            JoinAttempt::Agent {
-                stream,
-                peer,
-                hello,
-                clock,
-            } => (stream, peer, hello, clock),
-            JoinAttempt::Rejected { peer, reason } => {
-                tracing::warn!(%peer, reason, "rejected agent");
-                if self.rejected.len() < REJECTED_STORED_MAX {
-                    self.rejected.push(format!("{peer}: {reason}"));
-                }
-                return;
-            }
-            JoinAttempt::NoHello { peer, reason } => {
-                self.without_hello += 1;
-                // Logged once, because peers control how often this happens.
-                if self.without_hello == 1 {
-                    tracing::warn!(%peer, reason, "disconnected peer without hello");
-                }
-                return;
+        let JoinedAgent {
+            stream,
+            peer,
+            pid,
+            clock,
+        } = agent;
+        let (index, of) = (self.agents.handles.len(), self.options.agents);
+        let Some(listener) = self.listener.as_mut().filter(|_| !self.stopping) else {
+            return refuse(&stream, "the run already has all its agents");
+        };
+        let clock = match clock {
+            Ok(clock) => clock,
+            Err(error) => {
+                let reason = format!("clock comparison failed: {error}");
+                return listener.reject(stream, peer, &reason);
             }
         };
-        let index = self.agents.handles.len();
-        if index >= self.options.agents || self.stopping {
-            return reject(stream, "the run already has all its agents");
-        }
-        let name = format!(
-            "agent {} of {} (pid {}, {peer})",
-            index + 1,
-            self.options.agents,
-            hello.pid
-        );
+        let name = format!("agent {} of {of} (pid {pid}, {peer})", index + 1);
         if clock.exceeds(CLOCK_DIFFERENCE_NS) {
             tracing::warn!(
                 agent = name,
@@ -205,24 +174,29 @@ impl AgentCoordinator {
                 "clock differs, latencies are wrong by the difference"
             );
         }
-        match read_events(index, &stream, sender.clone()) {
-            Ok(()) => {}
-            Err(error) => tracing::warn!(agent = name, %error, "lost connection to agent"),
+        if let Err(error) = read_events(index, &stream, sender.clone()) {
+            tracing::warn!(agent = name, %error, "lost connection to agent");
         }
-        let mut handle = AgentHandle::new(name, hello.pid, stream);
-        handle.send(&wire::line(&CoordinatorMessage::Clients {
-            share: ClientShare {
-                index,
-                of: self.options.agents,
-            },
+        let mut handle = AgentHandle {
+            name,
+            pid,
+            stream,
+            ready: None,
+            progress: WorkerProgress::default(),
+            fresh: false,
+            last_event_at: Instant::now(),
+            summary: None,
+            closed: false,
+        };
+        handle.send(&line(&CoordinatorMessage::Clients {
+            share: ClientShare { index, of },
             options: Box::new(clients.clone()),
         }));
         for command in &self.early {
-            handle.send(&wire::line(command));
+            handle.send(&line(command));
         }
         self.agents.handles.push(handle);
-        if self.agents.handles.len() == self.options.agents {
-            // All agents have joined.
+        if self.has_all_agents() {
             self.listener = None;
         }
     }
@@ -239,10 +213,16 @@ impl AgentCoordinator {
             // Forwarded with the pid, so that the process can be sampled.
             WorkerEvent::Hello { .. } => link.events.send(&event),
             WorkerEvent::Ready { connections, .. } => handle.ready = Some(connections),
-            WorkerEvent::Progress(progress) => self.agents.take_progress(agent, progress),
+            WorkerEvent::Progress(progress) => {
+                handle.progress = progress;
+                handle.fresh = true;
+            }
             WorkerEvent::Interval(interval) => {
-                let taken = self.agents.take_interval(&interval);
-                taken.map_err(|reason| self.lost(agent, reason))?;
+                if interval.tag == LatencyTag::Response {
+                    let histogram = Histogram::from_base64(&interval.histogram)
+                        .map_err(|error| self.lost(agent, error.to_string()))?;
+                    self.agents.second.merge(&histogram);
+                }
                 link.events.send(&WorkerEvent::Interval(interval));
             }
             WorkerEvent::Final {
@@ -253,31 +233,22 @@ impl AgentCoordinator {
             }
             // Ignored: reports of several processes cannot be merged.
             WorkerEvent::Report { .. } => {}
+            WorkerEvent::Error {
+                message,
+                fault: Some(class),
+            } => return Err(AgentError::Failed(handle.name.clone(), message, class)),
             // The agent closes the connection next, unless it can continue.
-            WorkerEvent::Error { message } => tracing::warn!(agent = handle.name, message),
+            WorkerEvent::Error { message, .. } => tracing::warn!(agent = handle.name, message),
         }
         Ok(())
     }
 
-    fn failure(&self, agent: usize, failed: FailedEvent) -> AgentError {
-        let message = match failed.event {
-            WorkerEvent::Error { message } => message,
-            other => format!("{other:?}"),
-        };
-        AgentError::Failed {
-            agent: self.agents.handles[agent].name.clone(),
-            message,
-            fault: failed.fault,
-        }
-    }
-
-    fn on_closed(&mut self, agent: usize, reason: Option<String>) -> Result<(), AgentError> {
+    fn on_closed(&mut self, agent: usize, reason: String) -> Result<(), AgentError> {
         let handle = &mut self.agents.handles[agent];
         handle.closed = true;
         if handle.summary.is_some() {
             return Ok(());
         }
-        let reason = reason.unwrap_or_else(|| "its connection ended".to_owned());
         let reason = match self.children.status(handle.pid) {
             Some(status) => format!("{reason}, its process ended with {status}"),
             None => reason,
@@ -286,32 +257,18 @@ impl AgentCoordinator {
     }
 
     fn lost(&self, agent: usize, reason: String) -> AgentError {
-        AgentError::Lost {
-            agent: self.agents.handles[agent].name.clone(),
-            reason,
-        }
+        AgentError::Lost(self.agents.handles[agent].name.clone(), reason)
     }
 
     /// Forwards commands to the agents.
     fn commands(&mut self, link: &CoordinatorChannel) {
-        loop {
-            match link.commands.try_recv() {
-                Ok(WorkerCommand::Stop) => self.stop(),
-                Ok(command) => {
-                    self.agents.command(&command);
-                    if self.listener.is_some() {
-                        self.early.push(command);
-                    }
-                }
-                Err(TryRecvError::Disconnected) => return self.stop(),
-                Err(TryRecvError::Empty) => return,
+        while let Some(command) = link.poll().filter(|_| !self.stopping) {
+            self.agents.command(&command);
+            if command == WorkerCommand::Stop {
+                self.stopping = true;
+            } else if self.listener.is_some() {
+                self.early.push(command);
             }
-        }
-    }
-
-    fn stop(&mut self) {
-        if !std::mem::replace(&mut self.stopping, true) {
-            self.agents.command(&WorkerCommand::Stop);
         }
     }
 
@@ -322,61 +279,42 @@ impl AgentCoordinator {
         joined_by: Instant,
     ) -> Result<(), AgentError> {
         let now = Instant::now();
-        if let Some(listener) = &self.listener {
+        if let Some(listener) = &mut self.listener {
             listener.poll(sender);
             if let Some((pid, status)) = self.children.ended() {
                 let joined = self.agents.handles.iter().any(|handle| handle.pid == pid);
                 if !joined && !self.stopping {
-                    let status = status.to_string();
-                    return Err(AgentError::EndedEarly { pid, status });
+                    return Err(AgentError::EndedEarly(pid, status.to_string()));
                 }
             }
             if now > joined_by {
-                return Err(self.missing());
+                return Err(AgentError::Missing {
+                    joined: self.agents.handles.len(),
+                    required: self.options.agents,
+                    seconds: self.options.join_timeout.as_secs(),
+                    rejected: listener.rejected(),
+                    address: self.address.to_string(),
+                });
             }
         }
         let silent = self.agents.handles.iter().position(|handle| {
             handle.summary.is_none() && now.duration_since(handle.last_event_at) > SILENCE_MAX
         });
-        match silent {
-            Some(agent) => {
-                let seconds = SILENCE_MAX.as_secs();
-                Err(self.lost(agent, format!("no message for {seconds} s")))
-            }
-            None => Ok(()),
-        }
-    }
-
-    fn missing(&self) -> AgentError {
-        let mut rejected = self.rejected.clone();
-        if self.without_hello > 0 {
-            rejected.push(format!("{} peers without a hello", self.without_hello));
-        }
-        let rejected = match rejected.is_empty() {
-            true => String::new(),
-            false => format!(" (rejected: {})", rejected.join("; ")),
-        };
-        AgentError::Missing {
-            joined: self.agents.handles.len(),
-            required: self.options.agents,
-            seconds: self.options.join_timeout.as_secs(),
-            rejected,
-            address: self.address.to_string(),
-        }
+        let seconds = SILENCE_MAX.as_secs();
+        silent.map_or(Ok(()), |agent| {
+            Err(self.lost(agent, format!("no message for {seconds} s")))
+        })
     }
 
     /// Sends the merged progress, and ready once all agents are ready.
     fn report(&mut self, link: &CoordinatorChannel) {
-        let now = Instant::now();
-        if self.agents.all_fresh() || now >= self.next_progress {
-            self.next_progress = now + PROGRESS_TIMEOUT;
-            let progress = self.agents.progress(self.clock.now_unix_ns());
-            link.events.send(&WorkerEvent::Progress(progress));
+        if self.agents.all_fresh() || Instant::now() >= self.next_progress {
+            self.report_progress(link);
         }
-        if self.is_ready_reported {
-            return;
-        }
-        if let Some(connections) = self.agents.ready(self.options.agents) {
+        let connections: Option<u64> = self.agents.handles.iter().map(|it| it.ready).sum();
+        if let Some(connections) =
+            connections.filter(|_| self.has_all_agents() && !self.is_ready_reported)
+        {
             self.is_ready_reported = true;
             link.events.send(&WorkerEvent::Ready {
                 connections,
@@ -385,14 +323,10 @@ impl AgentCoordinator {
         }
     }
 
-    fn finish(mut self, summary: DeliverySummary, link: &CoordinatorChannel) -> DeliverySummary {
+    fn report_progress(&mut self, link: &CoordinatorChannel) {
+        self.next_progress = Instant::now() + PROGRESS_TIMEOUT;
         let progress = self.agents.progress(self.clock.now_unix_ns());
         link.events.send(&WorkerEvent::Progress(progress));
-        link.events.send(&WorkerEvent::Final {
-            summary: Summary::Delivery(summary.clone()),
-        });
-        self.children.wait();
-        summary
     }
 }
 
@@ -401,36 +335,24 @@ fn read_events(
     agent: usize,
     stream: &TcpStream,
     sender: SyncSender<CoordinatorEvent>,
-) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
+) -> io::Result<()> {
     stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
     let mut input = BufReader::new(stream.try_clone()?);
     thread::spawn(move || {
         let reason = loop {
-            let event = match read_line(&mut input, LINE_BYTES_MAX) {
-                Ok(Some(line)) => parse_event(agent, &line),
-                Ok(None) => break None,
-                Err(error) => break Some(error.to_string()),
-            };
-            match event {
+            match read_message(&mut input) {
                 // The coordinator may have ended.
-                Ok(event) => drop(sender.send(event)),
-                Err(error) => break Some(format!("it sent an invalid event: {error}")),
+                Ok(Some(event)) => drop(sender.send(CoordinatorEvent::Event(agent, event))),
+                Ok(None) => break "its connection ended".to_owned(),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    break format!("it sent an invalid event: {error}");
+                }
+                Err(error) => break error.to_string(),
             }
         };
         let _ = sender.send(CoordinatorEvent::Closed(agent, reason));
     });
     Ok(())
-}
-
-fn parse_event(agent: usize, line: &[u8]) -> std::io::Result<CoordinatorEvent> {
-    let event: WorkerEvent = wire::parse(line)?;
-    if let WorkerEvent::Error { .. } = event {
-        if let Ok(failed) = wire::parse(line) {
-            return Ok(CoordinatorEvent::Failed(agent, failed));
-        }
-    }
-    Ok(CoordinatorEvent::Event(agent, event))
 }
 
 /// Size of the event queue; if it is full, agents wait. Each sends about one line per second.
@@ -440,7 +362,5 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const PROGRESS_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Maximum time without an event of an agent; agents report every second.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
-const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-const REJECTED_STORED_MAX: usize = 8;
 /// A tenth of the latencies in the published tests.
 const CLOCK_DIFFERENCE_NS: u64 = 1_000_000;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{AgentError, TOKEN_VARIABLE};
+use super::{AgentError, CoordinatorOptions, TOKEN_VARIABLE};
 
 /// Way to start the agents.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,22 +25,20 @@ pub enum Engine {
 pub(super) struct Children(Vec<Child>);
 
 impl Children {
-    /// Starts `count` agents. Each has its own process group, so that Ctrl-C reaches only the
+    /// Starts the agents. Each has its own process group, so that Ctrl-C reaches only the
     /// coordinator. They end when their connection closes.
     pub(super) fn start(
-        engine: &Engine,
-        count: usize,
+        options: &CoordinatorOptions,
         coordinator: SocketAddr,
-        token: &str,
     ) -> Result<Self, AgentError> {
         let mut children = Self::default();
-        let Engine::Local { exe } = engine else {
+        let Engine::Local { exe } = &options.engine else {
             return Ok(children);
         };
-        for _ in 0..count {
+        for _ in 0..options.agents {
             let child = Command::new(exe)
                 .args(["agent", "--coordinator", &coordinator.to_string()])
-                .env(TOKEN_VARIABLE, token)
+                .env(TOKEN_VARIABLE, &options.token)
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .process_group(0)
@@ -62,25 +60,25 @@ impl Children {
     /// Returns the exit status of the child `pid`. Waits for it up to [`STATUS_TIMEOUT`].
     pub(super) fn status(&mut self, pid: u32) -> Option<ExitStatus> {
         let child = self.0.iter_mut().find(|child| child.id() == pid)?;
-        let deadline = Instant::now() + STATUS_TIMEOUT;
-        loop {
-            match child.try_wait().ok()? {
-                Some(status) => return Some(status),
-                None if Instant::now() > deadline => return None,
-                None => std::thread::sleep(EXIT_POLL_INTERVAL),
-            }
-        }
+        poll_until(STATUS_TIMEOUT, || child.try_wait().ok().flatten())
     }
 
     /// Waits for all to exit after their final report.
     pub(super) fn wait(&mut self) {
-        let deadline = Instant::now() + EXIT_TIMEOUT;
-        while Instant::now() < deadline {
-            let all = |child: &mut Child| matches!(child.try_wait(), Ok(Some(_)) | Err(_));
-            if self.0.iter_mut().all(all) {
-                return;
-            }
-            std::thread::sleep(EXIT_POLL_INTERVAL);
+        let has_ended = |child: &mut Child| matches!(child.try_wait(), Ok(Some(_)) | Err(_));
+        poll_until(EXIT_TIMEOUT, || {
+            self.0.iter_mut().all(has_ended).then_some(())
+        });
+    }
+}
+
+/// Calls `poll` until it returns a result or the timeout has passed.
+fn poll_until<T>(timeout: Duration, mut poll: impl FnMut() -> Option<T>) -> Option<T> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        match poll() {
+            None if Instant::now() < deadline => std::thread::sleep(EXIT_POLL_INTERVAL),
+            result => return result,
         }
     }
 }

@@ -1,37 +1,47 @@
 //! Listener for agents, which checks their token.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io::{self, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::wire::{self, AgentHello, ClockReading, CoordinatorMessage, HELLO_BYTES_MAX};
+use super::coordinator::CoordinatorEvent;
+use super::{AgentHello, CoordinatorMessage, TOKEN_VARIABLE};
 use crate::clock::Clock;
+use crate::worker::{line, read_message};
 
 /// Listening socket for agents.
 #[derive(Debug)]
 pub(super) struct AgentListener {
     listener: TcpListener,
-    token: Arc<str>,
-    handshakes: Arc<Handshakes>,
+    token: String,
+    /// Connections without a complete hello, oldest first.
+    ///
+    /// Agents send a hello immediately. If there are too many connections, the oldest is therefore
+    /// disconnected: idle peers never block agents, and peers of one address affect only each
+    /// other.
+    pending: Vec<PendingPeer>,
+    /// Peers that were rejected, with the reason, for the error message.
+    rejected: Vec<String>,
+    without_hello: u64,
 }
 
-/// Result of one connection.
 #[derive(Debug)]
-pub(super) enum JoinAttempt {
-    /// An agent with the correct token.
-    Agent {
-        stream: TcpStream,
-        peer: SocketAddr,
-        hello: AgentHello,
-        clock: ClockDifference,
-    },
-    /// An agent that cannot take part. It was sent the reason.
-    Rejected { peer: SocketAddr, reason: String },
-    /// A peer without a hello: idle, with other data, or one connection too many. Disconnected.
-    NoHello { peer: SocketAddr, reason: String },
+struct PendingPeer {
+    stream: TcpStream,
+    address: SocketAddr,
+    deadline: Instant,
+    line: Vec<u8>,
+}
+
+/// Agent with the correct token.
+#[derive(Debug)]
+pub(super) struct JoinedAgent {
+    pub(super) stream: TcpStream,
+    pub(super) peer: SocketAddr,
+    pub(super) pid: u32,
+    pub(super) clock: io::Result<ClockDifference>,
 }
 
 /// Clock of an agent minus the coordinator's.
@@ -50,209 +60,189 @@ impl ClockDifference {
 }
 
 impl AgentListener {
-    pub(super) fn open(address: SocketAddr, token: &str) -> io::Result<Self> {
+    pub(super) fn open(address: SocketAddr, token: &str) -> io::Result<(Self, SocketAddr)> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
-        Ok(Self {
+        let address = listener.local_addr()?;
+        let listener = Self {
             listener,
-            token: token.into(),
-            handshakes: Arc::default(),
-        })
+            token: token.to_owned(),
+            pending: Vec::new(),
+            rejected: Vec::new(),
+            without_hello: 0,
+        };
+        Ok((listener, address))
     }
 
-    pub(super) fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+    /// Accepts connections and reads hellos. Never blocks: the clock of an agent is read in its own
+    /// thread, which then sends a join event.
+    pub(super) fn poll(&mut self, events: &SyncSender<CoordinatorEvent>) {
+        self.accept();
+        for mut peer in std::mem::take(&mut self.pending) {
+            match peer.read_hello() {
+                Ok(None) => self.pending.push(peer),
+                Ok(Some(hello)) => match check(&hello, &self.token) {
+                    None => join(peer, hello.pid, events.clone()),
+                    Some(reason) => self.reject(peer.stream, peer.address, &reason),
+                },
+                Err(error) => {
+                    let reason = match error.kind() {
+                        // The content of a line that is not a hello does not matter.
+                        io::ErrorKind::InvalidData => "no hello".to_owned(),
+                        _ => format!("no hello: {error}"),
+                    };
+                    self.without_hello += 1;
+                    // Logged once, because peers control how often this happens.
+                    if self.without_hello == 1 {
+                        let peer = peer.address;
+                        tracing::warn!(%peer, reason, "disconnected peer without hello");
+                    }
+                    refuse(&peer.stream, &reason);
+                }
+            }
+        }
     }
 
-    /// Accepts pending connections and sends the results to `attempts`. Never blocks: each peer is
-    /// read in its own thread, with limits on their number and duration.
-    pub(super) fn poll<V: From<JoinAttempt> + Send + 'static>(&self, attempts: &SyncSender<V>) {
+    fn accept(&mut self) {
         for _ in 0..ACCEPTS_PER_ITERATION {
-            let Ok((stream, peer)) = self.listener.accept() else {
+            let Ok((stream, address)) = self.listener.accept() else {
                 return;
             };
-            // Without a handle to disconnect it, an idle peer would occupy its thread.
-            let Ok(handle) = stream.try_clone() else {
+            if stream.set_nonblocking(true).is_err() {
                 continue;
-            };
-            let (token, clock) = (Arc::clone(&self.token), Clock::start());
-            let (handshakes, attempts) = (Arc::clone(&self.handshakes), attempts.clone());
-            let id = handshakes.add(peer.ip(), handle);
-            thread::spawn(move || {
-                let attempt = handshake(stream, peer, &token, clock, || handshakes.remove(id));
-                // The coordinator may have ended.
-                let _ = attempts.send(attempt.into());
+            }
+            let is_same = |peer: &PendingPeer| peer.address.ip() == address.ip();
+            if self.pending.iter().filter(|peer| is_same(peer)).count() >= ADDRESS_PENDING_MAX {
+                let oldest = self.pending.iter().position(is_same);
+                oldest.map(|at| self.pending.remove(at));
+            } else if self.pending.len() >= PENDING_MAX {
+                self.pending.remove(0);
+            }
+            self.pending.push(PendingPeer {
+                stream,
+                address,
+                deadline: Instant::now() + HELLO_TIMEOUT,
+                line: Vec::new(),
             });
         }
     }
-}
 
-/// Connections without a hello so far.
-///
-/// Agents send a hello immediately. If there are too many connections, the oldest is therefore
-/// disconnected: idle peers never block agents, and peers of one address affect only each other.
-#[derive(Debug, Default)]
-struct Handshakes(Mutex<PendingHandshakes>);
-
-#[derive(Debug, Default)]
-struct PendingHandshakes {
-    last_id: u64,
-    /// Oldest first.
-    connections: Vec<(u64, IpAddr, TcpStream)>,
-}
-
-impl Handshakes {
-    /// Adds a connection. Disconnects the oldest if there are too many.
-    fn add(&self, address: IpAddr, handle: TcpStream) -> u64 {
-        let mut pending = self.pending();
-        let of_address = |(_, other, _): &(u64, IpAddr, TcpStream)| *other == address;
-        let same = pending
-            .connections
-            .iter()
-            .filter(|it| of_address(it))
-            .count();
-        let surplus = match () {
-            () if same >= ADDRESS_HANDSHAKES_MAX => pending.connections.iter().position(of_address),
-            () if pending.connections.len() >= HANDSHAKES_MAX => Some(0),
-            () => None,
-        };
-        if let Some(oldest) = surplus {
-            let (_, _, stream) = pending.connections.remove(oldest);
-            // Its thread then reads the end of the stream. The peer may already have closed it.
-            let _ = stream.shutdown(Shutdown::Both);
+    /// Sends the reason to an agent that cannot take part, and stores it for the error message.
+    pub(super) fn reject(&mut self, stream: TcpStream, peer: SocketAddr, reason: &str) {
+        tracing::warn!(%peer, reason, "rejected agent");
+        if self.rejected.len() < REJECTED_STORED_MAX {
+            self.rejected.push(format!("{peer}: {reason}"));
         }
-        pending.last_id += 1;
-        let id = pending.last_id;
-        pending.connections.push((id, address, handle));
-        id
+        refuse(&stream, reason);
     }
 
-    fn remove(&self, id: u64) {
-        self.pending()
-            .connections
-            .retain(|(other, ..)| *other != id);
-    }
-
-    fn pending(&self) -> MutexGuard<'_, PendingHandshakes> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Describes the rejected peers in parentheses; empty if there are none.
+    pub(super) fn rejected(&self) -> String {
+        let mut rejected = self.rejected.clone();
+        if self.without_hello > 0 {
+            rejected.push(format!("{} peers without a hello", self.without_hello));
+        }
+        match rejected.is_empty() {
+            true => String::new(),
+            false => format!(" (rejected: {})", rejected.join("; ")),
+        }
     }
 }
 
-/// Reads the hello, calls `on_hello` and compares the clocks.
-fn handshake(
-    stream: TcpStream,
-    peer: SocketAddr,
-    token: &str,
-    clock: Clock,
-    on_hello: impl FnOnce(),
-) -> JoinAttempt {
-    let hello = read_hello(&stream);
-    on_hello();
-    let accepted = match hello {
-        Ok(hello) => check(&hello, token).and_then(|()| {
-            let compared = compare_clocks(&stream, clock);
-            let difference =
-                compared.map_err(|error| format!("clock comparison failed: {error}"))?;
-            Ok((hello, difference))
-        }),
-        Err(reason) => {
-            reject(stream, &reason);
-            return JoinAttempt::NoHello { peer, reason };
+impl PendingPeer {
+    /// Reads available bytes. Returns the hello once its line is complete; no data may follow it.
+    fn read_hello(&mut self) -> io::Result<Option<AgentHello>> {
+        let mut piece = [0; 512];
+        loop {
+            match self.stream.read(&mut piece) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => self.line.extend_from_slice(&piece[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let is_late = Instant::now() > self.deadline;
+                    return if is_late {
+                        Err(io::ErrorKind::TimedOut.into())
+                    } else {
+                        Ok(None)
+                    };
+                }
+                Err(error) => return Err(error),
+            }
+            if self.line.ends_with(b"\n") {
+                let hello = serde_json::from_slice(&self.line);
+                return hello
+                    .map(Some)
+                    .map_err(|_| io::ErrorKind::InvalidData.into());
+            }
+            if self.line.len() > HELLO_BYTES_MAX {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
         }
-    };
-    match accepted {
-        Ok((hello, clock)) => JoinAttempt::Agent {
+    }
+}
+
+/// Compares the clocks in a thread, then sends the agent.
+fn join(peer: PendingPeer, pid: u32, events: SyncSender<CoordinatorEvent>) {
+    thread::spawn(move || {
+        let PendingPeer {
+            stream, address, ..
+        } = peer;
+        let agent = JoinedAgent {
+            clock: compare_clocks(&stream),
             stream,
-            peer,
-            hello,
-            clock,
-        },
-        Err(reason) => {
-            reject(stream, &reason);
-            JoinAttempt::Rejected { peer, reason }
-        }
-    }
+            peer: address,
+            pid,
+        };
+        // The coordinator may have ended.
+        let _ = events.send(CoordinatorEvent::Join(agent));
+    });
 }
 
 /// Compares the clocks several times and uses the fastest response, which is the most exact one.
-fn compare_clocks(mut stream: &TcpStream, clock: Clock) -> io::Result<ClockDifference> {
+fn compare_clocks(mut stream: &TcpStream) -> io::Result<ClockDifference> {
+    stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
-    let mut best: Option<ClockDifference> = None;
-    for _ in 0..CLOCK_REQUESTS {
+    stream.set_read_timeout(Some(HELLO_TIMEOUT))?;
+    let clock = Clock::start();
+    let mut input = BufReader::new(stream.take(HELLO_BYTES_MAX as u64));
+    let mut compare = || -> io::Result<ClockDifference> {
         let requested_at = clock.now_unix_ns();
-        stream.write_all(&wire::line(&CoordinatorMessage::Clock))?;
-        let line = short_line(stream)?;
-        let received_at = clock.now_unix_ns();
-        let reading: ClockReading = wire::parse(&line)?;
-        let error_ns = (received_at - requested_at) / 2;
-        if best.is_none_or(|best| error_ns < best.error_ns) {
-            let middle = i128::from(requested_at + error_ns);
-            best = Some(ClockDifference {
-                ahead_ns: i128::from(reading.unix_ns) - middle,
-                error_ns,
-            });
+        stream.write_all(&line(&CoordinatorMessage::Clock))?;
+        let unix_ns: u64 = read_message(&mut input)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        let error_ns = (clock.now_unix_ns() - requested_at) / 2;
+        let ahead_ns = i128::from(unix_ns) - i128::from(requested_at + error_ns);
+        Ok(ClockDifference { ahead_ns, error_ns })
+    };
+    let mut best = compare()?;
+    for _ in 1..CLOCK_REQUESTS {
+        let next = compare()?;
+        if next.error_ns < best.error_ns {
+            best = next;
         }
     }
-    best.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    stream.set_read_timeout(None)?;
+    Ok(best)
 }
 
 /// Sends a rejection with its reason.
-pub(super) fn reject(mut stream: TcpStream, reason: &str) {
-    let rejection = CoordinatorMessage::Refused {
-        reason: reason.to_owned(),
-    };
-    // On a write error the peer only misses the reason.
-    let _ = stream.set_write_timeout(Some(Duration::from_secs(1)));
-    let _ = stream.write_all(&wire::line(&rejection));
+pub(super) fn refuse(mut stream: &TcpStream, reason: &str) {
+    let reason = reason.to_owned();
+    // The few bytes fit the buffer of a new socket. On a write error the peer only misses the
+    // reason.
+    let _ = stream.write_all(&line(&CoordinatorMessage::Refused { reason }));
 }
 
-fn read_hello(stream: &TcpStream) -> Result<AgentHello, String> {
-    let line = short_line(stream).map_err(|error| format!("no hello: {error}"))?;
-    wire::parse(&line).map_err(|_| "no hello".to_owned())
-}
-
-fn check(hello: &AgentHello, token: &str) -> Result<(), String> {
-    if !is_same(hello.token.as_bytes(), token.as_bytes()) {
-        return Err(format!(
-            "wrong token: set {} to that of the run",
-            "wrong token: set {} to the token of the run",
-        ));
-    }
+/// Returns the reason to reject an agent; `None` if it may join.
+fn check(hello: &AgentHello, token: &str) -> Option<String> {
     let own = env!("CARGO_PKG_VERSION");
-    if hello.version != own {
-        return Err(format!(
-            "agent has version {}, the coordinator {own}: use the same program",
-            hello.version
+    if !is_same(hello.token.as_bytes(), token.as_bytes()) {
+        return Some(format!(
+            "wrong token: set {TOKEN_VARIABLE} to the token of the run"
         ));
     }
-    Ok(())
-}
-
-/// Reads a short line within the timeout; no data may follow it.
-fn short_line(mut stream: &TcpStream) -> io::Result<Vec<u8>> {
-    let deadline = Instant::now() + HELLO_TIMEOUT;
-    let mut line = Vec::new();
-    let mut piece = [0; 512];
-    stream.set_nonblocking(false)?;
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        stream.set_read_timeout(Some(left))?;
-        let count = stream.read(&mut piece)?;
-        line.extend_from_slice(&piece[..count]);
-        if line.last() == Some(&b'\n') {
-            stream.set_read_timeout(None)?;
-            return Ok(line);
-        }
-        if count == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        if line.len() > HELLO_BYTES_MAX {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-    }
+    (hello.version != own).then(|| {
+        let version = &hello.version;
+        format!("agent has version {version}, the coordinator {own}: use the same program")
+    })
 }
 
 /// Compares in constant time.
@@ -260,12 +250,15 @@ fn is_same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }
 
+/// Limit of a hello, which has a few hundred bytes, and of all responses about the clock.
+pub(super) const HELLO_BYTES_MAX: usize = 4096;
 /// Maximum number of connections without a hello.
-const HANDSHAKES_MAX: usize = 64;
+const PENDING_MAX: usize = 64;
 /// Maximum number of connections without a hello from one address.
-const ADDRESS_HANDSHAKES_MAX: usize = 32;
+const ADDRESS_PENDING_MAX: usize = 32;
 /// Maximum accepts per iteration of the coordinator (20 ms). It gives agents two iterations for
 /// their hello before their connection can be the oldest of too many.
 const ACCEPTS_PER_ITERATION: usize = 16;
 const CLOCK_REQUESTS: usize = 8;
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+const REJECTED_STORED_MAX: usize = 8;

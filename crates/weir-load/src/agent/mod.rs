@@ -4,27 +4,123 @@
 mod agent_set;
 mod coordinator;
 mod engine;
-mod error;
 mod listener;
-mod wire;
 
-use std::io::{self, BufRead, BufReader, Write as _};
+use std::io::{self, BufReader, Write as _};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
 use std::time::{Duration, Instant};
 
-use crate::clients;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::clients::{self, ClientShare, ClientsError, ClientsOptions};
 use crate::clock::Clock;
-use crate::worker::CoordinatorChannel;
-use crate::worker::protocol::WorkerEvent;
+use crate::error::ErrorClass;
+use crate::worker::{CoordinatorChannel, line, read_message};
 
 pub use coordinator::{AgentCoordinator, CoordinatorOptions};
 pub use engine::Engine;
-pub use error::AgentError;
-
-use wire::{AgentHello, ClockReading, CoordinatorMessage, FailedEvent, LINE_BYTES_MAX, read_line};
 
 /// Environment variable with the token for agents.
 pub const TOKEN_VARIABLE: &str = "WEIR_AGENT_TOKEN";
+
+/// Error of an agent or its coordinator.
+#[derive(Debug, Error)]
+pub enum AgentError {
+    /// The coordinator cannot listen for agents on an address.
+    #[error("cannot listen for agents on {0}: {1}")]
+    Listen(String, io::Error),
+    /// A local agent did not start.
+    #[error("cannot start agent: {0}")]
+    Start(io::Error),
+    /// A local agent ended with a status before it joined.
+    #[error("agent with pid {0} ended before it joined the run: {1}")]
+    EndedEarly(u32, String),
+    /// Not all agents joined in time.
+    #[error(
+        "only {joined} of {required} agents joined within {seconds} s{rejected}: start the \
+             missing ones with `weir agent --coordinator {address}` and the run's token"
+    )]
+    Missing {
+        /// Agents that joined.
+        joined: usize,
+        /// Agents that the run needs.
+        required: usize,
+        /// Timeout in seconds.
+        seconds: u64,
+        /// Rejected peers in parentheses; empty if there are none.
+        rejected: String,
+        /// Address that agents connect to.
+        address: String,
+    },
+    /// An agent closed its connection or stopped reporting. Its share is missing, so the run is not
+    /// valid.
+    #[error("{0} was lost, so the run is not valid: {1}")]
+    Lost(String, String),
+    /// An agent reported an error of this class.
+    #[error("{0} failed: {1}")]
+    Failed(String, String, ErrorClass),
+    /// On an agent: no coordinator at the address, or a broken connection.
+    #[error("coordinator at {0}: {1}")]
+    Coordinator(String, io::Error),
+    /// On an agent: the coordinator rejected it, with this reason.
+    #[error("the coordinator rejected this agent: {0}")]
+    Rejected(String),
+    /// On an agent: its clients failed.
+    #[error(transparent)]
+    Work(ClientsError),
+}
+
+impl AgentError {
+    /// Returns the class of the error.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::Listen(..) | Self::Rejected(_) => ErrorClass::Usage,
+            Self::Coordinator(..) => ErrorClass::Target,
+            Self::Failed(_, _, class) => *class,
+            Self::Work(error) => error.class(),
+            Self::Start(_) | Self::EndedEarly(..) | Self::Missing { .. } | Self::Lost(..) => {
+                ErrorClass::Instrument
+            }
+        }
+    }
+}
+
+/// First line of an agent.
+#[derive(Debug, Serialize, Deserialize)]
+struct AgentHello {
+    /// Secret of the run.
+    token: String,
+    /// Version of the program; both ends must have the same.
+    version: String,
+    /// Process id on the agent's machine.
+    pid: u32,
+}
+
+impl AgentHello {
+    fn new(token: &str) -> Self {
+        Self {
+            token: token.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+        }
+    }
+}
+
+/// Message from the coordinator to an agent, until the worker protocol follows.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "work", rename_all = "snake_case")]
+enum CoordinatorMessage {
+    /// The agent is rejected.
+    Refused { reason: String },
+    /// Request for the agent's clock; the response is a line with its Unix time in nanoseconds.
+    Clock,
+    /// Request to run a share of the clients; `options` are those of the whole run.
+    Clients {
+        share: ClientShare,
+        options: Box<ClientsOptions>,
+    },
+}
 
 /// Options of an agent.
 #[derive(Debug, Clone)]
@@ -42,82 +138,63 @@ pub fn new_token() -> String {
     format!("{:032x}", rand::random::<u128>())
 }
 
-/// Runs a share of the clients for one coordinator until the end of its run.
-///
-/// # Errors
-/// [`AgentError`] if the coordinator was not reachable or rejected the agent, or the clients
-/// failed; the coordinator was informed of the latter.
+/// Runs a share of the clients for one coordinator until the end of its run. If they fail, the
+/// coordinator is informed.
 pub fn run(options: &AgentOptions) -> Result<(), AgentError> {
-    let stream = dial(options)?;
-    let broken = |reason: io::Error| AgentError::Coordinator {
-        address: options.coordinator.clone(),
-        reason: reason.to_string(),
-    };
-    stream.set_nodelay(true).map_err(broken)?;
-    // A coordinator that does not read must not block the measurement.
-    stream
-        .set_write_timeout(Some(WRITE_TIMEOUT))
-        .map_err(broken)?;
+    let broken = |reason| AgentError::Coordinator(options.coordinator.clone(), reason);
+    let stream = dial(options).map_err(broken)?;
     let mut output = stream.try_clone().map_err(broken)?;
-    let hello = AgentHello::new(&options.token);
-    output.write_all(&wire::line(&hello)).map_err(broken)?;
     let mut input = BufReader::new(stream);
-    let clock = Clock::start();
-    let (share, work) = loop {
-        match read_message(&mut input).map_err(broken)? {
-            CoordinatorMessage::Refused { reason } => return Err(AgentError::Rejected { reason }),
-            CoordinatorMessage::Clients { share, options } => break (share, options),
-            CoordinatorMessage::Clock => {
-                let unix_ns = clock.now_unix_ns();
-                let reading = wire::line(&ClockReading { unix_ns });
-                output.write_all(&reading).map_err(broken)?;
-            }
-        }
-    };
-    tracing::info!(agent = share.index + 1, of = share.of, "joined the run");
-    let mut last = output.try_clone().map_err(broken)?;
+    let joined = join(&mut input, &mut output, &options.token).map_err(broken)?;
+    let work = joined.map_err(AgentError::Rejected)?;
+    tracing::info!(
+        agent = work.share.index + 1,
+        of = work.share.of,
+        "joined the run"
+    );
+    let last = output.try_clone().map_err(broken)?;
     let link = CoordinatorChannel::over(input, output);
-    let work = clients::ClientsOptions { share, ..*work };
-    let result = match clients::run(&work, &link) {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            let failed = FailedEvent {
-                event: WorkerEvent::Error {
-                    message: error.to_string(),
-                },
-                fault: error.class(),
-            };
-            // The coordinator may have closed the connection.
-            let _ = last.write_all(&wire::line(&failed));
-            Err(AgentError::Work(error))
-        }
-    };
+    let result = clients::run(&work, &link).map(drop).map_err(|error| {
+        // The coordinator may have closed the connection.
+        link.events.error(error.to_string(), Some(error.class()));
+        AgentError::Work(error)
+    });
     // The thread that reads commands has its own handle.
     let _ = last.shutdown(Shutdown::Write);
     result
 }
 
-fn read_message(input: &mut impl BufRead) -> io::Result<CoordinatorMessage> {
-    match read_line(input, LINE_BYTES_MAX)? {
-        Some(line) => wire::parse(&line),
-        None => Err(io::ErrorKind::UnexpectedEof.into()),
+/// Sends the hello and returns the clients to run, or the reason why the coordinator rejected it.
+fn join(
+    input: &mut BufReader<TcpStream>,
+    output: &mut TcpStream,
+    token: &str,
+) -> io::Result<Result<ClientsOptions, String>> {
+    output.set_nodelay(true)?;
+    // A coordinator that does not read must not block the measurement.
+    output.set_write_timeout(Some(WRITE_TIMEOUT))?;
+    output.write_all(&line(&AgentHello::new(token)))?;
+    let clock = Clock::start();
+    loop {
+        match read_message(input)?.ok_or(io::ErrorKind::UnexpectedEof)? {
+            CoordinatorMessage::Refused { reason } => return Ok(Err(reason)),
+            CoordinatorMessage::Clients { share, options } => {
+                return Ok(Ok(ClientsOptions { share, ..*options }));
+            }
+            CoordinatorMessage::Clock => output.write_all(&line(&clock.now_unix_ns()))?,
+        }
     }
 }
 
 /// Connects with retries until the timeout: agents and coordinator may start in any order.
-fn dial(options: &AgentOptions) -> Result<TcpStream, AgentError> {
+fn dial(options: &AgentOptions) -> io::Result<TcpStream> {
     let deadline = Instant::now() + options.connect_timeout;
     loop {
-        let attempt = connect(&options.coordinator);
-        match attempt {
-            Ok(stream) => return Ok(stream),
-            Err(error) if Instant::now() + RETRY_INTERVAL > deadline => {
-                return Err(AgentError::Coordinator {
-                    address: options.coordinator.clone(),
-                    reason: error.to_string(),
-                });
+        match connect(&options.coordinator) {
+            Err(_) if Instant::now() + RETRY_INTERVAL <= deadline => {
+                std::thread::sleep(RETRY_INTERVAL);
             }
-            Err(_) => std::thread::sleep(RETRY_INTERVAL),
+            result => return result,
         }
     }
 }

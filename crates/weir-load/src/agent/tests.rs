@@ -12,7 +12,7 @@ use crate::clients::{ClientProtocol, ClientsOptions};
 use crate::delivery::DeliverySummary;
 use crate::error::ErrorClass;
 use crate::worker::EventSender;
-use crate::worker::protocol::{LedgerEntry, Schedule, WorkerCommand};
+use crate::worker::protocol::{LedgerEntry, Schedule, WorkerCommand, WorkerEvent};
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Number of records due to each client.
@@ -41,9 +41,9 @@ fn serve(mut stream: TcpStream) {
         .set_read_timeout(Some(Duration::from_millis(10)))
         .unwrap();
     for seq in 0_u32.. {
-        let line = format!("U,1,1,{}|5.0.{seq}.6\r\n", key.trim_end());
-        let mut frame = vec![0x81, u8::try_from(line.len()).unwrap()];
-        frame.extend_from_slice(line.as_bytes());
+        let update = format!("U,1,1,{}|5.0.{seq}.6\r\n", key.trim_end());
+        let mut frame = vec![0x81, u8::try_from(update.len()).unwrap()];
+        frame.extend_from_slice(update.as_bytes());
         // An open client sends nothing.
         let is_open = |error: io::Error| error.kind() == io::ErrorKind::WouldBlock;
         if stream.write_all(&frame).is_err() || !input.read(&mut [0]).is_err_and(is_open) {
@@ -108,9 +108,7 @@ impl Run {
     /// Connects an agent of the test that has sent its hello and received its share.
     fn test_agent(&self) -> (BufReader<TcpStream>, String) {
         let mut stream = TcpStream::connect(self.address).unwrap();
-        stream
-            .write_all(&wire::line(&AgentHello::new(TOKEN)))
-            .unwrap();
+        stream.write_all(&line(&AgentHello::new(TOKEN))).unwrap();
         let mut input = BufReader::new(stream);
         loop {
             let mut answer = String::new();
@@ -120,8 +118,7 @@ impl Run {
             {
                 return (input, answer);
             }
-            let reading = wire::line(&ClockReading { unix_ns: 0 });
-            input.get_mut().write_all(&reading).unwrap();
+            input.get_mut().write_all(&line(&0_u64)).unwrap();
         }
     }
 
@@ -266,13 +263,11 @@ fn agent_with_invalid_event_is_lost() {
 fn failing_agent_reports_its_error_class() {
     let run = Run::start(1, 1, TEST_TIMEOUT);
     let (mut agent, _) = run.test_agent();
-    let failed = FailedEvent {
-        event: WorkerEvent::Error {
-            message: "no client could subscribe".to_owned(),
-        },
-        fault: ErrorClass::Target,
+    let failed = WorkerEvent::Error {
+        message: "no client could subscribe".to_owned(),
+        fault: Some(ErrorClass::Target),
     };
-    agent.get_mut().write_all(&wire::line(&failed)).unwrap();
+    agent.get_mut().write_all(&line(&failed)).unwrap();
     let error = run.error();
     assert_eq!(error.class(), ErrorClass::Target);
     assert!(
@@ -287,7 +282,7 @@ fn invalid_token_is_rejected_with_reason() {
     let run = Run::start(1, 1, TEST_TIMEOUT);
     let rejected = run.agent("wrong").join().unwrap().unwrap_err();
     assert!(rejected.to_string().contains("wrong token"), "{rejected}");
-    let long = [b'x'; 2 * wire::HELLO_BYTES_MAX];
+    let long = [b'x'; 2 * listener::HELLO_BYTES_MAX];
     for nonsense in [b"GET / HTTP/1.1\r\n".as_slice(), b"\n", &long] {
         let mut stream = TcpStream::connect(run.address).unwrap();
         stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
@@ -304,7 +299,7 @@ fn invalid_token_is_rejected_with_reason() {
         ..AgentHello::new(TOKEN)
     };
     let mut stream = TcpStream::connect(run.address).unwrap();
-    stream.write_all(&wire::line(&other_version)).unwrap();
+    stream.write_all(&line(&other_version)).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.contains("use the same program"), "{answer}");

@@ -1,8 +1,6 @@
 //! All simulated clients of a process, driven by the event loop and the coordinator.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
 use weir_net::client::{ClientHandler, ClientIo, DisconnectReason, LoopUtilization};
@@ -14,7 +12,7 @@ use super::diff_choice::DiffChoice;
 use super::error::ClientsError;
 use super::items::assign_keys;
 use super::options::{ClientProtocol, ClientsOptions};
-use super::session::{ClientPhase, SessionContext, SimulatedClient, close_text};
+use super::session::{ClientPhase, SessionAction, SessionIo, SimulatedClient, close_text};
 use super::shared::SessionTotals;
 use super::target::RequestTexts;
 use super::verify::ClientCheck;
@@ -22,17 +20,16 @@ use crate::clock::Clock;
 use crate::delivery::{Conflation, DeliverySummary, Expected, Ledger};
 use crate::keys::KeyId;
 use crate::worker::CoordinatorChannel;
-use crate::worker::protocol::{Summary, WorkerCommand, WorkerEvent};
+use crate::worker::protocol::{Summary, WorkerCommand};
 
 /// Handler of the event loop.
 #[derive(Debug)]
 pub(super) struct ClientPool<'a> {
-    target: &'a RequestTexts,
+    target: &'a RequestTexts<'a>,
     plans: Vec<ClientSessionConfig<'a>>,
     /// Like `plans`, for clients that allow no diffs.
     plain_plans: Vec<ClientSessionConfig<'a>>,
     link: &'a CoordinatorChannel,
-    setup_timeout: Duration,
     sessions: Vec<SimulatedClient>,
     shared: SessionTotals,
     key_ids: Vec<KeyId>,
@@ -61,7 +58,7 @@ struct IoState {
 impl<'a> ClientPool<'a> {
     pub(super) fn new(
         options: &ClientsOptions,
-        target: &'a RequestTexts,
+        target: &'a RequestTexts<'a>,
         link: &'a CoordinatorChannel,
         clock: Clock,
     ) -> Self {
@@ -80,7 +77,7 @@ impl<'a> ClientPool<'a> {
             let plain = !std::mem::replace(&mut has_plain[key], true);
             let diffs = match plain {
                 true => DiffChoice::NONE,
-                false => target.diffs,
+                false => options.diffs,
             };
             let check = ClientCheck::new(conflation).with_diffs(diffs, target);
             SimulatedClient::new(key as u32, plain, check)
@@ -91,10 +88,9 @@ impl<'a> ClientPool<'a> {
         Self {
             target,
             sessions: sessions.collect(),
-            plans: target.plans(target.diffs),
+            plans: target.plans(options.diffs),
             plain_plans: target.plans(DiffChoice::NONE),
             link,
-            setup_timeout: options.setup_timeout,
             shared,
             key_ids,
             ledger: None,
@@ -118,15 +114,12 @@ impl<'a> ClientPool<'a> {
         let summary = self.summary();
         self.report_progress();
         self.report_published(Instant::now(), true);
-        self.link.events.send(&WorkerEvent::Final {
-            summary: Summary::Delivery(summary.clone()),
-        });
+        self.link.events.finish(Summary::Delivery(summary.clone()));
         Ok(summary)
     }
 
     fn summary(&self) -> DeliverySummary {
         let stamped = self.target.fields.stamp.is_some();
-        let ledger = self.ledger.as_ref().filter(|_| stamped);
         let mut summary = DeliverySummary {
             bytes_received: self.io.bytes_received,
             disconnects: self.shared.disconnects,
@@ -135,24 +128,22 @@ impl<'a> ClientPool<'a> {
                 true => 1,
                 false => TEXT_RESOLUTION_NS,
             },
-            settled: ledger.is_some(),
             errors: self.shared.errors.clone(),
             ..DeliverySummary::default()
         };
-        for session in &self.sessions {
-            let checker = &session.check.checker;
-            let counts = match ledger {
-                Some(ledger) => checker.settle(ledger, self.expected(session)),
-                None => checker.settle_without_ledger(),
-            };
-            let p99_us = session.check.latency.percentile_us(99.0);
-            summary.add_client(&counts, p99_us.map(|us| us * 1000));
-        }
-        if self.shared.meter.early > 0 {
-            let text = "arrivals before their due time (clocks disagree)".to_owned();
-            summary.errors.insert(text, self.shared.meter.early);
-        }
+        let clients = self.sessions.iter().map(|session| {
+            let check = &session.check;
+            (&check.checker, &check.latency, self.expected(session))
+        });
+        summary.settle(clients, self.stamped_ledger(), self.shared.meter.early);
         summary
+    }
+
+    /// Returns the ledger if clients can be compared with it.
+    fn stamped_ledger(&self) -> Option<&Ledger> {
+        self.ledger
+            .as_ref()
+            .filter(|_| self.target.fields.stamp.is_some())
     }
 
     fn expected(&self, session: &SimulatedClient) -> Expected {
@@ -163,12 +154,10 @@ impl<'a> ClientPool<'a> {
     }
 
     fn unreachable(&self) -> ClientsError {
-        let most_frequent = self.shared.errors.iter().max_by_key(|(_, count)| **count);
-        ClientsError::Unreachable {
-            server: self.target.servers.clone(),
-            reason: most_frequent
-                .map_or_else(|| "no response".to_owned(), |(text, _)| text.clone()),
-        }
+        let errors = self.shared.errors.iter();
+        let most_frequent = errors.max_by_key(|(_, count)| **count);
+        let reason = most_frequent.map_or("no response", |(text, _)| text);
+        ClientsError::Unreachable(self.target.servers.clone(), reason.to_owned())
     }
 
     /// Passes received bytes to a session, then sends its output and closes it if it has ended.
@@ -177,31 +166,29 @@ impl<'a> ClientPool<'a> {
         let session = &mut self.sessions[conn];
         session.last_read_ms = now_ms;
         session.is_overdue = false;
-        let context = SessionContext {
-            target: self.target,
-            plan: match session.plain {
-                true => self.plain_plans.get(session.key as usize),
-                false => self.plans.get(session.key as usize),
-            },
+        let plans = match session.plain {
+            true => &self.plain_plans,
+            false => &self.plans,
         };
         let read_unix_ns = self.shared.clock.unix_ns(read_at);
-        let (shared, key_id) = (&mut self.shared, self.key_ids[session.key as usize]);
+        let (shared, target) = (&mut self.shared, self.target);
+        let key_id = self.key_ids[session.key as usize];
         self.out.clear();
-        session.on_data(
-            bytes,
-            &context,
-            (&mut self.out, &mut self.inflater),
-            &mut |session, action, payload| {
-                shared.on_action(
-                    session,
-                    action,
-                    payload,
-                    context.target,
-                    key_id,
-                    read_unix_ns,
-                );
+        let mut session_io = SessionIo {
+            target,
+            plan: plans.get(session.key as usize),
+            out: &mut self.out,
+            sink: &mut |session, action, payload| match action {
+                SessionAction::Continue => {}
+                SessionAction::Live => shared.live += 1,
+                SessionAction::Update => {
+                    shared.on_update(session, payload, target, key_id, read_unix_ns);
+                }
+                SessionAction::Error(text) => shared.error(&text),
+                SessionAction::End(text) => shared.end(session, &text),
             },
-        );
+        };
+        session.on_data(bytes, &mut session_io, &mut self.inflater);
         if !self.out.is_empty() {
             io.send(conn, &self.out);
         }
@@ -212,31 +199,30 @@ impl<'a> ClientPool<'a> {
 
     /// Handles the commands of the coordinator; `Break` ends the run.
     fn commands(&mut self) -> ControlFlow<()> {
-        loop {
-            match self.link.commands.try_recv() {
-                Ok(WorkerCommand::Start(schedule)) => self.shared.schedule = Some(schedule),
-                Ok(WorkerCommand::Ledger { entries }) => {
+        while let Some(command) = self.link.poll() {
+            match command {
+                WorkerCommand::Start(schedule) => self.shared.schedule = Some(schedule),
+                WorkerCommand::Ledger { entries } => {
                     self.ledger = Some(Ledger::new(&entries, &mut self.shared.keys));
                 }
-                Ok(WorkerCommand::Stop) | Err(TryRecvError::Disconnected) => {
-                    return ControlFlow::Break(());
-                }
-                Err(TryRecvError::Empty) => return ControlFlow::Continue(()),
+                WorkerCommand::Stop => return ControlFlow::Break(()),
             }
         }
+        ControlFlow::Continue(())
     }
 
     /// Ends sessions that exceed the setup timeout, and counts live ones that receive no keepalive.
     fn check_times(&mut self, io: &mut ClientIo, now: Instant) {
         let now_ms = self.now_ms(now);
-        let setup_ms = u32::try_from(self.setup_timeout.as_millis()).unwrap_or(u32::MAX);
+        let setup_ms =
+            u32::try_from(self.target.options.setup_timeout.as_millis()).unwrap_or(u32::MAX);
         for conn in 0..self.sessions.len() {
             let session = &mut self.sessions[conn];
             match session.phase {
                 ClientPhase::Opening | ClientPhase::Subscribing
                     if now_ms.saturating_sub(session.started_ms) > setup_ms =>
                 {
-                    let text = "setup failed: no response within the setup timeout".to_owned();
+                    let text = "setup failed: no response within the setup timeout";
                     self.shared.end(session, text);
                     io.close(conn);
                 }
@@ -244,8 +230,7 @@ impl<'a> ClientPool<'a> {
                     let idle_ms = u64::from(now_ms.saturating_sub(session.last_read_ms));
                     if idle_ms > session.keepalive_ms() + KEEPALIVE_SLACK_MS {
                         session.is_overdue = true;
-                        self.shared
-                            .error("server is_overdue for longer than its keepalive".to_owned());
+                        self.shared.error(OVERDUE);
                     }
                 }
                 _ => {}
@@ -258,23 +243,15 @@ impl<'a> ClientPool<'a> {
         if self.shared.live == 0 {
             return true;
         }
-        let Some(ledger) = self
-            .ledger
-            .as_ref()
-            .filter(|_| self.target.fields.stamp.is_some())
-        else {
+        let Some(ledger) = self.stamped_ledger() else {
             return self.ledger.is_some();
         };
         if !self.may_conflate && self.shared.meter.in_window < self.due_in_all(ledger) {
             return false;
         }
         self.sessions.iter().all(|session| {
-            session
-                .check
-                .checker
-                .settle(ledger, self.expected(session))
-                .lost
-                == 0
+            let checker = &session.check.checker;
+            checker.settle(ledger, self.expected(session)).lost == 0
         })
     }
 
@@ -296,19 +273,10 @@ impl<'a> ClientPool<'a> {
     }
 
     fn report_progress(&mut self) {
-        let counters = self.counters();
-        self.busy_at_report = self.io.busy;
-        let now_unix_ns = self.shared.clock.now_unix_ns();
-        self.shared
-            .meter
-            .report(&self.link.events, now_unix_ns, counters);
-    }
-
-    fn counters(&self) -> BTreeMap<String, u64> {
         let busy_share = self.io.busy.share_since(self.busy_at_report);
-        let shared = &self.shared;
-        let mut counters = BTreeMap::new();
-        for (name, value) in [
+        self.busy_at_report = self.io.busy;
+        let shared = &mut self.shared;
+        let counters = [
             ("clients", self.sessions.len() as u64),
             ("connected", shared.live as u64),
             ("failed", shared.ended as u64),
@@ -324,10 +292,11 @@ impl<'a> ClientPool<'a> {
             // The share is at most 1.
             ("busy_permille", (busy_share * 1000.0) as u64),
             ("turn_max_us", self.io.busy.iteration_max_ns / 1000),
-        ] {
-            counters.insert(name.to_owned(), value);
-        }
-        counters
+        ];
+        let now_unix_ns = shared.clock.now_unix_ns();
+        shared
+            .meter
+            .report(&self.link.events, now_unix_ns, &counters);
     }
 
     fn now_ms(&self, now: Instant) -> u32 {
@@ -339,7 +308,6 @@ impl ClientHandler for ClientPool<'_> {
     fn on_connected(&mut self, io: &mut ClientIo, conn: usize) {
         let now_ms = self.now_ms(Instant::now());
         let session = &mut self.sessions[conn];
-        self.shared.opened += 1;
         session.started_ms = now_ms;
         session.last_read_ms = now_ms;
         self.out.clear();
@@ -354,7 +322,7 @@ impl ClientHandler for ClientPool<'_> {
     fn on_closed(&mut self, _io: &mut ClientIo, conn: usize, reason: DisconnectReason) {
         let session = &mut self.sessions[conn];
         let text = close_text(session.phase, reason);
-        self.shared.end(session, text);
+        self.shared.end(session, &text);
     }
 
     fn on_tick(&mut self, io: &mut ClientIo, now: Instant) -> ControlFlow<()> {
@@ -370,11 +338,7 @@ impl ClientHandler for ClientPool<'_> {
                 return ControlFlow::Break(());
             }
             self.ready = true;
-            let connections = self.shared.live as u64;
-            self.link.events.send(&WorkerEvent::Ready {
-                connections,
-                port: None,
-            });
+            self.link.events.ready(self.shared.live, None);
         }
         if now >= self.next_report {
             self.next_report = now + REPORT_INTERVAL;
@@ -405,6 +369,7 @@ impl ClientHandler for ClientPool<'_> {
     }
 }
 
+const OVERDUE: &str = "server sent nothing for longer than its keepalive";
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 const SETTLE_INTERVAL: Duration = Duration::from_millis(100);
 const CONCURRENT_SETUPS_MAX: usize = 512;

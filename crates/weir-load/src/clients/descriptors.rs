@@ -11,9 +11,6 @@ pub fn descriptors_allowed() -> u64 {
 
 /// Raises the soft limit to the hard limit if `needed` exceeds the soft limit. Returns the soft
 /// limit that is then in effect.
-///
-/// # Errors
-/// The operating system rejects the change.
 pub fn raise_descriptors(needed: u64) -> io::Result<u64> {
     let limit = getrlimit(Resource::Nofile);
     let (soft, hard) = (limit.current.unwrap_or(u64::MAX), limit.maximum);

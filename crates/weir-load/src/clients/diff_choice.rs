@@ -12,6 +12,11 @@ pub struct DiffChoice {
     pub tlcp_diff: bool,
 }
 
+/// Error for an unknown choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("give none, json-patch, tlcp-diff, or json-patch,tlcp-diff")]
+pub struct UnknownDiffs;
+
 impl DiffChoice {
     /// Whole values only.
     pub const NONE: Self = Self {
@@ -20,20 +25,13 @@ impl DiffChoice {
     };
 
     /// Parses `none`, or `json-patch` and `tlcp-diff` separated by a comma.
-    ///
-    /// # Errors
-    /// Returns a message with the valid values.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, UnknownDiffs> {
         let mut choice = Self::NONE;
         for word in text.split(',').filter(|_| text != "none") {
             match word {
                 "json-patch" => choice.json_patch = true,
                 "tlcp-diff" => choice.tlcp_diff = true,
-                _ => {
-                    return Err(
-                        "give none, json-patch, tlcp-diff, or json-patch,tlcp-diff".to_owned()
-                    );
-                }
+                _ => return Err(UnknownDiffs),
             }
         }
         Ok(choice)

@@ -10,13 +10,8 @@ use crate::error::ErrorClass;
 #[derive(Debug, Error)]
 pub enum ClientsError {
     /// The server's address cannot be used.
-    #[error("--url {server}: {reason}, write for example ws://127.0.0.1:8080")]
-    Server {
-        /// Address as given.
-        server: String,
-        /// Description of the problem.
-        reason: String,
-    },
+    #[error("--url {0}: {1}, write for example ws://127.0.0.1:8080")]
+    Server(String, String),
     /// Each client needs a file descriptor.
     #[error(
         "{clients} clients need {needed} file descriptors, the limit is {allowed}: raise the hard \
@@ -30,14 +25,10 @@ pub enum ClientsError {
         /// Hard limit of file descriptors.
         allowed: u64,
     },
-    /// No client could connect, or the server rejected all sessions.
-    #[error("no client could subscribe at {server}: {reason}")]
-    Unreachable {
-        /// Addresses of the servers.
-        server: String,
-        /// Most frequent reason.
-        reason: String,
-    },
+    /// No client could connect to the servers, or these rejected all sessions; the most frequent
+    /// reason.
+    #[error("no client could subscribe at {0}: {1}")]
+    Unreachable(String, String),
     /// The event loop failed.
     #[error("event loop of the clients failed: {0}")]
     Io(#[from] io::Error),
@@ -47,8 +38,8 @@ impl ClientsError {
     /// Returns the class of the error.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Server { .. } => ErrorClass::Usage,
-            Self::Unreachable { .. } => ErrorClass::Target,
+            Self::Server(..) => ErrorClass::Usage,
+            Self::Unreachable(..) => ErrorClass::Target,
             Self::Descriptors { .. } | Self::Io(_) => ErrorClass::Instrument,
         }
     }

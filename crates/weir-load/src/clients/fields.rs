@@ -2,32 +2,25 @@
 
 /// Positions, from 1, of the fields that clients read; other fields are only counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct FieldMap {
+pub(super) struct FieldMap {
     /// Number of fields.
-    pub count: usize,
+    pub(super) count: usize,
     /// `key`: must equal the key of the client's item.
-    pub key: Option<usize>,
+    pub(super) key: Option<usize>,
     /// `timestamp`, else `value`: has the due time as text.
-    pub due: Option<usize>,
-    /// `partition`: partition of the record.
-    pub partition: Option<usize>,
-    /// `offset`: offset of the record.
-    pub offset: Option<usize>,
+    pub(super) due: Option<usize>,
+    pub(super) partition: Option<usize>,
+    pub(super) offset: Option<usize>,
     /// `ts`: timestamp of the record in milliseconds.
-    pub stored: Option<usize>,
+    pub(super) stored: Option<usize>,
     /// `weir`: stamp of the record.
-    pub stamp: Option<usize>,
+    pub(super) stamp: Option<usize>,
 }
 
 impl FieldMap {
     /// Finds the fields in a schema.
-    pub fn new(fields: &[String]) -> Self {
-        let position = |name: &str| {
-            fields
-                .iter()
-                .position(|field| field == name)
-                .map(|at| at + 1)
-        };
+    pub(super) fn new(fields: &[String]) -> Self {
+        let position = |name| Some(fields.iter().position(|field| field == name)? + 1);
         Self {
             count: fields.len(),
             key: position("key"),
@@ -37,10 +30,5 @@ impl FieldMap {
             stored: position("ts"),
             stamp: position("weir"),
         }
-    }
-
-    /// Returns `true` if every update has partition and offset of its record.
-    pub fn has_position(&self) -> bool {
-        self.partition.is_some() && self.offset.is_some()
     }
 }

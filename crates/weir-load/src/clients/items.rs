@@ -23,17 +23,6 @@ impl ClientShare {
     pub fn numbers(self, total: usize) -> impl ExactSizeIterator<Item = usize> {
         (self.index.min(total)..total).step_by(self.of.max(1))
     }
-
-    /// Returns the number of this share's clients out of `total`.
-    pub fn count(self, total: usize) -> usize {
-        self.numbers(total).len()
-    }
-}
-
-impl Default for ClientShare {
-    fn default() -> Self {
-        Self::WHOLE
-    }
 }
 
 /// Returns for each of `clients` clients the index of its key among `keys`. The numbers of clients
@@ -62,7 +51,7 @@ mod tests {
             let mut numbers: Vec<usize> = numbers.collect();
             numbers.sort_unstable();
             prop_assert_eq!(numbers, (0..total).collect::<Vec<_>>());
-            let counts: Vec<usize> = shares.map(|share| share.count(total)).collect();
+            let counts: Vec<usize> = shares.map(|share| share.numbers(total).len()).collect();
             prop_assert_eq!(counts.iter().sum::<usize>(), total);
             let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
             prop_assert!(most - least <= 1);

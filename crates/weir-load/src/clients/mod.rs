@@ -25,12 +25,10 @@ pub use weir_tlcp::Mode;
 use crate::clock::Clock;
 use crate::delivery::DeliverySummary;
 use crate::worker::CoordinatorChannel;
-use crate::worker::protocol::WorkerRole;
 
 pub use descriptors::{descriptors_allowed, raise_descriptors};
 pub use diff_choice::DiffChoice;
 pub use error::ClientsError;
-pub use fields::FieldMap;
 pub use items::{ClientShare, assign_keys};
 pub use options::{ClientProtocol, ClientsOptions, TlsTrust};
 pub use scenario::{KEY_PLACEHOLDER, Scenario, Subscribe};
@@ -44,12 +42,8 @@ pub fn run(
     options: &ClientsOptions,
     link: &CoordinatorChannel,
 ) -> Result<DeliverySummary, ClientsError> {
-    let role = match options.kind {
-        ClientProtocol::Tlcp { .. } => WorkerRole::Clients,
-        ClientProtocol::Floor => WorkerRole::FloorClients,
-    };
-    link.events.hello(role);
-    let clients = options.local_clients();
+    link.events.hello(options.kind.role());
+    let clients = options.share.numbers(options.clients).len();
     let needed = clients as u64 + DESCRIPTORS_SPARE;
     let allowed = raise_descriptors(needed)?;
     if needed > allowed {

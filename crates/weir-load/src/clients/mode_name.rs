@@ -9,9 +9,6 @@ pub(crate) fn serialize<S: Serializer>(mode: &Mode, serializer: S) -> Result<S::
 }
 
 /// Parses the TLCP name of a mode.
-///
-/// # Errors
-/// The name is unknown.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Mode, D::Error> {
     let name = String::deserialize(deserializer)?;
     Mode::from_word(&name)

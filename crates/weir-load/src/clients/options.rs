@@ -8,7 +8,8 @@ use weir_tlcp::Mode;
 use super::diff_choice::DiffChoice;
 use super::items::ClientShare;
 use super::mode_name;
-use super::scenario::{KEY_PLACEHOLDER, Scenario, Subscribe};
+use super::scenario::{KEY_PLACEHOLDER, Subscribe};
+use crate::worker::protocol::WorkerRole;
 
 /// Options of the clients of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -86,6 +87,15 @@ pub enum ClientProtocol {
     Floor,
 }
 
+impl ClientProtocol {
+    pub(crate) fn role(&self) -> WorkerRole {
+        match self {
+            Self::Tlcp { .. } => WorkerRole::Clients,
+            Self::Floor => WorkerRole::FloorClients,
+        }
+    }
+}
+
 impl ClientsOptions {
     /// Options of `clients` clients at `server` that subscribe to `subscribe` in mode RAW, with 40
     /// keys.
@@ -117,8 +127,9 @@ impl ClientsOptions {
 
     /// Options of `clients` clients of published scenario 2 at `server`, with the stamp field that
     /// the built-in plans map.
-    pub fn scenario_2(server: impl Into<String>, clients: usize) -> Self {
-        let mut subscribe = Scenario::Two.corrected();
+    #[cfg(test)]
+    pub(crate) fn scenario_2(server: impl Into<String>, clients: usize) -> Self {
+        let mut subscribe = super::Scenario::Two.corrected();
         subscribe.fields.push("weir".to_owned());
         Self::new(server, &subscribe, clients)
     }
@@ -126,11 +137,6 @@ impl ClientsOptions {
     /// Returns `true` if each client subscribes to the records of one key.
     pub fn is_keyed(&self) -> bool {
         self.items.contains(KEY_PLACEHOLDER)
-    }
-
-    /// Returns the number of connections that this process opens.
-    pub fn local_clients(&self) -> usize {
-        self.share.count(self.clients)
     }
 }
 

@@ -1,6 +1,8 @@
 //! Subscriptions of the published load tests: scenarios 1 to 3 with their JSON Patch and text diff
 //! variants, and the client that measures the filtering tests.
 
+use strum::{EnumString, IntoStaticStr};
+
 use super::diff_choice::DiffChoice;
 use crate::keys::{FIRST_NAMES, FRUITS, extended_key, names_of};
 
@@ -8,17 +10,22 @@ use crate::keys::{FIRST_NAMES, FRUITS, extended_key, names_of};
 pub const KEY_PLACEHOLDER: &str = "{key}";
 
 /// Scenario of the connector load test, named as in the simulator's parameter `scenarioLKC`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr)]
 pub enum Scenario {
-    /// `1`: all clients receive every record.
+    /// All clients receive every record.
+    #[strum(serialize = "1")]
     One,
-    /// `2`: each client subscribes to the records of one of 40 fruits.
+    /// Each client subscribes to the records of one of 40 fruits.
+    #[strum(serialize = "2")]
     Two,
-    /// `3`: each client subscribes to the fields of the JSON records of one of 40 first names.
+    /// Each client subscribes to the fields of the JSON records of one of 40 first names.
+    #[strum(serialize = "3")]
     Three,
-    /// `3jp`: whole JSON values, whose changes are sent as JSON Patch.
+    /// Whole JSON values, whose changes are sent as JSON Patch.
+    #[strum(serialize = "3jp")]
     ThreePatch,
-    /// `3td`: whole JSON values, whose changes are sent as text diffs.
+    /// Whole JSON values, whose changes are sent as text diffs.
+    #[strum(serialize = "3td")]
     ThreeDiff,
 }
 
@@ -58,20 +65,12 @@ impl Scenario {
 
     /// Returns the name in options and in the simulator's file.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::One => "1",
-            Self::Two => "2",
-            Self::Three => "3",
-            Self::ThreePatch => "3jp",
-            Self::ThreeDiff => "3td",
-        }
+        self.into()
     }
 
     /// Returns the scenario with that name.
     pub fn of_name(name: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|scenario| scenario.name() == name)
+        name.parse().ok()
     }
 
     /// Returns the diff formats of the scenario.
@@ -85,56 +84,52 @@ impl Scenario {
     /// Returns the subscription that fits the published connector configuration of the scenario:
     /// its data adapter, its item template, all its fields.
     pub fn corrected(self) -> Subscribe {
-        match self {
-            Self::One => subscribe("QuickStart", "ltest", KeyPool::Fruits, "value"),
-            Self::Two => subscribe(
-                "QuickStart",
-                "ltest-[key={key}]",
-                KeyPool::Fruits,
-                "key value",
-            ),
-            Self::Three => subscribe(
-                "JsonStart-k",
-                "jsontest-[key={key}]",
-                KeyPool::FirstNames,
+        let mut subscribe = match self {
+            Self::One => self.subscribe(QUICK_START, "value"),
+            Self::Two | Self::ThreePatch | Self::ThreeDiff => {
+                self.subscribe(QUICK_START, "key value")
+            }
+            Self::Three => self.subscribe(
+                JSON_START,
                 "key timestamp firstText secondText thirdText fourthText firstnumber secondNumber \
                  thirdNumber fourthNumber hobbies",
             ),
-            Self::ThreePatch | Self::ThreeDiff => subscribe(
-                "QuickStart",
-                "ltest-[key={key}]",
-                KeyPool::FirstNames,
-                "key value",
-            ),
-        }
-        .with_position()
+        };
+        // Every published configuration maps these in addition to its own.
+        let position = ["ts", "partition", "offset"].map(str::to_owned);
+        subscribe.fields.extend(position);
+        subscribe
     }
 
     /// Returns the subscription of the published simulator without changes. In scenarios 1 and 3 it
     /// requests fields that are not mapped, in scenario 2 another data adapter than the published
     /// one.
     pub fn verbatim(self) -> Subscribe {
-        match self {
-            Self::One => subscribe("QuickStart", "ltest", KeyPool::Fruits, "key value"),
-            Self::Two => subscribe(
-                "JsonStart-k",
-                "ltest-[key={key}]",
-                KeyPool::Fruits,
-                "key timestamp sndValue intNum ts partition",
-            ),
-            Self::Three => subscribe(
-                "JsonStart-k",
-                "jsontest-[key={key}]",
-                KeyPool::FirstNames,
+        let (data_adapter, fields) = match self {
+            Self::One | Self::ThreePatch | Self::ThreeDiff => (QUICK_START, "key value"),
+            Self::Two => (JSON_START, "key timestamp sndValue intNum ts partition"),
+            Self::Three => (
+                JSON_START,
                 "key changes firstText secondText thirdText fourthText firstnumber secondNumber \
                  thirdNumber fourthNumber hobbies timestamp",
             ),
-            Self::ThreePatch | Self::ThreeDiff => subscribe(
-                "QuickStart",
-                "ltest-[key={key}]",
-                KeyPool::FirstNames,
-                "key value",
-            ),
+        };
+        self.subscribe(data_adapter, fields)
+    }
+
+    fn subscribe(self, data_adapter: &str, fields: &str) -> Subscribe {
+        let (items, pool) = match self {
+            Self::One => ("ltest", KeyPool::Fruits),
+            Self::Two => (LTEST_KEY, KeyPool::Fruits),
+            Self::Three => ("jsontest-[key={key}]", KeyPool::FirstNames),
+            Self::ThreePatch | Self::ThreeDiff => (LTEST_KEY, KeyPool::FirstNames),
+        };
+        Subscribe {
+            adapter_set: "KafkaConnector".to_owned(),
+            data_adapter: data_adapter.to_owned(),
+            items: items.to_owned(),
+            pool,
+            fields: fields.split(' ').map(str::to_owned).collect(),
         }
     }
 }
@@ -155,12 +150,7 @@ impl KeyPool {
 
 /// Returns the subscription of the client that measures the filtering tests: one item, four fields.
 pub fn probe() -> Subscribe {
-    subscribe(
-        "QuickStart",
-        "ltest-[key={key}]",
-        KeyPool::Fruits,
-        "timestamp fstValue sndValue intNum",
-    )
+    Scenario::Two.subscribe(QUICK_START, "timestamp fstValue sndValue intNum")
 }
 
 /// Returns the key of that client: a fruit in its short or long form, or the first name that
@@ -173,24 +163,9 @@ pub fn probe_key(extended: bool, json_key: bool) -> String {
     }
 }
 
-fn subscribe(data_adapter: &str, items: &str, pool: KeyPool, fields: &str) -> Subscribe {
-    Subscribe {
-        adapter_set: "KafkaConnector".to_owned(),
-        data_adapter: data_adapter.to_owned(),
-        items: items.to_owned(),
-        pool,
-        fields: fields.split(' ').map(str::to_owned).collect(),
-    }
-}
-
-impl Subscribe {
-    /// Adds the three fields that every published configuration maps in addition to its own.
-    fn with_position(mut self) -> Self {
-        let fields = ["ts", "partition", "offset"].map(str::to_owned);
-        self.fields.extend(fields);
-        self
-    }
-}
+const QUICK_START: &str = "QuickStart";
+const JSON_START: &str = "JsonStart-k";
+const LTEST_KEY: &str = "ltest-[key={key}]";
 
 #[cfg(test)]
 mod tests {

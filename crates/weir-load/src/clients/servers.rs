@@ -45,10 +45,8 @@ fn server_tls(server: &str, authority: &str, trust: &TlsTrust) -> Result<ServerT
     let failed = |error: weir_net::tls::TlsError| server_error(server, &error.to_string());
     let trust = match trust {
         TlsTrust::Unset => {
-            return Err(server_error(
-                server,
-                "give --ca FILE, or --insecure to accept any certificate",
-            ));
+            let remedy = "give --ca FILE, or --insecure to accept any certificate";
+            return Err(server_error(server, remedy));
         }
         TlsTrust::CertificateAuthorities(pem) => ClientTls::with_roots_pem(pem.as_bytes()),
         TlsTrust::AnyCertificate => ClientTls::insecure(),
@@ -80,8 +78,5 @@ fn resolve(server: &str) -> Result<(String, SocketAddr, bool), ClientsError> {
 }
 
 fn server_error(server: &str, reason: &str) -> ClientsError {
-    ClientsError::Server {
-        server: server.to_owned(),
-        reason: reason.to_owned(),
-    }
+    ClientsError::Server(server.to_owned(), reason.to_owned())
 }

@@ -82,9 +82,9 @@ impl SimulatedClient {
     }
 
     /// Appends the bytes to send once the connection is open.
-    pub(super) fn open(&mut self, conn: usize, target: &RequestTexts, out: &mut Vec<u8>) {
+    pub(super) fn open(&mut self, conn: usize, target: &RequestTexts<'_>, out: &mut Vec<u8>) {
         self.phase = ClientPhase::Opening;
-        match target.kind {
+        match target.options.kind {
             ClientProtocol::Tlcp { .. } => out.extend_from_slice(target.upgrade(conn)),
             ClientProtocol::Floor => {
                 let key = match target.keyed {
@@ -102,14 +102,13 @@ impl SimulatedClient {
         self.tlcp.keepalive_ms()
     }
 
-    /// Processes received bytes. Calls `sink` for each action, with the payload of updates, and
-    /// appends the bytes to send to `out`. All sessions share `inflater`.
+    /// Processes received bytes. Calls `io.sink` for each action, with the payload of updates, and
+    /// appends the bytes to send to `io.out`. All sessions share `inflater`.
     pub(super) fn on_data(
         &mut self,
         bytes: &[u8],
-        context: &SessionContext<'_>,
-        (out, inflater): (&mut Vec<u8>, &mut Inflater),
-        sink: &mut dyn FnMut(&mut Self, SessionAction, &[u8]),
+        io: &mut SessionIo<'_>,
+        inflater: &mut Inflater,
     ) {
         let mut rest = bytes;
         let joined;
@@ -119,32 +118,39 @@ impl SimulatedClient {
                 joined = std::mem::take(&mut self.partial);
                 rest = &joined;
             }
-            match self.opening(rest, context, out) {
+            match self.opening(rest, io) {
                 Ok(Some(used)) => rest = &rest[used..],
                 Ok(None) => {
                     self.partial = rest.to_vec();
                     return;
                 }
-                Err(reason) => return sink(self, SessionAction::End(reason), &[]),
+                Err(reason) => return self.act(SessionAction::End(reason), io),
             }
             if self.phase == ClientPhase::Live {
-                sink(self, SessionAction::Live, &[]);
+                self.act(SessionAction::Live, io);
             }
         }
-        self.frames(rest, context, (out, inflater), sink);
+        self.frames(rest, io, inflater);
+    }
+
+    fn act(&mut self, action: SessionAction, io: &mut SessionIo<'_>) {
+        (io.sink)(self, action, &[]);
     }
 
     /// Parses the response to the first request. Returns its length, `None` while it is incomplete.
-    fn opening(
-        &mut self,
-        bytes: &[u8],
-        context: &SessionContext<'_>,
-        out: &mut Vec<u8>,
-    ) -> Result<Option<usize>, String> {
-        if context.target.kind == ClientProtocol::Floor {
-            return self.floor_response(bytes);
+    fn opening(&mut self, bytes: &[u8], io: &mut SessionIo<'_>) -> Result<Option<usize>, String> {
+        let options = io.target.options;
+        if options.kind == ClientProtocol::Floor {
+            return match bytes {
+                [b'O', b'K', b'\n', ..] => {
+                    self.phase = ClientPhase::Live;
+                    Ok(Some(3))
+                }
+                b"" | b"O" | b"OK" => Ok(None),
+                _ => Err("baseline server did not respond with OK".to_owned()),
+            };
         }
-        let (key, deflate) = (&context.target.websocket_key, context.target.compression);
+        let (key, deflate) = (&io.target.websocket_key, options.compression);
         let opened = parse_server_response(bytes, key, WEBSOCKET_SUBPROTOCOL, deflate)
             .map_err(|error| error.to_string())?;
         let Some(opened) = opened else {
@@ -155,28 +161,11 @@ impl SimulatedClient {
         }
         self.reader = reader(deflate);
         self.phase = ClientPhase::Subscribing;
-        self.send_pending(context, out);
+        self.send_pending(io);
         Ok(Some(opened.bytes))
     }
 
-    fn floor_response(&mut self, bytes: &[u8]) -> Result<Option<usize>, String> {
-        match bytes {
-            [b'O', b'K', b'\n', ..] => {
-                self.phase = ClientPhase::Live;
-                Ok(Some(3))
-            }
-            b"" | b"O" | b"OK" => Ok(None),
-            _ => Err("baseline server did not respond with OK".to_owned()),
-        }
-    }
-
-    fn frames(
-        &mut self,
-        bytes: &[u8],
-        context: &SessionContext<'_>,
-        (out, inflater): (&mut Vec<u8>, &mut Inflater),
-        sink: &mut dyn FnMut(&mut Self, SessionAction, &[u8]),
-    ) {
+    fn frames(&mut self, bytes: &[u8], io: &mut SessionIo<'_>, inflater: &mut Inflater) {
         // Moved out, because the events borrow from it while the session is used.
         let mut reader = std::mem::replace(&mut self.reader, reader(false));
         let mut rest = bytes;
@@ -188,28 +177,25 @@ impl SimulatedClient {
                 }
                 Ok((_, None)) => break,
                 Err(error) => {
-                    self.on_frame_error(error, out, sink);
+                    self.on_frame_error(error, io);
                     break;
                 }
             };
             match event {
-                FrameEvent::Text(message) => self.message(message, context, out, sink),
+                FrameEvent::Text(message) => self.message(message, io),
                 FrameEvent::Deflated(payload) => {
                     match inflater.inflate(payload, MESSAGE_BYTES_MAX) {
-                        Ok(message) => self.message(message, context, out, sink),
-                        Err(error) => self.on_frame_error(error, out, sink),
+                        Ok(message) => self.message(message, io),
+                        Err(error) => self.on_frame_error(error, io),
                     }
                 }
-                FrameEvent::Ping(payload) => push_pong(out, Some(MASK), payload),
+                FrameEvent::Ping(payload) => push_pong(io.out, Some(MASK), payload),
                 FrameEvent::Pong(_) => {}
                 FrameEvent::Close { code } => {
-                    push_close(out, Some(MASK), code.unwrap_or(1000));
+                    push_close(io.out, Some(MASK), code.unwrap_or(1000));
                     let code = code.map_or_else(|| "no code".to_owned(), |code| code.to_string());
-                    sink(
-                        self,
-                        SessionAction::End(format!("websocket closed by the server: {code}")),
-                        &[],
-                    );
+                    let text = format!("websocket closed by the server: {code}");
+                    self.act(SessionAction::End(text), io);
                 }
             }
         }
@@ -217,44 +203,24 @@ impl SimulatedClient {
     }
 
     /// Closes the session because the server violated the WebSocket protocol.
-    fn on_frame_error(
-        &mut self,
-        error: FrameError,
-        out: &mut Vec<u8>,
-        sink: &mut dyn FnMut(&mut Self, SessionAction, &[u8]),
-    ) {
-        push_close(out, Some(MASK), error.close_code());
-        sink(self, SessionAction::End(error.to_string()), &[]);
+    fn on_frame_error(&mut self, error: FrameError, io: &mut SessionIo<'_>) {
+        push_close(io.out, Some(MASK), error.close_code());
+        self.act(SessionAction::End(error.to_string()), io);
     }
 
-    fn message(
-        &mut self,
-        message: &[u8],
-        context: &SessionContext<'_>,
-        out: &mut Vec<u8>,
-        sink: &mut dyn FnMut(&mut Self, SessionAction, &[u8]),
-    ) {
+    fn message(&mut self, message: &[u8], io: &mut SessionIo<'_>) {
         let mut lines = Lines::new(message);
         while self.phase != ClientPhase::Ended {
             let Some(line) = lines.next() else { break };
-            self.line(line, context, out, sink);
+            self.line(line, io);
         }
         if !lines.remainder().is_empty() && self.phase != ClientPhase::Ended {
-            sink(
-                self,
-                SessionAction::Error("message that does not end in CR LF".to_owned()),
-                &[],
-            );
+            let text = "message that does not end in CR LF".to_owned();
+            self.act(SessionAction::Error(text), io);
         }
     }
 
-    fn line(
-        &mut self,
-        line: &[u8],
-        context: &SessionContext<'_>,
-        out: &mut Vec<u8>,
-        sink: &mut dyn FnMut(&mut Self, SessionAction, &[u8]),
-    ) {
+    fn line(&mut self, line: &[u8], io: &mut SessionIo<'_>) {
         let line = match parse_line(line) {
             // Fast path: nearly all lines are updates, which need no session logic.
             Ok(Line::Update {
@@ -262,26 +228,23 @@ impl SimulatedClient {
                 item: 1,
                 payload,
             }) if self.phase == ClientPhase::Live => {
-                return sink(self, SessionAction::Update, payload);
+                return (io.sink)(self, SessionAction::Update, payload);
             }
             Ok(Line::Update { .. }) => {
                 let text = "update of an item that was not subscribed".to_owned();
-                return sink(self, SessionAction::Error(text), &[]);
+                return self.act(SessionAction::Error(text), io);
             }
             Ok(line) => line,
-            Err(error) => return sink(self, SessionAction::Error(error.to_string()), &[]),
+            Err(error) => return self.act(SessionAction::Error(error.to_string()), io),
         };
-        let Some(plan) = context.plan else {
-            return sink(
-                self,
-                SessionAction::Error("baseline server sent more than updates".to_owned()),
-                &[],
-            );
+        let Some(plan) = io.plan else {
+            let text = "baseline server sent more than updates".to_owned();
+            return self.act(SessionAction::Error(text), io);
         };
-        let action = self.tlcp_event(&line, plan, &context.target.fields);
-        self.send_pending(context, out);
+        let action = self.tlcp_event(&line, plan, &io.target.fields);
+        self.send_pending(io);
         if action != SessionAction::Continue {
-            sink(self, action, &[]);
+            self.act(action, io);
         }
     }
 
@@ -330,22 +293,23 @@ impl SimulatedClient {
     }
 
     /// Appends all TLCP requests that can be sent now, each in a frame of its own.
-    fn send_pending(&mut self, context: &SessionContext<'_>, out: &mut Vec<u8>) {
-        let Some(plan) = context.plan else { return };
+    fn send_pending(&mut self, io: &mut SessionIo<'_>) {
+        let Some(plan) = io.plan else { return };
         let mut message = Vec::new();
         while self.tlcp.poll_send(plan, &mut message) {
-            push_client_frame(out, Opcode::Text, MASK, &message);
+            push_client_frame(io.out, Opcode::Text, MASK, &message);
             message.clear();
         }
     }
 }
 
-/// Shared input of the sessions.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct SessionContext<'a> {
-    pub(super) target: &'a RequestTexts,
+/// Shared input of the sessions, and their output.
+pub(super) struct SessionIo<'a> {
+    pub(super) target: &'a RequestTexts<'a>,
     /// Subscription to request; `None` for the baseline server.
     pub(super) plan: Option<&'a ClientSessionConfig<'a>>,
+    pub(super) out: &'a mut Vec<u8>,
+    pub(super) sink: &'a mut dyn FnMut(&mut SimulatedClient, SessionAction, &[u8]),
 }
 
 fn reader(deflate: bool) -> WebSocketFrameReader {

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use super::meter::DeliveryRecorder;
 use super::options::ClientsOptions;
 use super::reference_values::ReferenceValues;
-use super::session::{ClientPhase, SessionAction, SimulatedClient};
+use super::session::{ClientPhase, SimulatedClient};
 use super::target::RequestTexts;
 use super::verify::{ClientCheck, DecodeContext, ExpectedUpdate, ReceivedUpdate, RecordIdentity};
 use crate::clock::Clock;
-use crate::delivery::{Conflation, DeliveryCheck};
+use crate::delivery::{Conflation, DeliveryCheck, count_error};
 use crate::due_text::DueReader;
 use crate::keys::{KeyId, KeyTable};
 use crate::local_time::LocalTime;
@@ -29,8 +29,7 @@ pub(super) struct SessionTotals {
     position_key: KeyId,
     pub(super) schedule: Option<Schedule>,
     pub(super) errors: BTreeMap<String, u64>,
-    /// Numbers of sessions that were started, are live, have ended.
-    pub(super) opened: usize,
+    /// Numbers of sessions that are live, and that have ended.
     pub(super) live: usize,
     pub(super) ended: usize,
     /// Sessions that ended after they had been live.
@@ -57,7 +56,6 @@ impl SessionTotals {
             position_key,
             schedule: None,
             errors: BTreeMap::new(),
-            opened: 0,
             live: 0,
             ended: 0,
             disconnects: 0,
@@ -74,29 +72,11 @@ impl SessionTotals {
         self.keys.id(key.as_bytes()).unwrap_or(self.no_key)
     }
 
-    pub(super) fn on_action(
-        &mut self,
-        session: &mut SimulatedClient,
-        action: SessionAction,
-        payload: &[u8],
-        target: &RequestTexts,
-        key_id: KeyId,
-        read_unix_ns: u64,
-    ) {
-        match action {
-            SessionAction::Continue => {}
-            SessionAction::Live => self.live += 1,
-            SessionAction::Update => self.on_update(session, payload, target, key_id, read_unix_ns),
-            SessionAction::Error(text) => self.error(text),
-            SessionAction::End(text) => self.end(session, text),
-        }
-    }
-
-    fn on_update(
+    pub(super) fn on_update(
         &mut self,
         session: &mut SimulatedClient,
         payload: &[u8],
-        target: &RequestTexts,
+        target: &RequestTexts<'_>,
         key_id: KeyId,
         read_unix_ns: u64,
     ) {
@@ -108,29 +88,31 @@ impl SessionTotals {
         let mut decoding = DecodeContext {
             due: &mut self.due,
             keys: &mut self.keys,
-            marks: target.marked_only,
+            marks: target.options.marked_only,
         };
         let received = match check.read(payload, expected, &target.fields, &mut decoding) {
             Ok(received) => received,
             Err(fault) => {
-                self.meter.record_untimed();
-                return self.error(fault.to_string());
+                self.meter.updates += 1;
+                return self.error(&fault.to_string());
             }
         };
-        if let (RecordIdentity::Stamp(stamp), true) = (&received.identity, target.verify_values) {
+        if let (RecordIdentity::Stamp(stamp), true) =
+            (&received.identity, target.options.verify_values)
+        {
             let values = check.values();
             if !values.is_none_or(|values| self.reference.agrees(key_id, stamp, values)) {
-                self.error(
-                    "update whose values differ from those of a client without diffs".to_owned(),
-                );
+                self.error("update whose values differ from those of a client without diffs");
             }
         }
-        let stored_ms = received.stored_ms.filter(|_| target.record_timestamps);
+        let stored_ms = received
+            .stored_ms
+            .filter(|_| target.options.record_timestamps);
         let stored_unix_ns = stored_ms.map(|ms| ms.saturating_mul(1_000_000));
         let Some(due_unix_ns) = received.due_unix_ns.or(stored_unix_ns) else {
-            self.meter.record_untimed();
+            self.meter.updates += 1;
             check.checker.on_unstamped(false);
-            return self.error(NO_TIME.to_owned());
+            return self.error(NO_TIME);
         };
         self.from_timestamp += u64::from(received.due_unix_ns.is_none());
         let in_window = self.record_latency(check, &received, due_unix_ns, target, read_unix_ns);
@@ -150,18 +132,17 @@ impl SessionTotals {
         check: &mut ClientCheck,
         received: &ReceivedUpdate,
         due_unix_ns: u64,
-        target: &RequestTexts,
+        target: &RequestTexts<'_>,
         read_unix_ns: u64,
     ) -> bool {
         let schedule = self.schedule.as_ref();
-        if target.marked_only && !received.marked {
+        if target.options.marked_only && !received.marked {
             self.background += 1;
             return self.meter.record_background(due_unix_ns, schedule);
         }
         if let Some(published) = &mut self.published {
             published.record(due_unix_ns, read_unix_ns);
         }
-        let schedule = self.schedule.as_ref();
         let stamp = match &received.identity {
             RecordIdentity::Stamp(stamp) => Some(stamp),
             _ => None,
@@ -184,7 +165,7 @@ impl SessionTotals {
         check: &mut ClientCheck,
         received: &ReceivedUpdate,
         due_unix_ns: u64,
-        target: &RequestTexts,
+        target: &RequestTexts<'_>,
         in_window: bool,
     ) -> DeliveryCheck {
         let checker = &mut check.checker;
@@ -214,7 +195,7 @@ impl SessionTotals {
         }
     }
 
-    pub(super) fn end(&mut self, session: &mut SimulatedClient, text: String) {
+    pub(super) fn end(&mut self, session: &mut SimulatedClient, text: &str) {
         if session.phase == ClientPhase::Ended {
             return;
         }
@@ -227,17 +208,11 @@ impl SessionTotals {
         self.error(text);
     }
 
-    /// Counts an error by its text; texts beyond [`ERROR_TEXTS_MAX`] share one entry.
-    pub(super) fn error(&mut self, text: String) {
-        let text = match self.errors.len() < ERROR_TEXTS_MAX || self.errors.contains_key(&text) {
-            true => text,
-            false => "other errors".to_owned(),
-        };
-        *self.errors.entry(text).or_default() += 1;
+    pub(super) fn error(&mut self, text: &str) {
+        count_error(&mut self.errors, text);
     }
 }
 
-const ERROR_TEXTS_MAX: usize = 100;
 const NO_TIME: &str =
     "update without stamp or timestamp (map field.ts to #{TIMESTAMP}, name ts in --fields)";
 /// Key of all records that are identified by partition and offset; no record has this key.

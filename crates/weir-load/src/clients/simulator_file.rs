@@ -44,15 +44,11 @@ pub struct SimulatorFileError {
 
 impl SimulatorFile {
     /// Reads a file.
-    ///
-    /// # Errors
-    /// The file cannot be read, is not XML, or has a value that is not supported.
     pub fn read(path: &Path) -> Result<Self, SimulatorFileError> {
         let file = path.display().to_string();
         let mut text = String::new();
-        let read = fs::File::open(path)
-            .and_then(|opened| opened.take(FILE_BYTES_MAX).read_to_string(&mut text));
-        match read {
+        let opened = fs::File::open(path);
+        match opened.and_then(|opened| opened.take(FILE_BYTES_MAX).read_to_string(&mut text)) {
             Ok(_) => Self::parse(&text, &file),
             Err(error) => Err(SimulatorFileError {
                 file,
@@ -63,74 +59,82 @@ impl SimulatorFile {
     }
 
     /// Parses a text; `file` is its name in errors.
-    ///
-    /// # Errors
-    /// As [`Self::read`].
-    pub fn parse(text: &str, file: &str) -> Result<Self, SimulatorFileError> {
-        let error = |line, reason| SimulatorFileError {
+    fn parse(text: &str, file: &str) -> Result<Self, SimulatorFileError> {
+        let no_xml = |reason: roxmltree::Error| SimulatorFileError {
             file: file.to_owned(),
-            line,
-            reason,
+            line: reason.pos().row,
+            reason: format!("not XML: {reason}"),
         };
-        let document = Document::parse(text)
-            .map_err(|reason| error(reason.pos().row, format!("not XML: {reason}")))?;
-        SimulatorParams::of(&document)
-            .and_then(|params| params.simulator())
-            .map_err(|(line, reason)| error(line, reason))
+        let document = Document::parse(text).map_err(no_xml)?;
+        SimulatorParams::of(&document, file)?.simulator()
     }
 }
 
-/// Line and description of a problem.
-type SimulatorLineError = (u32, String);
-
 /// Parameters by name, each with its line.
 struct SimulatorParams<'a> {
-    values: BTreeMap<&'a str, (String, u32)>,
+    file: &'a str,
+    values: BTreeMap<&'a str, (&'a str, u32)>,
     /// Line of the root element.
     line: u32,
 }
 
 impl<'a> SimulatorParams<'a> {
-    fn of(document: &'a Document<'_>) -> Result<Self, SimulatorLineError> {
+    fn of(document: &'a Document<'_>, file: &'a str) -> Result<Self, SimulatorFileError> {
         let line = |node: &Node<'_, '_>| document.text_pos_at(node.range().start).row;
         let root = document.root_element();
+        let mut params = Self {
+            file,
+            values: BTreeMap::new(),
+            line: line(&root),
+        };
         if !root.has_tag_name("client_conf") {
             let name = root.tag_name().name();
-            let reason = format!(
-                "element \"{name}\" found, expected \"client_conf\": is this the simulator's \
-                 client configuration?"
+            return params.error(
+                params.line,
+                format!(
+                    "element \"{name}\" found, expected \"client_conf\": is this the simulator's \
+                     client configuration?"
+                ),
             );
-            return Err((line(&root), reason));
         }
-        let mut values = BTreeMap::new();
         for node in root.children().filter(Node::is_element) {
             let at = line(&node);
-            let Some(name) = node
-                .attribute("name")
-                .filter(|_| node.has_tag_name("param"))
-            else {
-                return Err((
-                    at,
-                    "only elements <param name=\"...\"> are allowed here".to_owned(),
-                ));
+            let name = node.attribute("name");
+            let Some(name) = name.filter(|_| node.has_tag_name("param")) else {
+                let reason = "only elements <param name=\"...\"> are allowed here";
+                return params.error(at, reason.to_owned());
             };
-            let value = node.text().unwrap_or("").trim().to_owned();
-            if values.insert(name, (value, at)).is_some() {
-                return Err((at, format!("param \"{name}\" is duplicated: remove one")));
+            let value = node.text().unwrap_or("").trim();
+            if params.values.insert(name, (value, at)).is_some() {
+                return params.error(at, format!("param \"{name}\" is duplicated: remove one"));
             }
         }
-        Ok(Self {
-            values,
-            line: line(&root),
-        })
+        Ok(params)
     }
 
-    fn simulator(&self) -> Result<SimulatorFile, SimulatorLineError> {
+    fn error<T>(&self, line: u32, reason: String) -> Result<T, SimulatorFileError> {
+        let file = self.file.to_owned();
+        Err(SimulatorFileError { file, line, reason })
+    }
+
+    fn simulator(&self) -> Result<SimulatorFile, SimulatorFileError> {
+        let (name, line) = *self.values.get("scenarioLKC").unwrap_or(&("1", self.line));
+        let Some(scenario) = Scenario::of_name(name) else {
+            let names = Scenario::ALL.map(Scenario::name).join(", ");
+            return self.error(
+                line,
+                format!("scenarioLKC \"{name}\" is unknown, use {names}"),
+            );
+        };
+        let (_, line) = self.required("numberOfSessions")?;
+        let Some(sessions @ 1..) = self.number("numberOfSessions")? else {
+            return self.error(line, "numberOfSessions: give at least 1".to_owned());
+        };
         Ok(SimulatorFile {
             urls: self.urls()?,
             adapter_set: self.required("adapterSetName")?.0.to_owned(),
-            scenario: self.scenario()?,
-            sessions: self.sessions()?,
+            scenario,
+            sessions,
             ramp_per_s: self.number("delaySessionStartMillis")?.map(|millis| {
                 // Without a pause, the ramp is as fast as the server responds.
                 1000.0 / (millis.max(1) as f64)
@@ -142,84 +146,62 @@ impl<'a> SimulatorParams<'a> {
         })
     }
 
-    fn urls(&self) -> Result<Vec<String>, SimulatorLineError> {
+    fn urls(&self) -> Result<Vec<String>, SimulatorFileError> {
         let (protocol, line) = self.required("protocol")?;
         if !matches!(protocol, "ws://" | "wss://") {
             let reason = format!("protocol \"{protocol}\" is not supported, use ws:// or wss://");
-            return Err((line, reason));
+            return self.error(line, reason);
         }
         let (host, _) = self.required("host")?;
         let (_, line) = self.required("port")?;
-        let out_of_range = |name: &str| (line, format!("{name} is out of the range of ports"));
-        let base = self.number("port")?.unwrap_or(0);
-        let base = u16::try_from(base).map_err(|_| out_of_range("port"))?;
-        let ports = self.number("serverPorts")?.unwrap_or(1).max(1);
-        let beyond = u16::try_from(ports - 1)
-            .ok()
-            .and_then(|more| base.checked_add(more))
-            .ok_or_else(|| out_of_range("serverPorts"))?;
-        Ok((base..=beyond)
-            .map(|port| format!("{protocol}{host}:{port}"))
-            .collect())
-    }
-
-    fn scenario(&self) -> Result<Scenario, SimulatorLineError> {
-        let Some((name, line)) = self.values.get("scenarioLKC") else {
-            return Ok(Scenario::One);
+        let Ok(base) = u16::try_from(self.number("port")?.unwrap_or(0)) else {
+            return self.error(line, "port is out of the range of ports".to_owned());
         };
-        Scenario::of_name(name).ok_or_else(|| {
-            let names = Scenario::ALL.map(Scenario::name).join(", ");
-            (
-                *line,
-                format!("scenarioLKC \"{name}\" is unknown, use {names}"),
-            )
-        })
+        let more = self.number("serverPorts")?.unwrap_or(1).max(1) - 1;
+        let last = u16::try_from(more)
+            .ok()
+            .and_then(|more| base.checked_add(more));
+        let Some(last) = last else {
+            return self.error(line, "serverPorts is out of the range of ports".to_owned());
+        };
+        let url = |port| format!("{protocol}{host}:{port}");
+        Ok((base..=last).map(url).collect())
     }
 
-    fn sessions(&self) -> Result<u64, SimulatorLineError> {
-        let (_, line) = self.required("numberOfSessions")?;
-        match self.number("numberOfSessions")? {
-            Some(0) | None => Err((line, "numberOfSessions: give at least 1".to_owned())),
-            Some(sessions) => Ok(sessions),
+    fn required(&self, name: &str) -> Result<(&str, u32), SimulatorFileError> {
+        match self.values.get(name) {
+            Some((value, line)) if !value.is_empty() => Ok((value, *line)),
+            _ => self.error(
+                self.line,
+                format!("param \"{name}\" is missing: the simulator requires it, too"),
+            ),
         }
     }
 
-    fn required(&self, name: &str) -> Result<(&str, u32), SimulatorLineError> {
-        let found = self.values.get(name).filter(|(value, _)| !value.is_empty());
-        found
-            .map(|(value, line)| (value.as_str(), *line))
-            .ok_or_else(|| {
-                (
-                    self.line,
-                    format!("param \"{name}\" is missing: the simulator requires it, too"),
-                )
-            })
-    }
-
-    fn number(&self, name: &str) -> Result<Option<u64>, SimulatorLineError> {
-        let Some((value, line)) = self.values.get(name) else {
-            return Ok(None);
-        };
-        let number = value.parse();
-        number
-            .map(Some)
-            .map_err(|_| (*line, format!("{name} \"{value}\" is not a whole number")))
+    fn number(&self, name: &str) -> Result<Option<u64>, SimulatorFileError> {
+        match self
+            .values
+            .get(name)
+            .map(|(value, line)| (value, value.parse(), line))
+        {
+            None => Ok(None),
+            Some((_, Ok(number), _)) => Ok(Some(number)),
+            Some((value, Err(_), line)) => {
+                self.error(*line, format!("{name} \"{value}\" is not a whole number"))
+            }
+        }
     }
 
     fn notes(&self) -> Vec<String> {
-        let mut notes: Vec<_> = self
+        let ignored = self
             .values
             .iter()
-            .filter(|(name, _)| !HONOURED.contains(name))
-            .map(|(name, (_, line))| {
-                (
-                    *line,
-                    format!("line {line}: {name}: {}", reason_ignored(name)),
-                )
-            })
-            .collect();
-        notes.sort();
-        notes.into_iter().map(|(_, note)| note).collect()
+            .filter(|(name, _)| !HONOURED.contains(name));
+        let mut ignored: Vec<_> = ignored.map(|(name, (_, line))| (line, name)).collect();
+        ignored.sort();
+        let note =
+            |(line, name): (&u32, &&str)| format!("line {line}: {name}: {}", reason_ignored(name));
+        ignored.into_iter().map(note).collect()
     }
 }
 

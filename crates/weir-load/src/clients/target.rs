@@ -10,35 +10,27 @@ use super::options::{ClientProtocol, ClientsOptions};
 use super::scenario::KEY_PLACEHOLDER;
 use weir_tlcp::Mode;
 
-/// Texts of a run, borrowed by its sessions.
+/// Options and texts of a run, borrowed by its sessions.
 #[derive(Debug)]
-pub(super) struct RequestTexts {
+pub(super) struct RequestTexts<'a> {
+    pub(super) options: &'a ClientsOptions,
     pub(super) servers: String,
     /// Record keys, by key index.
     pub(super) keys: Vec<String>,
     /// Each client subscribes to the records of its key only.
     pub(super) keyed: bool,
-    /// Record latencies of marked records only.
-    pub(super) marked_only: bool,
-    pub(super) record_timestamps: bool,
     /// Item names, by key index.
     items: Vec<String>,
     schema: String,
     pub(super) fields: FieldMap,
-    pub(super) kind: ClientProtocol,
-    pub(super) diffs: DiffChoice,
-    /// Require permessage-deflate.
-    pub(super) compression: bool,
-    /// Compare values; requires stamps.
-    pub(super) verify_values: bool,
     /// `Sec-WebSocket-Key` of all sessions. It prevents cached responses and is not a secret.
     pub(super) websocket_key: String,
     /// Upgrade requests, by server.
     upgrades: Vec<Vec<u8>>,
 }
 
-impl RequestTexts {
-    pub(super) fn new(options: &ClientsOptions, authorities: &[String]) -> Self {
+impl<'a> RequestTexts<'a> {
+    pub(super) fn new(options: &'a ClientsOptions, authorities: &[String]) -> Self {
         let keys = match options.keys.is_empty() {
             true => vec![String::new()],
             false => options.keys.clone(),
@@ -61,17 +53,12 @@ impl RequestTexts {
             request
         };
         Self {
+            options,
             servers: authorities.join(", "),
             items,
             keyed: options.is_keyed(),
-            marked_only: options.marked_only,
-            record_timestamps: options.record_timestamps,
             schema: options.fields.join(" "),
             fields: FieldMap::new(&options.fields),
-            kind: options.kind.clone(),
-            diffs: options.diffs,
-            compression: options.compression,
-            verify_values: options.verify_values,
             keys,
             upgrades: authorities.iter().map(upgrade).collect(),
             websocket_key,
@@ -90,7 +77,7 @@ impl RequestTexts {
             adapter_set,
             data_adapter,
             mode,
-        } = &self.kind
+        } = &self.options.kind
         else {
             return Vec::new();
         };

@@ -14,7 +14,7 @@ use weir_net::websocket::{
 use weir_stats::Histogram;
 use weir_tlcp::WEBSOCKET_SUBPROTOCOL;
 
-use super::session::{ClientPhase, SessionAction, SessionContext, SimulatedClient};
+use super::session::{ClientPhase, SessionAction, SessionIo, SimulatedClient};
 use super::target::RequestTexts;
 use super::verify::ClientCheck;
 use super::*;
@@ -458,7 +458,7 @@ fn floor_clients_send_their_key() {
     assert!(matches!(
         &events(&lines)[0],
         WorkerEvent::Hello {
-            role: WorkerRole::FloorClients,
+            role: crate::worker::protocol::WorkerRole::FloorClients,
             ..
         }
     ));
@@ -477,10 +477,6 @@ fn steps_with(compression: bool, stream: &[u8], cuts: &[usize]) -> Vec<String> {
     };
     let target = RequestTexts::new(&options, &["h:1".to_owned()]);
     let plans = target.plans(DiffChoice::NONE);
-    let context = SessionContext {
-        target: &target,
-        plan: Some(&plans[0]),
-    };
     let mut session = SimulatedClient::new(0, false, ClientCheck::new(Conflation::Forbidden));
     let mut out = Vec::new();
     session.open(0, &target, &mut out);
@@ -490,17 +486,18 @@ fn steps_with(compression: bool, stream: &[u8], cuts: &[usize]) -> Vec<String> {
     let mut inflater = Inflater::new();
     let mut start = 0;
     for end in cuts.into_iter().chain([stream.len()]) {
-        session.on_data(
-            &stream[start..end],
-            &context,
-            (&mut out, &mut inflater),
-            &mut |session, step, payload| {
+        let mut io = SessionIo {
+            target: &target,
+            plan: Some(&plans[0]),
+            out: &mut out,
+            sink: &mut |session, step, payload| {
                 if matches!(step, SessionAction::End(_)) {
                     session.phase = ClientPhase::Ended;
                 }
                 seen.push(format!("{step:?} {}", String::from_utf8_lossy(payload)));
             },
-        );
+        };
+        session.on_data(&stream[start..end], &mut io, &mut inflater);
         start = end;
     }
     seen

@@ -11,10 +11,10 @@ use super::target::RequestTexts;
 use crate::delivery::{Conflation, DeliveryChecker};
 use crate::due_text::{DueReader, DueTimestamp};
 use crate::keys::{KeyId, KeyTable};
-use crate::stamp::Stamp;
+use crate::stamp::{Stamp, parse_decimal};
 
 /// Received state of a client's item; some hundred bytes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct ClientCheck {
     started: bool,
     /// Diff formats that the server may use.
@@ -54,26 +54,17 @@ pub(super) struct DecodeContext<'a> {
 impl ClientCheck {
     pub(super) fn new(conflation: Conflation) -> Self {
         Self {
-            started: false,
-            diffs: DiffChoice::NONE,
-            state: None,
-            last_stamp: None,
-            last_due: None,
-            last_key: None,
-            last_position: None,
-            last_stored_ms: None,
-            state_due_unix_ns: None,
             checker: DeliveryChecker::new(conflation),
-            latency: CompactHistogram::default(),
+            ..Self::default()
         }
     }
 
     /// Allows diffs. Values are stored if they are compared, or if the due time is in a field that
     /// may be sent as a diff.
-    pub(super) fn with_diffs(mut self, diffs: DiffChoice, target: &RequestTexts) -> Self {
+    pub(super) fn with_diffs(mut self, diffs: DiffChoice, target: &RequestTexts<'_>) -> Self {
         self.diffs = diffs;
         let inside = diffs.any() && target.fields.stamp.is_none();
-        if inside || target.verify_values {
+        if inside || target.options.verify_values {
             let state = ItemState::accepting(target.fields.count, diffs.accepted());
             self.state = Some(Box::new(state));
         }
@@ -278,7 +269,7 @@ fn is_text(escaped: &[u8], expected: &str) -> bool {
 fn number(token: Option<FieldToken<'_>>, last: Option<u64>) -> Option<u64> {
     match token? {
         FieldToken::Unchanged { .. } => last,
-        FieldToken::Raw(text) => std::str::from_utf8(text).ok()?.parse().ok(),
+        FieldToken::Raw(text) => parse_decimal(text),
         _ => None,
     }
 }

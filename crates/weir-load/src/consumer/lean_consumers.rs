@@ -2,7 +2,7 @@
 //! totals.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::TryRecvError;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -13,12 +13,12 @@ use super::options::{ConsumerClient, ConsumerOptions};
 use super::origin::{OriginReader, key_name};
 use crate::clients::meter::DeliveryRecorder;
 use crate::clock::{Clock, nanos};
-use crate::delivery::{DeliveryChecker, DeliverySummary, Expected, Ledger};
+use crate::delivery::{DeliveryChecker, DeliverySummary, Expected, Ledger, count_error};
 use crate::keys::KeyTable;
 use crate::local_time::LocalTime;
 use crate::published_report::PublishedReporter;
 use crate::worker::CoordinatorChannel;
-use crate::worker::protocol::{Schedule, WorkerCommand, WorkerEvent};
+use crate::worker::protocol::{Schedule, WorkerCommand};
 
 /// Sink of the lean consumers, and handler of the coordinator's commands.
 pub(super) struct LeanConsumers {
@@ -34,9 +34,9 @@ pub(super) struct LeanConsumers {
     in_window: u64,
     schedule: Option<Schedule>,
     ledger: Option<Ledger>,
-    ready: usize,
+    pub(super) ready: usize,
     is_ready_reported: bool,
-    bytes_received: u64,
+    pub(super) bytes_received: u64,
     /// Records whose due time was parsed from the value.
     from_text: u64,
     /// Time records without a due time by their timestamp, and the number of such records.
@@ -44,7 +44,7 @@ pub(super) struct LeanConsumers {
     from_timestamp: u64,
     /// `true` if the broker set the timestamp of the last record; `None` if unknown.
     log_append_time: Option<bool>,
-    errors: BTreeMap<String, u64>,
+    pub(super) errors: BTreeMap<String, u64>,
     next_report: Instant,
     next_settle: Instant,
     busy: CpuUtilization,
@@ -55,13 +55,6 @@ pub(super) struct LeanConsumers {
 struct ConsumerState {
     checker: DeliveryChecker,
     latency: CompactHistogram,
-}
-
-/// Result of an iteration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LoopControl {
-    Continue,
-    Stop,
 }
 
 impl LeanConsumers {
@@ -102,53 +95,57 @@ impl LeanConsumers {
     }
 
     /// Handles commands, reports and the end of the run. Called 50 times per second.
-    pub(super) fn poll(&mut self, link: &CoordinatorChannel) -> LoopControl {
+    pub(super) fn poll(&mut self, link: &CoordinatorChannel) -> ControlFlow<()> {
         if !self.is_ready_reported && self.ready >= self.consumers {
             self.is_ready_reported = true;
-            link.events.send(&WorkerEvent::Ready {
-                connections: self.ready as u64,
-                port: None,
-            });
+            link.events.ready(self.ready, None);
         }
-        let mut next = self.take_commands(link);
+        let mut is_stopping = self.take_commands(link);
         let now = Instant::now();
         let stop_unix_ns = self
             .schedule
             .map_or(u64::MAX, |schedule| schedule.stop_unix_ns);
-        if self.clock.unix_ns(now) >= stop_unix_ns {
-            next = LoopControl::Stop;
-        }
+        is_stopping |= self.clock.unix_ns(now) >= stop_unix_ns;
         if self.ledger.is_some() && now >= self.next_settle {
             self.next_settle = now + SETTLE_INTERVAL;
-            if self.is_settled() {
-                next = LoopControl::Stop;
-            }
+            is_stopping |= self.is_settled();
         }
-        if now >= self.next_report || next == LoopControl::Stop {
+        if now >= self.next_report || is_stopping {
             self.next_report = now + REPORT_INTERVAL;
-            let counters = self.counters();
-            self.meter
-                .report(&link.events, self.clock.unix_ns(now), counters);
+            let counters = [
+                ("clients", self.consumers as u64),
+                ("connected", self.ready as u64),
+                ("updates", self.meter.updates),
+                ("in_window", self.in_window),
+                ("early", self.meter.early),
+                ("errors", self.errors.values().sum()),
+                ("bytes_received", self.bytes_received),
+                ("busy_permille", self.busy.permille()),
+            ];
+            let now_unix_ns = self.clock.unix_ns(now);
+            self.meter.report(&link.events, now_unix_ns, &counters);
         }
         if let Some(published) = &mut self.published {
-            published.poll(&link.events, now, next == LoopControl::Stop);
+            published.poll(&link.events, now, is_stopping);
         }
-        next
+        match is_stopping {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
     }
 
-    fn take_commands(&mut self, link: &CoordinatorChannel) -> LoopControl {
-        loop {
-            match link.commands.try_recv() {
-                Ok(WorkerCommand::Start(schedule)) => self.schedule = Some(schedule),
-                Ok(WorkerCommand::Ledger { entries }) => {
+    /// Handles commands. Returns `true` if the run is stopped.
+    fn take_commands(&mut self, link: &CoordinatorChannel) -> bool {
+        while let Some(command) = link.poll() {
+            match command {
+                WorkerCommand::Start(schedule) => self.schedule = Some(schedule),
+                WorkerCommand::Ledger { entries } => {
                     self.ledger = Some(Ledger::new(&entries, &mut self.keys));
                 }
-                Ok(WorkerCommand::Stop) | Err(TryRecvError::Disconnected) => {
-                    return LoopControl::Stop;
-                }
-                Err(TryRecvError::Empty) => return LoopControl::Continue,
+                WorkerCommand::Stop => return true,
             }
         }
+        false
     }
 
     /// Returns `true` if every record of the ledger has arrived at every consumer.
@@ -161,20 +158,6 @@ impl LeanConsumers {
         let settled =
             |client: &ConsumerState| client.checker.settle(ledger, Expected::All).lost == 0;
         self.in_window >= expected && self.clients.iter().all(settled)
-    }
-
-    fn counters(&mut self) -> BTreeMap<String, u64> {
-        let counters = [
-            ("clients", self.consumers as u64),
-            ("connected", self.ready as u64),
-            ("updates", self.meter.updates),
-            ("in_window", self.in_window),
-            ("early", self.meter.early),
-            ("errors", self.errors.values().sum()),
-            ("bytes_received", self.bytes_received),
-            ("busy_permille", self.busy.permille()),
-        ];
-        counters.map(|(name, n)| (name.to_owned(), n)).into()
     }
 
     /// Settles every consumer and returns the summary.
@@ -191,22 +174,12 @@ impl LeanConsumers {
             } else {
                 1
             },
-            settled: self.ledger.is_some(),
             errors: self.errors.clone(),
             ..DeliverySummary::default()
         };
-        for client in &self.clients {
-            let counts = match &self.ledger {
-                Some(ledger) => client.checker.settle(ledger, Expected::All),
-                None => client.checker.settle_without_ledger(),
-            };
-            let p99_us = client.latency.percentile_us(99.0);
-            summary.add_client(&counts, p99_us.map(|us| us * 1000));
-        }
-        if self.meter.early > 0 {
-            let text = "arrivals before their due time (clocks disagree)".to_owned();
-            summary.errors.insert(text, self.meter.early);
-        }
+        let clients = self.clients.iter();
+        let clients = clients.map(|client| (&client.checker, &client.latency, Expected::All));
+        summary.settle(clients, self.ledger.as_ref(), self.meter.early);
         summary
     }
 
@@ -227,9 +200,9 @@ impl LeanConsumers {
         self.from_text += u64::from(origin.from_text);
         let client = &mut self.clients[consumer / self.per_client];
         let Some(due_unix_ns) = origin.due_unix_ns else {
-            self.meter.record_untimed();
+            self.meter.updates += 1;
             client.checker.on_unstamped(false);
-            return self.on_error("record without stamp or timestamp".to_owned());
+            return count_error(&mut self.errors, "record without stamp or timestamp");
         };
         let schedule = self.schedule.as_ref();
         let stamp = origin.stamp.as_ref();
@@ -260,30 +233,11 @@ impl LeanConsumers {
             None => client.checker.on_unstamped(in_window),
         }
     }
-
-    pub(super) fn on_ready(&mut self) {
-        self.ready += 1;
-    }
-
-    pub(super) fn on_bytes(&mut self, count: usize) {
-        self.bytes_received += count as u64;
-    }
-
-    /// Counts an error by its text; texts beyond [`ERROR_TEXTS_MAX`] share one entry.
-    pub(super) fn on_error(&mut self, text: String) {
-        let has_entry = self.errors.len() < ERROR_TEXTS_MAX || self.errors.contains_key(&text);
-        let text = if has_entry {
-            text
-        } else {
-            "other errors".to_owned()
-        };
-        *self.errors.entry(text).or_default() += 1;
-    }
 }
 
 impl LeanSink for LeanConsumers {
     fn on_ready(&mut self, _consumer: usize) {
-        Self::on_ready(self);
+        self.ready += 1;
     }
 
     fn on_record(&mut self, consumer: usize, record: &LeanRecord<'_>) {
@@ -295,11 +249,11 @@ impl LeanSink for LeanConsumers {
     }
 
     fn on_error(&mut self, _consumer: usize, error: &LeanError) {
-        Self::on_error(self, error.to_string());
+        count_error(&mut self.errors, &error.to_string());
     }
 
     fn on_bytes(&mut self, _consumer: usize, n: usize) {
-        Self::on_bytes(self, n);
+        self.bytes_received += n as u64;
     }
 }
 
@@ -346,5 +300,4 @@ fn cpu_time(of: ClockId) -> Duration {
 
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 const SETTLE_INTERVAL: Duration = Duration::from_millis(100);
-const ERROR_TEXTS_MAX: usize = 100;
 const TEXT_RESOLUTION_NS: u64 = 1_000_000;

@@ -10,11 +10,11 @@ use std::time::Duration;
 use weir_kafka::lean::LeanReport;
 use weir_kafka::{IngestConfig, KafkaIngest, LentRecord};
 
-use super::lean_consumers::{LeanConsumers, LoopControl};
+use super::POLL_INTERVAL;
+use super::lean_consumers::LeanConsumers;
 use super::options::ConsumerOptions;
-use super::runtime::POLL_INTERVAL;
 use crate::clock::Clock;
-use crate::delivery::DeliverySummary;
+use crate::delivery::{DeliverySummary, count_error};
 use crate::error::LoadError;
 use crate::worker::CoordinatorChannel;
 
@@ -26,24 +26,14 @@ const RECORDS_PER_POLL: usize = 16;
 
 /// Checks that librdkafka consumers support the options.
 pub(super) fn check(options: &ConsumerOptions) -> Result<(), LoadError> {
-    let unsupported = |reason: String| {
-        Err(LoadError::Option {
-            option: "--client-library",
-            value: "librdkafka".to_owned(),
-            reason,
-        })
+    let reason = match options.groups {
+        _ if options.clients > CLIENTS_MAX => {
+            format!("at most {CLIENTS_MAX} --consumers: each has its own threads")
+        }
+        Some(_) => "consumer groups are not supported: use --architecture standalone".to_owned(),
+        None => return Ok(()),
     };
-    if options.clients > CLIENTS_MAX {
-        return unsupported(format!(
-            "at most {CLIENTS_MAX} --consumers: each has its own threads"
-        ));
-    }
-    if options.groups.is_some() {
-        return unsupported(
-            "consumer groups are not supported: use --architecture standalone".to_owned(),
-        );
-    }
-    Ok(())
+    Err(LoadError::option("--client-library", &"librdkafka", reason))
 }
 
 /// Runs the consumers as [`super::run`] does.
@@ -70,7 +60,7 @@ pub(super) fn consume(
         }
         // A reader ends on its own only with an error.
         while started.is_ok() && !readers.iter().any(thread::ScopedJoinHandle::is_finished) {
-            if lock(&consumers).poll(link) == LoopControl::Stop {
+            if lock(&consumers).poll(link).is_break() {
                 break;
             }
             thread::sleep(POLL_INTERVAL);
@@ -117,10 +107,10 @@ fn read(
             let mut consumers = lock(consumers);
             if status.ready && !ready {
                 ready = true;
-                consumers.on_ready();
+                consumers.ready += 1;
             }
             for text in status.last_error.iter().filter(|_| status.errors > errors) {
-                consumers.on_error(text.clone());
+                count_error(&mut consumers.errors, text);
             }
             errors = status.errors;
         }
@@ -133,7 +123,7 @@ fn read(
             let record = lent.record(&mut 0);
             let headers = record.headers.iter().copied();
             let bytes = [record.key, record.value].into_iter().flatten();
-            consumers.on_bytes(bytes.map(<[u8]>::len).sum());
+            consumers.bytes_received += bytes.map(<[u8]>::len).sum::<usize>() as u64;
             let times = (record.timestamp_ms, at_unix_ns);
             consumers.record(consumer, (record.key, record.value), headers, times);
         }
@@ -142,10 +132,7 @@ fn read(
 }
 
 fn no_thread(reason: io::Error) -> LoadError {
-    LoadError::System {
-        what: "running a consumer's thread",
-        reason,
-    }
+    LoadError::System("running a consumer's thread", reason)
 }
 
 fn lock(consumers: &Mutex<LeanConsumers>) -> MutexGuard<'_, LeanConsumers> {

@@ -5,16 +5,16 @@ mod lean_consumers;
 mod librdkafka;
 mod options;
 mod origin;
-mod runtime;
 mod scan;
 
 use std::cell::RefCell;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
-use weir_kafka::lean::{self, LeanConfig, LeanReport};
+use weir_kafka::lean::{self, LeanConfig, LeanReport, LeanSink};
 
 pub use options::{ConsumerClient, ConsumerOptions};
 pub use origin::{LatencySource, UnknownSource};
@@ -26,9 +26,8 @@ use crate::delivery::DeliverySummary;
 use crate::error::LoadError;
 use crate::topic;
 use crate::worker::CoordinatorChannel;
-use crate::worker::protocol::{Summary, WorkerEvent, WorkerRole};
-use lean_consumers::{LeanConsumers, LoopControl};
-use runtime::{POLL_INTERVAL, event_loop};
+use crate::worker::protocol::{Summary, WorkerRole};
+use lean_consumers::LeanConsumers;
 
 /// Consumes until the coordinator or the schedule ends it, or all records of the ledger have
 /// arrived. Returns the final summary.
@@ -40,114 +39,101 @@ pub fn run(
     link: &CoordinatorChannel,
 ) -> Result<DeliverySummary, LoadError> {
     link.events.hello(WorkerRole::Consume);
-    check_report(options)?;
+    if let Some(interval) = options
+        .published_report
+        .filter(|it| *it < REPORT_INTERVAL_MIN)
+    {
+        let given = format!("{} ms", interval.as_millis());
+        return Err(LoadError::option(
+            "--report-interval",
+            &given,
+            "give at least 1s",
+        ));
+    }
     let brokers = topic::require(&options.bootstrap_servers, &options.topic)?;
-    check_groups(options)?;
+    let members = options.groups.as_ref().map_or(1, |groups| groups.members);
+    if members == 0 || options.clients % members != 0 {
+        let reason = format!("--consumers {} must be a multiple of it", options.clients);
+        return Err(LoadError::option("--group-members", &members, reason));
+    }
     // A group member also has a connection to its group coordinator.
     let connections_each = brokers + usize::from(options.groups.is_some());
     check_clients(options.clients, connections_each)?;
     let summary = match options.client {
-        ConsumerClient::Lean => consume_lean(options, link)?,
+        ConsumerClient::Lean => {
+            let consumers = Rc::new(RefCell::new(LeanConsumers::new(options)));
+            let stop = watch::Sender::new(false);
+            let poll = |consumers: &mut LeanConsumers| consumers.poll(link);
+            let report = run_lean(options.config(), &consumers, &stop, poll)?;
+            consumers.borrow().summary(&report)
+        }
         ConsumerClient::Librdkafka => {
             librdkafka::check(options)?;
             librdkafka::consume(options, LeanConsumers::new(options), link)?
         }
     };
-    link.events.send(&WorkerEvent::Final {
-        summary: Summary::Delivery(summary.clone()),
-    });
+    link.events.finish(Summary::Delivery(summary.clone()));
     Ok(summary)
 }
 
-fn consume_lean(
-    options: &ConsumerOptions,
-    link: &CoordinatorChannel,
-) -> Result<DeliverySummary, LoadError> {
-    let runtime = event_loop()?;
-    let consumer_state = Rc::new(RefCell::new(LeanConsumers::new(options)));
-    let report = runtime.block_on(consume(options.config(), &consumer_state, link))?;
-    let summary = consumer_state.borrow().summary(&report);
-    Ok(summary)
-}
-
-async fn consume(
+/// Runs lean consumers in this thread and polls them every 20 ms until `Break`. They end on their
+/// own only with an error at the start, or after `stop`.
+fn run_lean<S: LeanSink + 'static>(
     config: LeanConfig,
-    consumer_state: &Rc<RefCell<LeanConsumers>>,
-    link: &CoordinatorChannel,
+    sink: &Rc<RefCell<S>>,
+    stop: &watch::Sender<bool>,
+    mut poll: impl FnMut(&mut S) -> ControlFlow<()>,
 ) -> Result<LeanReport, LoadError> {
-    let (stop, stopped) = watch::channel(false);
-    let control = async {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|reason| LoadError::System("starting the event loop of the consumers", reason))?;
+    runtime.block_on(async {
+        let consumers = lean::run(config, Rc::clone(sink), stop.subscribe());
+        tokio::pin!(consumers);
         let mut ticks = interval_at(Instant::now() + POLL_INTERVAL, POLL_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_stopping = false;
         loop {
-            ticks.tick().await;
-            if consumer_state.borrow_mut().poll(link) == LoopControl::Stop {
-                break;
+            tokio::select! {
+                outcome = &mut consumers => return Ok(outcome?),
+                _ = ticks.tick(), if !is_stopping => {
+                    is_stopping = poll(&mut sink.borrow_mut()).is_break();
+                }
+            }
+            if is_stopping {
+                // The receiver is closed only if the consumers have ended.
+                let _ = stop.send(true);
             }
         }
-        // The receiver is closed only if the consumers failed; their result has the error.
-        let _ = stop.send(true);
-    };
-    let consumers = lean::run(config, Rc::clone(consumer_state), stopped);
-    tokio::pin!(consumers);
-    tokio::select! {
-        // The consumers end on their own only with an error at the start.
-        outcome = &mut consumers => Ok(outcome?),
-        () = control => Ok(consumers.await?),
-    }
-}
-
-fn check_report(options: &ConsumerOptions) -> Result<(), LoadError> {
-    match options.published_report {
-        Some(interval) if interval < REPORT_INTERVAL_MIN => Err(LoadError::Option {
-            option: "--report-interval",
-            value: format!("{} ms", interval.as_millis()),
-            reason: "give at least 1s".to_owned(),
-        }),
-        _ => Ok(()),
-    }
-}
-
-fn check_groups(options: &ConsumerOptions) -> Result<(), LoadError> {
-    let members = options.groups.as_ref().map_or(1, |groups| groups.members);
-    if members > 0 && options.clients % members == 0 {
-        return Ok(());
-    }
-    Err(LoadError::Option {
-        option: "--group-members",
-        value: members.to_string(),
-        reason: format!("--consumers {} must be a multiple of it", options.clients),
     })
 }
 
 /// Checks the number of consumers and raises the file descriptor limit for their connections.
 fn check_clients(clients: usize, connections_each: usize) -> Result<(), LoadError> {
     if clients == 0 {
-        return Err(LoadError::Option {
-            option: "--consumers",
-            value: "0".to_owned(),
-            reason: "at least one is needed".to_owned(),
-        });
+        return Err(LoadError::option(
+            "--consumers",
+            &0,
+            "at least one is needed",
+        ));
     }
     let connections = (clients as u64).saturating_mul(connections_each as u64);
     let needed = connections.saturating_add(DESCRIPTORS_SPARE);
-    let allowed = raise_descriptors(needed).map_err(|reason| LoadError::System {
-        what: "raising the limit of file descriptors",
-        reason,
-    })?;
+    let allowed = raise_descriptors(needed)
+        .map_err(|reason| LoadError::System("raising the limit of file descriptors", reason))?;
     if needed > allowed {
-        return Err(LoadError::Option {
-            option: "--consumers",
-            value: clients.to_string(),
-            reason: format!(
-                "{needed} file descriptors are needed, the limit is {allowed}: raise the hard \
-                     limit (ulimit -Hn) or use fewer consumers"
-            ),
-        });
+        let reason = format!(
+            "{needed} file descriptors are needed, the limit is {allowed}: raise the hard limit \
+             (ulimit -Hn) or use fewer consumers"
+        );
+        return Err(LoadError::option("--consumers", &clients, reason));
     }
     Ok(())
 }
 
+/// Interval at which consumers handle commands and report.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const REPORT_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// Reserve for standard streams, poll, librdkafka's metadata request and log files.
 const DESCRIPTORS_SPARE: u64 = 64;

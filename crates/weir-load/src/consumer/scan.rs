@@ -3,22 +3,20 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::rc::Rc;
-use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tokio::time::{Instant as TokioInstant, MissedTickBehavior, interval_at};
-use weir_kafka::lean::{self, LeanConfig, LeanError, LeanGroups, LeanRecord, LeanReport, LeanSink};
+use weir_kafka::lean::{LeanConfig, LeanError, LeanGroups, LeanRecord, LeanReport, LeanSink};
 
-use super::runtime::{POLL_INTERVAL, event_loop};
+use super::run_lean;
 use crate::clock::{Clock, nanos};
+use crate::delivery::count_error;
 use crate::error::LoadError;
 use crate::topic;
 use crate::worker::CoordinatorChannel;
-use crate::worker::protocol::{
-    ScanSummary, Summary, WorkerCommand, WorkerEvent, WorkerProgress, WorkerRole,
-};
+use crate::worker::protocol::{ScanSummary, Summary, WorkerCommand, WorkerRole};
 
 /// Options of a scan.
 #[derive(Debug, Clone)]
@@ -61,47 +59,16 @@ impl ScanOptions {
 pub fn run(options: &ScanOptions, link: &CoordinatorChannel) -> Result<ScanSummary, LoadError> {
     link.events.hello(WorkerRole::Consume);
     topic::require(&options.bootstrap_servers, &options.topic)?;
-    let runtime = event_loop()?;
-    link.events.send(&WorkerEvent::Ready {
-        connections: 0,
-        port: None,
-    });
-    let summary = match is_started(link) {
-        true => runtime.block_on(scan(options, link))?,
-        false => ScanSummary::default(),
-    };
-    link.events.send(&WorkerEvent::Final {
-        summary: Summary::Scan(summary.clone()),
-    });
-    Ok(summary)
-}
-
-/// Waits for the start command. Returns `false` if the run is stopped instead.
-fn is_started(link: &CoordinatorChannel) -> bool {
-    loop {
-        match link.commands.recv() {
-            Ok(WorkerCommand::Start(_)) => return true,
-            Ok(WorkerCommand::Ledger { .. }) => {}
-            Ok(WorkerCommand::Stop) | Err(_) => return false,
-        }
+    link.events.ready(0, None);
+    let mut summary = ScanSummary::default();
+    if link.wait_for_start().is_some() {
+        let done = watch::Sender::new(false);
+        let sink = Rc::new(RefCell::new(ScanSink::new(options.messages, done.clone())));
+        let poll = |sink: &mut ScanSink| sink.poll(options.timeout, link);
+        let report = run_lean(options.config(), &sink, &done, poll)?;
+        summary = sink.borrow().summary(&report);
     }
-}
-
-async fn scan(options: &ScanOptions, link: &CoordinatorChannel) -> Result<ScanSummary, LoadError> {
-    let (done, stopped) = watch::channel(false);
-    let reader = Rc::new(RefCell::new(ScanSink::new(options.messages, done)));
-    let consumer = lean::run(options.config(), Rc::clone(&reader), stopped);
-    tokio::pin!(consumer);
-    let mut ticks = interval_at(TokioInstant::now() + POLL_INTERVAL, POLL_INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let report = loop {
-        tokio::select! {
-            // The consumer ends on its own after the last message, or with an error at the start.
-            outcome = &mut consumer => break outcome?,
-            _ = ticks.tick() => reader.borrow_mut().poll(options.timeout, link),
-        }
-    };
-    let summary = reader.borrow().summary(&report);
+    link.events.finish(Summary::Scan(summary.clone()));
     Ok(summary)
 }
 
@@ -140,18 +107,8 @@ impl ScanSink {
     }
 
     /// Handles commands, the timeout and the progress report.
-    fn poll(&mut self, timeout: Duration, link: &CoordinatorChannel) {
+    fn poll(&mut self, timeout: Duration, link: &CoordinatorChannel) -> ControlFlow<()> {
         let now = Instant::now();
-        let is_stop_requested = loop {
-            match link.commands.try_recv() {
-                Ok(WorkerCommand::Stop) | Err(TryRecvError::Disconnected) => break true,
-                Ok(WorkerCommand::Start(_) | WorkerCommand::Ledger { .. }) => {}
-                Err(TryRecvError::Empty) => break false,
-            }
-        };
-        if is_stop_requested || now - self.last > timeout {
-            self.end();
-        }
         if now >= self.next_report {
             self.next_report = now + REPORT_INTERVAL;
             let counters = [
@@ -159,17 +116,18 @@ impl ScanSink {
                 ("bytes", self.bytes),
                 ("bytes_received", self.wire_bytes),
             ];
-            link.events.send(&WorkerEvent::Progress(WorkerProgress {
-                unix_ns: self.clock.unix_ns(now),
-                counters: counters.map(|(name, n)| (name.to_owned(), n)).into(),
-                ..WorkerProgress::default()
-            }));
+            link.events
+                .progress(self.clock.unix_ns(now), &counters, None);
         }
-    }
-
-    fn end(&self) {
-        // The receiver is closed only if the consumer has already ended.
-        let _ = self.done.send(true);
+        while let Some(command) = link.poll() {
+            if command == WorkerCommand::Stop {
+                return ControlFlow::Break(());
+            }
+        }
+        match now - self.last > timeout {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
     }
 
     fn summary(&self, report: &LeanReport) -> ScanSummary {
@@ -202,15 +160,13 @@ impl LeanSink for ScanSink {
         self.bytes += length(record.key) + length(record.value);
         self.last = Instant::now();
         if self.messages == self.messages_max {
-            self.end();
+            // The receiver is closed only if the consumer has already ended.
+            let _ = self.done.send(true);
         }
     }
 
     fn on_error(&mut self, _consumer: usize, error: &LeanError) {
-        let text = error.to_string();
-        if self.errors.len() < ERROR_TEXTS_MAX || self.errors.contains_key(&text) {
-            *self.errors.entry(text).or_default() += 1;
-        }
+        count_error(&mut self.errors, &error.to_string());
     }
 
     fn on_bytes(&mut self, _consumer: usize, n: usize) {
@@ -219,4 +175,3 @@ impl LeanSink for ScanSink {
 }
 
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
-const ERROR_TEXTS_MAX: usize = 100;

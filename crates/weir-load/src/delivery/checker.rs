@@ -9,7 +9,7 @@ use crate::stamp::Stamp;
 
 /// Maximum number of stored gaps per key and producer. Beyond it, the records of the oldest gap
 /// count as lost. If one of them arrives later, it is `unchecked`, because it could be a duplicate.
-pub const GAPS_PER_STREAM_MAX: usize = 1024;
+const GAPS_PER_STREAM_MAX: usize = 1024;
 
 /// Permission to send the newest state instead of every record.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -88,21 +88,12 @@ impl DeliveryChecker {
 
     /// Counts one delivery. `in_window`: the record was due in the measured window.
     pub fn on_delivery(&mut self, key: KeyId, stamp: &Stamp, in_window: bool) -> DeliveryCheck {
-        self.counts.updates_total += 1;
-        self.counts.deliveries_in_window += u64::from(in_window);
         if self.conflation == Conflation::Allowed {
             self.update_newest(key, stamp.due_unix_ns);
         }
-        let verdict = match self.find(key, stamp.producer) {
-            Ok(at) => self.streams[at].on_seq(stamp.seq, in_window),
-            Err(at) => {
-                let stream = SequenceState::starting(key, stamp.producer, stamp.seq);
-                self.streams.insert(at, stream);
-                DeliveryCheck::InOrder
-            }
-        };
-        self.count_verdict(verdict, in_window);
-        verdict
+        self.count((key, stamp.producer), stamp.seq, in_window, |stream| {
+            stream.on_seq(stamp.seq, in_window)
+        })
     }
 
     /// Counts a delivery that is known by its offset only, in an item with some of the records of a
@@ -115,17 +106,43 @@ impl DeliveryChecker {
         offset: u64,
         in_window: bool,
     ) -> DeliveryCheck {
-        self.counts.updates_total += 1;
-        self.counts.deliveries_in_window += u64::from(in_window);
-        let verdict = match self.find(key, partition) {
-            Ok(at) => self.streams[at].on_sparse(offset),
+        self.count((key, partition), offset, in_window, |stream| {
+            stream.on_sparse(offset)
+        })
+    }
+
+    /// Counts a delivery of a sequence, whose first one is in order.
+    fn count(
+        &mut self,
+        (key, producer): (KeyId, u32),
+        seq: u64,
+        in_window: bool,
+        deliver: impl FnOnce(&mut SequenceState) -> DeliveryCheck,
+    ) -> DeliveryCheck {
+        let verdict = match self.find(key, producer) {
+            Ok(at) => deliver(&mut self.streams[at]),
             Err(at) => {
-                self.streams
-                    .insert(at, SequenceState::starting(key, partition, offset));
+                let first = SequenceState {
+                    key,
+                    producer,
+                    first_seq: seq,
+                    highest_seq: seq,
+                    gaps: None,
+                };
+                self.streams.insert(at, first);
                 DeliveryCheck::InOrder
             }
         };
-        self.count_verdict(verdict, in_window);
+        self.counts.updates_total += 1;
+        if in_window {
+            self.counts.deliveries_in_window += 1;
+            match verdict {
+                DeliveryCheck::Duplicate => self.counts.duplicated += 1,
+                DeliveryCheck::Reordered => self.counts.reordered += 1,
+                DeliveryCheck::Unknown => self.counts.unchecked += 1,
+                DeliveryCheck::InOrder | DeliveryCheck::AfterGap(_) => {}
+            }
+        }
         verdict
     }
 
@@ -154,7 +171,10 @@ impl DeliveryChecker {
             let seen = self.find(records.key, records.producer);
             let absent = match seen {
                 Ok(at) => self.streams[at].absent(records),
-                Err(_) => MissingRecords::all(records),
+                Err(_) => MissingRecords {
+                    before_highest: 0,
+                    after_highest: records.count_in(0, u64::MAX),
+                },
             };
             self.count_absent(records, absent, &mut counts);
         }
@@ -175,17 +195,6 @@ impl DeliveryChecker {
             Conflation::Allowed => counts.conflated += absent,
         }
         counts
-    }
-
-    fn count_verdict(&mut self, verdict: DeliveryCheck, in_window: bool) {
-        if in_window {
-            match verdict {
-                DeliveryCheck::Duplicate => self.counts.duplicated += 1,
-                DeliveryCheck::Reordered => self.counts.reordered += 1,
-                DeliveryCheck::Unknown => self.counts.unchecked += 1,
-                DeliveryCheck::InOrder | DeliveryCheck::AfterGap(_) => {}
-            }
-        }
     }
 
     fn count_absent(
@@ -232,26 +241,7 @@ struct MissingRecords {
     after_highest: u64,
 }
 
-impl MissingRecords {
-    fn all(records: &WindowRecords) -> Self {
-        Self {
-            before_highest: 0,
-            after_highest: records.count_in(0, u64::MAX),
-        }
-    }
-}
-
 impl SequenceState {
-    fn starting(key: KeyId, producer: u32, seq: u64) -> Self {
-        Self {
-            key,
-            producer,
-            first_seq: seq,
-            highest_seq: seq,
-            gaps: None,
-        }
-    }
-
     /// Handles an offset of a sparse sequence, where gaps are no losses.
     fn on_sparse(&mut self, seq: u64) -> DeliveryCheck {
         match seq.cmp(&self.highest_seq) {
@@ -271,7 +261,8 @@ impl SequenceState {
             if seq == from {
                 return DeliveryCheck::InOrder;
             }
-            self.gaps_mut().push(from, seq - from, in_window);
+            let gaps = self.gaps.get_or_insert_default();
+            gaps.insert(gaps.open.len(), from, seq - from, in_window);
             return DeliveryCheck::AfterGap(seq - from);
         }
         if seq < self.first_seq {
@@ -279,7 +270,8 @@ impl SequenceState {
             let (from, len) = (seq + 1, self.first_seq - seq - 1);
             self.first_seq = seq;
             if len > 0 {
-                self.gaps_mut().push_front(from, len, in_window);
+                let gaps = self.gaps.get_or_insert_default();
+                gaps.insert(0, from, len, in_window);
             }
             return DeliveryCheck::Reordered;
         }
@@ -287,10 +279,6 @@ impl SequenceState {
             Some(gaps) => gaps.fill(seq),
             None => DeliveryCheck::Duplicate,
         }
-    }
-
-    fn gaps_mut(&mut self) -> &mut Gaps {
-        self.gaps.get_or_insert_default()
     }
 
     fn absent(&self, records: &WindowRecords) -> MissingRecords {
@@ -316,16 +304,6 @@ impl SequenceState {
 }
 
 impl Gaps {
-    fn push(&mut self, from: u64, len: u64, in_window: bool) {
-        let at = self.open.len();
-        self.insert(at, from, len, in_window);
-    }
-
-    /// Adds a gap before all others.
-    fn push_front(&mut self, from: u64, len: u64, in_window: bool) {
-        self.insert(0, from, len, in_window);
-    }
-
     fn insert(&mut self, at: usize, from: u64, len: u64, in_window: bool) {
         let gap = Gap {
             from,
@@ -333,12 +311,9 @@ impl Gaps {
             in_window,
         };
         self.open.insert(at, gap);
-        if self.open.len() > GAPS_PER_STREAM_MAX {
-            self.drop_oldest();
+        if self.open.len() <= GAPS_PER_STREAM_MAX {
+            return;
         }
-    }
-
-    fn drop_oldest(&mut self) {
         let gap = self.open.remove(0);
         self.dropped_below = self.dropped_below.max(gap.end());
         if gap.in_window {

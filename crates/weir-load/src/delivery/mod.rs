@@ -7,6 +7,7 @@ mod checker;
 mod ledger;
 mod summary;
 
-pub use checker::{Conflation, DeliveryCheck, DeliveryChecker, GAPS_PER_STREAM_MAX};
+pub use checker::{Conflation, DeliveryCheck, DeliveryChecker};
 pub use ledger::{Expected, Ledger};
+pub(crate) use summary::count_error;
 pub use summary::{DeliveryCounts, DeliverySummary, Spread};

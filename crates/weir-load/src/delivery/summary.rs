@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use weir_stats::CompactHistogram;
+
+use super::{DeliveryChecker, Expected, Ledger};
 
 /// Counts of one client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -74,8 +77,8 @@ pub struct DeliverySummary {
 }
 
 impl DeliverySummary {
-    /// Adds one client; `p99_ns` is its own 99th percentile, if it had a delivery in the window.
-    pub fn add_client(&mut self, counts: &DeliveryCounts, p99_ns: Option<u64>) {
+    /// Adds one client; `p99_us` is its own 99th percentile, if it had a delivery in the window.
+    pub fn add_client(&mut self, counts: &DeliveryCounts, p99_us: Option<u64>) {
         self.clients += 1;
         self.deliveries_in_window += counts.deliveries_in_window;
         self.lost += counts.lost;
@@ -85,24 +88,36 @@ impl DeliverySummary {
         self.unchecked += counts.unchecked;
         self.updates_total += counts.updates_total;
         self.client_deliveries.add(counts.deliveries_in_window, 1);
-        if let Some(p99_ns) = p99_ns {
-            self.client_p99_us.add(p99_ns / 1000, 1);
+        if let Some(p99_us) = p99_us {
+            self.client_p99_us.add(p99_us, 1);
         }
     }
 
-    /// Counts an error by its text.
-    pub fn add_error(&mut self, text: impl Into<String>) {
-        *self.errors.entry(text.into()).or_default() += 1;
+    /// Settles clients and adds them, each with the records due to it. `early` is the number of
+    /// arrivals before their due time.
+    pub(crate) fn settle<'a>(
+        &mut self,
+        clients: impl Iterator<Item = (&'a DeliveryChecker, &'a CompactHistogram, Expected)>,
+        ledger: Option<&Ledger>,
+        early: u64,
+    ) {
+        self.settled = ledger.is_some();
+        for (checker, latency, expected) in clients {
+            let counts = match ledger {
+                Some(ledger) => checker.settle(ledger, expected),
+                None => checker.settle_without_ledger(),
+            };
+            self.add_client(&counts, latency.percentile_us(99.0));
+        }
+        if early > 0 {
+            let text = "arrivals before their due time (clocks disagree)".to_owned();
+            self.errors.insert(text, early);
+        }
     }
 
     /// Adds the summary of another worker.
     pub fn merge(&mut self, other: &Self) {
-        let both_settled = self.settled && other.settled;
-        self.settled = if self.clients == 0 {
-            other.settled
-        } else {
-            both_settled
-        };
+        self.settled = other.settled && (self.settled || self.clients == 0);
         self.clients += other.clients;
         self.deliveries_in_window += other.deliveries_in_window;
         self.lost += other.lost;
@@ -125,6 +140,19 @@ impl DeliverySummary {
         }
     }
 }
+
+/// Counts an error by its text; texts beyond [`ERROR_TEXTS_MAX`] share one entry.
+pub(crate) fn count_error(errors: &mut BTreeMap<String, u64>, text: &str) {
+    if let Some(count) = errors.get_mut(text) {
+        *count += 1;
+        return;
+    }
+    let has_space = errors.len() < ERROR_TEXTS_MAX;
+    let text = if has_space { text } else { "other errors" };
+    *errors.entry(text.to_owned()).or_default() += 1;
+}
+
+const ERROR_TEXTS_MAX: usize = 100;
 
 /// Exact distribution of a value over clients: each value with its number of clients, ascending.
 /// Percentiles of merged workers are therefore as exact as those of one.
@@ -217,13 +245,13 @@ mod tests {
             for (counts, p99) in part {
                 summary.add_client(counts, *p99);
             }
-            summary.add_error("closed");
+            count_error(&mut summary.errors, "closed");
             summary
         };
         let mut merged = sum(&clients[..1]);
         merged.merge(&sum(&clients[1..]));
         let mut whole = sum(&clients);
-        whole.add_error("closed");
+        count_error(&mut whole.errors, "closed");
         assert_eq!(merged, whole);
         assert_eq!(merged.lost, 30);
         assert_eq!(merged.client_p99_us.clients(), 2);

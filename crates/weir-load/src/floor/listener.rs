@@ -34,8 +34,9 @@ pub(super) enum KeyFilter {
 /// Listening socket and its thread, which ends on drop.
 #[derive(Debug)]
 pub(super) struct FloorListener {
-    port: u16,
-    subscribers: Receiver<FloorSubscriber>,
+    pub(super) port: u16,
+    /// Queue of new subscribers.
+    pub(super) subscribers: Receiver<FloorSubscriber>,
     waker: Waker,
     closed: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -44,21 +45,25 @@ pub(super) struct FloorListener {
 impl FloorListener {
     /// Listens on `address` and starts the thread.
     pub(super) fn open(address: SocketAddr) -> Result<Self, LoadError> {
-        let listener = listen(address).map_err(|reason| LoadError::Listen {
-            address: address.to_string(),
-            reason,
-        })?;
-        let failed = |reason| LoadError::System {
-            what: "starting the thread that accepts connections",
-            reason,
-        };
+        let mut listener =
+            listen(address).map_err(|reason| LoadError::Listen(address.to_string(), reason))?;
+        let failed =
+            |reason| LoadError::System("starting the thread that accepts connections", reason);
         let port = listener.local_addr().map_err(failed)?.port();
         let poll = Poll::new().map_err(failed)?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(failed)?;
         let (sender, subscribers) = mpsc::sync_channel(SUBSCRIBERS_QUEUED_MAX);
         let closed = Arc::new(AtomicBool::new(false));
-        let mut handshakes =
-            HandshakeLoop::new(poll, listener, sender, Arc::clone(&closed)).map_err(failed)?;
+        poll.registry()
+            .register(&mut listener, LISTENER, Interest::READABLE)
+            .map_err(failed)?;
+        let mut handshakes = HandshakeLoop {
+            poll,
+            listener,
+            sender,
+            closed: Arc::clone(&closed),
+            pending: Slab::new(),
+        };
         let thread = thread::Builder::new()
             .name("floor-accept".to_owned())
             .spawn(move || {
@@ -74,16 +79,6 @@ impl FloorListener {
             closed,
             thread: Some(thread),
         })
-    }
-
-    /// Returns the listen port.
-    pub(super) fn port(&self) -> u16 {
-        self.port
-    }
-
-    /// Returns the queue of new subscribers.
-    pub(super) fn subscribers(&self) -> &Receiver<FloorSubscriber> {
-        &self.subscribers
     }
 }
 
@@ -121,23 +116,6 @@ struct HandshakeLoop {
 }
 
 impl HandshakeLoop {
-    fn new(
-        poll: Poll,
-        mut listener: TcpListener,
-        sender: SyncSender<FloorSubscriber>,
-        closed: Arc<AtomicBool>,
-    ) -> io::Result<Self> {
-        poll.registry()
-            .register(&mut listener, LISTENER, Interest::READABLE)?;
-        Ok(Self {
-            poll,
-            listener,
-            sender,
-            closed,
-            pending: Slab::new(),
-        })
-    }
-
     fn run(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         let mut more = false;
@@ -263,7 +241,7 @@ mod tests {
 
     fn open() -> (FloorListener, SocketAddr) {
         let listener = FloorListener::open(([127, 0, 0, 1], 0).into()).expect("a free port");
-        let address = ([127, 0, 0, 1], listener.port()).into();
+        let address = ([127, 0, 0, 1], listener.port).into();
         (listener, address)
     }
 
@@ -274,7 +252,7 @@ mod tests {
         let mut other = std::net::TcpStream::connect(address).expect("connects");
         client.write_all(b"App").expect("written");
         other.write_all(b"*\n").expect("written");
-        let subscribers = listener.subscribers();
+        let subscribers = &listener.subscribers;
         let second = subscribers
             .recv_timeout(TEST_TIMEOUT)
             .expect("the second one");

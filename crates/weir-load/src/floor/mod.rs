@@ -10,9 +10,7 @@ mod frame;
 mod listener;
 mod subscribers;
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use weir_kafka::{IngestConfig, KafkaIngest, RecordSource as _, StartFrom};
@@ -22,11 +20,9 @@ use crate::clock::Clock;
 use crate::error::LoadError;
 use crate::topic;
 use crate::worker::CoordinatorChannel;
-use crate::worker::protocol::{
-    FloorSummary, Summary, WorkerCommand, WorkerEvent, WorkerProgress, WorkerRole,
-};
+use crate::worker::protocol::{FloorSummary, Summary, WorkerCommand, WorkerRole};
 use frame::{FrameBuilder, Values};
-use listener::{FloorListener, FloorSubscriber};
+use listener::FloorListener;
 use subscribers::Subscribers;
 
 /// Options of the baseline server.
@@ -52,17 +48,13 @@ pub struct FloorOptions {
 /// event about it.
 pub fn run(options: &FloorOptions, link: &CoordinatorChannel) -> Result<FloorSummary, LoadError> {
     link.events.hello(WorkerRole::Floor);
-    raise_descriptors(u64::MAX).map_err(|reason| LoadError::System {
-        what: "raising the limit of file descriptors",
-        reason,
-    })?;
+    raise_descriptors(u64::MAX)
+        .map_err(|reason| LoadError::System("raising the limit of file descriptors", reason))?;
     let listener = FloorListener::open(options.listen)?;
     let ingest = start_ingest(options)?;
     let frames = FrameBuilder::new(&options.fields, options.diffs);
     let summary = Floor::new(ingest, &listener, link, frames).serve()?;
-    link.events.send(&WorkerEvent::Final {
-        summary: Summary::Floor(summary.clone()),
-    });
+    link.events.finish(Summary::Floor(summary.clone()));
     Ok(summary)
 }
 
@@ -87,7 +79,6 @@ struct Floor<'a> {
     frames: FrameBuilder,
     values: Values,
     subscribers: Subscribers,
-    records_read: u64,
     clock: Clock,
     next_report: Instant,
     stop_unix_ns: u64,
@@ -108,7 +99,6 @@ impl<'a> Floor<'a> {
             frames,
             values: Values::default(),
             subscribers: Subscribers::default(),
-            records_read: 0,
             clock: Clock::start(),
             next_report: Instant::now() + REPORT_INTERVAL,
             stop_unix_ns: u64::MAX,
@@ -121,16 +111,13 @@ impl<'a> Floor<'a> {
             self.iterate()?;
         }
         if !self.stopping {
-            self.link.events.send(&WorkerEvent::Ready {
-                connections: 0,
-                port: Some(self.listener.port()),
-            });
+            self.link.events.ready(0, Some(self.listener.port));
         }
         while !self.stopping {
             self.iterate()?;
         }
         self.report();
-        Ok(self.summary())
+        Ok(self.subscribers.counts)
     }
 
     fn iterate(&mut self) -> Result<(), LoadError> {
@@ -145,8 +132,10 @@ impl<'a> Floor<'a> {
             frames.read(&record, values);
             subscribers.send(record.key.unwrap_or_default(), values, frames);
         })?;
-        self.records_read += read as u64;
-        add_subscribers(self.listener.subscribers(), &mut self.subscribers);
+        subscribers.counts.records_read += read as u64;
+        for subscriber in self.listener.subscribers.try_iter() {
+            subscribers.add(subscriber);
+        }
         self.take_commands();
         let now = Instant::now();
         if now >= self.next_report {
@@ -158,53 +147,31 @@ impl<'a> Floor<'a> {
     }
 
     fn take_commands(&mut self) {
-        loop {
-            match self.link.commands.try_recv() {
-                Ok(WorkerCommand::Start(schedule)) => self.stop_unix_ns = schedule.stop_unix_ns,
-                Ok(WorkerCommand::Ledger { .. }) => {}
-                Ok(WorkerCommand::Stop) | Err(TryRecvError::Disconnected) => {
+        while let Some(command) = self.link.poll() {
+            match command {
+                WorkerCommand::Start(schedule) => self.stop_unix_ns = schedule.stop_unix_ns,
+                WorkerCommand::Ledger { .. } => {}
+                WorkerCommand::Stop => {
                     self.stopping = true;
                     return;
                 }
-                Err(TryRecvError::Empty) => return,
             }
         }
     }
 
     fn report(&self) {
-        let summary = self.summary();
+        let summary = &self.subscribers.counts;
         let counters = [
             ("records_read", summary.records_read),
             ("frames_sent", summary.frames_sent),
             ("bytes_sent", summary.bytes_sent),
-            ("sockets", self.subscribers.sockets() as u64),
+            ("sockets", self.subscribers.sockets()),
             ("accepted", summary.accepted),
             ("closed_would_block", summary.closed_would_block),
             ("closed_other", summary.closed_other),
         ];
-        let counters: BTreeMap<_, _> = counters.map(|(name, n)| (name.to_owned(), n)).into();
-        self.link
-            .events
-            .send(&WorkerEvent::Progress(WorkerProgress {
-                unix_ns: self.clock.now_unix_ns(),
-                counters,
-                p50_us: None,
-                p99_us: None,
-            }));
-    }
-
-    fn summary(&self) -> FloorSummary {
-        FloorSummary {
-            records_read: self.records_read,
-            ..self.subscribers.summary()
-        }
-    }
-}
-
-/// Adds the clients that have sent their key.
-fn add_subscribers(queue: &Receiver<FloorSubscriber>, subscribers: &mut Subscribers) {
-    for subscriber in queue.try_iter() {
-        subscribers.add(subscriber);
+        let now_unix_ns = self.clock.now_unix_ns();
+        self.link.events.progress(now_unix_ns, &counters, None);
     }
 }
 

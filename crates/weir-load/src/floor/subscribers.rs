@@ -14,17 +14,7 @@ use crate::worker::protocol::FloorSummary;
 pub(super) struct Subscribers {
     by_key: HashMap<Box<[u8]>, KeySockets<TcpStream>>,
     all_keys: KeySockets<TcpStream>,
-    counts: Counts,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Counts {
-    frames_sent: u64,
-    bytes_sent: u64,
-    accepted: u64,
-    sockets_max: usize,
-    closed_would_block: u64,
-    closed_other: u64,
+    pub(super) counts: FloorSummary,
 }
 
 /// Sockets of one key. Each record starts with another one, so that none is always first.
@@ -73,24 +63,9 @@ impl Subscribers {
     }
 
     /// Returns the number of open sockets.
-    pub(super) fn sockets(&self) -> usize {
+    pub(super) fn sockets(&self) -> u64 {
         let counts = &self.counts;
-        let closed = counts.closed_would_block + counts.closed_other;
-        usize::try_from(counts.accepted - closed).unwrap_or(usize::MAX)
-    }
-
-    /// Returns the counts so far, without the number of records.
-    pub(super) fn summary(&self) -> FloorSummary {
-        let counts = &self.counts;
-        FloorSummary {
-            records_read: 0,
-            frames_sent: counts.frames_sent,
-            bytes_sent: counts.bytes_sent,
-            accepted: counts.accepted,
-            sockets_max: counts.sockets_max as u64,
-            closed_would_block: counts.closed_would_block,
-            closed_other: counts.closed_other,
-        }
+        counts.accepted - counts.closed_would_block - counts.closed_other
     }
 }
 
@@ -106,7 +81,7 @@ impl<S> Default for KeySockets<S> {
 }
 
 impl<S: Write> KeySockets<S> {
-    fn write(&mut self, frame: &[u8], counts: &mut Counts) {
+    fn write(&mut self, frame: &[u8], counts: &mut FloorSummary) {
         let sockets = self.sockets.len();
         let first = self.first.min(sockets);
         self.first = if first + 1 < sockets { first + 1 } else { 0 };
@@ -125,7 +100,7 @@ impl<S: Write> KeySockets<S> {
     }
 
     /// Closes sockets that did not accept the whole frame.
-    fn close_failed(&mut self, counts: &mut Counts) {
+    fn close_failed(&mut self, counts: &mut FloorSummary) {
         // In descending order, because removal changes higher indexes.
         self.failed.sort_unstable();
         for (at, full) in self.failed.drain(..).rev() {
@@ -194,7 +169,7 @@ mod tests {
     #[test]
     fn each_record_starts_at_another_socket() {
         let (mut row, log) = key_sockets(&[usize::MAX; 3]);
-        let mut counts = Counts::default();
+        let mut counts = FloorSummary::default();
         for _ in 0..4 {
             row.write(b"frame", &mut counts);
         }
@@ -206,7 +181,7 @@ mod tests {
     fn full_socket_is_counted_and_closed() {
         // The second accepts one frame, the fourth two bytes of the first one.
         let (mut row, log) = key_sockets(&[100, 5, 100, 2]);
-        let mut counts = Counts::default();
+        let mut counts = FloorSummary::default();
         row.write(b"frame", &mut counts);
         row.write(b"frame", &mut counts);
         row.write(b"frame", &mut counts);
@@ -220,7 +195,7 @@ mod tests {
     #[test]
     fn key_without_sockets_writes_nothing() {
         let (mut row, _) = key_sockets(&[]);
-        let mut counts = Counts::default();
+        let mut counts = FloorSummary::default();
         row.write(b"frame", &mut counts);
         assert_eq!(counts.frames_sent, 0);
     }

@@ -5,37 +5,36 @@
 
 mod bytes;
 mod choice;
-mod members;
+mod json;
 mod person;
 mod random;
 mod replay;
-mod small;
 mod text;
-mod text_pool;
-mod timestamp_text;
 
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
+
 pub use choice::{KeyChoice, KeyDistribution, UnknownDistribution};
-pub use members::MembersSpec;
-pub use random::Random;
-pub use replay::{ReplayError, ReplayFormat, ReplayRecord, ReplaySource};
-pub use text::TextValues;
-pub use timestamp_text::MARK;
+pub use replay::{ReplayError, ReplayFormat, ReplayRecord, ReplaySource, UnknownReplayFormat};
 
 use crate::keys::{FIRST_NAMES, FRUITS, extended_key, names_of};
 use crate::local_time::LocalTime;
 use bytes::ByteValues;
-use members::MemberObjects;
-use person::People;
+use json::{JsonForm, JsonText, JsonValues, MemberObjects};
+use person::{People, PersonForm};
 use replay::Replay;
-use small::SmallObjects;
-use timestamp_text::TimestampText;
+use text::TextValues;
+
+/// Prefix of the timestamp of records that count for latency, if others are background.
+pub const MARK: &str = "PREFIX-";
 
 /// Kind of record, named as in the published generator.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Display, EnumString, IntoStaticStr, VariantArray,
+)]
+#[strum(serialize_all = "kebab-case")]
+#[strum(parse_err_fn = UnknownPayloadKind::new, parse_err_ty = UnknownPayloadKind)]
 pub enum PayloadKind {
     /// Text without a key.
     Base,
@@ -49,8 +48,10 @@ pub enum PayloadKind {
     /// Object of eleven members, of which a text and a number change.
     Complex,
     /// Object of twelve members, of which a short text and a number change.
+    #[strum(serialize = "verycomplex")]
     VeryComplex,
     /// Like `VeryComplex`, with an object as key that has an array of 1024 names.
+    #[strum(serialize = "jsonkeyx")]
     JsonKeyX,
     /// Object of a configurable number of members, of which a share changes, with one of 40 keys.
     JsonMembers,
@@ -62,33 +63,11 @@ pub enum PayloadKind {
 
 impl PayloadKind {
     /// All kinds.
-    pub const ALL: [Self; 10] = [
-        Self::Base,
-        Self::Keyed,
-        Self::Json,
-        Self::JsonExtended,
-        Self::Complex,
-        Self::VeryComplex,
-        Self::JsonKeyX,
-        Self::JsonMembers,
-        Self::Replay,
-        Self::Random,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// Returns the name in options, plans and results.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Base => "base",
-            Self::Keyed => "keyed",
-            Self::Json => "json",
-            Self::JsonExtended => "json-extended",
-            Self::Complex => "complex",
-            Self::VeryComplex => "verycomplex",
-            Self::JsonKeyX => "jsonkeyx",
-            Self::JsonMembers => "json-members",
-            Self::Replay => "replay",
-            Self::Random => "random",
-        }
+        self.into()
     }
 
     /// Returns `true` if records have a key.
@@ -97,7 +76,7 @@ impl PayloadKind {
     }
 
     /// Returns `true` if values are objects with a generated timestamp member.
-    pub fn has_timestamp(self) -> bool {
+    pub(crate) fn has_timestamp(self) -> bool {
         !self.has_size() && self != Self::Replay
     }
 
@@ -115,18 +94,31 @@ impl PayloadKind {
 )]
 pub struct UnknownPayloadKind(String);
 
-impl FromStr for PayloadKind {
-    type Err = UnknownPayloadKind;
-
-    fn from_str(text: &str) -> Result<Self, UnknownPayloadKind> {
-        let found = Self::ALL.into_iter().find(|kind| kind.name() == text);
-        found.ok_or_else(|| UnknownPayloadKind(text.to_owned()))
+impl UnknownPayloadKind {
+    fn new(name: &str) -> Self {
+        Self(name.to_owned())
     }
 }
 
-impl fmt::Display for PayloadKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+/// Shape of the objects of the kind `json-members`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MembersSpec {
+    /// Number of members in addition to `timestamp` and `key`.
+    pub members: u32,
+    /// Characters of each member.
+    pub characters: u32,
+    /// Share of the members that differ from the previous record of the same key.
+    pub change_ratio: f64,
+}
+
+impl Default for MembersSpec {
+    /// Returns a shape of some 700 bytes, of which a tenth changes.
+    fn default() -> Self {
+        Self {
+            members: 20,
+            characters: 24,
+            change_ratio: 0.1,
+        }
     }
 }
 
@@ -163,11 +155,9 @@ pub struct PayloadGenerator {
 #[derive(Debug, Clone)]
 enum ValueForm {
     Bytes(ByteValues),
-    Members(MemberObjects),
     Replay(Replay),
     Text { values: TextValues, keyed: bool },
-    Small(SmallObjects),
-    People(Box<People>),
+    Json(Box<JsonValues>),
 }
 
 impl PayloadGenerator {
@@ -197,36 +187,32 @@ impl PayloadGenerator {
             names.pop();
             names.push(key.clone());
         }
-        let stamp = TimestampText {
-            local: local.clone(),
-            marked: spec.marked,
-        };
         // The choice of keys uses the seed itself; the negation gives another sequence.
         let seed = !spec.seed;
+        let json = |form: &dyn Fn(&mut JsonText) -> JsonForm| {
+            let mut text = JsonText::new(seed, local.clone(), spec.marked);
+            let form = form(&mut text);
+            ValueForm::Json(Box::new(JsonValues { text, form }))
+        };
+        let people =
+            |form| json(&|text| JsonForm::People(People::new(form, &names, &mut text.pool)));
         let form = match spec.kind {
             // Without records there is nothing to replay.
             PayloadKind::Random | PayloadKind::Replay => {
                 ValueForm::Bytes(ByteValues::new(spec.size, spec.entropy, seed))
             }
             PayloadKind::Base | PayloadKind::Keyed => ValueForm::Text {
-                values: TextValues::new(spec.size, seed, local),
                 keyed: spec.kind == PayloadKind::Keyed,
+                values: TextValues::new(spec.size, seed, local.clone()),
             },
-            PayloadKind::JsonMembers => {
-                ValueForm::Members(MemberObjects::new(spec.members, names.len(), seed, stamp))
-            }
-            PayloadKind::Json | PayloadKind::JsonExtended => {
-                ValueForm::Small(SmallObjects::new(seed, stamp))
-            }
-            PayloadKind::Complex => {
-                ValueForm::People(Box::new(People::complex(&names, seed, stamp)))
-            }
-            PayloadKind::VeryComplex => {
-                ValueForm::People(Box::new(People::very_complex(&names, seed, stamp)))
-            }
-            PayloadKind::JsonKeyX => {
-                ValueForm::People(Box::new(People::with_json_key(&names, seed, stamp)))
-            }
+            PayloadKind::JsonMembers => json(&|text| {
+                let objects = MemberObjects::new(spec.members, names.len(), &mut text.pool);
+                JsonForm::Members(objects)
+            }),
+            PayloadKind::Json | PayloadKind::JsonExtended => json(&|_| JsonForm::Small),
+            PayloadKind::Complex => people(PersonForm::Complex),
+            PayloadKind::VeryComplex => people(PersonForm::VeryComplex),
+            PayloadKind::JsonKeyX => people(PersonForm::JsonKey),
         };
         Self { form, names }
     }
@@ -258,12 +244,10 @@ impl PayloadGenerator {
         match &mut self.form {
             ValueForm::Bytes(values) => values.make(),
             ValueForm::Replay(records) => records.make(),
-            ValueForm::Members(objects) => objects.make((name, &self.names[name]), due_unix_ns),
             ValueForm::Text { values, .. } => {
                 values.value(due_unix_ns, producer);
             }
-            ValueForm::Small(objects) => objects.make(&self.names[name], due_unix_ns),
-            ValueForm::People(people) => people.make(name, due_unix_ns),
+            ValueForm::Json(values) => values.make(name, &self.names[name], due_unix_ns),
         }
     }
 
@@ -272,10 +256,11 @@ impl PayloadGenerator {
         match &self.form {
             ValueForm::Replay(records) => records.last().key.as_deref(),
             ValueForm::Bytes(_) | ValueForm::Text { keyed: false, .. } => None,
-            ValueForm::People(people) => Some(people.key(name)),
-            ValueForm::Text { .. } | ValueForm::Small(_) | ValueForm::Members(_) => {
-                Some(self.names[name].as_bytes())
-            }
+            ValueForm::Json(values) => match &values.form {
+                JsonForm::People(people) => Some(people.key(name)),
+                JsonForm::Small | JsonForm::Members(_) => Some(self.names[name].as_bytes()),
+            },
+            ValueForm::Text { .. } => Some(self.names[name].as_bytes()),
         }
     }
 
@@ -284,10 +269,8 @@ impl PayloadGenerator {
         match &self.form {
             ValueForm::Bytes(values) => values.value(),
             ValueForm::Replay(records) => &records.last().value,
-            ValueForm::Members(objects) => objects.value(),
             ValueForm::Text { values, .. } => values.last(),
-            ValueForm::Small(objects) => objects.value(),
-            ValueForm::People(people) => people.value(),
+            ValueForm::Json(values) => values.value(),
         }
     }
 }

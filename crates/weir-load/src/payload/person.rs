@@ -3,8 +3,8 @@
 //! There is one object per name, shared by all producers. Each record of a name changes two members
 //! of its object.
 
-use super::text_pool::{TextPool, push_number};
-use super::timestamp_text::TimestampText;
+use super::json::{JsonText, push, push_number};
+use super::random::TextPool;
 use crate::keys::{FIRST_NAMES, HOBBIES};
 
 const TEXT_LEN: usize = 256;
@@ -21,7 +21,7 @@ const KEY_NAME_AT: usize = 998;
 
 /// Changes of a record and form of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PersonForm {
+pub(super) enum PersonForm {
     Complex,
     VeryComplex,
     JsonKey,
@@ -32,12 +32,9 @@ enum PersonForm {
 pub(super) struct People {
     form: PersonForm,
     people: Vec<Person>,
-    pool: TextPool,
-    stamp: TimestampText,
     /// Array of a key that is an object, before and after the record's own name.
     names: (String, String),
     key: Vec<u8>,
-    value: Vec<u8>,
 }
 
 #[derive(Debug, Clone)]
@@ -52,45 +49,36 @@ struct Person {
 }
 
 impl People {
-    pub(super) fn complex(names: &[String], seed: u64, stamp: TimestampText) -> Self {
-        Self::new(PersonForm::Complex, names, seed, stamp)
-    }
-
-    pub(super) fn very_complex(names: &[String], seed: u64, stamp: TimestampText) -> Self {
-        Self::new(PersonForm::VeryComplex, names, seed, stamp)
-    }
-
-    pub(super) fn with_json_key(names: &[String], seed: u64, stamp: TimestampText) -> Self {
-        Self::new(PersonForm::JsonKey, names, seed, stamp)
-    }
-
-    fn new(form: PersonForm, names: &[String], seed: u64, stamp: TimestampText) -> Self {
-        let mut pool = TextPool::new(seed);
-        let mut cycle = FIRST_NAMES;
-        shuffle(&mut cycle, &mut pool);
+    pub(super) fn new(form: PersonForm, names: &[String], pool: &mut TextPool) -> Self {
+        let mut cycle = FIRST_NAMES.clone();
+        shuffle(&mut cycle, pool);
         let person = |id: &String| Person {
             id: id.clone(),
             changes: pool.draw(CHANGES_LEN),
             texts: [(); 4].map(|()| pool.draw(TEXT_LEN)),
             numbers: [(); 4].map(|()| pool.draw_number()),
-            hobbies: hobbies(&mut pool),
+            hobbies: hobbies(pool),
         };
         Self {
             form,
             people: names.iter().map(person).collect(),
             names: key_names(&cycle),
-            pool,
-            stamp,
             key: Vec::new(),
-            value: Vec::new(),
         }
     }
 
-    pub(super) fn make(&mut self, name: usize, due_unix_ns: u64) {
-        self.change(name);
-        self.write_value(name, due_unix_ns);
+    /// Changes the object of a name and appends it.
+    pub(super) fn push(
+        &mut self,
+        out: &mut Vec<u8>,
+        text: &mut JsonText,
+        name: usize,
+        due_unix_ns: u64,
+    ) {
+        self.change(name, &mut text.pool);
+        self.push_value(out, text, name, due_unix_ns);
         if self.form == PersonForm::JsonKey {
-            self.write_key(name, due_unix_ns);
+            self.write_key(text, name, due_unix_ns);
         }
     }
 
@@ -101,12 +89,8 @@ impl People {
         }
     }
 
-    pub(super) fn value(&self) -> &[u8] {
-        &self.value
-    }
-
-    fn change(&mut self, name: usize) {
-        let (person, pool) = (&mut self.people[name], &mut self.pool);
+    fn change(&mut self, name: usize, pool: &mut TextPool) {
+        let person = &mut self.people[name];
         // The published generator draws one of forty, ten for each text.
         let which = pool.random.below(4) as usize;
         if self.form == PersonForm::Complex {
@@ -117,50 +101,50 @@ impl People {
         person.numbers[NUMBER_OF_TEXT[which]] = pool.draw_number();
     }
 
-    fn write_value(&mut self, name: usize, due_unix_ns: u64) {
-        let (person, pool, out) = (&self.people[name], &self.pool, &mut self.value);
-        out.clear();
-        out.extend_from_slice(b"{\"id\":\"");
-        out.extend_from_slice(person.id.as_bytes());
+    fn push_value(&self, out: &mut Vec<u8>, text: &mut JsonText, name: usize, due_unix_ns: u64) {
+        let (person, pool) = (&self.people[name], &text.pool);
+        push(out, &[b"{\"id\":\"", person.id.as_bytes()]);
         if self.form != PersonForm::Complex {
-            out.extend_from_slice(b"\",\"changes\":\"");
-            out.extend_from_slice(pool.piece(person.changes, CHANGES_LEN));
+            push(
+                out,
+                &[
+                    b"\",\"changes\":\"",
+                    pool.piece(person.changes, CHANGES_LEN),
+                ],
+            );
         }
         for (member, at) in TEXT_MEMBERS.into_iter().zip(person.texts) {
-            out.extend_from_slice(b"\",\"");
-            out.extend_from_slice(member.as_bytes());
-            out.extend_from_slice(b"\":\"");
-            out.extend_from_slice(pool.piece(at, TEXT_LEN));
+            let piece = pool.piece(at, TEXT_LEN);
+            push(out, &[b"\",\"", member.as_bytes(), b"\":\"", piece]);
         }
-        out.extend_from_slice(b"\",");
+        push(out, &[b"\","]);
         for (member, number) in NUMBER_MEMBERS.into_iter().zip(person.numbers) {
-            out.push(b'"');
-            out.extend_from_slice(member.as_bytes());
-            out.extend_from_slice(b"\":");
+            push(out, &[b"\"", member.as_bytes(), b"\":"]);
             push_number(out, number);
             out.push(b',');
         }
-        out.extend_from_slice(person.hobbies.as_bytes());
-        out.extend_from_slice(b",\"timestamp\":\"");
-        self.stamp.push(out, due_unix_ns);
-        out.extend_from_slice(b"\"}");
+        push(out, &[person.hobbies.as_bytes(), b",\"timestamp\":\""]);
+        text.push_time(out, due_unix_ns);
+        push(out, &[b"\"}"]);
     }
 
-    fn write_key(&mut self, name: usize, due_unix_ns: u64) {
+    fn write_key(&mut self, text: &mut JsonText, name: usize, due_unix_ns: u64) {
         let (person, out) = (&self.people[name], &mut self.key);
+        let id = person.id.as_bytes();
         out.clear();
-        out.extend_from_slice(b"{\"timestamp\":\"");
-        self.stamp.push(out, due_unix_ns);
-        out.extend_from_slice(b"\",\"nameId\":\"");
-        out.extend_from_slice(person.id.as_bytes());
-        out.extend_from_slice(b"\",\"sndValue\":\"");
-        out.extend_from_slice(self.pool.piece(person.texts[1], TEXT_LEN));
-        out.extend_from_slice(b"\",\"intNum\":");
+        push(out, &[b"{\"timestamp\":\""]);
+        text.push_time(out, due_unix_ns);
+        push(out, &[b"\",\"nameId\":\"", id, b"\",\"sndValue\":\""]);
+        push(
+            out,
+            &[
+                text.pool.piece(person.texts[1], TEXT_LEN),
+                b"\",\"intNum\":",
+            ],
+        );
         push_number(out, person.numbers[0]);
         let (before, after) = &self.names;
-        for part in [before, &person.id, after] {
-            out.extend_from_slice(part.as_bytes());
-        }
+        push(out, &[before.as_bytes(), id, after.as_bytes()]);
     }
 }
 
@@ -185,7 +169,7 @@ fn quoted<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
 }
 
 /// Shuffles with the algorithm of Fisher and Yates.
-fn shuffle(names: &mut [&str], pool: &mut TextPool) {
+fn shuffle(names: &mut [&'static str], pool: &mut TextPool) {
     for last in (1..names.len()).rev() {
         // The pools have 40 names.
         let other = pool.random.below(last as u32 + 1) as usize;

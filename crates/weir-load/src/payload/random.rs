@@ -1,17 +1,15 @@
-//! Reproducible random numbers: the same seed gives the same run on every machine and version.
+//! Reproducible random numbers and text: the same seed gives the same run on every machine and version.
 
 /// SplitMix64 (Steele, Lea, Flood 2014): fast, and uniform enough for filler text and key choice.
 #[derive(Debug, Clone)]
-pub struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Random {
-    /// Returns the sequence of a seed.
-    pub fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Returns the next number.
-    pub fn next_u64(&mut self) -> u64 {
+    pub(super) fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,19 +18,51 @@ impl Random {
     }
 
     /// Returns a number below `bound`, uniform to one part in 2^32; 0 if `bound` is 0.
-    pub fn below(&mut self, bound: u32) -> u32 {
+    pub(super) fn below(&mut self, bound: u32) -> u32 {
         // The high half of a 32 x 32 bit product is below the bound.
         (((self.next_u64() >> 32) * u64::from(bound)) >> 32) as u32
     }
 
     /// Fills `out` with characters A-Z a-z 0-9.
-    pub fn fill_alphanumeric(&mut self, out: &mut [u8]) {
+    pub(super) fn fill_alphanumeric(&mut self, out: &mut [u8]) {
         for byte in out {
             *byte = ALPHANUMERIC[self.below(ALPHANUMERIC.len() as u32) as usize];
         }
     }
 }
 
+/// Random text from which records take pieces.
+#[derive(Debug, Clone)]
+pub(super) struct TextPool {
+    text: Box<[u8]>,
+    pub(super) random: Random,
+}
+
+impl TextPool {
+    pub(super) fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let mut text = vec![0; POOL_BYTES].into_boxed_slice();
+        random.fill_alphanumeric(&mut text);
+        Self { text, random }
+    }
+
+    /// Returns the start of a random piece of `len` characters.
+    pub(super) fn draw(&mut self, len: usize) -> usize {
+        self.random.below((POOL_BYTES - len) as u32) as usize
+    }
+
+    pub(super) fn piece(&self, at: usize, len: usize) -> &[u8] {
+        &self.text[at..at + len]
+    }
+
+    /// Returns a random number as Java's generator does: any 32 bits, with sign.
+    pub(super) fn draw_number(&mut self) -> i32 {
+        self.random.next_u64() as i32
+    }
+}
+
+/// Size of the text. A piece may start anywhere, so that pieces of a run rarely repeat.
+const POOL_BYTES: usize = 1 << 20;
 const ALPHANUMERIC: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 #[cfg(test)]

@@ -39,14 +39,19 @@ pub enum ReplayFormat {
     Lengths,
 }
 
-impl FromStr for ReplayFormat {
-    type Err = String;
+/// Error for an unknown format.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown format \"{0}\": use lines or lengths")]
+pub struct UnknownReplayFormat(String);
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for ReplayFormat {
+    type Err = UnknownReplayFormat;
+
+    fn from_str(text: &str) -> Result<Self, UnknownReplayFormat> {
         match text {
             "lines" => Ok(Self::Lines(None)),
             "lengths" => Ok(Self::Lengths),
-            _ => Err(format!("unknown format \"{text}\": use lines or lengths")),
+            _ => Err(UnknownReplayFormat(text.to_owned())),
         }
     }
 }
@@ -55,25 +60,15 @@ impl FromStr for ReplayFormat {
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    File {
-        /// Path of the file.
-        path: PathBuf,
-        /// Error of the operating system.
-        source: io::Error,
-    },
-    /// A record is incomplete or has an invalid length.
+    #[error("cannot read {}: {_1}", _0.display())]
+    File(PathBuf, io::Error),
+    /// A record, numbered from 1, is incomplete or has an invalid length.
     #[error(
-        "{}: record {record} is cut off or has a length beyond the end: is it \
+        "{}: record {_1} is cut off or has a length beyond the end: is it \
          --replay-format lines?",
-        path.display()
+        _0.display()
     )]
-    Cut {
-        /// Path of the file.
-        path: PathBuf,
-        /// Number of the record, from 1.
-        record: usize,
-    },
+    Cut(PathBuf, usize),
     /// The file or topic has no records.
     #[error("no records in {0}: give a file or a topic with at least one")]
     Empty(String),
@@ -98,9 +93,6 @@ pub struct ReplayRecord {
 
 impl ReplaySource {
     /// Reads all records.
-    ///
-    /// # Errors
-    /// [`ReplayError`] if there are no records or too many bytes, or if reading fails.
     pub fn read(&self, bootstrap_servers: &str) -> Result<Vec<ReplayRecord>, ReplayError> {
         let (records, from) = match self {
             Self::File { path, format } => (
@@ -132,10 +124,7 @@ impl ReplaySource {
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, ReplayError> {
-    let failed = |source| ReplayError::File {
-        path: path.to_owned(),
-        source,
-    };
+    let failed = |error| ReplayError::File(path.to_owned(), error);
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(failed)?;
     let limit = BYTES_MAX as u64 + 1;
@@ -163,16 +152,13 @@ fn parse(
         ReplayFormat::Lengths => {
             let (mut rest, mut records) = (bytes, Vec::new());
             while !rest.is_empty() {
-                let cut = || ReplayError::Cut {
-                    path: path.to_owned(),
-                    record: records.len() + 1,
-                };
+                let cut = || ReplayError::Cut(path.to_owned(), records.len() + 1);
                 let key = take(&mut rest).ok_or_else(cut)?.map(<[u8]>::to_vec);
                 let value = take(&mut rest).flatten().ok_or_else(cut)?.to_vec();
                 records.push(ReplayRecord {
                     key,
                     value,
-                    headers: Vec::new(),
+                    ..ReplayRecord::default()
                 });
             }
             Ok(records)

@@ -69,7 +69,7 @@ fn assert_filler(object: &Value, member: &str, len: usize) {
 
 #[test]
 fn kinds_have_the_published_names() {
-    for kind in PayloadKind::ALL {
+    for &kind in PayloadKind::ALL {
         assert_eq!(kind.to_string().parse(), Ok(kind));
     }
     let error = "keyd"
@@ -104,7 +104,7 @@ fn json_has_four_members_including_its_key() {
 fn extended_key_has_500_characters() {
     let mut payloads = payloads(PayloadKind::JsonExtended);
     let mut keys = Vec::new();
-    for (name, fruit) in FRUITS.into_iter().enumerate() {
+    for (name, fruit) in FRUITS.iter().copied().enumerate() {
         let (key, value, _) = object(&mut payloads, name);
         assert_eq!(key.len(), 500);
         assert!(key.starts_with(fruit) && fruit.repeat(500).starts_with(&key));
@@ -215,7 +215,7 @@ fn json_key_repeats_value_and_has_1024_names() {
         assert_eq!(names[998], value["id"]);
         assert_eq!(payloads.names()[name], FIRST_NAMES[name]);
         let mut cycle: Vec<_> = names[..40].iter().filter_map(Value::as_str).collect();
-        assert_ne!(cycle, FIRST_NAMES);
+        assert_ne!(cycle, *FIRST_NAMES);
         assert_eq!(names[40..80], names[..40]);
         cycle.sort_unstable();
         cycle.dedup();
@@ -225,10 +225,7 @@ fn json_key_repeats_value_and_has_1024_names() {
 
 #[test]
 fn mark_is_in_the_timestamp_member() {
-    for kind in PayloadKind::ALL
-        .into_iter()
-        .filter(|kind| kind.has_timestamp())
-    {
+    for &kind in PayloadKind::ALL.iter().filter(|kind| kind.has_timestamp()) {
         let spec = PayloadSpec {
             kind,
             marked: true,
@@ -263,7 +260,7 @@ fn text_kinds_are_unchanged() {
 
 #[test]
 fn same_seed_gives_same_records() {
-    for kind in PayloadKind::ALL {
+    for &kind in PayloadKind::ALL {
         let make = |seed| {
             let spec = PayloadSpec {
                 kind,

@@ -1,5 +1,6 @@
 //! Values of the kinds `base` and `keyed`: timestamp, producer, filler.
 
+use super::json::push;
 use super::random::Random;
 use crate::local_time::{LocalTime, TEXT_LEN};
 
@@ -12,7 +13,7 @@ const POOL_BYTES_MAX: usize = 16 << 20;
 /// Generator of `<timestamp>-pid-<producer>-<random text>`; the random texts are prepared in
 /// advance.
 #[derive(Debug, Clone)]
-pub struct TextValues {
+pub(super) struct TextValues {
     pool: Vec<u8>,
     size: usize,
     next: usize,
@@ -22,7 +23,7 @@ pub struct TextValues {
 
 impl TextValues {
     /// Prepares texts of `size` characters; the same seed gives the same texts.
-    pub fn new(size: usize, seed: u64, local: LocalTime) -> Self {
+    pub(super) fn new(size: usize, seed: u64, local: LocalTime) -> Self {
         let texts = (POOL_BYTES_MAX / size.max(1)).clamp(1, TEXTS);
         let mut pool = vec![0; texts * size];
         Random::new(seed).fill_alphanumeric(&mut pool);
@@ -36,16 +37,15 @@ impl TextValues {
     }
 
     /// Creates the value of a record due at `due_unix_ns`; it is valid until the next call.
-    pub fn value(&mut self, due_unix_ns: u64, producer: u32) -> &[u8] {
-        self.value.clear();
-        self.value
-            .extend_from_slice(&self.local.format(due_unix_ns));
-        self.value.extend_from_slice(b"-pid-");
-        self.value
-            .extend_from_slice(producer.to_string().as_bytes());
-        self.value.push(b'-');
+    pub(super) fn value(&mut self, due_unix_ns: u64, producer: u32) -> &[u8] {
+        let mut digits = itoa::Buffer::new();
+        let (time, number) = (self.local.format(due_unix_ns), digits.format(producer));
         let text = &self.pool[self.next..self.next + self.size];
-        self.value.extend_from_slice(text);
+        self.value.clear();
+        push(
+            &mut self.value,
+            &[&time, b"-pid-", number.as_bytes(), b"-", text],
+        );
         self.next += self.size;
         if self.next >= self.pool.len() {
             self.next = 0;
@@ -54,7 +54,7 @@ impl TextValues {
     }
 
     /// Returns the last value; empty before the first.
-    pub fn last(&self) -> &[u8] {
+    pub(super) fn last(&self) -> &[u8] {
         &self.value
     }
 }

@@ -2,118 +2,124 @@
 
 use weir_stats::Histogram;
 
-use crate::worker::protocol::{LatencyInterval, LatencyTag, Quantiles, WorkerEvent};
+use crate::intervals::Intervals;
+use crate::worker::EventSender;
+use crate::worker::protocol::{LatencyTag, Quantiles};
 
 /// Histograms of a producer.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PublishRecorder {
-    lag: TimedHistograms,
-    ack: TimedHistograms,
-    acknowledged: TimedHistograms,
-    /// Lag of the last second, for progress displays; not limited to the measured window.
-    second: Histogram,
-    interval_from_unix_ns: u64,
+    intervals: Intervals<3>,
+    /// Schedule lag and acknowledgement times of all ended intervals.
+    totals: [Histogram; 2],
 }
 
-#[derive(Debug, Default)]
-struct TimedHistograms {
-    interval: Histogram,
-    total: Histogram,
-}
+const TAGS: [LatencyTag; 3] = [
+    LatencyTag::ScheduleLag,
+    LatencyTag::PublishAck,
+    LatencyTag::Acknowledged,
+];
 
 impl PublishRecorder {
     pub(super) fn new(now_unix_ns: u64) -> Self {
         Self {
-            interval_from_unix_ns: now_unix_ns,
-            ..Self::default()
+            intervals: Intervals::new(TAGS, now_unix_ns),
+            totals: [(); 2].map(|()| Histogram::new()),
         }
     }
 
     /// Records the schedule lag of a sent record.
     pub(super) fn lag(&mut self, lag_ns: u64, in_window: bool) {
-        self.second.record_ns(lag_ns);
+        self.intervals.second.record_ns(lag_ns);
         if in_window {
-            self.lag.interval.record_ns(lag_ns);
+            self.intervals.histograms[0].record_ns(lag_ns);
         }
     }
 
     /// Records the times from send and from due time to the acknowledgement.
     pub(super) fn ack(&mut self, ack_ns: u64, since_due_ns: u64, in_window: bool) {
         if in_window {
-            self.ack.interval.record_ns(ack_ns);
-            self.acknowledged.interval.record_ns(since_due_ns);
+            self.intervals.histograms[1].record_ns(ack_ns);
+            self.intervals.histograms[2].record_ns(since_due_ns);
         }
     }
 
-    /// Ends the interval. Returns its events, and p50 and p99 of the last second's lag in
-    /// microseconds.
-    pub(super) fn end_interval(
+    /// Ends the interval and sends it with the progress.
+    pub(super) fn report(
         &mut self,
+        events: &EventSender,
         now_unix_ns: u64,
-    ) -> (Vec<WorkerEvent>, Option<u64>, Option<u64>) {
-        let from_unix_ns = std::mem::replace(&mut self.interval_from_unix_ns, now_unix_ns);
-        let mut events = Vec::new();
-        for (tag, timed) in [
-            (LatencyTag::ScheduleLag, &mut self.lag),
-            (LatencyTag::PublishAck, &mut self.ack),
-            (LatencyTag::Acknowledged, &mut self.acknowledged),
-        ] {
-            if timed.interval.is_empty() {
-                continue;
-            }
-            events.push(WorkerEvent::Interval(LatencyInterval {
-                from_unix_ns,
-                until_unix_ns: now_unix_ns,
-                tag,
-                histogram: timed.interval.to_base64(),
-            }));
-            timed.end_interval();
+        counters: &[(&str, u64)],
+    ) {
+        for (total, interval) in self.totals.iter_mut().zip(&self.intervals.histograms) {
+            total.merge(interval);
         }
-        let us = |percentile| self.second.percentile_ns(percentile).map(|ns| ns / 1000);
-        let watched = (us(50.0), us(99.0));
-        self.second.clear();
-        (events, watched.0, watched.1)
+        self.intervals.report(events, now_unix_ns, counters);
     }
 
     /// Returns schedule lag and acknowledgement times of all ended intervals.
-    pub(super) fn totals(&self) -> (Quantiles, Quantiles) {
-        (quantiles(&self.lag.total), quantiles(&self.ack.total))
-    }
-}
-
-impl TimedHistograms {
-    fn end_interval(&mut self) {
-        self.total.merge(&self.interval);
-        self.interval.clear();
-    }
-}
-
-fn quantiles(histogram: &Histogram) -> Quantiles {
-    let at = |percentile| histogram.percentile_ns(percentile).unwrap_or(0);
-    Quantiles {
-        count: histogram.count(),
-        p50_ns: at(50.0),
-        p99_ns: at(99.0),
-        p999_ns: at(99.9),
-        max_ns: histogram.max_ns().unwrap_or(0),
+    pub(super) fn totals(&self) -> [Quantiles; 2] {
+        self.totals.each_ref().map(|histogram| {
+            let at = |percentile| histogram.percentile_ns(percentile).unwrap_or(0);
+            Quantiles {
+                count: histogram.count(),
+                p50_ns: at(50.0),
+                p99_ns: at(99.0),
+                p999_ns: at(99.9),
+                max_ns: histogram.max_ns().unwrap_or(0),
+            }
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{self, Write};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
     use super::*;
+    use crate::worker::protocol::WorkerEvent;
+
+    struct EventLog(Sender<WorkerEvent>);
+
+    impl Write for EventLog {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            self.0.send(serde_json::from_slice(line)?).expect("open");
+            Ok(line.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Returns the intervals, and p50 and p99 of the last second.
+    fn report(
+        meter: &mut PublishRecorder,
+        (events, log): &(EventSender, Receiver<WorkerEvent>),
+        now: u64,
+    ) -> (Vec<WorkerEvent>, Option<u64>, Option<u64>) {
+        meter.report(events, now, &[]);
+        let mut sent: Vec<_> = log.try_iter().collect();
+        match sent.pop() {
+            Some(WorkerEvent::Progress(progress)) => (sent, progress.p50_us, progress.p99_us),
+            other => panic!("progress is last: {other:?}"),
+        }
+    }
 
     #[test]
     fn intervals_are_deltas_and_add_up() {
+        let (sender, receiver) = channel();
+        let log = (EventSender::new(EventLog(sender)), receiver);
         let mut meter = PublishRecorder::new(100);
         meter.lag(50_000, false);
-        let (events, p50_us, _) = meter.end_interval(200);
+        let (events, p50_us, _) = report(&mut meter, &log, 200);
         assert!(events.is_empty(), "no record in the window: {events:?}");
         assert_eq!(p50_us, Some(50));
         let mut counts = Vec::new();
         for (until, records) in [(300, 3), (400, 2)] {
             (0..records).for_each(|_| meter.lag(1_000_000, true));
-            let (events, _, p99_us) = meter.end_interval(until);
+            let (events, _, p99_us) = report(&mut meter, &log, until);
             let [WorkerEvent::Interval(interval)] = events.as_slice() else {
                 panic!("one interval of lag: {events:?}");
             };
@@ -127,9 +133,9 @@ mod tests {
             assert!((999..=1001).contains(&p99_us), "{p99_us}");
         }
         assert_eq!(counts, [3, 2]);
-        let (_, p50_us, p99_us) = meter.end_interval(500);
+        let (_, p50_us, p99_us) = report(&mut meter, &log, 500);
         assert_eq!((p50_us, p99_us), (None, None), "a second without samples");
-        assert_eq!(meter.totals().0.count, 5);
-        assert_eq!(meter.totals().1, Quantiles::default());
+        assert_eq!(meter.totals()[0].count, 5);
+        assert_eq!(meter.totals()[1], Quantiles::default());
     }
 }

@@ -7,7 +7,6 @@ mod options;
 mod sender;
 mod tracker;
 
-use std::sync::mpsc::RecvError;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -21,10 +20,8 @@ use crate::local_time::LocalTime;
 use crate::payload::PayloadGenerator;
 use crate::topic;
 use crate::worker::CoordinatorChannel;
-use crate::worker::protocol::{
-    ProduceSummary, Schedule, Summary, WorkerCommand, WorkerEvent, WorkerRole,
-};
-use options::STREAMS_MAX;
+use crate::worker::protocol::{ProduceSummary, Summary, WorkerRole};
+use options::ProducerNumbers;
 use tracker::{AckQueue, ProduceAck};
 
 /// Connects, reports ready, waits for the start command and follows the schedule. Returns the final
@@ -36,7 +33,7 @@ pub fn run(
     options: &ProducerOptions,
     link: &CoordinatorChannel,
 ) -> Result<ProduceSummary, LoadError> {
-    options.check()?;
+    let numbers = ProducerNumbers::new(options)?;
     link.events.hello(WorkerRole::Produce);
     let brokers = topic::ensure(
         &options.bootstrap_servers,
@@ -47,22 +44,9 @@ pub fn run(
     let acks = AckQueue::default();
     let (producer, partitions) = start_client(options, clock, &acks)?;
     let payloads = PayloadGenerator::new(&options.payload_spec()?, LocalTime::system());
-    let streams = payloads.names().len() as u64 * u64::from(options.producers);
-    if streams > STREAMS_MAX {
-        return Err(LoadError::Option {
-            option: "--producers",
-            value: options.producers.to_string(),
-            reason: format!(
-                "too many counters with {} keys: give fewer",
-                payloads.names().len()
-            ),
-        });
-    }
-    link.events.send(&WorkerEvent::Ready {
-        connections: brokers as u64,
-        port: None,
-    });
-    let summary = match wait_for_start(link) {
+    numbers.check_keys(payloads.names().len())?;
+    link.events.ready(brokers, None);
+    let summary = match link.wait_for_start() {
         Some(schedule) => {
             let target = sender::ProduceTarget {
                 producer: &producer,
@@ -70,13 +54,11 @@ pub fn run(
                 clock,
                 partitions: options.partitions_by_name().then_some(partitions),
             };
-            sender::ScheduledSender::new(options, schedule, target, payloads, link).run()
+            sender::ScheduledSender::new(options, numbers, schedule, target, payloads, link).run()
         }
         None => ProduceSummary::default(),
     };
-    link.events.send(&WorkerEvent::Final {
-        summary: Summary::Produce(summary.clone()),
-    });
+    link.events.finish(Summary::Produce(summary.clone()));
     Ok(summary)
 }
 
@@ -100,16 +82,6 @@ fn start_client(
     // Waits for the topic's leaders, so that the first record is not late.
     let partitions = producer.partitions(&options.topic, CONNECT_TIMEOUT)?;
     Ok((producer, partitions))
-}
-
-fn wait_for_start(link: &CoordinatorChannel) -> Option<Schedule> {
-    loop {
-        match link.commands.recv() {
-            Ok(WorkerCommand::Start(schedule)) => return Some(schedule),
-            Ok(WorkerCommand::Ledger { .. }) => {}
-            Ok(WorkerCommand::Stop) | Err(RecvError) => return None,
-        }
-    }
 }
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -98,71 +98,6 @@ impl Default for ProducerOptions {
 }
 
 impl ProducerOptions {
-    pub(super) fn check(&self) -> Result<(), LoadError> {
-        let invalid = |option, value: u64, reason: &str| {
-            Err(LoadError::Option {
-                option,
-                value: value.to_string(),
-                reason: reason.to_owned(),
-            })
-        };
-        let streams = u64::from(self.keys) * u64::from(self.producers);
-        if self.producers == 0 {
-            return invalid("--producers", 0, "at least one is needed");
-        }
-        if self.kind.has_key() && self.keys == 0 {
-            return invalid("--keys", 0, "at least one is needed");
-        }
-        if self.first_producer.checked_add(self.producers).is_none() {
-            let first = u64::from(self.first_producer);
-            return invalid(
-                "--first-producer",
-                first,
-                "the last number must be below 2^32",
-            );
-        }
-        if self.marked && !self.kind.has_timestamp() {
-            let reason =
-                "values of this kind have no timestamp member; use a kind with JSON values";
-            return Err(LoadError::Option {
-                option: "--mark with --kind",
-                value: self.kind.to_string(),
-                reason: reason.to_owned(),
-            });
-        }
-        let texts = streams.max(u64::from(self.keys)) * u64::from(self.members.members);
-        if self.kind == PayloadKind::JsonMembers && (self.members.members == 0 || texts > TEXTS_MAX)
-        {
-            let reason =
-                "each key has this number of texts: give at least 1, and fewer with many keys";
-            return invalid("--members", self.members.members.into(), reason);
-        }
-        if (self.kind == PayloadKind::Replay) != self.replay.is_some() {
-            return Err(LoadError::Option {
-                option: "--kind",
-                value: self.kind.to_string(),
-                reason: "replay requires --replay FILE or --replay-topic NAME".to_owned(),
-            });
-        }
-        if self.members.characters > CHARACTERS_MAX {
-            let reason = "at most 100,000";
-            return invalid(
-                "--member-characters",
-                self.members.characters.into(),
-                reason,
-            );
-        }
-        if streams > STREAMS_MAX {
-            let reason = "each key and producer needs a counter; give fewer of either";
-            return invalid("--keys times --producers", streams, reason);
-        }
-        if self.size > SIZE_MAX {
-            let reason = "at most 100,000,000; Kafka's default limit is about 1,000,000";
-            return invalid("--size", self.size as u64, reason);
-        }
-        Ok(())
-    }
-
     /// Returns the description of the payloads; reads the records to replay.
     pub(super) fn payload_spec(&self) -> Result<PayloadSpec, LoadError> {
         let replay = match &self.replay {
@@ -207,9 +142,99 @@ impl ProducerOptions {
     }
 }
 
+/// Valid numbers of a producer's options.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ProducerNumbers {
+    /// Number of the first logical producer.
+    pub(super) first: u32,
+    /// Number of logical producers, at least 1.
+    pub(super) producers: u32,
+}
+
+impl ProducerNumbers {
+    /// Returns the numbers if all options are valid together.
+    pub(super) fn new(options: &ProducerOptions) -> Result<Self, LoadError> {
+        let &ProducerOptions {
+            producers,
+            first_producer: first,
+            kind,
+            keys,
+            members,
+            size,
+            ..
+        } = options;
+        let streams = u64::from(keys) * u64::from(producers);
+        let texts = streams.max(keys.into()) * u64::from(members.members);
+        let rules: [(bool, &'static str, &dyn ToString, &str); 9] = [
+            (producers > 0, "--producers", &0, "at least one is needed"),
+            (
+                !kind.has_key() || keys > 0,
+                "--keys",
+                &0,
+                "at least one is needed",
+            ),
+            (
+                first.checked_add(producers).is_some(),
+                "--first-producer",
+                &first,
+                "the last number must be below 2^32",
+            ),
+            (
+                !options.marked || kind.has_timestamp(),
+                "--mark with --kind",
+                &kind,
+                "values of this kind have no timestamp member; use a kind with JSON values",
+            ),
+            (
+                kind != PayloadKind::JsonMembers || (1..=TEXTS_MAX).contains(&texts),
+                "--members",
+                &members.members,
+                "each key has this number of texts: give at least 1, and fewer with many keys",
+            ),
+            (
+                (kind == PayloadKind::Replay) == options.replay.is_some(),
+                "--kind",
+                &kind,
+                "replay requires --replay FILE or --replay-topic NAME",
+            ),
+            (
+                members.characters <= CHARACTERS_MAX,
+                "--member-characters",
+                &members.characters,
+                "at most 100,000",
+            ),
+            (
+                streams <= STREAMS_MAX,
+                "--keys times --producers",
+                &streams,
+                "each key and producer needs a counter; give fewer of either",
+            ),
+            (
+                size <= SIZE_MAX,
+                "--size",
+                &size,
+                "at most 100,000,000; Kafka's default limit is about 1,000,000",
+            ),
+        ];
+        match rules.into_iter().find(|(is_valid, ..)| !is_valid) {
+            Some((_, option, value, reason)) => Err(LoadError::option(option, value, reason)),
+            None => Ok(Self { first, producers }),
+        }
+    }
+
+    /// Checks that the counters of this number of keys fit. Replayed records have their own keys.
+    pub(super) fn check_keys(&self, keys: usize) -> Result<(), LoadError> {
+        if keys as u64 * u64::from(self.producers) <= STREAMS_MAX {
+            return Ok(());
+        }
+        let reason = format!("too many counters with {keys} keys: give fewer");
+        Err(LoadError::option("--producers", &self.producers, reason))
+    }
+}
+
 const PARTITIONER: &str = "partitioner";
 /// Limit of the counters of keys and producers, about 100 bytes each.
-pub(super) const STREAMS_MAX: u64 = 1_000_000;
+const STREAMS_MAX: u64 = 1_000_000;
 const TEXTS_MAX: u64 = 10_000_000;
 const CHARACTERS_MAX: u32 = 100_000;
 const SIZE_MAX: usize = 100_000_000;
@@ -224,26 +249,30 @@ mod tests {
             producers: 0,
             ..ProducerOptions::default()
         };
-        let error = options.check().expect_err("no producers").to_string();
+        let error = ProducerNumbers::new(&options)
+            .expect_err("no producers")
+            .to_string();
         assert_eq!(error, "--producers 0: at least one is needed");
         let options = ProducerOptions {
             producers: 100_000,
             ..ProducerOptions::default()
         };
-        assert!(options.check().is_err());
+        assert!(ProducerNumbers::new(&options).is_err());
         let options = ProducerOptions {
             marked: true,
             ..ProducerOptions::default()
         };
-        let error = options.check().expect_err("no member to mark").to_string();
+        let error = ProducerNumbers::new(&options)
+            .expect_err("no member to mark")
+            .to_string();
         assert!(error.starts_with("--mark with --kind keyed: "), "{error}");
         let options = ProducerOptions {
             kind: PayloadKind::JsonKeyX,
             marked: true,
             ..ProducerOptions::default()
         };
-        assert!(options.check().is_ok());
-        assert!(ProducerOptions::default().check().is_ok());
+        assert!(ProducerNumbers::new(&options).is_ok());
+        assert!(ProducerNumbers::new(&ProducerOptions::default()).is_ok());
     }
 
     #[test]

@@ -1,24 +1,20 @@
 //! Sending loop: waits until records are due and sends all that are due.
 
-use std::collections::BTreeMap;
 use std::sync::PoisonError;
-use std::sync::mpsc::TryRecvError;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use weir_kafka::{Producer, SendError};
 
 use super::meter::PublishRecorder;
-use super::options::ProducerOptions;
+use super::options::{ProducerNumbers, ProducerOptions};
 use super::tracker::{AckQueue, ProduceAck, Tracker};
 use crate::clock::{Clock, nanos};
 use crate::pacer::Pacer;
 use crate::payload::{KeyChoice, PayloadGenerator};
 use crate::stamp::{DUE_HEADER, SEQ_HEADER, Stamp, TEXT_HEADER, TEXT_STAMP_LEN_MAX};
 use crate::worker::CoordinatorChannel;
-use crate::worker::protocol::{
-    ProduceSummary, Schedule, WorkerCommand, WorkerEvent, WorkerProgress,
-};
+use crate::worker::protocol::{ProduceSummary, Schedule, WorkerCommand};
 
 /// Kafka producer and acknowledgement queue.
 pub(super) struct ProduceTarget<'a> {
@@ -32,6 +28,7 @@ pub(super) struct ProduceTarget<'a> {
 /// Sender of one run.
 pub(super) struct ScheduledSender<'a> {
     options: &'a ProducerOptions,
+    numbers: ProducerNumbers,
     schedule: Schedule,
     target: ProduceTarget<'a>,
     link: &'a CoordinatorChannel,
@@ -58,14 +55,16 @@ pub(super) struct ScheduledSender<'a> {
 impl<'a> ScheduledSender<'a> {
     pub(super) fn new(
         options: &'a ProducerOptions,
+        numbers: ProducerNumbers,
         schedule: Schedule,
         target: ProduceTarget<'a>,
         payloads: PayloadGenerator,
         link: &'a CoordinatorChannel,
     ) -> Self {
-        let streams = payloads.names().len() * options.producers as usize;
+        let streams = payloads.names().len() * numbers.producers as usize;
         Self {
             options,
+            numbers,
             schedule,
             link,
             pacer: Pacer::new(options.rate),
@@ -177,12 +176,12 @@ impl<'a> ScheduledSender<'a> {
         self.next += 1;
         let due_unix_ns = self.schedule.start_unix_ns + self.pacer.due_ns(index);
         // A remainder of a u32 fits a u32.
-        let producer = (index % u64::from(self.options.producers)) as u32;
+        let producer = (index % u64::from(self.numbers.producers)) as u32;
         let key = self.payloads.next_name(&mut self.key_choice);
-        let stream = key * self.options.producers as usize + producer as usize;
+        let stream = key * self.numbers.producers as usize + producer as usize;
         let mut stamp = Stamp {
             due_unix_ns,
-            producer: self.options.first_producer + producer,
+            producer: self.numbers.first + producer,
             seq: self.tracker.next_seq(stream),
             sent_unix_ns: None,
         };
@@ -241,16 +240,13 @@ impl<'a> ScheduledSender<'a> {
             (true, true) => &headers[..],
         };
         // Only replayed records have headers of their own.
-        let own = self.payloads.headers();
-        let mut all = Vec::new();
-        let headers = match own.is_empty() {
-            true => headers,
-            false => {
-                all.extend(
-                    own.iter()
-                        .map(|(name, value)| (name.as_str(), value.as_slice())),
-                );
-                all.extend_from_slice(headers);
+        let own = self.payloads.headers().iter();
+        let all: Vec<_>;
+        let headers = match own.len() {
+            0 => headers,
+            _ => {
+                let own = own.map(|(name, value)| (name.as_str(), value.as_slice()));
+                all = own.chain(headers.iter().copied()).collect();
                 &all
             }
         };
@@ -276,15 +272,14 @@ impl<'a> ScheduledSender<'a> {
     /// Handles acknowledgements, commands and progress reports.
     fn poll_housekeeping(&mut self) {
         self.take_acks();
-        loop {
-            match self.link.commands.try_recv() {
-                Ok(WorkerCommand::Stop) | Err(TryRecvError::Disconnected) => {
+        while let Some(command) = self.link.poll() {
+            match command {
+                WorkerCommand::Start(schedule) => self.reschedule(schedule),
+                WorkerCommand::Ledger { .. } => {}
+                WorkerCommand::Stop => {
                     self.stopping = true;
                     break;
                 }
-                Ok(WorkerCommand::Start(schedule)) => self.reschedule(schedule),
-                Ok(WorkerCommand::Ledger { .. }) => {}
-                Err(TryRecvError::Empty) => break,
             }
         }
         if Instant::now() >= self.next_report {
@@ -310,22 +305,6 @@ impl<'a> ScheduledSender<'a> {
     }
 
     fn report(&mut self) {
-        let now_unix_ns = self.target.clock.now_unix_ns();
-        let (events, p50_us, p99_us) = self.meter.end_interval(now_unix_ns);
-        for event in &events {
-            self.link.events.send(event);
-        }
-        self.link
-            .events
-            .send(&WorkerEvent::Progress(WorkerProgress {
-                unix_ns: now_unix_ns,
-                counters: self.counters(),
-                p50_us,
-                p99_us,
-            }));
-    }
-
-    fn counters(&self) -> BTreeMap<String, u64> {
         let counters = [
             ("due", self.due()),
             ("sent", self.sent),
@@ -336,9 +315,8 @@ impl<'a> ScheduledSender<'a> {
             ("wire_bytes_sent", self.target.producer.wire_bytes()),
             ("queue_full", self.queue_full),
         ];
-        counters
-            .map(|(name, count)| (name.to_owned(), count))
-            .into()
+        let now_unix_ns = self.target.clock.now_unix_ns();
+        self.meter.report(&self.link.events, now_unix_ns, &counters);
     }
 
     fn summary(self) -> ProduceSummary {
@@ -355,9 +333,8 @@ impl<'a> ScheduledSender<'a> {
         };
         let due_in_window =
             due_before(measure_until_unix_ns).saturating_sub(due_before(measure_from_unix_ns));
-        let (schedule_lag, publish_ack) = self.meter.totals();
-        let first = self.options.first_producer;
-        let producers = first..first + self.options.producers;
+        let [schedule_lag, publish_ack] = self.meter.totals();
+        let ProducerNumbers { first, producers } = self.numbers;
         ProduceSummary {
             target_rate_millis: self.options.rate.millis(),
             elapsed_ns: self.last_send_unix_ns.saturating_sub(start_unix_ns),
@@ -374,7 +351,9 @@ impl<'a> ScheduledSender<'a> {
             schedule_lag,
             publish_ack,
             errors: self.tracker.errors.clone(),
-            ledger: self.tracker.into_ledger(self.payloads.names(), producers),
+            ledger: self
+                .tracker
+                .into_ledger(self.payloads.names(), first..first + producers),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use slab::Slab;
 
+use crate::delivery::count_error;
 use crate::stamp::Stamp;
 use crate::worker::protocol::{LedgerEntry, Schedule};
 
@@ -171,11 +172,7 @@ impl Tracker {
 
     fn fail(&mut self, stream: usize, seq: u64, in_window: bool, reason: &str) {
         self.failed += 1;
-        if let Some(count) = self.errors.get_mut(reason) {
-            *count += 1;
-        } else {
-            self.errors.insert(reason.to_owned(), 1);
-        }
+        count_error(&mut self.errors, reason);
         if in_window {
             self.streams[stream].failed.push(seq);
         }

@@ -56,20 +56,17 @@ impl Graph {
     /// Returns the number of samples per asterisk: the smallest count after the last empty row
     /// other than the last row, or more to limit rows to 20 asterisks, but at least 1.
     fn unit(&self) -> f64 {
-        let smallest = self.counts.into_iter().fold(0, |least, count| {
-            if count < least || least == 0 {
-                count
-            } else {
-                least
-            }
+        let smallest = self.counts.into_iter().fold(0, |least, count| match least {
+            0 => count,
+            _ => count.min(least),
         });
-        let smallest = smallest as f64;
-        let largest = self.counts.into_iter().fold(0, u64::max) as f64;
-        let unit = if largest / smallest > STARS_MAX {
-            largest / STARS_MAX
-        } else {
-            smallest
-        };
-        unit.max(1.0)
+        let (smallest, largest) = (
+            smallest as f64,
+            self.counts.into_iter().fold(0, u64::max) as f64,
+        );
+        match largest / smallest > STARS_MAX {
+            true => (largest / STARS_MAX).max(1.0),
+            false => smallest.max(1.0),
+        }
     }
 }

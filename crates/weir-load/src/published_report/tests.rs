@@ -248,8 +248,8 @@ fn values_out_of_range_are_counted_separately() {
     statistics.record(2_000_000, 1_999_999);
     // Two times in the same millisecond give no negative latency.
     statistics.record(2_000_001, 2_000_000);
-    assert_eq!(statistics.out_of_range(), (1, 2));
-    let figures = statistics.figures().expect("two samples");
+    assert_eq!((statistics.below, statistics.above), (1, 2));
+    let figures = PublishedFigures::of(&statistics.filled()).expect("two samples");
     assert_eq!((figures.samples, figures.min_ms, figures.max_ms), (2, 0, 5));
     let report = statistics.report(Duration::ZERO);
     let excluded = "Not included: 1 updates below 0 ms, 2 of 240000 ms and more";
@@ -264,7 +264,7 @@ fn times_are_truncated_before_subtraction() {
     let mut statistics = PublishedStatistics::new();
     statistics.record(1_999_999, 5_000_000);
     statistics.record(1_000_000, 5_999_999);
-    let figures = statistics.figures().expect("samples");
+    let figures = PublishedFigures::of(&statistics.filled()).expect("samples");
     assert_eq!((figures.min_ms, figures.max_ms), (4, 4));
 }
 
@@ -304,11 +304,11 @@ proptest! {
         ),
     ) {
         let statistics = of(&samples);
-        let figures = statistics.figures().expect("samples");
+        let figures = PublishedFigures::of(&statistics.filled()).expect("samples");
         let (low, top) = (figures.min_ms, figures.max_ms);
         let step = ((top - low) as f64 / 8.0).ceil().max(1.0) as u64;
         let mut text = String::new();
-        statistics.write_graph(&mut text, low, top, "Max").expect("a string");
+        write_graph(&mut text, &statistics.filled(), low, top, "Max").expect("a string");
         let rows: Vec<_> = text.lines().filter(|line| line.contains(" - ")).collect();
         prop_assert!(!rows.is_empty() && rows.len() <= 8);
         for (index, row) in rows.iter().enumerate() {
@@ -327,7 +327,7 @@ proptest! {
     fn figures_agree_with_sorted_samples(
         samples in prop::collection::vec(0..2000_u64, 1..500),
     ) {
-        let figures = of(&samples).figures().expect("samples");
+        let figures = PublishedFigures::of(&of(&samples).filled()).expect("samples");
         let mut sorted = samples.clone();
         sorted.sort_unstable();
         let n = sorted.len();
@@ -338,15 +338,22 @@ proptest! {
         }
         prop_assert_eq!((figures.min_ms, figures.max_ms), (sorted[0], sorted[n - 1]));
     }
+}
 
-    #[test]
-    fn merged_parts_equal_the_whole(
-        left in prop::collection::vec(prop_oneof![0..9000_u64, Just(300_000)], 0..100),
-        right in prop::collection::vec(prop_oneof![0..9000_u64, Just(300_000)], 0..100),
-    ) {
-        let mut merged = of(&left);
-        merged.merge(&of(&right));
-        let whole = of(&[left, right].concat());
-        prop_assert_eq!(merged.report(Duration::ZERO), whole.report(Duration::ZERO));
-    }
+#[test]
+fn report_is_sent_per_interval_and_at_end() {
+    let start = Instant::now();
+    let after = |seconds| start + Duration::from_secs(seconds);
+    let mut reporter = PublishedReporter::start_at(start, Duration::from_secs(60));
+    reporter.record(0, 5_000_000);
+    assert_eq!(reporter.text_at(after(59), false), None);
+    let report = reporter.text_at(after(61), false).expect("due");
+    assert!(
+        report.contains("0 Hours 1 minutes and 1 seconds\n"),
+        "{report}"
+    );
+    assert_eq!(reporter.text_at(after(120), false), None);
+    reporter.record(0, 7_000_000);
+    let report = reporter.text_at(after(120), true).expect("the end");
+    assert!(report.contains("Number of samples: 2\n"), "{report}");
 }

@@ -32,13 +32,6 @@ impl ThreadTimes {
         times.totals.push((unix_ns, cpu_us));
     }
 
-    /// Returns the thread with the most CPU time between two points in time, and its share of a
-    /// core.
-    pub(super) fn busiest(&self, from_unix_ns: u64, until_unix_ns: u64) -> Option<(&str, f64)> {
-        let shares = self.shares(from_unix_ns, until_unix_ns);
-        shares.max_by(|a, b| a.1.total_cmp(&b.1))
-    }
-
     /// Returns all threads, each with its share of a core between two points in time.
     pub(super) fn shares(
         &self,
@@ -61,6 +54,10 @@ impl ThreadTimes {
 mod tests {
     use super::*;
 
+    fn busiest(times: &ThreadTimes, from: u64, until: u64) -> Option<(&str, f64)> {
+        times.shares(from, until).max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
     #[test]
     fn busiest_thread_of_a_span_is_found() {
         let mut times = ThreadTimes::default();
@@ -70,10 +67,10 @@ mod tests {
             let busy_from_2 = 900_000 * second.saturating_sub(2);
             times.add(2, "shard-0".to_owned(), at, busy_from_2);
         }
-        assert_eq!(times.busiest(0, 2_000_000_000), Some(("main", 0.1)));
-        let late = times.busiest(2_000_000_000, 9_000_000_000);
+        assert_eq!(busiest(&times, 0, 2_000_000_000), Some(("main", 0.1)));
+        let late = busiest(&times, 2_000_000_000, 9_000_000_000);
         assert_eq!(late, Some(("shard-0", 0.9)));
-        assert_eq!(times.busiest(4_000_000_000, 9_000_000_000), None);
+        assert_eq!(busiest(&times, 4_000_000_000, 9_000_000_000), None);
     }
 
     #[test]
@@ -82,6 +79,6 @@ mod tests {
         times.add(1, "old".to_owned(), 0, 5_000_000);
         times.add(1, "new".to_owned(), 1_000_000_000, 0);
         times.add(1, "new".to_owned(), 2_000_000_000, 500_000);
-        assert_eq!(times.busiest(0, 2_000_000_000), Some(("new", 0.5)));
+        assert_eq!(busiest(&times, 0, 2_000_000_000), Some(("new", 0.5)));
     }
 }

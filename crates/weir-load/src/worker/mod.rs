@@ -3,15 +3,21 @@
 pub mod protocol;
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use protocol::{WorkerCommand, WorkerEvent, WorkerRole};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use weir_stats::Histogram;
+
+use crate::error::ErrorClass;
+use protocol::{Schedule, Summary, WorkerCommand, WorkerEvent, WorkerProgress, WorkerRole};
 
 /// Size of the command queue; a coordinator sends a handful of commands per run.
 const COMMANDS_QUEUED_MAX: usize = 64;
-/// Maximum length of a line; a ledger of thousands of keys with failed records has some hundred kB.
+/// Maximum length of a line. A ledger or summary of thousands of keys or clients has some 600 kB,
+/// options with 65,536 keys of 500 characters 33 MB.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
 /// Worker's side of the channel: commands in, events out.
@@ -38,39 +44,65 @@ impl CoordinatorChannel {
         let error_events = events.clone();
         thread::spawn(move || {
             let mut input = BufReader::new(input);
-            let end = loop {
-                match read_command(&mut input) {
+            loop {
+                match read_message(&mut input) {
                     Ok(Some(command)) => {
                         if sender.send(command).is_err() {
                             return;
                         }
                     }
-                    Ok(None) => break None,
-                    Err(error) => break Some(error),
+                    Ok(None) => break,
+                    Err(error) => {
+                        error_events.error(format!("invalid command: {error}"), None);
+                        break;
+                    }
                 }
-            };
-            if let Some(error) = end {
-                let message = format!("invalid command: {error}");
-                error_events.send(&WorkerEvent::Error { message });
             }
             // The worker may have ended.
             let _ = sender.send(WorkerCommand::Stop);
         });
         Self { commands, events }
     }
+
+    /// Returns the next pending command, `Stop` after the end of the coordinator.
+    pub(crate) fn poll(&self) -> Option<WorkerCommand> {
+        match self.commands.try_recv() {
+            Ok(command) => Some(command),
+            Err(TryRecvError::Disconnected) => Some(WorkerCommand::Stop),
+            Err(TryRecvError::Empty) => None,
+        }
+    }
+
+    /// Waits for the start command; `None` if the run is stopped instead.
+    pub(crate) fn wait_for_start(&self) -> Option<Schedule> {
+        loop {
+            match self.commands.recv().unwrap_or(WorkerCommand::Stop) {
+                WorkerCommand::Start(schedule) => return Some(schedule),
+                WorkerCommand::Ledger { .. } => {}
+                WorkerCommand::Stop => return None,
+            }
+        }
+    }
 }
 
-fn read_command(input: &mut impl BufRead) -> io::Result<Option<WorkerCommand>> {
+/// Reads the message of the next line that is not blank; `None` at the end of the stream.
+pub(crate) fn read_message<T: DeserializeOwned>(input: &mut impl BufRead) -> io::Result<Option<T>> {
     let mut line = String::new();
-    loop {
+    while line.trim().is_empty() {
         line.clear();
         if input.take(LINE_BYTES_MAX).read_line(&mut line)? == 0 {
             return Ok(None);
         }
-        if !line.trim().is_empty() {
-            return Ok(Some(serde_json::from_str(&line)?));
-        }
     }
+    Ok(Some(serde_json::from_str(&line)?))
+}
+
+/// Serializes a message as a line.
+pub(crate) fn line(message: &impl Serialize) -> Vec<u8> {
+    // Invariant: messages have no values that JSON cannot represent.
+    let mut line = serde_json::to_vec(message).unwrap_or_default();
+    line.push(b'\n');
+    line
 }
 
 /// Sender of events, one line each, flushed; clones share the stream.
@@ -90,14 +122,7 @@ impl EventSender {
     /// Sends one event. Write errors are only logged: if the coordinator ended, the end of the
     /// command stream stops the worker.
     pub fn send(&self, event: &WorkerEvent) {
-        let mut line = match serde_json::to_vec(event) {
-            Ok(line) => line,
-            Err(error) => {
-                tracing::error!(%error, "failed to serialize event");
-                return;
-            }
-        };
-        line.push(b'\n');
+        let line = line(event);
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = output.write_all(&line).and_then(|()| output.flush()) {
             tracing::debug!(%error, "failed to send event");
@@ -111,6 +136,40 @@ impl EventSender {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
         });
+    }
+
+    pub(crate) fn ready(&self, connections: usize, port: Option<u16>) {
+        let connections = connections as u64;
+        self.send(&WorkerEvent::Ready { connections, port });
+    }
+
+    /// Sends the counters with the percentiles of the last second, and clears these.
+    pub(crate) fn progress(
+        &self,
+        unix_ns: u64,
+        counters: &[(&str, u64)],
+        second: Option<&mut Histogram>,
+    ) {
+        let us = |percentile| Some(second.as_ref()?.percentile_ns(percentile)? / 1000);
+        let counters = counters.iter().map(|(name, n)| ((*name).to_owned(), *n));
+        self.send(&WorkerEvent::Progress(WorkerProgress {
+            unix_ns,
+            counters: counters.collect(),
+            p50_us: us(50.0),
+            p99_us: us(99.0),
+        }));
+        if let Some(second) = second {
+            second.clear();
+        }
+    }
+
+    pub(crate) fn finish(&self, summary: Summary) {
+        self.send(&WorkerEvent::Final { summary });
+    }
+
+    /// Sends the last event of a worker that failed.
+    pub fn error(&self, message: String, fault: Option<ErrorClass>) {
+        self.send(&WorkerEvent::Error { message, fault });
     }
 }
 

@@ -6,8 +6,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::delivery::DeliverySummary;
+use crate::error::ErrorClass;
 
 /// Command from a coordinator to a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,12 +107,16 @@ pub enum WorkerEvent {
     Error {
         /// Error and remedy in one line.
         message: String,
+        /// Class of the error, if an agent sends it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fault: Option<ErrorClass>,
     },
 }
 
 /// Role of a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum WorkerRole {
     /// Producer.
     Produce,
@@ -127,13 +133,7 @@ pub enum WorkerRole {
 impl WorkerRole {
     /// Returns the name used in commands, events and files.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Produce => "produce",
-            Self::Clients => "clients",
-            Self::Consume => "consume",
-            Self::Floor => "floor",
-            Self::FloorClients => "floor_clients",
-        }
+        self.into()
     }
 }
 
@@ -165,8 +165,11 @@ pub struct LatencyInterval {
 }
 
 /// Quantity measured by a histogram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum LatencyTag {
     /// From the due time to the arrival: response time, the main result.
     Response,
@@ -188,15 +191,7 @@ pub enum LatencyTag {
 impl LatencyTag {
     /// Returns the name used in events and files.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Response => "response",
-            Self::Service => "service",
-            Self::ScheduleLag => "schedule_lag",
-            Self::PublishAck => "publish_ack",
-            Self::Acknowledged => "acknowledged",
-            Self::StoredToClient => "stored_to_client",
-            Self::StateAge => "state_age",
-        }
+        self.into()
     }
 }
 

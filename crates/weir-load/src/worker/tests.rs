@@ -51,7 +51,7 @@ fn commands_round_trip() {
 fn events_round_trip() {
     let mut delivery = DeliverySummary::default();
     delivery.add_client(&DeliveryCounts::default(), Some(1_500_000));
-    delivery.add_error("connection refused");
+    delivery.errors.insert("connection refused".to_owned(), 1);
     let summaries = [
         Summary::Produce(ProduceSummary {
             ledger: vec![entry()],
@@ -91,6 +91,7 @@ fn events_round_trip() {
         },
         WorkerEvent::Error {
             message: "broker \"x\" not reachable".to_owned(),
+            fault: None,
         },
     ];
     let finals = summaries.map(|summary| WorkerEvent::Final { summary });

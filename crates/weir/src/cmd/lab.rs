@@ -61,6 +61,9 @@ pub(crate) struct UpArgs {
     /// Required free disk space in MB
     #[arg(long, value_name = "MB", default_value_t = 1024)]
     min_free_mb: u64,
+    /// Try again to record the classes of the broker after a failure
+    #[arg(long)]
+    retry_classes: bool,
     /// Stay in the foreground until Ctrl-C, then stop the brokers
     #[arg(long)]
     foreground: bool,
@@ -125,6 +128,7 @@ fn up(args: &UpArgs) -> Result<Exit, Failure> {
         second_listeners: Vec::new(),
         keep_data: args.keep_data,
         min_free_bytes: args.min_free_mb << 20,
+        retry_classes: args.retry_classes,
         ready_timeout: args.ready_timeout,
     };
     let mut lab = Lab::up(&options, &mut progress, &stop).map_err(failure)?;

@@ -74,9 +74,7 @@ fn run_worker(args: &ClientsArgs, run: &ClientsRun) -> Result<Exit, Failure> {
     match work(args, run, &link) {
         Ok(_) => Ok(Exit::Success),
         Err(failure) => {
-            link.events.send(&WorkerEvent::Error {
-                message: failure.to_string(),
-            });
+            link.events.error(failure.to_string(), None);
             Err(failure)
         }
     }

@@ -135,9 +135,7 @@ pub(crate) fn run_worker<T>(
     match work(&link) {
         Ok(_) => Ok(Exit::Success),
         Err(error) => {
-            link.events.send(&WorkerEvent::Error {
-                message: error.to_string(),
-            });
+            link.events.error(error.to_string(), None);
             Err(failure(error))
         }
     }

@@ -207,7 +207,7 @@ pub(crate) struct ProduceArgs {
 fn parse_rate(text: &str) -> Result<Rate, String> {
     let rate = match text.parse::<f64>() {
         Ok(rate) => rate,
-        Err(_) => parse_count(text)? as f64,
+        Err(_) => parse_count(text).map_err(|error| error.to_string())? as f64,
     };
     Rate::per_second(rate).map_err(|error| error.to_string())
 }

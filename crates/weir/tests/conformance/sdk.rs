@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use weir_lab::sdk::{JavaSdk, NodeSdk, PythonSdk, WebSdk};
+use weir_lab::sdk::{JavaSdk, NodeSdk, PythonSdk};
 
 use super::browser::Browser;
 
@@ -27,7 +27,7 @@ pub(crate) enum Sdk {
     /// SDK with the directory of the compiled driver.
     Java(JavaSdk, PathBuf),
     /// SDK with the browser in which its clients run as pages.
-    Web(WebSdk, Browser),
+    Web(NodeSdk, Browser),
 }
 
 impl Sdk {
@@ -66,8 +66,9 @@ impl Sdk {
                 Ok(Self::Java(sdk, classes))
             }
             "web" => {
-                let sdk = weir_lab::sdk::web(weir_lab::sdk::browser()?, &mut |_| {}, &stop)?;
-                let browser = Browser::start(&sdk.browser_bin, dir)?;
+                let browser = weir_lab::sdk::browser()?;
+                let sdk = weir_lab::sdk::web(&mut |_| {}, &stop)?;
+                let browser = Browser::start(&browser, dir)?;
                 Ok(Self::Web(sdk, browser))
             }
             _ => bail!("no SDK \"{name}\", known: {NAMES:?}"),
@@ -123,7 +124,7 @@ impl Sdk {
     }
 }
 
-fn in_browser(sdk: &WebSdk, browser: &Browser, script: &str) -> Command {
+fn in_browser(sdk: &NodeSdk, browser: &Browser, script: &str) -> Command {
     let mut command = Command::new(&sdk.node_bin);
     command
         .env("NODE_PATH", sdk.modules())

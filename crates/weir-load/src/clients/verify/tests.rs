@@ -135,7 +135,7 @@ fn item_of_all_records_distinguishes_keys() {
     let no_key = client.keys.id(b"").unwrap();
     let mut key = |text: &str| {
         let received = client.read_as(ExpectedUpdate::All(no_key), text).unwrap();
-        received.key.map(KeyId::index)
+        received.key.map(|key| key.0)
     };
     assert_eq!(key("#|5.1.0.9"), Some(0));
     assert_eq!(key("Apple|5.1.0.9"), Some(1));
