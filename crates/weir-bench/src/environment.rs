@@ -6,7 +6,8 @@ use std::fs;
 
 use weir_stats::run::{ClockInfo, ClockMode, Machine, Placement, SettingGroup};
 
-use crate::plan::{Architecture, Plan};
+use crate::experiment::folder::{self, list};
+use crate::plan::{Architecture, Plan, Validity, Workload};
 
 /// Returns the machine that this process runs on.
 pub(super) fn machine() -> Machine {
@@ -84,49 +85,38 @@ pub(super) fn clock() -> ClockInfo {
 
 /// Returns the process roles of a plan; all run on this machine.
 pub(super) fn placement(plan: &Plan) -> Vec<Placement> {
-    let role = |role: &str, description: &str| Placement {
-        role: role.to_owned(),
-        host: "this machine".to_owned(),
-        processes: 1,
-        description: description.to_owned(),
-    };
     let has = |architecture| plan.architectures.contains(&architecture);
-    let mut roles = vec![
-        role("broker", "Apache Kafka"),
-        role("produce", "open-loop producers"),
-    ];
-    if plan.workload.marked_per_s > 0.0 {
-        roles.push(role(
+    let is_timed_apart = plan.workload.marked_per_s > 0.0;
+    let (gateway, floor) = (has(Architecture::Gateway), has(Architecture::Floor));
+    let consumers = has(Architecture::Groups) || has(Architecture::Standalone);
+    let roles = [
+        (true, "broker", "Apache Kafka"),
+        (true, "produce", "open-loop producers"),
+        (
+            is_timed_apart,
             "produce_marked",
             "producer of the timed records; all other records are background load",
-        ));
-    }
-    if has(Architecture::Gateway) {
-        roles.push(role("gateway", "weir gateway run"));
-    }
-    if has(Architecture::Floor) {
-        roles.push(role("floor", "pre-encoded frames, plain socket writes"));
-    }
-    if has(Architecture::Gateway) || has(Architecture::Floor) {
-        roles.push(role("clients", "simulated clients, one event loop"));
-    }
-    if plan.sweep.is_some() {
-        roles.push(role("consume", "one consumer at a time"));
-    }
-    if has(Architecture::Groups) || has(Architecture::Standalone) {
-        roles.push(role("consume", "plain consumers, one event loop"));
-    }
-    roles
+        ),
+        (gateway, "gateway", "weir gateway run"),
+        (floor, "floor", "pre-encoded frames, plain socket writes"),
+        (
+            gateway || floor,
+            "clients",
+            "simulated clients, one event loop",
+        ),
+        (consumers, "consume", "plain consumers, one event loop"),
+    ];
+    let present = roles.into_iter().filter(|(is_present, ..)| *is_present);
+    present
+        .map(|(_, role, text)| folder::placement(role, text))
+        .collect()
 }
 
 /// Returns the plan's values as recorded in `run.json`.
 pub(super) fn settings(plan: &Plan, bootstrap: &str) -> Vec<SettingGroup> {
-    let workload = &plan.workload;
-    let levels: Vec<String> = plan.levels.iter().map(u64::to_string).collect();
-    let rates: Vec<String> = plan.rates_per_s().iter().map(f64::to_string).collect();
     let variants: Vec<&str> = plan.variants.iter().map(|it| it.name.as_str()).collect();
     let load = SettingGroup::new("load")
-        .with("levels_clients", levels.join(" "))
+        .with("levels_clients", list(&plan.levels))
         .with("variants", variants.join(" "))
         .with("repetitions", plan.repetitions)
         .with("ramp_per_s", plan.ramp_per_s)
@@ -134,9 +124,26 @@ pub(super) fn settings(plan: &Plan, bootstrap: &str) -> Vec<SettingGroup> {
         .with("warm_up_s", plan.warm_up.as_secs_f64())
         .with("hold_s", plan.hold.as_secs_f64())
         .with("drain_s", plan.drain.as_secs_f64());
-    let producer = SettingGroup::new("workload")
+    let key = plan.clients.key.as_deref();
+    let clients = SettingGroup::new("clients")
+        .with("scenario", plan.clients.scenario.name())
+        .with("mode", plan.clients.mode.as_str())
+        .with("key", key.unwrap_or("distributed over the pool"))
+        .with("fields", plan.clients.fields.join(" "));
+    vec![
+        load,
+        workload(&plan.workload, &list(&plan.rates_per_s())),
+        clients,
+        topic(&plan.workload, plan.topic.as_deref(), bootstrap),
+        validity(&plan.validity),
+    ]
+}
+
+/// Returns the settings of the records, with the rates of all cells.
+pub(super) fn workload(workload: &Workload, rates_per_s: &str) -> SettingGroup {
+    SettingGroup::new("workload")
         .with("kind", workload.kind)
-        .with("rate_per_s", rates.join(" "))
+        .with("rate_per_s", rates_per_s)
         .with("marked_per_s", workload.marked_per_s)
         .with("size_bytes", workload.size_bytes)
         .with("producers", workload.producers)
@@ -145,53 +152,25 @@ pub(super) fn settings(plan: &Plan, bootstrap: &str) -> Vec<SettingGroup> {
         .with("entropy", workload.entropy)
         .with("change_ratio", workload.change_ratio)
         .with("compression.type", &workload.compression)
-        .with("seed", workload.seed);
-    let clients = SettingGroup::new("clients")
-        .with("scenario", plan.clients.scenario.name())
-        .with("mode", plan.clients.mode.as_str())
-        .with(
-            "key",
-            plan.clients
-                .key
-                .as_deref()
-                .unwrap_or("distributed over the pool"),
-        )
-        .with("fields", plan.clients.fields.join(" "));
-    let topic = SettingGroup::new("topic")
+        .with("seed", workload.seed)
+}
+
+/// Returns the settings of the topics.
+pub(super) fn topic(workload: &Workload, name: Option<&str>, bootstrap: &str) -> SettingGroup {
+    let (timestamps, origin) = workload.timestamps.topic_config();
+    SettingGroup::new("topic")
         .with("bootstrap.servers", bootstrap)
-        .with(
-            "name",
-            plan.topic.as_deref().unwrap_or("new topic per cell"),
-        )
+        .with("name", name.unwrap_or("new topic per cell"))
         .with("partitions", workload.partitions)
-        .with(
-            workload.timestamps.topic_config().0,
-            workload.timestamps.topic_config().1,
-        )
-        .with("replication.factor", 1);
-    let validity = SettingGroup::new("validity")
-        .with("schedule_lag_p99_ms", plan.validity.schedule_lag_p99_ms)
-        .with("clients_busy_share", plan.validity.clients_busy_share);
-    let mut groups = vec![load, producer];
-    match &plan.sweep {
-        None => groups.push(clients),
-        Some(sweep) => {
-            let list = |values: &[u64]| {
-                let values: Vec<String> = values.iter().map(u64::to_string).collect();
-                values.join(" ")
-            };
-            groups.push(
-                SettingGroup::new("sweep")
-                    .with("record_sizes_bytes", list(&sweep.record_sizes_bytes))
-                    .with("target_rates_per_s", list(&sweep.target_rates_per_s))
-                    .with("fetch_sizes_bytes", list(&sweep.fetch_sizes_bytes))
-                    .with("consumer_records", sweep.consumer_records)
-                    .with("consumer_record_bytes", sweep.consumer_record_bytes),
-            );
-        }
-    }
-    groups.extend([topic, validity]);
-    groups
+        .with(timestamps, origin)
+        .with("replication.factor", 1)
+}
+
+/// Returns the limits of the benchmarking tool.
+pub(super) fn validity(validity: &Validity) -> SettingGroup {
+    SettingGroup::new("validity")
+        .with("schedule_lag_p99_ms", validity.schedule_lag_p99_ms)
+        .with("clients_busy_share", validity.clients_busy_share)
 }
 
 #[cfg(test)]
