@@ -135,7 +135,7 @@ pub struct OverheadOverrides {
     #[arg(skip)]
     pub broker_warm_up_records: Option<u64>,
     /// Size of each value in bytes
-    #[arg(id = "record_size", long, value_name = "BYTES", value_parser = parse_count,
+    #[arg(long = "record-size", value_name = "BYTES", value_parser = parse_count,
           help_heading = HEADING)]
     pub record_bytes: Option<u64>,
     /// Producer property of Apache Kafka; repeatable
