@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 
 use super::BenchError;
+use crate::experiment::names::names;
 use weir_load::worker::protocol::{WorkerCommand, WorkerEvent};
 
 /// Output of a worker, with its role.
@@ -41,45 +42,18 @@ pub(super) enum ProcessRole {
     Produce,
     /// Producer of the timed records when there is background load.
     ProduceMarked,
+    /// Performance tool of Apache Kafka.
+    KafkaTool,
 }
 
-impl ProcessRole {
-    /// All roles of a cell, in the order of the results.
-    pub(super) const ALL: [Self; 7] = [
-        Self::Broker,
-        Self::Gateway,
-        Self::Floor,
-        Self::Clients,
-        Self::Consume,
-        Self::Produce,
-        Self::ProduceMarked,
-    ];
-    /// Roles that count their own bytes.
-    pub(super) const COUNTING: [Self; 6] = [
-        Self::Gateway,
-        Self::Floor,
-        Self::Clients,
-        Self::Consume,
-        Self::Produce,
-        Self::ProduceMarked,
-    ];
+names!(pub(super) ProcessRole, "role": Proxy = "proxy", Broker = "broker", Gateway = "gateway",
+    Floor = "floor", Clients = "clients", Consume = "consume", Produce = "produce",
+    ProduceMarked = "produce_marked", KafkaTool = "kafka-tool");
 
+impl ProcessRole {
     /// Returns `true` if the process writes records.
     pub(super) fn produces(self) -> bool {
         matches!(self, Self::Produce | Self::ProduceMarked)
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Broker => "broker",
-            Self::Gateway => "gateway",
-            Self::Floor => "floor",
-            Self::Proxy => "proxy",
-            Self::Clients => "clients",
-            Self::Consume => "consume",
-            Self::Produce => "produce",
-            Self::ProduceMarked => "produce_marked",
-        }
     }
 }
 

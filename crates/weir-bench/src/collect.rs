@@ -14,13 +14,6 @@ use weir_load::worker::protocol::{
     LatencyTag, LedgerEntry, ProduceSummary, ScanSummary, Summary, WorkerEvent, WorkerProgress,
 };
 
-/// Latency intervals of one stage, in order.
-#[derive(Debug)]
-pub(super) struct StageIntervals {
-    pub(super) tag: LatencyTag,
-    pub(super) intervals: Vec<LatencySpan>,
-}
-
 /// Latencies of one time span.
 #[derive(Debug)]
 pub(super) struct LatencySpan {
@@ -47,8 +40,8 @@ pub(super) struct Collected {
     pub(super) delivery: Option<DeliverySummary>,
     /// Summary of a consumer that reads from the beginning.
     pub(super) scan: Option<ScanSummary>,
-    /// Intervals of one stage, if requested.
-    pub(super) stage_intervals: Option<StageIntervals>,
+    /// Intervals of the stage `publish_ack`, in order.
+    pub(super) publish_acks: Vec<LatencySpan>,
     /// Roles whose output has ended.
     pub(super) closed: Vec<ProcessRole>,
     /// Errors of the benchmarking tool.
@@ -73,10 +66,19 @@ impl Collected {
             background: None,
             delivery: None,
             scan: None,
-            stage_intervals: None,
+            publish_acks: Vec::new(),
             closed: Vec::new(),
             errors: Vec::new(),
         })
+    }
+
+    /// Returns `true` if a worker has sent its last result.
+    pub(super) fn is_final(&self, role: ProcessRole) -> bool {
+        match role {
+            ProcessRole::Clients => self.delivery.is_some(),
+            ProcessRole::Consume => self.delivery.is_some() || self.scan.is_some(),
+            _ => self.produced.contains_key(&role),
+        }
     }
 
     /// Processes one child event.
@@ -108,20 +110,14 @@ impl Collected {
                     Err(error) => self.errors.push(format!("{}: {error}", role.name())),
                 }
             }
-            WorkerEvent::Final {
-                summary: Summary::Produce(summary),
-            } => {
-                self.produced.insert(role, summary);
-            }
-            WorkerEvent::Final {
-                summary: Summary::Delivery(summary),
-            } => self.delivery = Some(summary),
-            WorkerEvent::Final {
-                summary: Summary::Scan(summary),
-            } => self.scan = Some(summary),
-            WorkerEvent::Final {
-                summary: Summary::Floor(_),
-            } => {}
+            WorkerEvent::Final { summary } => match summary {
+                Summary::Produce(summary) => {
+                    self.produced.insert(role, summary);
+                }
+                Summary::Delivery(summary) => self.delivery = Some(summary),
+                Summary::Scan(summary) => self.scan = Some(summary),
+                Summary::Floor(_) => {}
+            },
             WorkerEvent::Error { message, .. } => {
                 self.errors
                     .push(format!("{} failed: {message}", role.name()));
@@ -150,9 +146,8 @@ impl Collected {
             self.errors
                 .push(format!("writing the interval log failed: {error}"));
         }
-        let stage = self.stage_intervals.as_mut();
-        if let Some(stage) = stage.filter(|stage| stage.tag == tag) {
-            stage.intervals.push(LatencySpan {
+        if tag == LatencyTag::PublishAck && !is_background {
+            self.publish_acks.push(LatencySpan {
                 from_unix_ns: from,
                 until_unix_ns: until,
                 histogram: histogram.clone(),
@@ -200,6 +195,31 @@ impl Collected {
     pub(super) fn acked_at(&self, unix_ns: u64) -> Option<f64> {
         let of = |role| self.counter_at(role, "acked", unix_ns);
         Some(of(ProcessRole::Produce)? + of(ProcessRole::ProduceMarked).unwrap_or(0.0))
+    }
+
+    /// Returns the deliveries that the receivers still lack of the records that were acknowledged
+    /// at `unix_ns`, with `fan_out` deliveries per record.
+    pub(super) fn backlog_at(
+        &self,
+        receiving: ProcessRole,
+        unix_ns: u64,
+        fan_out: f64,
+    ) -> Option<u64> {
+        let updates = self.counter_at(receiving, "updates", unix_ns)?;
+        let late = self.acked_at(unix_ns)? * fan_out - updates;
+        // Deliveries of the latest record are always in flight, and counters arrive once per second
+        // and are interpolated: less than one record counts as none.
+        Some(if late < fan_out { 0 } else { late as u64 })
+    }
+
+    /// Returns a counter of `role` inside a time span.
+    pub(super) fn counter_in(
+        &self,
+        role: ProcessRole,
+        name: &str,
+        (from, until): (u64, u64),
+    ) -> Option<f64> {
+        Some(self.counter_at(role, name, until)? - self.counter_at(role, name, from)?)
     }
 
     /// Returns the mean of a gauge over the reports inside a time span.

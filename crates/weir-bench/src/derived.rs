@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn thread_capacity_is_computed_from_highest_sustained_rate() {
-        let grid = Plan::built_in("filter-deep-key").unwrap().unwrap();
+        let grid = crate::plan::tests::built_in("filter-deep-key");
         let cells = [
             cell("1-thread", 2000.0, 0.3, None),
             cell("1-thread", 4000.0, 0.5, None),
@@ -179,7 +179,7 @@ mod tests {
                 .derivation
                 .starts_with("computed from CPU time per record")
         );
-        let ladder = Plan::built_in("keyed").unwrap().unwrap();
+        let ladder = crate::plan::tests::built_in("keyed");
         assert!(of(&ladder, &cells).is_empty());
     }
 }

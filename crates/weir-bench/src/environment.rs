@@ -1,12 +1,10 @@
-//! Facts about the machine and the configuration of a run.
+//! Facts about the machine.
 
 mod system;
 
 use std::fs;
 
-use weir_stats::run::{ClockInfo, ClockMode, Machine, Placement, SettingGroup};
-
-use crate::plan::{Architecture, Plan};
+use weir_stats::run::{ClockInfo, ClockMode, Machine};
 
 /// Returns the machine that this process runs on.
 pub(super) fn machine() -> Machine {
@@ -80,118 +78,6 @@ pub(super) fn clock() -> ClockInfo {
         mode: ClockMode::SameHost,
         bound_ns: 1000,
     }
-}
-
-/// Returns the process roles of a plan; all run on this machine.
-pub(super) fn placement(plan: &Plan) -> Vec<Placement> {
-    let role = |role: &str, description: &str| Placement {
-        role: role.to_owned(),
-        host: "this machine".to_owned(),
-        processes: 1,
-        description: description.to_owned(),
-    };
-    let has = |architecture| plan.architectures.contains(&architecture);
-    let mut roles = vec![
-        role("broker", "Apache Kafka"),
-        role("produce", "open-loop producers"),
-    ];
-    if plan.workload.marked_per_s > 0.0 {
-        roles.push(role(
-            "produce_marked",
-            "producer of the timed records; all other records are background load",
-        ));
-    }
-    if has(Architecture::Gateway) {
-        roles.push(role("gateway", "weir gateway run"));
-    }
-    if has(Architecture::Floor) {
-        roles.push(role("floor", "pre-encoded frames, plain socket writes"));
-    }
-    if has(Architecture::Gateway) || has(Architecture::Floor) {
-        roles.push(role("clients", "simulated clients, one event loop"));
-    }
-    if plan.sweep.is_some() {
-        roles.push(role("consume", "one consumer at a time"));
-    }
-    if has(Architecture::Groups) || has(Architecture::Standalone) {
-        roles.push(role("consume", "plain consumers, one event loop"));
-    }
-    roles
-}
-
-/// Returns the plan's values as recorded in `run.json`.
-pub(super) fn settings(plan: &Plan, bootstrap: &str) -> Vec<SettingGroup> {
-    let workload = &plan.workload;
-    let levels: Vec<String> = plan.levels.iter().map(u64::to_string).collect();
-    let rates: Vec<String> = plan.rates_per_s().iter().map(f64::to_string).collect();
-    let variants: Vec<&str> = plan.variants.iter().map(|it| it.name.as_str()).collect();
-    let load = SettingGroup::new("load")
-        .with("levels_clients", levels.join(" "))
-        .with("variants", variants.join(" "))
-        .with("repetitions", plan.repetitions)
-        .with("ramp_per_s", plan.ramp_per_s)
-        .with("broker_warm_up_s", plan.broker_warm_up.as_secs_f64())
-        .with("warm_up_s", plan.warm_up.as_secs_f64())
-        .with("hold_s", plan.hold.as_secs_f64())
-        .with("drain_s", plan.drain.as_secs_f64());
-    let producer = SettingGroup::new("workload")
-        .with("kind", workload.kind)
-        .with("rate_per_s", rates.join(" "))
-        .with("marked_per_s", workload.marked_per_s)
-        .with("size_bytes", workload.size_bytes)
-        .with("producers", workload.producers)
-        .with("keys", workload.keys)
-        .with("key_distribution", workload.distribution)
-        .with("entropy", workload.entropy)
-        .with("change_ratio", workload.change_ratio)
-        .with("compression.type", &workload.compression)
-        .with("seed", workload.seed);
-    let clients = SettingGroup::new("clients")
-        .with("scenario", plan.clients.scenario.name())
-        .with("mode", plan.clients.mode.as_str())
-        .with(
-            "key",
-            plan.clients
-                .key
-                .as_deref()
-                .unwrap_or("distributed over the pool"),
-        )
-        .with("fields", plan.clients.fields.join(" "));
-    let topic = SettingGroup::new("topic")
-        .with("bootstrap.servers", bootstrap)
-        .with(
-            "name",
-            plan.topic.as_deref().unwrap_or("new topic per cell"),
-        )
-        .with("partitions", workload.partitions)
-        .with(
-            workload.timestamps.topic_config().0,
-            workload.timestamps.topic_config().1,
-        )
-        .with("replication.factor", 1);
-    let validity = SettingGroup::new("validity")
-        .with("schedule_lag_p99_ms", plan.validity.schedule_lag_p99_ms)
-        .with("clients_busy_share", plan.validity.clients_busy_share);
-    let mut groups = vec![load, producer];
-    match &plan.sweep {
-        None => groups.push(clients),
-        Some(sweep) => {
-            let list = |values: &[u64]| {
-                let values: Vec<String> = values.iter().map(u64::to_string).collect();
-                values.join(" ")
-            };
-            groups.push(
-                SettingGroup::new("sweep")
-                    .with("record_sizes_bytes", list(&sweep.record_sizes_bytes))
-                    .with("target_rates_per_s", list(&sweep.target_rates_per_s))
-                    .with("fetch_sizes_bytes", list(&sweep.fetch_sizes_bytes))
-                    .with("consumer_records", sweep.consumer_records)
-                    .with("consumer_record_bytes", sweep.consumer_record_bytes),
-            );
-        }
-    }
-    groups.extend([topic, validity]);
-    groups
 }
 
 #[cfg(test)]

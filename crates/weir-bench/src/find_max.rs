@@ -1,7 +1,6 @@
 //! Finds the maximum load that an architecture sustains: runs the loads that the search selects,
 //! evaluates each by its own cell, and names the saturated role at the limit.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use weir_stats::run::{
@@ -12,11 +11,12 @@ use weir_stats::{steady_state, trend};
 
 use super::cell::{self, CellContext, CellSpec};
 use super::figure_names::QUEUE_FULL;
-use super::ladder::{self, HostLimits, Ladder};
+use super::ladder::{self, HostLimits};
 use super::observer::Observer;
 use super::search::{NextStep, Range, Search, SearchOutcome, Trial};
 use super::verdict;
-use crate::plan::{self, Architecture, Plan, PlanEstimate, StopRules, Subject};
+use crate::experiment::turns::CellLog;
+use crate::plan::{Architecture, Plan, PlanEstimate, StopRules};
 
 /// Parameter that the search increases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,16 +65,15 @@ pub struct FindMaxOptions {
 
 /// Runs the search.
 pub(super) fn run(
-    context: &CellContext<'_>,
-    limits: &HostLimits,
+    context: CellContext<'_>,
     options: &FindMaxOptions,
     observer: &mut dyn Observer,
 ) -> (Vec<Cell>, FindMax) {
     let mut steps = SearchSteps {
         context,
-        limits,
+        limits: HostLimits::of(context.run.broker),
         options,
-        cells: Vec::new(),
+        log: CellLog::new(context.run, observer, verdict::cell, 0),
         steps: Vec::new(),
     };
     let mut search = Search::new(range(context.plan, options));
@@ -83,15 +82,10 @@ pub(super) fn run(
             NextStep::Done(outcome) => break outcome,
             NextStep::Try { value, phase } => (value, phase),
         };
-        if context.stop.load(Ordering::Relaxed) {
-            let reason = "interrupted".to_owned();
+        if let Some(reason) = steps.log.end_reason() {
             break SearchOutcome::Inconclusive { reason };
         }
-        if context.broker_has_exited() {
-            let reason = cell::BROKER_EXITED.to_owned();
-            break SearchOutcome::Inconclusive { reason };
-        }
-        search.record_result(steps.attempt(value, phase, observer));
+        search.record_result(steps.attempt(value, phase));
     };
     steps.finish(outcome)
 }
@@ -111,19 +105,19 @@ fn range(plan: &Plan, options: &FindMaxOptions) -> Range {
 
 /// State of a search: the cells and steps so far.
 struct SearchSteps<'a> {
-    context: &'a CellContext<'a>,
-    limits: &'a HostLimits,
+    context: CellContext<'a>,
+    limits: HostLimits,
     options: &'a FindMaxOptions,
-    cells: Vec<Cell>,
+    log: CellLog<'a>,
     steps: Vec<FindMaxStep>,
 }
 
 impl SearchSteps<'_> {
     /// Runs one load and evaluates its cell.
-    fn attempt(&mut self, value: f64, phase: ClientPhase, observer: &mut dyn Observer) -> Trial {
-        let mut plan = self.context.plan.clone();
-        let mut clients = self.options.clients;
-        match self.options.variable {
+    fn attempt(&mut self, value: f64, phase: ClientPhase) -> Trial {
+        let (options, mut plan) = (self.options, self.context.plan.clone());
+        let mut clients = options.clients;
+        match options.variable {
             Variable::Rate => {
                 plan.workload.rate_per_s = value;
                 // Adds the rate to the parameters of the cell.
@@ -135,49 +129,37 @@ impl SearchSteps<'_> {
         if phase == ClientPhase::Confirm {
             plan.hold = plan.hold.saturating_mul(CONFIRM_HOLDS);
         }
-        let number = self.cells.len() + 1;
-        let subjects = plan.subjects();
-        let variant = subjects
-            .iter()
-            .find(|subject| subject.architecture == self.options.architecture)
-            .and_then(|subject| subject.variant);
+        let mut subjects = self.context.plan.subjects().into_iter();
+        let own = subjects.find(|subject| subject.architecture == options.architecture);
         let spec = CellSpec {
-            architecture: self.options.architecture,
-            variant: variant.map(|variant| variant.name.clone()),
+            architecture: options.architecture,
+            variant: own.and_then(|subject| Some(subject.variant?.name.as_str())),
             clients,
-            repetition: number as u64,
+            repetition: self.log.cells.len() as u64 + 1,
         };
-        observer.cell(number, number, &spec.empty_cell(&plan).id());
-        let unit = self.options.variable.unit();
-        observer.note(&format!("{} {value} {unit}", phase_name(phase)));
-        let mut cell = match self.skip(clients, &plan) {
-            Some(reason) => Cell {
-                status: CellStatus::Skipped { reason },
-                ..spec.empty_cell(&plan)
+        let unit = options.variable.unit();
+        let note = format!("{} {value} {unit}", phase_name(phase));
+        self.log.observer.note(&note);
+        let context = CellContext {
+            plan: &plan,
+            ..self.context
+        };
+        let (rules, p99_ms) = (&plan.stop, options.p99_ms);
+        let limits = &self.limits;
+        let cell = self.log.turn(
+            spec.empty_cell(&plan),
+            || ladder::too_many_connections(options.architecture, clients, rules, limits),
+            |cell, observer| {
+                cell::run(context, spec, cell, observer);
+                if let Trial::NotSustained(reason) = judge(cell, rules, p99_ms) {
+                    cell.not_sustained = Some(reason);
+                }
+                Ok(())
             },
-            None => cell::run(&self.context.with_plan(&plan), spec, observer),
-        };
-        let trial = judge(&cell, &plan.stop, self.options.p99_ms);
-        if let Trial::NotSustained(reason) = &trial {
-            cell.not_sustained = Some(reason.clone());
-        }
-        observer.note(&verdict::cell(&cell));
-        self.steps.push(step(value, phase, &cell, &trial));
-        self.cells.push(cell);
+        );
+        let trial = judge(cell, rules, p99_ms);
+        self.steps.push(step(value, phase, cell, &trial));
         trial
-    }
-
-    /// Returns the reason why this machine does not allow `clients` clients.
-    fn skip(&self, clients: u64, plan: &Plan) -> Option<String> {
-        let subject = Subject {
-            architecture: self.options.architecture,
-            variant: None,
-        };
-        let point = plan::PlanPoint {
-            clients,
-            rate_per_s: plan.workload.rate_per_s,
-        };
-        Ladder::new(false).skip(&subject, point, &plan.stop, self.limits)
     }
 
     fn finish(self, outcome: SearchOutcome) -> (Vec<Cell>, FindMax) {
@@ -188,7 +170,7 @@ impl SearchSteps<'_> {
                 value,
                 first_not_sustained,
             } => {
-                let last = self.cells.last();
+                let last = self.log.cells.last();
                 let role = last.and_then(|cell| cell.saturated_role.clone());
                 let reason = last.and_then(|cell| cell.saturation_reason.clone());
                 let limit = last.and_then(|cell| cell.not_sustained.clone());
@@ -226,7 +208,7 @@ impl SearchSteps<'_> {
             outcome,
             summary,
         };
-        (self.cells, find_max)
+        (self.log.cells, find_max)
     }
 }
 
@@ -331,7 +313,7 @@ impl FindMaxOptions {
         let range = range(plan, self);
         let capacity = (range.start * ASSUMED_MAX).min(range.highest);
         let mut search = Search::new(range);
-        let mut time = PlanEstimate::start_time(plan);
+        let mut time = PlanEstimate::start(plan.broker_warm_up, 0).time;
         while let NextStep::Try { value, phase } = *search.next() {
             let clients = match self.variable {
                 Variable::Rate => self.clients,
@@ -409,7 +391,7 @@ mod tests {
 
     #[test]
     fn estimate_assumes_eight_times_the_first_load() {
-        let plan = Plan::built_in("broadcast").unwrap().unwrap();
+        let plan = crate::plan::tests::built_in("broadcast");
         let options = FindMaxOptions {
             architecture: Architecture::Floor,
             variable: Variable::Rate,

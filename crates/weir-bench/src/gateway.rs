@@ -143,7 +143,7 @@ const METRICS_BYTES_MAX: u64 = 4 << 20;
 
 #[cfg(test)]
 mod tests {
-    use crate::plan::BUILT_IN;
+    use crate::plan::{AnyPlan, BUILT_IN};
 
     use super::*;
 
@@ -162,10 +162,9 @@ mod tests {
     #[test]
     fn built_in_configurations_match_the_clients() {
         for built_in in BUILT_IN {
-            let plan = Plan::built_in(built_in.name).unwrap().unwrap();
-            if plan.sweep.is_some() {
+            let Some(Ok(AnyPlan::Clients(plan))) = AnyPlan::built_in(built_in.name) else {
                 continue;
-            }
+            };
             let published = plan.clients.scenario.corrected();
             let has = |text: String| {
                 let config = &plan.gateway_config;

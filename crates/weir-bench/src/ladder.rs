@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use weir_lab::Lab;
 use weir_stats::run::{Cell, CellStatus};
 
+use super::environment;
+use crate::experiment::RunBroker;
 use crate::plan::{Architecture, PlanPoint, StopRules, Subject};
+use weir_load::clients::descriptors_allowed;
 
 /// Results so far that decide which points to skip.
 #[derive(Debug, Default)]
@@ -134,7 +138,7 @@ impl Ladder {
 }
 
 /// Returns the reason if this machine does not allow the connections of `clients` clients.
-fn too_many_connections(
+pub(super) fn too_many_connections(
     architecture: Architecture,
     clients: u64,
     rules: &StopRules,
@@ -182,6 +186,19 @@ pub(super) struct HostLimits {
     pub(super) ports: u64,
     /// Logical processors.
     pub(super) cores: u64,
+}
+
+impl HostLimits {
+    /// Returns the limits of this host with a broker.
+    pub(super) fn of(broker: &RunBroker) -> Self {
+        let lab = broker.lab.as_ref();
+        Self {
+            descriptors: descriptors_allowed(),
+            broker_connections: lab.map_or(u64::MAX, Lab::max_clients_hint),
+            ports: environment::local_ports(),
+            cores: environment::cores(),
+        }
+    }
 }
 
 /// Returns the reason why the system under test did not sustain the load of a cell, if it did not.

@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use serde::Deserialize;
+use thiserror::Error;
+use weir_lab::LabError;
 use weir_stats::run::{LatencySummary, SdkProbe};
 use weir_stats::{Histogram, NegativeCount};
 
@@ -19,6 +21,20 @@ use super::result::MeasuredWindow;
 use crate::plan::{Architecture, Plan};
 use weir_load::stamp::Stamp;
 use weir_load::worker::protocol::LedgerEntry;
+
+/// Reason for a cell without an SDK client.
+#[derive(Debug, Error)]
+pub(super) enum ProbeError {
+    /// Plan without gateway, or SDK that is not installed.
+    #[error("{0}")]
+    Absent(String),
+    /// SDK that cannot be installed.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// Process or file that cannot be created.
+    #[error("cannot start it: {0}")]
+    Start(#[from] io::Error),
+}
 
 /// Installed SDK.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,12 +55,11 @@ impl Sdk {
         plan: &Plan,
         observer: &mut dyn Observer,
         stop: &AtomicBool,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ProbeError> {
         if !plan.clients.sdk || !plan.architectures.contains(&Architecture::Gateway) {
-            return Err("no gateway in this plan".to_owned());
+            return Err(ProbeError::Absent("no gateway in this plan".to_owned()));
         }
-        let sdk = weir_lab::sdk::node(&mut |text| observer.note(text), stop)
-            .map_err(|error| error.to_string())?;
+        let sdk = weir_lab::sdk::node(&mut |text| observer.note(text), stop)?;
         Ok(Self {
             modules: sdk.modules(),
             node: sdk.node_bin,
@@ -89,11 +104,12 @@ pub(super) struct ProbeProcess {
 
 impl ProbeProcess {
     /// Starts the client with one item, chosen by the plan's seed. Its output is stored in `dir`.
-    pub(super) fn start(sdk: &Sdk, server: &str, plan: &Plan, dir: &Path) -> Result<Self, String> {
-        Self::spawn(sdk, server, plan, dir).map_err(|error| format!("cannot start it: {error}"))
-    }
-
-    fn spawn(sdk: &Sdk, server: &str, plan: &Plan, dir: &Path) -> io::Result<Self> {
+    pub(super) fn start(
+        sdk: &Sdk,
+        server: &str,
+        plan: &Plan,
+        dir: &Path,
+    ) -> Result<Self, ProbeError> {
         let published = plan.clients.scenario.corrected();
         let (key, item) = plan.clients.item(plan.workload.seed);
         let script = dir.join("probe.js");

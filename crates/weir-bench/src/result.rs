@@ -77,7 +77,7 @@ pub(super) struct Measured<'a> {
 }
 
 /// Sets the results of the cell.
-pub(super) fn build(mut cell: Cell, window: &MeasuredWindow, measured: Measured<'_>) -> Cell {
+pub(super) fn build(cell: &mut Cell, window: &MeasuredWindow, measured: Measured<'_>) {
     cell.hold_s = window.hold_s();
     cell.warm_up_s = window.load_s() - cell.hold_s;
     if window.interrupted {
@@ -87,8 +87,8 @@ pub(super) fn build(mut cell: Cell, window: &MeasuredWindow, measured: Measured<
             measured.plan.hold.as_secs_f64()
         ));
     }
-    measured.produced(&mut cell);
-    measured.latency(&mut cell);
+    measured.produced(cell);
+    measured.latency(cell);
     let span = (window.from_unix_ns, window.until_unix_ns);
     if let Some(summary) = &measured.collected.delivery {
         let clients = cell.clients;
@@ -98,20 +98,17 @@ pub(super) fn build(mut cell: Cell, window: &MeasuredWindow, measured: Measured<
     let wanted = cell.delivery.as_ref().map_or(0, DeliveryTotals::wanted);
     cell.roles = measured.usage.roles(span, cell.clients, wanted);
     measured.network(&mut cell.roles, span);
-    measured.mapping(&mut cell, span);
-    cell.series = measured.series(window, fan_out(&measured, &cell));
-    measured.stages(&mut cell, span);
-    let load = measured.quality(&mut cell, window);
+    measured.mapping(cell, span);
+    cell.series = measured.series(window, fan_out(&measured, cell));
+    measured.stages(cell, span);
+    let load = measured.quality(cell, window);
     let receiver = measured.busy_share(span);
     let receiver = receiver.map(|share| (measured.receiving.name(), share));
-    if let Some(found) = saturation::find(&cell.roles, load, receiver) {
-        (cell.saturated_role, cell.saturation_reason) = (Some(found.role), Some(found.reason));
-    }
+    saturation::set(cell, load, receiver);
     let reasons = measured.invalid_reasons(span);
     if !reasons.is_empty() {
         cell.status = CellStatus::Invalid { reasons };
     }
-    cell
 }
 
 impl Measured<'_> {
@@ -181,7 +178,9 @@ impl Measured<'_> {
         let delivered = summary
             .deliveries_in_window
             .saturating_sub(summary.duplicated);
-        let received = self.counter_in(self.receiving, "bytes_received", span);
+        let received = self
+            .collected
+            .counter_in(self.receiving, "bytes_received", span);
         let received_bytes = received.unwrap_or(0.0).max(0.0);
         DeliveryTotals {
             expected: delivered + summary.lost + summary.conflated,
@@ -212,18 +211,13 @@ impl Measured<'_> {
         Some((due as f64 * share).round() as u64)
     }
 
-    fn counter_in(&self, role: ProcessRole, name: &str, (from, until): (u64, u64)) -> Option<f64> {
-        let at = |unix_ns| self.collected.counter_at(role, name, unix_ns);
-        Some(at(until)? - at(from)?)
-    }
-
     /// Sets the latency stages if the broker has stamped the records; the configuration of an
     /// existing topic is not known.
     fn stages(&self, cell: &mut Cell, span: (u64, u64)) {
         let is_known =
             self.plan.workload.timestamps == TimestampMode::Broker && self.plan.topic.is_none();
         if is_known {
-            let counted = |name| self.counter_in(ProcessRole::Gateway, name, span);
+            let counted = |name| self.collected.counter_in(ProcessRole::Gateway, name, span);
             let ages = counted(AGE_SUM_US).zip(counted(AGE_COUNT));
             cell.stages = stages::of(cell, self.receiving, ages);
         }
@@ -244,11 +238,9 @@ impl Measured<'_> {
     /// Sets network bytes as counted by the processes themselves: `/proc` has no bytes per process.
     fn network(&self, roles: &mut [RoleUsage], span: (u64, u64)) {
         for usage in roles {
-            let role = ProcessRole::COUNTING
-                .into_iter()
-                .find(|role| role.name() == usage.role);
+            let role: Option<ProcessRole> = usage.role.parse().ok();
             let counted = |name| {
-                let bytes = self.counter_in(role?, name, span)?;
+                let bytes = self.collected.counter_in(role?, name, span)?;
                 Some(bytes as u64)
             };
             usage.network_rx_bytes = counted("bytes_received");
@@ -256,7 +248,11 @@ impl Measured<'_> {
             if usage.network_rx_bytes.or(usage.network_tx_bytes).is_some() {
                 usage.network_source = "counted by the process".to_owned();
             } else if usage.role == "broker" {
-                let counted = |role, name| self.counter_in(role, name, span).map(|b| b as u64);
+                let counted = |role, name| {
+                    self.collected
+                        .counter_in(role, name, span)
+                        .map(|b| b as u64)
+                };
                 usage.network_rx_bytes = counted(ProcessRole::Produce, "bytes_sent");
                 let reads_all = self.receiving == ProcessRole::Consume;
                 usage.network_tx_bytes =
@@ -280,7 +276,8 @@ impl Measured<'_> {
         }
         let rate = |role, name, (from, until): (u64, u64)| {
             let span_s = (until - from) as f64 / 1e9;
-            self.counter_in(role, name, (from, until))
+            self.collected
+                .counter_in(role, name, (from, until))
                 .map(|count| count / span_s)
         };
         ends.into_iter()
@@ -299,20 +296,11 @@ impl Measured<'_> {
                     p99_us: received.map(|(_, p99_us)| p99_us),
                     lag_p99_us: produced.map(|(_, p99_us)| p99_us),
                     cpu_cores: self.usage.cores_at(end + EDGE_NS),
-                    backlog: self.backlog_at(end, fan_out),
+                    backlog: fan_out
+                        .and_then(|it| self.collected.backlog_at(self.receiving, end, it)),
                 }
             })
             .collect()
-    }
-
-    /// Returns the outstanding deliveries of acknowledged records at `unix_ns`.
-    fn backlog_at(&self, unix_ns: u64, fan_out: Option<f64>) -> Option<u64> {
-        let fan_out = fan_out?;
-        let at = |role, name| self.collected.counter_at(role, name, unix_ns);
-        let late = self.collected.acked_at(unix_ns)? * fan_out - at(self.receiving, "updates")?;
-        // Counters arrive once per second and are interpolated: less than one record counts as
-        // none.
-        Some(if late < fan_out { 0 } else { late as u64 })
     }
 
     /// Returns median and 99th percentile that a role reported inside a time span.
@@ -509,14 +497,16 @@ mod tests {
             collected.take(ChildEvent::Event(role, WorkerEvent::Final { summary }));
         }
         change(&mut collected);
-        let plan = Plan::built_in("keyed").unwrap().unwrap();
+        let plan = crate::plan::tests::built_in("keyed");
         let measured = Measured {
             plan: &plan,
             receiving: ProcessRole::Clients,
             collected: &collected,
             usage: &CellUsage::default(),
         };
-        build(Cell::default(), &WINDOW, measured)
+        let mut cell = Cell::default();
+        build(&mut cell, &WINDOW, measured);
+        cell
     }
 
     fn reasons(change: impl FnOnce(&mut Collected)) -> Vec<String> {

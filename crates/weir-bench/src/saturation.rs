@@ -1,13 +1,13 @@
 //! Finds the role that limited a cell.
 
-use weir_stats::run::RoleUsage;
+use weir_stats::run::{Cell, RoleUsage};
 
 /// Saturated role and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Saturation {
-    pub(super) role: String,
+struct Saturation {
+    role: String,
     /// Measurement that shows it.
-    pub(super) reason: String,
+    reason: String,
 }
 
 /// Machine load inside the window.
@@ -26,10 +26,17 @@ impl MachineLoad {
     }
 }
 
+/// Sets the saturated role of a cell.
+pub(super) fn set(cell: &mut Cell, machine: Option<MachineLoad>, receiver: Option<(&str, f64)>) {
+    if let Some(found) = find(&cell.roles, machine, receiver) {
+        (cell.saturated_role, cell.saturation_reason) = (Some(found.role), Some(found.reason));
+    }
+}
+
 /// Returns the saturated role. A receiver with a busy event loop comes first, because it is part of
 /// the benchmarking tool. A thread that uses a whole core follows, then a fully used machine, which
 /// is attributed to the role that uses most of it.
-pub(super) fn find(
+fn find(
     roles: &[RoleUsage],
     machine: Option<MachineLoad>,
     receiver: Option<(&str, f64)>,

@@ -7,13 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
-use weir_kafka::Admin;
+use weir_lab::LabOptions;
 
 use super::child::{ChildEvent, MESSAGES_QUEUED_MAX, ProcessRole, RoleProcess};
 use super::gateway::GatewayFiles;
 use super::observer::Observer;
+use super::processes::{POLL_INTERVAL, READY_TIMEOUT};
 use super::workers::Workers;
-use super::{ADMIN_TIMEOUT, BenchError, BenchOptions, RunBroker};
+use super::{BenchError, BenchOptions};
+use crate::experiment::RunBroker;
 use crate::plan::Plan;
 use weir_load::clock::{Clock, nanos};
 use weir_load::worker::protocol::{Schedule, WorkerCommand, WorkerEvent};
@@ -54,10 +56,9 @@ pub fn serve_until(
 ) -> Result<(), BenchError> {
     let dir = options.out.join("live");
     fs::create_dir_all(&dir).map_err(|error| BenchError::file(&dir, error))?;
-    let mut broker = RunBroker::start(options, observer, stop)?;
+    let broker = RunBroker::start(options, &LabOptions::default(), observer, stop)?;
     let result = serve(plan, options, (&broker, [listen, admin], &dir), stop, up);
-    let down = broker.down();
-    result.and(down)
+    result.and(broker.down())
 }
 
 fn serve(
@@ -67,9 +68,7 @@ fn serve(
     stop: &AtomicBool,
     up: impl FnOnce(&LiveEndpoints),
 ) -> Result<(), BenchError> {
-    let kafka = Admin::connect(&broker.bootstrap, ADMIN_TIMEOUT)?;
-    let partitions = i32::try_from(plan.workload.partitions).unwrap_or(i32::MAX);
-    kafka.create_topic(TOPIC, partitions, 1, &[])?;
+    broker.create_topic(TOPIC, plan.workload.partitions, &[])?;
     let files = GatewayFiles::write(dir, (plan, None), &broker.bootstrap, TOPIC)?;
     let [listen, admin] = addresses;
     let args = files.args(listen, admin);
@@ -151,6 +150,4 @@ fn exited(process: &RoleProcess) -> BenchError {
 
 /// Name of the topic in the published load test.
 const TOPIC: &str = "LTest";
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
-const READY_TIMEOUT: Duration = Duration::from_secs(60);
 const END_GRACE: Duration = Duration::from_secs(10);

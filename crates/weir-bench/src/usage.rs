@@ -82,7 +82,7 @@ impl CellUsage {
     /// Returns the usage of each role inside the window; costs are per wanted delivery.
     pub(super) fn roles(&self, window: (u64, u64), clients: u64, wanted: u64) -> Vec<RoleUsage> {
         let role = |role: ProcessRole| self.role(role, window, clients, wanted);
-        ProcessRole::ALL.into_iter().filter_map(role).collect()
+        ProcessRole::ALL.iter().copied().filter_map(role).collect()
     }
 
     fn role(

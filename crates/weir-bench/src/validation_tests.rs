@@ -225,8 +225,8 @@ fn measured(stamps: &[Stamp], arrivals: &[TestArrival], workers: usize) -> (Cell
         until_unix_ns: START + WINDOW_S * SECOND,
         interrupted: false,
     };
-    let plan = Plan::built_in("broadcast").unwrap().unwrap();
-    let cell = Cell {
+    let plan = crate::plan::tests::built_in("broadcast");
+    let mut cell = Cell {
         architecture: "gateway".to_owned(),
         clients: clients as u64,
         ..Cell::default()
@@ -237,7 +237,7 @@ fn measured(stamps: &[Stamp], arrivals: &[TestArrival], workers: usize) -> (Cell
         collected: &collected,
         usage: &CellUsage::default(),
     };
-    let cell = result::build(cell, &window, measured);
+    result::build(&mut cell, &window, measured);
     let log = std::fs::read_to_string(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     (cell, log)
@@ -325,10 +325,10 @@ fn generator_stall_invalidates_the_cell() {
     let plan = Plan {
         architectures: vec![crate::plan::Architecture::Gateway],
         thresholds: Vec::new(),
-        ..Plan::built_in("broadcast").unwrap().unwrap()
+        ..(*crate::plan::tests::built_in("broadcast")).clone()
     };
     let mut run = run_of(vec![cell]);
-    super::conclude(&mut run, &plan, false);
+    super::runner::conclude(&mut run, &plan, false);
     assert_eq!(run.outcome, RunOutcome::Invalid, "exit code 4");
 }
 

@@ -17,30 +17,6 @@ pub(super) fn cell(cell: &Cell) -> String {
     }
 }
 
-/// Returns one line about a completed cell of a sweep.
-pub(super) fn sweep_cell(measured: &Cell) -> String {
-    let figure = |name: &str| measured.figures.get(name).copied();
-    let line = match (figure("records_per_s"), figure("fetch_rate_mib_per_s")) {
-        _ if !measured.is_valid() => return cell(measured),
-        (Some(per_s), _) => format!(
-            "{per_s:.0} records/s, {:.2} MB/s, mean {:.1} ms, max {:.1} ms",
-            figure("mib_per_s").unwrap_or(0.0),
-            figure("latency_mean_ms").unwrap_or(0.0),
-            figure("latency_max_ms").unwrap_or(0.0),
-        ),
-        (None, Some(rate)) => format!(
-            "{rate:.1} MB/s, {:.0} records/s, partitions after {:.0} ms",
-            figure("fetch_messages_per_s").unwrap_or(0.0),
-            figure("rebalance_ms").unwrap_or(0.0),
-        ),
-        (None, None) => "no results".to_owned(),
-    };
-    match &measured.not_sustained {
-        Some(reason) => format!("{line}; not sustained: {reason}"),
-        None => line,
-    }
-}
-
 fn figures(cell: &Cell) -> String {
     let response = cell.response();
     let ms = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), |us| format!("{:.1}", us / 1e3));

@@ -1,13 +1,13 @@
 //! Broker of a run: started for it, or existing.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use weir_kafka::Admin;
-use weir_lab::{Lab, LabOptions, ports};
+use weir_lab::{Lab, LabOptions};
 
-use super::super::{ADMIN_TIMEOUT, BenchError, BenchOptions, Observer};
+use super::super::{BenchError, BenchOptions, Observer};
+use crate::experiment::broker::local_pids;
 
 /// Broker and its processes.
 pub(super) struct LibraryBroker {
@@ -70,42 +70,4 @@ impl LibraryBroker {
     }
 }
 
-/// Returns the processes that listen at the bootstrap addresses, if they are on this machine.
-fn local_pids(bootstrap: &str) -> Option<Vec<u32>> {
-    let pids: Option<Vec<u32>> = bootstrap
-        .split(',')
-        .map(|address| {
-            let (host, port) = address.trim().rsplit_once(':')?;
-            let is_here = host == "localhost"
-                || host
-                    .parse::<IpAddr>()
-                    .is_ok_and(|address| address.is_loopback());
-            let port = port.parse().ok().filter(|_| is_here)?;
-            ports::owner(port).map(|owner| owner.pid)
-        })
-        .collect();
-    pids.map(|mut pids| {
-        pids.sort_unstable();
-        pids.dedup();
-        pids
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn local_broker_is_found_by_its_port() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let here = listener.local_addr().unwrap();
-        let own = Some(vec![std::process::id()]);
-        assert_eq!(local_pids(&here.to_string()), own);
-        assert_eq!(
-            local_pids(&format!("{here},localhost:{}", here.port())),
-            own
-        );
-        assert_eq!(local_pids("192.0.2.1:9092"), None);
-        assert_eq!(local_pids("nonsense"), None);
-    }
-}
+const ADMIN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(20);

@@ -327,10 +327,11 @@ const NUMBER_MAX: u64 = 100_000_000;
 mod tests {
     use super::super::plan::LibrariesOverrides;
     use super::*;
+    use crate::plan::Valid;
 
-    fn plan(overrides: LibrariesOverrides) -> LibrariesPlan {
+    fn plan(overrides: LibrariesOverrides) -> Valid<LibrariesPlan> {
         let plan = LibrariesPlan::built_in().unwrap();
-        plan.with(&overrides, "test").unwrap()
+        plan.with(overrides, "test").unwrap()
     }
 
     fn chosen(profile: Profile, patterns: &[&str]) -> Result<Vec<String>, String> {

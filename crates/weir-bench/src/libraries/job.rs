@@ -79,7 +79,7 @@ mod tests {
             profile: Some(Profile::Legacy),
             ..LibrariesOverrides::default()
         };
-        let plan = plan.with(&legacy, "test").unwrap();
+        let plan = plan.with(legacy, "test").unwrap();
         let cells = grid::cells(&plan).unwrap();
         let all = jobs(plan.profile, &cells);
         assert_eq!(all.len(), 25);

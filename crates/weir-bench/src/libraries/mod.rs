@@ -23,8 +23,9 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use super::{BenchError, BenchOptions, Finished, Observer};
+use crate::plan::Valid;
 
-pub use plan::{BUILT_IN_FILE, BUILT_IN_TEXT, LibrariesOverrides, LibrariesPlan, WarmUpPlan};
+pub use plan::{LibrariesOverrides, LibrariesPlan, WarmUpPlan};
 pub use profile::Profile;
 
 /// Runs the plan, or the rest of the run in the directory `resume`. When `stop` becomes true, the
@@ -33,7 +34,7 @@ pub use profile::Profile;
 /// # Errors
 /// [`BenchError`] if the plan or the directory is invalid, or if there is no broker or no driver.
 pub fn run(
-    plan: &LibrariesPlan,
+    plan: &Valid<LibrariesPlan>,
     options: &BenchOptions,
     resume: Option<&Path>,
     observer: &mut dyn Observer,

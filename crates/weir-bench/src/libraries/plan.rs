@@ -3,13 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use clap::Args;
 use serde::Deserialize;
 
 use super::profile::Profile;
-use crate::plan::PlanError;
-use crate::plan::read::{bytes, duration, from_toml, reject_violation, some_bytes, some_duration};
+use crate::experiment::folder::list;
+use crate::experiment::plan_file::{
+    bytes, duration, parse_whole_rate, replace_fields, some_bytes, some_duration,
+};
+use crate::plan::{PlanError, PlanText, Rules};
+use weir_load::units::{parse_bytes, parse_count, parse_duration};
 
-/// A checked plan.
+/// Plan of a comparison of client libraries.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LibrariesPlan {
@@ -97,188 +102,164 @@ pub struct WarmUpPlan {
 }
 
 /// Values that replace those of a plan.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Args)]
 #[serde(deny_unknown_fields, default)]
+#[command(next_help_heading = "Options of client-libraries")]
 pub struct LibrariesOverrides {
-    /// Drivers by name.
-    pub libraries: Option<Vec<String>>,
-    /// Additional drivers.
-    pub drivers: Option<Vec<String>>,
-    /// Settings, start states and order.
-    pub profile: Option<Profile>,
-    /// Sizes of the values.
-    pub value_sizes_bytes: Option<Vec<u64>>,
-    /// Numbers of records per repetition.
-    pub burst_records: Option<Vec<u64>>,
-    /// Patterns of cell names.
-    pub cells: Option<Vec<String>>,
-    /// Number of times each cell runs.
+    /// Repetitions of each cell
+    #[arg(long, value_name = "COUNT")]
     pub repetitions: Option<u32>,
-    /// Number of times large cells run.
-    pub large_cell_repetitions: Option<u32>,
-    /// Round-trip rates in records per second.
+    /// Round-trip rates in records per second
+    #[arg(id = "rates", long, value_name = "RECORDS_PER_S", value_parser = parse_whole_rate,
+          value_delimiter = ',')]
     pub rates_per_s: Option<Vec<u64>>,
-    /// Length of a repetition with a rate.
+    /// Length of a repetition with a rate
+    #[arg(id = "hold", long, value_name = "DURATION", value_parser = parse_duration)]
     #[serde(deserialize_with = "some_duration")]
     pub open_loop_hold: Option<Duration>,
-    /// Acknowledgements: 0, 1 or -1.
+    /// Run the first library as two drivers (A/A test)
+    #[arg(
+        id = "aa_test",
+        long = "aa-test",
+        num_args = 0,
+        default_missing_value = "true"
+    )]
+    pub null_test: Option<bool>,
+    /// Libraries to compare; the first one is the reference of all ratios
+    ///
+    /// java, librdkafka, franz-go, confluent-kafka, aiokafka, kafkajs, or all.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub libraries: Option<Vec<String>>,
+    /// Additional driver (docs/drivers.md), started by a shell; repeatable
+    #[arg(long = "driver", value_name = "NAME=COMMAND")]
+    pub drivers: Option<Vec<String>>,
+    /// Client settings: fair, legacy or default-settings
+    ///
+    /// fair: equal settings in all libraries; legacy: settings of the published comparison;
+    /// default-settings: the defaults of each library.
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<Profile>,
+    /// Cells to run, in this order
+    ///
+    /// A cell is written as WORK.MODE/BYTESxRECORDS, or as roundtrip.open/BYTES@RATE; * matches
+    /// anything. Modes of produce: cold, metadata, warm; of consume: group, assign; of roundtrip:
+    /// burst, open. Profile legacy has produce.legacy.
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
+    pub cells: Option<Vec<String>>,
+    /// Sizes of values in bytes, for example 100,1k
+    #[arg(long = "value-sizes", value_name = "BYTES", value_parser = parse_count,
+          value_delimiter = ',')]
+    pub value_sizes_bytes: Option<Vec<u64>>,
+    /// Numbers of records per repetition, for example 100,10k
+    #[arg(long, value_name = "COUNTS", value_parser = parse_count, value_delimiter = ',')]
+    pub burst_records: Option<Vec<u64>>,
+    /// Repetitions of cells above 500 MB per repetition, which are skipped otherwise
+    #[arg(long, value_name = "COUNT")]
+    pub large_cell_repetitions: Option<u32>,
+    /// Acknowledgements to wait for: 0, 1, or -1 for all
+    #[arg(long, value_name = "ACKS", allow_negative_numbers = true)]
     pub acks: Option<i64>,
-    /// Seed of the random values.
+    /// Seed of the random values
+    #[arg(skip)]
     pub seed: Option<u64>,
-    /// First part of topic names.
-    pub topic_prefix: Option<String>,
-    /// Template of topic names.
-    pub topic_template: Option<String>,
-    /// Maximum disk space of the topics.
+    /// Compare every key and value read with the expected one
+    ///
+    /// Runs once per cell and library and is not part of the results.
+    #[arg(long, num_args = 0, default_missing_value = "true")]
+    pub verify: Option<bool>,
+    /// Maximum disk space of the topics of the run, for example 20GB
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     #[serde(deserialize_with = "some_bytes")]
     pub disk_cap: Option<u64>,
-    /// Base timeout of a command.
+    /// Base timeout of a driver command; scaled with the amount of data
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     #[serde(deserialize_with = "some_duration")]
     pub command_timeout: Option<Duration>,
-    /// Time after which no further cell is started.
+    /// Time after which no further cell starts
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     #[serde(deserialize_with = "some_duration")]
     pub time_limit: Option<Duration>,
-    /// Compares values.
-    pub verify: Option<bool>,
-    /// A/A test: runs the first library as two drivers.
-    pub null_test: Option<bool>,
+    /// Prefix of topic names
+    #[arg(long, value_name = "TEXT")]
+    pub topic_prefix: Option<String>,
+    /// Template of topic names
+    ///
+    /// Placeholders: {prefix}, {run}, {cell}, {work}, {mode}, {name}, {packets}, {length}, {rate},
+    /// {repetition}.
+    #[arg(long, value_name = "TEXT")]
+    pub topic_template: Option<String>,
+}
+
+impl PlanText for LibrariesPlan {
+    type Overrides = LibrariesOverrides;
+
+    fn tables(&self) -> Vec<&LibrariesOverrides> {
+        vec![&self.quick]
+    }
+
+    fn replace(&mut self, new: LibrariesOverrides) {
+        replace_fields!(self, new; libraries, drivers, profile, value_sizes_bytes, burst_records,
+            cells, repetitions, large_cell_repetitions, rates_per_s, open_loop_hold, acks, seed,
+            topic_prefix, topic_template, disk_cap, command_timeout, time_limit, verify, null_test);
+    }
+
+    fn require(self, rules: &Rules<'_>) -> Result<Self, PlanError> {
+        let (libraries, sizes) = (&self.libraries, &self.value_sizes_bytes);
+        if self.drivers.is_empty() {
+            rules.not_empty("libraries", libraries, "name at least one")?;
+        }
+        rules.not_empty("value_sizes_bytes", sizes, "use 1 to 10000000")?;
+        rules.within(
+            "value_sizes_bytes",
+            sizes,
+            1..=10_000_000,
+            "use 1 to 10000000",
+        )?;
+        let (bursts, records) = (&self.burst_records, 1..=100_000_000);
+        rules.not_empty("burst_records", bursts, "use 1 to 100000000")?;
+        rules.within(
+            "burst_records",
+            bursts,
+            records.clone(),
+            "use 1 to 100000000",
+        )?;
+        let remedy = "use 1 to 1000000; bursts are always measured";
+        rules.within("rates_per_s", &self.rates_per_s, 1..=1_000_000, remedy)?;
+        rules.at_least_one("repetitions", self.repetitions)?;
+        let roundtrip = [self.roundtrip_records];
+        rules.within(
+            "roundtrip_records",
+            &roundtrip,
+            records,
+            "use 1 to 100000000",
+        )?;
+        let hold_s = self.open_loop_hold.as_secs_f64();
+        let holds = (0.1..=3600.0).contains(&hold_s);
+        rules.hold(
+            holds,
+            "open_loop_hold",
+            format!("{hold_s}s"),
+            "use 100ms to 1h",
+        )?;
+        let holds = (-1..=1).contains(&self.acks);
+        rules.hold(holds, "acks", self.acks, "use 0, 1 or -1 for all")?;
+        rules.within("seed", &[self.seed], 0..=1 << 53, "use at most 2^53")?;
+        let rounds = self.warm_up.rounds_min;
+        let holds = (1..=self.warm_up.rounds_max).contains(&rounds);
+        rules.hold(holds, "warm_up.rounds_min", rounds, "use 1 to rounds_max")?;
+        Ok(self)
+    }
 }
 
 impl LibrariesPlan {
-    /// Parses a plan. `file` is its name in errors.
-    ///
-    /// # Errors
-    /// [`PlanError`] if the text is not a valid plan.
-    pub fn parse(text: &str, file: &str) -> Result<Self, PlanError> {
-        let plan: Self = from_toml(text, file)?;
-        plan.clone().with(&plan.quick, file)?;
-        plan.with(&LibrariesOverrides::default(), file)
-    }
-
     /// Returns the built-in plan.
-    ///
-    /// # Errors
-    /// Never, which a test ensures; the signature matches that of other plans.
-    pub fn built_in() -> Result<Self, PlanError> {
-        Self::parse(BUILT_IN_TEXT, BUILT_IN_FILE)
-    }
-
-    /// Returns the plan with some values replaced. `file` is the name in errors.
-    ///
-    /// # Errors
-    /// [`PlanError::Value`] if a new value is invalid.
-    pub fn with(mut self, overrides: &LibrariesOverrides, file: &str) -> Result<Self, PlanError> {
-        let new = overrides.clone();
-        self.libraries = new.libraries.unwrap_or(self.libraries);
-        self.drivers = new.drivers.unwrap_or(self.drivers);
-        self.profile = new.profile.unwrap_or(self.profile);
-        self.value_sizes_bytes = new.value_sizes_bytes.unwrap_or(self.value_sizes_bytes);
-        self.burst_records = new.burst_records.unwrap_or(self.burst_records);
-        self.cells = new.cells.unwrap_or(self.cells);
-        self.repetitions = new.repetitions.unwrap_or(self.repetitions);
-        self.large_cell_repetitions = new
-            .large_cell_repetitions
-            .unwrap_or(self.large_cell_repetitions);
-        self.rates_per_s = new.rates_per_s.unwrap_or(self.rates_per_s);
-        self.open_loop_hold = new.open_loop_hold.unwrap_or(self.open_loop_hold);
-        self.acks = new.acks.unwrap_or(self.acks);
-        self.seed = new.seed.unwrap_or(self.seed);
-        self.topic_prefix = new.topic_prefix.unwrap_or(self.topic_prefix);
-        self.topic_template = new.topic_template.or(self.topic_template);
-        self.disk_cap = new.disk_cap.unwrap_or(self.disk_cap);
-        self.command_timeout = new.command_timeout.unwrap_or(self.command_timeout);
-        self.time_limit = new.time_limit.or(self.time_limit);
-        self.verify = new.verify.unwrap_or(self.verify);
-        self.null_test = new.null_test.unwrap_or(self.null_test);
-        self.check(file)?;
-        Ok(self)
-    }
-
-    fn check(&self, file: &str) -> Result<(), PlanError> {
-        let warm_up = self.warm_up;
-        let none = || "[]".to_owned();
-        let first_wrong = |values: &[u64], max: u64| {
-            let wrong = values.iter().find(|value| !(1..=max).contains(*value));
-            wrong.map_or_else(none, u64::to_string)
-        };
-        let all_in =
-            |values: &[u64], max: u64| values.iter().all(|value| (1..=max).contains(value));
-        let rules: [(bool, &'static str, String, &'static str); 10] = [
-            (
-                self.libraries.is_empty() && self.drivers.is_empty(),
-                "libraries",
-                none(),
-                "name at least one",
-            ),
-            (
-                self.value_sizes_bytes.is_empty()
-                    || !all_in(&self.value_sizes_bytes, VALUE_BYTES_MAX),
-                "value_sizes_bytes",
-                first_wrong(&self.value_sizes_bytes, VALUE_BYTES_MAX),
-                "use 1 to 10000000",
-            ),
-            (
-                self.burst_records.is_empty() || !all_in(&self.burst_records, RECORDS_MAX),
-                "burst_records",
-                first_wrong(&self.burst_records, RECORDS_MAX),
-                "use 1 to 100000000",
-            ),
-            (
-                !all_in(&self.rates_per_s, RATE_MAX),
-                "rates_per_s",
-                first_wrong(&self.rates_per_s, RATE_MAX),
-                "use 1 to 1000000; bursts are always measured",
-            ),
-            (
-                self.repetitions == 0,
-                "repetitions",
-                "0".to_owned(),
-                "use at least 1",
-            ),
-            (
-                !(1..=RECORDS_MAX).contains(&self.roundtrip_records),
-                "roundtrip_records",
-                self.roundtrip_records.to_string(),
-                "use 1 to 100000000",
-            ),
-            (
-                !(0.1..=HOLD_S_MAX).contains(&self.open_loop_hold.as_secs_f64()),
-                "open_loop_hold",
-                format!("{}s", self.open_loop_hold.as_secs_f64()),
-                "use 100ms to 1h",
-            ),
-            (
-                !(-1..=1).contains(&self.acks),
-                "acks",
-                self.acks.to_string(),
-                "use 0, 1 or -1 for all",
-            ),
-            (
-                self.seed > SEED_MAX,
-                "seed",
-                self.seed.to_string(),
-                "use at most 2^53",
-            ),
-            (
-                warm_up.rounds_min == 0 || warm_up.rounds_min > warm_up.rounds_max,
-                "warm_up.rounds_min",
-                warm_up.rounds_min.to_string(),
-                "use 1 to rounds_max",
-            ),
-        ];
-        let violation = rules.into_iter().find(|(is_violated, ..)| *is_violated);
-        reject_violation(
-            violation.map(|(_, key, value, remedy)| (key, value, remedy)),
-            file,
-        )
+    #[cfg(test)]
+    pub(super) fn built_in() -> Result<crate::plan::Valid<Self>, PlanError> {
+        crate::plan::Valid::parse(tests::BUILT_IN_TEXT, "client-libraries.toml", &|_| None)
     }
 
     /// Returns all values that must not change when a run is resumed, by name.
     pub(super) fn identity(&self) -> BTreeMap<String, String> {
-        let list = |values: &[u64]| {
-            let values: Vec<String> = values.iter().map(u64::to_string).collect();
-            values.join(" ")
-        };
         let warm_up = self.warm_up;
         let pairs = [
             ("name", self.name.clone()),
@@ -332,19 +313,12 @@ impl LibrariesPlan {
     }
 }
 
-/// File name of the built-in plan.
-pub const BUILT_IN_FILE: &str = "client-libraries.toml";
-/// Content of the built-in plan.
-pub const BUILT_IN_TEXT: &str = include_str!("../../../../plans/client-libraries.toml");
-const VALUE_BYTES_MAX: u64 = 10_000_000;
-const RECORDS_MAX: u64 = 100_000_000;
-const RATE_MAX: u64 = 1_000_000;
-const HOLD_S_MAX: f64 = 3600.0;
-const SEED_MAX: u64 = 1 << 53;
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Valid;
+
+    pub(super) const BUILT_IN_TEXT: &str = include_str!("../../../../plans/client-libraries.toml");
 
     #[test]
     fn built_in_plan_has_the_full_grid() {
@@ -358,7 +332,7 @@ mod tests {
         );
         assert!(plan.repetitions >= 20 && plan.large_cell_repetitions == 0);
         assert_eq!(plan.disk_cap, 20_000_000_000);
-        let quick = plan.clone().with(&plan.quick, "quick").unwrap();
+        let quick = plan.quick("quick").unwrap();
         assert!(quick.repetitions < plan.repetitions);
         assert!(quick.time_limit < Some(Duration::from_secs(300)));
     }
@@ -370,10 +344,10 @@ mod tests {
             acks: Some(2),
             ..LibrariesOverrides::default()
         };
-        let error = plan.with(&none, "command line").unwrap_err().to_string();
+        let error = plan.with(none, "command line").unwrap_err().to_string();
         assert_eq!(error, "command line: acks = 2: use 0, 1 or -1 for all");
         let text = BUILT_IN_TEXT.replacen("seed = 1", "sed = 1", 1);
-        let error = LibrariesPlan::parse(&text, "my.toml").unwrap_err();
+        let error = Valid::<LibrariesPlan>::parse(&text, "my.toml", &|_| None).unwrap_err();
         assert!(error.to_string().contains("unknown field `sed`"), "{error}");
     }
 
@@ -384,7 +358,7 @@ mod tests {
             repetitions: Some(3),
             ..LibrariesOverrides::default()
         };
-        let other = plan.clone().with(&fewer, "command line").unwrap();
+        let other = plan.clone().with(fewer, "command line").unwrap();
         let (a, b) = (plan.identity(), other.identity());
         let differing: Vec<_> = a
             .iter()

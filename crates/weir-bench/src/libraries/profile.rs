@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use weir_drivers::{ClientSettings, ProducerState};
 
 use super::operation::DriverOperation;
+use crate::experiment::names::names;
 
 /// Settings and rules of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -18,31 +19,8 @@ pub enum Profile {
     DefaultSettings,
 }
 
-impl Profile {
-    /// All profiles.
-    pub const ALL: [Self; 3] = [Self::Fair, Self::Legacy, Self::DefaultSettings];
-
-    /// Returns the name in plans, on the command line and in results.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Fair => "fair",
-            Self::Legacy => "legacy",
-            Self::DefaultSettings => "default-settings",
-        }
-    }
-}
-
-impl std::str::FromStr for Profile {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|profile| profile.name() == text);
-        found.ok_or_else(|| {
-            format!("unknown profile \"{text}\", expected fair, legacy or default-settings")
-        })
-    }
-}
+names!(pub Profile, "profile": Fair = "fair", Legacy = "legacy",
+    DefaultSettings = "default-settings");
 
 /// Maximum values over all cells of a run, for the sizes of queues and requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -285,7 +263,7 @@ mod tests {
         assert_eq!(settings.len(), 1);
         assert_eq!(settings["acks"], -1);
         for profile in Profile::ALL {
-            assert_eq!(profile.name().parse(), Ok(profile));
+            assert_eq!(profile.name().parse(), Ok(*profile));
         }
         assert!("loose".parse::<Profile>().is_err());
     }

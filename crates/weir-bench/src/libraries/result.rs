@@ -371,7 +371,7 @@ mod tests {
         ended: Result<(), RunEnd>,
     ) -> Run {
         let plan = LibrariesPlan::built_in().unwrap();
-        let plan = plan.with(&overrides, "test").unwrap();
+        let plan = plan.with(overrides, "test").unwrap();
         let cells = grid::cells(&plan).unwrap();
         let options = BenchOptions {
             out: PathBuf::new(),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use weir_kafka::AdminError;
 use weir_stats::libraries::headline;
 
-use super::super::{BenchError, Observer, rotation};
+use super::super::{BenchError, Observer};
 use super::broker::LibraryBroker;
 use super::disk::Disk;
 use super::driver_set::{DriverEnv, DriverHandle};
@@ -20,6 +20,7 @@ use super::operation::DriverOperation;
 use super::plan::LibrariesPlan;
 use super::profile::Largest;
 use super::topics::TopicNames;
+use crate::experiment::turns;
 use weir_load::clock::Clock;
 
 /// State of a run.
@@ -262,7 +263,7 @@ impl Runner<'_> {
         }
         let all: Vec<usize> = (0..self.drivers.len()).collect();
         let order = match self.plan.profile.has_rotation() {
-            true => rotation::order(&all, repetition as usize),
+            true => turns::order(&all, repetition as usize),
             false => all,
         };
         for (turn, at) in order.into_iter().enumerate() {

@@ -9,9 +9,7 @@ use std::time::Instant;
 use weir_drivers::{DriverFailure, DriverProgram, KNOWN, known};
 use weir_stats::utc;
 
-use super::super::{
-    BenchError, BenchOptions, Finished, Observer, SECOND_NS, environment, run_dir, write_run,
-};
+use super::super::{BenchError, BenchOptions, Finished, Observer, environment};
 use super::broker::LibraryBroker;
 use super::cpu_affinity::{self, Cores};
 use super::disk::Disk;
@@ -25,6 +23,8 @@ use super::plan::LibrariesPlan;
 use super::result;
 use super::runner::{RunEnd, Runner};
 use super::topics::TopicNames;
+use crate::experiment::RunFolder;
+use crate::experiment::folder::SECOND_NS;
 use weir_load::clock::Clock;
 
 /// Driver that the plan requests.
@@ -89,7 +89,7 @@ pub(super) fn run(
         .map_err(BenchError::Libraries)?;
     let dir = match resume {
         Some(dir) => dir.to_owned(),
-        None => run_dir(&options.out, started_s, &plan.name)?,
+        None => RunFolder::create(&plan.name, options, stop)?.dir,
     };
     let journal = RunJournal::open(&dir)?;
     let drivers_dir = dir.join(DRIVERS);
@@ -165,10 +165,11 @@ pub(super) fn run(
         run.warnings
             .push(format!("the broker did not shut down cleanly: {error}"));
     }
-    write_run(&dir, &run)?;
+    let finished = Finished { dir, run };
+    finished.write()?;
     match ended {
         Err(RunEnd::Files(error)) => Err(error),
-        _ => Ok(Finished { dir, run }),
+        _ => Ok(finished),
     }
 }
 
@@ -397,7 +398,7 @@ mod tests {
 
     fn names(overrides: LibrariesOverrides) -> Result<Vec<String>, String> {
         let plan = LibrariesPlan::built_in().unwrap();
-        let plan = plan.with(&overrides, "test").unwrap();
+        let plan = plan.with(overrides, "test").unwrap();
         let all = requested_drivers(&plan)?;
         Ok(all.iter().map(|it| it.name().to_owned()).collect())
     }

@@ -117,10 +117,11 @@ mod tests {
     use super::super::grid;
     use super::super::plan::LibrariesOverrides;
     use super::*;
+    use crate::plan::Valid;
 
-    fn plan(overrides: LibrariesOverrides) -> LibrariesPlan {
+    fn plan(overrides: LibrariesOverrides) -> Valid<LibrariesPlan> {
         let plan = LibrariesPlan::built_in().unwrap();
-        plan.with(&overrides, "test").unwrap()
+        plan.with(overrides, "test").unwrap()
     }
 
     fn drivers() -> Vec<String> {

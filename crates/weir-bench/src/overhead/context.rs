@@ -1,41 +1,19 @@
-//! Types shared by all cells of an overhead run.
-
-use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+//! Types shared by all cells of a comparison of proxies.
 
 use weir_lab::KafkaTools;
 
 use super::plan::OverheadPlan;
+use super::servers::Server;
 use crate::BenchError;
-use weir_load::clock::Clock;
+use crate::experiment::RunContext;
+use crate::experiment::names::names;
 
 /// State shared by all cells.
+#[derive(Clone, Copy)]
 pub(super) struct OverheadContext<'a> {
+    pub(super) run: RunContext<'a>,
     pub(super) plan: &'a OverheadPlan,
-    /// Path of this program; producer, relay and proxy are commands of it.
-    pub(super) exe: &'a Path,
-    /// Run directory.
-    pub(super) dir: PathBuf,
-    /// Process ids of the broker; empty if it was not started for the run.
-    pub(super) broker_pids: &'a [u32],
-    pub(super) tools: Option<KafkaTools>,
-    pub(super) stop: &'a AtomicBool,
-    pub(super) clock: Clock,
-    pub(super) started_unix_ns: u64,
-}
-
-/// Reason for a cell without results.
-pub(super) enum RunFailure {
-    /// The user interrupted the run.
-    Interrupted,
-    /// The cell failed; the run continues with the other cells.
-    Failed(String),
-}
-
-impl From<BenchError> for RunFailure {
-    fn from(error: BenchError) -> Self {
-        Self::Failed(error.to_string())
-    }
+    pub(super) tools: Option<&'a KafkaTools>,
 }
 
 /// Client program and direction; also the architecture in results.
@@ -47,16 +25,29 @@ pub(super) enum ClientSide {
     KafkaConsume,
 }
 
+names!(pub(super) ClientSide, "side": Produce = "produce", Consume = "consume",
+    KafkaProduce = "kafka-produce", KafkaConsume = "kafka-consume");
+
+/// Records that pass through a path; `rate` is `None` for the maximum rate.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Job<'a> {
+    pub(super) server: &'a Server,
+    pub(super) topic: &'a str,
+    pub(super) records: u64,
+    pub(super) rate: Option<u64>,
+}
+
 impl ClientSide {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Produce => "produce",
-            Self::Consume => "consume",
-            Self::KafkaProduce => "kafka-produce",
-            Self::KafkaConsume => "kafka-consume",
-        }
+    /// Returns `true` if the client writes records.
+    pub(super) fn produces(self) -> bool {
+        matches!(self, Self::Produce | Self::KafkaProduce)
     }
 }
 
-/// Name of the rate parameter of a cell.
-pub(super) const RATE: &str = "rate_per_s";
+impl OverheadContext<'_> {
+    pub(super) fn new_topic(&self, id: &str) -> Result<String, BenchError> {
+        let topic = self.run.topic_name(&self.plan.name, id);
+        self.run.broker.create_topic(&topic, 1, &[])?;
+        Ok(topic)
+    }
+}

@@ -3,13 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use clap::Args;
 use serde::Deserialize;
 use weir_stats::run::ReferenceFigures;
 
-use crate::plan::PlanError;
-use crate::plan::read::{duration, from_toml, reject_violation, some_duration};
+use crate::experiment::names::names;
+use crate::experiment::plan_file::{
+    duration, key_value, parse_whole_rate, replace_fields, some_duration,
+};
+use crate::plan::{PlanError, PlanText, Rules};
+use weir_load::units::{parse_count, parse_duration};
 
-/// A checked plan.
+/// Plan of a comparison of proxies.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OverheadPlan {
@@ -75,38 +80,8 @@ pub enum ProxyPath {
     LowerCase,
 }
 
-impl ProxyPath {
-    /// Returns the name in plans and results.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Direct => "direct",
-            Self::Relay => "relay",
-            Self::PassThrough => "pass-through",
-            Self::LowerCase => "lower-case",
-        }
-    }
-}
-
-impl std::str::FromStr for ProxyPath {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        [
-            Self::Direct,
-            Self::Relay,
-            Self::PassThrough,
-            Self::LowerCase,
-        ]
-        .into_iter()
-        .find(|subject| subject.name() == text)
-        .ok_or_else(|| {
-            format!(
-                "unknown subject \"{text}\", expected direct, relay, pass-through or lower-case"
-            )
-        })
-    }
-}
+names!(pub ProxyPath, "subject": Direct = "direct", Relay = "relay", PassThrough = "pass-through",
+    LowerCase = "lower-case");
 
 /// Declared limit on a figure of one subject, relative to another in the same repetitions.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -131,29 +106,95 @@ pub struct FigureLimit {
 }
 
 /// Values that replace those of a plan.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Args)]
 #[serde(deny_unknown_fields, default)]
 pub struct OverheadOverrides {
-    /// Paths from clients to the broker.
-    pub subjects: Option<Vec<ProxyPath>>,
-    /// Number of times every cell runs.
+    /// Repetitions of each cell
+    #[arg(long, value_name = "COUNT")]
     pub repetitions: Option<u32>,
-    /// Records of each cell without a rate.
+    /// Records of each cell without a rate
+    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     pub records: Option<u64>,
-    /// Bytes per value.
-    pub record_bytes: Option<u64>,
-    /// Fixed rates in records per second.
+    /// Fixed rates in records per second; 0: none
+    #[arg(id = "rates", long, value_name = "RECORDS_PER_S", value_parser = parse_whole_rate,
+          value_delimiter = ',')]
     pub rates_per_s: Option<Vec<u64>>,
-    /// Length of a cell with a fixed rate.
+    /// Length of a cell with a fixed rate
+    #[arg(id = "hold", long, value_name = "DURATION", value_parser = parse_duration)]
     #[serde(deserialize_with = "some_duration")]
     pub rate_hold: Option<Duration>,
-    /// Time at the start of each cell that is not measured.
+    /// Length of the load before each measured window
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     #[serde(deserialize_with = "some_duration")]
     pub warm_up: Option<Duration>,
-    /// Runs Apache Kafka's own tools in addition to Weir's clients.
+    /// Run Apache Kafka's performance tools on the same cells as well
+    #[arg(long, num_args = 0, default_missing_value = "true")]
     pub kafka_tools: Option<bool>,
-    /// Records written before the first repetition.
+    /// Records written before the first repetition
+    #[arg(skip)]
     pub broker_warm_up_records: Option<u64>,
+    /// Size of each value in bytes
+    #[arg(long = "record-size", value_name = "BYTES", value_parser = parse_count,
+          help_heading = HEADING)]
+    pub record_bytes: Option<u64>,
+    /// Producer property of Apache Kafka; repeatable
+    #[arg(id = "kafka_properties", long = "kafka-property", value_name = "KEY=VALUE",
+          value_parser = key_value, help_heading = HEADING)]
+    #[serde(skip)]
+    pub producer: Vec<(String, String)>,
+    /// Paths to the broker: direct, relay, pass-through, lower-case
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = HEADING)]
+    pub subjects: Option<Vec<ProxyPath>>,
+    /// Another proxy in front of the same broker, with any name; repeatable
+    #[arg(long = "external-proxy", value_name = "NAME=HOST:PORT", value_parser = key_value,
+          help_heading = HEADING)]
+    #[serde(skip)]
+    pub external_proxies: Vec<(String, String)>,
+}
+
+/// Heading of the options that only this experiment has.
+const HEADING: &str = "Options of proxy-overhead";
+
+impl PlanText for OverheadPlan {
+    type Overrides = OverheadOverrides;
+
+    fn tables(&self) -> Vec<&OverheadOverrides> {
+        vec![&self.quick]
+    }
+
+    fn replace(&mut self, new: OverheadOverrides) {
+        self.external_proxies.extend(new.external_proxies);
+        self.producer.extend(new.producer);
+        let whole = new
+            .rates_per_s
+            .map(|rates| rates.into_iter().filter(|rate| *rate > 0));
+        self.rates_per_s = whole.map_or(std::mem::take(&mut self.rates_per_s), Iterator::collect);
+        replace_fields!(self, new; subjects, repetitions, records, record_bytes, rate_hold,
+            warm_up, kafka_tools, broker_warm_up_records);
+    }
+
+    fn require(self, rules: &Rules<'_>) -> Result<Self, PlanError> {
+        let hold_s = self.rate_hold.as_secs_f64();
+        rules.not_empty("subjects", &self.subjects, "name at least one")?;
+        rules.at_least_one("repetitions", self.repetitions)?;
+        let (records, bytes) = ([self.records], [self.record_bytes]);
+        rules.within(
+            "records",
+            &records,
+            1000..=100_000_000,
+            "use 1000 to 100000000",
+        )?;
+        rules.within("record_bytes", &bytes, 40..=1_000_000, "use 40 to 1000000")?;
+        let remedy = "use rates above 0; the maximum rate is always measured";
+        rules.within("rates_per_s", &self.rates_per_s, 1..=u64::MAX, remedy)?;
+        rules.hold(
+            self.rate_hold > self.warm_up && hold_s <= HOLD_S_MAX,
+            "rate_hold",
+            format!("{hold_s}s"),
+            "use more than warm_up and at most one hour",
+        )?;
+        Ok(self)
+    }
 }
 
 impl OverheadPlan {
@@ -168,95 +209,10 @@ impl OverheadPlan {
         BROKER_START + self.repetitions * paths * one
     }
 
-    /// Parses a plan. `file` is its name in errors.
-    ///
-    /// # Errors
-    /// [`PlanError`] if the text is not a valid plan.
-    pub fn parse(text: &str, file: &str) -> Result<Self, PlanError> {
-        let plan: Self = from_toml(text, file)?;
-        plan.clone().with(&plan.quick, file)?;
-        plan.with(&OverheadOverrides::default(), file)
-    }
-
-    /// Returns the built-in plan.
-    ///
-    /// # Errors
-    /// Never, which a test ensures; the signature matches that of other plans.
-    pub fn built_in() -> Result<Self, PlanError> {
-        Self::parse(BUILT_IN_TEXT, BUILT_IN_FILE)
-    }
-
-    /// Returns the plan with some values replaced. `file` is the name in errors.
-    ///
-    /// # Errors
-    /// [`PlanError::Value`] if a new value is invalid.
-    pub fn with(mut self, overrides: &OverheadOverrides, file: &str) -> Result<Self, PlanError> {
-        let new = overrides.clone();
-        self.subjects = new.subjects.unwrap_or(self.subjects);
-        self.repetitions = new.repetitions.unwrap_or(self.repetitions);
-        self.records = new.records.unwrap_or(self.records);
-        self.record_bytes = new.record_bytes.unwrap_or(self.record_bytes);
-        self.rates_per_s = new.rates_per_s.unwrap_or(self.rates_per_s);
-        self.rate_hold = new.rate_hold.unwrap_or(self.rate_hold);
-        self.warm_up = new.warm_up.unwrap_or(self.warm_up);
-        self.kafka_tools = new.kafka_tools.unwrap_or(self.kafka_tools);
-        self.broker_warm_up_records = new
-            .broker_warm_up_records
-            .unwrap_or(self.broker_warm_up_records);
-        self.check(file)?;
-        Ok(self)
-    }
-
-    fn check(&self, file: &str) -> Result<(), PlanError> {
-        let hold_s = self.rate_hold.as_secs_f64();
-        let rules: [(bool, &'static str, String, &'static str); 6] = [
-            (
-                self.subjects.is_empty(),
-                "subjects",
-                "[]".to_owned(),
-                "name at least one",
-            ),
-            (
-                self.repetitions == 0,
-                "repetitions",
-                "0".to_owned(),
-                "use at least 1",
-            ),
-            (
-                !(1000..=RECORDS_MAX).contains(&self.records),
-                "records",
-                self.records.to_string(),
-                "use 1000 to 100000000",
-            ),
-            (
-                !(40..=RECORD_BYTES_MAX).contains(&self.record_bytes),
-                "record_bytes",
-                self.record_bytes.to_string(),
-                "use 40 to 1000000",
-            ),
-            (
-                self.rates_per_s.contains(&0),
-                "rates_per_s",
-                "0".to_owned(),
-                "use rates above 0; the maximum rate is always measured",
-            ),
-            (
-                self.rate_hold <= self.warm_up || hold_s > HOLD_S_MAX,
-                "rate_hold",
-                format!("{hold_s}s"),
-                "use more than warm_up and at most one hour",
-            ),
-        ];
-        let violation = rules.into_iter().find(|(is_violated, ..)| *is_violated);
-        reject_violation(
-            violation.map(|(_, key, value, remedy)| (key, value, remedy)),
-            file,
-        )
-    }
-
-    /// Returns the maximum rate (`None`), then each fixed rate.
-    pub(super) fn rates(&self) -> impl Iterator<Item = Option<u64>> {
-        std::iter::once(None).chain(self.rates_per_s.iter().copied().map(Some))
+    /// Returns the maximum rate (`None`), then each fixed rate; consumers have no fixed rates.
+    pub(super) fn rates(&self, produces: bool) -> impl Iterator<Item = Option<u64>> {
+        let fixed = self.rates_per_s.iter().filter(move |_| produces);
+        std::iter::once(None).chain(fixed.copied().map(Some))
     }
 
     /// Returns the number of records of a cell with this rate.
@@ -267,26 +223,27 @@ impl OverheadPlan {
     }
 }
 
-/// File name of the built-in plan.
-pub const BUILT_IN_FILE: &str = "proxy-overhead.toml";
-/// Content of the built-in plan.
-pub const BUILT_IN_TEXT: &str = include_str!("../../../../plans/proxy-overhead.toml");
-const RECORDS_MAX: u64 = 100_000_000;
-const RECORD_BYTES_MAX: u64 = 1_000_000;
 const HOLD_S_MAX: f64 = 3600.0;
-
 const BROKER_START: Duration = Duration::from_secs(10);
 const CELL_SETUP: Duration = Duration::from_secs(3);
 /// Records per second, of 1 KB each, through a proxy on a machine with 2 cores.
 const UNTHROTTLED_PER_S: f64 = 80e3;
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::plan::{AnyPlan, BUILT_IN, Valid};
+
+    pub(in crate::overhead) fn built_in() -> Valid<OverheadPlan> {
+        match AnyPlan::built_in("proxy-overhead") {
+            Some(Ok(AnyPlan::Overhead(plan))) => plan,
+            other => panic!("{other:?}"),
+        }
+    }
 
     #[test]
     fn built_in_plan_has_its_reference_subjects() {
-        let plan = OverheadPlan::built_in().unwrap();
+        let plan = built_in();
         assert_eq!(plan.name, "proxy-overhead");
         assert_eq!(plan.subjects[0], ProxyPath::Direct);
         assert!(plan.repetitions >= 5 && plan.record_bytes == 1024);
@@ -305,7 +262,7 @@ mod tests {
             }
             assert!(limit.at_most.is_some() != limit.lower_bound_at_least.is_some());
         }
-        let quick = plan.clone().with(&plan.quick, "quick").unwrap();
+        let quick = plan.quick("quick").unwrap();
         assert!(quick.repetitions >= 3 && quick.repetitions < plan.repetitions);
         let five_minutes = Duration::from_secs(300);
         assert!(
@@ -323,15 +280,19 @@ mod tests {
 
     #[test]
     fn errors_name_file_key_and_value() {
-        let plan = OverheadPlan::built_in().unwrap();
+        let plan = built_in();
         let none = OverheadOverrides {
             records: Some(5),
             ..OverheadOverrides::default()
         };
-        let error = plan.with(&none, "command line").unwrap_err().to_string();
+        let error = plan.with(none, "command line").unwrap_err().to_string();
         assert_eq!(error, "command line: records = 5: use 1000 to 100000000");
-        let text = BUILT_IN_TEXT.replacen("repetitions = 12", "repetition = 12", 1);
-        let error = OverheadPlan::parse(&text, "my.toml")
+        let text = BUILT_IN.iter().find(|plan| plan.name == "proxy-overhead");
+        let text = text
+            .unwrap()
+            .text
+            .replacen("repetitions = 12", "repetition = 12", 1);
+        let error = AnyPlan::parse(&text, "my.toml", &|_| None)
             .unwrap_err()
             .to_string();
         assert!(error.starts_with("my.toml:"), "{error}");

@@ -6,22 +6,22 @@ use std::fmt::Write as _;
 
 use weir_stats::compare;
 use weir_stats::interval::{self, Estimate};
-use weir_stats::run::{
-    Cell, CellStatus, Placement, Run, RunFile, RunOutcome, SCHEMA, SettingGroup, ThresholdResult,
-};
+use weir_stats::run::{Cell, CellStatus, Run, RunFile, RunOutcome, SettingGroup, ThresholdResult};
 
-use super::context::{ClientSide, OverheadContext, RATE, RunFailure};
-use super::measure::{CPU_PER_GB, PROXY, RSS};
+use super::context::{ClientSide, OverheadContext};
+use super::cost::{CPU_PER_GB, PROXY, RSS};
 use super::plan::{FigureLimit, OverheadPlan};
 use super::servers::Server;
-use crate::{BenchOptions, environment};
+use crate::experiment::folder::{self, file, list, placement};
+use crate::experiment::turns::CellFailure;
+use crate::figure_names::RATE;
 
 /// Returns an error if a proxy used no CPU time while records were sent through it: the clients
 /// bypassed it.
-pub(super) fn check_not_bypassed(server: &Server, cell: &Cell) -> Result<(), RunFailure> {
+pub(super) fn check_not_bypassed(server: &Server, cell: &Cell) -> Result<(), CellFailure> {
     let cost = cell.figures.get(CPU_PER_GB);
     match cost.filter(|_| server.is_proxy() && cell.is_valid()) {
-        Some(cost) if *cost < CPU_PER_GB_MIN => Err(RunFailure::Failed(format!(
+        Some(cost) if *cost < CPU_PER_GB_MIN => Err(CellFailure::because(format!(
             "{} used {cost:.3} CPU s/GB: records bypassed it, because it advertises addresses \
              other than its own",
             server.name
@@ -31,67 +31,32 @@ pub(super) fn check_not_bypassed(server: &Server, cell: &Cell) -> Result<(), Run
 }
 
 /// Returns the run without cells and results.
-pub(super) fn describe(
-    context: &OverheadContext<'_>,
-    options: &BenchOptions,
-    bootstrap: &str,
-    kafka_version: Option<String>,
-) -> Run {
-    let plan = context.plan;
-    let weir_version = env!("CARGO_PKG_VERSION").to_owned();
-    let mut versions = std::collections::BTreeMap::new();
-    versions.insert("weir".to_owned(), weir_version.clone());
-    versions.extend(kafka_version.map(|version| ("kafka".to_owned(), version)));
-    let placement = |role: &str, description: &str| Placement {
-        role: role.to_owned(),
-        host: "this machine".to_owned(),
-        processes: 1,
-        description: description.to_owned(),
-    };
-    let rates: Vec<String> = plan.rates_per_s.iter().map(u64::to_string).collect();
+pub(super) fn describe(context: OverheadContext<'_>) -> Run {
+    let (plan, broker) = (context.plan, context.run.broker);
+    let about = [plan.name.as_str(), &plan.title, &plan.question];
+    let mut run = context
+        .run
+        .folder
+        .describe(about, plan.reference.as_ref(), broker);
+    run.placement = vec![
+        placement("broker", "Apache Kafka, one partition, one replica"),
+        placement(PROXY, "proxy or relay; none for the subject direct"),
+        placement("produce", "one producer"),
+    ];
     let load = SettingGroup::new("load")
         .with("repetitions", plan.repetitions)
         .with("records", plan.records)
         .with("record_bytes", plan.record_bytes)
-        .with("rates_per_s", rates.join(" "))
+        .with("rates_per_s", list(&plan.rates_per_s))
         .with("rate_hold_s", plan.rate_hold.as_secs_f64())
         .with("warm_up_s", plan.warm_up.as_secs_f64())
-        .with("bootstrap.servers", bootstrap);
+        .with("bootstrap.servers", &broker.bootstrap);
     let producer = plan.producer.iter();
     let producer = producer.fold(SettingGroup::new("producer"), |group, (name, value)| {
         group.with(name, value)
     });
-    Run {
-        schema: SCHEMA.to_owned(),
-        plan: plan.name.clone(),
-        title: plan.title.clone(),
-        question: plan.question.clone(),
-        started_utc: String::new(),
-        finished_utc: String::new(),
-        command_line: options.command_line.clone(),
-        weir_version,
-        outcome: RunOutcome::Passed,
-        verdict: String::new(),
-        thresholds: Vec::new(),
-        machine: environment::machine(),
-        placement: vec![
-            placement("broker", "Apache Kafka, one partition, one replica"),
-            placement(PROXY, "proxy or relay; none for the subject direct"),
-            placement("produce", "one producer"),
-        ],
-        clock: environment::clock(),
-        versions,
-        settings: vec![load, producer],
-        cells: Vec::new(),
-        reference: plan.reference.clone(),
-        notes: Vec::new(),
-        warnings: Vec::new(),
-        files: Vec::new(),
-        derived: Vec::new(),
-        comparisons: Vec::new(),
-        find_max: None,
-        libraries: None,
-    }
+    run.settings = vec![load, producer];
+    run
 }
 
 /// Sets limits, comparisons, outcome and verdict.
@@ -108,29 +73,19 @@ pub(super) fn conclude(run: &mut Run, plan: &OverheadPlan, interrupted: bool) {
         .cells
         .iter()
         .any(|cell| cell.figures.contains_key("records_per_s"));
-    run.outcome = match () {
-        () if interrupted => RunOutcome::Interrupted,
-        () if !has_figures => RunOutcome::Invalid,
-        () if run.thresholds.iter().any(|it| !it.passed) => RunOutcome::ThresholdFailed,
-        () => RunOutcome::Passed,
-    };
+    run.outcome = folder::outcome(run, interrupted, has_figures);
     run.verdict = verdict(run);
 }
 
 fn files(cells: &[Cell]) -> Vec<RunFile> {
     let mut files = Vec::new();
     for cell in cells.iter().filter(|cell| cell.repetition > 0) {
-        let is_tool = cell.architecture.starts_with("kafka-");
-        if is_tool && cell.is_valid() {
-            files.push(RunFile {
-                path: format!("{}.txt", cell.id()),
-                description: "output of the tool".to_owned(),
-            });
+        let id = cell.id();
+        if cell.architecture.starts_with("kafka-") && cell.is_valid() {
+            files.push(file(format!("{id}.txt"), "output of the tool"));
         }
-        files.extend(cell.hlog_file.clone().map(|path| RunFile {
-            path,
-            description: format!("latencies of {}, one histogram per second", cell.id()),
-        }));
+        let text = format!("latencies of {id}, one histogram per second");
+        files.extend(cell.hlog_file.clone().map(|path| file(path, text)));
     }
     files
 }

@@ -2,8 +2,7 @@
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +12,8 @@ use weir_lab::{SecondListener, ports};
 use super::super::BenchError;
 use super::super::child::{ProcessRole, RoleProcess};
 use super::plan::{OverheadPlan, ProxyPath};
+use crate::experiment::RunContext;
+use crate::processes::READY_TIMEOUT;
 
 /// Path to the broker that is ready.
 #[derive(Debug)]
@@ -71,127 +72,135 @@ pub(super) fn relay_ports() -> Result<SecondListener, BenchError> {
 
 /// Parameters for starting servers.
 pub(super) struct Starter<'a> {
-    pub(super) plan: &'a OverheadPlan,
-    pub(super) exe: &'a Path,
-    /// Run directory.
-    pub(super) dir: &'a Path,
-    /// Bootstrap servers of the broker.
-    pub(super) bootstrap: &'a str,
+    pub(super) run: RunContext<'a>,
     /// Ports of the relay; `None` if the broker was not started for the run and so cannot advertise
     /// the relay's address.
     pub(super) relay: Option<SecondListener>,
-    pub(super) stop: &'a AtomicBool,
 }
 
 impl Starter<'_> {
+    /// Starts all subjects. Returns them and notes about those that are not available.
+    pub(super) fn start_all(
+        &self,
+        plan: &OverheadPlan,
+    ) -> Result<(Vec<Server>, Vec<String>), BenchError> {
+        let (mut servers, mut notes) = (Vec::new(), Vec::new());
+        for &subject in &plan.subjects {
+            match self.start(subject)? {
+                Some(server) => servers.push(server),
+                None => notes.push(format!(
+                    "{} skipped: only a broker started for the run can advertise its address",
+                    subject.name()
+                )),
+            }
+        }
+        for (name, address) in &plan.external_proxies {
+            let server = external_proxy(name, address);
+            if server.pids.is_empty() {
+                notes.push(format!(
+                    "{name} at {address}: its process is not on this machine, cost not measured"
+                ));
+            }
+            servers.push(server);
+        }
+        Ok((servers, notes))
+    }
+
     /// Starts the server of a subject; `Ok(None)` if a relay is not possible.
-    pub(super) fn start(&self, subject: ProxyPath) -> Result<Option<Server>, BenchError> {
+    fn start(&self, subject: ProxyPath) -> Result<Option<Server>, BenchError> {
         let name = subject.name();
         match subject {
-            ProxyPath::Direct => Ok(Some(Server::at(name, self.bootstrap))),
+            ProxyPath::Direct => Ok(Some(Server::at(name, &self.run.broker.bootstrap))),
             ProxyPath::Relay => self.relay.map(|relay| self.relay(relay)).transpose(),
             ProxyPath::PassThrough => self.proxy(name, "").map(Some),
             ProxyPath::LowerCase => self.proxy(name, LOWER_CASE).map(Some),
         }
     }
 
-    /// Returns a proxy that is already running. Its process is found by its port.
-    pub(super) fn external_proxy(&self, name: &str, address: &str) -> Server {
-        let port = address
-            .rsplit_once(':')
-            .and_then(|(_, port)| port.parse().ok());
-        let is_here = address
-            .to_socket_addrs()
-            .is_ok_and(|mut all| all.any(|it| it.ip().is_loopback()));
-        let owner = port.filter(|_| is_here).and_then(ports::owner);
-        Server {
-            pids: owner.map(|owner| owner.pid).into_iter().collect(),
-            ..Server::at(name, address)
-        }
-    }
-
     fn relay(&self, relay: SecondListener) -> Result<Server, BenchError> {
-        let name = ProxyPath::Relay.name();
         let address = format!("127.0.0.1:{}", relay.advertised_port);
+        let upstream = format!("127.0.0.1:{}", relay.port);
         let args = [
             "load",
             "relay",
             "--listen",
             &address,
             "--upstream",
-            &format!("127.0.0.1:{}", relay.port),
+            &upstream,
         ];
-        let process = self.process(name, &args.map(str::to_owned))?;
-        let mut server = Server {
-            name: name.to_owned(),
-            pids: vec![process.pid()],
-            process: Some(process),
-            address: address.clone(),
-        };
-        self.wait(&mut server, || {
-            let address: Option<SocketAddr> = address.parse().ok();
-            let connected = address.map(|it| TcpStream::connect_timeout(&it, POLL_INTERVAL));
-            connected.is_some_and(|it| it.is_ok())
-        })?;
-        Ok(server)
+        self.spawn(ProxyPath::Relay.name(), &args, || {
+            let to: SocketAddr = address.parse().ok()?;
+            TcpStream::connect_timeout(&to, POLL_INTERVAL).ok()?;
+            Some(address.clone())
+        })
     }
 
     fn proxy(&self, name: &str, filters: &str) -> Result<Server, BenchError> {
-        let dir = self.server_dir(name)?;
+        let dir = self.run.folder.subdir(name)?;
         let (config, ready) = (dir.join("proxy.toml"), dir.join("ready.json"));
         let text = format!(
             "[admin]\nlisten = \"127.0.0.1:0\"\n\n[[cluster]]\nname = \"bench\"\n\
              upstream = {:?}\nlisten = \"127.0.0.1:0\"\n{filters}",
-            self.bootstrap
+            self.run.broker.bootstrap
         );
         fs::write(&config, text).map_err(|error| BenchError::file(&config, error))?;
+        let (config, ready_file) = (config.display().to_string(), ready.display().to_string());
         let args = [
-            "proxy".to_owned(),
-            "run".to_owned(),
-            "--config".to_owned(),
-            config.display().to_string(),
-            "--ready-file".to_owned(),
-            ready.display().to_string(),
+            "proxy",
+            "run",
+            "--config",
+            &config,
+            "--ready-file",
+            &ready_file,
         ];
-        let process = self.process(name, &args)?;
+        self.spawn(name, &args, || read_ready(&ready))
+    }
+
+    /// Starts a process and waits until `ready` returns its address.
+    fn spawn(
+        &self,
+        name: &str,
+        args: &[&str],
+        ready: impl Fn() -> Option<String>,
+    ) -> Result<Server, BenchError> {
+        let folder = self.run.folder;
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let (exe, dir) = (&folder.options.exe, folder.subdir(name)?);
+        let process = RoleProcess::plain(exe, &args, ProcessRole::Proxy, &dir)?;
         let mut server = Server {
-            name: name.to_owned(),
             pids: vec![process.pid()],
             process: Some(process),
-            address: String::new(),
+            ..Server::at(name, "")
         };
-        self.wait(&mut server, || read_ready(&ready).is_some())?;
-        server.address = read_ready(&ready).unwrap_or_default();
-        Ok(server)
-    }
-
-    fn process(&self, name: &str, args: &[String]) -> Result<RoleProcess, BenchError> {
-        let dir = self.server_dir(name)?;
-        RoleProcess::plain(self.exe, args, ProcessRole::Proxy, &dir)
-    }
-
-    fn server_dir(&self, name: &str) -> Result<PathBuf, BenchError> {
-        let dir = self.dir.join(name);
-        fs::create_dir_all(&dir).map_err(|error| BenchError::file(&dir, error))?;
-        Ok(dir)
-    }
-
-    fn wait(&self, server: &mut Server, is_ready: impl Fn() -> bool) -> Result<(), BenchError> {
         let deadline = Instant::now() + READY_TIMEOUT;
-        let exited = |reason| BenchError::Exited {
-            role: "proxy",
-            reason,
-        };
-        while !is_ready() {
-            if let Some(reason) = server.exit_reason() {
-                return Err(exited(reason));
+        loop {
+            if let Some(address) = ready() {
+                server.address = address;
+                return Ok(server);
             }
-            if Instant::now() >= deadline || self.stop.load(Ordering::Relaxed) {
-                return Err(exited(format!("{} was not ready in time", server.name)));
+            let is_late = Instant::now() >= deadline || folder.is_stopped();
+            let late = is_late.then(|| format!("{name} was not ready in time"));
+            if let Some(reason) = server.exit_reason().or(late) {
+                let role = "proxy";
+                return Err(BenchError::Exited { role, reason });
             }
             thread::sleep(POLL_INTERVAL);
         }
-        Ok(())
+    }
+}
+
+/// Returns a proxy that is already running. Its process is found by its port.
+fn external_proxy(name: &str, address: &str) -> Server {
+    let port = address
+        .rsplit_once(':')
+        .and_then(|(_, port)| port.parse().ok());
+    let is_here = address
+        .to_socket_addrs()
+        .is_ok_and(|mut all| all.any(|it| it.ip().is_loopback()));
+    let owner = port.filter(|_| is_here).and_then(ports::owner);
+    Server {
+        pids: owner.map(|owner| owner.pid).into_iter().collect(),
+        ..Server::at(name, address)
     }
 }
 
@@ -205,6 +214,5 @@ fn read_ready(path: &Path) -> Option<String> {
 }
 
 const LOWER_CASE: &str = "\n[[cluster.filter]]\ntype = \"lower-case\"\n";
-const READY_TIMEOUT: Duration = Duration::from_secs(60);
 const END_GRACE: Duration = Duration::from_secs(15);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

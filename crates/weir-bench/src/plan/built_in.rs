@@ -5,97 +5,40 @@
 pub struct BuiltIn {
     /// Name, as in `weir bench run NAME`.
     pub name: &'static str,
-    /// File name under which `weir bench init` writes it.
+    /// Name of the plan file.
     pub file: &'static str,
     /// Content of the plan file.
     pub text: &'static str,
-    /// File name of the gateway configuration; empty if the plan does not use the gateway.
-    pub adapters_file: &'static str,
-    /// Content of that gateway configuration.
-    pub adapters: &'static str,
-    /// File name and content of `lightstreamer_conf.xml`, if the plan needs one.
-    pub server: Option<(&'static str, &'static str)>,
+    /// Configurations that the plan names: file name and content.
+    pub configs: &'static [(&'static str, &'static str)],
+}
+
+macro_rules! built_in {
+    ($name:literal $(, $config:literal)*) => {
+        BuiltIn {
+            name: $name,
+            file: concat!($name, ".toml"),
+            text: include_str!(concat!("../../../../plans/", $name, ".toml")),
+            configs: &[$(($config, include_str!(concat!("../../../../plans/", $config)))),*],
+        }
+    };
 }
 
 /// All built-in plans: the scenarios of the published load test in its order, then its filtering
-/// tests, then the broker sweep.
+/// tests, then the other experiments.
 pub const BUILT_IN: &[BuiltIn] = &[
-    BuiltIn {
-        name: "broadcast",
-        file: "broadcast.toml",
-        text: include_str!("../../../../plans/broadcast.toml"),
-        adapters_file: "broadcast-adapters.xml",
-        adapters: include_str!("../../../../plans/broadcast-adapters.xml"),
-        server: None,
-    },
-    BuiltIn {
-        name: "keyed",
-        file: "keyed.toml",
-        text: include_str!("../../../../plans/keyed.toml"),
-        adapters_file: "keyed-adapters.xml",
-        adapters: include_str!("../../../../plans/keyed-adapters.xml"),
-        server: None,
-    },
-    BuiltIn {
-        name: "json-fields",
-        file: "json-fields.toml",
-        text: include_str!("../../../../plans/json-fields.toml"),
-        adapters_file: "json-fields-adapters.xml",
-        adapters: include_str!("../../../../plans/json-fields-adapters.xml"),
-        server: None,
-    },
-    BuiltIn {
-        name: "json-patch",
-        file: "json-patch.toml",
-        text: include_str!("../../../../plans/json-patch.toml"),
-        adapters_file: "json-patch-adapters.xml",
-        adapters: include_str!("../../../../plans/json-patch-adapters.xml"),
-        server: Some((
-            "json-patch-lightstreamer_conf.xml",
-            include_str!("../../../../plans/json-patch-lightstreamer_conf.xml"),
-        )),
-    },
-    filter("filter-basic", "filter-basic.toml", FILTER_BASIC, BASIC_KEY),
-    filter(
-        "filter-deep-key",
-        "filter-deep-key.toml",
-        FILTER_DEEP_KEY,
-        DEEP_KEY,
+    built_in!("broadcast", "broadcast-adapters.xml"),
+    built_in!("keyed", "keyed-adapters.xml"),
+    built_in!("json-fields", "json-fields-adapters.xml"),
+    built_in!(
+        "json-patch",
+        "json-patch-adapters.xml",
+        "json-patch-lightstreamer_conf.xml"
     ),
-    filter(
-        "filter-matrix",
-        "filter-matrix.toml",
-        FILTER_MATRIX,
-        BASIC_KEY,
-    ),
-    filter("broker-sweep", "broker-sweep.toml", BROKER_SWEEP, ("", "")),
+    built_in!("filter-basic", "filter-basic-adapters.xml"),
+    built_in!("filter-deep-key", "filter-deep-key-adapters.xml"),
+    built_in!("filter-matrix", "filter-basic-adapters.xml"),
+    built_in!("broker-sweep"),
+    built_in!("proxy-overhead"),
+    built_in!("client-libraries"),
 ];
-
-const fn filter(
-    name: &'static str,
-    file: &'static str,
-    text: &'static str,
-    (adapters_file, adapters): (&'static str, &'static str),
-) -> BuiltIn {
-    BuiltIn {
-        name,
-        file,
-        text,
-        adapters_file,
-        adapters,
-        server: None,
-    }
-}
-
-const BROKER_SWEEP: &str = include_str!("../../../../plans/broker-sweep.toml");
-const FILTER_BASIC: &str = include_str!("../../../../plans/filter-basic.toml");
-const FILTER_DEEP_KEY: &str = include_str!("../../../../plans/filter-deep-key.toml");
-const FILTER_MATRIX: &str = include_str!("../../../../plans/filter-matrix.toml");
-const BASIC_KEY: (&str, &str) = (
-    "filter-basic-adapters.xml",
-    include_str!("../../../../plans/filter-basic-adapters.xml"),
-);
-const DEEP_KEY: (&str, &str) = (
-    "filter-deep-key-adapters.xml",
-    include_str!("../../../../plans/filter-deep-key-adapters.xml"),
-);

@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use super::{Architecture, Plan, PlanPoint, SweepPlan};
+use super::{Architecture, Plan, PlanPoint};
+use crate::sweep::SweepPlan;
 
 /// Resources that a complete run needs if every level is sustained.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,34 +27,36 @@ impl PlanEstimate {
     /// Returns the estimate of a run that starts its own broker.
     pub fn of(plan: &Plan) -> Self {
         let connections = plan.levels.iter().copied().max().unwrap_or(0);
-        let mut estimate = Self {
-            cells: 0,
-            time: Self::start_time(plan),
-            memory_bytes: 0,
-            disk_bytes: 0,
-            connections,
-        };
-        if let Some(sweep) = &plan.sweep {
-            estimate.memory_bytes = BASE_BYTES;
-            for _ in 0..plan.repetitions {
-                estimate.sweep(plan, sweep);
-            }
-            return estimate;
-        }
-        let (points, subjects) = (plan.points(), plan.subjects());
-        for point in &points {
-            for subject in &subjects {
+        let mut estimate = Self::start(plan.broker_warm_up, connections);
+        for point in plan.points() {
+            for subject in plan.subjects() {
                 for _ in 0..plan.repetitions {
-                    estimate.add(plan, subject.architecture, *point);
+                    estimate.add(plan, subject.architecture, point);
                 }
             }
         }
         estimate
     }
 
-    /// Returns the time to start the broker and warm it up.
-    pub(crate) fn start_time(plan: &Plan) -> Duration {
-        BROKER_START + plan.broker_warm_up
+    /// Returns the estimate of a sweep that starts its own broker.
+    pub fn of_sweep(plan: &SweepPlan) -> Self {
+        let mut estimate = Self::start(plan.broker_warm_up, 0);
+        estimate.memory_bytes = BASE_BYTES;
+        for _ in 0..plan.repetitions {
+            estimate.sweep(plan);
+        }
+        estimate
+    }
+
+    /// Returns the estimate of starting the broker and warming it up.
+    pub(crate) fn start(broker_warm_up: Duration, connections: u64) -> Self {
+        Self {
+            cells: 0,
+            time: BROKER_START + broker_warm_up,
+            memory_bytes: 0,
+            disk_bytes: 0,
+            connections,
+        }
     }
 
     /// Returns the time of one cell, from starting its processes to its result.
@@ -67,8 +70,8 @@ impl PlanEstimate {
         setup + Duration::from_secs_f64(ramp_s) + plan.warm_up + plan.hold + SETTLE
     }
 
-    fn sweep(&mut self, plan: &Plan, sweep: &SweepPlan) {
-        let load = plan.warm_up + plan.hold;
+    fn sweep(&mut self, plan: &SweepPlan) {
+        let (sweep, load) = (&plan.sweep, plan.warm_up + plan.hold);
         // Kafka's own tools run each cell again; starting them takes time.
         let tools: u32 = if sweep.kafka_tools { 2 } else { 1 };
         let max = sweep.mib_per_s_max.map_or(u64::MAX, |mib| mib << 20);
@@ -132,11 +135,12 @@ const LOG_BYTES_PER_S: f64 = 6e3;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::AnyPlan;
 
     #[test]
     fn estimate_sums_all_cells() {
-        let plan = Plan::built_in("keyed").unwrap().unwrap();
-        let quick = plan.clone().with(&plan.quick.clone(), "test").unwrap();
+        let plan = crate::plan::tests::built_in("keyed");
+        let quick = plan.quick("test").unwrap();
         let (full, quick) = (PlanEstimate::of(&plan), PlanEstimate::of(&quick));
         let cells = plan.points().len() * plan.subjects().len() * plan.repetitions as usize;
         assert_eq!(full.cells, cells as u64);
@@ -151,9 +155,11 @@ mod tests {
     #[test]
     fn quick_estimates_are_below_full_estimates() {
         for built_in in crate::plan::BUILT_IN {
-            let plan = Plan::built_in(built_in.name).unwrap().unwrap();
-            let quick = plan.clone().with(&plan.quick.clone(), "test").unwrap();
-            let (full, quick) = (PlanEstimate::of(&plan), PlanEstimate::of(&quick));
+            let plan = AnyPlan::built_in(built_in.name).unwrap().unwrap();
+            let quick = plan.quick("test").unwrap();
+            let (Some(full), Some(quick)) = (plan.estimate(), quick.estimate()) else {
+                continue;
+            };
             let name = built_in.name;
             assert!(
                 quick.cells > 0 && quick.time < full.time,

@@ -1,38 +1,36 @@
 //! Plans: TOML files that define loads, durations, repetitions and limits of a run. The published
 //! plans are built into the program.
 
-mod architecture;
+mod any;
 mod built_in;
-mod check;
 mod clients;
-mod error;
 mod estimate;
-mod model;
+mod overrides;
 mod published;
-pub(crate) mod read;
 mod subject;
-mod sweep;
 mod threshold;
 mod workload;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use serde::Deserialize;
 use weir_stats::run::ReferenceFigures;
 
-pub use architecture::Architecture;
+use crate::experiment::plan_file::{duration, replace_fields};
+pub use crate::experiment::{PlanError, PlanText, Rules, Siblings, UnknownName, Valid};
+pub use any::AnyPlan;
 pub use built_in::{BUILT_IN, BuiltIn};
 pub use clients::ClientsPlan;
-pub use error::PlanError;
 pub use estimate::PlanEstimate;
-use model::{PlanFile, Reference, VariantFile};
-pub use model::{PlanOverrides, StopRules, Validity};
-pub use subject::{PlanPoint, Subject, Variant};
-pub use sweep::{SweepOverrides, SweepPlan};
+pub use overrides::PlanOverrides;
+pub use subject::{Architecture, PlanPoint, Subject, Variant};
 pub use threshold::{Threshold, ThresholdMetric, evaluate};
 pub use workload::{TimestampMode, Workload};
 
-/// A checked plan.
-#[derive(Debug, Clone, PartialEq)]
+/// Plan over numbers of clients, or over a grid of clients and rates.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Plan {
     /// Name, as in `weir bench run NAME`.
     pub name: String,
@@ -42,196 +40,213 @@ pub struct Plan {
     pub question: String,
     /// Hardware that the full levels are meant for, if they need more than an ordinary machine.
     pub full_scale: Option<String>,
-    /// Architectures compared at each level, in this order; empty in a sweep.
+    /// Architectures compared at each level, in this order.
+    #[serde(default)]
     pub architectures: Vec<Architecture>,
     /// Gateway configurations that are compared with each other.
+    #[serde(default)]
     pub variants: Vec<Variant>,
-    /// Numbers of clients, ascending; empty in a sweep.
+    /// Numbers of clients, ascending.
+    #[serde(default)]
     pub levels: Vec<u64>,
     /// Rates of a grid in records per second, ascending; empty if all cells use the workload's
     /// rate.
+    #[serde(default, rename = "rates_per_s")]
     pub grid_rates_per_s: Vec<f64>,
-    /// Parameters of a broker sweep, if the plan is one.
-    pub sweep: Option<SweepPlan>,
     /// Existing topic that all cells use instead of one new topic per cell.
+    #[serde(skip)]
     pub topic: Option<String>,
     /// Number of times each cell runs.
+    #[serde(default = "one")]
     pub repetitions: u32,
     /// New clients per second.
+    #[serde(default = "thousand")]
     pub ramp_per_s: f64,
     /// Duration of the load on a newly started broker before the first cell. A Java program is much
     /// slower in its first seconds.
+    #[serde(default, deserialize_with = "duration")]
     pub broker_warm_up: Duration,
     /// Minimum time before the measured window.
+    #[serde(deserialize_with = "duration")]
     pub warm_up: Duration,
     /// Maximum time to wait for the steady state. Up to `warm_up`, the warm-up has a fixed length.
+    #[serde(default, deserialize_with = "duration")]
     pub warm_up_max: Duration,
     /// Length of the measured window, by due time.
+    #[serde(deserialize_with = "duration")]
     pub hold: Duration,
     /// Maximum wait for late deliveries after the measured window.
+    #[serde(deserialize_with = "duration")]
     pub drain: Duration,
     /// Load that the producers write.
     pub workload: Workload,
     /// Subscriptions of the simulated clients.
+    #[serde(default)]
     pub clients: ClientsPlan,
     /// Gateway configuration, with placeholders.
+    #[serde(skip)]
     pub gateway_config: String,
     /// Content of `lightstreamer_conf.xml`.
+    #[serde(skip)]
     pub server_config: Option<String>,
     /// Limits within which the benchmarking tool's measurements are valid.
+    #[serde(default)]
     pub validity: Validity,
     /// Rules that end a ladder.
+    #[serde(default)]
     pub stop: StopRules,
     /// Values that `--quick` replaces.
+    #[serde(default)]
     pub quick: PlanOverrides,
     /// Values that `weir demo` replaces.
+    #[serde(default)]
     pub demo: PlanOverrides,
     /// Declared limits on the results.
+    #[serde(default)]
     pub thresholds: Vec<Threshold>,
     /// Figures published elsewhere, shown next to the results.
+    #[serde(default, deserialize_with = "published::figures")]
     pub reference: Option<ReferenceFigures>,
 }
 
-impl Plan {
-    /// Parses a plan. `file` is its name in errors. The gateway configuration that the plan names
-    /// is read with `read_sibling`; if that returns `None`, it must be a built-in one.
-    ///
-    /// # Errors
-    /// [`PlanError`] if the text is not a valid plan or names a configuration that does not exist.
-    pub fn parse(
-        text: &str,
-        file: &str,
-        read_sibling: impl Fn(&str) -> Option<String>,
-    ) -> Result<Self, PlanError> {
-        let raw: PlanFile = read::from_toml(text, file)?;
-        let server = raw.clients.lightstreamer_conf.as_deref();
-        let mut plan = Self {
-            name: raw.name,
-            title: raw.title,
-            question: raw.question,
-            full_scale: raw.full_scale,
-            architectures: raw.architectures,
-            variants: variants(raw.variants, file, &read_sibling)?,
-            levels: raw.levels,
-            grid_rates_per_s: raw.rates_per_s,
-            sweep: raw.sweep,
-            topic: None,
-            repetitions: raw.repetitions,
-            ramp_per_s: raw.ramp_per_s,
-            broker_warm_up: raw.broker_warm_up,
-            warm_up: raw.warm_up,
-            warm_up_max: raw.warm_up_max,
-            hold: raw.hold,
-            drain: raw.drain,
-            workload: raw.workload,
-            gateway_config: config_file(
-                "clients.adapters",
-                &raw.clients.adapters,
-                file,
-                &read_sibling,
-            )?,
-            server_config: server
-                .map(|name| config_file("clients.lightstreamer_conf", name, file, &read_sibling))
-                .transpose()?,
-            clients: raw.clients,
-            validity: raw.validity,
-            stop: raw.stop,
-            quick: raw.quick,
-            demo: raw.demo,
-            thresholds: raw.thresholds,
-            reference: raw.reference.map(Reference::figures),
-        };
-        plan.check(file)?;
-        for overrides in [plan.quick.clone(), plan.demo.clone()] {
-            plan.clone().with(&overrides, file)?;
+/// Limits of the benchmarking tool. A cell beyond them is invalid.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Validity {
+    /// Maximum p99 schedule lag in milliseconds. Default 20: a fifth of a delay that people notice.
+    pub schedule_lag_p99_ms: f64,
+    /// Maximum busy share of the event loop of the simulated clients. Default 0.9: above it,
+    /// updates wait in the benchmarking tool.
+    pub clients_busy_share: f64,
+}
+
+impl Default for Validity {
+    fn default() -> Self {
+        Self {
+            schedule_lag_p99_ms: 20.0,
+            clients_busy_share: 0.9,
         }
-        plan.sort();
-        Ok(plan)
+    }
+}
+
+/// Rules that end an architecture's ladder.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct StopRules {
+    /// Mean response time in milliseconds above which the next level is skipped. Default 1000.
+    pub response_mean_ms: f64,
+    /// Share of lost deliveries above which the next level is skipped. Default 0.01.
+    pub lost_share: f64,
+    /// File descriptors that a process needs in addition to one per client. Default 512.
+    pub descriptors_spare: u64,
+}
+
+impl Default for StopRules {
+    fn default() -> Self {
+        Self {
+            response_mean_ms: 1000.0,
+            lost_share: 0.01,
+            descriptors_spare: 512,
+        }
+    }
+}
+
+impl PlanText for Plan {
+    type Overrides = PlanOverrides;
+
+    fn tables(&self) -> Vec<&PlanOverrides> {
+        vec![&self.quick, &self.demo]
     }
 
-    /// Returns the built-in plan `name`; `None` if there is none.
-    pub fn built_in(name: &str) -> Option<Result<Self, PlanError>> {
-        let found = BUILT_IN.iter().find(|plan| plan.name == name)?;
-        Some(Self::parse(found.text, found.file, |_| None))
+    /// Reads the gateway configurations that the plan names: files next to the plan, otherwise
+    /// built-in ones.
+    fn resolve(&mut self, rules: &Rules<'_>, siblings: Siblings<'_>) -> Result<(), PlanError> {
+        let config = |key, name: &String| config_file(key, name, rules, siblings);
+        self.gateway_config = config("clients.adapters", &self.clients.adapters)?;
+        let server = self.clients.lightstreamer_conf.as_ref();
+        let server = server.map(|name| config("clients.lightstreamer_conf", name));
+        self.server_config = server.transpose()?;
+        for variant in &mut self.variants {
+            let own = variant.adapters.as_ref();
+            let own = own.map(|name| config("variants.adapters", name));
+            variant.gateway_config = own.transpose()?;
+        }
+        Ok(())
     }
 
-    /// Returns the plan with some values replaced. `file` is the name in errors.
-    ///
-    /// # Errors
-    /// [`PlanError::Value`] if a new value is invalid.
-    pub fn with(mut self, overrides: &PlanOverrides, file: &str) -> Result<Self, PlanError> {
-        let new = overrides.clone();
-        self.architectures = new.architectures.unwrap_or(self.architectures);
-        self.levels = new.levels.unwrap_or(self.levels);
-        self.repetitions = new.repetitions.unwrap_or(self.repetitions);
-        self.grid_rates_per_s = new.rates_per_s.unwrap_or(self.grid_rates_per_s);
+    fn replace(&mut self, new: PlanOverrides) {
         if let Some(rate_per_s) = new.rate_per_s {
             self.workload.rate_per_s = rate_per_s;
             self.grid_rates_per_s.clear();
+        } else if let Some(rates) = new.rates_per_s {
+            self.grid_rates_per_s = rates;
         }
-        self.sweep = self.sweep.map(|own| own.with(new.sweep));
-        self.topic = new.topic.or(self.topic);
-        self.clients.key = new.key.or(self.clients.key);
-        self.broker_warm_up = new.broker_warm_up.unwrap_or(self.broker_warm_up);
-        self.warm_up = new.warm_up.unwrap_or(self.warm_up);
-        self.warm_up_max = new.warm_up_max.unwrap_or(self.warm_up_max);
-        self.hold = new.hold.unwrap_or(self.hold);
-        self.drain = new.drain.unwrap_or(self.drain);
-        self.check(file)?;
-        self.sort();
-        Ok(self)
+        self.clients.key = new.key.or(self.clients.key.take());
+        replace_fields!(self, new; architectures, levels, repetitions, topic, broker_warm_up,
+            warm_up, warm_up_max, hold, drain);
     }
 
-    fn sort(&mut self) {
+    fn require(mut self, rules: &Rules<'_>) -> Result<Self, PlanError> {
+        let workload = &self.workload;
+        rules.at_least_one("repetitions", self.repetitions)?;
+        rules.above_0("ramp_per_s", self.ramp_per_s)?;
+        workload.require(rules, self.hold)?;
+        let mut names = BTreeSet::new();
+        for Variant { name, .. } in &self.variants {
+            let remedy = "give every variant a unique name";
+            rules.hold(names.insert(name), "variants.name", name, remedy)?;
+        }
+        rules.not_empty("architectures", &self.architectures, "name at least one")?;
+        rules.not_empty("levels", &self.levels, "list at least one number")?;
+        rules.within(
+            "levels",
+            &self.levels,
+            1..=u64::MAX,
+            "use at least 1 client",
+        )?;
+        let (rates, marked) = (self.rates_per_s(), workload.marked_per_s);
+        for rate in &rates {
+            let key = match self.is_grid() {
+                true => "rates_per_s",
+                false => "workload.rate_per_s",
+            };
+            rules.above_0(key, *rate)?;
+        }
+        rules.hold(
+            (0.0..rates.iter().copied().fold(f64::INFINITY, f64::min)).contains(&marked),
+            "workload.marked_per_s",
+            marked,
+            "use less than the lowest rate, or 0 for none",
+        )?;
         self.levels.sort_unstable();
         self.grid_rates_per_s.sort_unstable_by(f64::total_cmp);
-        self.sweep = self
-            .sweep
-            .take()
-            .map(|own| own.with(SweepOverrides::default()));
+        Ok(self)
     }
 }
 
-/// Returns the text of a configuration: the file next to the plan, otherwise a built-in one.
+/// Returns the text of a configuration.
 fn config_file(
     key: &'static str,
     name: &str,
-    file: &str,
-    read_sibling: impl Fn(&str) -> Option<String>,
+    rules: &Rules<'_>,
+    siblings: Siblings<'_>,
 ) -> Result<String, PlanError> {
-    let mut built_in = BUILT_IN.iter().flat_map(|plan| {
-        plan.server
-            .into_iter()
-            .chain([(plan.adapters_file, plan.adapters)])
-    });
-    let found = read_sibling(name).or_else(|| {
+    let mut built_in = BUILT_IN.iter().flat_map(|plan| plan.configs);
+    let found = siblings(name).or_else(|| {
         let (_, text) = built_in.find(|(found, _)| *found == name)?;
-        Some(text.to_owned())
+        Some((*text).to_owned())
     });
-    found.ok_or_else(|| PlanError::Value {
-        file: file.to_owned(),
-        key,
-        value: name.to_owned(),
-        remedy: "no such file next to the plan and no built-in configuration of that name",
-    })
+    let remedy = "no such file next to the plan and no built-in configuration of that name";
+    found.ok_or_else(|| rules.violated(key, name, remedy))
 }
 
-fn variants(
-    raw: Vec<VariantFile>,
-    file: &str,
-    read_sibling: &impl Fn(&str) -> Option<String>,
-) -> Result<Vec<Variant>, PlanError> {
-    let variant = |raw: VariantFile| {
-        let config = raw.adapters.as_deref();
-        let config = config.map(|name| config_file("variants.adapters", name, file, read_sibling));
-        Ok(Variant {
-            name: raw.name,
-            threads: raw.threads,
-            gateway_config: config.transpose()?,
-        })
-    };
-    raw.into_iter().map(variant).collect()
+fn one() -> u32 {
+    1
+}
+
+fn thousand() -> f64 {
+    1000.0
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,22 +1,42 @@
 //! Figures of the published load test, shown next to a run's own.
 
+use serde::{Deserialize, Deserializer};
 use weir_stats::run::{ReferenceFigures, ReferenceRow};
 
-use super::model::Reference;
+/// The `reference` table of a plan: rows, or the name of a built-in scenario.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reference {
+    source: String,
+    hardware: String,
+    note: String,
+    #[serde(default)]
+    published: String,
+    /// Published series that is shown next to the gateway's figures.
+    #[serde(default = "lightstreamer")]
+    gateway_series: String,
+    #[serde(default)]
+    rows: Vec<ReferenceRow>,
+}
 
-impl Reference {
-    /// Returns the rows of the plan and those of the built-in scenario that it names.
-    pub(super) fn figures(self) -> ReferenceFigures {
-        let mut all = rows(&self.published, &self.gateway_series);
-        all.extend(filtering(&self.published));
-        all.extend(self.rows);
-        ReferenceFigures {
-            source: self.source,
-            hardware: self.hardware,
-            note: self.note,
-            rows: all,
-        }
-    }
+fn lightstreamer() -> String {
+    "lightstreamer".to_owned()
+}
+
+/// Deserializes the rows of the plan and adds those of the built-in scenario that it names.
+pub(super) fn figures<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<ReferenceFigures>, D::Error> {
+    let reference = Reference::deserialize(deserializer)?;
+    let mut all = rows(&reference.published, &reference.gateway_series);
+    all.extend(filtering(&reference.published));
+    all.extend(reference.rows);
+    Ok(Some(ReferenceFigures {
+        source: reference.source,
+        hardware: reference.hardware,
+        note: reference.note,
+        rows: all,
+    }))
 }
 
 /// Returns the rows of a published scenario, such as `scenario2`; empty if it does not exist. Rows

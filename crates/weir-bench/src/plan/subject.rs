@@ -1,17 +1,40 @@
 //! The load points of a plan and the subjects compared at each of them.
 
+use serde::Deserialize;
 use weir_stats::compare::aa_variants;
 
-use super::{Architecture, Plan, PlanError};
+use super::{Plan, PlanError, Valid};
+use crate::experiment::names::names;
+
+/// Way in which records reach the clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Architecture {
+    /// Every client is the only member of its own consumer group.
+    Groups,
+    /// Every client is a plain consumer with assigned partitions and no group.
+    Standalone,
+    /// TLCP clients of the gateway.
+    Gateway,
+    /// Plain sockets of the baseline server.
+    Floor,
+}
+
+names!(pub Architecture, "architecture": Groups = "groups", Standalone = "standalone",
+    Gateway = "gateway", Floor = "floor");
 
 /// Gateway configuration under test.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Variant {
     /// Label.
     pub name: String,
     /// Value of `@THREADS@` in the gateway configuration.
     pub threads: Option<u32>,
-    /// Gateway configuration, if it differs from the plan's.
+    /// Name of the gateway configuration, if it differs from the plan's.
+    pub adapters: Option<String>,
+    /// Content of that configuration.
+    #[serde(skip)]
     pub gateway_config: Option<String>,
 }
 
@@ -99,35 +122,6 @@ impl Plan {
         self.architectures.iter().flat_map(of).collect()
     }
 
-    /// Returns the plan of an A/A test: the gateway's first variant as two identical subjects.
-    ///
-    /// # Errors
-    /// [`PlanError::Value`] if the plan does not include the gateway.
-    pub fn aa_test(mut self) -> Result<Self, PlanError> {
-        if !self.architectures.contains(&Architecture::Gateway) {
-            return Err(PlanError::Value {
-                file: "command line".to_owned(),
-                key: "--aa-test",
-                value: self.name,
-                remedy: "use a plan, or --architectures, with the gateway",
-            });
-        }
-        let first = self.variants.into_iter().next();
-        let names = aa_variants(first.as_ref().map(|variant| variant.name.as_str()));
-        self.variants = names
-            .map(|name| Variant {
-                name,
-                threads: first.as_ref().and_then(|variant| variant.threads),
-                gateway_config: first.as_ref().and_then(|it| it.gateway_config.clone()),
-            })
-            .into();
-        self.architectures = vec![Architecture::Gateway];
-        // Limits and published figures apply to what the plan compares, not to an A/A test.
-        self.thresholds.clear();
-        self.reference = None;
-        Ok(self)
-    }
-
     /// Returns the gateway configuration of a variant, with the cell placeholders still in it.
     pub(crate) fn gateway_config_of(&self, variant: Option<&str>) -> String {
         let variant = variant.and_then(|name| self.variants.iter().find(|it| it.name == name));
@@ -135,5 +129,41 @@ impl Plan {
         let threads = variant.and_then(|variant| variant.threads).unwrap_or(1);
         own.unwrap_or(&self.gateway_config)
             .replace("@THREADS@", &threads.to_string())
+    }
+}
+
+impl Valid<Plan> {
+    /// Returns the plan without limits.
+    #[must_use]
+    pub fn without_limits(self) -> Self {
+        self.map(|plan| plan.thresholds.clear())
+    }
+
+    /// Returns the plan of an A/A test: the gateway's first variant as two identical subjects.
+    ///
+    /// # Errors
+    /// [`PlanError::Value`] if the plan does not include the gateway.
+    pub fn aa_test(self) -> Result<Self, PlanError> {
+        if !self.architectures.contains(&Architecture::Gateway) {
+            return Err(PlanError::Value {
+                file: "command line".to_owned(),
+                key: "--aa-test",
+                value: self.name.clone(),
+                remedy: "use a plan, or --architectures, with the gateway",
+            });
+        }
+        Ok(self.without_limits().map(|plan| {
+            let first = plan.variants.drain(..).next().unwrap_or_default();
+            let label = Some(first.name.as_str()).filter(|name| !name.is_empty());
+            plan.variants = aa_variants(label)
+                .map(|name| Variant {
+                    name,
+                    ..first.clone()
+                })
+                .into();
+            plan.architectures = vec![Architecture::Gateway];
+            // Published figures apply to what the plan compares, not to an A/A test.
+            plan.reference = None;
+        }))
     }
 }

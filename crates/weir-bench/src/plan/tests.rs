@@ -8,12 +8,24 @@ use weir_stats::run::{
 
 use super::*;
 
-fn keyed() -> Plan {
-    Plan::built_in("keyed").unwrap().unwrap()
+/// Returns a built-in plan over numbers of clients or rates.
+pub(crate) fn built_in(name: &str) -> Valid<Plan> {
+    match AnyPlan::built_in(name) {
+        Some(Ok(AnyPlan::Clients(plan))) => plan,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn keyed() -> Valid<Plan> {
+    built_in("keyed")
+}
+
+fn parse(text: &str) -> Valid<Plan> {
+    Valid::parse(text, "my.toml", &|_| None).unwrap()
 }
 
 fn error_of(text: &str) -> String {
-    let error = Plan::parse(text, "my.toml", |_| None);
+    let error = AnyPlan::parse(text, "my.toml", &|_| None);
     error.unwrap_err().to_string()
 }
 
@@ -28,19 +40,20 @@ fn keyed_text_with(from: &str, to: &str) -> String {
 #[test]
 fn built_in_plans_parse_under_their_name() {
     for built_in in BUILT_IN {
-        let plan = Plan::parse(built_in.text, built_in.file, |_| None).unwrap();
-        assert_eq!(plan.name, built_in.name);
-        assert!(plan.full_scale.is_some());
-        if plan.sweep.is_some() {
+        let any = AnyPlan::built_in(built_in.name).unwrap().unwrap();
+        assert_eq!(any.question().0, built_in.name);
+        assert_eq!(any.full_scale().is_some(), any.estimate().is_some());
+        let AnyPlan::Clients(plan) = any else {
+            assert!(built_in.configs.is_empty());
             continue;
-        }
+        };
         let subjects = plan.subjects().len();
         match plan.is_grid() {
             true => assert!(subjects == 1 + usize::from(!plan.variants.is_empty())),
             false => assert_eq!(plan.architectures, Architecture::ALL, "{}", plan.name),
         }
-        assert_eq!(plan.gateway_config, built_in.adapters);
-        let server = built_in.server.map(|(_, text)| text.to_owned());
+        assert_eq!(plan.gateway_config, built_in.configs[0].1);
+        let server = built_in.configs.get(1).map(|(_, text)| (*text).to_owned());
         assert_eq!(plan.server_config, server);
         let published = plan.reference.as_ref().unwrap().rows.clone();
         // Every published level is a level of the plan.
@@ -59,8 +72,8 @@ fn built_in_plans_parse_under_their_name() {
     let plan = keyed();
     assert_eq!(plan.workload.rate_per_s, 100.0);
     assert_eq!(plan.hold, Duration::from_secs(60));
-    assert!(Plan::built_in("none").is_none());
-    let published = plan.reference.unwrap().rows;
+    assert!(AnyPlan::built_in("none").is_none());
+    let published = plan.reference.clone().unwrap().rows;
     assert_eq!(published.len(), 27);
     let sustained = published.iter().filter(|row| row.sustained);
     assert!(sustained.clone().all(|row| row.latency_mean_ms.is_some()) && sustained.count() == 16);
@@ -69,7 +82,7 @@ fn built_in_plans_parse_under_their_name() {
 #[test]
 fn plans_have_the_published_loads() {
     let load = |name: &str| {
-        let workload = Plan::built_in(name).unwrap().unwrap().workload;
+        let workload = built_in(name).workload.clone();
         (
             workload.kind.to_string(),
             workload.producers,
@@ -91,10 +104,10 @@ fn plans_use_own_or_built_in_configurations() {
         "{missing}"
     );
     let read_sibling = |file: &str| (file == "mine.xml").then(|| "<mine/>".to_owned());
-    let plan = Plan::parse(&text, "my.toml", read_sibling).unwrap();
+    let plan: Valid<Plan> = Valid::parse(&text, "my.toml", &read_sibling).unwrap();
     assert_eq!(plan.gateway_config, "<mine/>");
     let other = keyed_text_with("keyed-adapters.xml", "broadcast-adapters.xml");
-    let plan = Plan::parse(&other, "my.toml", |_| None).unwrap();
+    let plan = parse(&other);
     assert!(plan.gateway_config.contains("item-template.ltest\">ltest<"));
     let scenario = error_of(&keyed_text_with("scenario = \"2\"", "scenario = \"7\""));
     assert!(scenario.contains("unknown scenario \"7\""), "{scenario}");
@@ -102,15 +115,14 @@ fn plans_use_own_or_built_in_configurations() {
 
 #[test]
 fn overrides_are_applied_and_checked() {
-    let quick = keyed().quick;
-    let plan = keyed().with(&quick, "keyed.toml").unwrap();
+    let plan = keyed().quick("keyed.toml").unwrap();
     assert_eq!(plan.levels, [1000]);
     assert_eq!(plan.repetitions, 3);
     let none = PlanOverrides {
         levels: Some(Vec::new()),
         ..PlanOverrides::default()
     };
-    let error = keyed().with(&none, "command line").unwrap_err();
+    let error = keyed().with(none, "command line").unwrap_err();
     assert_eq!(
         error.to_string(),
         "command line: levels = []: list at least one number"
@@ -147,11 +159,18 @@ fn errors_name_file_line_and_key() {
 #[test]
 fn quick_plans_have_three_repetitions_within_five_minutes() {
     for built_in in BUILT_IN {
-        let plan = Plan::built_in(built_in.name).unwrap().unwrap();
-        let quick = plan.quick.clone();
-        let plan = plan.with(&quick, "quick").unwrap();
-        let time = PlanEstimate::of(&plan).time;
-        assert!(plan.repetitions >= 3, "{}", built_in.name);
+        let plan = AnyPlan::built_in(built_in.name).unwrap().unwrap();
+        let plan = plan.quick("quick").unwrap();
+        let Some(estimate) = plan.estimate() else {
+            continue;
+        };
+        let time = estimate.time;
+        let repetitions = match plan {
+            AnyPlan::Clients(plan) => plan.repetitions,
+            AnyPlan::Sweep(plan) => plan.repetitions,
+            other => panic!("{other:?}"),
+        };
+        assert!(repetitions >= 3, "{}", built_in.name);
         assert!(
             time <= Duration::from_secs(300),
             "{}: {time:?}",
@@ -162,7 +181,7 @@ fn quick_plans_have_three_repetitions_within_five_minutes() {
 
 #[test]
 fn grids_have_points_and_variant_configurations() {
-    let plan = Plan::built_in("filter-basic").unwrap().unwrap();
+    let plan = built_in("filter-basic");
     let rates: Vec<f64> = plan.points().iter().map(|point| point.rate_per_s).collect();
     assert_eq!(rates, [64_000.0, 80_000.0, 100_000.0]);
     let names: Vec<String> = plan.subjects().iter().map(Subject::name).collect();
@@ -172,9 +191,8 @@ fn grids_have_points_and_variant_configurations() {
         let config = plan.gateway_config_of(variant);
         assert!(config.contains(&format!("{threads}{expected}")), "{config}");
     }
-    let matrix = Plan::built_in("filter-matrix").unwrap().unwrap();
-    let quick = matrix.quick.clone();
-    let matrix = matrix.with(&quick, "quick").unwrap();
+    let matrix = built_in("filter-matrix");
+    let matrix = matrix.quick("quick").unwrap();
     let points = matrix.points();
     assert_eq!(points.len(), 4);
     assert_eq!((points[1].clients, points[1].rate_per_s), (1000, 500.0));
@@ -182,19 +200,19 @@ fn grids_have_points_and_variant_configurations() {
         rate_per_s: Some(70.0),
         ..PlanOverrides::default()
     };
-    let ladder = matrix.with(&one_rate, "command line").unwrap();
+    let ladder = matrix.with(one_rate, "command line").unwrap();
     assert!(!ladder.is_grid() && ladder.points()[0].rate_per_s == 70.0);
 }
 
 #[test]
 fn invalid_grids_are_rejected() {
-    let basic = Plan::built_in("filter-basic").unwrap().unwrap();
+    let basic = built_in("filter-basic");
     let with = |rates: &[f64]| {
         let overrides = PlanOverrides {
             rates_per_s: Some(rates.to_vec()),
             ..PlanOverrides::default()
         };
-        basic.clone().with(&overrides, "f").map(|_| ())
+        basic.with(overrides, "f").map(|_| ())
     };
     assert_eq!(with(&[2000.0]), Ok(()));
     let error = |rates: &[f64]| with(rates).unwrap_err().to_string();
@@ -263,8 +281,8 @@ fn thresholds_compare_means_of_valid_cells() {
 
 #[test]
 fn highest_threshold_uses_last_level_both_sustained() {
-    let broadcast = Plan::built_in("broadcast").unwrap().unwrap();
-    let thresholds: Vec<Threshold> = broadcast.thresholds;
+    let broadcast = built_in("broadcast");
+    let thresholds: Vec<Threshold> = broadcast.thresholds.clone();
     let at = |architecture: &str, clients, mean_ms: f64| {
         let summary = LatencySummary {
             mean_us: Some(mean_ms * 1e3),
@@ -320,21 +338,22 @@ fn absolute_thresholds_apply_to_every_level() {
 fn aa_test_has_two_identical_variants() {
     let names =
         |plan: &Plan| -> Vec<String> { plan.subjects().iter().map(Subject::name).collect() };
-    let keyed = Plan::built_in("keyed").unwrap().unwrap().aa_test().unwrap();
+    let keyed = built_in("keyed").aa_test().unwrap();
     assert_eq!(names(&keyed), ["gateway A", "gateway A again"]);
     let config = |name| keyed.gateway_config_of(Some(name));
     assert_eq!(config("A"), config("A again"));
-    let threads = Plan::built_in("filter-basic").unwrap().unwrap();
+    let threads = built_in("filter-basic");
     let threads = threads.aa_test().unwrap();
     assert_eq!(
         names(&threads),
         ["gateway 1-thread", "gateway 1-thread again"]
     );
     assert_eq!(threads.variants[1].threads, Some(1));
-    let sweep = Plan::built_in("broker-sweep").unwrap().unwrap();
-    let error = sweep.aa_test().unwrap_err().to_string();
-    assert!(
-        error.contains("--aa-test = broker-sweep: use a plan"),
-        "{error}"
-    );
+    let floor = PlanOverrides {
+        architectures: Some(vec![Architecture::Floor]),
+        ..PlanOverrides::default()
+    };
+    let floor = built_in("keyed").with(floor, "command line").unwrap();
+    let error = floor.aa_test().unwrap_err().to_string();
+    assert!(error.contains("--aa-test = keyed: use a plan"), "{error}");
 }

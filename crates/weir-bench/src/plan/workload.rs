@@ -1,7 +1,11 @@
 //! The load that the producers of a plan write.
 
-use serde::{Deserialize, Deserializer};
+use std::time::Duration;
 
+use serde::Deserialize;
+
+use super::{PlanError, Rules};
+use crate::experiment::plan_file::named;
 use weir_load::payload::{KeyDistribution, PayloadKind};
 
 /// The `workload` table of a plan.
@@ -72,6 +76,16 @@ impl Default for Workload {
     }
 }
 
+impl Workload {
+    /// Requires the rules of all loads.
+    pub(crate) fn require(&self, rules: &Rules<'_>, hold: Duration) -> Result<(), PlanError> {
+        rules.hold(!hold.is_zero(), "hold", "0s", "use a duration above 0")?;
+        rules.at_least_one("workload.producers", self.producers)?;
+        rules.at_least_one("workload.partitions", self.partitions)?;
+        rules.at_least_one("workload.keys", self.keys)
+    }
+}
+
 /// Origin of record timestamps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -92,13 +106,4 @@ impl TimestampMode {
         };
         ("message.timestamp.type", value)
     }
-}
-
-/// Deserializes a value from its command-line name.
-fn named<'de, D: Deserializer<'de>, T>(deserializer: D) -> Result<T, D::Error>
-where
-    T: std::str::FromStr<Err: std::fmt::Display>,
-{
-    let name = String::deserialize(deserializer)?;
-    name.parse().map_err(serde::de::Error::custom)
 }

@@ -4,50 +4,48 @@ use std::time::Duration;
 
 use weir_stats::run::Cell;
 
-use super::super::cell::CellContext;
 use super::super::child::ProcessRole;
 use super::super::observer::Observer;
-use super::super::workers::push;
-use super::producer;
-use super::topic::new_topic;
-use super::worker::SweepWorker;
-use super::{figures, files};
-use crate::plan::SweepPlan;
+use super::super::processes::{CellProcesses, READY_TIMEOUT};
+use super::super::workers::WorkerArgs;
+use super::context::SweepContext;
+use super::{figures, files, producer};
+use crate::experiment::turns::CellFailure;
 use weir_load::worker::protocol::ScanSummary;
 
 /// Returns the topic that consumers read: the plan's, or one that is filled on the first call.
 pub(super) fn fill(
-    context: &CellContext<'_>,
-    sweep: &SweepPlan,
+    context: SweepContext<'_>,
     filled: &mut Option<String>,
     observer: &mut dyn Observer,
-) -> Result<String, String> {
+) -> Result<String, CellFailure> {
     if let Some(topic) = context.plan.topic.as_ref().or(filled.as_ref()) {
         return Ok(topic.clone());
     }
+    let (sweep, role) = (&context.plan.sweep, ProcessRole::Produce);
     let (records, size) = (sweep.consumer_records, sweep.consumer_record_bytes);
     observer.note(&format!(
         "writing {records} records of {size} bytes for the consumers"
     ));
-    let topic = new_topic(context, "consumer")?;
+    let topic = context.new_topic("consumer")?;
     let per_s = (FILL_BYTES_PER_S / size).clamp(1, FILL_PER_S_MAX);
-    let mut plan = context.plan.clone();
-    plan.warm_up = Duration::ZERO;
     // One extra second for a broker that is slow.
-    plan.hold = Duration::from_secs(records / per_s + 1);
-    let context = context.with_plan(&plan);
-    let args = producer::args(&context, &topic, (size, per_s), Some(records));
-    let mut worker = SweepWorker::start(&context, "fill", (ProcessRole::Produce, &args))?;
-    let window = worker.start_load();
-    let finished = worker.finish(&window, plan.hold + FILL_TIMEOUT, observer);
-    let written = worker.collected.produced.get(&ProcessRole::Produce);
+    let hold = Duration::from_secs(records / per_s + 1);
+    let args = producer::args(context, &topic, (size, per_s)).with("--count", records);
+    let mut processes = CellProcesses::new(context.run, "fill")?;
+    processes.start(role, &args.0)?;
+    processes.wait_ready(role, READY_TIMEOUT, |_| {})?;
+    let window = processes.start_load(Duration::ZERO, hold);
+    processes.finish_load(role, &window, hold + FILL_TIMEOUT, |live| {
+        observer.live(live);
+    })?;
+    processes.end();
+    let written = processes.collected.produced.get(&role);
     let written = written.map_or(0, |summary| summary.acked);
-    worker.end();
-    finished?;
     if written < records {
-        return Err(format!(
+        return Err(CellFailure::because(format!(
             "the broker accepted {written} of {records} records for the consumers"
-        ));
+        )));
     }
     *filled = Some(topic.clone());
     Ok(topic)
@@ -55,37 +53,38 @@ pub(super) fn fill(
 
 /// Measures the cell and writes its row to the file in the tool's format.
 pub(super) fn measure(
-    context: &CellContext<'_>,
+    context: SweepContext<'_>,
     (topic, fetch_size): (&str, u64),
     cell: &mut Cell,
     observer: &mut dyn Observer,
-) -> Result<(), String> {
-    let records = figures::consumer_records(context.plan);
-    let id = cell.id();
-    let mut args: Vec<String> = ["load", "consume", "--worker", "--from-start"]
-        .map(str::to_owned)
-        .into();
-    push(&mut args, "--bootstrap", &context.bootstrap);
-    push(&mut args, "--topic", topic);
-    push(&mut args, "--records", records);
-    push(&mut args, "--fetch-size", fetch_size);
-    let mut worker = SweepWorker::start(context, &id, (ProcessRole::Consume, &args))?;
-    let window = worker.start_load();
-    let finished = worker.finish(&window, READ_TIMEOUT, observer);
-    let scan = worker.collected.scan.clone();
-    if let (Ok(()), Some(scan)) = (&finished, &scan) {
+) -> Result<(), CellFailure> {
+    let (plan, role) = (context.plan, ProcessRole::Consume);
+    let records = plan.sweep.consumer_records;
+    let args = WorkerArgs::topic("consume", &context.run.broker.bootstrap, topic)
+        .flag("--from-start")
+        .with("--records", records)
+        .with("--fetch-size", fetch_size);
+    let mut processes = CellProcesses::new(context.run, &cell.id())?;
+    processes.start(role, &args.0)?;
+    processes.wait_ready(role, READY_TIMEOUT, |_| {})?;
+    let window = processes.start_load(plan.warm_up, plan.hold);
+    processes.finish_load(role, &window, READ_TIMEOUT, |live| observer.live(live))?;
+    processes.end();
+    let mut read = 0;
+    if let Some(scan) = &processes.collected.scan {
+        read = scan.messages;
         let span = (scan.started_unix_ns, scan.started_unix_ns + scan.elapsed_ns);
-        cell.roles = worker.usage.roles(span, 1, scan.messages);
-        cell.hlog_file = Some(worker.hlog_name.clone());
+        cell.roles = processes.usage.roles(span, 1, read);
+        cell.hlog_file = Some(processes.hlog_name.clone());
         let perf = files::write_consumer(context, cell, scan, fetch_size)?;
         figures::of_consumer(cell, &perf);
         add_scan(cell, scan);
     }
-    worker.end();
-    finished?;
-    match scan.map_or(0, |scan| scan.messages) {
-        read if read < records => Err(format!("only {read} of {records} records were received")),
-        _ => Ok(()),
+    match read < records {
+        true => Err(CellFailure::because(format!(
+            "only {read} of {records} records were received"
+        ))),
+        false => Ok(()),
     }
 }
 

@@ -1,11 +1,14 @@
 //! Names of a sweep's cells and their results, from any source.
 
+use std::collections::BTreeMap;
+
 use weir_stats::knee::LoadPoint;
 use weir_stats::perf::{ConsumerPerf, MIB, PerfTail, ProducerPerf, SweepFile};
 use weir_stats::run::{Cell, LatencySummary, STAGE_PUBLISH_ACK};
 
-use super::sweep_cell::{Measurer, SweepCell};
-use crate::plan::Plan;
+use super::context::{Measurer, SweepCell};
+use super::plan::SweepPlan;
+use crate::verdict;
 
 /// Architecture of Weir's producer cells.
 pub(crate) const PRODUCER: &str = "producer";
@@ -28,62 +31,65 @@ pub(crate) const RESPONSE_MEAN: &str = "response_mean_ms";
 pub(crate) const FETCH_RATE: &str = "fetch_rate_mib_per_s";
 
 /// Returns a cell without results.
-pub(super) fn empty_cell(plan: &Plan, (job, by): (SweepCell, Measurer), repetition: u64) -> Cell {
-    let (architecture, parameters) = match (job, by) {
-        (SweepCell::Produce { size, target }, by) => {
-            let name = if by == Measurer::Weir {
-                PRODUCER
-            } else {
-                KAFKA_PRODUCER
-            };
-            let parameters = vec![(RECORD_SIZE, size as f64), (TARGET, target as f64)];
-            (name, parameters)
-        }
-        (SweepCell::Consume { fetch_size }, by) => {
-            let name = if by == Measurer::Weir {
-                CONSUMER
-            } else {
-                KAFKA_CONSUMER
-            };
-            (name, vec![(FETCH_SIZE, fetch_size as f64)])
-        }
-    };
-    let is_producer = matches!(job, SweepCell::Produce { .. });
-    Cell {
+pub(super) fn empty_cell(
+    plan: &SweepPlan,
+    (job, by): (SweepCell, Measurer),
+    repetition: u64,
+) -> Cell {
+    let is_weir = by == Measurer::Weir;
+    let cell = |architecture: &str, parameters| Cell {
         architecture: architecture.to_owned(),
         clients: 1,
         parameters: owned(parameters),
         repetition,
-        warm_up_s: if is_producer {
-            plan.warm_up.as_secs_f64()
-        } else {
-            0.0
-        },
-        hold_s: if is_producer {
-            plan.hold.as_secs_f64()
-        } else {
-            0.0
-        },
-        offered_records_per_s: match job {
-            SweepCell::Produce { target, .. } => target as f64,
-            SweepCell::Consume { .. } => 0.0,
-        },
         ..Cell::default()
+    };
+    match job {
+        SweepCell::Produce { size, target } => Cell {
+            warm_up_s: plan.warm_up.as_secs_f64(),
+            hold_s: plan.hold.as_secs_f64(),
+            offered_records_per_s: target as f64,
+            ..cell(
+                if is_weir { PRODUCER } else { KAFKA_PRODUCER },
+                vec![(RECORD_SIZE, size as f64), (TARGET, target as f64)],
+            )
+        },
+        SweepCell::Consume { fetch_size } => cell(
+            if is_weir { CONSUMER } else { KAFKA_CONSUMER },
+            vec![(FETCH_SIZE, fetch_size as f64)],
+        ),
     }
 }
 
-fn owned(values: Vec<(&str, f64)>) -> std::collections::BTreeMap<String, f64> {
+/// Returns one line about a completed cell of a sweep.
+pub(super) fn line(measured: &Cell) -> String {
+    let figure = |name: &str| measured.figures.get(name).copied();
+    let line = match (figure(RECORDS_PER_S), figure(FETCH_RATE)) {
+        _ if !measured.is_valid() => return verdict::cell(measured),
+        (Some(per_s), _) => format!(
+            "{per_s:.0} records/s, {:.2} MB/s, mean {:.1} ms, max {:.1} ms",
+            figure(SPEED).unwrap_or(0.0),
+            figure(LATENCY_MEAN).unwrap_or(0.0),
+            figure(LATENCY_MAX).unwrap_or(0.0),
+        ),
+        (None, Some(rate)) => format!(
+            "{rate:.1} MB/s, {:.0} records/s, partitions after {:.0} ms",
+            figure("fetch_messages_per_s").unwrap_or(0.0),
+            figure("rebalance_ms").unwrap_or(0.0),
+        ),
+        (None, None) => "no results".to_owned(),
+    };
+    match &measured.not_sustained {
+        Some(reason) => format!("{line}; not sustained: {reason}"),
+        None => line,
+    }
+}
+
+fn owned(values: Vec<(&str, f64)>) -> BTreeMap<String, f64> {
     let values = values.into_iter();
     values
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
-}
-
-/// Returns the number of records that each consumer reads.
-pub(super) fn consumer_records(plan: &Plan) -> u64 {
-    plan.sweep
-        .as_ref()
-        .map_or(0, |sweep| sweep.consumer_records)
 }
 
 /// Sets the results of the published charts from the stages of Weir's producer.
@@ -107,7 +113,11 @@ pub(super) fn of_producer(cell: &mut Cell, per_s: f64, wire_bytes_per_s: Option<
 
 /// Sets whether the broker sustained the rate. A producer behind schedule without a full queue
 /// makes the cell invalid.
-pub(super) fn evaluate_producer(cell: &mut Cell, plan: &Plan, (queue_full, failed): (u64, u64)) {
+pub(super) fn evaluate_producer(
+    cell: &mut Cell,
+    plan: &SweepPlan,
+    (queue_full, failed): (u64, u64),
+) {
     let achieved = cell.achieved_records_per_s.unwrap_or(0.0);
     let due = cell.offered_records_per_s;
     let lag_ms = cell.latency.get(weir_stats::run::STAGE_SCHEDULE_LAG);
@@ -169,12 +179,17 @@ pub(super) fn of_producer_line(cell: &mut Cell, line: &ProducerPerf) {
         ..LatencySummary::default()
     };
     cell.latency.insert(STAGE_PUBLISH_ACK.to_owned(), summary);
-    cell.figures.extend(owned(vec![
+    cell.figures.extend(line_figures(line));
+}
+
+/// Returns the figures of a producer's line.
+pub(crate) fn line_figures(line: &ProducerPerf) -> BTreeMap<String, f64> {
+    owned(vec![
         (RECORDS_PER_S, line.records_per_s),
         (SPEED, line.mib_per_s),
         (LATENCY_MEAN, line.latency_mean_ms),
         (LATENCY_MAX, line.latency_max_ms),
-    ]));
+    ])
 }
 
 /// Sets the results from a consumer's row.
@@ -265,6 +280,7 @@ const ACHIEVED_SHARE_MIN: f64 = 0.95;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::AnyPlan;
 
     const LINE: &str = "10000 records sent, 4000.000000 records/sec (3.81 MB/sec), \
                         3.92 ms avg latency, 592.00 ms max latency, \
@@ -291,7 +307,9 @@ mod tests {
 
     #[test]
     fn written_line_parses_to_same_results() {
-        let plan = Plan::built_in("broker-sweep").unwrap().unwrap();
+        let Some(Ok(AnyPlan::Sweep(plan))) = AnyPlan::built_in("broker-sweep") else {
+            panic!("broker-sweep is a sweep");
+        };
         let job = SweepCell::Produce {
             size: 1000,
             target: 5000,

@@ -5,29 +5,28 @@ use std::path::Path;
 
 use weir_stats::Histogram;
 use weir_stats::perf::{CONSUMER_HEADER, ConsumerPerf, MIB, ProducerPerf, SweepFile};
-use weir_stats::run::{Cell, RunFile};
+use weir_stats::run::Cell;
 
-use super::super::cell::CellContext;
-use super::super::collect::LatencySpan;
+use super::super::collect::{Collected, LatencySpan};
+use super::context::SweepContext;
 use super::figures;
-use super::worker::SweepWorker;
 use crate::BenchError;
+use crate::experiment::turns::CellFailure;
 use weir_load::local_time::LocalTime;
 use weir_load::worker::protocol::ScanSummary;
 
 /// Appends the cell's results in the format of the producer tool. Repetition 0 is the warm-up and
 /// is not written.
 pub(super) fn write_producer(
-    context: &CellContext<'_>,
+    context: SweepContext<'_>,
     cell: &Cell,
-    worker: &SweepWorker<'_>,
+    collected: &Collected,
     (size, target): (u64, u64),
-) -> Result<(), String> {
+) -> Result<(), CellFailure> {
     if cell.repetition == 0 {
         return Ok(());
     }
-    let stage = worker.collected.stage_intervals.as_ref();
-    let seconds = stage.map_or(&[][..], |stage| &stage.intervals);
+    let seconds = &collected.publish_acks;
     let mut text = String::new();
     for chunk in seconds.chunks(INTERVAL_S) {
         text.push_str(&interval(chunk, size).to_string());
@@ -40,7 +39,7 @@ pub(super) fn write_producer(
         record_size_bytes: size,
         target_per_s: Some(target),
     };
-    append(&context.dir.join(file.name()), &text)
+    Ok(append(&context.run.folder.dir.join(file.name()), &text)?)
 }
 
 /// Returns the line of several seconds.
@@ -64,15 +63,14 @@ fn interval(seconds: &[LatencySpan], size: u64) -> ProducerPerf {
 
 /// Appends the cell's results in the format of the consumer tool and returns them.
 pub(super) fn write_consumer(
-    context: &CellContext<'_>,
+    context: SweepContext<'_>,
     cell: &Cell,
     scan: &ScanSummary,
     fetch_size_bytes: u64,
-) -> Result<ConsumerPerf, String> {
+) -> Result<ConsumerPerf, BenchError> {
     let row = consumer_row(scan);
-    let path = context
-        .dir
-        .join(SweepFile::Consumer { fetch_size_bytes }.name());
+    let name = SweepFile::Consumer { fetch_size_bytes }.name();
+    let path = context.run.folder.dir.join(name);
     let text = match cell.repetition {
         1 => format!("{CONSUMER_HEADER}\n{row}\n"),
         _ => format!("{row}\n"),
@@ -99,7 +97,7 @@ pub fn consumer_row(scan: &ScanSummary) -> ConsumerPerf {
     )
 }
 
-pub(super) fn append(path: &Path, text: &str) -> Result<(), String> {
+pub(super) fn append(path: &Path, text: &str) -> Result<(), BenchError> {
     use std::io::Write as _;
     let written = path
         .parent()
@@ -111,31 +109,18 @@ pub(super) fn append(path: &Path, text: &str) -> Result<(), String> {
                 .open(path)?;
             file.write_all(text.as_bytes())
         });
-    written.map_err(|error| format!("cannot write {}: {error}", path.display()))
+    written.map_err(|error| BenchError::file(path, error))
 }
 
-/// Returns the files of a run in the formats of Apache Kafka's tools.
-pub(crate) fn files(dir: &Path) -> Vec<RunFile> {
-    let mut found = Vec::new();
-    for (subdir, owner) in [("", "Weir's"), ("kafka-tools/", "Apache Kafka's own")] {
-        let Ok(entries) = fs::read_dir(dir.join(subdir)) else {
-            continue;
-        };
-        let names = entries.flatten().map(|entry| entry.file_name());
-        let names = names.filter_map(|name| name.into_string().ok());
-        for name in names.filter(|name| SweepFile::of_name(name).is_some()) {
-            let tool = match name.contains("producer") {
-                true => "kafka-producer-perf-test",
-                false => "kafka-consumer-perf-test",
-            };
-            found.push(RunFile {
-                path: format!("{subdir}{name}"),
-                description: format!("{owner} results in the format of {tool}"),
-            });
-        }
-    }
-    found.sort_by(|a, b| a.path.cmp(&b.path));
-    found
+/// Returns the names of the files in the formats of Apache Kafka's tools, sorted.
+pub(super) fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names
+        .filter(|name| SweepFile::of_name(name).is_some())
+        .collect();
+    names.sort_unstable();
+    names
 }
 
 /// Returns the cells of files written by other scripts, and copies the files to `dir`.

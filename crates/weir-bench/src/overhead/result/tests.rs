@@ -1,10 +1,7 @@
 //! Tests of limits and the verdict with synthetic cells.
 
-use std::sync::atomic::AtomicBool;
-
-use super::super::context::OverheadContext;
 use super::*;
-use weir_load::clock::Clock;
+use crate::environment;
 use weir_stats::run::MachineUsage;
 
 fn cell(variant: &str, repetition: u64, rate: Option<u64>, per_s: f64, cost: Option<f64>) -> Cell {
@@ -27,31 +24,15 @@ fn cell(variant: &str, repetition: u64, rate: Option<u64>, per_s: f64, cost: Opt
 /// Returns a run of three repetitions in which the proxy has 0.95 of the relay's rate and 1.1 of
 /// its cost.
 fn run(cells: impl FnOnce(&mut Vec<Cell>)) -> Run {
-    let mut plan = OverheadPlan::built_in().unwrap();
+    let mut plan = (*super::super::plan::tests::built_in()).clone();
     let throughput = FigureLimit {
         relative_to: Some("relay".to_owned()),
         lower_bound_at_least: Some(0.92),
         ..unthrottled("pass-through")
     };
     plan.limits.insert(2, throughput);
-    let stop = AtomicBool::new(false);
-    let context = OverheadContext {
-        plan: &plan,
-        exe: std::path::Path::new("weir"),
-        dir: std::path::PathBuf::new(),
-        broker_pids: &[],
-        tools: None,
-        stop: &stop,
-        clock: Clock::start(),
-        started_unix_ns: 0,
-    };
-    let options = BenchOptions {
-        out: std::path::PathBuf::new(),
-        bootstrap: None,
-        exe: std::path::PathBuf::new(),
-        command_line: Vec::new(),
-    };
-    let mut run = describe(&context, &options, "127.0.0.1:1", None);
+    let mut run = folder::bare_run(["proxy-overhead", "", ""], &[], 0);
+    run.machine = environment::machine();
     for (repetition, drift) in [(1, 1.0), (2, 0.8), (3, 1.1)] {
         run.cells.extend([
             cell("direct", repetition, None, 100_000.0 * drift, None),

@@ -2,7 +2,7 @@
 
 use weir_stats::run::{Cell, Run};
 
-use crate::overhead::context::RATE;
+use crate::figure_names::RATE;
 
 /// Returns one warning per load that missed its rate, and one if other processes used the machine.
 pub(super) fn of(run: &Run) -> Vec<String> {

@@ -1,0 +1,154 @@
+//! Broker of a run: started for it, or existing.
+
+use std::net::IpAddr;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use procfs::process::{ProcState, Process};
+use weir_kafka::Admin;
+use weir_lab::{Lab, LabOptions, ports};
+
+use super::BenchOptions;
+use crate::{BenchError, Observer};
+
+/// Running broker of a run.
+pub(crate) struct RunBroker {
+    /// `None` for an existing broker.
+    pub(crate) lab: Option<Lab>,
+    pub(crate) admin: Admin,
+    pub(crate) bootstrap: String,
+    /// Process ids; empty if the broker was not started for the run.
+    pub(crate) pids: Vec<u32>,
+}
+
+impl RunBroker {
+    /// Starts a broker, or connects to that of the options.
+    pub(crate) fn start(
+        options: &BenchOptions,
+        lab_options: &LabOptions,
+        observer: &mut dyn Observer,
+        stop: &AtomicBool,
+    ) -> Result<Self, BenchError> {
+        let lab = match options.bootstrap {
+            Some(_) => None,
+            None => {
+                let mut progress = |text: &str| observer.note(text);
+                Some(Lab::up(lab_options, &mut progress, stop)?)
+            }
+        };
+        let started = lab.as_ref().map(Lab::bootstrap);
+        // Invariant: one of the two is set.
+        let bootstrap = started.or_else(|| options.bootstrap.clone());
+        let bootstrap = bootstrap.unwrap_or_default();
+        let brokers = lab.iter().flat_map(Lab::brokers);
+        Ok(Self {
+            admin: Admin::connect(&bootstrap, ADMIN_TIMEOUT)?,
+            pids: brokers.map(|broker| broker.pid).collect(),
+            bootstrap,
+            lab,
+        })
+    }
+
+    /// Returns `true` if a broker that was started for the run has exited; always `false` for
+    /// others.
+    pub(crate) fn has_exited(&self) -> bool {
+        self.pids.iter().any(|pid| has_exited(*pid))
+    }
+
+    /// Returns the processes that listen at the bootstrap addresses of an existing broker, if they
+    /// are on this machine; otherwise those that were started.
+    pub(crate) fn local_pids(&self) -> Option<Vec<u32>> {
+        match &self.lab {
+            Some(_) => Some(self.pids.clone()),
+            None => local_pids(&self.bootstrap),
+        }
+    }
+
+    /// Creates a topic with one replica.
+    pub(crate) fn create_topic(
+        &self,
+        name: &str,
+        partitions: u32,
+        config: &[(&str, &str)],
+    ) -> Result<(), BenchError> {
+        let partitions = i32::try_from(partitions).unwrap_or(i32::MAX);
+        Ok(self.admin.create_topic(name, partitions, 1, config)?)
+    }
+
+    /// Deletes a large topic. A failure is logged and ignored.
+    pub(crate) fn delete_topic(&self, topic: &str) {
+        if let Err(error) = self.admin.delete_topic(topic) {
+            tracing::warn!(%error, topic, "deleting the topic failed");
+        }
+    }
+
+    /// Stops the broker, if it was started for the run.
+    pub(crate) fn down(self) -> Result<(), BenchError> {
+        Ok(self.lab.map_or(Ok(()), Lab::down)?)
+    }
+}
+
+/// Returns `true` if a process has exited, even if nothing has waited for it yet.
+fn has_exited(pid: u32) -> bool {
+    let process = i32::try_from(pid)
+        .ok()
+        .and_then(|pid| Process::new(pid).ok());
+    let state = process.and_then(|process| process.stat().ok()?.state().ok());
+    matches!(state, None | Some(ProcState::Zombie | ProcState::Dead))
+}
+
+/// Returns the processes that listen at the bootstrap addresses, if they are on this machine.
+pub(crate) fn local_pids(bootstrap: &str) -> Option<Vec<u32>> {
+    let pids = bootstrap.split(',').map(|address| {
+        let (host, port) = address.trim().rsplit_once(':')?;
+        let address = host.parse::<IpAddr>();
+        let is_here = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
+        let port = port.parse().ok().filter(|_| is_here)?;
+        ports::owner(port).map(|owner| owner.pid)
+    });
+    let mut pids: Vec<u32> = pids.collect::<Option<_>>()?;
+    pids.sort_unstable();
+    pids.dedup();
+    Some(pids)
+}
+
+const ADMIN_TIMEOUT: Duration = Duration::from_secs(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn killed_process_has_exited_before_wait() {
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        assert!(!has_exited(child.id()));
+        child.kill().unwrap();
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        while !has_exited(child.id()) {
+            assert!(
+                std::time::Instant::now() < deadline,
+                "killed process is still running"
+            );
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert!(has_exited(child.id()) && has_exited(u32::MAX));
+    }
+
+    #[test]
+    fn local_broker_is_found_by_its_port() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let here = listener.local_addr().unwrap();
+        let own = Some(vec![std::process::id()]);
+        assert_eq!(local_pids(&here.to_string()), own);
+        assert_eq!(
+            local_pids(&format!("{here},localhost:{}", here.port())),
+            own
+        );
+        assert_eq!(local_pids("192.0.2.1:9092"), None);
+        assert_eq!(local_pids("nonsense"), None);
+    }
+}

@@ -1,0 +1,130 @@
+//! Runs Apache Kafka's performance tools. Their output is stored unchanged.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use weir_lab::{KAFKA_VERSION, KafkaTools, LabError};
+use weir_stats::perf::{ConsumerPerf, ProducerPerf, parse_consumer, parse_producer};
+
+use super::child::ProcessRole;
+use super::usage::CellUsage;
+use crate::experiment::RunContext;
+use crate::experiment::turns::CellFailure;
+use crate::{BenchError, Observer};
+
+/// Returns the installed tools.
+pub(super) fn find(
+    context: RunContext<'_>,
+    observer: &mut dyn Observer,
+) -> Result<KafkaTools, LabError> {
+    let stop = context.folder.stop;
+    KafkaTools::find(KAFKA_VERSION, &mut |text| observer.note(text), stop)
+}
+
+/// Returns the command of `kafka-producer-perf-test` with the arguments common to all uses.
+pub(super) fn producer(
+    tools: &KafkaTools,
+    topic: &str,
+    (records, bytes): (u64, u64),
+    rate_per_s: Option<u64>,
+) -> Command {
+    let mut command = tools.command("org.apache.kafka.tools.ProducerPerformance");
+    let rate = rate_per_s.map_or_else(|| "-1".to_owned(), |rate| rate.to_string());
+    command
+        .args(["--topic", topic, "--throughput", &rate])
+        .args(["--num-records", &records.to_string()])
+        .args(["--record-size", &bytes.to_string()]);
+    command
+}
+
+/// Returns the command of `kafka-consumer-perf-test` with the arguments common to all uses.
+pub(super) fn consumer(
+    tools: &KafkaTools,
+    (bootstrap, topic): (&str, &str),
+    records: u64,
+    group: &str,
+) -> Command {
+    let mut command = tools.command("org.apache.kafka.tools.ConsumerPerformance");
+    command
+        .args(["--bootstrap-server", bootstrap, "--topic", topic])
+        .args(["--messages", &records.to_string(), "--group", group]);
+    command
+}
+
+/// Runs a tool and samples its usage, and returns its output, which is stored in `path`.
+pub(super) fn run(
+    context: RunContext<'_>,
+    mut command: Command,
+    path: &Path,
+    (usage, role): (&mut CellUsage, ProcessRole),
+    timeout: Duration,
+) -> Result<String, CellFailure> {
+    let create = |path: &Path| File::create(path).map_err(|error| BenchError::file(path, error));
+    let (output, log) = (create(path)?, create(&path.with_extension("log"))?);
+    command.stdin(Stdio::null()).stdout(output).stderr(log);
+    let spawned = command.spawn().map_err(|source| BenchError::Spawn {
+        role: "a tool of Apache Kafka",
+        source,
+    })?;
+    let mut tool = RunningTool(spawned);
+    usage.watch(role, &[tool.0.id()]);
+    let deadline = Instant::now() + timeout;
+    let status = loop {
+        usage.read(context.folder.clock.now_unix_ns());
+        if let Some(status) = tool.0.try_wait().ok().flatten() {
+            break status;
+        }
+        if context.folder.is_stopped() {
+            return Err(CellFailure::Interrupted);
+        }
+        if Instant::now() >= deadline {
+            return Err(CellFailure::because("the tool did not finish in time"));
+        }
+        thread::sleep(SAMPLE_INTERVAL);
+    };
+    let text = fs::read_to_string(path).map_err(|error| BenchError::read(path, error))?;
+    match status.success() {
+        true => Ok(text),
+        false => Err(CellFailure::because(format!(
+            "the tool failed: {status}; see its log {}",
+            path.with_extension("log").display()
+        ))),
+    }
+}
+
+/// Returns the last summary of the producer tool; with a warm-up, it covers the steady part only.
+pub(super) fn summary(output: &str) -> Result<ProducerPerf, CellFailure> {
+    parse_producer(output)
+        .total
+        .ok_or_else(|| no_result(output))
+}
+
+/// Returns the row of the consumer tool.
+pub(super) fn row(output: &str) -> Result<ConsumerPerf, CellFailure> {
+    let first = parse_consumer(output).into_iter().next();
+    first.ok_or_else(|| no_result(output))
+}
+
+fn no_result(output: &str) -> CellFailure {
+    let last = output.lines().rev().find(|line| !line.trim().is_empty());
+    CellFailure::because(format!(
+        "the tool printed no result; last output: {}",
+        last.unwrap_or("(empty)")
+    ))
+}
+
+/// Running tool; killed when dropped.
+struct RunningTool(Child);
+
+impl Drop for RunningTool {
+    fn drop(&mut self) {
+        // Both calls fail only if the process has exited.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);

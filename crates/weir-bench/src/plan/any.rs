@@ -1,0 +1,96 @@
+//! Plans of all experiments: which one a plan file belongs to.
+
+use super::{BUILT_IN, Plan, PlanError, PlanEstimate, Valid};
+use crate::experiment::plan_file::{Siblings, from_toml};
+use crate::libraries::LibrariesPlan;
+use crate::overhead::OverheadPlan;
+use crate::sweep::SweepPlan;
+
+/// Plan of one of the experiments.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AnyPlan {
+    /// Plan over numbers of clients, or over a grid of clients and rates.
+    Clients(Valid<Plan>),
+    /// Sweep over record sizes and rates of a broker.
+    Sweep(Valid<SweepPlan>),
+    /// Comparison of proxies.
+    Overhead(Valid<OverheadPlan>),
+    /// Comparison of client libraries.
+    Libraries(Valid<LibrariesPlan>),
+}
+
+/// Calls a method that all kinds of plans have.
+macro_rules! each {
+    ($any:expr, $plan:ident => $result:expr) => {
+        match $any {
+            AnyPlan::Clients($plan) => $result,
+            AnyPlan::Sweep($plan) => $result,
+            AnyPlan::Overhead($plan) => $result,
+            AnyPlan::Libraries($plan) => $result,
+        }
+    };
+}
+
+impl AnyPlan {
+    /// Parses a plan. `file` is its name in errors; `siblings` reads a file next to it.
+    ///
+    /// # Errors
+    /// [`PlanError`] if the text is not a valid plan.
+    pub fn parse(text: &str, file: &str, siblings: Siblings<'_>) -> Result<Self, PlanError> {
+        let keys: toml::Table = from_toml(text, file)?;
+        // Each of these keys exists in one kind of plan only and is required there.
+        Ok(match () {
+            () if keys.contains_key("subjects") => {
+                Self::Overhead(Valid::parse(text, file, siblings)?)
+            }
+            () if keys.contains_key("libraries") => {
+                Self::Libraries(Valid::parse(text, file, siblings)?)
+            }
+            () if keys.contains_key("sweep") => Self::Sweep(Valid::parse(text, file, siblings)?),
+            () => Self::Clients(Valid::parse(text, file, siblings)?),
+        })
+    }
+
+    /// Returns the built-in plan `name`; `None` if there is none.
+    pub fn built_in(name: &str) -> Option<Result<Self, PlanError>> {
+        let found = BUILT_IN.iter().find(|plan| plan.name == name)?;
+        Some(Self::parse(found.text, found.file, &|_| None))
+    }
+
+    /// Returns name and question.
+    pub fn question(&self) -> (&str, &str) {
+        each!(self, plan => (&plan.name, &plan.question))
+    }
+
+    /// Returns the hardware that the full plan is meant for, if it needs more than an ordinary
+    /// machine.
+    pub fn full_scale(&self) -> Option<&str> {
+        match self {
+            Self::Clients(plan) => plan.full_scale.as_deref(),
+            Self::Sweep(plan) => plan.full_scale.as_deref(),
+            Self::Overhead(_) | Self::Libraries(_) => None,
+        }
+    }
+
+    /// Returns the plan with its quick values. `file` is its name in errors.
+    ///
+    /// # Errors
+    /// Never for a parsed plan, because [`Self::parse`] has tried it.
+    pub fn quick(&self, file: &str) -> Result<Self, PlanError> {
+        Ok(match self {
+            Self::Clients(plan) => Self::Clients(plan.quick(file)?),
+            Self::Sweep(plan) => Self::Sweep(plan.quick(file)?),
+            Self::Overhead(plan) => Self::Overhead(plan.quick(file)?),
+            Self::Libraries(plan) => Self::Libraries(plan.quick(file)?),
+        })
+    }
+
+    /// Returns the resources that a run needs, where they can be estimated.
+    pub fn estimate(&self) -> Option<PlanEstimate> {
+        match self {
+            Self::Clients(plan) => Some(PlanEstimate::of(plan)),
+            Self::Sweep(plan) => Some(PlanEstimate::of_sweep(plan)),
+            Self::Overhead(_) | Self::Libraries(_) => None,
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Processes of one cell: starting them, their events, resource usage and files.
+
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::time::{Duration, Instant};
+
+use super::child::{ChildEvent, MESSAGES_QUEUED_MAX, ProcessRole, RoleProcess};
+use super::collect::Collected;
+use super::observer::Live;
+use super::result::MeasuredWindow;
+use super::usage::CellUsage;
+use crate::experiment::RunContext;
+use crate::experiment::turns::{BROKER_EXITED, CellFailure};
+use weir_load::clock::nanos;
+use weir_load::worker::protocol::{Schedule, WorkerCommand};
+
+/// Processes of one cell; killed when dropped.
+pub(super) struct CellProcesses<'a> {
+    pub(super) context: RunContext<'a>,
+    /// Directory of their logs.
+    pub(super) dir: PathBuf,
+    pub(super) hlog_name: String,
+    messages: SyncSender<ChildEvent>,
+    receiver: Receiver<ChildEvent>,
+    pub(super) collected: Collected,
+    pub(super) usage: CellUsage,
+    pub(super) running: Vec<RoleProcess>,
+}
+
+impl<'a> CellProcesses<'a> {
+    /// Creates directory and interval log of the cell `id`. Only the broker is running.
+    pub(super) fn new(context: RunContext<'a>, id: &str) -> Result<Self, CellFailure> {
+        let hlog_name = format!("{id}.hlog");
+        let now_unix_ns = context.folder.clock.now_unix_ns();
+        let (messages, receiver) = mpsc::sync_channel(MESSAGES_QUEUED_MAX);
+        let mut usage = CellUsage::default();
+        if !context.broker.pids.is_empty() {
+            usage.watch(ProcessRole::Broker, &context.broker.pids);
+            usage.ready(ProcessRole::Broker, now_unix_ns);
+        }
+        Ok(Self {
+            dir: context.folder.subdir(id)?,
+            collected: Collected::new(&context.folder.dir.join(&hlog_name), id, now_unix_ns)?,
+            context,
+            hlog_name,
+            messages,
+            receiver,
+            usage,
+            running: Vec::new(),
+        })
+    }
+
+    pub(super) fn now_unix_ns(&self) -> u64 {
+        self.context.folder.clock.now_unix_ns()
+    }
+
+    /// Starts a worker.
+    pub(super) fn start(&mut self, role: ProcessRole, args: &[String]) -> Result<(), CellFailure> {
+        let (exe, messages) = (&self.context.folder.options.exe, self.messages.clone());
+        let worker = RoleProcess::worker(exe, args, role, &self.dir, messages)?;
+        // The producers must keep their schedule even if the system under test uses all CPU time.
+        if role.produces() && !worker.raise_priority() {
+            let preferred = &self.context.folder.producers_preferred;
+            preferred.store(false, Ordering::Relaxed);
+        }
+        self.usage.watch(role, &[worker.pid()]);
+        self.running.push(worker);
+        Ok(())
+    }
+
+    /// Waits until a worker is ready, and calls `tick` every second.
+    pub(super) fn wait_ready(
+        &mut self,
+        role: ProcessRole,
+        timeout: Duration,
+        mut tick: impl FnMut(&Self),
+    ) -> Result<(), CellFailure> {
+        let what = format!("{} to be ready", role.name());
+        let is_ready = |events: &Collected| events.ready.contains_key(&role);
+        self.wait(&what, timeout, is_ready, |processes, now_unix_ns| {
+            tick(processes);
+            now_unix_ns + SECOND_NS
+        })?;
+        let now_unix_ns = self.now_unix_ns();
+        self.usage.ready(role, now_unix_ns);
+        Ok(())
+    }
+
+    /// Processes events until `done` returns `true`, at most for `timeout`. Calls `tick` at once,
+    /// then at each time that it returns.
+    pub(super) fn wait(
+        &mut self,
+        what: impl Display,
+        timeout: Duration,
+        done: impl Fn(&Collected) -> bool,
+        mut tick: impl FnMut(&mut Self, u64) -> u64,
+    ) -> Result<(), CellFailure> {
+        let deadline = Instant::now().checked_add(timeout);
+        let mut next_unix_ns = 0;
+        while !done(&self.collected) {
+            if self.context.folder.is_stopped() {
+                return Err(CellFailure::Interrupted);
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                let seconds = timeout.as_secs_f64();
+                let reason = format!("timed out after {seconds:.0} s waiting for {what}");
+                return Err(CellFailure::because(reason));
+            }
+            self.check_alive()?;
+            let now_unix_ns = self.now_unix_ns();
+            if now_unix_ns >= next_unix_ns {
+                next_unix_ns = tick(self, now_unix_ns);
+            }
+            self.receive(POLL_INTERVAL);
+        }
+        Ok(())
+    }
+
+    /// Waits for the last result of `role` also after an interruption, because the measurement is
+    /// complete.
+    pub(super) fn wait_final(
+        &mut self,
+        role: ProcessRole,
+        timeout: Duration,
+    ) -> Result<(), CellFailure> {
+        let deadline = Instant::now() + timeout;
+        while !self.collected.is_final(role) {
+            if Instant::now() >= deadline {
+                let reason = format!("{} sent no summary in time", role.name());
+                return Err(CellFailure::because(reason));
+            }
+            self.check_alive()?;
+            self.receive(POLL_INTERVAL);
+        }
+        Ok(())
+    }
+
+    /// Processes events for `timeout`.
+    pub(super) fn receive(&mut self, timeout: Duration) {
+        // Disconnection is impossible: this struct owns a sender.
+        if let Ok(message) = self.receiver.recv_timeout(timeout) {
+            self.collected.take(message);
+        }
+        while let Ok(message) = self.receiver.try_recv() {
+            self.collected.take(message);
+        }
+    }
+
+    /// Returns an error if the broker, or a process without its last result, has exited.
+    pub(super) fn check_alive(&mut self) -> Result<(), CellFailure> {
+        if self.context.broker.has_exited() {
+            return Err(CellFailure::because(BROKER_EXITED));
+        }
+        for process in &mut self.running {
+            let role = process.role;
+            let has_ended = match role {
+                ProcessRole::Gateway => process.exit_status().is_some(),
+                // Workers only count once their output is read completely: it may contain the
+                // reason.
+                _ => self.collected.closed.contains(&role),
+            };
+            if has_ended && !self.collected.is_final(role) {
+                let (name, log_tail) = (role.name(), process.log_tail());
+                let reason = format!("{name} exited unexpectedly: {log_tail}");
+                return Err(CellFailure::because(reason).and(&mut self.collected.errors));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn send(&mut self, role: ProcessRole, command: &WorkerCommand) {
+        let addressed = self.running.iter_mut().filter(|it| it.role == role);
+        addressed.for_each(|process| process.send(command));
+    }
+
+    /// Lets a single worker start soon, without a pause between warm-up and measured window, and
+    /// returns the window.
+    pub(super) fn start_load(&mut self, warm_up: Duration, hold: Duration) -> MeasuredWindow {
+        let window = MeasuredWindow::after(self.now_unix_ns(), warm_up, hold);
+        for process in &mut self.running {
+            process.send(&WorkerCommand::Start(window.schedule(window.until_unix_ns)));
+        }
+        window
+    }
+
+    /// Samples usage and reports `live` at the seconds of `window` until the only worker has sent
+    /// its last result.
+    pub(super) fn finish_load(
+        &mut self,
+        role: ProcessRole,
+        window: &MeasuredWindow,
+        timeout: Duration,
+        mut live: impl FnMut(&Live),
+    ) -> Result<(), CellFailure> {
+        let what = format!("the summary of {}", role.name());
+        let mut next_unix_ns = window.start_unix_ns;
+        let is_final = |events: &Collected| events.is_final(role);
+        self.wait(&what, timeout, is_final, |processes, now_unix_ns| {
+            if now_unix_ns >= next_unix_ns {
+                processes.usage.read(now_unix_ns);
+                live(&processes.live(role, window, now_unix_ns));
+                next_unix_ns = window.next_sample(now_unix_ns);
+            }
+            next_unix_ns
+        })?;
+        let now_unix_ns = self.now_unix_ns();
+        self.usage.read(now_unix_ns);
+        self.collected.flush();
+        Ok(())
+    }
+
+    fn live(&self, role: ProcessRole, window: &MeasuredWindow, now_unix_ns: u64) -> Live {
+        let last = self
+            .collected
+            .progress
+            .get(&role)
+            .and_then(|all| all.last());
+        Live {
+            phase: match now_unix_ns < window.from_unix_ns {
+                true => "warm-up",
+                false => "hold",
+            },
+            elapsed_s: now_unix_ns.saturating_sub(window.start_unix_ns) as f64 / 1e9,
+            total_s: window.load_s(),
+            connected: 1,
+            clients: 1,
+            lag_p99_us: last.and_then(|last| Some(last.p99_us? as f64)),
+            cpu_cores: self.usage.cores_at(u64::MAX),
+            ..Live::default()
+        }
+    }
+
+    /// Ends all processes. Receivers were started after their server and end first, so that no
+    /// client sees it disconnect.
+    pub(super) fn end(&mut self) {
+        for process in self.running.drain(..).rev() {
+            process.end(END_GRACE);
+        }
+    }
+}
+
+impl MeasuredWindow {
+    /// Returns the window of a load that starts soon.
+    pub(super) fn after(now_unix_ns: u64, warm_up: Duration, hold: Duration) -> Self {
+        let start_unix_ns = now_unix_ns + nanos(START_DELAY);
+        let from_unix_ns = start_unix_ns + nanos(warm_up);
+        Self {
+            start_unix_ns,
+            from_unix_ns,
+            until_unix_ns: from_unix_ns + nanos(hold),
+            interrupted: false,
+        }
+    }
+
+    /// Returns the schedule of a worker that stops at `stop_unix_ns`.
+    pub(super) fn schedule(&self, stop_unix_ns: u64) -> Schedule {
+        Schedule {
+            start_unix_ns: self.start_unix_ns,
+            measure_from_unix_ns: self.from_unix_ns,
+            measure_until_unix_ns: self.until_unix_ns,
+            stop_unix_ns,
+        }
+    }
+}
+
+/// Time for the start command to reach all workers before the first record is due.
+const START_DELAY: Duration = Duration::from_millis(300);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
+pub(super) const READY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time for a process to exit before it is killed.
+const END_GRACE: Duration = Duration::from_secs(15);
+const SECOND_NS: u64 = 1_000_000_000;
