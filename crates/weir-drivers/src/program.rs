@@ -130,10 +130,8 @@ mod tests {
     fn unknown_driver_error_lists_known_ones() {
         let stop = AtomicBool::new(false);
         let error = DriverProgram::known("sarama", &mut |_| {}, &stop).unwrap_err();
-        assert_eq!(
-            (error.driver.as_str(), error.kind()),
-            ("sarama", "not built")
-        );
+        assert_eq!(error.driver, "sarama");
+        assert!(matches!(error.reason, crate::DriverFailure::NotBuilt(_)));
         let text = error.to_string();
         assert!(text.contains("librdkafka, java, franz-go"), "{text}");
         assert!(text.contains("--driver NAME=COMMAND"), "{text}");

@@ -85,12 +85,6 @@ pub struct RatioPercent {
     pub sd: Option<f64>,
     /// Ratio of coefficients of variation.
     pub cv: Option<f64>,
-    /// Ratio of filtered means.
-    pub filtered_mean: Option<f64>,
-    /// Ratio of filtered standard deviations.
-    pub filtered_sd: Option<f64>,
-    /// Ratio of filtered coefficients of variation.
-    pub filtered_cv: Option<f64>,
 }
 
 impl RatioPercent {
@@ -104,9 +98,6 @@ impl RatioPercent {
             mean: both(|it| Some(it.mean)),
             sd: both(|it| it.sd),
             cv: both(SampleStatistics::cv_percent),
-            filtered_mean: both(|it| it.filtered_mean),
-            filtered_sd: both(|it| it.filtered_sd),
-            filtered_cv: both(SampleStatistics::filtered_cv_percent),
         }
     }
 }

@@ -17,8 +17,8 @@ mod verdict;
 
 use crate::run::{Libraries, LibraryCell, LibraryDriver, LibrarySample};
 
-pub use coverage::{AaTest, Coverage, Outside, aa_test};
-pub use fetch_wait::{LegacyFetchWait, legacy_fetch_wait};
+pub use coverage::{AaTest, aa_test};
+pub use fetch_wait::{ConsumeTimes, LegacyFetchWait, legacy_fetch_wait};
 pub use figures::{RatioPercent, SampleStatistics};
 pub use pairs::{PAIRS_MIN, PairRatio, RatioVerdict};
 pub use quantity::{QUANTITIES, Quantity, headline};
