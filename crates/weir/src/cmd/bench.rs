@@ -3,26 +3,22 @@
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
+use anyhow::Context as _;
 use clap::{Args, Subcommand};
-use weir_bench::Finished;
-use weir_bench::plan::{PlanEstimate, PlanOverrides, SweepOverrides};
+use weir_bench::plan::{AnyPlan, Plan, PlanEstimate, Valid};
+use weir_bench::{Finished, overhead, sweep};
 use weir_stats::compare::NamedRun;
 
 use crate::cmd::bench_common::{
-    execute, exit_of, failure, load_plan, options, print_result, usage, write_report,
+    RunOptions, failure, load_plan, print_files, print_result, usage, usage_text, write_report,
 };
 use crate::cmd::bench_compare::{self, CompareArgs};
-use crate::cmd::bench_driver;
 use crate::cmd::bench_find_max::{self, FindMaxArgs};
 use crate::cmd::bench_libraries;
 use crate::cmd::bench_list::{self, ListArgs};
-use crate::cmd::bench_options::PlanKind;
-use crate::cmd::bench_overhead;
-use crate::cmd::bench_progress::BenchProgress;
 use crate::cmd::bench_report::{self, ReportArgs};
-use crate::cmd::bench_run_args::BenchRunArgs;
+use crate::cmd::bench_run_args::{BaselineArgs, ClientsArgs, OverheadArgs, RunArgs, SweepArgs};
 use crate::exit::{Exit, Failure};
-use crate::signal;
 
 /// Commands of `weir bench`.
 #[derive(Debug, Subcommand)]
@@ -30,7 +26,7 @@ pub(crate) enum BenchCommand {
     /// List the built-in plans with question, duration and resources, or export them
     List(ListArgs),
     /// Run a plan and write a report
-    Run(Box<BenchRunArgs>),
+    Run(RunArgs),
     /// Compare two runs metric by metric
     ///
     /// The verdict of each metric is better, worse, equivalent or inconclusive.
@@ -80,113 +76,115 @@ pub(crate) fn run(command: BenchCommand) -> Result<Exit, Failure> {
         BenchCommand::Compare(args) => bench_compare::run(&args),
         BenchCommand::FindMax(args) => bench_find_max::run(&args),
         BenchCommand::Report(args) => bench_report::run(args),
-        BenchCommand::Driver => bench_driver::run(),
+        BenchCommand::Driver => driver(),
     }
 }
 
-fn run_plan(args: &BenchRunArgs) -> Result<Exit, Failure> {
-    if let Some(plan) = bench_overhead::plan(&args.plan) {
-        args.given
-            .check::<BenchRunArgs>(&args.plan, PlanKind::Overhead)?;
-        return bench_overhead::run(args, plan.map_err(usage)?);
+fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
+    match load_plan(&args.plan)? {
+        AnyPlan::Clients(plan) => run_clients(args.of()?, &plan),
+        AnyPlan::Sweep(plan) => {
+            let SweepArgs {
+                common,
+                values,
+                baseline,
+            } = args.of()?;
+            baseline.read()?;
+            let plan = common.apply(&plan, values)?;
+            let time = PlanEstimate::of_sweep(&plan).time;
+            let finished = common.run.execute(Some(time), |options, progress, stop| {
+                sweep::run(&plan, options, progress, stop)
+            })?;
+            baseline.finish(&common.run, finished)
+        }
+        AnyPlan::Overhead(plan) => {
+            let args: OverheadArgs = args.of()?;
+            let plan = args.common.apply(&plan, args.values)?;
+            let (run, time) = (&args.common.run, plan.estimated_time());
+            let finished = run.execute(Some(time), |options, progress, stop| {
+                overhead::run(&plan, options, args.broker_port, progress, stop)
+            })?;
+            Ok(run.print(&finished, |finished| {
+                match weir_report::overhead_table(&finished.run) {
+                    Some(table) => println!("\n{table}"),
+                    None => print_result(finished),
+                }
+                print_files(finished);
+            }))
+        }
+        AnyPlan::Libraries(plan) => bench_libraries::run(args.of()?, &plan),
     }
-    if let Some(plan) = bench_libraries::plan(&args.plan) {
-        args.given
-            .check::<BenchRunArgs>(&args.plan, PlanKind::Libraries)?;
-        return bench_libraries::run(args, plan.map_err(usage)?);
-    }
-    let (mut plan, file) = load_plan(&args.plan)?;
-    let kind = match plan.sweep {
-        Some(_) => PlanKind::Sweep,
-        None => PlanKind::Clients,
-    };
-    args.given.check::<BenchRunArgs>(&args.plan, kind)?;
-    check_baseline(args)?;
-    if args.quick {
-        let quick = plan.quick.clone();
-        plan = plan.with(&quick, &file).map_err(usage)?;
-    }
-    let overrides = PlanOverrides {
-        architectures: args.architectures.clone(),
-        levels: args.levels.clone(),
-        repetitions: args.repetitions,
-        rate_per_s: args.rate,
-        rates_per_s: args.rates.clone(),
-        sweep: SweepOverrides {
-            record_sizes_bytes: args.record_sizes.clone(),
-            target_rates_per_s: args.target_rates.clone(),
-            fetch_sizes_bytes: args.fetch_sizes.clone(),
-            consumer_records: args.records,
-            mib_per_s_max: None,
-            kafka_tools: args.kafka_tools.then_some(true),
-        },
-        topic: args.topic.clone(),
-        key: args.key.clone(),
-        broker_warm_up: None,
-        warm_up: args.warm_up,
-        // A warm-up given on the command line is not extended.
-        warm_up_max: args.warm_up,
-        hold: args.hold,
-        drain: args.drain,
-    };
-    let mut plan = plan.with(&overrides, "command line").map_err(usage)?;
+}
+
+fn run_clients(mut args: ClientsArgs, plan: &Valid<Plan>) -> Result<Exit, Failure> {
+    args.baseline.read()?;
+    // A warm-up given on the command line is not extended.
+    args.values.warm_up_max = args.values.warm_up;
+    let mut plan = args.common.apply(plan, args.values)?;
     if args.aa_test {
         plan = plan.aa_test().map_err(usage)?;
     }
-    let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
-    let mut progress = BenchProgress::new(args.json);
-    progress.announce(PlanEstimate::of(&plan).time);
-    let options = options(&args.out, args.bootstrap.clone())?;
-    let mut finished = execute(&plan, &options, &mut progress, &stop)?;
-    let compare_exit = compare_with_baseline(args, &mut finished)?;
-    if args.json {
-        print!("{}", finished.run.to_json());
-    } else {
-        print_result(&finished);
-        for comparison in &finished.run.comparisons {
-            println!();
-            bench_compare::show(comparison, false);
-        }
-    }
-    Ok(match exit_of(finished.run.outcome) {
-        Exit::Success => compare_exit,
-        other => other,
-    })
+    let time = PlanEstimate::of(&plan).time;
+    let run = &args.common.run;
+    let finished = run.execute(Some(time), |options, progress, stop| {
+        weir_bench::run(&plan, options, progress, stop)
+    })?;
+    args.baseline.finish(run, finished)
 }
 
-/// Checks that the comparison with the baseline is possible before anything is started.
-fn check_baseline(args: &BenchRunArgs) -> Result<(), Failure> {
-    match &args.baseline {
-        Some(dir) => weir_report::RunData::read(dir)
-            .map(|_| ())
-            .map_err(|error| Failure::new(Exit::Usage, error)),
-        None if args.compare.needs_baseline() => {
-            let text =
-                "--fail-on, --aa and --metrics need a run to compare with: use --baseline DIR";
-            Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)))
+impl BaselineArgs {
+    /// Reads the baseline, so that a comparison is possible before anything is started.
+    fn read(&self) -> Result<(), Failure> {
+        match &self.baseline {
+            Some(dir) => weir_report::RunData::read(dir)
+                .map(|_| ())
+                .map_err(|error| Failure::new(Exit::Usage, error)),
+            None if self.compare.needs_baseline() => Err(usage_text(
+                "--fail-on, --aa and --metrics need a run to compare with: use --baseline DIR"
+                    .to_owned(),
+            )),
+            None => Ok(()),
         }
-        None => Ok(()),
+    }
+
+    /// Adds the comparison with the baseline to the run, prints the results and returns the exit
+    /// code.
+    fn finish(&self, run: &RunOptions, mut finished: Finished) -> Result<Exit, Failure> {
+        let mut compared = Exit::Success;
+        if let Some(base) = &self.baseline {
+            let label = finished.dir.display().to_string();
+            let named = NamedRun {
+                label: &label,
+                run: &finished.run,
+            };
+            let comparison = self.compare.with_baseline(base, named)?;
+            compared = bench_compare::exit(&self.compare, &comparison);
+            finished.run.comparisons.push(comparison);
+            finished
+                .write()
+                .map_err(|error| Failure::new(Exit::Instrument, error))?;
+            write_report(&finished)?;
+        }
+        let exit = run.print(&finished, |finished| {
+            print_result(finished);
+            for comparison in &finished.run.comparisons {
+                println!();
+                bench_compare::show(comparison, false);
+            }
+        });
+        Ok(match exit {
+            Exit::Success => compared,
+            other => other,
+        })
     }
 }
 
-/// Adds the comparison with the baseline to the run and returns its exit code.
-fn compare_with_baseline(args: &BenchRunArgs, finished: &mut Finished) -> Result<Exit, Failure> {
-    let Some(base) = &args.baseline else {
-        return Ok(Exit::Success);
-    };
-    let label = finished.dir.display().to_string();
-    let named = NamedRun {
-        label: &label,
-        run: &finished.run,
-    };
-    let comparison = args.compare.with_baseline(base, named)?;
-    let exit = bench_compare::exit(&args.compare, &comparison);
-    finished.run.comparisons.push(comparison);
-    finished
-        .write()
+/// Executes driver commands until standard input ends.
+fn driver() -> Result<Exit, Failure> {
+    weir_drivers::librdkafka::run()
+        .context("cannot write to standard output")
         .map_err(|error| Failure::new(Exit::Instrument, error))?;
-    weir_report::write_all(&finished.dir).map_err(|error| Failure::new(Exit::Instrument, error))?;
-    Ok(exit)
+    Ok(Exit::Success)
 }
 
 fn import(args: &ImportArgs) -> Result<Exit, Failure> {

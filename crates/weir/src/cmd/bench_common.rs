@@ -1,61 +1,120 @@
 //! Shared by the `weir bench` commands and `weir demo`: plans, options, errors and printed results.
 
 use std::io::IsTerminal as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::Context as _;
-use weir_bench::plan::{BUILT_IN, Plan, PlanError};
+use clap::Args;
+use weir_bench::plan::{AnyPlan, BUILT_IN, Plan, PlanError, PlanText, Valid};
 use weir_bench::{BenchError, BenchOptions, Finished};
-use weir_load::error::ErrorClass;
-use weir_load::units::parse_count;
 use weir_stats::run::{Run, RunOutcome};
 
 use crate::cmd::bench_progress::BenchProgress;
 use crate::cmd::terminal;
 use crate::exit::{Exit, Failure};
+use crate::signal;
 
-/// Name of the built-in plan that compares proxies.
-pub(crate) const OVERHEAD_PLAN: &str = "proxy-overhead";
-/// Name of the built-in plan that compares client libraries.
-pub(crate) const LIBRARIES_PLAN: &str = "client-libraries";
+/// Options that all plans have.
+#[derive(Debug, Args)]
+pub(crate) struct CommonArgs {
+    /// Built-in plan (see `weir bench list`), or a plan file ending in .toml
+    pub(crate) plan: String,
+    /// Use the quick values of the plan: fewer clients, shorter windows
+    #[arg(long)]
+    pub(crate) quick: bool,
+    #[command(flatten)]
+    pub(crate) run: RunOptions,
+}
 
-/// Returns the built-in plan or the plan of a file, and its name in errors.
-pub(crate) fn load_plan(name: &str) -> Result<(Plan, String), Failure> {
-    if let Some(plan) = Plan::built_in(name) {
-        return Ok((plan.map_err(usage)?, name.to_owned()));
+/// Options of a run, for any plan.
+#[derive(Debug, Args)]
+pub(crate) struct RunOptions {
+    /// Bootstrap servers of a running cluster [default: a broker started for the run]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) bootstrap: Option<String>,
+    /// Parent directory of the run directory
+    #[arg(long, value_name = "DIR", default_value = "weir-runs")]
+    pub(crate) out: PathBuf,
+    /// Print the content of run.json instead of the result
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl CommonArgs {
+    /// Returns the plan with its quick values if requested, then those of the command line.
+    pub(crate) fn apply<P: PlanText>(
+        &self,
+        plan: &Valid<P>,
+        values: P::Overrides,
+    ) -> Result<Valid<P>, Failure> {
+        let quick = self.quick.then(|| plan.quick(&self.plan)).transpose();
+        let quick = quick.map_err(usage)?;
+        let plan = quick.as_ref().unwrap_or(plan);
+        plan.with(values, "command line").map_err(usage)
+    }
+}
+
+impl RunOptions {
+    /// Runs a plan and writes its report. The outcome of the run is not checked.
+    pub(crate) fn execute(
+        &self,
+        estimate: Option<Duration>,
+        run: impl FnOnce(&BenchOptions, &mut BenchProgress, &AtomicBool) -> Result<Finished, BenchError>,
+    ) -> Result<Finished, Failure> {
+        let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
+        let mut progress = BenchProgress::new(self.json);
+        estimate
+            .into_iter()
+            .for_each(|time| progress.announce(time));
+        let options = options(&self.out, self.bootstrap.clone())?;
+        let result = run(&options, &mut progress, &stop);
+        progress.end();
+        let finished = result.map_err(|error| failure(error, &stop))?;
+        write_report(&finished)?;
+        Ok(finished)
+    }
+
+    /// Prints `run.json` if requested, otherwise calls `show`, and returns the exit code.
+    pub(crate) fn print(&self, finished: &Finished, show: impl FnOnce(&Finished)) -> Exit {
+        match self.json {
+            true => print!("{}", finished.run.to_json()),
+            false => show(finished),
+        }
+        exit_of(finished.run.outcome)
+    }
+}
+
+/// Returns the built-in plan or the plan of a file.
+pub(crate) fn load_plan(name: &str) -> Result<AnyPlan, Failure> {
+    if let Some(plan) = AnyPlan::built_in(name) {
+        return plan.map_err(usage);
     }
     if Path::new(name)
         .extension()
         .is_none_or(|extension| extension != "toml")
     {
-        let known = BUILT_IN.iter().map(|plan| plan.name);
-        let others = [OVERHEAD_PLAN, LIBRARIES_PLAN];
-        let known: Vec<&str> = known.chain(others).collect();
+        let known: Vec<&str> = BUILT_IN.iter().map(|plan| plan.name).collect();
         let known = known.join(", ");
-        return Err(Failure::new(
-            Exit::Usage,
-            anyhow::anyhow!(
-                "unknown plan \"{name}\": built-in plans are {known}; a plan file ends in .toml"
-            ),
-        ));
+        return Err(usage_text(format!(
+            "unknown plan \"{name}\": built-in plans are {known}; a plan file ends in .toml"
+        )));
     }
     let text = std::fs::read_to_string(name)
         .with_context(|| format!("cannot read plan \"{name}\""))
         .map_err(|error| Failure::new(Exit::Usage, error))?;
-    let read_sibling =
-        |file: &str| std::fs::read_to_string(Path::new(name).with_file_name(file)).ok();
-    let plan = Plan::parse(&text, name, read_sibling).map_err(usage)?;
-    Ok((plan, name.to_owned()))
+    let siblings = |file: &str| std::fs::read_to_string(Path::new(name).with_file_name(file)).ok();
+    AnyPlan::parse(&text, name, &siblings).map_err(usage)
 }
 
-/// Parses a count or a decimal number.
-pub(crate) fn parse_rate(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(rate) => Ok(rate),
-        Err(_) => parse_count(text)
-            .map(|count| count as f64)
-            .map_err(|error| error.to_string()),
+/// Returns a plan over numbers of clients.
+pub(crate) fn load_clients_plan(name: &str) -> Result<Valid<Plan>, Failure> {
+    match load_plan(name)? {
+        AnyPlan::Clients(plan) => Ok(plan),
+        _ => Err(usage_text(format!(
+            "plan {name}: is another experiment; use a plan with numbers of clients"
+        ))),
     }
 }
 
@@ -68,20 +127,6 @@ pub(crate) fn options(out: &Path, bootstrap: Option<String>) -> Result<BenchOpti
         exe: exe.map_err(|error| Failure::new(Exit::Instrument, error))?,
         command_line: std::env::args().collect(),
     })
-}
-
-/// Runs the plan and writes the report. The outcome of the run is not checked.
-pub(crate) fn execute(
-    plan: &Plan,
-    options: &BenchOptions,
-    progress: &mut BenchProgress,
-    stop: &AtomicBool,
-) -> Result<Finished, Failure> {
-    let result = weir_bench::run(plan, options, progress, stop);
-    progress.end();
-    let finished = result.map_err(|error| failure(error, stop))?;
-    write_report(&finished)?;
-    Ok(finished)
 }
 
 /// Writes all reports into the run directory.
@@ -130,11 +175,9 @@ pub(crate) fn exit_of(outcome: RunOutcome) -> Exit {
 
 /// Returns the failure of a run that was aborted by `error`, or by the user if `stop` is set.
 pub(crate) fn failure(error: BenchError, stop: &AtomicBool) -> Failure {
-    let exit = match error.fault() {
-        _ if stop.load(Ordering::Relaxed) => Exit::Interrupted,
-        ErrorClass::Usage => Exit::Usage,
-        ErrorClass::Target => Exit::Unreachable,
-        ErrorClass::Instrument => Exit::Instrument,
+    let exit = match stop.load(Ordering::Relaxed) {
+        true => Exit::Interrupted,
+        false => error.fault().into(),
     };
     Failure::new(exit, error)
 }
@@ -142,6 +185,11 @@ pub(crate) fn failure(error: BenchError, stop: &AtomicBool) -> Failure {
 /// Returns the failure for an invalid plan.
 pub(crate) fn usage(error: PlanError) -> Failure {
     Failure::new(Exit::Usage, error)
+}
+
+/// Returns the failure for wrong options.
+pub(crate) fn usage_text(text: String) -> Failure {
+    Failure::new(Exit::Usage, anyhow::anyhow!(text))
 }
 
 /// Returns the width of the terminal from `COLUMNS` or the terminal; otherwise [`DEFAULT_WIDTH`].

@@ -50,7 +50,7 @@ pub(crate) struct ComparisonArgs {
     #[arg(long, value_name = "PERCENT", default_value = "3", value_parser = parse_percent)]
     margin: f64,
     /// Deciding metrics, instead of the default ones
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = parse_metric)]
     metrics: Vec<String>,
     /// Verdict that ends the command with exit code 1
     ///
@@ -74,7 +74,6 @@ impl ComparisonArgs {
         base: &Path,
         other: NamedRun<'_>,
     ) -> Result<Comparison, Failure> {
-        self.check()?;
         let (run, label) = (read(base)?, base.display().to_string());
         let repeated: Vec<Run> = self
             .aa
@@ -102,22 +101,6 @@ impl ComparisonArgs {
     /// Returns `true` if an option is set that needs a baseline run.
     pub(crate) fn needs_baseline(&self) -> bool {
         self.fail_on.is_some() || !self.aa.is_empty() || !self.metrics.is_empty()
-    }
-
-    fn check(&self) -> Result<(), Failure> {
-        // Metrics defined by a plan have arbitrary names that contain a unit.
-        let is_known = |name: &String| metric::Metric::named(name).is_some() || name.contains('_');
-        match self.metrics.iter().find(|name| !is_known(name)) {
-            None => Ok(()),
-            Some(name) => {
-                let all: Vec<&str> = metric::METRICS.iter().map(|metric| metric.name).collect();
-                let text = format!(
-                    "--metrics: unknown metric \"{name}\"; use {}",
-                    all.join(", ")
-                );
-                Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)))
-            }
-        }
     }
 }
 
@@ -173,11 +156,18 @@ fn read(dir: &Path) -> Result<Run, Failure> {
     Ok(data.run)
 }
 
-fn parse_percent(text: &str) -> Result<f64, String> {
-    let number = text.trim_end_matches('%').trim().parse::<f64>();
-    let percent = number.map_err(|error| format!("{error}; use a number such as 3"))?;
-    match (0.0..=1000.0).contains(&percent) {
-        true => Ok(percent / 100.0),
-        false => Err("must be from 0 to 1000".to_owned()),
+fn parse_metric(name: &str) -> anyhow::Result<String> {
+    // Metrics defined by a plan have arbitrary names that contain a unit.
+    if metric::Metric::named(name).is_some() || name.contains('_') {
+        return Ok(name.to_owned());
     }
+    let all: Vec<&str> = metric::METRICS.iter().map(|metric| metric.name).collect();
+    anyhow::bail!("unknown metric \"{name}\"; use {}", all.join(", "))
+}
+
+fn parse_percent(text: &str) -> anyhow::Result<f64> {
+    let number = text.trim_end_matches('%').trim().parse::<f64>();
+    let percent = number.context("use a number such as 3")?;
+    anyhow::ensure!((0.0..=1000.0).contains(&percent), "must be from 0 to 1000");
+    Ok(percent / 100.0)
 }

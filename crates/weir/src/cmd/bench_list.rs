@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use weir_bench::libraries::{self, LibrariesPlan};
-use weir_bench::overhead::{self, OverheadPlan};
-use weir_bench::plan::{BUILT_IN, BuiltIn, Plan, PlanEstimate};
+use weir_bench::plan::{AnyPlan, BUILT_IN, PlanEstimate};
 
 use crate::cmd::bench_common::usage;
 use crate::cmd::terminal;
@@ -25,70 +23,35 @@ pub(crate) struct ListArgs {
 pub(crate) fn run(args: &ListArgs) -> Result<Exit, Failure> {
     let columns = terminal::size().columns.clamp(60, 100);
     for built_in in BUILT_IN {
-        let plan = Plan::parse(built_in.text, built_in.file, |_| None).map_err(usage)?;
-        let quick = plan.clone().with(&plan.quick.clone(), built_in.file);
-        let quick = quick.map_err(usage)?;
-        println!("{}", plan.name);
-        print_wrapped(&plan.question, columns);
-        if let Some(full_scale) = &plan.full_scale {
+        let plan = AnyPlan::parse(built_in.text, built_in.file, &|_| None).map_err(usage)?;
+        let quick = plan.quick(built_in.file).map_err(usage)?;
+        let (name, question) = plan.question();
+        println!("{name}");
+        print_wrapped(question, columns);
+        if let Some(full_scale) = plan.full_scale() {
             print_wrapped(full_scale, columns);
         }
-        println!("  --quick  {}", resources(&quick));
-        println!("  full     {}", resources(&plan));
+        if let (Some(quick), Some(full)) = (quick.estimate(), plan.estimate()) {
+            println!("  --quick  {}", resources(&quick));
+            println!("  full     {}", resources(&full));
+        } else if let AnyPlan::Libraries(quick) = quick {
+            println!("  --quick  at most 5 min; {} cells", quick.cells.len());
+            println!("  full     some hours; select with --cells, for example 'produce.warm/*'");
+        }
         if let Some(dir) = &args.export {
-            export(built_in, dir)?;
+            let plan = (built_in.file, built_in.text);
+            for (file, text) in built_in.configs.iter().chain([&plan]) {
+                write(dir, file, text)?;
+            }
         }
         println!();
     }
-    overhead_plan(args, columns)?;
-    libraries_plan(args, columns)?;
     println!(
         "Run a plan with: weir bench run PLAN --quick\n\
          Times are estimates for runs in which every level is sustained. Memory is the sum of all \
          processes\nwithout kernel buffers."
     );
     Ok(Exit::Success)
-}
-
-/// Prints the plan that compares proxies.
-fn overhead_plan(args: &ListArgs, columns: usize) -> Result<(), Failure> {
-    let plan = OverheadPlan::built_in().map_err(usage)?;
-    println!("{}", plan.name);
-    print_wrapped(&plan.question, columns);
-    if let Some(dir) = &args.export {
-        write(dir, overhead::BUILT_IN_FILE, overhead::BUILT_IN_TEXT)?;
-    }
-    println!();
-    Ok(())
-}
-
-/// Prints the plan that compares client libraries.
-fn libraries_plan(args: &ListArgs, columns: usize) -> Result<(), Failure> {
-    let plan = LibrariesPlan::built_in().map_err(usage)?;
-    println!("{}", plan.name);
-    print_wrapped(&plan.question, columns);
-    let quick = plan
-        .clone()
-        .with(&plan.quick.clone(), libraries::BUILT_IN_FILE);
-    let quick = quick.map_err(usage)?;
-    println!("  --quick  at most 5 min; {} cells", quick.cells.len());
-    println!("  full     some hours; select with --cells, for example --cells 'produce.warm/*'");
-    if let Some(dir) = &args.export {
-        write(dir, libraries::BUILT_IN_FILE, libraries::BUILT_IN_TEXT)?;
-    }
-    println!();
-    Ok(())
-}
-
-fn export(built_in: &BuiltIn, dir: &Path) -> Result<(), Failure> {
-    let mut files = [
-        (built_in.file, built_in.text),
-        (built_in.adapters_file, built_in.adapters),
-    ]
-    .into_iter()
-    .chain(built_in.server)
-    .filter(|(file, _)| !file.is_empty());
-    files.try_for_each(|(file, text)| write(dir, file, text))
 }
 
 fn write(dir: &Path, file: &str, text: &str) -> Result<(), Failure> {
@@ -103,8 +66,7 @@ fn write(dir: &Path, file: &str, text: &str) -> Result<(), Failure> {
 
 /// Returns for example `about 14 min, 1.4 GB of memory, 210 MB of disk; up to 4000 clients, 16
 /// cells`.
-fn resources(plan: &Plan) -> String {
-    let estimate = PlanEstimate::of(plan);
+fn resources(estimate: &PlanEstimate) -> String {
     let clients = match estimate.connections {
         0 | 1 => String::new(),
         max => format!("up to {max} clients, "),

@@ -1,18 +1,22 @@
-//! Arguments of `weir bench run`, for all kinds of plans.
+//! Arguments of `weir bench run`: one type per kind of plan.
+//!
+//! The command line accepts the options of all kinds, because the kind is known only after the plan
+//! has been read. [`RunArgs::of`] then parses them as the type of that kind. An option that this
+//! type does not have is an error: ignoring it would measure something else than requested.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use clap::Args;
-use weir_bench::libraries::Profile;
-use weir_bench::overhead::ProxyPath;
-use weir_bench::plan::Architecture;
-use weir_load::units::{parse_bytes, parse_count, parse_duration};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use weir_bench::overhead::OverheadOverrides;
+use weir_bench::plan::PlanOverrides;
+use weir_bench::sweep::SweepOverrides;
 
-use crate::cmd::bench_common::parse_rate;
+use crate::cmd::bench_common::{CommonArgs, usage_text};
 use crate::cmd::bench_compare::ComparisonArgs;
-use crate::cmd::bench_options::GivenOptions;
-use crate::cmd::load_common::key_value;
+use crate::cmd::bench_libraries::LibrariesArgs;
+use crate::exit::Failure;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -21,18 +25,11 @@ Examples:
   weir bench run keyed --levels 1k,5k --hold 30s --architectures gateway,floor
   weir bench run keyed --quick --repetitions 5 --baseline weir-runs/before --fail-on worse";
 
-/// Arguments of `weir bench run`.
+/// Arguments of plans over numbers of clients or rates.
 #[derive(Debug, Args)]
-#[command(after_help = AFTER_HELP)]
-pub(crate) struct BenchRunArgs {
-    // Must be the first field; see `GivenOptions`.
+pub(crate) struct ClientsArgs {
     #[command(flatten)]
-    pub(crate) given: GivenOptions,
-    /// Built-in plan (see `weir bench list`), or a plan file ending in .toml
-    pub(crate) plan: String,
-    /// Use the quick values of the plan: fewer clients, shorter windows
-    #[arg(long)]
-    pub(crate) quick: bool,
+    pub(crate) common: CommonArgs,
     /// Compare a subject with itself (A/A test)
     ///
     /// The gateway of the plan, or the first client library, runs as two subjects that take turns.
@@ -41,72 +38,45 @@ pub(crate) struct BenchRunArgs {
     /// bench compare --aa` and the directory of this run.
     #[arg(long)]
     pub(crate) aa_test: bool,
-    /// Numbers of clients, for example 500,1k,10k
-    #[arg(long, value_name = "COUNTS", value_parser = parse_count, value_delimiter = ',')]
-    pub(crate) levels: Option<Vec<u64>>,
-    /// Architectures: groups, standalone, gateway, floor
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    pub(crate) architectures: Option<Vec<Architecture>>,
-    /// Repetitions of each cell
-    #[arg(long, value_name = "COUNT")]
-    pub(crate) repetitions: Option<u32>,
-    /// Records per second of all producers together
-    #[arg(long, value_name = "RECORDS_PER_S", value_parser = parse_rate)]
-    pub(crate) rate: Option<f64>,
-    /// Records per second of a grid, for example 500,2k,8k
-    ///
-    /// Every rate runs with every number of clients.
-    #[arg(long, value_name = "RECORDS_PER_S", value_parser = parse_rate, value_delimiter = ',',
-          conflicts_with = "rate")]
-    pub(crate) rates: Option<Vec<f64>>,
-    /// Existing topic to use instead of a new topic per cell
-    ///
-    /// Records of other producers in this topic count as background load.
-    #[arg(long, value_name = "NAME", requires = "bootstrap")]
-    pub(crate) topic: Option<String>,
-    /// Sweeps: record sizes in bytes, for example 100,1k
-    #[arg(long, value_name = "BYTES", value_parser = parse_count, value_delimiter = ',')]
-    pub(crate) record_sizes: Option<Vec<u64>>,
-    /// Sweeps: target rates in records per second, for example 1k,5k
-    #[arg(long, value_name = "RECORDS_PER_S", value_parser = parse_count, value_delimiter = ',')]
-    pub(crate) target_rates: Option<Vec<u64>>,
-    /// Sweeps: maximum bytes per fetch request and partition
-    #[arg(long, value_name = "BYTES", value_parser = parse_count, value_delimiter = ',')]
-    pub(crate) fetch_sizes: Option<Vec<u64>>,
-    /// Sweeps and proxy-overhead: records per cell
-    ///
-    /// In a sweep, the number of records that each consumer reads. In proxy-overhead, the number of
-    /// records that each cell writes and reads.
-    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
-    pub(crate) records: Option<u64>,
-    /// Run Apache Kafka's performance tools on the same cells as well
-    #[arg(long)]
-    pub(crate) kafka_tools: bool,
-    /// Key that all clients subscribe to; the producers write it among others
-    #[arg(long, value_name = "KEY")]
-    pub(crate) key: Option<String>,
-    /// Length of the load before each measured window
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    pub(crate) warm_up: Option<Duration>,
-    /// Length of each measured window
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    pub(crate) hold: Option<Duration>,
-    /// Longest wait for late deliveries
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    pub(crate) drain: Option<Duration>,
-    /// Bootstrap servers of a running cluster [default: a broker started for the run]
-    #[arg(long, value_name = "HOST:PORT")]
-    pub(crate) bootstrap: Option<String>,
-    /// Parent directory of the run directory
-    #[arg(long, value_name = "DIR", default_value = "weir-runs")]
-    pub(crate) out: PathBuf,
-    /// Print the content of run.json instead of the table
-    #[arg(long)]
-    pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) overhead: OverheadArgs,
+    pub(crate) values: PlanOverrides,
     #[command(flatten)]
-    pub(crate) libraries: LibrariesArgs,
+    pub(crate) baseline: BaselineArgs,
+}
+
+/// Arguments of broker sweeps.
+#[derive(Debug, Args)]
+pub(crate) struct SweepArgs {
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    #[command(flatten)]
+    pub(crate) values: SweepOverrides,
+    #[command(flatten)]
+    pub(crate) baseline: BaselineArgs,
+}
+
+/// Arguments of comparisons of proxies.
+#[derive(Debug, Args)]
+pub(crate) struct OverheadArgs {
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    #[command(flatten)]
+    pub(crate) values: OverheadOverrides,
+    /// Port of the broker started for the run
+    ///
+    /// A fixed port allows an external proxy to be configured before the run.
+    #[arg(
+        long,
+        value_name = "PORT",
+        conflicts_with = "bootstrap",
+        help_heading = "Options of proxy-overhead"
+    )]
+    pub(crate) broker_port: Option<u16>,
+}
+
+/// Comparison of a run with an earlier one.
+#[derive(Debug, Args)]
+pub(crate) struct BaselineArgs {
     /// Directory of an earlier run to compare this run with
     #[arg(long, value_name = "DIR")]
     pub(crate) baseline: Option<PathBuf>,
@@ -114,90 +84,234 @@ pub(crate) struct BenchRunArgs {
     pub(crate) compare: ComparisonArgs,
 }
 
-/// Options of the plan proxy-overhead.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Options of proxy-overhead")]
-pub(crate) struct OverheadArgs {
-    /// Size of each value in bytes
-    #[arg(long, value_name = "BYTES", value_parser = parse_count)]
-    pub(crate) record_size: Option<u64>,
-    /// Producer property of Apache Kafka; repeatable
-    #[arg(long = "kafka-property", value_name = "KEY=VALUE", value_parser = key_value)]
-    pub(crate) kafka_properties: Vec<(String, String)>,
-    /// Paths to the broker: direct, relay, pass-through, lower-case
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    pub(crate) subjects: Option<Vec<ProxyPath>>,
-    /// Another proxy in front of the same broker, with any name; repeatable
-    #[arg(long = "external-proxy", value_name = "NAME=HOST:PORT", value_parser = key_value)]
-    pub(crate) external_proxies: Vec<(String, String)>,
-    /// Port of the broker started for the run
-    ///
-    /// A fixed port allows an external proxy to be configured before the run.
-    #[arg(long, value_name = "PORT", conflicts_with = "bootstrap")]
-    pub(crate) broker_port: Option<u16>,
+/// Arguments before the kind of the plan is known.
+#[derive(Debug, Clone)]
+pub(crate) struct RunArgs {
+    /// Built-in plan, or a plan file.
+    pub(crate) plan: String,
+    given: Vec<GivenOption>,
 }
 
-/// Options of the plan client-libraries.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Options of client-libraries")]
-pub(crate) struct LibrariesArgs {
-    /// Libraries to compare; the first one is the reference of all ratios
-    ///
-    /// java, librdkafka, franz-go, confluent-kafka, aiokafka, kafkajs, or all.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    pub(crate) libraries: Option<Vec<String>>,
-    /// Additional driver (docs/drivers.md), started by a shell; repeatable
-    #[arg(long = "driver", value_name = "NAME=COMMAND")]
-    pub(crate) drivers: Vec<String>,
-    /// Client settings: fair, legacy or default-settings
-    ///
-    /// fair: equal settings in all libraries; legacy: settings of the published comparison;
-    /// default-settings: the defaults of each library.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) profile: Option<Profile>,
-    /// Cells to run, in this order
-    ///
-    /// A cell is written as WORK.MODE/BYTESxRECORDS, or as roundtrip.open/BYTES@RATE; * matches
-    /// anything. Modes of produce: cold, metadata, warm; of consume: group, assign; of roundtrip:
-    /// burst, open. Profile legacy has produce.legacy.
-    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
-    pub(crate) cells: Option<Vec<String>>,
-    /// Sizes of values in bytes, for example 100,1k
-    #[arg(long, value_name = "BYTES", value_parser = parse_count, value_delimiter = ',')]
-    pub(crate) value_sizes: Option<Vec<u64>>,
-    /// Numbers of records per repetition, for example 100,10k
-    #[arg(long, value_name = "COUNTS", value_parser = parse_count, value_delimiter = ',')]
-    pub(crate) burst_records: Option<Vec<u64>>,
-    /// Repetitions of cells above 500 MB per repetition, which are skipped otherwise
-    #[arg(long, value_name = "COUNT")]
-    pub(crate) large_cell_repetitions: Option<u32>,
-    /// Acknowledgements to wait for: 0, 1, or -1 for all
-    #[arg(long, value_name = "ACKS", allow_negative_numbers = true)]
-    pub(crate) acks: Option<i64>,
-    /// Compare every key and value read with the expected one
-    ///
-    /// Runs once per cell and library and is not part of the results.
-    #[arg(long)]
-    pub(crate) verify: bool,
-    /// Directory of an interrupted run to resume; all other options must be the same
-    #[arg(long, value_name = "RUN_DIR", conflicts_with = "out")]
-    pub(crate) resume: Option<PathBuf>,
-    /// Maximum disk space of the topics of the run, for example 20GB
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
-    pub(crate) disk_cap: Option<u64>,
-    /// Base timeout of a driver command; scaled with the amount of data
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    pub(crate) command_timeout: Option<Duration>,
-    /// Time after which no further cell starts
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    pub(crate) time_limit: Option<Duration>,
-    /// Prefix of topic names
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) topic_prefix: Option<String>,
-    /// Template of topic names
-    ///
-    /// Placeholders: {prefix}, {run}, {cell}, {work}, {mode}, {name}, {packets}, {length}, {rate},
-    /// {repetition}.
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) topic_template: Option<String>,
+/// Option on the command line: its id, and its words as typed.
+#[derive(Debug, Clone)]
+struct GivenOption {
+    id: clap::Id,
+    flag: String,
+    words: Vec<OsString>,
+}
+
+/// Returns the options of all kinds of plans, each once.
+fn all_options() -> Vec<Arg> {
+    let kinds = [
+        ClientsArgs::augment_args(Command::new("run")),
+        SweepArgs::augment_args(Command::new("run")),
+        OverheadArgs::augment_args(Command::new("run")),
+        LibrariesArgs::augment_args(Command::new("run")),
+    ];
+    let mut all: Vec<Arg> = Vec::new();
+    for arg in kinds.iter().flat_map(Command::get_arguments) {
+        if all.iter().all(|known| known.get_id() != arg.get_id()) {
+            all.push(arg.clone());
+        }
+    }
+    all
+}
+
+impl Args for RunArgs {
+    fn augment_args(command: Command) -> Command {
+        command.args(all_options()).after_help(AFTER_HELP)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for RunArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut given = Vec::new();
+        for arg in all_options() {
+            let id = arg.get_id();
+            if matches.value_source(id.as_str()) != Some(ValueSource::CommandLine) {
+                continue;
+            }
+            let flag = arg.get_long().map(|long| format!("--{long}"));
+            let flag = flag.unwrap_or_default();
+            let is_switch = !arg.get_action().takes_values()
+                || arg
+                    .get_num_args()
+                    .is_some_and(|count| !count.takes_values());
+            let values = matches.get_raw(id.as_str()).into_iter().flatten();
+            let words = match is_switch {
+                true => vec![OsString::from(&flag)],
+                false if flag.is_empty() => values.map(OsString::from).collect(),
+                false => values
+                    .map(|value| {
+                        // One word, so that a value may start with a dash.
+                        let mut word = OsString::from(format!("{flag}="));
+                        word.push(value);
+                        word
+                    })
+                    .collect(),
+            };
+            given.push(GivenOption {
+                id: id.clone(),
+                flag,
+                words,
+            });
+        }
+        let plan: Option<&String> = matches.get_one("plan");
+        Ok(Self {
+            plan: plan.cloned().unwrap_or_default(),
+            given,
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl RunArgs {
+    /// Returns the arguments of the plan's kind, or a usage failure if an option is not one of it.
+    pub(crate) fn of<A: Args>(&self) -> Result<A, Failure> {
+        let command = A::augment_args(Command::new("weir bench run").no_binary_name(true));
+        let options: Vec<&Arg> = command.get_arguments().collect();
+        let is_known = |given: &GivenOption| options.iter().any(|it| *it.get_id() == given.id);
+        if let Some(unknown) = self.given.iter().find(|given| !is_known(given)) {
+            let flags = options.iter().filter_map(|option| option.get_long());
+            let flags: Vec<String> = flags.map(|flag| format!("--{flag}")).collect();
+            return Err(usage_text(format!(
+                "{}: plan {} does not support this option; supported are {}",
+                unknown.flag,
+                self.plan,
+                flags.join(", ")
+            )));
+        }
+        let words = self.given.iter().flat_map(|given| given.words.clone());
+        let parsed = command.try_get_matches_from(words);
+        parsed
+            .and_then(|matches| A::from_arg_matches(&matches))
+            .map_err(|error| usage_text(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: RunArgs,
+    }
+
+    /// Returns a valid value for an option, and the options that it requires.
+    fn words(option: &Arg) -> &'static [&'static str] {
+        if option
+            .get_num_args()
+            .is_some_and(|count| !count.takes_values())
+            || !option.get_action().takes_values()
+        {
+            return &[];
+        }
+        match option.get_id().as_str() {
+            "fail_on" => &["worse"],
+            "architectures" => &["gateway"],
+            "subjects" => &["direct"],
+            "profile" => &["fair"],
+            "metrics" => &["response_p99_ms"],
+            "topic" => &["t", "--bootstrap", "localhost:1"],
+            "kafka_properties" | "external_proxies" | "drivers" => &["a=localhost:1"],
+            "warm_up" | "hold" | "drain" | "command_timeout" | "time_limit" => &["5s"],
+            "acks" => &["-1"],
+            _ => &["5"],
+        }
+    }
+
+    fn ids<A: Args>() -> Vec<String> {
+        let command = A::augment_args(Command::new("run"));
+        let ids = command.get_arguments().map(|option| option.get_id());
+        ids.map(ToString::to_string).collect()
+    }
+
+    fn check<A: Args + std::fmt::Debug>(args: &RunArgs, option: &Arg) -> bool {
+        let is_own = ids::<A>().contains(&option.get_id().to_string());
+        match args.of::<A>() {
+            Ok(_) => assert!(is_own, "{option} was accepted"),
+            Err(failure) => {
+                let text = format!("{failure:?}");
+                assert!(!is_own, "{option} was rejected: {text}");
+                let expected = "plan p does not support this option; supported are ";
+                assert!(
+                    text.contains(expected) && text.contains("--repetitions"),
+                    "{text}"
+                );
+            }
+        }
+        is_own
+    }
+
+    #[test]
+    fn options_are_accepted_only_by_their_plans() {
+        for option in all_options() {
+            let Some(flag) = option.get_long() else {
+                continue;
+            };
+            let flag = format!("--{flag}");
+            let given = ["run", "p", &flag].into_iter();
+            let given = given.chain(words(&option).iter().copied());
+            let cli = Cli::try_parse_from(given).unwrap_or_else(|error| panic!("{flag}: {error}"));
+            let own = [
+                check::<ClientsArgs>(&cli.args, &option),
+                check::<SweepArgs>(&cli.args, &option),
+                check::<OverheadArgs>(&cli.args, &option),
+                check::<LibrariesArgs>(&cli.args, &option),
+            ];
+            let expected = match option.get_id().as_str() {
+                "quick" | "out" | "json" | "bootstrap" | "repetitions" | "hold" => [true; 4],
+                "baseline" | "aa" | "margin" | "metrics" | "fail_on" | "topic" | "drain" => {
+                    [true, true, false, false]
+                }
+                "aa_test" => [true, false, false, true],
+                "levels" | "architectures" | "rate" | "key" => [true, false, false, false],
+                "rates" => [true, false, true, true],
+                "warm_up" => [true, true, true, false],
+                "record_sizes_bytes" | "target_rates_per_s" | "fetch_sizes_bytes" => {
+                    [false, true, false, false]
+                }
+                "records" | "kafka_tools" => [false, true, true, false],
+                "record_size" | "kafka_properties" | "subjects" | "external_proxies"
+                | "broker_port" => [false, false, true, false],
+                _ => [false, false, false, true],
+            };
+            assert_eq!(own, expected, "{flag}");
+        }
+    }
+
+    #[test]
+    fn values_arrive_as_typed() {
+        let words = "run client-libraries --acks -1 --verify --cells a,b --rates 2k,1.4 --aa-test";
+        let cli = Cli::try_parse_from(words.split(' ')).unwrap();
+        let args = cli.args.of::<LibrariesArgs>().unwrap();
+        assert_eq!(args.values.acks, Some(-1));
+        assert_eq!(
+            (args.values.verify, args.values.null_test),
+            (Some(true), Some(true))
+        );
+        assert_eq!(
+            args.values.cells,
+            Some(vec!["a".to_owned(), "b".to_owned()])
+        );
+        assert_eq!(args.values.rates_per_s, Some(vec![2000, 1]));
+        assert_eq!(args.common.plan, "client-libraries");
+        let words = "run proxy-overhead --rates 0 --kafka-property a=1 --kafka-property b=2";
+        let cli = Cli::try_parse_from(words.split(' ')).unwrap();
+        let args = cli.args.of::<OverheadArgs>().unwrap();
+        assert_eq!(args.values.producer.len(), 2);
+        assert_eq!((args.values.kafka_tools, args.common.quick), (None, false));
+    }
 }

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use weir_bench::LiveEndpoints;
-use weir_bench::plan::Plan;
+use weir_bench::plan::{Plan, Valid};
 use weir_stats::run::{Run, RunOutcome};
 
-use crate::cmd::bench_common;
+use crate::cmd::bench_common::{self, RunOptions};
 use crate::cmd::bench_progress::BenchProgress;
 use crate::exit::{Exit, Failure};
 use crate::signal;
@@ -52,7 +52,10 @@ pub(crate) fn run(args: &DemoArgs) -> Result<Exit, Failure> {
 }
 
 fn compare(args: &DemoArgs) -> Result<Exit, Failure> {
-    let plan = plan().map_err(|error| Failure::new(Exit::Usage, error))?;
+    // The demo may run on a small machine, so it checks no thresholds.
+    let plan = bench_common::load_clients_plan("keyed")?;
+    let plan = plan.with(plan.demo.clone(), "keyed.toml");
+    let plan: Valid<Plan> = plan.map_err(bench_common::usage)?.without_limits();
     let levels: Vec<String> = plan.levels.iter().map(u64::to_string).collect();
     println!(
         "One topic, {} records per second with 40 keys, delivered to {} clients by four \
@@ -66,27 +69,21 @@ fn compare(args: &DemoArgs) -> Result<Exit, Failure> {
         plan.workload.rate_per_s,
         levels.join(", "),
     );
-    let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
-    let mut progress = BenchProgress::new(false);
-    let options = bench_common::options(&args.out, None)?;
-    let finished = bench_common::execute(&plan, &options, &mut progress, &stop)?;
+    let run = RunOptions {
+        bootstrap: None,
+        out: args.out.clone(),
+        json: false,
+    };
+    let finished = run.execute(None, |options, progress, stop| {
+        weir_bench::run(&plan, options, progress, stop)
+    })?;
     bench_common::print_result(&finished);
     println!("live    weir demo --serve runs broker, gateway and producers for your own clients");
     Ok(exit_of(&finished.run))
 }
 
-fn plan() -> Result<Plan, weir_bench::plan::PlanError> {
-    // Invariant: the plan is built in, and a test parses it.
-    let plan = Plan::built_in("keyed").expect("the plan keyed is built in")?;
-    let demo = plan.demo.clone();
-    let mut plan = plan.with(&demo, "keyed.toml")?;
-    // The demo may run on a small machine, so it checks no thresholds.
-    plan.thresholds.clear();
-    Ok(plan)
-}
-
 fn serve(args: &DemoArgs, name: &str) -> Result<Exit, Failure> {
-    let (plan, _) = bench_common::load_plan(name)?;
+    let plan = bench_common::load_clients_plan(name)?;
     let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
     let mut progress = BenchProgress::new(false);
     let options = bench_common::options(&args.out, None)?;

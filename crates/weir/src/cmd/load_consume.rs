@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use weir_bench::consumer_row;
+use weir_bench::sweep::consumer_row;
 use weir_load::clock::Clock;
 use weir_load::consumer::{
     self, ConsumerClient, ConsumerOptions, LatencySource, LeanGroups, ScanOptions,
