@@ -6,14 +6,13 @@ use weir_stats::run::{Comparison, FindMax, MetricComparison, SubjectComparison, 
 
 use crate::escape::{markdown, terminal};
 use crate::format;
+use crate::shared;
+use crate::table::Table;
 
 /// Returns a note if each side has only one repetition, too few to test a difference.
 pub(crate) fn single_repetition_note(comparison: &Comparison) -> Option<String> {
-    let mut metrics = comparison
-        .subjects
-        .iter()
-        .flat_map(|it| &it.metrics)
-        .peekable();
+    let subjects = comparison.subjects.iter();
+    let mut metrics = subjects.flat_map(|it| &it.metrics).peekable();
     metrics.peek()?;
     let is_one =
         |metric: &MetricComparison| metric.base_values.len() <= 1 && metric.other_values.len() <= 1;
@@ -39,18 +38,8 @@ pub fn render_comparison(comparison: &Comparison, all: bool, color: bool) -> Str
         terminal(&comparison.summary)
     );
     for subject in &comparison.subjects {
-        let rows: Vec<[String; COLUMNS]> = shown(subject, all).map(row).collect();
         let _ = writeln!(out, "\n{}", terminal(&subject.subject.to_string()));
-        let width = |column: usize| {
-            let cells = rows.iter().map(|row| &row[column]);
-            let widths = cells.map(|cell| cell.chars().count());
-            widths.chain([HEADS[column].len()]).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..COLUMNS).map(width).collect();
-        line(&mut out, &HEADS.map(str::to_owned), &widths, None);
-        for (row, metric) in rows.iter().zip(shown(subject, all)) {
-            line(&mut out, row, &widths, color.then_some(metric.verdict));
-        }
+        out.push_str(&table(subject, all).text("  ", color));
     }
     for warning in &comparison.warnings {
         let _ = writeln!(out, "note: {}", terminal(warning));
@@ -60,33 +49,26 @@ pub fn render_comparison(comparison: &Comparison, all: bool, color: bool) -> Str
 
 /// Returns the comparison as Markdown, for a comment.
 pub fn comparison_markdown(comparison: &Comparison) -> String {
+    let [base, other] = [&comparison.base, &comparison.other].map(|side| {
+        let texts = [&side.label, &side.started_utc].map(|text| markdown(text));
+        format!(
+            "{}, weir {}",
+            texts.join(", "),
+            markdown(&side.weir_version)
+        )
+    });
+    let order = match comparison.interleaved {
+        true => "repetitions interleaved",
+        false => "runs one after the other",
+    };
     let mut out = format!(
-        "**{}**\n\nBase: {}, {}, weir {}. Other: {}, {}, weir {}. Margin {} %; {}.\n",
+        "**{}**\n\nBase: {base}. Other: {other}. Margin {} %; {order}.\n",
         markdown(&comparison.summary),
-        markdown(&comparison.base.label),
-        markdown(&comparison.base.started_utc),
-        markdown(&comparison.base.weir_version),
-        markdown(&comparison.other.label),
-        markdown(&comparison.other.started_utc),
-        markdown(&comparison.other.weir_version),
-        format::number(Some(comparison.margin_share * 100.0)),
-        match comparison.interleaved {
-            true => "repetitions interleaved",
-            false => "runs one after the other",
-        }
+        format::number(Some(comparison.margin_share * 100.0))
     );
     for subject in &comparison.subjects {
-        let _ = write!(
-            out,
-            "\n#### {}\n\n| {} |\n|---|{}\n",
-            markdown(&subject.subject.to_string()),
-            HEADS.join(" | "),
-            "---:|".repeat(COLUMNS - 2) + "---|"
-        );
-        for metric in shown(subject, true) {
-            let row = row(metric).map(|cell| markdown(&cell));
-            let _ = writeln!(out, "| {} |", row.join(" | "));
-        }
+        let title = markdown(&subject.subject.to_string());
+        let _ = write!(out, "\n#### {title}\n\n{}", table(subject, true).markdown());
     }
     if !comparison.warnings.is_empty() {
         out.push('\n');
@@ -99,49 +81,40 @@ pub fn comparison_markdown(comparison: &Comparison) -> String {
 
 /// Returns a search for the maximum sustained load as aligned text: its steps and its result.
 pub fn render_find_max(find_max: &FindMax) -> String {
-    let mut out = String::new();
-    for (step, number) in find_max.steps.iter().zip(1..) {
-        let held = match step.sustained {
-            Some(true) => "sustained",
-            Some(false) => "not sustained",
-            None => "not measured",
-        };
-        let value = format::number(Some(step.value));
-        let _ = write!(out, "{number:>3}  {value:>12}  {held:<13}");
-        if let Some(why) = &step.reason {
-            let _ = write!(out, "  {}", terminal(why));
-        }
-        if let Some(role) = step
-            .saturated_role
-            .as_ref()
-            .filter(|_| step.sustained != Some(true))
-        {
-            let _ = write!(out, " ({} saturated)", terminal(role));
-        }
-        out.push('\n');
-    }
-    let _ = write!(out, "\n{}\n", terminal(&find_max.summary));
-    out
+    let steps = shared::steps(find_max).select(4, &[0, 2, 4, 5]);
+    format!(
+        "{}\n{}\n",
+        steps.text("  ", false),
+        terminal(&find_max.summary)
+    )
 }
 
-fn shown(subject: &SubjectComparison, all: bool) -> impl Iterator<Item = &MetricComparison> {
+fn table(subject: &SubjectComparison, all: bool) -> Table {
+    let headings = [
+        "metric",
+        "base",
+        "other",
+        "change",
+        "95 % interval",
+        "noise",
+        "n",
+        "verdict",
+    ];
+    let mut table = Table::new(1, headings).text_from(7);
     let metrics = subject.metrics.iter();
-    metrics.filter(move |metric| all || metric.is_headline)
+    for metric in metrics.filter(|metric| all || metric.is_headline) {
+        let class = match metric.verdict {
+            Verdict::Worse => "bad",
+            Verdict::Better => "ok",
+            Verdict::Inconclusive => "warn",
+            Verdict::Equivalent => "",
+        };
+        table.row(class, row(metric));
+    }
+    table
 }
 
-const COLUMNS: usize = 8;
-const HEADS: [&str; COLUMNS] = [
-    "metric",
-    "base",
-    "other",
-    "change",
-    "95 % interval",
-    "noise",
-    "n",
-    "verdict",
-];
-
-fn row(metric: &MetricComparison) -> [String; COLUMNS] {
+fn row(metric: &MetricComparison) -> [String; 8] {
     let percent = |ratio: Option<f64>| ratio.map(|ratio| format!("{:+.1}", (ratio - 1.0) * 100.0));
     let none = || format::NONE.to_owned();
     let change = percent(metric.ratio).map_or_else(none, |change| format!("{change} %"));
@@ -164,44 +137,14 @@ fn row(metric: &MetricComparison) -> [String; COLUMNS] {
 
 /// Returns the verdict; an inconclusive verdict includes the reason and the repetitions needed.
 fn verdict_text(metric: &MetricComparison) -> String {
-    let verdict = metric.verdict.name();
+    let (verdict, reason) = (metric.verdict.name(), &metric.reason);
     match (metric.verdict, metric.repetitions_needed) {
         (Verdict::Inconclusive, Some(needed)) => {
-            format!(
-                "{verdict}: {}; needs about {needed} repetitions each",
-                metric.reason
-            )
+            format!("{verdict}: {reason}; needs about {needed} repetitions each")
         }
-        (Verdict::Inconclusive, None) => format!("{verdict}: {}", metric.reason),
+        (Verdict::Inconclusive, None) => format!("{verdict}: {reason}"),
         _ => verdict.to_owned(),
     }
-}
-
-fn line(out: &mut String, cells: &[String; COLUMNS], widths: &[usize], verdict: Option<Verdict>) {
-    for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {
-        let gap = " ".repeat(width.saturating_sub(cell.chars().count()));
-        match index {
-            0 => {
-                let _ = write!(out, "  {}{gap}", terminal(cell));
-            }
-            last if last == COLUMNS - 1 => {
-                let _ = writeln!(out, "  {}", painted(&terminal(cell), verdict));
-            }
-            _ => {
-                let _ = write!(out, "  {gap}{}", terminal(cell));
-            }
-        }
-    }
-}
-
-fn painted(text: &str, verdict: Option<Verdict>) -> String {
-    let code = match verdict {
-        Some(Verdict::Worse) => "31",
-        Some(Verdict::Better) => "32",
-        Some(Verdict::Inconclusive) => "33",
-        Some(Verdict::Equivalent) | None => return text.to_owned(),
-    };
-    format!("\x1b[{code}m{text}\x1b[0m")
 }
 
 #[cfg(test)]
@@ -333,7 +276,7 @@ mod tests {
             .collect();
         assert_eq!(rows.len(), 2, "{text}");
         let columns = |row: &str| row.matches(" | ").count() + 1;
-        assert!(rows.iter().all(|row| columns(row) == COLUMNS), "{text}");
+        assert!(rows.iter().all(|row| columns(row) == 8), "{text}");
         assert!(
             text.contains("- kernel: 6.1, 6.12") && !text.contains("a|b"),
             "{text}"
@@ -366,8 +309,14 @@ mod tests {
         };
         let text = render_find_max(&find_max);
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].ends_with("1,000  sustained    "), "{text}");
-        assert!(lines[1].ends_with("too late (broker saturated)"), "{text}");
-        assert_eq!(lines[3], "Nothing was found.");
+        assert!(
+            lines[1].contains("1,000") && lines[1].contains("✓ yes"),
+            "{text}"
+        );
+        assert!(
+            lines[2].ends_with("✗ no       broker     too late"),
+            "{text}"
+        );
+        assert_eq!(lines[4], "Nothing was found.");
     }
 }

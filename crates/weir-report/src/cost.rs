@@ -1,14 +1,18 @@
 //! Server resources by number of clients, and the architecture that needs the fewest cores.
 
-use weir_stats::run::{Cell, Run};
+use serde::Serialize;
+use weir_stats::run::{Cell, RoleUsage, Run};
 
 use crate::format;
+use crate::table::Table;
 use crate::view::{self, FLOOR, Level, RowStatus, SubjectRow};
 
 /// One subject at one level.
-#[derive(Debug, Clone)]
+#[derive(Serialize)]
 pub(crate) struct CostOption {
+    #[serde(skip)]
     pub(crate) name: String,
+    #[serde(skip)]
     pub(crate) is_floor: bool,
     pub(crate) clients: u64,
     /// Reason why the subject cannot be chosen; `None` if it sustained the level.
@@ -27,13 +31,8 @@ pub(crate) struct LevelCosts {
 }
 
 impl LevelCosts {
-    /// Returns the subject that sustained the level with the fewest cores, except the floor, which
+    /// Returns the subjects that sustained the level, fewest cores first, except the floor, which
     /// is a baseline.
-    pub(crate) fn best(&self) -> Option<&CostOption> {
-        self.sustained().find(|option| option.cores.is_some())
-    }
-
-    /// Returns the subjects that sustained the level, fewest cores first.
     pub(crate) fn sustained(&self) -> impl Iterator<Item = &CostOption> {
         let mut sustained: Vec<&CostOption> = self
             .options
@@ -54,21 +53,15 @@ pub(crate) fn choices(run: &Run) -> Vec<LevelCosts> {
     if view::is_grid(run) || products < 2 {
         return Vec::new();
     }
-    view::levels(run)
-        .iter()
-        .map(|level| LevelCosts {
-            clients: level.clients,
-            options: cost_options(level),
-        })
-        .collect()
-}
-
-fn cost_options(level: &Level<'_>) -> Vec<CostOption> {
-    level
-        .rows
-        .iter()
-        .map(|row| cost_option(level, row))
-        .collect()
+    let costs = |level: &Level<'_>| LevelCosts {
+        clients: level.clients,
+        options: level
+            .rows
+            .iter()
+            .map(|row| cost_option(level, row))
+            .collect(),
+    };
+    view::levels(run).iter().map(costs).collect()
 }
 
 fn cost_option(level: &Level<'_>, row: &SubjectRow<'_>) -> CostOption {
@@ -97,36 +90,14 @@ fn lossy(row: &SubjectRow<'_>) -> Option<String> {
 }
 
 /// Returns the sum over the servers; `None` if a value is missing.
-fn of_servers(
-    cell: &Cell,
-    pick: impl Fn(&weir_stats::run::RoleUsage) -> Option<f64>,
-) -> Option<f64> {
+fn of_servers(cell: &Cell, pick: impl Fn(&RoleUsage) -> Option<f64>) -> Option<f64> {
     let servers = ["broker", "gateway", "proxy", "floor"];
-    let mut usages = cell
-        .roles
-        .iter()
-        .filter(|usage| servers.contains(&usage.role.as_str()))
-        .peekable();
+    let roles = cell.roles.iter();
+    let usages = roles.filter(|usage| servers.contains(&usage.role.as_str()));
+    let mut usages = usages.peekable();
     usages.peek()?;
     usages.map(pick).sum()
 }
-
-/// Returns a value per 1,000 clients, such as `0.31 cores per 1,000 clients`.
-pub(crate) fn per_thousand(value: Option<f64>, clients: u64) -> Option<f64> {
-    (clients > 0).then(|| value.map(|value| value / clients as f64 * 1e3))?
-}
-
-/// Column headings of [`row`].
-pub(crate) const HEADINGS: [&str; 8] = [
-    "Clients",
-    "choice",
-    "reason",
-    "p99",
-    "cores",
-    "cores/1,000",
-    "memory MB",
-    "Mbit/s",
-];
 
 /// Caption of the table: how the choice is made.
 pub(crate) const CAPTION: &str = "The choice is the architecture that sustained the level without \
@@ -137,43 +108,55 @@ pub(crate) const CAPTION: &str = "The choice is the architecture that sustained 
                                   for this machine and load; ratios between architectures transfer \
                                   better.";
 
-/// Returns one row of the table.
-pub(crate) fn row(choice: &LevelCosts) -> [String; 8] {
-    let clients = format::count(choice.clients);
-    let Some(best) = choice.best() else {
-        let mut fields = std::array::from_fn(|_| none());
-        (fields[0], fields[2]) = (clients, "no architecture sustained it".to_owned());
-        return fields;
-    };
-    [
-        clients,
-        best.name.clone(),
-        choice_reason(choice, best),
-        best.p99_us.map_or_else(none, format::duration_us),
-        format::number(best.cores),
-        format::number(per_thousand(best.cores, best.clients)),
-        format::number(best.memory_bytes.map(|bytes| bytes / 1e6)),
-        format::number(best.mbit_per_s),
-    ]
-}
-
-fn none() -> String {
-    format::NONE.to_owned()
+/// Returns the choice at each level; empty if there are no architectures to choose from.
+pub(crate) fn table(run: &Run) -> Table {
+    let headings = [
+        "Clients",
+        "choice",
+        "reason",
+        "p99",
+        "cores",
+        "cores/1,000",
+        "memory MB",
+        "Mbit/s",
+    ];
+    let mut table = Table::new(3, headings);
+    for choice in choices(run) {
+        let none = || format::NONE.to_owned();
+        let clients = format::count(choice.clients);
+        let Some(best) = choice.sustained().find(|option| option.cores.is_some()) else {
+            let mut fields = [(); 8].map(|()| none());
+            (fields[0], fields[2]) = (clients, "no architecture sustained it".to_owned());
+            table.row("", fields);
+            continue;
+        };
+        let per_thousand = best.cores.map(|cores| cores / choice.clients as f64 * 1e3);
+        let fields = [
+            clients,
+            best.name.clone(),
+            reason(&choice, best),
+            format::maybe_duration_us(best.p99_us),
+            format::number(best.cores),
+            format::number(per_thousand),
+            format::number(best.memory_bytes.map(|bytes| bytes / 1e6)),
+            format::number(best.mbit_per_s),
+        ];
+        table.row("", fields);
+    }
+    table
 }
 
 /// Returns the comparison with the next best subject.
-pub(crate) fn choice_reason(choice: &LevelCosts, best: &CostOption) -> String {
-    let next = choice.sustained().find(|option| option.name != best.name);
-    let ratio = next.and_then(|next| Some((next, next.cores? / best.cores?)));
-    match (next, ratio) {
-        (_, Some((next, ratio))) => {
-            format!(
-                "{} needs {} the cores",
-                next.name,
-                format::factor(Some(ratio))
-            )
-        }
-        (Some(next), None) => format!("{} sustained it too; its cores are unknown", next.name),
-        (None, _) => "only this one sustained it".to_owned(),
+fn reason(choice: &LevelCosts, best: &CostOption) -> String {
+    let Some(next) = choice.sustained().find(|option| option.name != best.name) else {
+        return "only this one sustained it".to_owned();
+    };
+    match next.cores.zip(best.cores).map(|(next, best)| next / best) {
+        Some(ratio) => format!(
+            "{} needs {} the cores",
+            next.name,
+            format::factor(Some(ratio))
+        ),
+        None => format!("{} sustained it too; its cores are unknown", next.name),
     }
 }

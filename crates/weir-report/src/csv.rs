@@ -5,254 +5,211 @@
 
 use std::collections::BTreeSet;
 
-use weir_stats::run::{
-    Cell, CellStatus, DeliveryTotals, Fairness, LatencySummary, RoleUsage, Run, STAGE_SCHEDULE_LAG,
-    STAGE_SERVICE,
-};
+use csv::Writer;
+use serde::Serialize;
+use serde_json::Value;
+use weir_stats::run::{Cell, CellStatus, Run, STAGE_RESPONSE};
 
 use crate::escape;
 
+/// A group of columns.
+struct Columns {
+    /// Start of the headings.
+    prefix: &'static str,
+    /// Object in the JSON of a row.
+    at: &'static str,
+    /// Fields of the object; `heading=field` if the heading differs.
+    fields: &'static str,
+}
+
+const CELL: [Columns; 6] = [
+    Columns {
+        prefix: "",
+        at: "",
+        fields: "architecture clients repetition status=/status/state status_reason not_sustained \
+                 saturated_role saturation_reason warm_up_s hold_s offered_records_per_s \
+                 achieved_records_per_s record_bytes_mean",
+    },
+    Columns {
+        prefix: "response_",
+        at: "/latency/response",
+        fields: "count mean_us stddev_us min_us p50_us p90_us p95_us p99_us p999_us p9999_us \
+                 max_us clamped_count negative_count",
+    },
+    Columns {
+        prefix: "service_",
+        at: "/latency/service",
+        fields: "p50_us p99_us max_us",
+    },
+    Columns {
+        prefix: "schedule_lag_",
+        at: "/latency/schedule_lag",
+        fields: "p50_us p99_us max_us",
+    },
+    Columns {
+        prefix: "",
+        at: "/delivery",
+        fields: "expected delivered lost duplicated reordered conflated unchecked disconnects \
+                 delivered_per_s received_bytes received_mbit_per_s",
+    },
+    Columns {
+        prefix: "",
+        at: "/fairness",
+        fields: "client_p99_min_us client_p99_p50_us client_p99_p90_us client_p99_max_us \
+                 deliveries_per_client_min=/deliveries_min \
+                 deliveries_per_client_max=/deliveries_max",
+    },
+];
+
+const ROLE: &str = "cpu_us_total cpu_cores_mean cpu_us_per_delivered rss_max_bytes \
+                    user_memory_per_client_bytes threads_max network_rx_bytes network_tx_bytes";
+
+const CELL_OF_POINT: &str = "architecture clients repetition";
+const POINT: &str = "t_s offered_per_s achieved_per_s delivered_per_s response_p50_us=/p50_us \
+                     response_p99_us=/p99_us schedule_lag_p99_us=/lag_p99_us backlog";
+
+/// Returns heading and JSON pointer of each field.
+fn pointers(fields: &str) -> impl Iterator<Item = (String, String)> {
+    fields
+        .split_whitespace()
+        .map(|field| match field.split_once('=') {
+            Some((heading, pointer)) => (heading.to_owned(), pointer.to_owned()),
+            None => (field.to_owned(), format!("/{field}")),
+        })
+}
+
 /// Returns `cells.csv`.
 pub(crate) fn cells(run: &Run) -> String {
-    let roles: BTreeSet<&str> = run
-        .cells
+    let usages = run.cells.iter().flat_map(|cell| &cell.roles);
+    let roles: BTreeSet<&String> = usages.map(|usage| &usage.role).collect();
+    let columns: Vec<(String, String)> = CELL
         .iter()
-        .flat_map(|cell| &cell.roles)
-        .map(|usage| usage.role.as_str())
+        .flat_map(|group| {
+            let full = |(heading, pointer)| {
+                let (prefix, at) = (group.prefix, group.at);
+                (format!("{prefix}{heading}"), format!("{at}{pointer}"))
+            };
+            pointers(group.fields).map(full)
+        })
         .collect();
-    let mut table = CsvTable::default();
-    for cell in &run.cells {
-        table.row();
-        identity(&mut table, cell);
-        latency(&mut table, cell);
-        delivery(&mut table, cell.delivery.as_ref());
-        fairness(&mut table, cell.fairness);
-        for role in &roles {
-            usage(&mut table, role, cell.role(role));
-        }
+    let mut headings: Vec<String> = columns.iter().map(|(heading, _)| heading.clone()).collect();
+    for role in &roles {
+        headings.extend(pointers(ROLE).map(|(heading, _)| format!("{role}_{heading}")));
     }
-    table.text()
+    let rows = run.cells.iter().map(|cell| {
+        let value = cell_json(cell);
+        let mut row: Vec<String> = columns.iter().map(|(_, at)| field(&value, at)).collect();
+        for role in &roles {
+            let value = json(&cell.role(role));
+            row.extend(pointers(ROLE).map(|(_, at)| field(&value, &at)));
+        }
+        row
+    });
+    text([headings].into_iter().chain(rows))
+}
+
+fn cell_json(cell: &Cell) -> Value {
+    let mut cell = Cell {
+        series: Vec::new(),
+        ..cell.clone()
+    };
+    // Without deliveries, the count is zero.
+    cell.latency.entry(STAGE_RESPONSE.to_owned()).or_default();
+    let mut value = json(&cell);
+    value["status_reason"] = match cell.status {
+        CellStatus::Valid => Value::Null,
+        CellStatus::Invalid { reasons } => reasons.join("; ").into(),
+        CellStatus::Skipped { reason } => reason.into(),
+    };
+    value
 }
 
 /// Returns `series.csv`: one row per second and cell.
 pub(crate) fn series(run: &Run) -> String {
     let points = || {
-        run.cells
-            .iter()
-            .flat_map(|cell| cell.series.iter().map(move |p| (cell, p)))
+        let cells = run.cells.iter();
+        cells.flat_map(|cell| cell.series.iter().map(move |point| (cell, point)))
     };
-    let roles: BTreeSet<&str> = points()
-        .flat_map(|(_, point)| point.cpu_cores.keys())
-        .map(String::as_str)
-        .collect();
-    let mut table = CsvTable::default();
-    for (cell, point) in points() {
-        table.row();
-        table.text_field("architecture", &cell.architecture);
-        table.field("clients", cell.clients);
-        table.field("repetition", cell.repetition);
-        table.field("t_s", point.t_s);
-        table.maybe("offered_per_s", point.offered_per_s);
-        table.maybe("achieved_per_s", point.achieved_per_s);
-        table.maybe("delivered_per_s", point.delivered_per_s);
-        table.maybe("response_p50_us", point.p50_us);
-        table.maybe("response_p99_us", point.p99_us);
-        table.maybe("schedule_lag_p99_us", point.lag_p99_us);
-        table.maybe("backlog", point.backlog);
-        for role in &roles {
-            table.maybe(
-                &format!("{role}_cpu_cores"),
-                point.cpu_cores.get(*role).copied(),
-            );
+    let roles = points().flat_map(|(_, point)| point.cpu_cores.keys());
+    let roles: BTreeSet<&String> = roles.collect();
+    let headings = pointers(CELL_OF_POINT).chain(pointers(POINT));
+    let headings = headings.map(|(heading, _)| heading);
+    let headings = headings.chain(roles.iter().map(|role| format!("{role}_cpu_cores")));
+    let rows = points().map(|(cell, point)| {
+        let value = json(point);
+        let mut row = vec![
+            cell.architecture.clone(),
+            cell.clients.to_string(),
+            cell.repetition.to_string(),
+        ];
+        row.extend(pointers(POINT).map(|(_, at)| field(&value, &at)));
+        let cores = roles.iter().map(|role| point.cpu_cores.get(*role));
+        row.extend(cores.map(|it| it.map_or_else(String::new, f64::to_string)));
+        row
+    });
+    text([headings.collect()].into_iter().chain(rows))
+}
+
+fn json(value: &impl Serialize) -> Value {
+    // Invariant: all map keys are strings; serde_json rejects nothing else.
+    serde_json::to_value(value).expect("parts of a run are always valid JSON")
+}
+
+fn field(value: &Value, pointer: &str) -> String {
+    match value.pointer(pointer) {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        // Whole numbers have no decimals, as in Rust.
+        Some(other) => match (other.as_u64(), other.as_f64()) {
+            (None, Some(number)) => number.to_string(),
+            _ => other.to_string(),
+        },
+    }
+}
+
+/// Returns rows of equal length as CSV; a text cannot become the formula of a spreadsheet.
+fn text(rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut out = Writer::from_writer(Vec::new());
+    for row in rows {
+        let row = row.iter().map(|field| escape::formula(field).into_owned());
+        // Invariant: writing to memory does not fail, and all rows have the same columns.
+        out.write_record(row).expect("rows are of equal length");
+    }
+    let bytes = out.into_inner().expect("writing to memory does not fail");
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_stats::run::{DeliveryTotals, Fairness, RoleUsage, SeriesPoint};
+
+    #[test]
+    fn columns_are_fields_of_the_run() {
+        let mut cell = Cell {
+            delivery: Some(DeliveryTotals::default()),
+            fairness: Some(Fairness::default()),
+            ..Cell::default()
+        };
+        for stage in ["service", "schedule_lag"] {
+            cell.latency.insert(stage.to_owned(), Default::default());
         }
-    }
-    table.text()
-}
-
-fn identity(table: &mut CsvTable, cell: &Cell) {
-    let (status, reason) = match &cell.status {
-        CellStatus::Valid => ("valid", String::new()),
-        CellStatus::Invalid { reasons } => ("invalid", reasons.join("; ")),
-        CellStatus::Skipped { reason } => ("skipped", reason.clone()),
-    };
-    table.text_field("architecture", &cell.architecture);
-    table.field("clients", cell.clients);
-    table.field("repetition", cell.repetition);
-    table.text_field("status", status);
-    table.text_field("status_reason", &reason);
-    table.text_field("not_sustained", cell.not_sustained.as_deref().unwrap_or(""));
-    table.text_field(
-        "saturated_role",
-        cell.saturated_role.as_deref().unwrap_or(""),
-    );
-    table.text_field(
-        "saturation_reason",
-        cell.saturation_reason.as_deref().unwrap_or(""),
-    );
-    table.field("warm_up_s", cell.warm_up_s);
-    table.field("hold_s", cell.hold_s);
-    table.field("offered_records_per_s", cell.offered_records_per_s);
-    table.maybe("achieved_records_per_s", cell.achieved_records_per_s);
-    table.maybe("record_bytes_mean", cell.record_bytes_mean);
-}
-
-fn latency(table: &mut CsvTable, cell: &Cell) {
-    let empty = LatencySummary::default();
-    let response = cell.response().unwrap_or(&empty);
-    table.field("response_count", response.count);
-    for (name, value) in [
-        ("response_mean_us", response.mean_us),
-        ("response_stddev_us", response.stddev_us),
-        ("response_min_us", response.min_us),
-        ("response_p50_us", response.p50_us),
-        ("response_p90_us", response.p90_us),
-        ("response_p95_us", response.p95_us),
-        ("response_p99_us", response.p99_us),
-        ("response_p999_us", response.p999_us),
-        ("response_p9999_us", response.p9999_us),
-        ("response_max_us", response.max_us),
-    ] {
-        table.maybe(name, value);
-    }
-    table.field("response_clamped_count", response.clamped_count);
-    table.field("response_negative_count", response.negative_count);
-    for stage in [STAGE_SERVICE, STAGE_SCHEDULE_LAG] {
-        let summary = cell.latency.get(stage);
-        table.maybe(
-            &format!("{stage}_p50_us"),
-            summary.and_then(|summary| summary.p50_us),
-        );
-        table.maybe(
-            &format!("{stage}_p99_us"),
-            summary.and_then(|summary| summary.p99_us),
-        );
-        table.maybe(
-            &format!("{stage}_max_us"),
-            summary.and_then(|summary| summary.max_us),
-        );
-    }
-}
-
-fn delivery(table: &mut CsvTable, delivery: Option<&DeliveryTotals>) {
-    let count = |pick: fn(&DeliveryTotals) -> u64| delivery.map(pick);
-    table.maybe("expected", count(|delivery| delivery.expected));
-    table.maybe("delivered", count(|delivery| delivery.delivered));
-    table.maybe("lost", count(|delivery| delivery.lost));
-    table.maybe("duplicated", count(|delivery| delivery.duplicated));
-    table.maybe("reordered", count(|delivery| delivery.reordered));
-    table.maybe("conflated", count(|delivery| delivery.conflated));
-    table.maybe("unchecked", count(|delivery| delivery.unchecked));
-    table.maybe("disconnects", count(|delivery| delivery.disconnects));
-    table.maybe(
-        "delivered_per_s",
-        delivery.and_then(|delivery| delivery.delivered_per_s),
-    );
-    table.maybe("received_bytes", count(|delivery| delivery.received_bytes));
-    table.maybe(
-        "received_mbit_per_s",
-        delivery.and_then(|delivery| delivery.received_mbit_per_s),
-    );
-}
-
-fn fairness(table: &mut CsvTable, fairness: Option<Fairness>) {
-    table.maybe(
-        "client_p99_min_us",
-        fairness.and_then(|fair| fair.client_p99_min_us),
-    );
-    table.maybe(
-        "client_p99_p50_us",
-        fairness.and_then(|fair| fair.client_p99_p50_us),
-    );
-    table.maybe(
-        "client_p99_p90_us",
-        fairness.and_then(|fair| fair.client_p99_p90_us),
-    );
-    table.maybe(
-        "client_p99_max_us",
-        fairness.and_then(|fair| fair.client_p99_max_us),
-    );
-    table.maybe(
-        "deliveries_per_client_min",
-        fairness.map(|fair| fair.deliveries_min),
-    );
-    table.maybe(
-        "deliveries_per_client_max",
-        fairness.map(|fair| fair.deliveries_max),
-    );
-}
-
-fn usage(table: &mut CsvTable, role: &str, usage: Option<&RoleUsage>) {
-    let mut column = |name: &str, value: Option<f64>| table.maybe(&format!("{role}_{name}"), value);
-    let whole = |value: Option<u64>| value.map(|value| value as f64);
-    column("cpu_us_total", whole(usage.map(|usage| usage.cpu_us_total)));
-    column(
-        "cpu_cores_mean",
-        usage.and_then(|usage| usage.cpu_cores_mean),
-    );
-    column(
-        "cpu_us_per_delivered",
-        usage.and_then(|usage| usage.cpu_us_per_delivered),
-    );
-    column(
-        "rss_max_bytes",
-        whole(usage.and_then(|usage| usage.rss_max_bytes)),
-    );
-    column(
-        "user_memory_per_client_bytes",
-        usage.and_then(|usage| usage.user_memory_per_client_bytes),
-    );
-    column(
-        "threads_max",
-        whole(usage.and_then(|usage| usage.threads_max)),
-    );
-    column(
-        "network_rx_bytes",
-        whole(usage.and_then(|usage| usage.network_rx_bytes)),
-    );
-    column(
-        "network_tx_bytes",
-        whole(usage.and_then(|usage| usage.network_tx_bytes)),
-    );
-}
-
-/// A CSV table under construction; the headings are those of the first row.
-#[derive(Default)]
-struct CsvTable {
-    headings: Vec<String>,
-    rows: Vec<Vec<String>>,
-}
-
-impl CsvTable {
-    fn row(&mut self) {
-        self.rows.push(Vec::new());
-    }
-
-    fn push(&mut self, heading: &str, value: String) {
-        if self.rows.len() == 1 {
-            self.headings.push(escape::csv(heading).into_owned());
+        let value = cell_json(&cell);
+        for group in CELL {
+            for (heading, pointer) in pointers(group.fields) {
+                let at = format!("{}{pointer}", group.at);
+                assert!(value.pointer(&at).is_some(), "{heading}: {at}");
+            }
         }
-        if let Some(row) = self.rows.last_mut() {
-            row.push(value);
-        }
+        let usage = json(&RoleUsage::default());
+        assert!(pointers(ROLE).all(|(_, at)| usage.pointer(&at).is_some()));
+        let point = json(&SeriesPoint::default());
+        assert!(pointers(POINT).all(|(_, at)| point.pointer(&at).is_some()));
     }
 
-    fn text_field(&mut self, heading: &str, value: &str) {
-        self.push(heading, escape::csv(value).into_owned());
-    }
-
-    fn field(&mut self, heading: &str, value: impl ToString) {
-        self.push(heading, value.to_string());
-    }
-
-    fn maybe(&mut self, heading: &str, value: Option<impl ToString>) {
-        self.push(
-            heading,
-            value.map_or_else(String::new, |value| value.to_string()),
-        );
-    }
-
-    fn text(self) -> String {
-        let lines = std::iter::once(self.headings).chain(self.rows);
-        lines.fold(String::new(), |out, row| out + &row.join(",") + "\n")
+    #[test]
+    fn fields_are_quoted_and_guarded() {
+        let row = ["plain", "a,\"b\"", "=1+1", "-2.5", "-x"].map(str::to_owned);
+        assert_eq!(text([row.into()]), "plain,\"a,\"\"b\"\"\",'=1+1,-2.5,'-x\n");
     }
 }

@@ -3,45 +3,49 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// Text for HTML and SVG, both content and quoted attributes.
+/// Text for HTML, where it is not written by a template.
 pub(crate) struct Markup<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Markup<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.0.chars() {
-            match c {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                '\n' | '\t' => f.write_str(" ")?,
-                // XML forbids the other control characters; bidirectional overrides would reorder
-                // text.
-                c if c.is_control() || is_override(c) => f.write_str("\u{fffd}")?,
-                c => write!(f, "{c}")?,
-            }
-        }
-        Ok(())
+        f.write_str(&maud::html! { (self.0) }.into_string())
     }
+}
+
+/// Returns a finished page or drawing without control characters, which XML forbids, and without
+/// characters that reorder text. The templates have escaped the others.
+pub(crate) fn page(text: &str) -> String {
+    text.split('\n')
+        .map(terminal)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Returns text for a terminal: no escape sequences, one line.
 pub(crate) fn terminal(text: &str) -> String {
-    plain(text)
+    let clean = |c: char| match c {
+        '\n' | '\t' => ' ',
+        // Bidirectional overrides would reorder text.
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
+        c if c.is_control() => '\u{fffd}',
+        c => c,
+    };
+    text.chars().map(clean).collect()
 }
 
 /// Returns text for Markdown, also inside a table cell.
 pub(crate) fn markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in plain(text).chars() {
+    let text = terminal(text);
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
         match c {
             '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
+            // A digit does not start an element.
+            '<' if !chars.peek().is_some_and(char::is_ascii_digit) => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '!' | '~' | '@' => {
-                out.push('\\');
-                out.push(c);
+                out.extend(['\\', c]);
             }
             c => out.push(c),
         }
@@ -63,28 +67,21 @@ pub(crate) fn json_in_html(json: &str) -> String {
     out
 }
 
-/// Returns a CSV field. A leading `=`, `+`, `-` or `@` is guarded, because a spreadsheet would run
-/// it as a formula.
-pub(crate) fn csv(text: &str) -> Cow<'_, str> {
-    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    if !formula && !text.contains(['"', ',', '\n', '\r']) {
-        return Cow::Borrowed(text);
+/// Returns a text that a spreadsheet does not run as a formula. Numbers may be negative.
+pub(crate) fn formula(text: &str) -> Cow<'_, str> {
+    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    match is_formula && text.parse::<f64>().is_err() {
+        true => Cow::Owned(format!("'{text}")),
+        false => Cow::Borrowed(text),
     }
-    let guard = if formula { "'" } else { "" };
-    Cow::Owned(format!("\"{guard}{}\"", text.replace('"', "\"\"")))
 }
 
-fn plain(text: &str) -> String {
-    let clean = |c: char| match c {
-        '\n' | '\t' => ' ',
-        c if c.is_control() || is_override(c) => '\u{fffd}',
-        c => c,
-    };
-    text.chars().map(clean).collect()
-}
-
-fn is_override(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
+/// Returns a CSV field of a text.
+pub(crate) fn csv(text: &str) -> Cow<'_, str> {
+    match formula(text) {
+        Cow::Borrowed(text) if !text.contains(['"', ',', '\n', '\r']) => Cow::Borrowed(text),
+        text => Cow::Owned(format!("\"{}\"", text.replace('"', "\"\""))),
+    }
 }
 
 #[cfg(test)]
@@ -94,9 +91,9 @@ mod tests {
     #[test]
     fn markup_escapes_tags_and_attributes() {
         let nasty = "</td><script>alert('x')</script>\" onload=\"1\u{1b}\u{202e}";
-        let safe = Markup(nasty).to_string();
+        let safe = page(&maud::html! { (nasty) }.into_string());
         assert!(
-            !safe.contains(['<', '>', '"', '\'', '\u{1b}', '\u{202e}']),
+            !safe.contains(['<', '>', '"', '\u{1b}', '\u{202e}']),
             "{safe}"
         );
     }
@@ -109,6 +106,7 @@ mod tests {
     #[test]
     fn markdown_text_stays_in_its_cell() {
         assert_eq!(markdown("a|b\n<i>`*"), "a\\|b &lt;i&gt;\\`\\*");
+        assert_eq!(markdown("<0.001 </p> <"), "<0.001 &lt;/p&gt; &lt;");
     }
 
     #[test]

@@ -135,6 +135,11 @@ pub(crate) fn duration_us(value_us: f64) -> String {
     format!("{} {}", unit.show(Some(value_us)), unit.name())
 }
 
+/// Formats a duration that may be unknown.
+pub(crate) fn maybe_duration_us(value_us: Option<f64>) -> String {
+    value_us.map_or_else(|| NONE.to_owned(), duration_us)
+}
+
 fn grouped(digits: &str) -> String {
     let (sign, digits) = digits
         .strip_prefix('-')

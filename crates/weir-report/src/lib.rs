@@ -5,6 +5,7 @@
 //! files are untrusted; each format escapes them.
 
 mod chart;
+mod columns;
 mod compare;
 mod cost;
 mod csv;
@@ -18,8 +19,10 @@ mod overhead;
 mod overlay;
 mod published;
 mod run_dir;
+mod shared;
 mod sweep_table;
 mod table;
+mod terminal;
 mod timeline;
 mod view;
 
@@ -30,7 +33,7 @@ pub use compare::{comparison_markdown, render_comparison, render_find_max};
 pub use overhead::{OVERHEAD_FILE, overhead_table};
 pub use overlay::overlay;
 pub use run_dir::{ReportError, RunData};
-pub use table::render_table;
+pub use terminal::render_table;
 
 /// Rebuilds every output of a run directory and returns the paths written.
 ///

@@ -1,9 +1,9 @@
 //! Proxy overhead: all subjects of a run side by side, as Markdown.
 
-use std::fmt::Write as _;
-
-use weir_stats::interval::{self, Estimate};
+use weir_stats::interval;
 use weir_stats::run::{Cell, Repetitions, Run};
+
+use crate::table::Table;
 
 /// File name of the table in a run directory.
 pub const OVERHEAD_FILE: &str = "overhead.md";
@@ -18,183 +18,136 @@ pub fn overhead_table(run: &Run) -> Option<String> {
     run.cells.iter().any(is_one).then(|| table(run))
 }
 
-/// A row of the table: one subject under one load, over all repetitions.
-struct OverheadRow {
-    side: String,
-    rate: Option<f64>,
-    subject: String,
-    /// Mean, minimum and maximum.
-    per_s: (f64, f64, f64),
-    ratio: Option<Estimate>,
-    latencies_ms: [Option<f64>; 5],
-    cost: Option<f64>,
-    rss: Option<f64>,
-}
-
-fn rows(run: &Run) -> Vec<OverheadRow> {
-    let mut rows: Vec<OverheadRow> = Vec::new();
-    for cell in &run.cells {
-        let (rate, subject) = (cell.parameters.get(RATE).copied(), cell.variant.clone());
-        let subject = subject.unwrap_or_default();
-        let is_known = rows
-            .iter()
-            .any(|row| (&row.side, row.rate, &row.subject) == (&cell.architecture, rate, &subject));
-        if !is_known {
-            rows.extend(row(run, cell, rate, subject));
-        }
-    }
-    rows.sort_by(|a, b| (&a.side, a.rate.is_some()).cmp(&(&b.side, b.rate.is_some())));
-    rows
-}
-
-fn row(run: &Run, cell: &Cell, rate: Option<f64>, subject: String) -> Option<OverheadRow> {
-    let same = |variant: Option<&str>| Repetitions {
-        cells: run
-            .cells
-            .iter()
-            .filter(|it| {
-                it.architecture == cell.architecture
-                    && it.variant.as_deref() == variant
-                    && it.parameters == cell.parameters
-            })
-            .collect(),
-    };
-    let own = same(cell.variant.as_deref());
-    let mean = |name: &str| own.mean(|it| it.figures.get(name).copied());
-    let by_repetition = |side: &Repetitions<'_>| -> Vec<(u64, f64)> {
-        let rate = |it: &Cell| it.figures.get("records_per_s").copied();
-        let valid = side.valid();
-        valid
-            .filter_map(|it| Some((it.repetition, rate(it)?)))
-            .collect()
-    };
-    let per_s = by_repetition(&own);
-    let base = run.base_variant()?;
-    let ratio = interval::repetition_ratio(&per_s, &by_repetition(&same(Some(base))));
-    let per_s = per_s.iter().map(|(_, per_s)| *per_s);
-    Some(OverheadRow {
-        side: cell.architecture.clone(),
-        rate,
-        per_s: (
-            mean("records_per_s")?,
-            per_s.clone().fold(f64::INFINITY, f64::min),
-            per_s.fold(0.0, f64::max),
-        ),
-        ratio: ratio.filter(|_| subject != base),
-        latencies_ms: [
-            mean("latency_mean_ms"),
-            mean("latency_p50_ms"),
-            mean("latency_p95_ms"),
-            mean("latency_p99_ms"),
-            mean("latency_p999_ms"),
-        ],
-        cost: mean("cpu_s_per_gb"),
-        rss: mean("proxy_rss_mib"),
-        subject,
-    })
-}
+type Load<'a> = (&'a str, Option<f64>);
 
 /// Returns one table per load: means over the repetitions and their ratios.
 fn table(run: &Run) -> String {
     let mut text = format!("# {}\n\n{}\n", plain(&run.title), plain(&run.verdict));
     for warning in &run.warnings {
-        let _ = write!(text, "\nWarning: {}\n", plain(warning));
+        text.push_str(&format!("\nWarning: {}\n", plain(warning)));
     }
-    let mut last = None;
-    for row in rows(run) {
-        let load = (row.side.clone(), row.rate.map(|rate| rate as u64));
-        if last.as_ref() != Some(&load) {
-            heading(&mut text, &load, run.base_variant().unwrap_or_default());
-            last = Some(load);
+    let groups = Repetitions::group(&run.cells);
+    let base = run.base_variant().unwrap_or_default();
+    let ratio = format!("ratio to {}, 95 % interval", plain(base));
+    let headings = [
+        "subject",
+        "records/s (min..max)",
+        &ratio,
+        "mean us",
+        "p50 us",
+        "p95 us",
+        "p99 us",
+        "p99.9 us",
+        "proxy CPU s/GB",
+        "proxy RSS MiB",
+    ];
+    let mut tables: Vec<(Load<'_>, Table)> = Vec::new();
+    for group in &groups {
+        let load = load(group);
+        if !tables.iter().any(|(known, _)| *known == load) {
+            tables.push((load, Table::new(10, headings)));
         }
-        let (mean, low, high) = row.per_s;
-        let ratio = row.ratio.map_or_else(|| "-".to_owned(), interval_text);
-        let _ = write!(
-            text,
-            "| {} | {mean:.0} ({low:.0}..{high:.0}) | {ratio}",
-            plain(&row.subject)
-        );
-        for value in row.latencies_ms {
-            let us = value.map_or_else(|| "-".to_owned(), |ms| format!("{:.0}", ms * 1e3));
-            let _ = write!(text, " | {us}");
+        let same = tables.iter_mut().find(|(known, _)| *known == load);
+        if let (Some((_, table)), Some(row)) = (same, row(&groups, group, base)) {
+            table.row("", row);
         }
-        let figure = |value: Option<f64>, digits: usize| {
-            value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
+    }
+    tables.sort_by_key(|((side, rate), _)| (*side, rate.is_some()));
+    for ((side, rate), table) in tables {
+        let load = match (rate, side.ends_with("consume")) {
+            (Some(rate), _) => format!("{} records/s", rate as u64),
+            (None, true) => "all written records".to_owned(),
+            (None, false) => "unthrottled".to_owned(),
         };
-        let _ = writeln!(
-            text,
-            " | {} | {} |",
-            figure(row.cost, 2),
-            figure(row.rss, 1)
-        );
+        section(&mut text, &format!("{}, {load}", plain(side)), "", &table);
     }
     limits(&mut text, run);
     published(&mut text, run);
     text
 }
 
-fn heading(text: &mut String, (side, rate): &(String, Option<u64>), base: &str) {
-    let load = match (rate, side.ends_with("consume")) {
-        (Some(rate), _) => format!("{rate} records/s"),
-        (None, true) => "all written records".to_owned(),
-        (None, false) => "unthrottled".to_owned(),
-    };
-    let _ = writeln!(
-        text,
-        "\n## {}, {load}\n\n| subject | records/s (min..max) | ratio to {}, 95 % interval | mean \
-         us | p50 us | p95 us | p99 us | p99.9 us | proxy CPU s/GB | proxy RSS MiB |\n\
-         |---|---|---|---|---|---|---|---|---|---|",
-        plain(side),
-        plain(base)
-    );
+fn load<'a>(group: &Repetitions<'a>) -> Load<'a> {
+    let cell = group.cells[0];
+    (&cell.architecture, cell.parameters.get(RATE).copied())
 }
 
-fn interval_text(estimate: Estimate) -> String {
-    match estimate.bounds {
-        Some((low, high)) => format!("{:.3} [{low:.3}, {high:.3}]", estimate.value),
-        None => format!("{:.3}", estimate.value),
-    }
+/// Returns the fields of one subject, or `None` without results.
+fn row(groups: &[Repetitions<'_>], own: &Repetitions<'_>, base: &str) -> Option<[String; 10]> {
+    let by_repetition = |side: &Repetitions<'_>| -> Vec<(u64, f64)> {
+        let rate = |it: &Cell| Some((it.repetition, *it.figures.get("records_per_s")?));
+        side.valid().filter_map(rate).collect()
+    };
+    let subject = own.cells[0].variant.as_deref().unwrap_or_default();
+    let is_base = |it: &&Repetitions<'_>| {
+        let (cell, own) = (it.cells[0], own.cells[0]);
+        let is_same_load =
+            cell.architecture == own.architecture && cell.parameters == own.parameters;
+        is_same_load && cell.variant.as_deref() == Some(base)
+    };
+    let rates = by_repetition(own);
+    let bases = groups
+        .iter()
+        .find(is_base)
+        .map(by_repetition)
+        .unwrap_or_default();
+    let ratio = interval::repetition_ratio(&rates, &bases).filter(|_| subject != base);
+    let ratio = ratio.map(|it| match it.bounds {
+        Some((low, high)) => format!("{:.3} [{low:.3}, {high:.3}]", it.value),
+        None => format!("{:.3}", it.value),
+    });
+    let rates = rates.iter().map(|(_, per_s)| *per_s);
+    let low = rates.clone().fold(f64::INFINITY, f64::min);
+    let high = rates.fold(0.0, f64::max);
+    let mean = |name: &str| own.mean(|it| it.figures.get(name).copied());
+    let us = |name: &str| figure(mean(name).map(|ms| ms * 1e3), 0);
+    Some([
+        plain(subject),
+        format!("{:.0} ({low:.0}..{high:.0})", mean("records_per_s")?),
+        ratio.unwrap_or_else(|| NONE.to_owned()),
+        us("latency_mean_ms"),
+        us("latency_p50_ms"),
+        us("latency_p95_ms"),
+        us("latency_p99_ms"),
+        us("latency_p999_ms"),
+        figure(mean("cpu_s_per_gb"), 2),
+        figure(mean("proxy_rss_mib"), 1),
+    ])
+}
+
+fn figure(value: Option<f64>, digits: usize) -> String {
+    value.map_or_else(|| NONE.to_owned(), |value| format!("{value:.digits$}"))
+}
+
+fn section(text: &mut String, title: &str, note: &str, table: &Table) {
+    // Names are plain already.
+    let table = table.markdown_with(str::to_owned);
+    text.push_str(&format!("\n## {title}\n\n{note}{table}"));
 }
 
 fn limits(text: &mut String, run: &Run) {
-    if run.thresholds.is_empty() {
-        return;
-    }
-    text.push_str("\n## Limits\n\n| limit | scope | measured | met |\n|---|---|---|---|\n");
+    let mut table = Table::new(4, ["limit", "scope", "measured", "met"]);
     for it in &run.thresholds {
-        let actual = it
-            .actual
-            .map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
+        let limit = plain(&it.expression.replace("<=", "≤").replace(">=", "≥"));
+        let actual = format!("{} {}", figure(it.actual, 3), plain(&it.unit));
         let held = if it.passed { "yes" } else { "no" };
-        let _ = writeln!(
-            text,
-            "| {} | {} | {actual} {} | {held} |",
-            plain(&it.expression.replace("<=", "≤").replace(">=", "≥")),
-            plain(&it.scope),
-            plain(&it.unit)
-        );
+        table.row("", [&limit, plain(&it.scope).as_str(), &actual, held]);
+    }
+    if !table.is_empty() {
+        section(text, "Limits", "", &table);
     }
 }
 
 fn published(text: &mut String, run: &Run) {
-    let Some(reference) = &run.reference else {
-        return;
-    };
-    let _ = write!(
-        text,
-        "\n## Published elsewhere\n\n{} ({}): {}.\n\n| series | Mbit/s | mean ms \
-         |\n|---|---|---|\n",
-        plain(&reference.source),
-        plain(&reference.hardware),
-        plain(&reference.note)
-    );
-    for row in &reference.rows {
+    let Some(it) = &run.reference else { return };
+    let mut table = Table::new(3, ["series", "Mbit/s", "mean ms"]);
+    for row in &it.rows {
         let rate = row.throughput_bit_per_s.unwrap_or(0) as f64 / 1e6;
-        let mean = row
-            .latency_mean_ms
-            .map_or_else(|| "-".to_owned(), |ms| ms.to_string());
-        let _ = writeln!(text, "| {} | {rate:.1} | {mean} |", plain(&row.series));
+        let mean = figure(row.latency_mean_ms.map(|ms| ms as f64), 0);
+        table.row("", [plain(&row.series), format!("{rate:.1}"), mean]);
     }
+    let [source, hardware, note] = [&it.source, &it.hardware, &it.note].map(|it| plain(it));
+    let note = format!("{source} ({hardware}): {note}.\n\n");
+    section(text, "Published elsewhere", &note, &table);
 }
 
 /// Removes Markdown and HTML syntax from text of a run file, which is untrusted: no table cell
@@ -207,6 +160,7 @@ fn plain(text: &str) -> String {
     text.chars().take(TEXT_CHARS_MAX).map(mark).collect()
 }
 
+const NONE: &str = "-";
 const RATE: &str = "rate_per_s";
 const TEXT_CHARS_MAX: usize = 1000;
 

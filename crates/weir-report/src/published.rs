@@ -1,181 +1,181 @@
-//! Published results of a grid next to those of this run: one row per point and subject, the same
-//! in all formats.
+//! Published results next to those of this run, the same in all formats.
 
-use weir_stats::run::{ReferenceFigures, ReferenceRow, Run};
+use std::collections::BTreeMap;
 
-use crate::format;
-use crate::view::{Level, SubjectRow};
+use weir_stats::run::{ReferenceRow, Run};
 
-/// Published and measured results of all points.
-pub(crate) struct Points {
-    /// One heading per pair of values.
-    pub(crate) headings: Vec<&'static str>,
-    /// Rows by clients and the other coordinates.
-    pub(crate) lines: Vec<PointLine>,
-}
+use crate::format::{count, figure, maybe_count, number};
+use crate::table::Table;
+use crate::view::{self, Level, SubjectRow};
 
-/// One point of one subject. A value that was not published or not measured is empty.
-pub(crate) struct PointLine {
-    pub(crate) label: String,
-    pub(crate) subject: String,
-    /// Pairs of published and measured value.
-    pub(crate) figures: Vec<(String, String)>,
-}
-
-/// Returns the columns with at least one published value.
-pub(crate) fn points(run: &Run, reference: &ReferenceFigures, levels: &[Level<'_>]) -> Points {
-    let lines = lines(reference, levels);
-    let published = |column: &&PublishedColumn| {
-        let mut rows = lines.iter().filter_map(|line| line.theirs);
-        rows.any(|row| (column.theirs)(row).is_some())
-    };
-    let columns: Vec<&PublishedColumn> = COLUMNS.iter().filter(published).collect();
-    let figures = |line: &PublishedRow<'_>| {
-        let pairs = columns.iter().map(|column| {
-            let theirs = match line.theirs {
-                Some(row) if !row.sustained && column.is_latency => {
-                    Some("not sustained".to_owned())
-                }
-                Some(row) => (column.theirs)(row),
-                None => None,
-            };
-            let ours = line.ours.and_then(|row| (column.ours)(row, run));
-            (theirs.unwrap_or_default(), ours.unwrap_or_default())
-        });
-        pairs.collect()
-    };
-    Points {
-        headings: columns.iter().map(|column| column.heading).collect(),
-        lines: lines
-            .iter()
-            .map(|line| PointLine {
-                label: line.label.clone(),
-                subject: line.subject.clone(),
-                figures: figures(line),
-            })
-            .collect(),
-    }
-}
-
-/// Caption of the table.
+/// Caption of the table of a grid.
 pub(crate) const CAPTION: &str = "Latency: mean in ms and standard deviation. CPU: share of the \
                                   server’s machine. Empty: not published, or not run here.";
 
-/// A point: clients, then the other coordinates in the order of their names.
-type PublishedKey = (u64, Vec<(String, u64)>, String);
+/// Returns the table: of a grid with a row per point, else with a row per published result.
+pub(crate) fn table(run: &Run, levels: &[Level<'_>]) -> Table {
+    match view::is_grid(run) {
+        true => points(run, levels),
+        false => rows(run, levels),
+    }
+}
 
-struct PublishedRow<'a> {
-    label: String,
-    subject: String,
+fn published(run: &Run) -> impl Iterator<Item = &ReferenceRow> {
+    run.reference.iter().flat_map(|reference| &reference.rows)
+}
+
+fn rows(run: &Run, levels: &[Level<'_>]) -> Table {
+    let headings = [
+        "clients",
+        "series",
+        "mean, ms",
+        "sd, ms",
+        "Mbit/s",
+        "here: mean, ms",
+        "sd, ms",
+        "Mbit/s",
+    ];
+    let groups = [("", 2), ("published", 3), ("here", 3)];
+    let mut table = Table::new(2, headings).groups(&groups);
+    for row in published(run) {
+        let here = levels
+            .iter()
+            .filter(|level| *level.parameters == row.parameters);
+        let own = here.flat_map(Level::valid).find(|own| {
+            let cell = own.cells.first();
+            own.clients() == row.clients
+                && cell.map(|cell| &cell.architecture) == row.architecture.as_ref()
+                && cell.is_some_and(|cell| cell.variant == row.variant)
+        });
+        let own = own.map(|own| own.figures.clone()).unwrap_or_default();
+        let mbit = row.throughput_bit_per_s.map(|bits| bits as f64 / 1e6);
+        let mean = match row.sustained {
+            true => maybe_count(row.latency_mean_ms),
+            false => "not sustained".to_owned(),
+        };
+        let stddev = row.latency_stddev_ms.filter(|_| row.sustained);
+        let fields = [
+            count(row.clients),
+            row.series.clone(),
+            mean,
+            maybe_count(stddev),
+            number(mbit),
+            number(own.mean_us.map(ms)),
+            number(own.stddev_us.map(ms)),
+            number(own.mbit_per_s),
+        ];
+        table.row("", fields);
+    }
+    table
+}
+
+fn ms(us: f64) -> f64 {
+    us / 1e3
+}
+
+/// A point: clients, then the other coordinates in the order of their names.
+type PointKey = (u64, Vec<(String, u64)>, String);
+
+/// The published and the measured result of one subject at one point.
+#[derive(Default)]
+struct Point<'a> {
     theirs: Option<&'a ReferenceRow>,
     ours: Option<&'a SubjectRow<'a>>,
 }
 
-fn lines<'a>(reference: &'a ReferenceFigures, levels: &'a [Level<'a>]) -> Vec<PublishedRow<'a>> {
-    let mut lines: Vec<(PublishedKey, PublishedRow<'a>)> = Vec::new();
+fn points(run: &Run, levels: &[Level<'_>]) -> Table {
+    let mut points: BTreeMap<PointKey, (String, Point<'_>)> = BTreeMap::new();
     for level in levels {
         for row in &level.rows {
             let key = key(level.clients, level.parameters, &row.name);
-            let line = PublishedRow {
-                label: level.label(),
-                subject: row.name.clone(),
-                theirs: None,
-                ours: Some(row),
-            };
-            lines.push((key, line));
+            let point = points.entry(key).or_default();
+            (point.0, point.1.ours) = (level.label(), Some(row));
         }
     }
-    for row in &reference.rows {
+    for row in published(run) {
         let subject = match (&row.architecture, &row.variant) {
             (Some(architecture), Some(variant)) => format!("{architecture} {variant}"),
             (Some(architecture), None) => architecture.clone(),
             (None, _) => row.series.clone(),
         };
         let key = key(row.clients, &row.parameters, &subject);
-        match lines.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, line)) => line.theirs = Some(row),
-            None => {
-                let place = Level {
-                    clients: row.clients,
-                    parameters: &row.parameters,
-                    rows: Vec::new(),
-                };
-                let line = PublishedRow {
-                    label: place.label(),
-                    subject,
-                    theirs: Some(row),
-                    ours: None,
-                };
-                lines.push((key, line));
-            }
-        }
+        let point = points.entry(key).or_default();
+        (point.0, point.1.theirs) = (view::label(row.clients, &row.parameters), Some(row));
     }
-    lines.sort_by(|a, b| a.0.cmp(&b.0));
-    lines.into_iter().map(|(_, line)| line).collect()
+    let is_published =
+        |column: &&PublishedColumn| published(run).any(|row| (column.theirs)(row).is_some());
+    let columns: Vec<&PublishedColumn> = COLUMNS.iter().filter(is_published).collect();
+    let headings = columns.iter().flat_map(|column| [column.heading, "here"]);
+    let mut table = Table::new(2, ["at", "served by"].into_iter().chain(headings));
+    for ((_, _, subject), (label, point)) in points {
+        let mut fields = vec![label, subject];
+        for column in &columns {
+            let theirs = match point.theirs {
+                Some(row) if !row.sustained && column.heading == LATENCY => {
+                    Some("not sustained".to_owned())
+                }
+                theirs => theirs.and_then(column.theirs),
+            };
+            let ours = point.ours.and_then(|row| (column.ours)(row, run));
+            fields.extend([theirs, ours].map(Option::unwrap_or_default));
+        }
+        table.row("", fields);
+    }
+    table
 }
 
-fn key(
-    clients: u64,
-    parameters: &std::collections::BTreeMap<String, f64>,
-    subject: &str,
-) -> PublishedKey {
+fn key(clients: u64, parameters: &BTreeMap<String, f64>, subject: &str) -> PointKey {
     // The bits of non-negative floats sort like the floats.
-    let parameters = parameters
-        .iter()
-        .map(|(name, value)| (name.clone(), value.max(0.0).to_bits()))
-        .collect();
-    (clients, parameters, subject.to_owned())
+    let parameters = parameters.iter();
+    let parameters = parameters.map(|(name, value)| (name.clone(), value.max(0.0).to_bits()));
+    (clients, parameters.collect(), subject.to_owned())
 }
 
 struct PublishedColumn {
     heading: &'static str,
-    is_latency: bool,
     theirs: fn(&ReferenceRow) -> Option<String>,
     ours: fn(&SubjectRow<'_>, &Run) -> Option<String>,
 }
 
+const LATENCY: &str = "latency";
+
 const COLUMNS: [PublishedColumn; 5] = [
     PublishedColumn {
         heading: "produced/s",
-        is_latency: false,
-        theirs: |row| figure(row, "produced_per_s"),
+        theirs: |row| metric(row, "produced_per_s"),
         ours: |row, _| shown(row.sample()?.achieved_records_per_s),
     },
     PublishedColumn {
         heading: "delivered/s",
-        is_latency: false,
-        theirs: |row| figure(row, "delivered_per_s"),
+        theirs: |row| metric(row, "delivered_per_s"),
         ours: |row, _| shown(row.figures.delivered_per_s),
     },
     PublishedColumn {
         heading: "Mbit/s",
-        is_latency: false,
-        theirs: |row| figure(row, "outbound_mbit_per_s"),
+        theirs: |row| metric(row, "outbound_mbit_per_s"),
         ours: |row, _| shown(row.figures.mbit_per_s),
     },
     PublishedColumn {
-        heading: "latency",
-        is_latency: true,
+        heading: LATENCY,
         theirs: |row| {
-            let mean = format::count(row.latency_mean_ms?);
+            let mean = count(row.latency_mean_ms?);
             Some(match row.latency_stddev_ms {
-                Some(stddev) => format!("{mean} ({})", format::count(stddev)),
+                Some(stddev) => format!("{mean} ({})", count(stddev)),
                 None => mean,
             })
         },
         ours: |row, _| {
-            let ms = |us: Option<f64>| shown(us.map(|us| us / 1e3));
+            let (mean, stddev) = (row.figures.mean_us?, row.figures.stddev_us?);
             Some(format!(
                 "{} ({})",
-                ms(row.figures.mean_us)?,
-                ms(row.figures.stddev_us)?
+                shown(Some(ms(mean)))?,
+                shown(Some(ms(stddev)))?
             ))
         },
     },
     PublishedColumn {
         heading: "CPU, %",
-        is_latency: false,
-        theirs: |row| figure(row, "machine_cpu_percent"),
+        theirs: |row| metric(row, "machine_cpu_percent"),
         ours: |row, run| {
             let cores = row.sample()?.role("gateway")?.cpu_cores_mean?;
             shown(Some(cores / run.machine.cpu_cores.max(1) as f64 * 100.0))
@@ -183,10 +183,10 @@ const COLUMNS: [PublishedColumn; 5] = [
     },
 ];
 
-fn figure(row: &ReferenceRow, name: &str) -> Option<String> {
-    Some(format::figure(Some(*row.figures.get(name)?)))
+fn metric(row: &ReferenceRow, name: &str) -> Option<String> {
+    Some(figure(Some(*row.figures.get(name)?)))
 }
 
 fn shown(value: Option<f64>) -> Option<String> {
-    Some(format::number(Some(value?)))
+    Some(number(Some(value?)))
 }

@@ -1,381 +1,229 @@
-//! The summary table of a run on the terminal: verdict, limits, then one block per level.
+//! A table as data, written as HTML, Markdown or aligned text.
 
-use std::fmt::Write as _;
+use std::ops::Range;
 
-use weir_stats::run::{Run, RunOutcome};
+use comfy_table::CellAlignment;
+use comfy_table::presets::NOTHING;
+use maud::{Markup, Render, html};
 
-use crate::escape::terminal;
-use crate::format::{self, TimeUnit};
-use crate::libraries::{self, LibraryReport};
-use crate::sweep_table::sweep_tables;
-use crate::view::{self, Level, RowFigures, RowStatus, SubjectRow};
+use crate::escape;
 
-/// Renders the summary for a terminal of `width` columns; narrow terminals omit the less important
-/// columns.
-///
-/// With `color`, outcome and losses are coloured with ANSI sequences; text from the run never
-/// contains any.
-pub fn render_table(run: &Run, width: usize, color: bool) -> String {
-    let mut out = String::new();
-    let paint = Paint { color };
-    verdict(&mut out, run, width, paint);
-    match sweep_tables(run) {
-        Some(tables) => out.push_str(&tables),
-        None => blocks(&mut out, run, width, paint),
-    }
-    if let Some(compared) = LibraryReport::of(run) {
-        libraries::terminal(&mut out, &compared, width, color);
-    }
-    if !run.warnings.is_empty() {
-        out.push('\n');
-        for warning in &run.warnings {
-            wrapped(
-                &mut out,
-                &paint.yellow("warning: "),
-                9,
-                &terminal(warning),
-                width,
-            );
+/// Headings and rows.
+#[derive(Default)]
+pub(crate) struct Table {
+    /// Columns that are aligned to the right.
+    numbers: Range<usize>,
+    headings: Vec<String>,
+    /// Headings above several columns each, in HTML.
+    groups: Vec<(String, usize)>,
+    rows: Vec<Row>,
+}
+
+struct Row {
+    class: &'static str,
+    fields: Vec<String>,
+}
+
+fn texts(fields: impl IntoIterator<Item = impl ToString>) -> Vec<String> {
+    fields.into_iter().map(|it| it.to_string()).collect()
+}
+
+impl Table {
+    /// Creates a table with text in the first `left` columns and numbers in the others.
+    pub(crate) fn new(left: usize, headings: impl IntoIterator<Item = impl ToString>) -> Self {
+        let headings = texts(headings);
+        Self {
+            numbers: left..headings.len(),
+            headings,
+            ..Self::default()
         }
     }
-    out
-}
 
-fn blocks(out: &mut String, run: &Run, width: usize, paint: Paint) {
-    let levels = view::levels(run);
-    let unit = TimeUnit::for_values_us(
-        levels
+    /// Declares that the columns from `index` on contain text.
+    pub(crate) fn text_from(mut self, index: usize) -> Self {
+        self.numbers.end = index;
+        self
+    }
+
+    /// Sets headings above columns; each has the number of its columns.
+    pub(crate) fn groups(mut self, groups: &[(&str, usize)]) -> Self {
+        let owned = groups
             .iter()
-            .flat_map(Level::valid)
-            .filter_map(|row| row.figures.p50_us),
-    );
-    let name_width = name_width(&levels, width);
-    let columns = columns_within(&levels, unit, width.saturating_sub(name_width));
-    let place = TableLayout { width, name_width };
-    for level in &levels {
-        block(out, level, &columns, unit, place, paint);
+            .map(|(name, size)| ((*name).to_owned(), *size));
+        self.groups = owned.collect();
+        self
+    }
+
+    /// Adds a row. The last field of a short row, a reason, takes the remaining columns.
+    ///
+    /// `class` is a class of the style sheet. The first field of `cont`, a continued row, is shown
+    /// only in text formats.
+    pub(crate) fn row(
+        &mut self,
+        class: &'static str,
+        fields: impl IntoIterator<Item = impl ToString>,
+    ) {
+        let fields = texts(fields);
+        self.rows.push(Row { class, fields });
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Returns a table of some of the columns.
+    pub(crate) fn select(&self, left: usize, columns: &[usize]) -> Self {
+        let pick = |fields: &[String]| columns.iter().map(|at| fields[*at].clone()).collect();
+        let rows = self.rows.iter().map(|row| Row {
+            class: row.class,
+            fields: pick(&row.fields),
+        });
+        Self {
+            numbers: left..columns.len(),
+            headings: pick(&self.headings),
+            groups: Vec::new(),
+            rows: rows.collect(),
+        }
+    }
+
+    /// Returns the table in Markdown.
+    pub(crate) fn markdown(&self) -> String {
+        self.markdown_with(escape::markdown)
+    }
+
+    /// Returns the table in Markdown with its texts escaped by `escape`.
+    pub(crate) fn markdown_with(&self, escape: fn(&str) -> String) -> String {
+        let line = |fields: &[String]| {
+            let mut fields: Vec<String> = fields.iter().map(|it| escape(it)).collect();
+            fields.resize(self.headings.len(), String::new());
+            format!("| {} |\n", fields.join(" | "))
+        };
+        let rule = (0..self.headings.len()).map(|index| match self.numbers.contains(&index) {
+            true => "--:|",
+            false => "---|",
+        });
+        let mut out = format!("{}|{}\n", line(&self.headings), rule.collect::<String>());
+        out.extend(self.rows.iter().map(|row| line(&row.fields)));
+        out
+    }
+
+    /// Returns aligned columns; with `color`, the class of a row colours its last field.
+    pub(crate) fn text(&self, indent: &str, color: bool) -> String {
+        let mut table = comfy_table::Table::new();
+        let is_short = |row: &Row| row.fields.len() < self.headings.len();
+        table.load_preset(NOTHING).set_header(&self.headings);
+        for row in &self.rows {
+            let mut fields: Vec<String> =
+                row.fields.iter().map(|it| escape::terminal(it)).collect();
+            match fields.last_mut() {
+                Some(_) if is_short(row) => drop(fields.pop()),
+                Some(last) if color => *last = painted(row.class, last),
+                _ => {}
+            }
+            table.add_row(fields);
+        }
+        for (index, column) in table.column_iter_mut().enumerate() {
+            column.set_padding((0, 2));
+            if self.numbers.contains(&index) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        let reasons = self.rows.iter().map(|row| match row.fields.last() {
+            Some(reason) if is_short(row) => format!("  {}", escape::terminal(reason)),
+            _ => String::new(),
+        });
+        let reasons = std::iter::once(String::new()).chain(reasons);
+        let lines = table.lines().zip(reasons);
+        let lines = lines.map(|(line, reason)| format!("{indent}{}{reason}\n", line.trim_end()));
+        lines.collect()
+    }
+
+    fn column_class(&self, index: usize) -> Option<&'static str> {
+        let starts = self.groups.iter().scan(0, |at, (_, size)| {
+            *at += size;
+            Some(*at)
+        });
+        let is_first = starts.into_iter().any(|start| start == index);
+        match (self.numbers.contains(&index), is_first) {
+            (false, _) => None,
+            (true, true) => Some("n first"),
+            (true, false) => Some("n"),
+        }
     }
 }
 
-fn verdict(out: &mut String, run: &Run, width: usize, paint: Paint) {
-    let (word, painted) = match run.outcome {
-        RunOutcome::Passed => ("PASSED", paint.green("PASSED")),
-        RunOutcome::ThresholdFailed => ("FAILED", paint.red("FAILED")),
-        RunOutcome::Invalid => ("INVALID", paint.red("INVALID")),
-        RunOutcome::Interrupted => ("INTERRUPTED", paint.yellow("INTERRUPTED")),
+impl Render for Table {
+    fn render(&self) -> Markup {
+        let columns = self.headings.len();
+        html! {
+            div.scroll { table class=[(!self.groups.is_empty()).then_some("results")] { "\n"
+                thead {
+                    @if !self.groups.is_empty() {
+                        tr { @for (name, size) in &self.groups {
+                            th.g colspan=(size) scope="colgroup" { (name) }
+                        } }
+                    }
+                    tr { @for (index, heading) in self.headings.iter().enumerate() {
+                        th scope="col" class=[self.column_class(index)] { (heading) }
+                    } }
+                } "\n"
+                tbody { @for row in &self.rows {
+                    tr class=(row.class) { @for (index, field) in row.fields.iter().enumerate() {
+                        @if index == 0 {
+                            th scope="row" { @if !row.class.starts_with("cont") { (field) } }
+                        } @else if index + 1 == row.fields.len() && index + 1 < columns {
+                            td.reason colspan=(columns - index) { (field) }
+                        } @else { td class=[self.column_class(index)] { (field) } }
+                    } } "\n"
+                } }
+            } } "\n"
+        }
+    }
+}
+
+fn painted(class: &str, text: &str) -> String {
+    let code = match class {
+        "bad" => "31",
+        "ok" => "32",
+        "warn" => "33",
+        _ => return text.to_owned(),
     };
-    wrapped(
-        out,
-        &format!("{painted}  "),
-        word.len() + 2,
-        &terminal(&run.verdict),
-        width,
-    );
-    for threshold in &run.thresholds {
-        let mark = if threshold.passed {
-            paint.green("✓")
-        } else {
-            paint.red("✗")
-        };
-        let actual = format::figure(threshold.actual);
-        let text = format!(
-            "{} ({}): measured {actual} {}",
-            threshold.expression, threshold.scope, threshold.unit
+    format!("\x1b[{code}m{text}\x1b[0m")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped_and_reasons_span_columns() {
+        let mut table = Table::new(1, ["name", "size", "rate"]);
+        table.row("", ["<b>|\u{1b}[1m", "10", "2,000"]);
+        table.row("bad", ["y", "skipped: full"]);
+        let page = table.render().into_string();
+        assert!(
+            page.contains("&lt;b&gt;") && page.contains(r#"colspan="2">skipped"#),
+            "{page}"
         );
-        wrapped(out, &format!("  {mark} "), 4, &terminal(&text), width);
-    }
-}
-
-/// Width of the terminal and of the name column.
-#[derive(Clone, Copy)]
-struct TableLayout {
-    width: usize,
-    name_width: usize,
-}
-
-/// Returns the width of the longest name, at most a quarter of the terminal.
-fn name_width(levels: &[Level<'_>], width: usize) -> usize {
-    let names = levels.iter().flat_map(|level| &level.rows);
-    let longest = names.map(|row| length(&row.name)).max().unwrap_or(0);
-    (longest + 1).clamp(NAME_WIDTH_MIN, NAME_WIDTH_MIN.max(width / 4))
-}
-
-fn block(
-    out: &mut String,
-    level: &Level<'_>,
-    columns: &[TableColumn],
-    unit: TimeUnit,
-    TableLayout { width, name_width }: TableLayout,
-    paint: Paint,
-) {
-    let label = terminal(&level.label());
-    let _ = writeln!(out, "\n{}", paint.bold(&label));
-    let mut head = pad_right("", name_width);
-    for column in columns {
-        head.push_str(&pad_left(&column.heading(unit), column.width));
-    }
-    let _ = writeln!(out, "{}", paint.dim(head.trim_end()));
-    for row in &level.rows {
-        let name = pad_right(&clip(&terminal(&row.name), name_width - 1), name_width);
-        match &row.state {
-            RowStatus::Skipped(reason) => {
-                wrapped(
-                    out,
-                    &format!("{name} skipped: "),
-                    name_width + 10,
-                    &terminal(reason),
-                    width,
-                );
-            }
-            RowStatus::Invalid(reasons) => {
-                let label = paint.red("invalid:");
-                let text = terminal(&reasons.join("; "));
-                wrapped(
-                    out,
-                    &format!("{name} {label} "),
-                    name_width + 10,
-                    &text,
-                    width,
-                );
-            }
-            RowStatus::Valid => {
-                let mut line = name;
-                for column in columns {
-                    let cell = pad_left(&column.show(row, unit), column.width);
-                    let bad = column.kind.is_loss() && column.kind.is_nonzero(&row.figures);
-                    line.push_str(&if bad { paint.red(&cell) } else { cell });
-                }
-                let _ = writeln!(out, "{line}");
-                if let Some(unwanted) = row.unwanted() {
-                    let lead = format!("{:name_width$}", "");
-                    wrapped(out, &lead, name_width, &unwanted, width);
-                }
-                if let Some(limit) = row.limit() {
-                    let lead = format!("{:name_width$}{} ", "", paint.yellow("not sustained:"));
-                    wrapped(out, &lead, name_width + 10, &terminal(&limit), width);
-                }
-            }
-        }
-    }
-}
-
-const NAME_WIDTH_MIN: usize = 13;
-
-/// The metric of a column, most important first: narrow terminals omit columns from the end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ColumnId {
-    P50,
-    P99,
-    Cpu,
-    CpuRatio,
-    Lost,
-    Delivered,
-    Max,
-    Mean,
-    Duplicated,
-    Reordered,
-    Conflated,
-    Memory,
-    Stddev,
-    Mbit,
-}
-
-const BY_IMPORTANCE: [ColumnId; 14] = [
-    ColumnId::P50,
-    ColumnId::P99,
-    ColumnId::Cpu,
-    ColumnId::CpuRatio,
-    ColumnId::Lost,
-    ColumnId::Delivered,
-    ColumnId::Max,
-    ColumnId::Mean,
-    ColumnId::Duplicated,
-    ColumnId::Reordered,
-    ColumnId::Conflated,
-    ColumnId::Memory,
-    ColumnId::Stddev,
-    ColumnId::Mbit,
-];
-
-const IN_READING_ORDER: [ColumnId; 14] = [
-    ColumnId::Mean,
-    ColumnId::Stddev,
-    ColumnId::P50,
-    ColumnId::P99,
-    ColumnId::Max,
-    ColumnId::Delivered,
-    ColumnId::Mbit,
-    ColumnId::Cpu,
-    ColumnId::CpuRatio,
-    ColumnId::Memory,
-    ColumnId::Lost,
-    ColumnId::Duplicated,
-    ColumnId::Reordered,
-    ColumnId::Conflated,
-];
-
-impl ColumnId {
-    fn is_loss(self) -> bool {
-        matches!(self, Self::Lost | Self::Duplicated | Self::Reordered)
+        let markdown = table.markdown();
+        assert!(
+            markdown.contains("|---|--:|--:|\n| &lt;b&gt;\\|"),
+            "{markdown}"
+        );
+        assert!(
+            markdown.contains("| y | skipped: full |  |\n"),
+            "{markdown}"
+        );
+        let text = table.text("  ", false);
+        assert!(text.contains("  <b>|\u{fffd}[1m    10  2,000\n"), "{text}");
+        assert!(text.contains("\n  y  skipped: full\n"), "{text}");
     }
 
-    fn is_nonzero(self, figures: &RowFigures) -> bool {
-        let value = match self {
-            Self::Lost => figures.lost,
-            Self::Duplicated => figures.duplicated,
-            Self::Reordered => figures.reordered,
-            _ => None,
-        };
-        value.is_some_and(|value| value > 0)
-    }
-}
-
-struct TableColumn {
-    kind: ColumnId,
-    width: usize,
-}
-
-impl TableColumn {
-    fn heading(&self, unit: TimeUnit) -> String {
-        let time = |name: &str| format!("{name} {}", unit.name());
-        match self.kind {
-            ColumnId::Mean => time("mean"),
-            ColumnId::Stddev => time("sd"),
-            ColumnId::P50 => time("p50"),
-            ColumnId::P99 => time("p99"),
-            ColumnId::Max => time("max"),
-            ColumnId::Delivered => "delivered/s".to_owned(),
-            ColumnId::Mbit => "Mbit/s".to_owned(),
-            ColumnId::Cpu => "CPU µs/rec".to_owned(),
-            ColumnId::CpuRatio => "× floor".to_owned(),
-            ColumnId::Memory => "kB/client".to_owned(),
-            ColumnId::Lost => "lost".to_owned(),
-            ColumnId::Duplicated => "dup".to_owned(),
-            ColumnId::Reordered => "reord".to_owned(),
-            ColumnId::Conflated => "confl".to_owned(),
-        }
-    }
-
-    fn show(&self, row: &SubjectRow<'_>, unit: TimeUnit) -> String {
-        let figures = &row.figures;
-        match self.kind {
-            ColumnId::Mean => unit.show(figures.mean_us),
-            ColumnId::Stddev => unit.show(figures.stddev_us),
-            ColumnId::P50 => unit.show(figures.p50_us),
-            ColumnId::P99 => unit.show(figures.p99_us),
-            ColumnId::Max => unit.show(figures.max_us),
-            ColumnId::Delivered => format::number(figures.delivered_per_s),
-            ColumnId::Mbit => format::number(figures.mbit_per_s),
-            ColumnId::Cpu => format::number(figures.cpu_us_delivering),
-            ColumnId::CpuRatio => format::factor(row.cpu_ratio.map(|ratio| ratio.value)),
-            ColumnId::Memory => format::kilobytes(figures.memory_per_client_bytes),
-            ColumnId::Lost => format::maybe_count(figures.lost),
-            ColumnId::Duplicated => format::maybe_count(figures.duplicated),
-            ColumnId::Reordered => format::maybe_count(figures.reordered),
-            ColumnId::Conflated => format::maybe_count(figures.conflated),
-        }
-    }
-}
-
-/// Returns as many columns as fit, wide enough for every block, so that the blocks align.
-fn columns_within(levels: &[Level<'_>], unit: TimeUnit, mut left: usize) -> Vec<TableColumn> {
-    let mut chosen = Vec::new();
-    for kind in BY_IMPORTANCE {
-        let mut column = TableColumn { kind, width: 0 };
-        let rows = levels.iter().flat_map(Level::valid);
-        let widest = rows
-            .map(|row| length(&column.show(row, unit)))
-            .max()
-            .unwrap_or(0);
-        column.width = widest.max(length(&column.heading(unit))) + 2;
-        if column.width > left {
-            break;
-        }
-        left -= column.width;
-        chosen.push(column);
-    }
-    chosen.sort_by_key(|column| {
-        IN_READING_ORDER
-            .iter()
-            .position(|kind| *kind == column.kind)
-    });
-    chosen
-}
-
-fn length(text: &str) -> usize {
-    text.chars().count()
-}
-
-fn pad_left(text: &str, width: usize) -> String {
-    format!("{text:>width$}")
-}
-
-fn pad_right(text: &str, width: usize) -> String {
-    format!("{text:<width$}")
-}
-
-fn clip(text: &str, width: usize) -> String {
-    if length(text) <= width {
-        return text.to_owned();
-    }
-    text.chars()
-        .take(width.saturating_sub(1))
-        .chain(['…'])
-        .collect()
-}
-
-/// Writes `lead` (`lead_width` visible columns wide) and the text; further lines are indented.
-fn wrapped(out: &mut String, lead: &str, lead_width: usize, text: &str, width: usize) {
-    out.push_str(lead);
-    let room = width.saturating_sub(lead_width).max(20);
-    let mut used = 0;
-    for word in text.split_whitespace() {
-        let size = length(word);
-        if used > 0 && used + 1 + size > room {
-            let _ = write!(out, "\n{:lead_width$}", "");
-            used = 0;
-        }
-        if used > 0 {
-            out.push(' ');
-            used += 1;
-        }
-        out.push_str(word);
-        used += size;
-    }
-    out.push('\n');
-}
-
-#[derive(Clone, Copy)]
-struct Paint {
-    color: bool,
-}
-
-impl Paint {
-    fn with(self, code: &str, text: &str) -> String {
-        if self.color {
-            format!("\u{1b}[{code}m{text}\u{1b}[0m")
-        } else {
-            text.to_owned()
-        }
-    }
-
-    fn bold(self, text: &str) -> String {
-        self.with("1", text)
-    }
-
-    fn dim(self, text: &str) -> String {
-        self.with("2", text)
-    }
-
-    fn red(self, text: &str) -> String {
-        self.with("31", text)
-    }
-
-    fn green(self, text: &str) -> String {
-        self.with("32", text)
-    }
-
-    fn yellow(self, text: &str) -> String {
-        self.with("33", text)
+    #[test]
+    fn class_colours_the_last_field() {
+        let mut table = Table::new(1, ["metric", "verdict"]);
+        table.row("bad", ["p99", "worse"]);
+        assert!(table.text("", true).contains("\u{1b}[31mworse\u{1b}[0m\n"));
+        assert!(!table.text("", false).contains('\u{1b}'));
     }
 }

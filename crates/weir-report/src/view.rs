@@ -4,7 +4,11 @@
 use std::collections::BTreeMap;
 
 use weir_stats::interval::{self, Estimate};
-use weir_stats::run::{Cell, CellStatus, DeliveryTotals, LatencySummary, Repetitions, Run};
+use weir_stats::run::{
+    Cell, CellStatus, ClockMode, DeliveryTotals, LatencySummary, Repetitions, Run,
+};
+
+use crate::format::{self, TimeUnit};
 
 /// One number of clients, or one point of a grid.
 pub(crate) struct Level<'a> {
@@ -118,18 +122,28 @@ pub(crate) fn cells(run: &Run) -> Vec<&Cell> {
         .collect()
 }
 
+/// Returns coordinates in words: `1,000 clients, 500 records/s`.
+pub(crate) fn label(clients: u64, parameters: &BTreeMap<String, f64>) -> String {
+    let mut label = match clients {
+        1 => "1 client".to_owned(),
+        more => format!("{} clients", format::count(more)),
+    };
+    for (name, value) in parameters {
+        label.push_str(", ");
+        label.push_str(&format::parameter(name, *value));
+    }
+    label
+}
+
+/// Returns the unit of all tables of response times.
+pub(crate) fn median_unit(levels: &[Level<'_>]) -> TimeUnit {
+    let rows = levels.iter().flat_map(Level::valid);
+    TimeUnit::for_values_us(rows.filter_map(|row| row.figures.p50_us))
+}
+
 impl Level<'_> {
-    /// Returns the coordinates in words: `1,000 clients, 500 records/s`.
     pub(crate) fn label(&self) -> String {
-        let mut label = match self.clients {
-            1 => "1 client".to_owned(),
-            more => format!("{} clients", crate::format::count(more)),
-        };
-        for (name, value) in self.parameters {
-            label.push_str(", ");
-            label.push_str(&crate::format::parameter(name, *value));
-        }
-        label
+        label(self.clients, self.parameters)
     }
 
     /// Returns the rows with valid results.
@@ -141,14 +155,8 @@ impl Level<'_> {
 impl<'a> SubjectRow<'a> {
     fn new(name: String, cells: Vec<&'a Cell>) -> Self {
         let state = state(&cells);
-        let counted: Vec<&Cell> = match state {
-            RowStatus::Valid => cells
-                .iter()
-                .copied()
-                .filter(|cell| cell.is_valid())
-                .collect(),
-            _ => cells.clone(),
-        };
+        let mut counted = cells.clone();
+        counted.retain(|cell| cell.is_valid() || state != RowStatus::Valid);
         let figures = RowFigures::of(&counted);
         Self {
             name,
@@ -201,7 +209,6 @@ impl<'a> SubjectRow<'a> {
     /// Returns a sentence about received records that clients did not subscribe to, if there were
     /// any.
     pub(crate) fn unwanted(&self) -> Option<String> {
-        use crate::format::{bytes, number};
         let repetitions = self.repetitions();
         let of = |pick: fn(&DeliveryTotals) -> Option<f64>| {
             repetitions.mean(|cell| cell.delivery.as_ref().and_then(pick))
@@ -212,8 +219,8 @@ impl<'a> SubjectRow<'a> {
         );
         Some(format!(
             "{} unwanted records ({}) received per wanted record; CPU is per wanted record",
-            number(Some(count)),
-            bytes(size)
+            format::number(Some(count)),
+            format::bytes(size)
         ))
     }
 
@@ -319,112 +326,40 @@ fn compare_with_floor(rows: &mut [SubjectRow<'_>]) {
             continue;
         };
         row.cpu_ratio = interval::repetition_ratio(&row.cpu_by_repetition(), floor_cpu);
-        row.p99_ratio = row
-            .figures
-            .p99_us
-            .zip(*floor_p99_us)
-            .filter(|(_, floor_us)| *floor_us > 0.0)
-            .map(|(own_us, floor_us)| own_us / floor_us);
+        let p99s_us = row.figures.p99_us.zip(*floor_p99_us);
+        let ratio = p99s_us.map(|(own_us, floor_us)| own_us / floor_us);
+        row.p99_ratio = ratio.filter(|ratio| ratio.is_finite());
     }
-}
-
-/// Returns expected, delivered, lost, duplicated, reordered, conflated, unchecked and disconnects.
-pub(crate) fn delivery_counts(delivery: &DeliveryTotals) -> [u64; 8] {
-    [
-        delivery.expected,
-        delivery.delivered,
-        delivery.lost,
-        delivery.duplicated,
-        delivery.reordered,
-        delivery.conflated,
-        delivery.unchecked,
-        delivery.disconnects,
-    ]
-}
-
-/// Column headings of [`published`].
-pub(crate) const PUBLISHED_HEADINGS: [&str; 8] = [
-    "clients",
-    "series",
-    "mean, ms",
-    "sd, ms",
-    "Mbit/s",
-    "here: mean, ms",
-    "sd, ms",
-    "Mbit/s",
-];
-
-/// Returns the published results, each with the result of this run at the same level.
-pub(crate) fn published(run: &Run) -> Vec<[String; 8]> {
-    use crate::format::{NONE, count, maybe_count, number};
-    let levels = levels(run);
-    let rows = run.reference.iter().flat_map(|reference| &reference.rows);
-    rows.map(|row| {
-        let here = levels
-            .iter()
-            .filter(|level| *level.parameters == row.parameters);
-        let own = here.flat_map(Level::valid).find(|own| {
-            let cell = own.cells.first();
-            own.clients() == row.clients
-                && cell.map(|cell| &cell.architecture) == row.architecture.as_ref()
-                && cell.is_some_and(|cell| cell.variant == row.variant)
-        });
-        let own = own.map(|own| own.figures.clone()).unwrap_or_default();
-        let ms = |us: Option<f64>| number(us.map(|us| us / 1e3));
-        let mbit = row.throughput_bit_per_s.map(|bits| bits as f64 / 1e6);
-        let (mean, stddev) = match row.sustained {
-            true => (
-                maybe_count(row.latency_mean_ms),
-                maybe_count(row.latency_stddev_ms),
-            ),
-            false => ("not sustained".to_owned(), NONE.to_owned()),
-        };
-        [
-            count(row.clients),
-            row.series.clone(),
-            mean,
-            stddev,
-            number(mbit),
-            ms(own.mean_us),
-            ms(own.stddev_us),
-            number(own.mbit_per_s),
-        ]
-    })
-    .collect()
 }
 
 /// Returns settings shared by all cells, as label and text: rate, size, warm-up, hold, repetitions,
 /// clock.
 pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
-    use crate::format;
-    let mut facts = Vec::new();
-    let rates = range(run.cells.iter().map(|cell| cell.offered_records_per_s));
-    facts.push(("Offered", format!("{} records/s, open loop", rates)));
-    let sizes = run.cells.iter().filter_map(|cell| cell.record_bytes_mean);
-    if let Some(size_bytes) = interval::repetition_mean(&sizes.collect::<Vec<_>>()) {
-        facts.push(("Record", format::bytes(size_bytes)));
-    }
-    facts.push((
-        "Warm-up",
-        format!("{} s", range(run.cells.iter().map(|cell| cell.warm_up_s))),
-    ));
-    facts.push((
-        "Measured",
-        format!("{} s each", range(run.cells.iter().map(|cell| cell.hold_s))),
-    ));
-    let repetitions = run
-        .cells
-        .iter()
-        .map(|cell| cell.repetition)
-        .max()
-        .unwrap_or(0);
-    facts.push(("Repetitions", repetitions.to_string()));
-    facts.push(("Clock", clock(run)));
+    let cells = || run.cells.iter();
+    let sizes: Vec<f64> = cells().filter_map(|cell| cell.record_bytes_mean).collect();
+    let size = interval::repetition_mean(&sizes).map(|bytes| ("Record", format::bytes(bytes)));
+    let rate = range(cells().map(|cell| cell.offered_records_per_s));
+    let warm_up = range(cells().map(|cell| cell.warm_up_s));
+    let hold = range(cells().map(|cell| cell.hold_s));
+    let repetitions = cells().map(|cell| cell.repetition).max().unwrap_or(0);
+    let mut facts = vec![("Offered", format!("{rate} records/s, open loop"))];
+    facts.extend(size);
+    facts.extend([
+        ("Warm-up", format!("{warm_up} s")),
+        ("Measured", format!("{hold} s each")),
+        ("Repetitions", repetitions.to_string()),
+        ("Clock", clock(run)),
+    ]);
     facts
 }
 
+/// Returns processor, cores and memory.
+pub(crate) fn machine(run: &Run) -> String {
+    let (it, memory) = (&run.machine, format::bytes(run.machine.memory_bytes as f64));
+    format!("{}, {} cores, {memory}", it.cpu_model, it.cpu_cores)
+}
+
 fn clock(run: &Run) -> String {
-    use weir_stats::run::ClockMode;
     let mode = match run.clock.mode {
         ClockMode::SameHost => "one clock for all processes",
         ClockMode::Echo => "sender and receiver in one process",
@@ -433,30 +368,20 @@ fn clock(run: &Run) -> String {
     };
     match run.clock.bound_ns {
         0 => mode.to_owned(),
-        bound_ns => format!(
-            "{mode}, ±{}",
-            crate::format::duration_us(bound_ns as f64 / 1e3)
-        ),
+        bound_ns => format!("{mode}, ±{}", format::duration_us(bound_ns as f64 / 1e3)),
     }
 }
 
 fn range(values: impl Iterator<Item = f64>) -> String {
-    let (low, high) = values
-        .filter(|value| value.is_finite())
-        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| {
-            (low.min(v), high.max(v))
-        });
-    let whole = |value: f64| {
-        if value.fract() == 0.0 {
-            crate::format::count(value as u64)
-        } else {
-            crate::format::number(Some(value))
+    let finite = values.filter(|value| value.is_finite());
+    let ends = finite.map(|value| (value, value));
+    match ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) {
+        None => format::NONE.to_owned(),
+        Some((low, high)) if low == high => format::figure(Some(low)),
+        Some((low, high)) => {
+            let [low, high] = [low, high].map(|value| format::figure(Some(value)));
+            format!("{low}–{high}")
         }
-    };
-    match low.partial_cmp(&high) {
-        Some(std::cmp::Ordering::Equal) => whole(low),
-        Some(std::cmp::Ordering::Less) => format!("{}–{}", whole(low), whole(high)),
-        _ => crate::format::NONE.to_owned(),
     }
 }
 

@@ -1,7 +1,6 @@
 //! Box plots of the repetitions of each cell, one box per library.
 
-use super::levels::time_plot;
-use super::plot::LegendSymbol;
+use super::plot::{LegendSymbol, time_plot};
 
 /// The repetitions of one library in one cell, in microseconds.
 pub(crate) struct BoxOf {
@@ -49,8 +48,8 @@ pub(crate) fn boxes(
             "M{left:.1} {low:.1}H{right:.1}V{high:.1}H{left:.1}ZM{x:.1} {low:.1}V{min:.1}M{x:.1} \
              {high:.1}V{max:.1}M{left:.1} {median:.1}H{right:.1}"
         );
-        plot.svg
-            .glyph(&data, &format!("box-plot {}", it.slot), &it.tip);
+        let class = format!("box-plot {}", it.slot);
+        plot.svg.shape(&data, &class, &it.tip);
     }
     Some(plot.finish())
 }

@@ -3,8 +3,8 @@
 use weir_stats::run::{ReferenceRow, Run};
 
 use super::axis::Scale;
-use super::levels::time_plot;
-use super::plot::{LegendSymbol, Plot, tick};
+use super::lines::{ChartPoint, LineStyle, Series, XAxis, draw, legend, xs, ys};
+use super::plot::{Plot, tick, time_plot};
 use super::style::slot;
 use crate::format;
 use crate::view::{self, RowFigures};
@@ -15,15 +15,14 @@ pub(crate) fn latency(run: &Run) -> Option<String> {
         run,
         |figures| figures.mean_us,
         |row| row.latency_mean_ms.map(|ms| ms as f64 * 1e3),
-    );
-    let values_us: Vec<f64> = values(&lines)?;
-    let (plot, unit) = time_plot(
-        "Mean latency by number of clients",
-        "Mean latency",
-        &values_us,
-    );
-    let show = |us: f64| format!("mean {} {}", unit.show(Some(us)), unit.name());
-    Some(draw(plot, &lines, show))
+        |us| format!("mean {}", format::duration_us(us)),
+    )?;
+    let values_us: Vec<f64> = ys(&lines).collect();
+    let label = "Mean latency by number of clients";
+    Some(drawn(
+        time_plot(label, "Mean latency", &values_us).0,
+        &lines,
+    ))
 }
 
 /// Draws the total bandwidth of all clients; returns `None` without values.
@@ -32,127 +31,74 @@ pub(crate) fn bandwidth(run: &Run) -> Option<String> {
         run,
         |figures| figures.mbit_per_s,
         |row| row.throughput_bit_per_s.map(|bits| bits as f64 / 1e6),
-    );
-    let scale = Scale::log(values(&lines)?.into_iter());
+        |mbit| format!("{} Mbit/s", format::number(Some(mbit))),
+    )?;
+    let title = "total Mbit/s received by clients, log scale";
     let plot = Plot::new(
         "Bandwidth by number of clients",
-        scale,
-        "total Mbit/s received by clients, log scale",
+        Scale::log(ys(&lines)),
+        title,
         tick,
     );
-    let show = |mbit: f64| format!("{} Mbit/s", format::number(Some(mbit)));
-    Some(draw(plot, &lines, show))
+    Some(drawn(plot, &lines))
 }
 
-/// One series: pairs of number of clients and value, ascending.
-struct ClientSeries {
-    name: String,
-    slot: &'static str,
-    published: bool,
-    /// `true` if the legend lists the series. Published series share one entry.
-    in_legend: bool,
-    points: Vec<(u64, f64)>,
-}
-
+/// Returns the lines of this run and the published ones, or `None` if this run has no values.
 fn lines(
     run: &Run,
     own: impl Fn(&RowFigures) -> Option<f64>,
     theirs: impl Fn(&ReferenceRow) -> Option<f64>,
-) -> Vec<ClientSeries> {
+    show: impl Fn(f64) -> String,
+) -> Option<Vec<Series>> {
     let levels = view::levels(run);
-    let mut lines: Vec<ClientSeries> = Vec::new();
+    let point = |name: &str, clients: u64, y: f64| {
+        let tip = format!("{name} at {} clients: {}", format::count(clients), show(y));
+        ChartPoint::new(clients as f64, y, tip)
+    };
+    let mut lines: Vec<Series> = Vec::new();
     for name in view::subjects(run) {
         let rows = levels.iter().flat_map(view::Level::valid);
-        let points = rows
-            .filter(|row| row.name == name)
-            .filter_map(|row| Some((row.clients(), own(&row.figures)?)));
-        lines.push(ClientSeries {
+        let points = rows.filter(|row| row.name == name).filter_map(|row| {
+            let value = own(&row.figures).filter(|value| *value > 0.0)?;
+            Some(point(&name, row.clients(), value))
+        });
+        lines.push(Series {
             points: points.collect(),
             slot: slot(run, &name),
-            published: false,
-            in_legend: true,
+            style: LineStyle::Marked,
             name,
         });
     }
+    xs(&lines).next()?;
     for row in run.reference.iter().flat_map(|reference| &reference.rows) {
-        let Some(value) = theirs(row).filter(|_| row.sustained) else {
+        let Some(value) = theirs(row).filter(|value| row.sustained && *value > 0.0) else {
             continue;
         };
         let name = format!("{}, published", row.series);
         let at = lines.iter().position(|line| line.name == name);
-        let at = at.unwrap_or_else(|| {
+        let at = at.unwrap_or(lines.len());
+        if at == lines.len() {
             let architecture = row.architecture.as_deref();
-            lines.push(ClientSeries {
-                name,
+            lines.push(Series {
+                name: name.clone(),
                 slot: architecture.map_or("a4", |name| slot(run, name)),
-                published: true,
-                in_legend: false,
+                style: LineStyle::Published,
                 points: Vec::new(),
             });
-            lines.len() - 1
-        });
-        lines[at].points.push((row.clients, value));
+        }
+        lines[at].points.push(point(&name, row.clients, value));
     }
     for line in &mut lines {
-        line.points.retain(|(_, value)| *value > 0.0);
-        line.points.sort_by_key(|(clients, _)| *clients);
+        line.points.sort_by(|a, b| a.x.total_cmp(&b.x));
     }
-    lines
+    Some(lines)
 }
 
-/// Returns all values, or `None` if this run has none of them.
-fn values(lines: &[ClientSeries]) -> Option<Vec<f64>> {
-    let ours = lines.iter().filter(|line| !line.published);
-    ours.flat_map(|line| &line.points).next()?;
-    let all = lines.iter().flat_map(|line| &line.points);
-    Some(all.map(|(_, value)| *value).collect())
-}
-
-fn draw(mut plot: Plot, lines: &[ClientSeries], show: impl Fn(f64) -> String) -> String {
-    let entries = lines
-        .iter()
-        .filter(|line| line.in_legend)
-        .map(|line| (line.name.as_str(), line.slot));
-    let mut entries: Vec<_> = entries.collect();
-    if lines.iter().any(|line| line.published) {
-        entries.push(("published", "pub"));
-    }
-    plot.legend(LegendSymbol::Line, &entries);
-    let x = Scale::log(
-        lines
-            .iter()
-            .flat_map(|line| &line.points)
-            .map(|(clients, _)| *clients as f64),
-    );
-    for clients in x.ticks() {
-        plot.x_tick(x.fraction(clients), &tick(clients), false);
-    }
-    plot.x_title(match lines.iter().any(|line| line.published) {
+fn drawn(mut plot: Plot, lines: &[Series]) -> String {
+    let title = match lines.iter().any(|line| line.style == LineStyle::Published) {
         true => "clients, log scale; published results are from other hardware",
         false => "clients, log scale",
-    });
-    for line in lines {
-        let places: Vec<_> = line
-            .points
-            .iter()
-            .map(|(clients, value)| (plot.x(x.fraction(*clients as f64)), plot.y(*value)))
-            .collect();
-        let (stroke, mark) = match line.published {
-            true => ("line published", "ring"),
-            false => ("line", "fill"),
-        };
-        plot.svg.path(&places, &format!("{stroke} {}", line.slot));
-        for (place, (clients, value)) in places.iter().zip(&line.points) {
-            let tip = format!(
-                "{} at {} clients: {}",
-                line.name,
-                format::count(*clients),
-                show(*value)
-            );
-            let radius = if line.published { 2.6 } else { 4.0 };
-            plot.svg
-                .circle(*place, radius, &format!("{mark} {}", line.slot), &tip);
-        }
-    }
-    plot.finish()
+    };
+    legend(&mut plot, lines);
+    draw(plot, &XAxis::new(title, Scale::log(xs(lines))), lines)
 }

@@ -1,8 +1,9 @@
 //! Cumulative distributions: share of records at or below each latency.
 
 use super::axis::Scale;
-use super::plot::{LegendSymbol, Plot, trimmed};
-use crate::format::TimeUnit;
+use super::lines::{ChartPoint, LineStyle, Series, XAxis, draw, legend, xs};
+use super::plot::{Plot, trimmed};
+use crate::format::{self, TimeUnit};
 
 /// One line: values in microseconds, ascending, each with the share of records at or below it.
 pub(crate) struct DistributionLine<'a> {
@@ -17,16 +18,22 @@ pub(crate) fn distribution(
     x_title: &str,
     lines: &[DistributionLine<'_>],
 ) -> Option<String> {
-    let values = || {
-        lines
-            .iter()
-            .flat_map(|line| &line.points)
-            .map(|(us, _)| us.max(1.0))
-    };
-    values().next()?;
-    let x = Scale::log(values());
-    let unit = TimeUnit::for_values_us(x.ticks().into_iter());
-    let percent = |share: f64| trimmed(&crate::format::number(Some(share * 100.0)));
+    let series = lines.iter().map(|line| {
+        let points = line.points.iter().map(|(us, share)| {
+            ChartPoint::new(us.max(1.0), *share, format!("{}: {us} µs", line.name))
+        });
+        Series {
+            name: line.name.to_owned(),
+            slot: line.slot,
+            style: LineStyle::Plain,
+            points: points.collect(),
+        }
+    });
+    let lines: Vec<Series> = series.collect();
+    xs(&lines).next()?;
+    let scale = Scale::log(xs(&lines));
+    let unit = TimeUnit::for_values_us(scale.ticks().into_iter());
+    let percent = |share: f64| trimmed(&format::number(Some(share * 100.0)));
     let mut plot = Plot::new(
         label,
         Scale::between(0.0, 1.0),
@@ -34,24 +41,16 @@ pub(crate) fn distribution(
         percent,
     );
     if lines.len() <= 3 {
-        let entries: Vec<_> = lines.iter().map(|line| (line.name, line.slot)).collect();
-        plot.legend(LegendSymbol::Line, &entries);
+        legend(&mut plot, &lines);
     }
-    for tick in x.ticks() {
-        plot.x_tick(x.fraction(tick), &trimmed(&unit.show(Some(tick))), true);
-    }
-    plot.x_title(&format!("{x_title}, {}, log scale", unit.name()));
-    for line in lines {
-        let places = line.points.iter();
-        let places: Vec<_> = places
-            .map(|(us, share)| (plot.x(x.fraction(us.max(1.0))), plot.y(*share)))
-            .collect();
-        plot.svg.path(&places, &format!("line {}", line.slot));
-        if let ([(x, y)], [(us, _)]) = (places.as_slice(), line.points.as_slice()) {
-            let tip = format!("{}: {us} µs", line.name);
-            plot.svg
-                .circle((*x, *y), 3.4, &format!("fill {}", line.slot), &tip);
-        }
-    }
-    Some(plot.finish())
+    let ticks = scale.ticks().into_iter();
+    let x = XAxis {
+        title: &format!("{x_title}, {}, log scale", unit.name()),
+        scale,
+        ticks: ticks
+            .map(|us| (us, trimmed(&unit.show(Some(us)))))
+            .collect(),
+        grid: true,
+    };
+    Some(draw(plot, &x, &lines))
 }

@@ -15,45 +15,46 @@ pub(crate) struct ChartFile {
 /// Returns the charts of the page that Markdown includes too.
 pub(crate) fn chart_files(run: &Run) -> Vec<ChartFile> {
     let levels = view::levels(run);
-    let mut files = Vec::new();
-    let mut add = |file: &str, title: &str, svg: Option<String>| {
-        files.extend(svg.map(|svg| ChartFile {
-            file: file.to_owned(),
-            title: title.to_owned(),
-            svg: svg::standalone(&svg, plot::WIDTH, plot::HEIGHT),
-        }));
-    };
+    let mut charts = Vec::new();
     // Grid points differ in more than the number of clients.
     if !view::is_grid(run) {
-        add(
-            "latency.svg",
-            "Latency by number of clients",
-            Some(latency(run)),
-        );
-        add(
-            "throughput.svg",
-            "Deliveries by number of clients",
-            Some(throughput(run)),
-        );
-        add(
-            "cpu.svg",
-            "CPU time per delivered record by number of clients",
-            Some(cpu(run)),
-        );
-        add("memory.svg", "Memory per client", memory(run));
+        charts = vec![
+            (
+                "latency",
+                "Latency by number of clients",
+                Some(latency(run)),
+            ),
+            (
+                "throughput",
+                "Deliveries by number of clients",
+                Some(throughput(run)),
+            ),
+            (
+                "cpu",
+                "CPU time per delivered record by number of clients",
+                Some(cpu(run)),
+            ),
+            ("memory", "Memory per client", memory(run)),
+        ];
     }
-    add("curve.svg", "Latency by throughput", curve(run, &levels));
-    for (name, cells) in sweep::by_subject(run) {
-        for chart in sweep::sweeps(&cells) {
-            let title = format!("{name}: {}", chart.title);
-            add(
-                &format!("{}.svg", file_part(&title)),
-                &title,
-                Some(chart.svg),
-            );
-        }
-    }
-    files
+    charts.push(("curve", "Latency by throughput", curve(run, &levels)));
+    let charts = charts.into_iter();
+    let charts = charts.map(|(file, title, svg)| (file.to_owned(), title.to_owned(), svg));
+    let sweeps = sweep::by_subject(run)
+        .into_iter()
+        .flat_map(|(name, cells)| {
+            sweep::sweeps(&cells).into_iter().map(move |chart| {
+                let title = format!("{name}: {}", chart.title);
+                (file_part(&title), title, Some(chart.svg))
+            })
+        });
+    let file = |(file, title, svg): (String, String, Option<String>)| ChartFile {
+        file: format!("{file}.svg"),
+        title,
+        svg: svg::standalone(&svg.unwrap_or_default(), (plot::WIDTH, plot::HEIGHT)),
+    };
+    let drawn = charts.chain(sweeps).filter(|(_, _, svg)| svg.is_some());
+    drawn.map(file).collect()
 }
 
 /// Returns the letters and digits of a title as a file name.

@@ -1,7 +1,10 @@
 //! Heat map of latency over time: one column per second, darker for more deliveries.
 
+use std::fmt::Write as _;
+
 use super::axis::Scale;
-use super::plot::{Plot, trimmed};
+use super::plot::{Plot, tick, trimmed};
+use super::series::SECONDS;
 use crate::format::TimeUnit;
 use crate::timeline::{Timeline, bin_from_us};
 
@@ -25,17 +28,16 @@ pub(crate) fn heat_map(name: &str, slot: &str, timeline: &Timeline) -> Option<St
     let last_s = f64::from(timeline.seconds.last()?.t_s);
     let x = Scale::between(0.0, last_s);
     for t_s in x.ticks() {
-        plot.x_tick(x.fraction(t_s), &super::plot::tick(t_s), false);
+        plot.x_tick(x.fraction(t_s), &tick(t_s), false);
     }
-    plot.x_title("seconds since start of the measured window");
-    let counts = || {
-        timeline
-            .seconds
-            .iter()
-            .flat_map(|second| second.bins.values())
-    };
-    let most = counts().copied().max()? as f64;
-    let mut shades: [Vec<HeatCell>; SHADES] = Default::default();
+    plot.x_title(SECONDS);
+    let counts = timeline
+        .seconds
+        .iter()
+        .flat_map(|second| second.bins.values());
+    let most = counts.copied().max()? as f64;
+    // The rectangles of a shade are one path: a tenth of the bytes of separate elements.
+    let mut shades: [String; SHADES] = Default::default();
     let step_s = (last_s / timeline.seconds.len() as f64).floor().max(1.0);
     let mut from = 0.0;
     for second in &timeline.seconds {
@@ -46,43 +48,19 @@ pub(crate) fn heat_map(name: &str, slot: &str, timeline: &Timeline) -> Option<St
             let share = (*count as f64).ln_1p() / most.ln_1p();
             let shade = ((share * SHADES as f64).ceil() as usize).clamp(1, SHADES) - 1;
             let (bottom, top) = (plot.y(bin_from_us(*bin)), plot.y(bin_from_us(bin + 1)));
-            shades[shade].push(HeatCell {
-                left: plot.x(x.fraction(from_s)),
-                right: plot.x(x.fraction(until)),
-                top,
-                bottom,
-            });
+            let left = plot.x(x.fraction(from_s));
+            let (width, height) = (plot.x(x.fraction(until)) - left, bottom - top);
+            let _ = write!(
+                shades[shade],
+                "M{left:.1} {top:.1}h{width:.1}v{height:.1}h-{width:.1}z"
+            );
         }
         from = until;
     }
-    for (shade, places) in shades.iter().enumerate() {
-        plot.svg
-            .shape(&outline(places), &format!("heat h{} {slot}", shade + 1));
+    for (data, shade) in shades.iter().zip(1..).filter(|(data, _)| !data.is_empty()) {
+        plot.svg.shape(data, &format!("heat h{shade} {slot}"), "");
     }
     Some(plot.finish())
-}
-
-struct HeatCell {
-    left: f64,
-    right: f64,
-    top: f64,
-    bottom: f64,
-}
-
-/// Returns the rectangles as one path, which takes a tenth of the bytes of separate elements.
-fn outline(places: &[HeatCell]) -> String {
-    places
-        .iter()
-        .map(|place| {
-            format!(
-                "M{:.1} {:.1}h{:.1}v{:.1}h-{2:.1}z",
-                place.left,
-                place.top,
-                place.right - place.left,
-                place.bottom - place.top
-            )
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Line charts over a numeric axis: latency by throughput, metrics by parameter.
+//! Lines over a numeric axis.
 
 use super::axis::Scale;
 use super::plot::{LegendSymbol, Plot, tick};
@@ -7,12 +7,23 @@ use super::plot::{LegendSymbol, Plot, tick};
 pub(crate) struct Series {
     pub(crate) name: String,
     pub(crate) slot: &'static str,
-    /// `true` if drawn thinner, dotted and without a legend entry.
-    pub(crate) is_secondary: bool,
+    pub(crate) style: LineStyle,
     pub(crate) points: Vec<ChartPoint>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LineStyle {
+    /// Without marks; a single point is a dot.
+    Plain,
+    Marked,
+    /// Thinner, dotted and without a legend entry.
+    Secondary,
+    /// Thinner, dotted and with rings; all such series share a legend entry.
+    Published,
+}
+
 /// One point of a line.
+#[derive(Default)]
 pub(crate) struct ChartPoint {
     pub(crate) x: f64,
     pub(crate) y: f64,
@@ -22,98 +33,98 @@ pub(crate) struct ChartPoint {
     pub(crate) is_knee: bool,
 }
 
-/// Options of the horizontal axis.
+impl ChartPoint {
+    pub(crate) fn new(x: f64, y: f64, tip: String) -> Self {
+        let is_knee = false;
+        Self { x, y, tip, is_knee }
+    }
+
+    /// Creates the points of a line without tooltips.
+    pub(crate) fn plain(points: &[(f64, f64)]) -> Vec<Self> {
+        let points = points.iter();
+        points
+            .map(|(x, y)| Self::new(*x, *y, String::new()))
+            .collect()
+    }
+}
+
+/// The horizontal axis.
 pub(crate) struct XAxis<'a> {
     pub(crate) title: &'a str,
-    pub(crate) log: bool,
-    /// Text of a tick.
-    pub(crate) show: &'a dyn Fn(f64) -> String,
-    /// `true` to put ticks at the values themselves, for a few chosen values.
-    pub(crate) at_values: bool,
+    pub(crate) scale: Scale,
+    pub(crate) ticks: Vec<(f64, String)>,
+    /// `true` to draw a grid line at each tick.
+    pub(crate) grid: bool,
+}
+
+impl<'a> XAxis<'a> {
+    /// Creates an axis with ticks at round values.
+    pub(crate) fn new(title: &'a str, scale: Scale) -> Self {
+        let ticks = scale.ticks().into_iter().map(|value| (value, tick(value)));
+        Self {
+            title,
+            scale,
+            ticks: ticks.collect(),
+            grid: false,
+        }
+    }
+}
+
+pub(crate) fn xs(lines: &[Series]) -> impl Iterator<Item = f64> {
+    lines
+        .iter()
+        .flat_map(|line| &line.points)
+        .map(|point| point.x)
+}
+
+pub(crate) fn ys(lines: &[Series]) -> impl Iterator<Item = f64> {
+    lines
+        .iter()
+        .flat_map(|line| &line.points)
+        .map(|point| point.y)
+}
+
+/// Adds a legend of all lines.
+pub(crate) fn legend(plot: &mut Plot, lines: &[Series]) {
+    let is_named = |line: &&Series| {
+        let has_entry = matches!(line.style, LineStyle::Plain | LineStyle::Marked);
+        has_entry && !line.name.is_empty()
+    };
+    let named = lines.iter().filter(is_named);
+    let mut entries: Vec<_> = named.map(|line| (line.name.as_str(), line.slot)).collect();
+    if lines.iter().any(|line| line.style == LineStyle::Published) {
+        entries.push(("published", "pub"));
+    }
+    plot.legend(LegendSymbol::Line, &entries);
 }
 
 /// Draws the lines into a prepared plot.
 pub(crate) fn draw(mut plot: Plot, x: &XAxis<'_>, lines: &[Series]) -> String {
-    let entries: Vec<_> = lines
-        .iter()
-        .filter(|line| !line.is_secondary && !line.name.is_empty())
-        .map(|line| (line.name.as_str(), line.slot))
-        .collect();
-    plot.legend(LegendSymbol::Line, &entries);
-    let values: Vec<f64> = lines
-        .iter()
-        .flat_map(|line| &line.points)
-        .map(|point| point.x)
-        .collect();
-    let scale = match x.log {
-        true => Scale::log(values.iter().copied()),
-        false => Scale::from_zero(values.iter().copied()),
-    };
-    for value in ticks(&values, scale, x.at_values) {
-        plot.x_tick(scale.fraction(value), &(x.show)(value), false);
+    for (value, text) in &x.ticks {
+        plot.x_tick(x.scale.fraction(*value), text, x.grid);
     }
     plot.x_title(x.title);
     for line in lines {
-        let place = |point: &ChartPoint| (scale.fraction(point.x), point.y);
-        let places: Vec<_> = line
-            .points
-            .iter()
-            .map(place)
-            .map(|(at, y)| (plot.x(at), plot.y(y)))
-            .collect();
-        let (stroke, radius) = match line.is_secondary {
-            true => ("line published", 2.0),
-            false => ("line", 3.4),
+        let place = |point: &ChartPoint| (plot.x(x.scale.fraction(point.x)), plot.y(point.y));
+        let places: Vec<_> = line.points.iter().map(place).collect();
+        let (stroke, mark, radius) = match line.style {
+            LineStyle::Plain | LineStyle::Marked => ("line", "fill", 3.4),
+            LineStyle::Secondary => ("line published", "fill", 2.0),
+            LineStyle::Published => ("line published", "ring", 2.6),
         };
-        plot.svg.path(&places, &format!("{stroke} {}", line.slot));
+        let slot = line.slot;
+        plot.svg.path(&places, &format!("{stroke} {slot}"));
+        if line.style == LineStyle::Plain && places.len() > 1 {
+            continue;
+        }
         for (at, point) in places.iter().zip(&line.points) {
             plot.svg
-                .circle(*at, radius, &format!("fill {}", line.slot), &point.tip);
+                .circle(*at, radius, &format!("{mark} {slot}"), &point.tip);
             if point.is_knee {
                 plot.svg
-                    .circle(*at, 7.5, &format!("knee {}", line.slot), &point.tip);
+                    .circle(*at, 7.5, &format!("knee {slot}"), &point.tip);
             }
         }
     }
     plot.finish()
 }
-
-/// Returns the ticks: with `at_values` the values themselves, without those too close to be read.
-fn ticks(values: &[f64], scale: Scale, at_values: bool) -> Vec<f64> {
-    if !at_values {
-        return scale.ticks();
-    }
-    let mut sorted: Vec<f64> = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.dedup();
-    let mut labelled: Vec<f64> = Vec::new();
-    for value in sorted {
-        let is_free = labelled
-            .last()
-            .is_none_or(|last| scale.fraction(value) - scale.fraction(*last) > 0.11);
-        if is_free {
-            labelled.push(value);
-        }
-    }
-    labelled
-}
-
-/// Creates a plot with a linear axis from zero, or a logarithmic axis if the values differ by more
-/// than a factor of [`WIDE`].
-pub(crate) fn frame(label: &str, y_title: &str, lines: &[Series]) -> Plot {
-    let values = || {
-        lines
-            .iter()
-            .flat_map(|line| &line.points)
-            .map(|point| point.y)
-    };
-    let least = values().fold(f64::INFINITY, f64::min);
-    if least > 0.0 && values().fold(0.0, f64::max) > least * WIDE {
-        let title = format!("{y_title}, log scale");
-        return Plot::new(label, Scale::log(values()), &title, tick);
-    }
-    Plot::new(label, Scale::from_zero(values()), y_title, tick)
-}
-
-/// Ratio of largest to smallest value above which the axis becomes logarithmic.
-const WIDE: f64 = 200.0;

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use weir_stats::Histogram;
-use weir_stats::run::{Run, STAGE_RESPONSE};
+use weir_stats::run::STAGE_RESPONSE;
 
 use super::axis::Scale;
-use super::levels::time_plot;
-use super::plot::LegendSymbol;
+use super::lines::{ChartPoint, LineStyle, Series, XAxis, draw, legend, xs, ys};
+use super::plot::time_plot;
 use super::style::{slot, stage_slot};
 use crate::run_dir::RunData;
 use crate::view::{Level, SubjectRow};
@@ -55,66 +55,47 @@ fn merged(data: &RunData, row: &SubjectRow<'_>, stage: &str) -> Option<Histogram
 
 /// Draws the response time of every subject at one level; returns `None` without raw histograms.
 pub(crate) fn percentiles(data: &RunData, level: &Level<'_>) -> Option<String> {
-    let run: &Run = &data.run;
-    let lines: Vec<PercentileSeries<'_>> = level
-        .valid()
-        .filter_map(|row| {
-            Some(PercentileSeries {
-                name: &row.name,
-                slot: slot(run, &row.name),
-                points: points(&merged(data, row, STAGE_RESPONSE)?),
-            })
-        })
-        .collect();
-    draw("Response time by percentile", &lines)
+    let lines = level.valid().filter_map(|row| {
+        let points = points(&merged(data, row, STAGE_RESPONSE)?);
+        Some(series(
+            row.name.clone(),
+            slot(&data.run, &row.name),
+            &points,
+        ))
+    });
+    drawn("Response time by percentile", &lines.collect::<Vec<_>>())
 }
 
 /// Draws all stages of one subject; returns `None` if only the response time is known.
 pub(crate) fn stages(data: &RunData, row: &SubjectRow<'_>) -> Option<String> {
-    let curves = Curve::of_row(data, row);
-    let names: Vec<String> = curves
-        .iter()
-        .map(|curve| curve.name.replace('_', " "))
-        .collect();
-    let lines: Vec<PercentileSeries<'_>> = names
-        .iter()
-        .zip(&curves)
-        .map(|(name, curve)| PercentileSeries {
-            name,
-            slot: stage_slot(&curve.name),
-            points: curve.points.clone(),
-        })
-        .collect();
-    (lines.len() > 1).then(|| draw("Stages by percentile", &lines))?
+    let curves = Curve::of_row(data, row).into_iter();
+    let lines =
+        curves.map(|it| series(it.name.replace('_', " "), stage_slot(&it.name), &it.points));
+    let lines: Vec<Series> = lines.collect();
+    (lines.len() > 1).then(|| drawn("Stages by percentile", &lines))?
 }
 
-struct PercentileSeries<'a> {
-    name: &'a str,
-    slot: &'static str,
-    points: Vec<(f64, f64)>,
+fn series(name: String, slot: &'static str, points: &[(f64, f64)]) -> Series {
+    Series {
+        name,
+        slot,
+        style: LineStyle::Plain,
+        points: ChartPoint::plain(points),
+    }
 }
 
-fn draw(label: &str, lines: &[PercentileSeries<'_>]) -> Option<String> {
-    let all = || lines.iter().flat_map(|line| &line.points);
-    let nines = all().map(|(nines, _)| *nines).reduce(f64::max)?.max(1.5);
-    let values_us: Vec<f64> = all().map(|(_, us)| *us).collect();
-    let (mut plot, _) = time_plot(label, "Latency", &values_us);
-    let entries: Vec<_> = lines.iter().map(|line| (line.name, line.slot)).collect();
-    plot.legend(LegendSymbol::Line, &entries);
-    let x = Scale::between(0.0, nines);
-    for (percentile, at) in TICKS.iter().filter(|(_, at)| *at <= nines + 1e-9) {
-        plot.x_tick(x.fraction(*at), percentile, true);
-    }
-    plot.x_title("percentile (each grid line: ten times fewer records above it)");
-    for line in lines {
-        let places: Vec<_> = line
-            .points
-            .iter()
-            .map(|(at, us)| (plot.x(x.fraction(*at)), plot.y(*us)))
-            .collect();
-        plot.svg.path(&places, &format!("line {}", line.slot));
-    }
-    Some(plot.finish())
+fn drawn(label: &str, lines: &[Series]) -> Option<String> {
+    let nines = xs(lines).reduce(f64::max)?.max(1.5);
+    let (mut plot, _) = time_plot(label, "Latency", &ys(lines).collect::<Vec<_>>());
+    legend(&mut plot, lines);
+    let ticks = TICKS.iter().filter(|(_, at)| *at <= nines + 1e-9);
+    let x = XAxis {
+        title: "percentile (each grid line: ten times fewer records above it)",
+        scale: Scale::between(0.0, nines),
+        ticks: ticks.map(|(text, at)| (*at, (*text).to_owned())).collect(),
+        grid: true,
+    };
+    Some(draw(plot, &x, lines))
 }
 
 const TICKS: [(&str, f64); 8] = [

@@ -2,6 +2,7 @@
 
 use super::axis::Scale;
 use super::svg::{Anchor, Svg};
+use crate::format::{self, TimeUnit};
 
 pub(crate) const WIDTH: f64 = 440.0;
 pub(crate) const HEIGHT: f64 = 270.0;
@@ -27,7 +28,7 @@ pub(crate) struct Plot {
 impl Plot {
     /// Creates a frame with horizontal grid lines; `y_title` contains quantity and unit.
     pub(crate) fn new(label: &str, y: Scale, y_title: &str, show: impl Fn(f64) -> String) -> Self {
-        let mut svg = Svg::new(WIDTH, HEIGHT, label);
+        let mut svg = Svg::new((WIDTH, HEIGHT), label, "chart");
         svg.text((0.0, TOP - 13.0), Anchor::Start, "axis", y_title);
         for tick in y.ticks() {
             let level = BOTTOM - y.fraction(tick) * (BOTTOM - TOP);
@@ -49,23 +50,23 @@ impl Plot {
             let shown: String = name.chars().take(18).collect();
             let width = match key {
                 LegendSymbol::Line => {
-                    self.svg
-                        .line((x, 8.0), (x + 18.0, 8.0), &format!("line {slot}"));
+                    let class = format!("line {slot}");
+                    self.svg.line((x, 8.0), (x + 18.0, 8.0), &class);
                     18.0
                 }
                 LegendSymbol::Dot => {
-                    self.svg
-                        .circle((x + 4.0, 8.0), 4.6, &format!("fill {slot}"), "");
+                    let class = format!("fill {slot}");
+                    self.svg.circle((x + 4.0, 8.0), 4.6, &class, "");
                     8.0
                 }
                 LegendSymbol::Bar => {
-                    self.svg
-                        .rect((x, 3.5), (9.0, 9.0), &format!("bar {slot}"), "");
+                    let class = format!("bar {slot}");
+                    self.svg.rect((x, 3.5), (9.0, 9.0), &class, "");
                     9.0
                 }
             };
-            self.svg
-                .text((x + width + 5.0, 12.0), Anchor::Start, "key", &shown);
+            let at = (x + width + 5.0, 12.0);
+            self.svg.text(at, Anchor::Start, "key", &shown);
             x += width + gap + 6.9 * shown.chars().count() as f64;
         }
     }
@@ -107,15 +108,22 @@ impl Plot {
     }
 }
 
+/// Creates a plot of latencies with a logarithmic axis in one unit. The axis title starts with
+/// `quantity`.
+pub(crate) fn time_plot(label: &str, quantity: &str, values_us: &[f64]) -> (Plot, TimeUnit) {
+    let scale = Scale::log(values_us.iter().copied());
+    let unit = TimeUnit::for_values_us(scale.ticks().into_iter());
+    let title = format!("{quantity}, {}, log scale", unit.name());
+    let plot = Plot::new(label, scale, &title, |us| trimmed(&unit.show(Some(us))));
+    (plot, unit)
+}
+
 /// Formats a tick without needless decimals: `0.5`, `20`, `1,500`.
 pub(crate) fn tick(value: f64) -> String {
-    if value.abs() >= 1e5 && value % 1000.0 == 0.0 {
-        return format!(
-            "{}k",
-            crate::format::number(Some(value / 1e3)).trim_end_matches(".0")
-        );
+    match value.abs() >= 1e5 && value % 1000.0 == 0.0 {
+        true => format!("{}k", trimmed(&format::number(Some(value / 1e3)))),
+        false => trimmed(&format::number(Some(value))),
     }
-    trimmed(&crate::format::number(Some(value)))
 }
 
 /// Removes trailing zeros: `0.5`, not `0.50`.

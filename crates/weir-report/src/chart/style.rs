@@ -35,11 +35,9 @@ fn overlaid(subject: &str) -> &'static str {
         ["a4", "a4 r1", "a4 r2", "a4 r3"],
     ];
     let architecture = subject.split(' ').next().unwrap_or_default();
-    let colors = ["a0", "a1", "a2", "a3"];
-    let color = known_slot(architecture)
-        .and_then(|slot| colors.iter().position(|one| *one == slot))
-        .unwrap_or(4);
-    SLOTS[color][overlay::place(subject).unwrap_or(0) % 4]
+    let color = known_slot(architecture).unwrap_or("a4");
+    let strokes = SLOTS.iter().find(|strokes| strokes[0] == color);
+    strokes.unwrap_or(&SLOTS[4])[overlay::place(subject).unwrap_or(0) % 4]
 }
 
 fn known_slot(subject: &str) -> Option<&'static str> {

@@ -1,9 +1,14 @@
-//! A small SVG writer that escapes all text.
+//! SVG elements; the templates escape all text.
 
 use std::fmt::Write as _;
 
+use maud::{Markup, PreEscaped, Render, html};
+
 use super::style::CSS;
-use crate::escape::Markup;
+use crate::escape;
+
+/// A place or size: horizontal and vertical.
+pub(crate) type Place = (f64, f64);
 
 /// The point of a text that is placed at its position.
 #[derive(Clone, Copy)]
@@ -15,145 +20,105 @@ pub(crate) enum Anchor {
 
 /// An SVG under construction.
 pub(crate) struct Svg {
-    width: f64,
-    height: f64,
+    size: Place,
     label: String,
     class: &'static str,
     body: String,
 }
 
+/// A coordinate with one decimal.
+struct C(f64);
+
+impl Render for C {
+    fn render_to(&self, out: &mut String) {
+        let _ = write!(out, "{:.1}", self.0);
+    }
+}
+
 impl Svg {
     /// Creates an empty drawing; `label` is its text for screen readers.
-    pub(crate) fn new(width: f64, height: f64, label: &str) -> Self {
+    pub(crate) fn new(size: Place, label: &str, class: &'static str) -> Self {
         Self {
-            width,
-            height,
+            size,
             label: label.to_owned(),
-            class: "chart",
+            class,
             body: String::new(),
         }
     }
 
-    pub(crate) fn class(mut self, class: &'static str) -> Self {
-        self.class = class;
-        self
+    fn push(&mut self, element: &Markup) {
+        self.body.push_str(&element.0);
     }
 
-    pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
-        let _ = write!(
-            self.body,
-            r#"<line x1="{:.1}" y1="{:.1}" x2="{:.1}" y2="{:.1}" class="{}"/>"#,
-            from.0,
-            from.1,
-            to.0,
-            to.1,
-            Markup(class)
-        );
+    pub(crate) fn line(&mut self, from: Place, to: Place, class: &str) {
+        let (x1, y1, x2, y2) = (C(from.0), C(from.1), C(to.0), C(to.1));
+        self.push(&html! { line x1=(x1) y1=(y1) x2=(x2) y2=(y2) class=(class) {} });
     }
 
     /// Draws an open line through points; draws nothing for fewer than two.
-    pub(crate) fn path(&mut self, points: &[(f64, f64)], class: &str) {
-        if points.len() < 2 {
-            return;
-        }
+    pub(crate) fn path(&mut self, points: &[Place], class: &str) {
         let mut data = String::new();
         for (index, (x, y)) in points.iter().enumerate() {
             let command = if index == 0 { 'M' } else { 'L' };
             let _ = write!(data, "{command}{x:.1} {y:.1}");
         }
-        let _ = write!(self.body, r#"<path d="{data}" class="{}"/>"#, Markup(class));
-    }
-
-    /// Draws a closed shape from path data; draws nothing for empty data.
-    pub(crate) fn shape(&mut self, data: &str, class: &str) {
-        if !data.is_empty() {
-            let _ = write!(self.body, r#"<path d="{data}" class="{}"/>"#, Markup(class));
+        if points.len() > 1 {
+            self.shape(&data, class, "");
         }
     }
 
-    /// Draws a shape from path data, with a tooltip.
-    pub(crate) fn glyph(&mut self, data: &str, class: &str, tip: &str) {
-        let _ = write!(
-            self.body,
-            r#"<path d="{data}" class="{}">{}</path>"#,
-            Markup(class),
-            title(tip)
-        );
+    /// Draws a shape from path data, with a tooltip unless `tip` is empty.
+    pub(crate) fn shape(&mut self, data: &str, class: &str, tip: &str) {
+        self.push(&html! { path d=(data) class=(class) { (title(tip)) } });
     }
 
     /// Draws a rectangle at its top left corner, with a tooltip unless `tip` is empty.
-    pub(crate) fn rect(&mut self, at: (f64, f64), size: (f64, f64), class: &str, tip: &str) {
-        let _ = write!(
-            self.body,
-            r#"<rect x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" class="{}">{}</rect>"#,
-            at.0,
-            at.1,
-            size.0.max(0.0),
-            size.1.max(0.0),
-            Markup(class),
-            title(tip)
-        );
+    pub(crate) fn rect(&mut self, at: Place, size: Place, class: &str, tip: &str) {
+        let (x, y, width, height) = (C(at.0), C(at.1), C(size.0.max(0.0)), C(size.1.max(0.0)));
+        self.push(&html! {
+            rect x=(x) y=(y) width=(width) height=(height) class=(class) { (title(tip)) }
+        });
     }
 
-    pub(crate) fn circle(&mut self, at: (f64, f64), radius: f64, class: &str, tip: &str) {
-        let _ = write!(
-            self.body,
-            r#"<circle cx="{:.1}" cy="{:.1}" r="{radius:.1}" class="{}">{}</circle>"#,
-            at.0,
-            at.1,
-            Markup(class),
-            title(tip)
-        );
+    pub(crate) fn circle(&mut self, at: Place, radius: f64, class: &str, tip: &str) {
+        let (x, y, radius) = (C(at.0), C(at.1), C(radius));
+        self.push(&html! { circle cx=(x) cy=(y) r=(radius) class=(class) { (title(tip)) } });
     }
 
-    pub(crate) fn text(&mut self, at: (f64, f64), anchor: Anchor, class: &str, text: &str) {
+    pub(crate) fn text(&mut self, at: Place, anchor: Anchor, class: &str, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
             Anchor::End => "end",
         };
-        let _ = write!(
-            self.body,
-            r#"<text x="{:.1}" y="{:.1}" text-anchor="{anchor}" class="{}">{}</text>"#,
-            at.0,
-            at.1,
-            Markup(class),
-            Markup(text)
-        );
+        let (x, y) = (C(at.0), C(at.1));
+        self.push(&html! { text x=(x) y=(y) text-anchor=(anchor) class=(class) { (text) } });
     }
 
     /// Returns the finished element.
     pub(crate) fn finish(self) -> String {
-        format!(
-            concat!(
-                r#"<svg xmlns="http://www.w3.org/2000/svg" class="{}" viewBox="0 0 {} {}" "#,
-                r#"role="img" aria-label="{}">{}</svg>"#
-            ),
-            self.class,
-            self.width,
-            self.height,
-            Markup(&self.label),
-            self.body
-        )
+        let ((width, height), body) = (self.size, PreEscaped(self.body));
+        let svg = html! {
+            svg xmlns="http://www.w3.org/2000/svg" class=(self.class)
+                viewBox={ "0 0 " (width) " " (height) } role="img" aria-label=(self.label) {
+                (body)
+            }
+        };
+        svg.into_string()
     }
 }
 
 /// Adds the style rules and a margin, for a drawing of this size in its own file.
-pub(crate) fn standalone(svg: &str, width: f64, height: f64) -> String {
-    let style = format!("<style>{}.chart{{background:var(--bg)}}</style>", CSS);
+pub(crate) fn standalone(svg: &str, (width, height): Place) -> String {
     let narrow = format!("viewBox=\"0 0 {width} {height}\"");
     let with_margin = format!("viewBox=\"-14 -12 {} {}\"", width + 28.0, height + 24.0);
-    let svg = svg.replacen(&narrow, &with_margin, 1);
-    match svg.split_once('>') {
-        Some((open, rest)) => format!("{open}>{style}{rest}\n"),
-        None => svg,
-    }
+    let style = format!("><style>{CSS}.chart{{background:var(--bg)}}</style>");
+    let svg = svg
+        .replacen(&narrow, &with_margin, 1)
+        .replacen('>', &style, 1);
+    escape::page(&svg) + "\n"
 }
 
-fn title(tip: &str) -> String {
-    if tip.is_empty() {
-        String::new()
-    } else {
-        format!("<title>{}</title>", Markup(tip))
-    }
+fn title(tip: &str) -> Markup {
+    html! { @if !tip.is_empty() { title { (tip) } } }
 }

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_stats::interval;
 use weir_stats::run::{Cell, Run};
 
-use super::lines::{ChartPoint, Series, XAxis, draw, frame};
+use super::axis::Scale;
+use super::lines::{ChartPoint, LineStyle, Series, XAxis, draw, legend, xs, ys};
+use super::plot::{Plot, tick};
 use crate::format;
 
 /// Line colours in order; a sweep chart has one subject.
@@ -74,7 +76,10 @@ fn sweep(cells: &[&Cell], figure: &str, x_name: &str, series: Option<&str>) -> O
             };
             Series {
                 slot: SLOTS[index % SLOTS.len()],
-                is_secondary: is_tool,
+                style: match is_tool {
+                    true => LineStyle::Secondary,
+                    false => LineStyle::Marked,
+                },
                 points: points
                     .into_iter()
                     .filter_map(|(x, values)| point(&label, f64::from_bits(x), &values, x_name))
@@ -87,18 +92,46 @@ fn sweep(cells: &[&Cell], figure: &str, x_name: &str, series: Option<&str>) -> O
         return None;
     }
     let title = words(figure);
-    let plot = frame(&title, &title, &lines);
+    let mut plot = frame(&title, &lines);
+    legend(&mut plot, &lines);
+    let scale = Scale::log(xs(&lines));
     let x = XAxis {
         title: &format!("{}, log scale", words(x_name)),
-        log: true,
-        show: &|value| value_text(x_name, value),
-        at_values: true,
+        scale,
+        ticks: labelled(xs(&lines).collect(), scale)
+            .map(|value| (value, value_text(x_name, value)))
+            .collect(),
+        grid: false,
     };
     Some(SweepChart {
-        has_tool: lines.iter().any(|line| line.is_secondary),
+        has_tool: lines.iter().any(|line| line.style == LineStyle::Secondary),
         svg: draw(plot, &x, &lines),
         title,
     })
+}
+
+/// Returns the values without those whose labels would be too close to be read.
+fn labelled(mut values: Vec<f64>, scale: Scale) -> impl Iterator<Item = f64> {
+    values.sort_by(f64::total_cmp);
+    let mut last = f64::NEG_INFINITY;
+    values.into_iter().filter(move |value| {
+        let is_free = scale.fraction(*value) - last > 0.11;
+        if is_free {
+            last = scale.fraction(*value);
+        }
+        is_free
+    })
+}
+
+/// Creates a plot with a linear axis from zero, or a logarithmic axis if the values differ by more
+/// than a factor of 200.
+fn frame(title: &str, lines: &[Series]) -> Plot {
+    let least = ys(lines).fold(f64::INFINITY, f64::min);
+    if least > 0.0 && ys(lines).fold(0.0, f64::max) > least * 200.0 {
+        let y_title = format!("{title}, log scale");
+        return Plot::new(title, Scale::log(ys(lines)), &y_title, tick);
+    }
+    Plot::new(title, Scale::from_zero(ys(lines)), title, tick)
 }
 
 /// Returns the mean of the repetitions.
@@ -109,18 +142,13 @@ fn point(line: &str, x: f64, values: &[f64], x_name: &str) -> Option<ChartPoint>
         format::parameter(x_name, x),
         format::number(Some(y))
     );
-    Some(ChartPoint {
-        x,
-        y,
-        tip: tip.trim_start().to_owned(),
-        is_knee: false,
-    })
+    Some(ChartPoint::new(x, y, tip.trim_start().to_owned()))
 }
 
 fn value_text(name: &str, value: f64) -> String {
     match name.ends_with("_bytes") {
         true => format::binary_bytes(value),
-        false => super::plot::tick(value),
+        false => tick(value),
     }
 }
 
@@ -217,11 +245,7 @@ mod tests {
         assert_eq!(subjects.len(), 1);
         let charts = sweeps(&subjects[0].1);
         assert!(charts[0].has_tool && charts[0].svg.contains("line published a1"));
-        assert!(
-            charts[0].svg.contains("Kafka&#39;s tool"),
-            "{}",
-            charts[0].svg
-        );
+        assert!(charts[0].svg.contains("Kafka's tool"), "{}", charts[0].svg);
         assert!(
             !charts[0].svg.contains("class=\"key\""),
             "a single series has no legend"

@@ -6,10 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use serde_json::{Value, json};
 use weir_stats::run::{Cell, SeriesPoint};
 
 use crate::chart::{Curve, role_slot, slot, stage_slot};
-use crate::cost;
+use crate::cost::{self, CostOption};
 use crate::escape;
 use crate::run_dir::RunData;
 use crate::timeline::{BINS_PER_DECADE, Timeline, TimelineSecond};
@@ -18,36 +19,13 @@ use crate::view::{self, Level};
 /// Maximum number of points per chart; a screen has no more columns.
 const SECONDS_MAX: usize = 900;
 
-#[derive(Serialize)]
-struct PageData {
-    /// Subject names, each with its colour class.
-    subjects: Vec<(String, &'static str)>,
-    stages: Vec<(String, &'static str)>,
-    roles: Vec<(String, &'static str)>,
-    bins_per_decade: f64,
-    levels: Vec<LevelData>,
-    options: Vec<OptionData>,
-    /// Index of the level shown first.
-    level: usize,
-}
-
 /// Resource usage of one subject at every level.
 #[derive(Serialize)]
 struct OptionData {
     name: String,
     slot: &'static str,
     floor: bool,
-    points: Vec<OptionPoint>,
-}
-
-#[derive(Serialize)]
-struct OptionPoint {
-    clients: u64,
-    reason: Option<String>,
-    p99_us: Option<f64>,
-    cores: Option<f64>,
-    memory_bytes: Option<f64>,
-    mbit_per_s: Option<f64>,
+    points: Vec<Value>,
 }
 
 #[derive(Serialize)]
@@ -96,47 +74,50 @@ struct Heat {
 
 /// Returns the JSON, escaped for a script element.
 pub(crate) fn block(data: &RunData, levels: &[Level<'_>], initial: Option<&Level<'_>>) -> String {
-    let names = view::subjects(&data.run);
-    let cells = || data.run.cells.iter();
-    let stages: BTreeSet<&String> = cells().flat_map(|cell| cell.latency.keys()).collect();
-    let roles: BTreeSet<&String> = cells()
-        .flat_map(|cell| &cell.series)
-        .flat_map(|point| point.cpu_cores.keys())
-        .collect();
-    let levels_data: Vec<LevelData> = levels
-        .iter()
-        .map(|level| LevelData {
-            label: level.label(),
-            rows: level
-                .valid()
-                .map(|row| row_data(data, &names, row))
-                .collect(),
-        })
-        .collect();
-    let page = PageData {
-        subjects: names
-            .iter()
-            .map(|name| (escape::terminal(name), slot(&data.run, name)))
+    let run = &data.run;
+    let names = view::subjects(run);
+    let stages: BTreeSet<&String> = run.cells.iter().flat_map(|it| it.latency.keys()).collect();
+    let series = run.cells.iter().flat_map(|cell| &cell.series);
+    let roles: BTreeSet<&String> = series.flat_map(|point| point.cpu_cores.keys()).collect();
+    let level = |level: &Level<'_>| LevelData {
+        label: level.label(),
+        rows: level
+            .valid()
+            .map(|row| row_data(data, &names, row))
             .collect(),
-        level: levels
-            .iter()
-            .position(|level| initial.is_some_and(|initial| std::ptr::eq(level, initial)))
-            .unwrap_or(0),
-        stages: stages
-            .into_iter()
-            .map(|stage| (escape::terminal(stage), stage_slot(stage)))
-            .collect(),
-        roles: roles
-            .into_iter()
-            .map(|role| (escape::terminal(role), role_slot(role)))
-            .collect(),
-        bins_per_decade: BINS_PER_DECADE,
-        levels: levels_data,
-        options: cost_options(data, &names),
     };
-    // Invariant: all map keys are strings, so serde_json cannot fail.
-    let json = serde_json::to_string(&page).expect("page data is always valid JSON");
-    escape::json_in_html(&json)
+    let is_initial = |level: &Level<'_>| initial.is_some_and(|it| std::ptr::eq(level, it));
+    let colours = |names: &[&String], slot: &dyn Fn(&str) -> &'static str| -> Vec<Value> {
+        names.iter().map(|name| json!([name, slot(name)])).collect()
+    };
+    let mut page = json!({
+        "subjects": colours(&Vec::from_iter(&names), &|name| slot(run, name)),
+        "stages": colours(&Vec::from_iter(stages), &stage_slot),
+        "roles": colours(&Vec::from_iter(roles), &role_slot),
+        "bins_per_decade": BINS_PER_DECADE,
+        "levels": levels.iter().map(level).collect::<Vec<_>>(),
+        "options": cost_options(data, &names),
+        // Index of the level shown first.
+        "level": levels.iter().position(is_initial).unwrap_or(0),
+    });
+    clean(&mut page);
+    escape::json_in_html(&page.to_string())
+}
+
+/// Removes characters that control a terminal or reorder text, and needless digits.
+fn clean(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = escape::terminal(text),
+        Value::Number(number) if number.is_f64() => *value = number.as_f64().map(short).into(),
+        Value::Array(values) => values.iter_mut().for_each(clean),
+        Value::Object(fields) => {
+            for (name, mut field) in std::mem::take(fields) {
+                clean(&mut field);
+                fields.insert(escape::terminal(&name), field);
+            }
+        }
+        _ => {}
+    }
 }
 
 fn cost_options(data: &RunData, names: &[String]) -> Vec<OptionData> {
@@ -146,25 +127,13 @@ fn cost_options(data: &RunData, names: &[String]) -> Vec<OptionData> {
     }
     let option = |name: &String| {
         let options = choices.iter().flat_map(|choice| &choice.options);
-        let points = options
-            .filter(|option| option.name == *name)
-            .map(|option| OptionPoint {
-                clients: option.clients,
-                reason: option.reason.as_deref().map(escape::terminal),
-                p99_us: option.p99_us.map(short),
-                cores: option.cores.map(short),
-                memory_bytes: option.memory_bytes.map(short),
-                mbit_per_s: option.mbit_per_s.map(short),
-            });
+        let own = options.filter(|option| option.name == *name);
+        let points: Vec<&CostOption> = own.collect();
         OptionData {
-            name: escape::terminal(name),
+            name: name.clone(),
             slot: slot(&data.run, name),
-            floor: data
-                .run
-                .cells
-                .iter()
-                .any(|cell| cell.name() == *name && cell.architecture == view::FLOOR),
-            points: points.collect(),
+            floor: points.iter().any(|option| option.is_floor),
+            points: points.into_iter().map(|it| json!(it)).collect(),
         }
     };
     names.iter().map(option).collect()
@@ -172,8 +141,8 @@ fn cost_options(data: &RunData, names: &[String]) -> Vec<OptionData> {
 
 fn row_data(data: &RunData, names: &[String], row: &view::SubjectRow<'_>) -> RowData {
     let curves = Curve::of_row(data, row).into_iter().map(|curve| {
-        let values = curve.points.iter().map(|(_, us)| short(*us)).collect();
-        (escape::terminal(&curve.name), values)
+        let values = curve.points.iter().map(|(_, us)| *us).collect();
+        (curve.name, values)
     });
     let valid = row.cells.iter().filter(|cell| cell.is_valid());
     RowData {
@@ -199,9 +168,7 @@ fn cell_data(data: &RunData, cell: &Cell) -> CellData {
         .collect();
     CellData {
         repetition: cell.repetition,
-        delivering: cell
-            .delivering_role()
-            .map(|usage| escape::terminal(&usage.role)),
+        delivering: cell.delivering_role().map(|usage| usage.role.clone()),
         t_s: steps.ends_s(),
         offered: steps.mean(|point| point.offered_per_s),
         achieved: steps.mean(|point| point.achieved_per_s),
@@ -216,7 +183,7 @@ fn cell_data(data: &RunData, cell: &Cell) -> CellData {
             .into_iter()
             .map(|role| {
                 let cores = steps.mean(|point| point.cpu_cores.get(role).copied());
-                (escape::terminal(role), cores)
+                (role.clone(), cores)
             })
             .collect(),
         heat: timeline.and_then(|timeline| heat(&timeline.thinned(SECONDS_MAX))),
@@ -241,7 +208,7 @@ impl<'a> StepSeries<'a> {
     fn ends_s(&self) -> Vec<f64> {
         let steps = self.points.chunks(self.group);
         steps
-            .filter_map(|step| step.last().map(|point| short(point.t_s)))
+            .filter_map(|step| step.last().map(|point| point.t_s))
             .collect()
     }
 
@@ -265,7 +232,7 @@ impl<'a> StepSeries<'a> {
             .map(|step| {
                 let values = step.iter().filter_map(|point| pick(point));
                 let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
-                reduce(&values).map(short)
+                reduce(&values)
             })
             .collect()
     }

@@ -1,286 +1,182 @@
 //! The last sections of the page: resource usage by process role, configuration, raw values.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
-use weir_stats::run::{Cell, CellStatus, LatencySummary, RoleUsage, Run};
+use maud::{Markup, html};
+use weir_stats::run::{CellStatus, Run};
 
-use super::element::HtmlTable;
-use crate::escape::Markup;
+use super::element::{remarks, section};
 use crate::format::{self, TimeUnit};
-use crate::view;
+use crate::table::Table;
+use crate::{shared, view};
 
-/// Writes the resource usage of every process role in every cell, including clients and generator.
-pub(crate) fn parts(out: &mut String, run: &Run) {
-    if run.cells.iter().all(|cell| cell.roles.is_empty()) {
-        return;
-    }
-    out.push_str("<section id=\"parts\">\n<h2>Resource usage by process role</h2>\n");
-    let headings = [
-        "Cell",
-        "role",
-        "cores",
-        "CPU µs/rec",
-        "start MB",
-        "max MB",
-        "kB/client",
-        "threads",
-        "busiest",
-        "waits",
-        "preemptions",
-        "received MB",
-        "sent MB",
-    ];
-    let mut table = HtmlTable::new(2, &headings);
-    for cell in view::cells(run) {
-        for (index, usage) in cell.roles.iter().enumerate() {
-            let limiting = cell.saturated_role.as_ref() == Some(&usage.role);
-            // Only the first row of a cell has its name, so that its roles form a block.
-            let (name, block) = if index == 0 {
-                (cell.id(), "")
-            } else {
-                (String::new(), "cont")
-            };
-            let class = if limiting {
-                format!("{block} marked")
-            } else {
-                block.to_owned()
-            };
-            table.row(class.trim(), &part(name, usage));
-        }
-    }
-    table.finish(out);
-    let _ = writeln!(
-        out,
-        concat!(
-            "<p class=\"caption\">Sampled during the measured window, including load ",
-            "generator and clients. <b>Waits</b> and <b>preemptions</b> are context switches. A ",
-            "marked row is the process role that limited its cell.{}</p>\n</section>"
-        ),
-        Markup(&network_sources(run))
-    );
-}
-
-fn part(name: String, usage: &RoleUsage) -> [String; 13] {
-    let role = match usage.processes {
-        0 | 1 => usage.role.clone(),
-        more => format!("{} × {more}", usage.role),
-    };
-    [
-        name,
-        role,
-        format::number(usage.cpu_cores_mean),
-        format::number(usage.cpu_us_per_delivered),
-        format::megabytes(usage.rss_start_bytes),
-        format::megabytes(usage.rss_max_bytes),
-        format::kilobytes(usage.user_memory_per_client_bytes),
-        format::maybe_count(usage.threads_max),
-        busiest(usage),
-        format::maybe_count(usage.context_switches_voluntary),
-        format::maybe_count(usage.context_switches_involuntary),
-        format::megabytes(usage.network_rx_bytes),
-        format::megabytes(usage.network_tx_bytes),
-    ]
-}
-
-/// Returns the busiest thread and its share of a core.
-fn busiest(usage: &RoleUsage) -> String {
-    match (&usage.busiest_thread, usage.busiest_thread_cores) {
-        (Some(name), Some(cores)) => format!("{name} {:.0} %", cores * 100.0),
-        _ => format::NONE.to_owned(),
-    }
+/// Returns the resource usage of every process role.
+pub(crate) fn parts(run: &Run) -> Markup {
+    let usage = shared::usage(run);
+    html! { @if !usage.is_empty() {
+        (section("parts", "Resource usage by process role", &html! {
+            (usage)
+            p.caption {
+                "Sampled during the measured window, including load generator and clients. "
+                b { "Waits" } " and " b { "preemptions" } " are context switches. A marked row is \
+                the process role that limited its cell." (network_sources(run))
+            }
+        }))
+    } }
 }
 
 /// Returns how network bytes were measured: once if it is the same for all roles, else by role.
 fn network_sources(run: &Run) -> String {
     let mut roles_by_source: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for usage in run.cells.iter().flat_map(|cell| &cell.roles) {
-        if !usage.network_source.is_empty() {
-            roles_by_source
-                .entry(&usage.network_source)
-                .or_default()
-                .insert(&usage.role);
-        }
+        let roles = roles_by_source.entry(&usage.network_source).or_default();
+        roles.insert(&usage.role);
     }
-    let single = roles_by_source.len() == 1;
-    let texts: Vec<String> = roles_by_source
+    roles_by_source.remove("");
+    let is_single = roles_by_source.len() == 1;
+    let texts = roles_by_source
         .into_iter()
-        .map(|(source, roles)| {
-            let roles = roles.into_iter().collect::<Vec<_>>().join(", ");
-            if single {
-                source.to_owned()
-            } else {
-                format!("{roles} {source}")
+        .map(|(source, roles)| match is_single {
+            true => source.to_owned(),
+            false => {
+                let roles: Vec<&str> = roles.into_iter().collect();
+                format!("{} {source}", roles.join(", "))
             }
-        })
-        .collect();
-    if texts.is_empty() {
-        String::new()
-    } else {
-        format!(" Network: {}.", texts.join("; "))
+        });
+    match texts.collect::<Vec<_>>().join("; ") {
+        none if none.is_empty() => none,
+        texts => format!(" Network: {texts}."),
     }
 }
 
-/// Writes everything needed to repeat the run.
-pub(crate) fn configuration(out: &mut String, run: &Run) {
-    out.push_str("<section id=\"configuration\">\n<h2>Configuration</h2>\n");
-    let _ = writeln!(out, "<pre><code>{}</code></pre>", Markup(&command(run)));
-    out.push_str("<div class=\"grid2 settings\">\n");
+/// Returns everything needed to repeat the run.
+pub(crate) fn configuration(run: &Run) -> Markup {
     let machine = &run.machine;
+    let cores = machine.cpu_cores.to_string();
+    let memory = format::bytes(machine.memory_bytes as f64);
     let place = [
-        ("processor".to_owned(), machine.cpu_model.clone()),
-        ("cores".to_owned(), machine.cpu_cores.to_string()),
-        (
-            "memory".to_owned(),
-            format::bytes(machine.memory_bytes as f64),
-        ),
-        ("system".to_owned(), machine.os.clone()),
-        ("kernel".to_owned(), machine.kernel.clone()),
+        ("processor", machine.cpu_model.as_str()),
+        ("cores", &cores),
+        ("memory", &memory),
+        ("system", &machine.os),
+        ("kernel", &machine.kernel),
     ];
-    list(out, "machine", &place);
-    let parts: Vec<(String, String)> = run
-        .placement
+    let parts = run.placement.iter().map(|place| {
+        let comma = if place.description.is_empty() {
+            ""
+        } else {
+            ", "
+        };
+        let (count, host, text) = (place.processes, &place.host, &place.description);
+        (
+            place.role.as_str(),
+            format!("{count} × on {host}{comma}{text}"),
+        )
+    });
+    let parts: Vec<(&str, String)> = parts.collect();
+    let own = [("weir", run.weir_version.as_str())].into_iter();
+    let versions = run
+        .versions
         .iter()
-        .map(|place| {
-            let text = format!("{} × on {}", place.processes, place.host);
-            let text = if place.description.is_empty() {
-                text
-            } else {
-                format!("{text}, {}", place.description)
-            };
-            (place.role.clone(), text)
-        })
-        .collect();
-    list(out, "placement", &parts);
-    let mut versions = vec![("weir".to_owned(), run.weir_version.clone())];
-    versions.extend(run.versions.clone());
-    list(out, "versions", &versions);
-    for group in &run.settings {
-        let pairs: Vec<(String, String)> = group
-            .settings
-            .iter()
-            .map(|setting| (setting.name.clone(), setting.value.clone()))
-            .collect();
-        list(out, &group.part, &pairs);
-    }
-    let files: Vec<(String, String)> = run
-        .files
-        .iter()
-        .map(|file| (file.path.clone(), file.description.clone()))
-        .collect();
-    list(out, "files of the run directory", &files);
-    out.push_str("</div>\n</section>\n");
+        .map(|(name, text)| (name.as_str(), text.as_str()));
+    let content = html! {
+        pre { code { (command(run)) } }
+        div."grid2 settings" {
+            (list("machine", place))
+            (list("placement", parts.iter().map(|(role, text)| (*role, text.as_str()))))
+            (list("versions", own.chain(versions)))
+            @for group in &run.settings {
+                @let settings = group.settings.iter();
+                (list(&group.part, settings.map(|it| (it.name.as_str(), it.value.as_str()))))
+            }
+            @let files = run.files.iter();
+            @let files = files.map(|it| (it.path.as_str(), it.description.as_str()));
+            (list("files of the run directory", files))
+        }
+    };
+    section("configuration", "Configuration", &content)
 }
 
 fn command(run: &Run) -> String {
-    let quoted = run.command_line.iter().map(|word| {
-        if word.is_empty()
-            || word.contains(|c: char| c.is_whitespace() || "'\"$`\\&|;<>".contains(c))
-        {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        } else {
-            word.clone()
-        }
-    });
+    let is_special = |c: char| c.is_whitespace() || "'\"$`\\&|;<>".contains(c);
+    let quoted =
+        run.command_line
+            .iter()
+            .map(|word| match word.is_empty() || word.contains(is_special) {
+                true => format!("'{}'", word.replace('\'', r"'\''")),
+                false => word.clone(),
+            });
     quoted.collect::<Vec<_>>().join(" ")
 }
 
-fn list(out: &mut String, name: &str, pairs: &[(String, String)]) {
-    if pairs.is_empty() {
-        return;
-    }
-    let _ = writeln!(out, "<div class=\"group\"><h3>{}</h3><dl>", Markup(name));
-    for (key, value) in pairs {
-        let _ = writeln!(out, "<dt>{}</dt><dd>{}</dd>", Markup(key), Markup(value));
-    }
-    out.push_str("</dl></div>\n");
+fn list<'a>(name: &str, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Markup {
+    let mut pairs = pairs.into_iter().peekable();
+    html! { @if pairs.peek().is_some() { div.group {
+        h3 { (name) }
+        dl { @for (key, value) in pairs { dt { (key) } dd { (value) } "\n" } }
+    } } }
 }
 
-/// Writes the values of every repetition, all stages.
-pub(crate) fn raw(out: &mut String, run: &Run) {
-    out.push_str("<section id=\"raw\">\n<h2>Latency by repetition</h2>\n");
-    let all = || run.cells.iter().flat_map(|cell| cell.latency.values());
-    let unit = TimeUnit::for_values_us(all().filter_map(|summary| summary.p50_us));
+/// Returns the values of every repetition, all stages.
+pub(crate) fn raw(run: &Run) -> Markup {
+    let all = run.cells.iter().flat_map(|cell| cell.latency.values());
+    let unit = TimeUnit::for_values_us(all.filter_map(|summary| summary.p50_us));
     let headings = [
         "Cell", "stage", "values", "mean", "sd", "min", "p50", "p90", "p95", "p99", "p99.9",
         "p99.99", "max", "negative",
     ];
-    let mut table = HtmlTable::new(2, &headings);
+    let mut table = Table::new(2, headings);
     for cell in view::cells(run) {
         let class = if cell.is_valid() { "" } else { "invalid" };
-        for (stage, summary) in &cell.latency {
-            table.row(class, &values(cell, stage, summary, unit));
+        for (stage, it) in &cell.latency {
+            let times_us = [
+                it.mean_us,
+                it.stddev_us,
+                it.min_us,
+                it.p50_us,
+                it.p90_us,
+                it.p95_us,
+                it.p99_us,
+                it.p999_us,
+                it.p9999_us,
+                it.max_us,
+            ];
+            let mut fields = vec![cell.id(), stage.clone(), format::count(it.count)];
+            fields.extend(times_us.map(|us| unit.show(us)));
+            fields.push(format::count(it.negative_count));
+            table.row(class, fields);
         }
     }
-    table.finish(out);
-    let _ = writeln!(
-        out,
-        concat!(
-            "<p class=\"caption\">Latencies in {}. <b>response</b>: due time to receipt. ",
-            "<b>service</b>: send to receipt. <b>schedule_lag</b>: due time to send. ",
-            "<b>publish_ack</b>: send to the broker’s acknowledgement. A percentile needs ",
-            "enough samples: 299 for p99, 2,995 for p99.9, 29,956 for p99.99.{}</p>"
-        ),
-        unit.name(),
-        resolution(run)
-    );
-    remarks(out, run);
-    out.push_str("</section>\n");
-}
-
-fn values(cell: &Cell, stage: &str, summary: &LatencySummary, unit: TimeUnit) -> Vec<String> {
-    let mut fields = vec![cell.id(), stage.to_owned(), format::count(summary.count)];
-    let times_us = [
-        summary.mean_us,
-        summary.stddev_us,
-        summary.min_us,
-        summary.p50_us,
-        summary.p90_us,
-        summary.p95_us,
-        summary.p99_us,
-        summary.p999_us,
-        summary.p9999_us,
-        summary.max_us,
-    ];
-    fields.extend(times_us.map(|value_us| unit.show(value_us)));
-    fields.push(format::count(summary.negative_count));
-    fields
+    let content = html! {
+        (table)
+        p.caption {
+            "Latencies in " (unit.name()) ". " b { "response" } ": due time to receipt. "
+            b { "service" } ": send to receipt. " b { "schedule_lag" } ": due time to send. "
+            b { "publish_ack" } ": send to the broker’s acknowledgement. A percentile needs enough \
+            samples: 299 for p99, 2,995 for p99.9, 29,956 for p99.99." (resolution(run))
+        }
+        (remarks("note", notes(run)))
+    };
+    section("raw", "Latency by repetition", &content)
 }
 
 fn resolution(run: &Run) -> String {
-    let coarsest_us = run
-        .cells
-        .iter()
-        .filter_map(|cell| cell.response())
-        .map(|summary| summary.resolution_us)
-        .fold(0.0, f64::max);
-    if coarsest_us < 1.0 {
-        return String::new();
+    let responses = run.cells.iter().filter_map(|cell| cell.response());
+    match responses.map(|it| it.resolution_us).fold(0.0, f64::max) {
+        fine if fine < 1.0 => String::new(),
+        us => format!(" Timestamp resolution: {}.", format::duration_us(us)),
     }
-    format!(
-        " Timestamp resolution: {}.",
-        format::duration_us(coarsest_us)
-    )
 }
 
-fn remarks(out: &mut String, run: &Run) {
-    let mut items = String::new();
-    for cell in &run.cells {
-        let reasons: Vec<&String> = match &cell.status {
-            CellStatus::Valid => Vec::new(),
-            CellStatus::Invalid { reasons } => reasons.iter().collect(),
-            CellStatus::Skipped { reason } => vec![reason],
+/// Returns the reasons of cells without results, and notes.
+fn notes(run: &Run) -> impl Iterator<Item = Markup> {
+    run.cells.iter().flat_map(|cell| {
+        let reasons = match &cell.status {
+            CellStatus::Valid => &[][..],
+            CellStatus::Invalid { reasons } => reasons,
+            CellStatus::Skipped { reason } => std::slice::from_ref(reason),
         };
-        for text in reasons.into_iter().chain(&cell.notes) {
-            let _ = write!(
-                items,
-                "<li><b>{}</b> {}</li>",
-                Markup(&cell.id()),
-                Markup(text)
-            );
-        }
-    }
-    if !items.is_empty() {
-        let _ = writeln!(out, "<ul class=\"remarks note\">{items}</ul>");
-    }
+        let texts = reasons.iter().chain(&cell.notes);
+        texts.map(|text| html! { b { (cell.id()) } " " (text) })
+    })
 }

@@ -1,55 +1,38 @@
 //! HTML elements shared by several sections.
 
-use std::fmt::Write as _;
+use maud::{Markup, PreEscaped, Render as _, html};
 
-use crate::escape::Markup;
-
-/// Writes a chart with its caption.
-pub(crate) fn figure(out: &mut String, svg: &str, class: &str, caption: &str) {
-    let _ = writeln!(
-        out,
-        "<figure class=\"{class}\"><div class=\"scroll\">{svg}</div>\
-         <figcaption>{}</figcaption></figure>",
-        Markup(caption)
-    );
-}
-
-/// A table with text in the first `left` columns and numbers in the others.
-pub(crate) struct HtmlTable {
-    left: usize,
-    text: String,
-}
+pub(crate) use crate::table::Table as HtmlTable;
 
 impl HtmlTable {
-    pub(crate) fn new(left: usize, headings: &[impl AsRef<str>]) -> Self {
-        let mut text = String::from("<div class=\"scroll\"><table>\n<thead><tr>");
-        for (index, heading) in headings.iter().enumerate() {
-            let class = if index < left { "" } else { " class=\"n\"" };
-            let _ = write!(
-                text,
-                "<th scope=\"col\"{class}>{}</th>",
-                Markup(heading.as_ref())
-            );
-        }
-        text.push_str("</tr></thead>\n<tbody>\n");
-        Self { left, text }
+    pub(crate) fn finish(self, out: &mut String) {
+        out.push_str(&self.render().into_string());
     }
+}
 
-    /// Writes a row and escapes its fields. `class` must be a class of the style sheet.
-    pub(crate) fn row(&mut self, class: &str, fields: &[String]) {
-        let _ = write!(self.text, "<tr class=\"{class}\">");
-        for (index, field) in fields.iter().enumerate() {
-            let _ = match index {
-                0 => write!(self.text, "<th scope=\"row\">{}</th>", Markup(field)),
-                index if index < self.left => write!(self.text, "<td>{}</td>", Markup(field)),
-                _ => write!(self.text, "<td class=\"n\">{}</td>", Markup(field)),
-            };
-        }
-        self.text.push_str("</tr>\n");
-    }
+/// Writes a chart with its caption.
+pub(crate) fn figure(out: &mut String, svg: &str, _class: &str, caption: &str) {
+    out.push_str(&chart(svg, caption).into_string());
+}
 
-    pub(crate) fn finish(mut self, out: &mut String) {
-        self.text.push_str("</tbody></table></div>\n");
-        out.push_str(&self.text);
-    }
+/// Returns a chart with its caption.
+pub(crate) fn chart(svg: &str, caption: &str) -> Markup {
+    html! { figure { div.scroll { (PreEscaped(svg)) } figcaption { (caption) } } "\n" }
+}
+
+pub(crate) fn section(id: &str, title: &str, content: &Markup) -> Markup {
+    html! { section id=(id) { h2 { (title) } "\n" (content) } "\n" }
+}
+
+/// Returns a list, or nothing without items.
+pub(crate) fn remarks(class: &str, items: impl IntoIterator<Item = Markup>) -> Markup {
+    let mut items = items.into_iter().peekable();
+    html! { @if items.peek().is_some() {
+        ul class={ "remarks " (class) } { @for item in items { li { (item) } } } "\n"
+    } }
+}
+
+/// Returns names with their values.
+pub(crate) fn facts<'a>(pairs: impl IntoIterator<Item = (&'a str, String)>) -> Markup {
+    html! { dl.facts { @for (name, value) in pairs { div { dt { (name) } dd { (value) } } } } "\n" }
 }

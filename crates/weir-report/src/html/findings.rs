@@ -1,122 +1,74 @@
 //! Results from several cells: comparisons of two runs, searches for a maximum load, derived
 //! results.
 
-use std::fmt::Write as _;
+use maud::{Markup, html};
+use weir_stats::run::{Comparison, MetricComparison, Run, Verdict};
 
-use weir_stats::run::{
-    Comparison, DerivedFrom, FindMax, FindMaxPhase, FindMaxStep, MetricComparison, Run, Verdict,
-};
+use super::element::{remarks, section};
+use crate::chart::sweep::words;
+use crate::{compare, format, shared};
 
-use super::element::HtmlTable;
-use crate::escape::Markup;
-use crate::format;
-
-/// Writes all sections.
-pub(crate) fn sections(out: &mut String, run: &Run) {
-    for comparison in &run.comparisons {
-        compared(out, comparison);
+pub(crate) fn sections(run: &Run) -> Markup {
+    let derived = shared::derived(run);
+    html! {
+        @for comparison in &run.comparisons { (compared(comparison)) }
+        @if let Some(search) = &run.find_max {
+            (section("search", "Maximum sustained load", &html! {
+                p.lead { (search.summary) }
+                (shared::steps(search))
+                p.caption {
+                    "All tested loads, in order. The result was confirmed in a longer run, and the \
+                     next higher load was tested again."
+                }
+            }))
+        }
+        @if !derived.is_empty() {
+            (section("derived", "Derived results", &html! { (derived) }))
+        }
     }
-    if let Some(search) = &run.find_max {
-        found(out, search);
-    }
-    derived(out, run);
 }
 
-/// Writes the derived results.
-fn derived(out: &mut String, run: &Run) {
-    if run.derived.is_empty() {
-        return;
-    }
-    out.push_str("<section id=\"derived\">\n<h2>Derived results</h2>\n");
-    let mut table = HtmlTable::new(5, &["result", "of", "value", "derivation", "from"]);
-    for answer in &run.derived {
-        let basis = match answer.basis {
-            DerivedFrom::Measured => "measured",
-            DerivedFrom::Computed => "computed",
-        };
-        let value = match answer.value {
-            Some(value) => format!("{} {}", format::figure(Some(value)), answer.unit),
-            None => "not available in this run".to_owned(),
-        };
-        table.row(
-            "",
-            &[
-                answer.name.clone(),
-                answer.of.clone(),
-                value,
-                basis.to_owned(),
-                answer.derivation.clone(),
-            ],
-        );
-    }
-    table.finish(out);
-    out.push_str("</section>\n");
-}
-
-fn compared(out: &mut String, comparison: &Comparison) {
+fn compared(comparison: &Comparison) -> Markup {
     let (base, other) = (&comparison.base.label, &comparison.other.label);
-    if let Some(text) = crate::compare::single_repetition_note(comparison) {
-        let _ = writeln!(
-            out,
-            "<section class=\"comparison\">\n<h2>{} compared with {}</h2>\n<p>{}</p>\n</section>",
-            Markup(other),
-            Markup(base),
-            Markup(&text)
-        );
-        return;
-    }
-    let _ = writeln!(
-        out,
-        "<section class=\"comparison\">\n<h2>{} compared with {}</h2>\n<p class=\"lead\">{}</p>",
-        Markup(other),
-        Markup(base),
-        Markup(&comparison.summary)
-    );
-    out.push_str(
-        "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">subject</th><th \
-         scope=\"col\">metric</th>\
-         <th scope=\"col\">verdict</th><th scope=\"col\" class=\"n\">change</th>\
-         <th scope=\"col\">95 % interval</th><th scope=\"col\" class=\"n\">runs</th><th \
-         scope=\"col\">reason</th>\
-         </tr></thead>\n<tbody>\n",
-    );
-    let reach = reach(comparison);
-    for subject in &comparison.subjects {
-        for (index, metric) in subject.metrics.iter().enumerate() {
-            let name = match index {
-                0 => subject.subject.to_string(),
-                _ => String::new(),
-            };
-            line(out, &name, metric, (reach, comparison.margin_share));
+    let drift = match comparison.interleaved {
+        true => "The repetitions were interleaved, so drift affects both runs equally.",
+        false => {
+            "The runs were made one after the other, so the change includes drift between them."
         }
-    }
-    let _ = writeln!(
-        out,
-        concat!(
-            "</tbody></table></div>\n<p class=\"caption\">Change of {} relative to {}, from the \
-             repetitions of ",
-            "both. <b>Equivalent</b>: the whole interval is within ±{} %, the pale band. \
-             <b>Inconclusive</b> ",
-            "does not mean equal: more repetitions are needed.{}</p>"
-        ),
-        Markup(other),
-        Markup(base),
-        format::figure(Some(comparison.margin_share * 100.0)),
-        match comparison.interleaved {
-            true => " The repetitions were interleaved, so drift affects both runs equally.",
-            false =>
-                " The runs were made one after the other, so the change includes drift between \
-                 them.",
+    };
+    let headings = [
+        "subject",
+        "metric",
+        "verdict",
+        "change",
+        "95 % interval",
+        "runs",
+        "reason",
+    ];
+    html! { section.comparison {
+        h2 { (other) " compared with " (base) }
+        @if let Some(text) = compare::single_repetition_note(comparison) { p { (text) } } @else {
+            p.lead { (comparison.summary) }
+            div.scroll { table {
+                thead { tr { @for (index, heading) in headings.into_iter().enumerate() {
+                    th scope="col" class=[matches!(index, 3 | 5).then_some("n")] { (heading) }
+                } } }
+                tbody { @for subject in &comparison.subjects {
+                    @for (index, metric) in subject.metrics.iter().enumerate() {
+                        @let name = (index == 0).then(|| subject.subject.to_string());
+                        (line(name, metric, reach(comparison), comparison.margin_share))
+                    }
+                } }
+            } }
+            p.caption {
+                "Change of " (other) " relative to " (base) ", from the repetitions of both. "
+                b { "Equivalent" } ": the whole interval is within ±"
+                (format::figure(Some(comparison.margin_share * 100.0))) " %, the pale band. "
+                b { "Inconclusive" } " does not mean equal: more repetitions are needed. " (drift)
+            }
+            (remarks("warning", comparison.warnings.iter().map(|text| html! { (text) })))
         }
-    );
-    for warning in &comparison.warnings {
-        let _ = writeln!(
-            out,
-            "<ul class=\"remarks warning\"><li>{}</li></ul>",
-            Markup(warning)
-        );
-    }
-    out.push_str("</section>\n");
+    } "\n" }
 }
 
 /// Returns the half width of the interval axis, as the logarithm of a ratio.
@@ -133,121 +85,52 @@ fn reach(comparison: &Comparison) -> f64 {
     far.clamp(least, least.max(2_f64.ln()))
 }
 
-fn line(out: &mut String, name: &str, metric: &MetricComparison, scale: (f64, f64)) {
+fn line(name: Option<String>, metric: &MetricComparison, reach: f64, margin: f64) -> Markup {
     let class = match metric.verdict {
         Verdict::Better => "ok",
         Verdict::Worse => "bad",
         Verdict::Equivalent => "",
         Verdict::Inconclusive => "warn",
     };
-    let change = |ratio: Option<f64>| match ratio {
-        Some(ratio) => format!("{:+.1} %", (ratio - 1.0) * 100.0),
-        None => format::NONE.to_owned(),
+    let change = |ratio: Option<f64>| {
+        ratio.map_or_else(
+            || format::NONE.to_owned(),
+            |ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0),
+        )
     };
-    let _ = writeln!(
-        out,
-        concat!(
-            "<tr class=\"{}\"><th scope=\"row\">{}</th><td>{}</td><td><span class=\"badge \
-             {}\">{}</span></td>",
-            "<td class=\"n\">{}</td><td>{} <small>{} to {}</small></td><td class=\"n\">{} + \
-             {}</td>",
-            "<td class=\"reason\">{}</td></tr>"
-        ),
-        if name.is_empty() { "cont" } else { "" },
-        Markup(name),
-        Markup(&crate::chart::sweep::words(&metric.metric)),
-        class,
-        metric.verdict.name(),
-        change(metric.ratio),
-        interval(metric, scale),
-        change(metric.ratio_low),
-        change(metric.ratio_high),
-        metric.base_values.len(),
-        metric.other_values.len(),
-        Markup(&metric.reason)
-    );
+    html! {
+        tr class=[name.is_none().then_some("cont")] {
+            th scope="row" { @if let Some(name) = name { (name) } }
+            td { (words(&metric.metric)) }
+            td { span class={ "badge " (class) } { (metric.verdict.name()) } }
+            td.n { (change(metric.ratio)) }
+            td {
+                (interval(metric, reach, margin)) " "
+                small { (change(metric.ratio_low)) " to " (change(metric.ratio_high)) }
+            }
+            td.n { (metric.base_values.len()) " + " (metric.other_values.len()) }
+            td.reason { (metric.reason) }
+        } "\n"
+    }
 }
 
 /// Returns the interval on a line whose centre means no change.
-fn interval(metric: &MetricComparison, (reach, margin_share): (f64, f64)) -> String {
+fn interval(metric: &MetricComparison, reach: f64, margin: f64) -> Markup {
     const WIDTH: f64 = 150.0;
-    let (Some(ratio), Some(low), Some(high)) = (metric.ratio, metric.ratio_low, metric.ratio_high)
-    else {
-        return String::new();
-    };
     let place = |ratio: f64| {
         let share = (ratio.max(1e-9).ln() / reach).clamp(-1.0, 1.0);
         WIDTH / 2.0 * (1.0 + share * 0.96)
     };
-    format!(
-        concat!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"interval\" width=\"{0}\" \
-             height=\"14\" ",
-            "viewBox=\"0 0 {0} 14\" role=\"img\" aria-label=\"interval\">",
-            "<rect x=\"{5:.1}\" y=\"0\" width=\"{6:.1}\" height=\"14\" class=\"band\"/>",
-            "<line x1=\"{1:.1}\" y1=\"0\" x2=\"{1:.1}\" y2=\"14\" class=\"base\"/>",
-            "<line x1=\"{2:.1}\" y1=\"7\" x2=\"{3:.1}\" y2=\"7\" class=\"thick a1\"/>",
-            "<circle cx=\"{4:.1}\" cy=\"7\" r=\"3.4\" class=\"fill a1\"/></svg>"
-        ),
-        WIDTH,
-        WIDTH / 2.0,
-        place(low),
-        place(high),
-        place(ratio),
-        place(1.0 - margin_share),
-        place(1.0 + margin_share) - place(1.0 - margin_share)
-    )
-}
-
-fn found(out: &mut String, search: &FindMax) {
-    let _ = writeln!(
-        out,
-        "<section id=\"search\">\n<h2>Maximum sustained load</h2>\n<p class=\"lead\">{}</p>",
-        Markup(&search.summary)
-    );
-    let variable = crate::chart::sweep::words(&search.variable);
-    let headings = [
-        variable.as_str(),
-        "phase",
-        "sustained",
-        "cell",
-        "saturated",
-        "reason",
-    ];
-    let mut table = HtmlTable::new(6, &headings);
-    for step in &search.steps {
-        let class = match step.sustained {
-            Some(true) => "",
-            Some(false) => "marked",
-            None => "invalid",
-        };
-        table.row(class, &fields(step));
-    }
-    table.finish(out);
-    out.push_str(
-        "<p class=\"caption\">All tested loads, in order. The result was confirmed in a longer \
-         run, and the next higher load was tested again.</p>\n</section>\n",
-    );
-}
-
-fn fields(step: &FindMaxStep) -> [String; 6] {
-    let phase = match step.phase {
-        FindMaxPhase::Bracket => "bracket",
-        FindMaxPhase::Bisect => "bisect",
-        FindMaxPhase::Confirm => "confirm",
-        FindMaxPhase::ConfirmAbove => "confirm that the next load is not sustained",
-    };
-    let result = match step.sustained {
-        Some(true) => "✓ yes",
-        Some(false) => "✗ no",
-        None => "not measured",
-    };
-    [
-        format::figure(Some(step.value)),
-        phase.to_owned(),
-        result.to_owned(),
-        step.cell.clone(),
-        step.saturated_role.clone().unwrap_or_default(),
-        step.reason.clone().unwrap_or_default(),
-    ]
+    let x = |ratio: f64| format!("{:.1}", place(ratio));
+    let band = format!("{:.1}", place(1.0 + margin) - place(1.0 - margin));
+    let ratios = metric.ratio.zip(metric.ratio_low).zip(metric.ratio_high);
+    html! { @if let Some(((ratio, low), high)) = ratios {
+        svg.interval xmlns="http://www.w3.org/2000/svg" width=(WIDTH) height="14"
+            viewBox={ "0 0 " (WIDTH) " 14" } role="img" aria-label="interval" {
+            rect.band x=(x(1.0 - margin)) y="0" width=(band) height="14" {}
+            line.base x1=(x(1.0)) y1="0" x2=(x(1.0)) y2="14" {}
+            line."thick a1" x1=(x(low)) y1="7" x2=(x(high)) y2="7" {}
+            circle."fill a1" cx=(x(ratio)) cy="7" r="3.4" {}
+        }
+    } }
 }

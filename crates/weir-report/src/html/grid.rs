@@ -1,121 +1,80 @@
 //! Runs with more coordinates than the number of clients: grids of clients and rates, and parameter
 //! sweeps.
 
-use std::fmt::Write as _;
+use maud::{Markup, html};
+use weir_stats::run::Run;
 
-use weir_stats::run::{Cell, Run};
-
-use super::element::figure;
-use crate::chart::{self, sweep};
-use crate::escape::Markup;
+use super::element::{chart, section};
+use crate::chart::{curve, sweep};
 use crate::format;
-use crate::grid::{GridPoint, rate_grid};
-use crate::view::Level;
+use crate::grid::{GridPoint, RateGrid, rate_grid};
+use crate::view::{self, Level};
 
-/// Writes grids, the latency curve, and one chart per metric of a sweep.
-pub(crate) fn section(out: &mut String, run: &Run, levels: &[Level<'_>]) {
-    let mut body = String::new();
-    for name in crate::view::subjects(run) {
-        grid(&mut body, &name, levels);
+/// Returns grids, the latency curve, and one chart per metric of a sweep.
+pub(crate) fn sections(run: &Run, levels: &[Level<'_>]) -> Markup {
+    let subjects = view::subjects(run).into_iter();
+    let grids: Vec<(String, RateGrid)> = subjects
+        .filter_map(|name| rate_grid(&name, levels).map(|grid| (name, grid)))
+        .collect();
+    let curve = curve(run, levels);
+    let sweeps = sweep::by_subject(run).into_iter();
+    let sweeps: Vec<_> = sweeps
+        .map(|(name, cells)| (name, sweep::sweeps(&cells)))
+        .filter(|(_, charts)| !charts.is_empty())
+        .collect();
+    if grids.is_empty() && curve.is_none() && sweeps.is_empty() {
+        return Markup::default();
     }
-    let mut charts = String::new();
-    if let Some(svg) = chart::curve(run, levels) {
-        figure(
-            &mut charts,
-            &svg,
-            "",
-            "Each point is one load. The ring marks the last sustained load.",
-        );
-    }
-    if !charts.is_empty() {
-        let _ = writeln!(body, "<div class=\"grid2\">\n{charts}</div>");
-    }
-    for (name, cells) in sweep::by_subject(run) {
-        sweeps(&mut body, &name, &cells);
-    }
-    if !body.is_empty() {
-        let _ = write!(
-            out,
-            "<section id=\"charts\">\n<h2>Results by clients and rate</h2>\n{body}</section>\n"
-        );
-    }
-}
-
-/// Writes a grid with a row per number of clients and a column per rate: mean, standard deviation
-/// and whether the point was sustained.
-fn grid(out: &mut String, name: &str, levels: &[Level<'_>]) {
-    let Some(grid) = rate_grid(name, levels) else {
-        return;
-    };
-    let _ = write!(
-        out,
-        concat!(
-            "<h3>{}: mean response, {} (standard deviation)</h3>\n<div class=\"scroll\">",
-            "<table class=\"matrix\">\n<thead><tr><th scope=\"col\">clients \\ records/s</th>"
-        ),
-        Markup(name),
-        grid.unit.name()
-    );
-    for rate in &grid.rates {
-        let _ = write!(
-            out,
-            "<th scope=\"col\" class=\"n\">{}</th>",
-            format::figure(Some(*rate))
-        );
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
-    for (clients, points) in &grid.rows {
-        let _ = write!(
-            out,
-            "<tr><th scope=\"row\">{}</th>",
-            format::count(*clients)
-        );
-        for it in points {
-            point(out, it.as_ref());
+    let content = html! {
+        @for (name, it) in &grids { (grid(name, it)) }
+        @if let Some(svg) = curve { div.grid2 {
+            (chart(&svg, "Each point is one load. The ring marks the last sustained load."))
+        } }
+        @for (name, charts) in &sweeps {
+            h3 { (name) }
+            div.grid2 { @for it in charts {
+                @let tool = match it.has_tool {
+                    true => " Dotted: Apache Kafka’s own tool in the same cells.",
+                    false => "",
+                };
+                (chart(&it.svg, &format!("{name}: {}.{tool}", it.title)))
+            } }
         }
-        out.push_str("</tr>\n");
-    }
-    out.push_str(
-        "</tbody></table></div>\n<p class=\"caption\">Green: sustained. Red: not sustained; the \
-         reasons are below the comparison. Grey: not run, because a smaller load was not sustained \
-         or exceeds the machine’s capacity.</p>\n",
-    );
+    };
+    section("charts", "Results by clients and rate", &content)
 }
 
-fn point(out: &mut String, point: Option<&GridPoint>) {
-    let Some(point) = point else {
-        out.push_str("<td class=\"n none\"></td>");
-        return;
-    };
-    let (class, mark) = match point.is_sustained {
-        Some(true) => ("pass", "<b class=\"mark\">✓</b> "),
-        Some(false) => ("fail", "<b class=\"mark\">✗</b> "),
+/// Returns a grid with a row per number of clients and a column per rate: mean, standard deviation
+/// and whether the point was sustained.
+fn grid(name: &str, grid: &RateGrid) -> Markup {
+    html! {
+        h3 { (name) ": mean response, " (grid.unit.name()) " (standard deviation)" }
+        div.scroll { table.matrix {
+            thead { tr {
+                th scope="col" { "clients \\ records/s" }
+                @for rate in &grid.rates { th.n scope="col" { (format::figure(Some(*rate))) } }
+            } }
+            tbody { @for (clients, points) in &grid.rows { tr {
+                th scope="row" { (format::count(*clients)) }
+                @for it in points { (point(it.as_ref())) }
+            } "\n" } }
+        } }
+        p.caption {
+            "Green: sustained. Red: not sustained; the reasons are below the comparison. Grey: not \
+             run, because a smaller load was not sustained or exceeds the machine’s capacity."
+        }
+    }
+}
+
+fn point(point: Option<&GridPoint>) -> Markup {
+    let (class, mark) = match point.and_then(|it| it.is_sustained) {
+        Some(true) => ("pass", "✓"),
+        Some(false) => ("fail", "✗"),
         None => ("none", ""),
     };
-    let title = match point.reason.is_empty() {
-        true => String::new(),
-        false => format!(" title=\"{}\"", Markup(&point.reason)),
-    };
-    let _ = write!(
-        out,
-        "<td class=\"n {class}\"{title}>{mark}{}</td>",
-        Markup(&point.text)
-    );
-}
-
-fn sweeps(out: &mut String, name: &str, cells: &[&Cell]) {
-    let charts = sweep::sweeps(cells);
-    if charts.is_empty() {
-        return;
-    }
-    let _ = writeln!(out, "<h3>{}</h3>\n<div class=\"grid2\">", Markup(name));
-    for chart in charts {
-        let dotted = match chart.has_tool {
-            true => " Dotted: Apache Kafka’s own tool in the same cells.",
-            false => "",
-        };
-        let caption = format!("{name}: {}.{dotted}", chart.title);
-        figure(out, &chart.svg, "", &caption);
-    }
-    out.push_str("</div>\n");
+    html! { @if let Some(it) = point {
+        td class={ "n " (class) } title=[Some(&it.reason).filter(|it| !it.is_empty())] {
+            @if !mark.is_empty() { b.mark { (mark) } " " } (it.text)
+        }
+    } @else { td."n none" {} } }
 }

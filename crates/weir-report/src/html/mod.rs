@@ -5,30 +5,26 @@
 //! hashes.
 
 mod data;
-mod decision;
+mod delivery;
 mod details;
 mod element;
 mod findings;
 mod grid;
 mod libraries;
 mod percentiles;
-mod reference;
-mod reference_grid;
 mod results;
 mod script;
-mod sections;
-mod stages;
 mod time;
 mod verdict;
 
-use std::fmt::Write as _;
-
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use weir_stats::run::Run;
 
-use crate::chart;
-use crate::escape::Markup;
+use crate::published;
 use crate::run_dir::RunData;
 use crate::view::{self, Level};
+use crate::{chart, cost, escape};
+use element::section;
 use script::Inline;
 
 const CSS: &str = include_str!("style.css");
@@ -39,104 +35,108 @@ pub(crate) fn page(data: &RunData) -> String {
     let levels = view::levels(run);
     let initial = most_informative_level(&levels);
     let inline = Inline::new(&[chart::CSS, CSS]);
-    let mut out = String::with_capacity(256 << 10);
-    head(&mut out, run, &inline);
-    out.push_str("<body>\n<div class=\"page\">\n");
-    verdict::verdict(&mut out, run);
-    out.push_str("<main>\n");
-    findings::sections(&mut out, run);
-    libraries::sections(&mut out, run);
     // A library run has no such cells and nothing for scripts to draw.
     let has_cells = run.libraries.is_none() || !run.cells.is_empty();
+    let page = html! {
+        (DOCTYPE) "\n"
+        html xmlns="http://www.w3.org/1999/xhtml" lang="en" { "\n"
+            (head(run, &inline))
+            body { "\n"
+                div.page { "\n"
+                    (verdict::verdict(run))
+                    main {
+                        (findings::sections(run))
+                        (libraries(run))
+                        @if has_cells { (cells(data, &levels, initial)) }
+                        (details::configuration(run))
+                        @if has_cells { (details::raw(run)) }
+                    } "\n"
+                    footer { p {
+                        "weir " (run.weir_version) " · " (run.started_utc) " to "
+                        (run.finished_utc) " · generated from run.json and its interval logs"
+                    } } "\n"
+                } "\n"
+                @if has_cells {
+                    // The data is not a script and cannot end its element.
+                    script type="application/json" id="run-data" {
+                        (PreEscaped(data::block(data, &levels, initial)))
+                    } "\n"
+                    script { (PreEscaped(&inline.library)) } "\n"
+                    script { (PreEscaped(&inline.page)) } "\n"
+                }
+            } "\n"
+        } "\n"
+    };
+    escape::page(&page.into_string())
+}
+
+fn head(run: &Run, inline: &Inline) -> Markup {
+    html! { head { "\n"
+        (PreEscaped("<meta charset=\"utf-8\"/>\n"))
+        (meta("http-equiv=\"Content-Security-Policy\"", &inline.policy()))
+        (meta("name=\"viewport\"", "width=device-width, initial-scale=1"))
+        (meta("name=\"color-scheme\"", "light dark"))
+        (meta("name=\"generator\"", &format!("weir {}", run.weir_version)))
+        title { (run.title) } "\n"
+        style { (PreEscaped(&inline.style)) } "\n"
+    } "\n" }
+}
+
+/// Returns an element that ends as in XML, so that the page is both HTML and XML.
+fn meta(attribute: &str, content: &str) -> Markup {
+    let content = html! { (content) }.into_string();
+    PreEscaped(format!("<meta {attribute} content=\"{content}\"/>\n"))
+}
+
+fn libraries(run: &Run) -> Markup {
+    let mut out = String::new();
+    libraries::sections(&mut out, run);
+    PreEscaped(out)
+}
+
+fn cells(data: &RunData, levels: &[Level<'_>], initial: Option<&Level<'_>>) -> Markup {
+    let run = &data.run;
     let is_grid = view::is_grid(run);
-    if has_cells {
-        if is_grid {
-            grid::section(&mut out, run, &levels);
+    let costs = cost::table(run);
+    html! {
+        @if is_grid { (grid::sections(run, levels)) }
+        (verdict::measured(run))
+        (results::sections(run, levels))
+        (reference(run, levels))
+        @if !costs.is_empty() { (section("decision", "Cost by architecture", &html! {
+            div.live {} (costs) p.caption { (cost::CAPTION) }
+        })) }
+        (percentiles::sections(data, levels, initial))
+        (time::sections(data, initial))
+        @if !is_grid { (delivery::costs(run, levels)) }
+        (delivery::fairness(run, levels))
+        (delivery::losses(run))
+        (details::parts(run))
+    }
+}
+
+/// Returns the published results; the heading says that they are from other hardware.
+fn reference(run: &Run, levels: &[Level<'_>]) -> Markup {
+    let caption = match view::is_grid(run) {
+        true => published::CAPTION,
+        false => {
+            "Mean response time in ms with its standard deviation, and total Mbit/s received by \
+             clients. Here: this run, same number of clients and architecture."
         }
-        verdict::measured(&mut out, run);
-        results::section(&mut out, run, &levels);
-        reference::section(&mut out, run, &levels);
-        decision::section(&mut out, run);
-        percentiles::section(&mut out, data, &levels, initial);
-        time::section(&mut out, data, initial);
-        if !is_grid {
-            sections::cost_charts(&mut out, run);
-        }
-        sections::fairness(&mut out, run, &levels);
-        sections::losses(&mut out, run);
-        details::parts(&mut out, run);
-    }
-    details::configuration(&mut out, run);
-    if has_cells {
-        details::raw(&mut out, run);
-    }
-    out.push_str("</main>\n");
-    footer(&mut out, run);
-    out.push_str("</div>\n");
-    if has_cells {
-        scripts(&mut out, data, &levels, initial, &inline);
-    }
-    out.push_str("</body>\n</html>\n");
-    out
-}
-
-fn head(out: &mut String, run: &Run, inline: &Inline) {
-    let _ = write!(
-        out,
-        concat!(
-            "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n",
-            "<meta charset=\"utf-8\"/>\n",
-            "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\"/>\n",
-            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n",
-            "<meta name=\"color-scheme\" content=\"light dark\"/>\n",
-            "<meta name=\"generator\" content=\"weir {}\"/>\n",
-            "<title>{}</title>\n<style>{}</style>\n</head>\n"
-        ),
-        Markup(&inline.policy()),
-        Markup(&run.weir_version),
-        Markup(&run.title),
-        inline.style
-    );
-}
-
-/// Writes the JSON data, which is not a script and cannot end its element, and the scripts.
-fn scripts(
-    out: &mut String,
-    data: &RunData,
-    levels: &[Level<'_>],
-    initial: Option<&Level<'_>>,
-    inline: &Inline,
-) {
-    let _ = write!(
-        out,
-        concat!(
-            "<script type=\"application/json\" id=\"run-data\">{}</script>\n",
-            "<script>{}</script>\n<script>{}</script>\n"
-        ),
-        data::block(data, levels, initial),
-        inline.library,
-        inline.page
-    );
-}
-
-fn footer(out: &mut String, run: &Run) {
-    let _ = writeln!(
-        out,
-        "<footer><p>weir {} · {} to {} · generated from run.json and its interval \
-         logs</p></footer>",
-        Markup(&run.weir_version),
-        Markup(&run.started_utc),
-        Markup(&run.finished_utc)
-    );
+    };
+    html! { @if let Some(it) = &run.reference { section id="reference" {
+        h2 { "Published results " span."badge warn" { "other hardware" } }
+        p { (it.source) ". Measured on " (it.hardware) ". " (it.note) }
+        (published::table(run, levels))
+        p.caption { (caption) }
+    } "\n" } }
 }
 
 /// Returns the highest level at which two architectures have results, else the highest with any.
 fn most_informative_level<'a>(levels: &'a [Level<'a>]) -> Option<&'a Level<'a>> {
     let with = |count: usize| {
-        levels
-            .iter()
-            .rev()
-            .find(|level| level.valid().count() >= count)
+        let mut levels = levels.iter().rev();
+        levels.find(|level| level.valid().count() >= count)
     };
     with(2).or_else(|| with(1))
 }

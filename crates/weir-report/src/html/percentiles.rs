@@ -1,94 +1,126 @@
-//! Latency by percentile: all subjects of a level, and the stages of one subject.
+//! Latency by percentile: all subjects of a level, the stages of one subject, and mean stages.
 
-use std::fmt::Write as _;
+use maud::{Markup, html};
+use weir_stats::run::StageMean;
 
-use super::element::{HtmlTable, figure};
-use crate::chart;
-use crate::escape::Markup;
-use crate::format::TimeUnit;
+use super::element::{chart, section};
+use crate::chart::{percentiles, stages};
+use crate::format::{self, TimeUnit};
 use crate::run_dir::RunData;
+use crate::table::Table;
 use crate::view::Level;
 
-/// Writes subject curves for every level, and stage curves for the level shown first.
-pub(crate) fn section(
-    out: &mut String,
+/// Returns subject curves for every level, and stage curves for the level shown first.
+pub(crate) fn sections(
     data: &RunData,
     levels: &[Level<'_>],
     initial: Option<&Level<'_>>,
-) {
-    let plots: Vec<(String, String)> = levels
-        .iter()
-        .filter_map(|level| Some((level.label(), chart::percentiles(data, level)?)))
-        .collect();
+) -> Markup {
+    let plot = |level: &Level<'_>| {
+        let caption = format!("Response time, {}.", level.label());
+        Some(chart(&percentiles(data, level)?, &caption))
+    };
+    let plots: Vec<Markup> = levels.iter().filter_map(plot).collect();
     if plots.is_empty() {
-        return;
+        return Markup::default();
     }
-    out.push_str(
-        "<section id=\"percentiles\">\n<h2>Latency by percentile</h2>\n<div \
-         class=\"live\"></div>\n\
-         <div class=\"still grid2\">\n",
-    );
-    for (label, svg) in plots {
-        figure(out, &svg, "", &format!("Response time, {label}."));
-    }
-    for row in initial.iter().flat_map(|level| level.valid()) {
-        if let Some(svg) = chart::stages(data, row) {
-            let label = initial.map(Level::label).unwrap_or_default();
-            figure(
-                out,
-                &svg,
-                "",
-                &format!("All stages of {}, {label}.", row.name),
-            );
+    let content = html! {
+        div.live {}
+        div."still grid2" {
+            @for plot in plots { (plot) }
+            @if let Some(level) = initial { @for row in level.valid() {
+                @if let Some(svg) = stages(data, row) {
+                    (chart(&svg, &format!("All stages of {}, {}.", row.name, level.label())))
+                }
+            } }
         }
-    }
-    out.push_str(
-        "</div>\n<p class=\"caption\">A point is the share of records that were at least this \
-         fast; each step to the right has ten times fewer records above it. A curve ends where \
-         samples are too few for the next percentile. <b>Response</b> starts at the due time of a \
-         record, <b>service</b> at its send; the difference is schedule lag.</p>\n",
-    );
-    if let Some(level) = initial {
-        super::stages::table(out, level);
-    }
-    no_script(out, levels);
-    out.push_str("</section>\n");
+        p.caption {
+            "A point is the share of records that were at least this fast; each step to the right \
+             has ten times fewer records above it. A curve ends where samples are too few for the \
+             next percentile. " b { "Response" } " starts at the due time of a record, "
+            b { "service" } " at its send; the difference is schedule lag."
+        }
+        @if let Some(level) = initial { (mean_stages(level)) }
+        (no_script(levels))
+    };
+    section("percentiles", "Latency by percentile", &content)
 }
 
-/// Writes the values as a table, for browsers without scripts.
-fn no_script(out: &mut String, levels: &[Level<'_>]) {
-    let cells = || {
-        levels
-            .iter()
-            .flat_map(Level::valid)
-            .filter_map(|row| row.sample())
-    };
-    let medians_us = cells().filter_map(|cell| cell.response()?.p50_us);
+/// Returns the values as a table, for browsers without scripts.
+fn no_script(levels: &[Level<'_>]) -> Markup {
+    let rows = levels.iter().flat_map(Level::valid);
+    let cells: Vec<_> = rows.filter_map(|row| row.sample()).collect();
+    let medians_us = cells.iter().filter_map(|cell| cell.response()?.p50_us);
     let unit = TimeUnit::for_values_us(medians_us);
     let headings = ["Cell", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"];
-    let mut table = HtmlTable::new(1, &headings);
-    for cell in cells() {
-        let Some(latency) = cell.response() else {
-            continue;
-        };
+    let mut table = Table::new(1, headings);
+    for cell in cells {
+        let Some(it) = cell.response() else { continue };
         let times_us = [
-            latency.p50_us,
-            latency.p90_us,
-            latency.p95_us,
-            latency.p99_us,
-            latency.p999_us,
-            latency.p9999_us,
-            latency.max_us,
+            it.p50_us,
+            it.p90_us,
+            it.p95_us,
+            it.p99_us,
+            it.p999_us,
+            it.p9999_us,
+            it.max_us,
         ];
-        let mut fields = vec![cell.id()];
-        fields.extend(times_us.map(|us| unit.show(us)));
-        table.row("", &fields);
+        let times = times_us.map(|us| unit.show(us));
+        table.row("", [cell.id()].into_iter().chain(times));
     }
-    let _ = writeln!(
-        out,
-        "<noscript>\n<p class=\"caption\">Response time in {}:</p>",
-        Markup(unit.name())
-    );
-    table.finish(out);
-    out.push_str("</noscript>\n");
+    html! { noscript { p.caption { "Response time in " (unit.name()) ":" } (table) } }
+}
+
+const WIDTH: f64 = 420.0;
+
+/// Returns the stages of the mean response time, one bar per subject; nothing without stages.
+fn mean_stages(level: &Level<'_>) -> Markup {
+    let rows = level.valid();
+    let rows = rows.filter_map(|row| Some((&row.name, row.sample()?.stages.as_slice())));
+    let sum = |stages: &[StageMean]| stages.iter().map(|one| one.mean_us.max(0.0)).sum::<f64>();
+    let rows: Vec<_> = rows.filter(|(_, stages)| sum(stages) > 0.0).collect();
+    let most_us = rows
+        .iter()
+        .map(|(_, stages)| sum(stages))
+        .fold(0.0, f64::max);
+    html! { @if !rows.is_empty() {
+        h3 { "Stages of the mean response time, " (level.label()) }
+        div.scroll { table.stages { tbody { @for (name, stages) in rows { tr {
+            th scope="row" { (name) }
+            td { (bar(stages, most_us)) }
+            td."n strong" { (format::duration_us(sum(stages))) }
+            td { @for stage in stages {
+                span.stage title=(stage.derivation) {
+                    i class={ "swatch " (slot(&stage.name)) } {}
+                    (stage.name.replace('_', " ")) " "
+                    (format::duration_us(stage.mean_us.max(0.0)))
+                } " "
+            } }
+        } "\n" } } } }
+    } }
+}
+
+fn bar(stages: &[StageMean], most_us: f64) -> Markup {
+    let mut left = 0.0;
+    html! {
+        svg.interval xmlns="http://www.w3.org/2000/svg" width=(WIDTH) height="16"
+            viewBox={ "0 0 " (WIDTH) " 16" } role="img" aria-label="stages" {
+            @for stage in stages {
+                @let width = stage.mean_us.max(0.0) / most_us * WIDTH;
+                rect x=(format!("{left:.1}")) y="1" width=(format!("{width:.1}")) height="14"
+                    class={ "bar " (slot(&stage.name)) } {}
+                ({ left += width; "" })
+            }
+        }
+    }
+}
+
+fn slot(stage: &str) -> &'static str {
+    match stage {
+        "schedule" => "a0",
+        "publish" => "a5",
+        "broker_to_consumer" | "broker_to_client" | "broker_to_gateway" => "a4",
+        "gateway_to_client" => "a1",
+        _ => "a6",
+    }
 }

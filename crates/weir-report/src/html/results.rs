@@ -1,290 +1,133 @@
 //! The main comparison: one row per level and architecture.
 
-use std::fmt::Write as _;
-
+use maud::{Markup, html};
 use weir_stats::run::Run;
 
+use super::element::{remarks, section};
 use crate::chart::slot;
-use crate::escape::Markup;
-use crate::format::{self, TimeUnit};
-use crate::sweep_table::{self, SweepTable};
-use crate::view::{Level, RowFigures, RowStatus, SubjectRow};
+use crate::columns::{COLUMNS, Column, GROUPS};
+use crate::format::TimeUnit;
+use crate::sweep_table;
+use crate::view::{self, Level, RowStatus, SubjectRow};
 
-/// Number of columns after the name of the row.
-const COLUMNS: usize = 17;
-/// Index of the column that compares CPU time with the floor.
-const CPU_RATIO: usize = 10;
-
-/// Writes the section with the table.
-pub(crate) fn section(out: &mut String, run: &Run, levels: &[Level<'_>]) {
-    let p50s_us = levels
-        .iter()
-        .flat_map(Level::valid)
-        .filter_map(|row| row.figures.p50_us);
-    let unit = TimeUnit::for_values_us(p50s_us);
-    out.push_str("<section id=\"results\">\n<h2>Results</h2>\n");
-    let swept = sweep_table::tables(run);
-    if !swept.is_empty() {
-        for table in &swept {
-            sweep(out, table);
-        }
-        out.push_str("</section>\n");
-        return;
-    }
-    out.push_str("<div class=\"scroll\"><table class=\"results\">\n");
-    head(out, unit);
-    for level in levels {
-        body(out, run, level, unit);
-    }
-    out.push_str("</table></div>\n");
-    limits(out, levels);
-    out.push_str(
-        "<p class=\"caption\">Latency starts at the due time of a record, so a late sender hides \
-         nothing. <b>CPU</b>: CPU time of the delivering process (gateway or floor; the broker if \
-         clients read from it directly) per wanted delivery. <b>With broker</b>: including the \
-         broker. <b>× floor</b>: relative to the baseline server in the same run, with a 95 % \
-         interval if there are repetitions. Values are geometric means over repetitions; losses \
-         are summed. – means too few samples or not measured.</p>\n</section>\n",
-    );
-}
-
-/// Writes the results of a sweep, which has no clients and no deliveries.
-fn sweep(out: &mut String, table: &SweepTable) {
-    let _ = write!(
-        out,
-        "<h3>{}</h3>\n<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">measured by</th>",
-        table.title
-    );
-    for heading in &table.headings {
-        let _ = write!(out, "<th scope=\"col\" class=\"n\">{heading}</th>");
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
-    for row in &table.rows {
-        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", Markup(&row.name));
-        let cell = |text: &String| format!("<td class=\"n\">{}</td>", Markup(text));
-        out.extend(row.parameters.iter().map(cell));
-        match &row.figures {
-            Ok(figures) => out.extend(figures.iter().map(cell)),
-            Err(reason) => {
-                let columns = table.headings.len() - row.parameters.len();
-                let _ = write!(
-                    out,
-                    "<td colspan=\"{columns}\" class=\"reason\">{}</td>",
-                    Markup(reason)
-                );
-            }
-        }
-        out.push_str("</tr>\n");
-    }
-    out.push_str("</tbody></table></div>\n");
-}
-
-/// Writes the reasons for levels that were not sustained, with the saturated role.
-fn limits(out: &mut String, levels: &[Level<'_>]) {
-    let rows = levels
-        .iter()
-        .flat_map(|level| level.rows.iter().map(move |row| (level, row)));
-    let unwanted: Vec<_> = rows
-        .clone()
-        .filter_map(|(level, row)| Some((level.label(), row, row.unwanted()?)))
-        .collect();
-    if !unwanted.is_empty() {
-        out.push_str("<ul class=\"remarks\">");
-        for (label, row, text) in unwanted {
-            let name = Markup(&row.name);
-            let _ = write!(
-                out,
-                "<li><b>{name}</b>, {}: {}</li>",
-                Markup(&label),
-                Markup(&text)
-            );
-        }
-        out.push_str("</ul>\n");
-    }
-    let limits: Vec<_> = rows
-        .filter_map(|(level, row)| Some((level.label(), row, row.limit()?)))
-        .collect();
-    if limits.is_empty() {
-        return;
-    }
-    out.push_str("<ul class=\"remarks warning\">");
-    for (label, row, limit) in limits {
-        let _ = write!(
-            out,
-            "<li><b>{}</b> did not sustain {}: {}</li>",
-            Markup(&row.name),
-            Markup(&label),
-            Markup(&limit)
+pub(crate) fn sections(run: &Run, levels: &[Level<'_>]) -> Markup {
+    let sweeps = sweep_table::tables(run);
+    if !sweeps.is_empty() {
+        return section(
+            "results",
+            "Results",
+            &html! {
+                @for (title, table) in &sweeps { h3 { (title) } (table) }
+            },
         );
     }
-    out.push_str("</ul>\n");
-}
-
-fn head(out: &mut String, unit: TimeUnit) {
-    let _ = write!(
-        out,
-        concat!(
-            "<thead>\n<tr><td></td><th colspan=\"7\" class=\"g\">Latency, {}</th>",
-            "<th colspan=\"2\" class=\"g\">Throughput</th>",
-            "<th colspan=\"3\" class=\"g\">CPU, µs per record</th>",
-            "<th class=\"g\">Memory</th><th colspan=\"4\" class=\"g\">Delivery \
-             check</th></tr>\n<tr>"
-        ),
-        unit.name()
-    );
-    out.push_str("<th scope=\"col\">Clients</th>");
-    let headings = [
-        "mean",
-        "sd",
-        "p50",
-        "p99",
-        "× floor",
-        "p99.9",
-        "max",
-        "delivered/s",
-        "Mbit/s",
-        "own",
-        "× floor",
-        "with broker",
-        "kB/client",
-        "lost",
-        "dup",
-        "reord",
-        "confl",
-    ];
-    for (index, heading) in headings.iter().enumerate() {
-        let _ = write!(
-            out,
-            "<th scope=\"col\" class=\"{}\">{heading}</th>",
-            class_of(index)
-        );
-    }
-    out.push_str("</tr>\n</thead>\n");
+    let unit = view::median_unit(levels);
+    let rows = || {
+        let levels = levels.iter();
+        levels.flat_map(|level| level.rows.iter().map(move |row| (level, row)))
+    };
+    let unwanted = rows().filter_map(|(level, row)| {
+        let text = row.unwanted()?;
+        Some(html! { b { (row.name) } ", " (level.label()) ": " (text) })
+    });
+    let limits = rows().filter_map(|(level, row)| {
+        let limit = row.limit()?;
+        Some(html! { b { (row.name) } " did not sustain " (level.label()) ": " (limit) })
+    });
+    let content = html! {
+        div.scroll { table.results { "\n"
+            thead {
+                tr { td {} @for (name, columns) in GROUPS { th.g colspan=(columns) {
+                    (name) @if name == "Latency" { ", " (unit.name()) }
+                } } }
+                tr {
+                    th scope="col" { "Clients" }
+                    @for (index, column) in COLUMNS.iter().enumerate() {
+                        th scope="col" class=(class_of(index)) { (column.name) }
+                    }
+                }
+            } "\n"
+            @for level in levels { (body(run, level, unit)) }
+        } }
+        (remarks("", unwanted))
+        (remarks("warning", limits))
+        p.caption {
+            "Latency starts at the due time of a record, so a late sender hides nothing. "
+            b { "CPU" } ": CPU time of the delivering process (gateway or floor; the broker if \
+            clients read from it directly) per wanted delivery. " b { "With broker" }
+            ": including the broker. " b { "× floor" } ": relative to the baseline server in the \
+            same run, with a 95 % interval if there are repetitions. Values are geometric means \
+            over repetitions; losses are summed. – means too few samples or not measured."
+        }
+    };
+    section("results", "Results", &content)
 }
 
 /// Returns the class of a column; the first column of each group has a margin.
 fn class_of(index: usize) -> &'static str {
-    if matches!(index, 0 | 7 | 9 | 12 | 13) {
-        "n first"
-    } else {
-        "n"
+    let mut starts = GROUPS.iter().scan(0, |next, (_, columns)| {
+        *next += columns;
+        Some(*next - columns)
+    });
+    match starts.any(|start| start == index) {
+        true => "n first",
+        false => "n",
     }
 }
 
-fn body(out: &mut String, run: &Run, level: &Level<'_>, unit: TimeUnit) {
+fn body(run: &Run, level: &Level<'_>, unit: TimeUnit) -> Markup {
     // A grid point with a single subject takes one row.
     let is_alone = level.rows.len() == 1 && !level.parameters.is_empty();
-    out.push_str("<tbody>\n");
-    if !is_alone {
-        let _ = writeln!(
-            out,
-            "<tr class=\"level\"><th scope=\"rowgroup\">{}</th><td \
-             colspan=\"{COLUMNS}\"></td></tr>",
-            Markup(&level.label())
-        );
-    }
-    for row in &level.rows {
-        let slot = slot(run, &row.name);
-        let (class, badge) = match row.state {
-            RowStatus::Valid if row.limit().is_some() => {
-                ("", " <span class=\"badge warn\">not sustained</span>")
-            }
-            RowStatus::Valid => ("", ""),
-            RowStatus::Invalid(_) => ("invalid", " <span class=\"badge bad\">invalid</span>"),
-            RowStatus::Skipped(_) => ("skipped", " <span class=\"badge\">skipped</span>"),
-        };
-        let _ = write!(
-            out,
-            "<tr class=\"{class}\"><th scope=\"row\"><i class=\"swatch {slot}\"></i>{}{badge}</th>",
-            Markup(&match is_alone {
-                true => format!("{}, {}", row.name, level.label()),
-                false => row.name.clone(),
-            })
-        );
-        match &row.state {
-            RowStatus::Valid => figures(out, row, unit),
-            RowStatus::Invalid(reasons) => reason(out, &reasons.join("; ")),
-            RowStatus::Skipped(text) => reason(out, text),
+    html! { tbody {
+        @if !is_alone { tr.level {
+            th scope="rowgroup" { (level.label()) } td colspan=(COLUMNS.len()) {}
+        } }
+        @for row in &level.rows {
+            @let (class, badge, badge_class) = match row.state {
+                RowStatus::Valid if row.limit().is_some() => ("", "not sustained", "warn"),
+                RowStatus::Valid => ("", "", ""),
+                RowStatus::Invalid(_) => ("invalid", "invalid", "bad"),
+                RowStatus::Skipped(_) => ("skipped", "skipped", ""),
+            };
+            tr class=(class) {
+                th scope="row" {
+                    i class={ "swatch " (slot(run, &row.name)) } {}
+                    (row.name) @if is_alone { ", " (level.label()) }
+                    @if !badge.is_empty() { " " span class={ "badge " (badge_class) } { (badge) } }
+                }
+                @match &row.state {
+                    RowStatus::Valid => { @for (index, column) in COLUMNS.iter().enumerate() {
+                        (value(row, index, column, unit))
+                    } }
+                    RowStatus::Invalid(reasons) => { (reason(&reasons.join("; "))) }
+                    RowStatus::Skipped(text) => { (reason(text)) }
+                }
+            } "\n"
         }
-        out.push_str("</tr>\n");
-    }
-    out.push_str("</tbody>\n");
+    } "\n" }
 }
 
-fn reason(out: &mut String, text: &str) {
-    let _ = write!(
-        out,
-        "<td colspan=\"{COLUMNS}\" class=\"reason\">{}</td>",
-        Markup(text)
-    );
+fn reason(text: &str) -> Markup {
+    html! { td.reason colspan=(COLUMNS.len()) { (text) } }
 }
 
-fn figures(out: &mut String, row: &SubjectRow<'_>, unit: TimeUnit) {
-    let figures = &row.figures;
-    let shown = [
-        unit.show(figures.mean_us),
-        unit.show(figures.stddev_us),
-        unit.show(figures.p50_us),
-        unit.show(figures.p99_us),
-        format::factor(row.p99_ratio),
-        unit.show(figures.p999_us),
-        unit.show(figures.max_us),
-        format::number(figures.delivered_per_s),
-        format::number(figures.mbit_per_s),
-        format::number(figures.cpu_us_delivering),
-        format::factor(row.cpu_ratio.map(|ratio| ratio.value)),
-        format::number(figures.cpu_us_servers),
-        format::kilobytes(figures.memory_per_client_bytes),
-    ];
-    for (index, text) in shown.iter().enumerate() {
-        let strong = if matches!(index, 3 | 9) {
-            " strong"
-        } else {
-            ""
-        };
-        let interval = if index == CPU_RATIO {
-            cpu_interval(row)
-        } else {
-            String::new()
-        };
-        let _ = write!(
-            out,
-            "<td class=\"{}{strong}\">{}{interval}</td>",
-            class_of(index),
-            Markup(text)
-        );
-    }
-    losses(out, figures, shown.len());
-}
-
-/// Returns the interval for a second line, so that the values stay aligned.
-fn cpu_interval(row: &SubjectRow<'_>) -> String {
-    match row.cpu_ratio.and_then(|ratio| ratio.bounds) {
-        Some((low, high)) if !row.is_floor() => {
-            format!("<small>{low:.2} to {high:.2}</small>")
+fn value(row: &SubjectRow<'_>, index: usize, column: &Column, unit: TimeUnit) -> Markup {
+    let text = (column.show)(row, unit);
+    let emphasis = match column.name {
+        "p99" | "own" => " strong",
+        _ if column.is_fault(&text) => " bad",
+        _ => "",
+    };
+    let bounds = row.cpu_ratio.and_then(|ratio| ratio.bounds);
+    let bounds = bounds.filter(|_| index == CPU_RATIO && !row.is_floor());
+    html! {
+        td class={ (class_of(index)) (emphasis) } {
+            (text)
+            // A second line, so that the values stay aligned.
+            @if let Some((low, high)) = bounds { small { (format!("{low:.2} to {high:.2}")) } }
         }
-        _ => String::new(),
     }
 }
 
-fn losses(out: &mut String, figures: &RowFigures, from: usize) {
-    let counts = [
-        figures.lost,
-        figures.duplicated,
-        figures.reordered,
-        figures.conflated,
-    ];
-    for (index, value) in counts.into_iter().enumerate() {
-        // Conflated records are not a loss.
-        let bad = match value {
-            Some(value) if value > 0 && index < 3 => " bad",
-            _ => "",
-        };
-        let _ = write!(
-            out,
-            "<td class=\"{}{bad}\">{}</td>",
-            class_of(from + index),
-            format::maybe_count(value)
-        );
-    }
-}
+/// Index of the column that compares CPU time with the floor.
+const CPU_RATIO: usize = 10;

@@ -1,56 +1,62 @@
 //! Results by second: static charts of one level, interactive charts of all levels.
 
-use std::fmt::Write as _;
-
+use maud::{Markup, html};
 use weir_stats::run::{Cell, SeriesPoint};
 
-use super::element::{HtmlTable, figure};
-use crate::chart::{self, SeriesQuantity};
-use crate::escape::Markup;
+use super::element::{chart, remarks, section};
+use crate::chart::{self as charts, SeriesQuantity};
 use crate::format;
 use crate::run_dir::RunData;
+use crate::table::Table;
 use crate::view::{self, Level};
 
-/// Writes the section, unless nothing was recorded over time.
-pub(crate) fn section(out: &mut String, data: &RunData, initial: Option<&Level<'_>>) {
-    let Some(level) = initial else { return };
-    let mut stills = String::new();
-    for (quantity, caption) in QUANTITIES {
-        if let Some(svg) = chart::over_time(&data.run, level, quantity) {
-            figure(&mut stills, &svg, "", caption);
-        }
-    }
+/// Returns the section, unless nothing was recorded over time.
+pub(crate) fn sections(data: &RunData, initial: Option<&Level<'_>>) -> Markup {
+    let Some(level) = initial else {
+        return Markup::default();
+    };
+    let over_time = QUANTITIES.into_iter().filter_map(|(quantity, caption)| {
+        let svg = charts::over_time(&data.run, level, quantity)?;
+        Some(chart(&svg, caption))
+    });
+    let mut stills: Vec<Markup> = over_time.collect();
     if stills.is_empty() {
-        return;
+        return Markup::default();
     }
-    for row in level.valid() {
-        let timeline = row.sample().and_then(|cell| data.timeline(cell));
-        let slot = chart::slot(&data.run, &row.name);
-        let svg = timeline.and_then(|timeline| chart::heat_map(&row.name, slot, timeline));
-        if let Some(svg) = svg {
-            let caption =
-                "Each column is one second; darker means more deliveries with that latency.";
-            figure(&mut stills, &svg, "", caption);
+    stills.extend(level.valid().filter_map(|row| {
+        let timeline = data.timeline(row.sample()?)?;
+        let svg = charts::heat_map(&row.name, charts::slot(&data.run, &row.name), timeline)?;
+        let caption = "Each column is one second; darker means more deliveries with that latency.";
+        Some(chart(&svg, caption))
+    }));
+    let noisy: Vec<Markup> = view::cells(&data.run)
+        .into_iter()
+        .flat_map(|cell| cell.noisy.iter().map(move |span| (cell, span)))
+        .map(|(cell, span)| {
+            let [from, until] = [span.from_s, span.until_s].map(|s| format::figure(Some(s)));
+            html! { b { (cell.id()) } " " (from) " to " (until) " s: " (span.reason) }
+        })
+        .collect();
+    let content = html! {
+        div.live {}
+        div.still { h3 { (level.label()) } div.grid2 { @for still in stills { (still) } } }
+        p.caption {
+            "Steps or a slope mean that the system was not in a steady state; a dip followed by a \
+             peak is a stall. The schedule lag must be far below the latencies. "
+            span.on-screen {
+                "All charts share their cursor. Drag to zoom, double-click to reset. Shaded: \
+                 before the measured window."
+            }
         }
-    }
-    let _ = write!(
-        out,
-        concat!(
-            "<section id=\"time\">\n<h2>Results over time</h2>\n<div class=\"live\"></div>\n",
-            "<div class=\"still\">\n<h3>{}</h3>\n<div class=\"grid2\">\n{}</div>\n</div>\n"
-        ),
-        Markup(&level.label()),
-        stills
-    );
-    out.push_str(
-        "<p class=\"caption\">Steps or a slope mean that the system was not in a steady state; a \
-         dip followed by a peak is a stall. The schedule lag must be far below the latencies. \
-         <span class=\"on-screen\">All charts share their cursor. Drag to zoom, double-click to \
-         reset. Shaded: before the measured window.</span></p>\n",
-    );
-    noisy(out, data);
-    no_script(out, data);
-    out.push_str("</section>\n");
+        @if !noisy.is_empty() { h3 { "Disturbed windows" } (remarks("warning", noisy)) }
+        noscript {
+            p.caption {
+                "Lowest, median and highest second of every cell; every second is in series.csv."
+            }
+            (ranges(data))
+        }
+    };
+    section("time", "Results over time", &content)
 }
 
 const QUANTITIES: [(SeriesQuantity, &str); 4] = [
@@ -72,31 +78,8 @@ const QUANTITIES: [(SeriesQuantity, &str); 4] = [
     ),
 ];
 
-/// Writes the disturbed windows.
-fn noisy(out: &mut String, data: &RunData) {
-    let mut items = String::new();
-    for cell in view::cells(&data.run) {
-        for span in &cell.noisy {
-            let _ = write!(
-                items,
-                "<li><b>{}</b> {} to {} s: {}</li>",
-                Markup(&cell.id()),
-                format::figure(Some(span.from_s)),
-                format::figure(Some(span.until_s)),
-                Markup(&span.reason)
-            );
-        }
-    }
-    if !items.is_empty() {
-        let _ = writeln!(
-            out,
-            "<h3>Disturbed windows</h3>\n<ul class=\"remarks warning\">{items}</ul>"
-        );
-    }
-}
-
-/// Writes minimum, median and maximum of each chart, for browsers without scripts.
-fn no_script(out: &mut String, data: &RunData) {
+/// Returns minimum, median and maximum of each chart, for browsers without scripts.
+fn ranges(data: &RunData) -> Table {
     let headings = [
         "Cell",
         "deliveries/s",
@@ -104,31 +87,21 @@ fn no_script(out: &mut String, data: &RunData) {
         "schedule lag p99",
         "CPU of the delivering process, cores",
     ];
-    let mut table = HtmlTable::new(1, &headings);
-    for cell in view::cells(&data.run) {
-        let role = cell.delivering_role().map(|usage| usage.role.clone());
-        let cpu = |point: &SeriesPoint| point.cpu_cores.get(role.as_deref()?).copied();
+    let mut table = Table::new(1, headings);
+    let cells = view::cells(&data.run).into_iter();
+    for cell in cells.filter(|cell| cell.series.len() > 1) {
+        let role = cell.delivering_role().map(|usage| usage.role.as_str());
+        let cpu = |point: &SeriesPoint| point.cpu_cores.get(role?).copied();
         let fields = [
             cell.id(),
             range(cell, |point| point.delivered_per_s, format::number),
-            range(cell, |point| point.p99_us, time),
-            range(cell, |point| point.lag_p99_us, time),
+            range(cell, |point| point.p99_us, format::maybe_duration_us),
+            range(cell, |point| point.lag_p99_us, format::maybe_duration_us),
             range(cell, cpu, format::number),
         ];
-        if cell.series.len() > 1 {
-            table.row("", &fields);
-        }
+        table.row("", fields);
     }
-    out.push_str(
-        "<noscript>\n<p class=\"caption\">Lowest, median and highest second of every cell; every \
-         second is in series.csv.</p>\n",
-    );
-    table.finish(out);
-    out.push_str("</noscript>\n");
-}
-
-fn time(value_us: Option<f64>) -> String {
-    value_us.map_or_else(|| format::NONE.to_owned(), format::duration_us)
+    table
 }
 
 fn range(
@@ -137,18 +110,13 @@ fn range(
     show: impl Fn(Option<f64>) -> String,
 ) -> String {
     let measured = cell.series.iter().filter(|point| point.t_s > 0.0);
-    let mut values: Vec<f64> = measured
-        .filter_map(pick)
-        .filter(|value| value.is_finite())
-        .collect();
+    let finite = measured.filter_map(pick).filter(|value| value.is_finite());
+    let mut values: Vec<f64> = finite.collect();
     values.sort_by(f64::total_cmp);
     match values.as_slice() {
         [] => format::NONE.to_owned(),
-        all => format!(
-            "{} · {} · {}",
-            show(all.first().copied()),
-            show(all.get(all.len() / 2).copied()),
-            show(all.last().copied())
-        ),
+        all => [0, all.len() / 2, all.len() - 1]
+            .map(|at| show(Some(all[at])))
+            .join(" · "),
     }
 }

@@ -1,0 +1,101 @@
+//! The columns of the results table, shared by all formats.
+
+use crate::format::{self, NONE, TimeUnit};
+use crate::view::SubjectRow;
+
+type Show = fn(&SubjectRow<'_>, TimeUnit) -> String;
+
+/// One column.
+pub(crate) struct Column {
+    /// Heading below that of its group.
+    pub(crate) name: &'static str,
+    /// Importance, 0 first: a narrow terminal omits columns from the end.
+    pub(crate) rank: u8,
+    pub(crate) show: Show,
+}
+
+/// Rank from which columns are not shown on a terminal.
+pub(crate) const NOT_ON_TERMINALS: u8 = 14;
+/// Rank of columns that only HTML has.
+pub(crate) const ONLY_HTML: u8 = 15;
+
+/// Headings of groups of columns, with the number of columns.
+pub(crate) const GROUPS: [(&str, usize); 5] = [
+    ("Latency", 7),
+    ("Throughput", 2),
+    ("CPU, µs per record", 3),
+    ("Memory", 1),
+    ("Delivery check", 4),
+];
+
+const fn column(name: &'static str, rank: u8, show: Show) -> Column {
+    Column { name, rank, show }
+}
+
+/// All columns in reading order.
+pub(crate) static COLUMNS: [Column; 17] = [
+    column("mean", 7, |row, unit| unit.show(row.figures.mean_us)),
+    column("sd", 12, |row, unit| unit.show(row.figures.stddev_us)),
+    column("p50", 0, |row, unit| unit.show(row.figures.p50_us)),
+    column("p99", 1, |row, unit| unit.show(row.figures.p99_us)),
+    column("× floor", ONLY_HTML, |row, _| {
+        format::factor(row.p99_ratio)
+    }),
+    column("p99.9", NOT_ON_TERMINALS, |row, unit| {
+        unit.show(row.figures.p999_us)
+    }),
+    column("max", 6, |row, unit| unit.show(row.figures.max_us)),
+    column("delivered/s", 5, |row, _| {
+        format::number(row.figures.delivered_per_s)
+    }),
+    column("Mbit/s", 13, |row, _| {
+        format::number(row.figures.mbit_per_s)
+    }),
+    column(OWN_CPU, 2, |row, _| {
+        format::number(row.figures.cpu_us_delivering)
+    }),
+    column("× floor", 3, |row, _| {
+        format::factor(row.cpu_ratio.map(|ratio| ratio.value))
+    }),
+    column("with broker", ONLY_HTML, |row, _| {
+        format::number(row.figures.cpu_us_servers)
+    }),
+    column("kB/client", 11, |row, _| {
+        format::kilobytes(row.figures.memory_per_client_bytes)
+    }),
+    column("lost", 4, |row, _| format::maybe_count(row.figures.lost)),
+    column("dup", 8, |row, _| {
+        format::maybe_count(row.figures.duplicated)
+    }),
+    column("reord", 9, |row, _| {
+        format::maybe_count(row.figures.reordered)
+    }),
+    column("confl", 10, |row, _| {
+        format::maybe_count(row.figures.conflated)
+    }),
+];
+
+const OWN_CPU: &str = "own";
+
+impl Column {
+    /// Returns the heading without a group.
+    pub(crate) fn heading(&self) -> &'static str {
+        match self.name {
+            OWN_CPU => "CPU µs/rec",
+            other => other,
+        }
+    }
+
+    /// Returns the heading with the unit of times.
+    pub(crate) fn heading_with_unit(&self, unit: TimeUnit) -> String {
+        match self.name {
+            "mean" | "sd" | "p50" | "p99" | "max" => format!("{} {}", self.name, unit.name()),
+            _ => self.heading().to_owned(),
+        }
+    }
+
+    /// Returns `true` for lost, repeated or reordered deliveries. Conflated ones are not a loss.
+    pub(crate) fn is_fault(&self, text: &str) -> bool {
+        matches!(self.name, "lost" | "dup" | "reord") && text != "0" && text != NONE
+    }
+}

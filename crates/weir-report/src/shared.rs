@@ -1,0 +1,150 @@
+//! Tables that Markdown and HTML share.
+
+use weir_stats::run::{DerivedFrom, FindMax, FindMaxPhase, RoleUsage, Run};
+
+use crate::chart::sweep::words;
+use crate::format;
+use crate::table::Table;
+use crate::view;
+
+/// Returns the derived results.
+pub(crate) fn derived(run: &Run) -> Table {
+    let mut table = Table::new(5, ["result", "of", "value", "derivation", "from"]);
+    for answer in &run.derived {
+        let basis = match answer.basis {
+            DerivedFrom::Measured => "measured",
+            DerivedFrom::Computed => "computed",
+        };
+        let value = match answer.value {
+            Some(value) => format!("{} {}", format::figure(Some(value)), answer.unit),
+            None => "not available in this run".to_owned(),
+        };
+        let row: [&str; 5] = [&answer.name, &answer.of, &value, basis, &answer.derivation];
+        table.row("", row);
+    }
+    table
+}
+
+/// Returns the steps of a search for the maximum sustained load.
+pub(crate) fn steps(search: &FindMax) -> Table {
+    let variable = words(&search.variable);
+    let headings = [
+        &variable,
+        "phase",
+        "sustained",
+        "cell",
+        "saturated",
+        "reason",
+    ];
+    let mut table = Table::new(6, headings);
+    for step in &search.steps {
+        let phase = match step.phase {
+            FindMaxPhase::Bracket => "bracket",
+            FindMaxPhase::Bisect => "bisect",
+            FindMaxPhase::Confirm => "confirm",
+            FindMaxPhase::ConfirmAbove => "confirm that the next load is not sustained",
+        };
+        let (class, result) = match step.sustained {
+            Some(true) => ("", "✓ yes"),
+            Some(false) => ("marked", "✗ no"),
+            None => ("invalid", "not measured"),
+        };
+        let value = format::figure(Some(step.value));
+        let role = step.saturated_role.as_deref().unwrap_or_default();
+        let reason = step.reason.as_deref().unwrap_or_default();
+        table.row(class, [&value, phase, result, &step.cell, role, reason]);
+    }
+    table
+}
+
+/// Returns the delivery totals of all cells.
+pub(crate) fn delivery(run: &Run) -> Table {
+    let headings = [
+        "cell",
+        "expected",
+        "delivered",
+        "lost",
+        "dup",
+        "reord",
+        "conflated",
+        "unchecked",
+        "disconnects",
+    ];
+    let mut table = Table::new(1, headings);
+    for cell in view::cells(run) {
+        let Some(it) = &cell.delivery else { continue };
+        let is_faulty = it.lost + it.duplicated + it.reordered > 0;
+        let class = match (cell.is_valid(), is_faulty) {
+            (false, _) => "invalid",
+            (true, true) => "marked",
+            (true, false) => "",
+        };
+        let counts = [
+            it.expected,
+            it.delivered,
+            it.lost,
+            it.duplicated,
+            it.reordered,
+            it.conflated,
+            it.unchecked,
+            it.disconnects,
+        ];
+        let counts = counts.map(format::count);
+        table.row(class, [cell.id()].into_iter().chain(counts));
+    }
+    table
+}
+
+type UsageField = fn(&RoleUsage) -> String;
+
+const USAGE: [(&str, UsageField); 12] = [
+    ("role", |it| match it.processes {
+        0 | 1 => it.role.clone(),
+        more => format!("{} × {more}", it.role),
+    }),
+    ("cores", |it| format::number(it.cpu_cores_mean)),
+    ("CPU µs/rec", |it| format::number(it.cpu_us_per_delivered)),
+    ("start MB", |it| format::megabytes(it.rss_start_bytes)),
+    ("max MB", |it| format::megabytes(it.rss_max_bytes)),
+    ("kB/client", |it| {
+        format::kilobytes(it.user_memory_per_client_bytes)
+    }),
+    ("threads", |it| format::maybe_count(it.threads_max)),
+    ("busiest", |it| {
+        match (&it.busiest_thread, it.busiest_thread_cores) {
+            (Some(name), Some(cores)) => format!("{name} {:.0} %", cores * 100.0),
+            _ => format::NONE.to_owned(),
+        }
+    }),
+    ("waits", |it| {
+        format::maybe_count(it.context_switches_voluntary)
+    }),
+    ("preemptions", |it| {
+        format::maybe_count(it.context_switches_involuntary)
+    }),
+    ("received MB", |it| format::megabytes(it.network_rx_bytes)),
+    ("sent MB", |it| format::megabytes(it.network_tx_bytes)),
+];
+
+/// Returns the resource usage of every process role in every cell, including clients and generator.
+/// The role that limited its cell is marked.
+pub(crate) fn usage(run: &Run) -> Table {
+    let headings = USAGE.iter().map(|(heading, _)| *heading);
+    let mut table = Table::new(2, ["cell"].into_iter().chain(headings));
+    for cell in view::cells(run) {
+        for (index, usage) in cell.roles.iter().enumerate() {
+            let class = match (index, cell.saturated_role.as_ref() == Some(&usage.role)) {
+                (0, true) => "marked",
+                (0, false) => "",
+                (_, true) => "cont marked",
+                (_, false) => "cont",
+            };
+            let fields = USAGE.iter().map(|(_, show)| show(usage));
+            table.row(class, [cell.id()].into_iter().chain(fields));
+        }
+    }
+    table
+}
+
+/// Columns of [`usage`] in short reports.
+pub(crate) const USAGE_IN_SHORT: [usize; 7] = [0, 1, 2, 3, 5, 6, 7];
