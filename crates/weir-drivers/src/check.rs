@@ -1,15 +1,62 @@
-//! Checks responses of drivers for plausibility, and against observations of the process.
+//! Requests to drivers, and checks of their responses: for plausibility, and against observations of
+//! the process.
 
 use std::time::Duration;
 
+use serde::Serialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use weir_stats::run::Distribution;
 
 use super::error::DriverFailure;
 use super::protocol::{
-    Configure, Configured, Consume, Consumed, Delivered, DriverHello, DriverRequest, Hello,
-    PROTOCOL, ProduceCommand, Produced, RoundTrip, RoundTripped, Steady, SteadyDone, SteadySecond,
+    Configure, Configured, Consume, Consumed, Delivered, DriverHello, Hello, PROTOCOL,
+    ProduceCommand, Produced, RoundTrip, RoundTripped, Stats, Steady, SteadyDone, SteadySecond,
     TopicEnd, WarmUp, WarmedUp,
 };
+
+/// Fields of a command to a driver.
+pub trait DriverRequest: Serialize {
+    /// Name of the command in the protocol.
+    const OP: &'static str;
+    /// Fields of the response.
+    type Response: DeserializeOwned;
+
+    /// Checks the response against the command and the observations of the process.
+    ///
+    /// # Errors
+    /// [`DriverFailure::ImpossibleResult`] names the contradiction.
+    fn check(&self, _: &Self::Response, _: &CommandObservation<'_>) -> CheckResult {
+        Ok(())
+    }
+
+    /// Returns the number of seconds that are reported before the response.
+    fn seconds(&self) -> u64 {
+        0
+    }
+}
+
+/// Defines commands without fields and checks.
+macro_rules! plain_requests {
+    ($($(#[$doc:meta])* $name:ident = $op:literal -> $response:ty;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Serialize)]
+        pub struct $name {}
+
+        impl DriverRequest for $name {
+            const OP: &'static str = $op;
+            type Response = $response;
+        }
+    )*};
+}
+
+plain_requests! {
+    /// Collects garbage.
+    Gc = "gc" -> IgnoredAny;
+    /// Requests memory and threads.
+    GetStats = "stats" -> Stats;
+    /// Closes the clients and exits.
+    Bye = "bye" -> IgnoredAny;
+}
 
 /// Observations of a driver during a command.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use weir_lab::error::LabError;
 
-use super::protocol::cut;
-
 /// Failure of a driver.
 #[derive(Debug, thiserror::Error)]
 #[error("driver {driver}, {during}: {reason}")]
@@ -82,3 +80,15 @@ impl DriverFailure {
         Self::InvalidLine(format!("{problem}{}", cut(output)))
     }
 }
+
+/// Returns the start of a line, for messages.
+pub(super) fn cut(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&line[..line.len().min(4 * SHOWN_MAX)]);
+    match text.char_indices().nth(SHOWN_MAX) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.into_owned(),
+    }
+}
+
+/// Maximum number of characters quoted from a driver's output.
+pub(super) const SHOWN_MAX: usize = 160;

@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use super::check::CommandObservation;
+use super::check::{CommandObservation, DriverRequest, GetStats};
 use super::error::DriverFailure;
 use super::protocol::{
-    AssignmentMode, Burst, ClientSettings, Configure, Consume, DriverLine, DriverRequest, GetStats,
-    ProduceCommand, ProducerState, RoundTrip, Steady, SteadySecond, TopicEnd, WarmUp, parse_line,
-    parse_response,
+    AssignmentMode, Burst, ClientSettings, Configure, Consume, DriverLine, ProduceCommand,
+    ProducerState, RoundTrip, Steady, SteadySecond, TopicEnd, WarmUp, parse_line, parse_response,
 };
 use weir_stats::run::Distribution;
 

@@ -26,16 +26,15 @@ use procfs::Current as _;
 use process::{DriverProcess, ReadEnd};
 use protocol::{DriverLine, RequestLine, parse_line, parse_response};
 
-pub use check::CommandObservation;
+pub use check::{Bye, CommandObservation, DriverRequest, Gc, GetStats};
 pub use error::{DriverError, DriverFailure};
 pub use known::{BUILT_IN, BuiltInDriver, KNOWN, known};
 pub use program::DriverProgram;
 pub use protocol::{
-    AssignmentMode, Burst, Bye, CAPABILITIES, ClientSettings, Configure, Configured, Consume,
-    ConsumeMarks, Consumed, Delivered, DriverHello, DriverRequest, EmptyResponse, Gc, GetStats,
-    Hello, PROTOCOL, ProduceCommand, ProduceMarks, Produced, ProducerState, RoundTrip,
-    RoundTripMarks, RoundTripped, Stats, Steady, SteadyDone, SteadySecond, TopicEnd, WarmUp,
-    WarmedUp,
+    AssignmentMode, Burst, CAPABILITIES, ClientSettings, Configure, Configured, Consume,
+    ConsumeMarks, Consumed, Delivered, DriverHello, Hello, PROTOCOL, ProduceCommand, ProduceMarks,
+    Produced, ProducerState, RoundTrip, RoundTripMarks, RoundTripped, Stats, Steady, SteadyDone,
+    SteadySecond, TopicEnd, WarmUp, WarmedUp,
 };
 
 /// Timeout and stop flag of a command.

@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use weir_stats::run::Distribution;
 
-use super::check::{CheckResult, CommandObservation};
-use super::error::DriverFailure;
+use super::error::{DriverFailure, SHOWN_MAX, cut};
 
 /// Version of the protocol.
 pub const PROTOCOL: u32 = 1;
@@ -28,27 +27,6 @@ pub const CAPABILITIES: [&str; 9] = [
 
 /// Settings by name.
 pub type ClientSettings = BTreeMap<String, Value>;
-
-/// Fields of a command to a driver.
-pub trait DriverRequest: Serialize {
-    /// Name of the command in the protocol.
-    const OP: &'static str;
-    /// Fields of the response.
-    type Response: DeserializeOwned;
-
-    /// Checks the response against the command and the observations of the process.
-    ///
-    /// # Errors
-    /// [`DriverFailure::ImpossibleResult`] names the contradiction.
-    fn check(&self, _: &Self::Response, _: &CommandObservation<'_>) -> CheckResult {
-        Ok(())
-    }
-
-    /// Returns the number of seconds that are reported before the response.
-    fn seconds(&self) -> u64 {
-        0
-    }
-}
 
 /// Line to a driver.
 #[derive(Debug, Serialize)]
@@ -210,29 +188,6 @@ pub enum TopicEnd {
     Produce,
     /// Consumer.
     Consume,
-}
-
-/// Defines commands without fields and checks.
-macro_rules! plain_requests {
-    ($($(#[$doc:meta])* $name:ident = $op:literal -> $response:ty;)*) => {$(
-        $(#[$doc])*
-        #[derive(Debug, Serialize)]
-        pub struct $name {}
-
-        impl DriverRequest for $name {
-            const OP: &'static str = $op;
-            type Response = $response;
-        }
-    )*};
-}
-
-plain_requests! {
-    /// Collects garbage.
-    Gc = "gc" -> EmptyResponse;
-    /// Requests memory and threads.
-    GetStats = "stats" -> Stats;
-    /// Closes the clients and exits.
-    Bye = "bye" -> EmptyResponse;
 }
 
 /// Description that a driver returns of itself.
@@ -422,10 +377,6 @@ pub struct Stats {
     pub heap_kb: Option<u64>,
 }
 
-/// Response without fields.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EmptyResponse {}
-
 /// Parsed line of a driver.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum DriverLine {
@@ -484,21 +435,10 @@ fn shown(text: &impl ToString) -> String {
     cut(text.to_string().as_bytes())
 }
 
-/// Returns the start of a line, for messages.
-pub(super) fn cut(line: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&line[..line.len().min(4 * SHOWN_MAX)]);
-    match text.char_indices().nth(SHOWN_MAX) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.into_owned(),
-    }
-}
-
-/// Maximum number of characters quoted from a driver's output.
-const SHOWN_MAX: usize = 160;
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::{Bye, DriverRequest, Gc, GetStats};
     use proptest::prelude::*;
     use serde_json::json;
 

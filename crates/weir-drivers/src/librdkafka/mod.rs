@@ -4,6 +4,7 @@
 //! programs use it. It runs as a child process, under the same rules as other drivers.
 
 mod clock;
+mod commands;
 mod consume;
 mod deadline;
 mod histogram;

@@ -17,13 +17,13 @@ mod verdict;
 
 use crate::run::{Libraries, LibraryCell, LibraryDriver, LibrarySample};
 
-pub use coverage::{AaTest, aa_test};
+pub use coverage::{AaTest, VerdictCounts, aa_test, count_verdicts};
 pub use fetch_wait::{ConsumeTimes, LegacyFetchWait, legacy_fetch_wait};
 pub use figures::{RatioPercent, SampleStatistics};
 pub use pairs::{PAIRS_MIN, PairRatio, RatioVerdict};
 pub use quantity::{QUANTITIES, Quantity, headline};
 pub use settings::{UnequalSetting, unequal_settings};
-pub use verdict::{VerdictCounts, count_verdicts, verdict};
+pub use verdict::verdict;
 
 /// Returns the cells in order, each with the valid samples of every driver.
 #[must_use]
