@@ -57,7 +57,6 @@ pub enum DriverFailure {
 
 impl DriverError {
     /// Returns `true` unless the driver accepts further commands.
-    #[must_use]
     pub fn is_fatal(&self) -> bool {
         !matches!(self.reason, DriverFailure::CommandFailed(_))
     }

@@ -20,7 +20,6 @@ pub struct BuiltInDriver {
 }
 
 /// Returns the known driver with that name.
-#[must_use]
 pub fn known(name: &str) -> Option<&'static BuiltInDriver> {
     KNOWN.iter().find(|known| known.name == name)
 }

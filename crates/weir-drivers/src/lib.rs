@@ -87,31 +87,26 @@ impl Driver {
     }
 
     /// Returns the name in this run.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Returns the process id.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.process.pid()
     }
 
     /// Returns the description that the driver sent.
-    #[must_use]
     pub fn hello(&self) -> &DriverHello {
         &self.hello
     }
 
     /// Returns `true` if the driver has the capability, one of [`CAPABILITIES`].
-    #[must_use]
     pub fn can(&self, capability: &str) -> bool {
         self.hello.capabilities.iter().any(|it| it == capability)
     }
 
     /// Returns `true` if the driver accepts further commands.
-    #[must_use]
     pub fn is_alive(&self) -> bool {
         self.is_alive
     }

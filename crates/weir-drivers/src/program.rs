@@ -19,7 +19,6 @@ pub struct DriverProgram {
 
 impl DriverProgram {
     /// Returns the librdkafka driver built into `exe`, this program.
-    #[must_use]
     pub fn built_in(exe: &Path) -> Self {
         let argv = [exe.as_os_str().to_owned(), "bench".into(), "driver".into()];
         Self::new(BUILT_IN, argv)
@@ -66,14 +65,12 @@ impl DriverProgram {
     }
 
     /// Returns the same program with another name, to compare a driver with itself.
-    #[must_use]
     pub fn renamed(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
         self
     }
 
     /// Returns a human-readable command line.
-    #[must_use]
     pub fn line(&self) -> String {
         let words = self.argv.iter().map(|word| word.to_string_lossy());
         words.collect::<Vec<_>>().join(" ")
@@ -85,7 +82,6 @@ impl DriverProgram {
     }
 
     /// Returns the command that starts it, for callers that handle the protocol themselves.
-    #[must_use]
     pub fn command(&self) -> Command {
         let mut command = Command::new(self.program());
         command.args(&self.argv[1..]);

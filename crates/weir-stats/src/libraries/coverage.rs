@@ -19,19 +19,16 @@ pub struct VerdictCounts {
 
 impl VerdictCounts {
     /// Returns the number of cells that both libraries measured.
-    #[must_use]
     pub fn cells(&self) -> usize {
         self.intervals() + self.too_few
     }
 
     /// Returns the number of cells with an interval.
-    #[must_use]
     pub fn intervals(&self) -> usize {
         self.faster + self.slower + self.no_difference
     }
 
     /// Returns the share of intervals that contain 100 %; `None` without intervals.
-    #[must_use]
     pub fn share(&self) -> Option<f64> {
         let intervals = self.intervals();
         (intervals > 0).then(|| self.no_difference as f64 / intervals as f64)
@@ -48,7 +45,6 @@ impl VerdictCounts {
 
     /// Returns the counts above 0, each with its word from `words`: faster, slower, no difference
     /// and too few pairs.
-    #[must_use]
     pub fn parts(&self, words: [&'static str; 4]) -> Vec<(usize, &'static str)> {
         let counts = [self.faster, self.slower, self.no_difference, self.too_few];
         let parts = counts.into_iter().zip(words);
@@ -57,7 +53,6 @@ impl VerdictCounts {
 }
 
 /// Counts the verdicts of `cells` on a library.
-#[must_use]
 pub fn count_verdicts(cells: &[CellView<'_>], other: &str) -> VerdictCounts {
     let mut tally = VerdictCounts::default();
     for view in cells {
@@ -82,7 +77,6 @@ pub struct AaTest {
 }
 
 /// Evaluates all cells and all drivers other than the reference.
-#[must_use]
 pub fn aa_test(libraries: &Libraries) -> AaTest {
     let mut test = AaTest::default();
     let cpu = Quantity::named("cpu_us_per_record").unwrap_or(&QUANTITIES[0]);

@@ -7,7 +7,6 @@ use crate::run::Distribution;
 
 impl Distribution {
     /// Returns the distribution of all values in `all`.
-    #[must_use]
     pub fn merged<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut pairs = BTreeMap::<u64, u64>::new();
         let mut merged = Self {
@@ -33,7 +32,6 @@ impl Distribution {
 
     /// Returns [`percentile_us`](Self::percentile_us), but `None` with too few values for that
     /// percentile.
-    #[must_use]
     pub fn supported_percentile_us(&self, percentile: f64) -> Option<f64> {
         let percentile_us = self.percentile_us(percentile)?;
         (self.values() >= samples_needed(percentile)).then_some(percentile_us as f64)
@@ -42,7 +40,6 @@ impl Distribution {
     /// Returns points of the distribution function: a value, and the share of values up to it.
     /// Returns about `points` points, always with the first and the last one and the rare ones near
     /// the end.
-    #[must_use]
     pub fn curve(&self, points: usize) -> Vec<(f64, f64)> {
         let all = self.values();
         if all == 0 {

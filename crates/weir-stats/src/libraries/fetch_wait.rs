@@ -32,7 +32,6 @@ pub struct ConsumeTimes {
 
 impl ConsumeTimes {
     /// Returns the ratio expected in cells with an additional wait of `wait_us`.
-    #[must_use]
     pub fn expected_percent(&self, wait_us: f64) -> f64 {
         (wait_us + self.first_us) / (wait_us + self.other_us) * 100.0
     }
@@ -40,7 +39,6 @@ impl ConsumeTimes {
 
 /// Returns the times of the cells that consume in a group. Returns `None` outside the legacy
 /// profile or without such cells.
-#[must_use]
 pub fn legacy_fetch_wait(libraries: &Libraries, other: &str) -> Option<LegacyFetchWait> {
     if libraries.profile != "legacy" {
         return None;

@@ -16,20 +16,17 @@ pub struct Quantity {
 
 impl Quantity {
     /// Returns the value in a sample, or `None` if it has none.
-    #[must_use]
     pub fn of(&self, sample: &LibrarySample) -> Option<f64> {
         (self.of)(sample).filter(|value| value.is_finite() && *value >= 0.0)
     }
 
     /// Returns the quantity with this name.
-    #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         QUANTITIES.iter().find(|quantity| quantity.name == name)
     }
 }
 
 /// Returns the headline quantity that `profile` compares for the operation of this cell.
-#[must_use]
 pub fn headline(profile: &str, cell: &LibraryCell) -> &'static Quantity {
     let name = match (cell.operation.as_str(), profile) {
         ("consume", "legacy") => "legacy_us",

@@ -14,7 +14,6 @@ pub struct UnequalSetting<'a> {
 }
 
 /// Returns the unequal settings, in the order in which drivers first name them.
-#[must_use]
 pub fn unequal_settings(libraries: &Libraries) -> Vec<UnequalSetting<'_>> {
     let mut found: Vec<UnequalSetting<'_>> = Vec::new();
     for driver in &libraries.drivers {

@@ -4,7 +4,6 @@ use super::{VerdictCounts, aa_test, cells, count_verdicts, reference};
 use crate::run::Libraries;
 
 /// Returns the verdict of the run on each library; for an A/A test, the coverage.
-#[must_use]
 pub fn verdict(libraries: &Libraries) -> String {
     let Some(first) = reference(libraries) else {
         return "No library was measured.".to_owned();

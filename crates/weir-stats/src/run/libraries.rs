@@ -48,14 +48,12 @@ pub struct LibraryDriver {
 
 impl LibraryDriver {
     /// Returns its name, and its library with the version.
-    #[must_use]
     pub fn version(&self) -> (String, String) {
         let library = format!("{} {}", self.library, self.library_version);
         (self.name.clone(), library)
     }
 
     /// Returns `true` if the CPU cost was stable after the warm-up, or no warm-up was requested.
-    #[must_use]
     pub fn is_warm_up_complete(&self) -> bool {
         self.warm_up_rounds == 0 || self.warm_up_settled
     }
