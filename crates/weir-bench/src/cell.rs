@@ -1,6 +1,8 @@
 //! Runs one cell: starts the processes, applies the load, drains, settles and ends the processes.
 
+mod live;
 mod load;
+mod spec;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -8,54 +10,14 @@ use std::time::Duration;
 use weir_stats::run::Cell;
 
 use super::child::{ProcessRole, RoleProcess};
-use super::figure_names::RATE;
 use super::gateway::{GatewayFiles, GatewayReady};
 use super::observer::Observer;
-use super::probe::{ProbeError, ProbeProcess, Sdk};
+use super::probe::{ProbeError, ProbeProcess};
 use super::processes::{CellProcesses, READY_TIMEOUT};
 use super::workers::{Workers, receiving_role};
-use crate::experiment::RunContext;
 use crate::experiment::turns::CellFailure;
-use crate::plan::{Architecture, Plan};
-
-/// Plan of a cell, with its rate, and state of the run.
-#[derive(Clone, Copy)]
-pub(super) struct CellContext<'a> {
-    pub(super) run: RunContext<'a>,
-    pub(super) plan: &'a Plan,
-    /// SDK to probe gateway cells with, or the reason for its absence.
-    pub(super) sdk: &'a Result<Sdk, ProbeError>,
-}
-
-/// Subject, load and repetition of a cell.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct CellSpec<'a> {
-    pub(super) architecture: Architecture,
-    /// Gateway variant, in a plan with variants.
-    pub(super) variant: Option<&'a str>,
-    pub(super) clients: u64,
-    /// Repetition, from 1.
-    pub(super) repetition: u64,
-}
-
-impl CellSpec<'_> {
-    /// Returns a cell of `plan` without results. The plan's rate must be that of the cell.
-    pub(super) fn empty_cell(&self, plan: &Plan) -> Cell {
-        let rate = plan.workload.rate_per_s;
-        let parameters = plan.is_grid().then(|| (RATE.to_owned(), rate));
-        Cell {
-            architecture: self.architecture.name().to_owned(),
-            variant: self.variant.map(str::to_owned),
-            clients: self.clients,
-            parameters: parameters.into_iter().collect(),
-            repetition: self.repetition,
-            warm_up_s: plan.warm_up.as_secs_f64(),
-            hold_s: plan.hold.as_secs_f64(),
-            offered_records_per_s: rate,
-            ..Cell::default()
-        }
-    }
-}
+use crate::plan::Architecture;
+pub(super) use spec::{CellContext, CellSpec};
 
 /// Runs one cell, always ends its processes, and sets the results.
 pub(super) fn run(
@@ -241,7 +203,7 @@ impl<'a> RunningCell<'a> {
     ) -> Result<(), CellFailure> {
         let (plan, spec) = (self.context.plan, self.spec);
         self.processes.wait_ready(role, timeout, |processes| {
-            observer.live(&load::live(plan, spec, processes, "connect", 0.0));
+            observer.live(&live::live(plan, spec, processes, "connect", 0.0));
         })
     }
 
@@ -255,8 +217,8 @@ impl<'a> RunningCell<'a> {
     ) -> Result<(), CellFailure> {
         let (plan, spec) = (self.context.plan, self.spec);
         let tick = |processes: &mut CellProcesses<'_>, now_unix_ns| {
-            observer.live(&load::live(plan, spec, processes, "connect", 0.0));
-            now_unix_ns + load::SECOND_NS
+            observer.live(&live::live(plan, spec, processes, "connect", 0.0));
+            now_unix_ns + live::SECOND_NS
         };
         self.processes.wait(what, timeout, |_| done(), tick)
     }

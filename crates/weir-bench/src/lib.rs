@@ -25,6 +25,7 @@ mod runner;
 mod saturation;
 mod search;
 mod serve;
+mod settings;
 mod stages;
 pub mod sweep;
 mod usage;

@@ -11,7 +11,7 @@ use weir_stats::run::{Cell, FindMax, FindMaxOutcome, Run, RunFile, RunOutcome, S
 use super::cell::{self, CellContext, CellSpec};
 use super::ladder::{HostLimits, Ladder};
 use super::probe::Sdk;
-use super::{BenchError, Finished, Observer, child, derived, environment, verdict};
+use super::{BenchError, Finished, Observer, child, derived, settings, verdict};
 use crate::FindMaxOptions;
 use crate::experiment::folder::{self, file};
 use crate::experiment::turns::{self, CellLog};
@@ -75,8 +75,8 @@ fn measure(
     let (cells, find_max) = work(context, observer);
     let about = [plan.name.as_str(), &plan.title, &plan.question];
     let mut run = folder.describe(about, plan.reference.as_ref(), &broker);
-    run.placement = environment::placement(plan);
-    run.settings = environment::settings(plan, &broker.bootstrap);
+    run.placement = settings::placement(plan);
+    run.settings = settings::settings(plan, &broker.bootstrap);
     run.settings.push(processes(&folder, &mut run.notes));
     describe_broker(&mut run, &broker);
     run.files = files(&cells);

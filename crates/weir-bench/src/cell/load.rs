@@ -8,11 +8,11 @@ use weir_stats::steady_state;
 use super::super::child::ProcessRole;
 use super::super::gateway;
 use super::super::observer::{Live, Observer};
-use super::super::processes::{CellProcesses, POLL_INTERVAL};
+use super::super::processes::POLL_INTERVAL;
 use super::super::result::{self, Measured, MeasuredWindow};
 use super::super::workers::receiving_role;
-use super::{CellFailure, CellSpec, RunningCell};
-use crate::plan::{Architecture, Plan};
+use super::live::{self, SECOND_NS};
+use super::{CellFailure, RunningCell};
 use weir_load::clock::nanos;
 use weir_load::worker::protocol::{WorkerCommand, WorkerProgress};
 
@@ -179,7 +179,7 @@ impl RunningCell<'_> {
 
     fn live(&self, phase: &'static str, elapsed_s: f64) -> Live {
         let (plan, spec) = (self.context.plan, self.spec);
-        live(plan, spec, &self.processes, phase, elapsed_s)
+        live::live(plan, spec, &self.processes, phase, elapsed_s)
     }
 
     /// Sets the results of the cell.
@@ -198,59 +198,6 @@ impl RunningCell<'_> {
     }
 }
 
-/// Returns the current state for the progress display.
-pub(super) fn live(
-    plan: &Plan,
-    spec: CellSpec<'_>,
-    processes: &CellProcesses<'_>,
-    phase: &'static str,
-    elapsed_s: f64,
-) -> Live {
-    let collected = &processes.collected;
-    let reports = |role| collected.progress.get(&role).map(Vec::as_slice);
-    let last_two = |role| match reports(role) {
-        Some([.., before, last]) => Some((before, last)),
-        _ => None,
-    };
-    let receiving = receiving_role(spec.architecture);
-    let (produced, received) = (last_two(ProcessRole::Produce), last_two(receiving));
-    let is_moving = elapsed_s > 0.0;
-    let last = received.map(|(_, last)| last).filter(|_| is_moving);
-    let connected = reports(receiving).and_then(|all| all.last()?.counters.get("connected"));
-    let ready = collected.ready.get(&receiving);
-    let fan_out = fan_out(plan, spec);
-    Live {
-        phase,
-        elapsed_s,
-        total_s: (plan.warm_up + plan.hold).as_secs_f64(),
-        connected: connected.or(ready).copied().unwrap_or(0),
-        clients: spec.clients,
-        offered_per_s: plan.workload.rate_per_s,
-        achieved_per_s: produced.and_then(|pair| rate(pair, "acked")),
-        delivered_per_s: received.and_then(|pair| rate(pair, "updates")),
-        p50_us: last.and_then(|progress| Some(progress.p50_us? as f64)),
-        p99_us: last.and_then(|progress| Some(progress.p99_us? as f64)),
-        lag_p99_us: produced.and_then(|(_, last)| Some(last.p99_us? as f64)),
-        backlog: produced.zip(received).filter(|_| is_moving).and_then(
-            |((_, produced), (_, received))| {
-                let now_unix_ns = produced.unix_ns.min(received.unix_ns);
-                collected.backlog_at(receiving, now_unix_ns, fan_out)
-            },
-        ),
-        cpu_cores: processes.usage.cores_at(u64::MAX),
-    }
-}
-
-/// Returns the average number of deliveries per record.
-fn fan_out(plan: &Plan, spec: CellSpec<'_>) -> f64 {
-    match spec.architecture {
-        Architecture::Gateway | Architecture::Floor => {
-            plan.clients.deliveries_per_record(spec.clients)
-        }
-        Architecture::Groups | Architecture::Standalone => spec.clients as f64,
-    }
-}
-
 /// Returns `true` if the median response time has reached a steady state. Ignores the first report,
 /// which includes the time before the load.
 fn is_steady(reports: &[WorkerProgress], start_unix_ns: u64) -> bool {
@@ -265,15 +212,8 @@ fn is_steady(reports: &[WorkerProgress], start_unix_ns: u64) -> bool {
     steady_state::warm_up_len(&medians).is_some()
 }
 
-fn rate((before, last): (&WorkerProgress, &WorkerProgress), counter: &str) -> Option<f64> {
-    let span_s = last.unix_ns.saturating_sub(before.unix_ns) as f64 / 1e9;
-    let (before, last) = (before.counters.get(counter)?, last.counters.get(counter)?);
-    (span_s > 0.0).then(|| last.saturating_sub(*before) as f64 / span_s)
-}
-
 /// Time for a moved window to reach all workers, including busy ones.
 const MOVE_DELAY: Duration = Duration::from_secs(1);
-pub(super) const SECOND_NS: u64 = 1_000_000_000;
 const TAIL: Duration = Duration::from_millis(500);
 const ABANDONED_TIMEOUT: Duration = Duration::from_secs(60);
 const PRODUCE_SUMMARY_TIMEOUT: Duration = Duration::from_secs(30);

@@ -9,23 +9,9 @@ use weir_stats::run::{
 };
 use weir_stats::utc;
 
-use super::RunBroker;
+use super::{BenchOptions, RunBroker};
 use crate::{BenchError, environment};
 use weir_load::clock::Clock;
-
-/// Options of a run.
-#[derive(Debug, Clone)]
-pub struct BenchOptions {
-    /// Parent directory of the run directory.
-    pub out: PathBuf,
-    /// Bootstrap servers of a running cluster; `None`: start a broker for the run and stop it
-    /// afterwards.
-    pub bootstrap: Option<String>,
-    /// Path of this program.
-    pub exe: PathBuf,
-    /// Command line as typed.
-    pub command_line: Vec<String>,
-}
 
 /// Completed run: its directory and the content of `run.json`.
 #[derive(Debug)]

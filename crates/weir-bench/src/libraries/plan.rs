@@ -119,7 +119,12 @@ pub struct LibrariesOverrides {
     #[serde(deserialize_with = "some_duration")]
     pub open_loop_hold: Option<Duration>,
     /// Run the first library as two drivers (A/A test)
-    #[arg(id = "aa_test", long, num_args = 0, default_missing_value = "true")]
+    #[arg(
+        id = "aa_test",
+        long = "aa-test",
+        num_args = 0,
+        default_missing_value = "true"
+    )]
     pub null_test: Option<bool>,
     /// Libraries to compare; the first one is the reference of all ratios
     ///

@@ -6,8 +6,8 @@ use weir_kafka::{IngestConfig, KafkaIngest, LentRecord, SourceError, StartFrom};
 use weir_lab::KafkaTools;
 use weir_stats::run::Cell;
 
+use super::context::{Job, OverheadContext};
 use super::cost::CostMeter;
-use super::{Job, OverheadContext};
 use crate::child::ProcessRole;
 use crate::experiment::turns::CellFailure;
 use crate::{kafka_tools, sweep};

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use weir_stats::run::{Cell, MachineUsage};
 
-use super::OverheadContext;
+use super::context::OverheadContext;
 use super::servers::Server;
 use crate::child::ProcessRole;
 use crate::environment;

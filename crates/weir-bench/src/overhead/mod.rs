@@ -1,6 +1,7 @@
 //! Measures the cost of proxies: the same load through several paths to one broker, in rotation.
 
 mod clients;
+mod context;
 mod cost;
 mod plan;
 mod produce;
@@ -14,42 +15,13 @@ use weir_stats::run::Cell;
 
 use super::figure_names::RATE;
 use super::{BenchError, BenchOptions, Finished, Observer, kafka_tools};
-use crate::experiment::names::names;
 use crate::experiment::turns::{self, CellFailure, CellLog};
 use crate::experiment::{RunBroker, RunContext, RunFolder};
 use crate::plan::Valid;
+use context::{ClientSide, Job, OverheadContext};
 use servers::{Server, Starter};
 
 pub use plan::{FigureLimit, OverheadOverrides, OverheadPlan, ProxyPath};
-
-/// State shared by all cells.
-#[derive(Clone, Copy)]
-struct OverheadContext<'a> {
-    run: RunContext<'a>,
-    plan: &'a OverheadPlan,
-    tools: Option<&'a KafkaTools>,
-}
-
-/// Client program and direction; also the architecture in results.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ClientSide {
-    Produce,
-    Consume,
-    KafkaProduce,
-    KafkaConsume,
-}
-
-names!(ClientSide, "side": Produce = "produce", Consume = "consume",
-    KafkaProduce = "kafka-produce", KafkaConsume = "kafka-consume");
-
-/// Records that pass through a path; `rate` is `None` for the maximum rate.
-#[derive(Debug, Clone, Copy)]
-struct Job<'a> {
-    server: &'a Server,
-    topic: &'a str,
-    records: u64,
-    rate: Option<u64>,
-}
 
 /// Runs the plan. When `stop` becomes true, the current client is ended and the results so far are
 /// written. `broker_port` is the port of a broker that is started for the run, which external
@@ -147,7 +119,7 @@ fn run_cells(
     ]
     .into_iter()
     .filter(is_run)
-    .flat_map(|side| plan.rates(side).map(move |rate| (side, rate)))
+    .flat_map(|side| plan.rates(side.produces()).map(move |rate| (side, rate)))
     .collect();
     let count = plan.repetitions as usize * loads.len() * servers.len();
     let all: Vec<usize> = (0..servers.len()).collect();
@@ -169,11 +141,11 @@ fn run_cells(
                     |cell, _| {
                         let measured = match side {
                             ClientSide::Consume | ClientSide::KafkaConsume => {
-                                context.read(side, server, to_read.as_deref(), cell)
+                                read(context, side, server, to_read.as_deref(), cell)
                             }
                             ClientSide::Produce | ClientSide::KafkaProduce => {
                                 let topic = written.insert(context.new_topic(&cell.id())?);
-                                context.write(side, server, (topic, rate), cell)
+                                write(context, side, server, (topic, rate), cell)
                             }
                         };
                         measured.and_then(|()| result::check_not_bypassed(server, cell))
@@ -194,52 +166,44 @@ fn run_cells(
     log.cells
 }
 
-impl OverheadContext<'_> {
-    fn new_topic(&self, id: &str) -> Result<String, BenchError> {
-        let topic = self.run.topic_name(&self.plan.name, id);
-        self.run.broker.create_topic(&topic, 1, &[])?;
-        Ok(topic)
+/// Runs a producer cell.
+fn write(
+    context: OverheadContext<'_>,
+    side: ClientSide,
+    server: &Server,
+    (topic, rate): (&str, Option<u64>),
+    cell: &mut Cell,
+) -> Result<(), CellFailure> {
+    let job = Job {
+        server,
+        topic,
+        records: context.plan.records_at(rate),
+        rate,
+    };
+    match context.tools.filter(|_| side == ClientSide::KafkaProduce) {
+        Some(tools) => clients::kafka_produce(context, tools, job, cell),
+        None => produce::run(context, job, cell),
     }
+}
 
-    /// Runs a producer cell.
-    fn write(
-        self,
-        side: ClientSide,
-        server: &Server,
-        (topic, rate): (&str, Option<u64>),
-        cell: &mut Cell,
-    ) -> Result<(), CellFailure> {
-        let job = Job {
-            server,
-            topic,
-            records: self.plan.records_at(rate),
-            rate,
-        };
-        match self.tools.filter(|_| side == ClientSide::KafkaProduce) {
-            Some(tools) => clients::kafka_produce(self, tools, job, cell),
-            None => produce::run(self, job, cell),
-        }
-    }
-
-    /// Runs a consumer cell.
-    fn read(
-        self,
-        side: ClientSide,
-        server: &Server,
-        topic: Option<&str>,
-        cell: &mut Cell,
-    ) -> Result<(), CellFailure> {
-        let absent = || CellFailure::because("no topic was written that could be read");
-        let job = Job {
-            server,
-            topic: topic.ok_or_else(absent)?,
-            records: self.plan.records,
-            rate: None,
-        };
-        match self.tools.filter(|_| side == ClientSide::KafkaConsume) {
-            Some(tools) => clients::kafka_consume(self, tools, job, cell),
-            None => clients::consume(self, job, cell),
-        }
+/// Runs a consumer cell.
+fn read(
+    context: OverheadContext<'_>,
+    side: ClientSide,
+    server: &Server,
+    topic: Option<&str>,
+    cell: &mut Cell,
+) -> Result<(), CellFailure> {
+    let absent = || CellFailure::because("no topic was written that could be read");
+    let job = Job {
+        server,
+        topic: topic.ok_or_else(absent)?,
+        records: context.plan.records,
+        rate: None,
+    };
+    match context.tools.filter(|_| side == ClientSide::KafkaConsume) {
+        Some(tools) => clients::kafka_consume(context, tools, job, cell),
+        None => clients::consume(context, job, cell),
     }
 }
 

@@ -7,7 +7,6 @@ use clap::Args;
 use serde::Deserialize;
 use weir_stats::run::ReferenceFigures;
 
-use super::ClientSide;
 use crate::experiment::names::names;
 use crate::experiment::plan_file::{
     duration, key_value, parse_whole_rate, replace_fields, some_duration,
@@ -135,7 +134,7 @@ pub struct OverheadOverrides {
     #[arg(skip)]
     pub broker_warm_up_records: Option<u64>,
     /// Size of each value in bytes
-    #[arg(id = "record_size", long, value_name = "BYTES", value_parser = parse_count,
+    #[arg(long = "record-size", value_name = "BYTES", value_parser = parse_count,
           help_heading = HEADING)]
     pub record_bytes: Option<u64>,
     /// Producer property of Apache Kafka; repeatable
@@ -211,8 +210,7 @@ impl OverheadPlan {
     }
 
     /// Returns the maximum rate (`None`), then each fixed rate; consumers have no fixed rates.
-    pub(super) fn rates(&self, side: ClientSide) -> impl Iterator<Item = Option<u64>> {
-        let produces = matches!(side, ClientSide::Produce | ClientSide::KafkaProduce);
+    pub(super) fn rates(&self, produces: bool) -> impl Iterator<Item = Option<u64>> {
         let fixed = self.rates_per_s.iter().filter(move |_| produces);
         std::iter::once(None).chain(fixed.copied().map(Some))
     }

@@ -6,7 +6,8 @@ use weir_stats::NegativeCount;
 use weir_stats::run::{Cell, LatencySummary};
 
 use super::clients::set_rate;
-use super::{Job, OverheadContext, cost};
+use super::context::{Job, OverheadContext};
+use super::cost;
 use crate::child::ProcessRole;
 use crate::collect::Collected;
 use crate::experiment::turns::CellFailure;

@@ -8,12 +8,13 @@ use weir_stats::compare;
 use weir_stats::interval::{self, Estimate};
 use weir_stats::run::{Cell, CellStatus, Run, RunFile, RunOutcome, SettingGroup, ThresholdResult};
 
+use super::context::{ClientSide, OverheadContext};
 use super::cost::{CPU_PER_GB, PROXY, RSS};
 use super::plan::{FigureLimit, OverheadPlan};
 use super::servers::Server;
-use super::{ClientSide, OverheadContext, RATE};
 use crate::experiment::folder::{self, file, list, placement};
 use crate::experiment::turns::CellFailure;
+use crate::figure_names::RATE;
 
 /// Returns an error if a proxy used no CPU time while records were sent through it: the clients
 /// bypassed it.

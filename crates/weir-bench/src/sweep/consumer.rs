@@ -8,7 +8,8 @@ use super::super::child::ProcessRole;
 use super::super::observer::Observer;
 use super::super::processes::{CellProcesses, READY_TIMEOUT};
 use super::super::workers::WorkerArgs;
-use super::{SweepContext, figures, files, producer};
+use super::context::SweepContext;
+use super::{figures, files, producer};
 use crate::experiment::turns::CellFailure;
 use weir_load::worker::protocol::ScanSummary;
 

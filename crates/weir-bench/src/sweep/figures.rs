@@ -6,7 +6,8 @@ use weir_stats::knee::LoadPoint;
 use weir_stats::perf::{ConsumerPerf, MIB, PerfTail, ProducerPerf, SweepFile};
 use weir_stats::run::{Cell, LatencySummary, STAGE_PUBLISH_ACK};
 
-use super::{Measurer, SweepCell, SweepPlan};
+use super::context::{Measurer, SweepCell};
+use super::plan::SweepPlan;
 use crate::verdict;
 
 /// Architecture of Weir's producer cells.

@@ -8,7 +8,8 @@ use weir_stats::perf::{CONSUMER_HEADER, ConsumerPerf, MIB, ProducerPerf, SweepFi
 use weir_stats::run::Cell;
 
 use super::super::collect::{Collected, LatencySpan};
-use super::{SweepContext, figures};
+use super::context::SweepContext;
+use super::figures;
 use crate::BenchError;
 use crate::experiment::turns::CellFailure;
 use weir_load::local_time::LocalTime;

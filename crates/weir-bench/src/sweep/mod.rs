@@ -2,6 +2,7 @@
 //! optionally the same cells with Apache Kafka's own tools.
 
 mod consumer;
+mod context;
 mod figures;
 mod files;
 mod knees;
@@ -16,38 +17,18 @@ use weir_lab::LabOptions;
 use weir_stats::perf::MIB;
 use weir_stats::run::{Cell, Run, RunFile, SettingGroup};
 
-use super::{BenchError, Finished, Observer, environment, runner};
+use super::{BenchError, Finished, Observer, runner, settings};
 use crate::experiment::folder::{self, file, list, placement};
-use crate::experiment::turns::{self, CellFailure, CellLog};
+use crate::experiment::turns::{self, CellLog};
 use crate::experiment::{BenchOptions, RunBroker, RunContext, RunFolder};
 use crate::plan::Valid;
 
+use context::{Measurer, SweepCell, SweepContext};
 pub(super) use figures::line_figures;
 pub use files::consumer_row;
 pub(super) use files::import;
 pub(super) use knees::{derived, verdict};
 pub use plan::{SweepGrid, SweepGridOverrides, SweepOverrides, SweepPlan};
-
-/// Plan of a sweep and state of the run.
-#[derive(Clone, Copy)]
-struct SweepContext<'a> {
-    run: RunContext<'a>,
-    plan: &'a SweepPlan,
-}
-
-/// Cell of a sweep.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SweepCell {
-    Produce { size: u64, target: u64 },
-    Consume { fetch_size: u64 },
-}
-
-/// Program that measures a cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Measurer {
-    Weir,
-    Kafka,
-}
 
 /// Runs `plan`. When `stop` becomes true, the results so far are written.
 ///
@@ -177,31 +158,6 @@ fn warm_up_broker(context: SweepContext<'_>, observer: &mut dyn Observer) {
     let _ = producer::measure(context, (size, target), &mut cell, observer);
 }
 
-impl SweepContext<'_> {
-    /// Calls `measure` with the topic of a cell: the plan's, or a new one that is deleted
-    /// afterwards, because topics of a sweep are large.
-    fn with_topic(
-        &self,
-        id: &str,
-        measure: impl FnOnce(&str) -> Result<(), CellFailure>,
-    ) -> Result<(), CellFailure> {
-        if let Some(topic) = &self.plan.topic {
-            return measure(topic);
-        }
-        let topic = self.new_topic(id)?;
-        let measured = measure(&topic);
-        self.run.broker.delete_topic(&topic);
-        measured
-    }
-
-    fn new_topic(&self, id: &str) -> Result<String, BenchError> {
-        let topic = self.run.topic_name(&self.plan.name, id);
-        let partitions = self.plan.workload.partitions;
-        self.run.broker.create_topic(&topic, partitions, &[])?;
-        Ok(topic)
-    }
-}
-
 /// Returns the plan's values as recorded in `run.json`.
 fn settings(plan: &SweepPlan, bootstrap: &str) -> Vec<SettingGroup> {
     let sweep = &plan.sweep;
@@ -219,10 +175,10 @@ fn settings(plan: &SweepPlan, bootstrap: &str) -> Vec<SettingGroup> {
         .with("consumer_record_bytes", sweep.consumer_record_bytes);
     vec![
         load,
-        environment::workload(&plan.workload, &list(&sweep.target_rates_per_s)),
+        settings::workload(&plan.workload, &list(&sweep.target_rates_per_s)),
         grid,
-        environment::topic(&plan.workload, plan.topic.as_deref(), bootstrap),
-        environment::validity(&plan.validity),
+        settings::topic(&plan.workload, plan.topic.as_deref(), bootstrap),
+        settings::validity(&plan.validity),
     ]
 }
 

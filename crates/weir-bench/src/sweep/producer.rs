@@ -13,7 +13,8 @@ use super::super::processes::{CellProcesses, READY_TIMEOUT};
 use super::super::result::MeasuredWindow;
 use super::super::saturation;
 use super::super::workers::WorkerArgs;
-use super::{SweepContext, figures, files};
+use super::context::SweepContext;
+use super::{figures, files};
 use crate::experiment::turns::CellFailure;
 use weir_load::worker::protocol::LatencyTag;
 

@@ -7,7 +7,8 @@ use weir_lab::{KafkaTools, LabError};
 use weir_stats::perf::SweepFile;
 use weir_stats::run::Cell;
 
-use super::{SweepContext, figures, files};
+use super::context::SweepContext;
+use super::{figures, files};
 use crate::Observer;
 use crate::child::ProcessRole;
 use crate::experiment::RunContext;

@@ -241,10 +241,10 @@ mod tests {
     fn check<A: Args + std::fmt::Debug>(args: &RunArgs, option: &Arg) -> bool {
         let is_own = ids::<A>().contains(&option.get_id().to_string());
         match args.of::<A>() {
-            Ok(_) => assert!(is_own, "{option} was accepted"),
+            Ok(_) => assert!(is_own, "{} was accepted", option.get_id()),
             Err(failure) => {
                 let text = format!("{failure:?}");
-                assert!(!is_own, "{option} was rejected: {text}");
+                assert!(!is_own, "{} was rejected: {text}", option.get_id());
                 let expected = "plan p does not support this option; supported are ";
                 assert!(
                     text.contains(expected) && text.contains("--repetitions"),
@@ -284,7 +284,7 @@ mod tests {
                     [false, true, false, false]
                 }
                 "records" | "kafka_tools" => [false, true, true, false],
-                "record_size" | "kafka_properties" | "subjects" | "external_proxies"
+                "record_bytes" | "kafka_properties" | "subjects" | "external_proxies"
                 | "broker_port" => [false, false, true, false],
                 _ => [false, false, false, true],
             };

@@ -1,0 +1,96 @@
+//! Roles and values of a plan, as recorded in `run.json`.
+
+use weir_stats::run::{Placement, SettingGroup};
+
+use crate::experiment::folder::{self, list};
+use crate::plan::{Architecture, Plan, Validity, Workload};
+
+/// Returns the process roles of a plan; all run on this machine.
+pub(super) fn placement(plan: &Plan) -> Vec<Placement> {
+    let has = |architecture| plan.architectures.contains(&architecture);
+    let is_timed_apart = plan.workload.marked_per_s > 0.0;
+    let (gateway, floor) = (has(Architecture::Gateway), has(Architecture::Floor));
+    let consumers = has(Architecture::Groups) || has(Architecture::Standalone);
+    let roles = [
+        (true, "broker", "Apache Kafka"),
+        (true, "produce", "open-loop producers"),
+        (
+            is_timed_apart,
+            "produce_marked",
+            "producer of the timed records; all other records are background load",
+        ),
+        (gateway, "gateway", "weir gateway run"),
+        (floor, "floor", "pre-encoded frames, plain socket writes"),
+        (
+            gateway || floor,
+            "clients",
+            "simulated clients, one event loop",
+        ),
+        (consumers, "consume", "plain consumers, one event loop"),
+    ];
+    let present = roles.into_iter().filter(|(is_present, ..)| *is_present);
+    present
+        .map(|(_, role, text)| folder::placement(role, text))
+        .collect()
+}
+
+/// Returns the plan's values as recorded in `run.json`.
+pub(super) fn settings(plan: &Plan, bootstrap: &str) -> Vec<SettingGroup> {
+    let variants: Vec<&str> = plan.variants.iter().map(|it| it.name.as_str()).collect();
+    let load = SettingGroup::new("load")
+        .with("levels_clients", list(&plan.levels))
+        .with("variants", variants.join(" "))
+        .with("repetitions", plan.repetitions)
+        .with("ramp_per_s", plan.ramp_per_s)
+        .with("broker_warm_up_s", plan.broker_warm_up.as_secs_f64())
+        .with("warm_up_s", plan.warm_up.as_secs_f64())
+        .with("hold_s", plan.hold.as_secs_f64())
+        .with("drain_s", plan.drain.as_secs_f64());
+    let key = plan.clients.key.as_deref();
+    let clients = SettingGroup::new("clients")
+        .with("scenario", plan.clients.scenario.name())
+        .with("mode", plan.clients.mode.as_str())
+        .with("key", key.unwrap_or("distributed over the pool"))
+        .with("fields", plan.clients.fields.join(" "));
+    vec![
+        load,
+        workload(&plan.workload, &list(&plan.rates_per_s())),
+        clients,
+        topic(&plan.workload, plan.topic.as_deref(), bootstrap),
+        validity(&plan.validity),
+    ]
+}
+
+/// Returns the settings of the records, with the rates of all cells.
+pub(super) fn workload(workload: &Workload, rates_per_s: &str) -> SettingGroup {
+    SettingGroup::new("workload")
+        .with("kind", workload.kind)
+        .with("rate_per_s", rates_per_s)
+        .with("marked_per_s", workload.marked_per_s)
+        .with("size_bytes", workload.size_bytes)
+        .with("producers", workload.producers)
+        .with("keys", workload.keys)
+        .with("key_distribution", workload.distribution)
+        .with("entropy", workload.entropy)
+        .with("change_ratio", workload.change_ratio)
+        .with("compression.type", &workload.compression)
+        .with("seed", workload.seed)
+}
+
+/// Returns the settings of the topics.
+pub(super) fn topic(workload: &Workload, name: Option<&str>, bootstrap: &str) -> SettingGroup {
+    let (timestamps, origin) = workload.timestamps.topic_config();
+    SettingGroup::new("topic")
+        .with("bootstrap.servers", bootstrap)
+        .with("name", name.unwrap_or("new topic per cell"))
+        .with("partitions", workload.partitions)
+        .with(timestamps, origin)
+        .with("replication.factor", 1)
+}
+
+/// Returns the limits of the benchmarking tool.
+pub(super) fn validity(validity: &Validity) -> SettingGroup {
+    SettingGroup::new("validity")
+        .with("schedule_lag_p99_ms", validity.schedule_lag_p99_ms)
+        .with("clients_busy_share", validity.clients_busy_share)
+}
