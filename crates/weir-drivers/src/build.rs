@@ -94,7 +94,7 @@ impl DriverBuild<'_> {
     fn python(&mut self) -> Result<DriverProgram, LabError> {
         let requirements = self.source("requirements.txt");
         let venv = VenvSpec {
-            name: format!("venv-{}-{}", self.known.name, hash(&[requirements])),
+            name: format!("venv-{}-{}", self.known.name, hash([requirements])),
             what: format!("{} (driver {})", self.known.library, self.known.name),
             requirements: requirements.text,
         };
@@ -115,7 +115,7 @@ impl DriverBuild<'_> {
             lock: lock.text,
             package,
         };
-        let name = format!("npm-{}-{}", self.known.name, hash(&[json, lock]));
+        let name = format!("npm-{}-{}", self.known.name, hash([json, lock]));
         let what = format!("{} (driver {})", self.known.library, self.known.name);
         let stop = self.stop;
         let modules = cache::entry(&name, BUILD_BYTES, self.progress, stop, |dir, progress| {
@@ -146,10 +146,12 @@ impl DriverBuild<'_> {
         build: impl FnOnce(&mut DriverBuild<'_>, &Path) -> Result<(), LabError>,
     ) -> Result<PathBuf, LabError> {
         let (known, stop) = (self.known, self.stop);
-        let sources: Vec<&SourceFile> = known.sources.iter().collect();
-        let name = format!("driver-{}-{}", known.name, hash(&sources));
+        let name = format!("driver-{}-{}", known.name, hash(known.sources));
         cache::entry(&name, BUILD_BYTES, self.progress, stop, |dir, progress| {
-            sources.iter().try_for_each(|source| write(dir, source))?;
+            known
+                .sources
+                .iter()
+                .try_for_each(|source| write(dir, source))?;
             let mut site = DriverBuild {
                 known,
                 progress,

@@ -1,280 +1,293 @@
-//! Checks responses of drivers for plausibility, and against observations of the process.
+//! Requests to drivers, and checks of their responses: for plausibility, and against observations of
+//! the process.
 
 use std::time::Duration;
 
+use serde::Serialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use weir_stats::run::Distribution;
+
+use super::error::DriverFailure;
 use super::protocol::{
-    Consume, Consumed, DriverHello, PROTOCOL, ProduceCommand, Produced, ReportedDistribution,
-    RoundTrip, RoundTripped, Steady, SteadyDone, SteadySecond, TopicEnd, WarmUp, WarmedUp,
+    Configure, Configured, Consume, Consumed, Delivered, DriverHello, Hello, PROTOCOL,
+    ProduceCommand, Produced, RoundTrip, RoundTripped, Stats, Steady, SteadyDone, SteadySecond,
+    TopicEnd, WarmUp, WarmedUp,
 };
+
+/// Fields of a command to a driver.
+pub trait DriverRequest: Serialize {
+    /// Name of the command in the protocol.
+    const OP: &'static str;
+    /// Fields of the response.
+    type Response: DeserializeOwned;
+
+    /// Checks the response against the command and the observations of the process.
+    ///
+    /// # Errors
+    /// [`DriverFailure::ImpossibleResult`] names the contradiction.
+    fn check(&self, _: &Self::Response, _: &CommandObservation<'_>) -> CheckResult {
+        Ok(())
+    }
+
+    /// Returns the number of seconds that are reported before the response.
+    fn seconds(&self) -> u64 {
+        0
+    }
+}
+
+/// Defines commands without fields and checks.
+macro_rules! plain_requests {
+    ($($(#[$doc:meta])* $name:ident = $op:literal -> $response:ty;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Serialize)]
+        pub struct $name {}
+
+        impl DriverRequest for $name {
+            const OP: &'static str = $op;
+            type Response = $response;
+        }
+    )*};
+}
+
+plain_requests! {
+    /// Collects garbage.
+    Gc = "gc" -> IgnoredAny;
+    /// Requests memory and threads.
+    GetStats = "stats" -> Stats;
+    /// Closes the clients and exits.
+    Bye = "bye" -> IgnoredAny;
+}
 
 /// Observations of a driver during a command.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct CommandObservation {
+pub struct CommandObservation<'a> {
     /// Time from writing the command to reading the response.
     pub(super) wall: Duration,
     /// CPU time of all its threads; `None` if the system does not report it.
     pub(super) cpu_us: Option<f64>,
     /// Number of the machine's cores.
     pub(super) cores: f64,
+    /// Seconds that it reported before the response.
+    pub(super) seconds: &'a [SteadySecond],
 }
 
-type CheckResult = Result<(), String>;
+pub(super) type CheckResult = Result<(), DriverFailure>;
 
 /// Returns an error with the given text unless the condition holds.
 macro_rules! ensure {
-    ($condition:expr, $($text:tt)+) => {
+    ($condition:expr => $($text:tt)+) => {
         // A match, so that comparisons with NaN fail.
         match $condition {
             true => {}
-            false => return Err(format!($($text)+)),
+            false => return Err(DriverFailure::ImpossibleResult(format!($($text)+))),
         }
     };
 }
 
-pub(super) fn hello(response: &DriverHello) -> CheckResult {
-    ensure!(
-        response.protocol == PROTOCOL,
-        "driver has protocol {}, expected {PROTOCOL}",
-        response.protocol
-    );
-    ensure!(!response.library.is_empty(), "library is empty");
-    ensure!(
-        !response.library_version.is_empty(),
-        "library_version is empty"
-    );
-    Ok(())
-}
+impl DriverRequest for Hello {
+    const OP: &'static str = "hello";
+    type Response = DriverHello;
 
-pub(super) fn warmed_up(
-    requested: &WarmUp,
-    response: &WarmedUp,
-    observation: &CommandObservation,
-) -> CheckResult {
-    let per_record = response.produce_cpu_us_per_record + response.consume_cpu_us_per_record;
-    positive(
-        "produce_cpu_us_per_record",
-        response.produce_cpu_us_per_record,
-    )?;
-    positive(
-        "consume_cpu_us_per_record",
-        response.consume_cpu_us_per_record,
-    )?;
-    observation.not_above(per_record * requested.count as f64)
-}
-
-pub(super) fn produced(
-    requested: &ProduceCommand,
-    response: &Produced,
-    observation: &CommandObservation,
-) -> CheckResult {
-    let marks = &response.marks;
-    ascending(&[("t0", marks.t0), ("t1", marks.t1)])?;
-    ascending(&[("t0", marks.t0), ("t2", marks.t2)])?;
-    all_reported(requested.count, response.acked, response.failed)?;
-    let end = marks.t1.max(marks.t2);
-    observation.allows(marks.t0, end, response.cpu_us)?;
-    if !requested.per_record {
-        return Ok(());
+    fn check(&self, response: &DriverHello, _: &CommandObservation<'_>) -> CheckResult {
+        let protocol = response.protocol;
+        ensure!(protocol == PROTOCOL => "driver has protocol {protocol}, expected {PROTOCOL}");
+        ensure!(!response.library.is_empty() => "library is empty");
+        ensure!(!response.library_version.is_empty() => "library_version is empty");
+        Ok(())
     }
-    let (Some(create), Some(send)) = (response.create_us, response.send_us) else {
-        return Err("create_us and send_us are missing, but per_record was requested".to_owned());
-    };
-    positive("create_us", create)?;
-    positive("send_us", send)?;
-    let sending = micros(marks.t1 - marks.t0);
-    ensure!(
-        create + send <= sending * (1.0 + WALL_SHARE) + WALL_SLACK_US,
-        "create_us + send_us is {:.0}, but t0 to t1 is {sending:.0}",
-        create + send
-    );
-    Ok(())
 }
 
-pub(super) fn consumed(
-    requested: &Consume,
-    response: &Consumed,
-    observation: &CommandObservation,
-) -> CheckResult {
-    let marks = &response.marks;
-    let mut order = vec![
-        ("s0", marks.s0),
-        ("s1", marks.s1),
-        ("s2", marks.s2),
-        ("s3", marks.s3),
-    ];
-    ensure!(
-        marks.s4.is_some() == requested.commit,
-        "s4 is {}, but commit was {}",
-        if marks.s4.is_some() {
+impl DriverRequest for Configure {
+    const OP: &'static str = "configure";
+    type Response = Configured;
+
+    fn check(&self, response: &Configured, _: &CommandObservation<'_>) -> CheckResult {
+        for name in self.settings.keys() {
+            ensure!(response.effective.contains_key(name) => "effective has no value of {name}");
+        }
+        Ok(())
+    }
+}
+
+impl DriverRequest for WarmUp {
+    const OP: &'static str = "warmup";
+    type Response = WarmedUp;
+
+    fn check(&self, response: &WarmedUp, seen: &CommandObservation<'_>) -> CheckResult {
+        let produce = positive(
+            "produce_cpu_us_per_record",
+            response.produce_cpu_us_per_record,
+        )?;
+        let consume = positive(
+            "consume_cpu_us_per_record",
+            response.consume_cpu_us_per_record,
+        )?;
+        seen.not_above((produce + consume) * self.0.count as f64)
+    }
+}
+
+impl DriverRequest for ProduceCommand {
+    const OP: &'static str = "produce";
+    type Response = Produced;
+
+    fn check(&self, response: &Produced, seen: &CommandObservation<'_>) -> CheckResult {
+        let marks = &response.marks;
+        ascending(&[("t0", marks.t0), ("t1", marks.t1)])?;
+        ascending(&[("t0", marks.t0), ("t2", marks.t2)])?;
+        all_reported(self.burst.count, &response.delivered)?;
+        seen.allows(marks.t0, marks.t1.max(marks.t2), response.cpu_us)?;
+        if !self.per_record {
+            return Ok(());
+        }
+        let times = (response.create_us, response.send_us);
+        let (Some(create), Some(send)) = times else {
+            return Err(DriverFailure::ImpossibleResult(
+                "create_us and send_us are missing, but per_record was requested".to_owned(),
+            ));
+        };
+        let both = positive("create_us", create)? + positive("send_us", send)?;
+        let sending = micros(marks.t1 - marks.t0);
+        ensure!(both <= sending * (1.0 + WALL_SHARE) + WALL_SLACK_US
+            => "create_us + send_us is {both:.0}, but t0 to t1 is {sending:.0}");
+        Ok(())
+    }
+}
+
+impl DriverRequest for Consume {
+    const OP: &'static str = "consume";
+    type Response = Consumed;
+
+    fn check(&self, response: &Consumed, seen: &CommandObservation<'_>) -> CheckResult {
+        let (marks, commit, len) = (&response.marks, self.commit, self.burst.len);
+        let (got, bad, bytes) = (response.got, response.bad, response.bytes);
+        let s4 = if marks.s4.is_some() {
             "present"
         } else {
             "missing"
-        },
-        requested.commit
-    );
-    order.extend(marks.s4.map(|s4| ("s4", s4)));
-    ascending(&order)?;
-    ensure!(
-        response.got == requested.count,
-        "got is {}, but {} records were requested",
-        response.got,
-        requested.count
-    );
-    ensure!(
-        response.bad <= response.got,
-        "bad is {}, but got is {}",
-        response.bad,
-        response.got
-    );
-    let right = response
-        .got
-        .saturating_mul(requested.len.saturating_add(KEY_BYTES));
-    ensure!(
-        response.bad > 0 || response.bytes == right,
-        "bytes is {}, but {} records of {} bytes and a key have {right}",
-        response.bytes,
-        response.got,
-        requested.len
-    );
-    positive("drain_cpu_us", response.drain_cpu_us)?;
-    ensure!(
-        response.drain_cpu_us <= response.cpu_us + ROUNDING_US,
-        "drain_cpu_us is {:.0}, but cpu_us is {:.0}",
-        response.drain_cpu_us,
-        response.cpu_us
-    );
-    if let Some(s4) = marks.s4 {
-        observation.has_time_for(marks.s0, s4)?;
+        };
+        ensure!(marks.s4.is_some() == commit => "s4 is {s4}, but commit was {commit}");
+        let last = marks.s4.unwrap_or(marks.s3);
+        ascending(&[
+            ("s0", marks.s0),
+            ("s1", marks.s1),
+            ("s2", marks.s2),
+            ("s3", marks.s3),
+            ("s4", last),
+        ])?;
+        let count = self.burst.count;
+        ensure!(got == count => "got is {got}, but {count} records were requested");
+        ensure!(bad <= got => "bad is {bad}, but got is {got}");
+        let right = got.saturating_mul(len.saturating_add(KEY_BYTES));
+        ensure!(bad > 0 || bytes == right
+            => "bytes is {bytes}, but {got} records of {len} bytes and a key have {right}");
+        let (cpu, drain) = (response.cpu_us, response.drain_cpu_us);
+        ensure!(positive("drain_cpu_us", drain)? <= cpu + ROUNDING_US
+            => "drain_cpu_us is {drain:.0}, but cpu_us is {cpu:.0}");
+        seen.has_time_for(marks.s0, last)?;
+        seen.allows(marks.s0, marks.s3, cpu)
     }
-    observation.allows(marks.s0, marks.s3, response.cpu_us)
 }
 
-pub(super) fn round_tripped(
-    requested: &RoundTrip,
-    response: &RoundTripped,
-    observation: &CommandObservation,
-) -> CheckResult {
-    let marks = &response.marks;
-    for (name, mark) in [("t1", marks.t1), ("t2", marks.t2), ("r1", marks.r1)] {
-        ascending(&[("t0", marks.t0), (name, mark)])?;
+impl DriverRequest for RoundTrip {
+    const OP: &'static str = "roundtrip";
+    type Response = RoundTripped;
+
+    fn check(&self, response: &RoundTripped, seen: &CommandObservation<'_>) -> CheckResult {
+        let (marks, got) = (&response.marks, response.got);
+        for (name, mark) in [("t1", marks.t1), ("t2", marks.t2), ("r1", marks.r1)] {
+            ascending(&[("t0", marks.t0), (name, mark)])?;
+        }
+        let count = self.burst.count;
+        all_reported(count, &response.delivered)?;
+        let Delivered { acked, failed, .. } = response.delivered;
+        ensure!(got == acked || (failed > 0 && got <= count)
+            => "got is {got}, but acked is {acked}");
+        let paced = if self.rate > 0.0 { count } else { 0 };
+        seen.spread("latency", &response.latency, got)?;
+        seen.spread("pacing", &response.pacing, paced)?;
+        let end = marks.t1.max(marks.t2).max(marks.r1);
+        seen.allows(marks.t0, end, response.cpu_us)
     }
-    all_reported(requested.count, response.acked, response.failed)?;
-    ensure!(
-        response.got == response.acked || (response.failed > 0 && response.got <= requested.count),
-        "got is {}, but acked is {}",
-        response.got,
-        response.acked
-    );
-    let paced = if requested.rate > 0.0 {
-        requested.count
-    } else {
-        0
-    };
-    observation.spread("latency", &response.latency, response.got)?;
-    observation.spread("pacing", &response.pacing, paced)?;
-    let end = marks.t1.max(marks.t2).max(marks.r1);
-    observation.allows(marks.t0, end, response.cpu_us)
 }
 
-/// Checks the response of `steady`; `reported` are the seconds before it.
-pub(super) fn steady(
-    requested: &Steady,
-    response: &SteadyDone,
-    reported: &[SteadySecond],
-    observation: &CommandObservation,
-) -> CheckResult {
-    ensure!(
-        reported.len() as u64 == requested.seconds,
-        "{} seconds were reported, but {} requested",
-        reported.len(),
-        requested.seconds
-    );
-    for (expected, second) in reported.iter().enumerate() {
-        ensure!(
-            second.second == expected as u64,
-            "second {} was reported, expected {expected}",
-            second.second
-        );
-        positive("cpu_us", second.cpu_us)?;
+impl DriverRequest for Steady {
+    const OP: &'static str = "steady";
+    type Response = SteadyDone;
+
+    fn seconds(&self) -> u64 {
+        self.seconds
     }
-    let sum =
-        |part: fn(&SteadySecond) -> u64| reported.iter().map(part).fold(0, u64::saturating_add);
-    for (name, all, parts) in [
-        ("records", response.records, sum(|second| second.records)),
-        ("bytes", response.bytes, sum(|second| second.bytes)),
-    ] {
-        ensure!(
-            all == parts,
-            "{name} is {all}, but its seconds add up to {parts}"
-        );
+
+    fn check(&self, response: &SteadyDone, seen: &CommandObservation<'_>) -> CheckResult {
+        let (reported, requested) = (seen.seconds.len() as u64, self.seconds);
+        ensure!(reported == requested
+            => "{reported} seconds were reported, but {requested} requested");
+        let (mut records, mut bytes, mut cpu_us) = (0_u64, 0_u64, 0.0);
+        for (expected, second) in (0..).zip(seen.seconds) {
+            let found = second.second;
+            ensure!(found == expected => "second {found} was reported, expected {expected}");
+            records = records.saturating_add(second.records);
+            bytes = bytes.saturating_add(second.bytes);
+            cpu_us += positive("cpu_us", second.cpu_us)?;
+        }
+        for (name, all, parts) in [
+            ("records", response.records, records),
+            ("bytes", response.bytes, bytes),
+        ] {
+            ensure!(all == parts => "{name} is {all}, but its seconds add up to {parts}");
+        }
+        seen.not_above(positive("cpu_us", response.cpu_us)?)?;
+        seen.not_above(cpu_us)?;
+        if self.role == TopicEnd::Consume {
+            return Ok(());
+        }
+        let due = (self.rate * self.seconds as f64).ceil() + 1.0;
+        ensure!(records as f64 <= due => "records is {records}, but only {due:.0} were due");
+        let failed = response.failed;
+        ensure!(failed <= records => "failed is {failed}, but records is {records}");
+        let (Some(latency), Some(pacing)) = (&response.latency, &response.pacing) else {
+            let text = "latency and pacing are missing".to_owned();
+            return Err(DriverFailure::ImpossibleResult(text));
+        };
+        seen.spread("latency", latency, records - failed)?;
+        seen.spread("pacing", pacing, records)
     }
-    positive("cpu_us", response.cpu_us)?;
-    observation.not_above(response.cpu_us)?;
-    observation.not_above(reported.iter().map(|second| second.cpu_us).sum())?;
-    if requested.role == TopicEnd::Consume {
-        return Ok(());
-    }
-    let due = (requested.rate * requested.seconds as f64).ceil() + 1.0;
-    ensure!(
-        response.records as f64 <= due,
-        "records is {}, but only {due:.0} were due",
-        response.records
-    );
-    ensure!(
-        response.failed <= response.records,
-        "failed is {}, but records is {}",
-        response.failed,
-        response.records
-    );
-    let (Some(latency), Some(pacing)) = (&response.latency, &response.pacing) else {
-        return Err("latency and pacing are missing".to_owned());
-    };
-    observation.spread("latency", latency, response.records - response.failed)?;
-    observation.spread("pacing", pacing, response.records)
 }
 
 /// Checks that a distribution is consistent and has `count` values.
-fn distribution(name: &str, found: &ReportedDistribution, count: u64) -> CheckResult {
-    ensure!(
-        found.count == count,
-        "{name} has {} values, expected {count}",
-        found.count
-    );
-    let counted = found.pairs.iter().map(|(_, times)| *times);
-    let counted = counted.fold(0, u64::saturating_add);
-    ensure!(
-        counted == count,
-        "the pairs of {name} have {counted} values, but count is {count}"
-    );
-    let ascending = found.pairs.windows(2).all(|two| two[0].0 < two[1].0);
-    ensure!(ascending, "the pairs of {name} are not ascending");
-    for (value, _) in &found.pairs {
-        ensure!(
-            is_rounded(*value),
-            "{name} has {value}, with more than three significant digits"
-        );
+fn distribution(name: &str, found: &Distribution, count: u64) -> CheckResult {
+    let Distribution {
+        count: values,
+        sum_us: sum,
+        min_us: min,
+        max_us: max,
+        pairs,
+    } = found;
+    ensure!(*values == count => "{name} has {values} values, expected {count}");
+    let counted = pairs
+        .iter()
+        .fold(0, |sum: u64, (_, times)| sum.saturating_add(*times));
+    ensure!(counted == count
+        => "the pairs of {name} have {counted} values, but count is {count}");
+    ensure!(pairs.is_sorted_by(|a, b| a.0 < b.0) => "the pairs of {name} are not ascending");
+    for (value, _) in pairs {
+        ensure!(is_rounded(*value)
+            => "{name} has {value}, with more than three significant digits");
     }
-    let (Some((first, _)), Some((last, _))) = (found.pairs.first(), found.pairs.last()) else {
+    let (Some((first, _)), Some((last, _))) = (pairs.first(), pairs.last()) else {
         return Ok(());
     };
-    ensure!(
-        near(found.min_us, *first) && near(found.max_us, *last),
-        "{name} is from {} to {}, but its pairs are from {first} to {last}",
-        found.min_us,
-        found.max_us
-    );
-    let (least, most) = (found.min_us as f64, found.max_us as f64);
-    let (sum, count) = (found.sum_us as f64, count as f64);
-    ensure!(
-        // The driver may truncate values to whole microseconds before or after adding them.
-        sum >= least * count * 0.99 - count && sum <= most * count * 1.01 + count,
-        "the sum of {name} is {sum}, impossible for {count} values from {least} to {most}"
-    );
+    ensure!(near(*min, *first) && near(*max, *last)
+        => "{name} is from {min} to {max}, but its pairs are from {first} to {last}");
+    let (least, most, all) = (*min as f64, *max as f64, count as f64);
+    // The driver may truncate values to whole microseconds before or after adding them.
+    let possible = least * all * 0.99 - all..=most * all * 1.01 + all;
+    ensure!(possible.contains(&(*sum as f64))
+        => "the sum of {name} is {sum}, impossible for {count} values from {min} to {max}");
     Ok(())
 }
 
-fn is_rounded(value: u64) -> bool {
-    let mut value = value;
+fn is_rounded(mut value: u64) -> bool {
     while value >= 1000 {
         if value % 10 != 0 {
             return false;
@@ -289,57 +302,43 @@ fn near(exact: u64, rounded: u64) -> bool {
     exact.abs_diff(rounded) as f64 <= exact as f64 * 0.01 + 1.0
 }
 
-impl CommandObservation {
+impl CommandObservation<'_> {
     /// Checks the time between two marks, and the CPU time between them.
     fn allows(&self, first: u64, last: u64, cpu_us: f64) -> CheckResult {
-        positive("cpu_us", cpu_us)?;
         self.has_time_for(first, last)?;
-        self.not_above(cpu_us)?;
+        self.not_above(positive("cpu_us", cpu_us)?)?;
         let Some(process) = self.cpu_us else {
             return Ok(());
         };
         let outside = (self.wall_us() - micros(last - first)).max(0.0) * self.cores;
-        let least = process * (1.0 - CPU_SHARE) - outside - CPU_SLACK_US;
-        ensure!(
-            cpu_us >= least,
-            "cpu_us is {cpu_us:.0}, but the system reports {process:.0} for the whole command"
-        );
+        ensure!(cpu_us >= process * (1.0 - CPU_SHARE) - outside - CPU_SLACK_US
+            => "cpu_us is {cpu_us:.0}, but the system reports {process:.0} for the whole command");
         Ok(())
     }
 
     /// Checks a distribution of times of records within the command.
-    fn spread(&self, name: &str, found: &ReportedDistribution, count: u64) -> CheckResult {
+    fn spread(&self, name: &str, found: &Distribution, count: u64) -> CheckResult {
         distribution(name, found, count)?;
-        let wall = self.wall_us();
-        ensure!(
-            found.max_us as f64 <= wall * (1.0 + WALL_SHARE) + WALL_SLACK_US,
-            "{name} goes up to {} us, but the whole command took {wall:.0}",
-            found.max_us
-        );
+        let (max, wall) = (found.max_us, self.wall_us());
+        ensure!(max as f64 <= wall * (1.0 + WALL_SHARE) + WALL_SLACK_US
+            => "{name} goes up to {max} us, but the whole command took {wall:.0}");
         Ok(())
     }
 
     fn has_time_for(&self, first: u64, last: u64) -> CheckResult {
         let (span, wall) = (micros(last - first), self.wall_us());
-        ensure!(
-            span <= wall * (1.0 + WALL_SHARE) + WALL_SLACK_US,
-            "the marks are {span:.0} us apart, but the whole command took {wall:.0}"
-        );
+        ensure!(span <= wall * (1.0 + WALL_SHARE) + WALL_SLACK_US
+            => "the marks are {span:.0} us apart, but the whole command took {wall:.0}");
         Ok(())
     }
 
     fn not_above(&self, cpu_us: f64) -> CheckResult {
         let possible = self.wall_us() * self.cores;
-        ensure!(
-            cpu_us <= possible + CPU_SLACK_US,
-            "cpu_us is {cpu_us:.0}, but all cores together had {possible:.0}"
-        );
-        if let Some(process) = self.cpu_us {
-            ensure!(
-                cpu_us <= process * (1.0 + CPU_SHARE) + CPU_SLACK_US,
-                "cpu_us is {cpu_us:.0}, but the system reports {process:.0} for the whole command"
-            );
-        }
+        ensure!(cpu_us <= possible + CPU_SLACK_US
+            => "cpu_us is {cpu_us:.0}, but all cores together had {possible:.0}");
+        let process = self.cpu_us.unwrap_or(f64::INFINITY);
+        ensure!(cpu_us <= process * (1.0 + CPU_SHARE) + CPU_SLACK_US
+            => "cpu_us is {cpu_us:.0}, but the system reports {process:.0} for the whole command");
         Ok(())
     }
 
@@ -348,28 +347,25 @@ impl CommandObservation {
     }
 }
 
-fn all_reported(count: u64, acked: u64, failed: u64) -> CheckResult {
-    ensure!(
-        acked.checked_add(failed) == Some(count),
-        "acked {acked} and failed {failed} do not add up to {count}"
-    );
+fn all_reported(count: u64, delivered: &Delivered) -> CheckResult {
+    let Delivered { acked, failed, .. } = delivered;
+    ensure!(acked.checked_add(*failed) == Some(count)
+        => "acked {acked} and failed {failed} do not add up to {count}");
     Ok(())
 }
 
 fn ascending(marks: &[(&str, u64)]) -> CheckResult {
     for two in marks.windows(2) {
         let ((before, first), (after, second)) = (two[0], two[1]);
-        ensure!(
-            first <= second,
-            "mark {after} ({second}) is before {before} ({first})"
-        );
+        ensure!(first <= second => "mark {after} ({second}) is before {before} ({first})");
     }
     Ok(())
 }
 
-fn positive(name: &str, value: f64) -> CheckResult {
-    ensure!(value >= 0.0, "{name} is {value}");
-    Ok(())
+/// Returns `value`, unless it is negative or no number.
+fn positive(name: &str, value: f64) -> Result<f64, DriverFailure> {
+    ensure!(value >= 0.0 => "{name} is {value}");
+    Ok(value)
 }
 
 fn micros(ns: u64) -> f64 {
@@ -387,5 +383,4 @@ const CPU_SHARE: f64 = 0.15;
 const ROUNDING_US: f64 = 2.0;
 
 #[cfg(test)]
-#[path = "check_tests.rs"]
 mod tests;

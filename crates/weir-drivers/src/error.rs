@@ -11,7 +11,7 @@ pub struct DriverError {
     /// Name of the driver.
     pub driver: String,
     /// Name of the command, or `start`.
-    pub during: String,
+    pub during: &'static str,
     /// Cause.
     pub reason: DriverFailure,
 }
@@ -41,18 +41,12 @@ pub enum DriverFailure {
         /// Last lines of its standard error.
         stderr_tail: String,
     },
-    /// The driver sent an invalid line and was killed.
-    #[error("sent an invalid line and was killed: {detail}")]
-    InvalidLine {
-        /// Description of the problem.
-        detail: String,
-    },
-    /// The driver returned an impossible result and was killed.
-    #[error("returned an impossible result and was killed: {detail}")]
-    ImpossibleResult {
-        /// Description of the contradiction.
-        detail: String,
-    },
+    /// The driver sent an invalid line, which the text describes, and was killed.
+    #[error("sent an invalid line and was killed: {0}")]
+    InvalidLine(String),
+    /// The driver returned results with the described contradiction and was killed.
+    #[error("returned an impossible result and was killed: {0}")]
+    ImpossibleResult(String),
     /// The driver responded with an error. It accepts further commands.
     #[error("command failed: {0}")]
     CommandFailed(String),
@@ -63,35 +57,37 @@ pub enum DriverFailure {
 
 impl DriverError {
     /// Returns `true` unless the driver accepts further commands.
-    #[must_use]
     pub fn is_fatal(&self) -> bool {
         !matches!(self.reason, DriverFailure::CommandFailed(_))
     }
 
-    /// Returns a short name of the cause.
-    #[must_use]
-    pub fn kind(&self) -> &'static str {
-        match self.reason {
-            DriverFailure::NotBuilt(_) => "not built",
-            DriverFailure::NotStarted(_) => "not started",
-            DriverFailure::Crashed { .. } => "crashed",
-            DriverFailure::TimedOut { .. } => "timed out",
-            DriverFailure::InvalidLine { .. } => "invalid line",
-            DriverFailure::ImpossibleResult { .. } => "impossible result",
-            DriverFailure::CommandFailed(_) => "command failed",
-            DriverFailure::Interrupted => "interrupted",
-        }
-    }
-
     pub(super) fn not_built(driver: &str, error: LabError) -> Self {
-        let reason = match error {
-            LabError::Interrupted { .. } => DriverFailure::Interrupted,
-            error => DriverFailure::NotBuilt(Box::new(error)),
-        };
         Self {
             driver: driver.to_owned(),
-            during: "start".to_owned(),
-            reason,
+            during: "start",
+            reason: match error {
+                LabError::Interrupted { .. } => DriverFailure::Interrupted,
+                error => DriverFailure::NotBuilt(Box::new(error)),
+            },
         }
     }
 }
+
+impl DriverFailure {
+    /// Describes a problem, followed by the start of the output that has it.
+    pub(super) fn invalid_line(problem: &str, output: &[u8]) -> Self {
+        Self::InvalidLine(format!("{problem}{}", cut(output)))
+    }
+}
+
+/// Returns the start of a line, for messages.
+pub(super) fn cut(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&line[..line.len().min(4 * SHOWN_MAX)]);
+    match text.char_indices().nth(SHOWN_MAX) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.into_owned(),
+    }
+}
+
+/// Maximum number of characters quoted from a driver's output.
+pub(super) const SHOWN_MAX: usize = 160;

@@ -3,14 +3,13 @@
 
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
-
-use super::check::{self, CommandObservation};
+use super::check::{CommandObservation, DriverRequest, GetStats};
+use super::error::DriverFailure;
 use super::protocol::{
-    AssignmentMode, Configured, Consume, Consumed, DriverLine, ProduceCommand, Produced,
-    ProducerState, ReportedDistribution, RoundTrip, RoundTripped, Stats, Steady, SteadyDone,
-    SteadySecond, TopicEnd, WarmUp, WarmedUp, parse_line, parse_response,
+    AssignmentMode, Burst, ClientSettings, Configure, Consume, DriverLine, ProduceCommand,
+    ProducerState, RoundTrip, Steady, SteadySecond, TopicEnd, WarmUp, parse_line, parse_response,
 };
+use weir_stats::run::Distribution;
 
 /// Parses the lines of a driver up to its response. The first byte selects the command.
 pub fn answer(data: &[u8]) {
@@ -20,156 +19,119 @@ pub fn answer(data: &[u8]) {
     let mut seconds = Vec::new();
     for line in output.split(|byte| *byte == b'\n') {
         match parse_line(line, ID) {
-            Err(text) | Ok(DriverLine::Response(Err(text))) => return assert_short(&text),
+            Err(error) => return assert_short(&error),
+            Ok(DriverLine::Failed(text)) => {
+                return assert_short(&DriverFailure::CommandFailed(text));
+            }
             Ok(DriverLine::Second(second)) => seconds.push(second),
-            Ok(DriverLine::Response(Ok(response))) => return check(*command, response, &seconds),
+            Ok(DriverLine::Response(response)) => return check(*command, response, &seconds),
         }
     }
 }
 
 fn check(command: u8, response: serde_json::Value, seconds: &[SteadySecond]) {
+    let burst = || Burst {
+        topic: String::new(),
+        len: 10,
+        count: RECORDS,
+        seed: 1,
+    };
     match command % 7 {
         0 => {
-            let requested = produce();
-            check_accepted(
-                response,
-                |it: &Produced| check::produced(&requested, it, &OBSERVATION),
-                |it| {
-                    assert!(it.marks.t0 <= it.marks.t1 && it.marks.t0 <= it.marks.t2);
-                    assert_eq!(it.acked + it.failed, RECORDS);
-                },
-            );
+            let requested = ProduceCommand {
+                burst: burst(),
+                state: ProducerState::Warm,
+                per_record: true,
+            };
+            check_accepted(&requested, response, seconds, |it| {
+                assert!(it.marks.t0 <= it.marks.t1 && it.marks.t0 <= it.marks.t2);
+                assert_eq!(it.delivered.acked + it.delivered.failed, RECORDS);
+            });
         }
         1 => {
-            let requested = consume();
-            check_accepted(
-                response,
-                |it: &Consumed| check::consumed(&requested, it, &OBSERVATION),
-                |it| {
-                    assert!(it.marks.s0 <= it.marks.s3);
-                    assert_eq!(it.got, RECORDS);
-                },
-            );
+            let requested = Consume {
+                burst: burst(),
+                via: AssignmentMode::Assign,
+                verify: true,
+                commit: false,
+            };
+            check_accepted(&requested, response, seconds, |it| {
+                assert!(it.marks.s0 <= it.marks.s3);
+                assert_eq!(it.got, RECORDS);
+            });
         }
         2 => {
-            let requested = round_trip();
-            let check = |it: &RoundTripped| check::round_tripped(&requested, it, &OBSERVATION);
-            check_accepted(response, check, |it| {
+            let requested = RoundTrip {
+                burst: burst(),
+                rate: 100.0,
+            };
+            check_accepted(&requested, response, seconds, |it| {
                 assert!(it.got <= RECORDS);
                 assert_within(&it.latency);
                 assert_within(&it.pacing);
             });
         }
         3 => {
-            let requested = steady();
-            let check = |it: &SteadyDone| check::steady(&requested, it, seconds, &OBSERVATION);
-            check_accepted(response, check, |it| {
+            let requested = Steady {
+                topic: String::new(),
+                len: 10,
+                seed: 1,
+                role: TopicEnd::Produce,
+                rate: 1.0,
+                seconds: 2,
+            };
+            check_accepted(&requested, response, seconds, |it| {
                 assert_eq!(seconds.len() as u64, requested.seconds);
                 it.latency.iter().chain(&it.pacing).for_each(assert_within);
             });
         }
-        4 => {
-            let requested = warm_up();
-            check_accepted(
-                response,
-                |it: &WarmedUp| check::warmed_up(&requested, it, &OBSERVATION),
-                |_| (),
-            );
+        4 => check_accepted(&WarmUp(burst()), response, seconds, |_| ()),
+        5 => {
+            let requested = Configure {
+                bootstrap: String::new(),
+                profile: String::new(),
+                settings: ClientSettings::new(),
+            };
+            check_accepted(&requested, response, seconds, |_| ());
         }
-        5 => check_accepted(response, |_: &Configured| Ok(()), |_| ()),
-        _ => check_accepted(response, |_: &Stats| Ok(()), |_| ()),
+        _ => check_accepted(&GetStats {}, response, seconds, |_| ()),
     }
 }
 
 /// Asserts `holds` for a response that has passed its check.
-fn check_accepted<T: DeserializeOwned>(
+fn check_accepted<R: DriverRequest>(
+    requested: &R,
     response: serde_json::Value,
-    check: impl FnOnce(&T) -> Result<(), String>,
-    holds: impl FnOnce(&T),
+    seconds: &[SteadySecond],
+    holds: impl FnOnce(&R::Response),
 ) {
-    match parse_response::<T>(response) {
-        Err(text) => assert_short(&text),
-        Ok(response) => match check(&response) {
-            Err(text) => assert_short(&text),
-            Ok(()) => holds(&response),
-        },
+    let seen = CommandObservation {
+        wall: WALL,
+        cpu_us: Some(50_000.0),
+        cores: 2.0,
+        seconds,
+    };
+    let response = parse_response::<R::Response>(response);
+    match response.and_then(|it| requested.check(&it, &seen).map(|()| it)) {
+        Err(error) => assert_short(&error),
+        Ok(response) => holds(&response),
     }
 }
 
-fn assert_short(text: &str) {
+fn assert_short(error: &DriverFailure) {
+    let text = error.to_string();
     assert!(text.chars().count() <= 1000, "{text}");
 }
 
 /// Asserts that no latency exceeds its command and that no value is counted in excess.
-fn assert_within(found: &ReportedDistribution) {
+fn assert_within(found: &Distribution) {
     assert!(found.count <= RECORDS);
-    assert!(
-        found.max_us < 2 * OBSERVATION.wall.as_micros() as u64,
-        "{found:?}"
-    );
-}
-
-fn produce() -> ProduceCommand {
-    ProduceCommand {
-        topic: String::new(),
-        len: BYTES,
-        count: RECORDS,
-        seed: 1,
-        state: ProducerState::Warm,
-        per_record: true,
-    }
-}
-
-fn consume() -> Consume {
-    Consume {
-        topic: String::new(),
-        len: BYTES,
-        count: RECORDS,
-        seed: 1,
-        via: AssignmentMode::Assign,
-        verify: true,
-        commit: false,
-    }
-}
-
-fn round_trip() -> RoundTrip {
-    RoundTrip {
-        topic: String::new(),
-        len: BYTES,
-        count: RECORDS,
-        rate: 100.0,
-        seed: 1,
-    }
-}
-
-fn steady() -> Steady {
-    Steady {
-        topic: String::new(),
-        len: BYTES,
-        seed: 1,
-        role: TopicEnd::Produce,
-        rate: 1.0,
-        seconds: 2,
-    }
-}
-
-fn warm_up() -> WarmUp {
-    WarmUp {
-        topic: String::new(),
-        len: BYTES,
-        count: RECORDS,
-        seed: 1,
-    }
+    assert!(found.max_us < 2 * WALL.as_micros() as u64, "{found:?}");
 }
 
 const ID: u64 = 7;
-const BYTES: u64 = 10;
 const RECORDS: u64 = 3;
-const OBSERVATION: CommandObservation = CommandObservation {
-    wall: Duration::from_millis(100),
-    cpu_us: Some(50_000.0),
-    cores: 2.0,
-};
+const WALL: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,7 @@ use super::sources::{self, SourceFile};
 use weir_lab::error::LabError;
 
 /// Name of the built-in driver.
-pub(super) const BUILT_IN: &str = "librdkafka";
+pub const BUILT_IN: &str = "librdkafka";
 
 /// Driver whose source is part of this program.
 #[derive(Debug, PartialEq, Eq)]
@@ -13,8 +13,6 @@ pub struct BuiltInDriver {
     pub name: &'static str,
     /// Client library.
     pub library: &'static str,
-    /// Tools that must be installed.
-    pub needs: &'static str,
     /// Covered by the conformance test.
     pub is_tested: bool,
     pub(super) build_system: BuildSystem,
@@ -22,7 +20,6 @@ pub struct BuiltInDriver {
 }
 
 /// Returns the known driver with that name.
-#[must_use]
 pub fn known(name: &str) -> Option<&'static BuiltInDriver> {
     KNOWN.iter().find(|known| known.name == name)
 }
@@ -60,64 +57,30 @@ pub(super) enum BuildSystem {
     },
 }
 
+/// Lists drivers.
+macro_rules! drivers {
+    ($($name:literal $library:literal, tested $tested:literal, $build:expr, $sources:ident;)*) => {
+        &[$(BuiltInDriver {
+            name: $name,
+            library: $library,
+            is_tested: $tested,
+            build_system: $build,
+            sources: sources::$sources,
+        }),*]
+    };
+}
+
 /// All known drivers.
-pub const KNOWN: &[BuiltInDriver] = &[
-    BuiltInDriver {
-        name: "java",
-        library: "Apache Kafka's own client for Java",
-        needs: "a JDK 17 or newer and Maven",
-        is_tested: true,
-        build_system: BuildSystem::Maven,
-        sources: sources::JAVA,
-    },
-    BuiltInDriver {
-        name: "franz-go",
-        library: "franz-go, for Go",
-        needs: "Go 1.26 or newer",
-        is_tested: true,
-        build_system: BuildSystem::Go,
-        sources: sources::FRANZ_GO,
-    },
-    BuiltInDriver {
-        name: "confluent-kafka",
-        library: "confluent-kafka for Python, on librdkafka",
-        needs: "Python 3 with venv",
-        is_tested: true,
-        build_system: BuildSystem::Python,
-        sources: sources::CONFLUENT_KAFKA,
-    },
-    BuiltInDriver {
-        name: "aiokafka",
-        library: "aiokafka, for Python",
-        needs: "Python 3 with venv",
-        is_tested: true,
-        build_system: BuildSystem::Python,
-        sources: sources::AIOKAFKA,
-    },
-    BuiltInDriver {
-        name: "kafkajs",
-        library: "KafkaJS, for Node.js",
-        needs: "Node.js 18 or newer and npm",
-        is_tested: true,
-        build_system: BuildSystem::Node { package: "kafkajs" },
-        sources: sources::KAFKAJS,
-    },
-    BuiltInDriver {
-        name: "dotnet-confluent",
-        library: "Confluent.Kafka for .NET, on librdkafka",
-        needs: "the .NET SDK",
-        is_tested: false,
-        build_system: BuildSystem::DotNet {
-            argument: "confluent",
-        },
-        sources: sources::DOTNET,
-    },
-    BuiltInDriver {
-        name: "dotnet-knet",
-        library: "KNet for .NET, on Apache Kafka's client for Java",
-        needs: "the .NET SDK and a JDK",
-        is_tested: false,
-        build_system: BuildSystem::DotNet { argument: "knet" },
-        sources: sources::DOTNET,
-    },
-];
+pub const KNOWN: &[BuiltInDriver] = drivers! {
+    "java" "Apache Kafka's own client for Java", tested true, BuildSystem::Maven, JAVA;
+    "franz-go" "franz-go, for Go", tested true, BuildSystem::Go, FRANZ_GO;
+    "confluent-kafka" "confluent-kafka for Python, on librdkafka", tested true,
+        BuildSystem::Python, CONFLUENT_KAFKA;
+    "aiokafka" "aiokafka, for Python", tested true, BuildSystem::Python, AIOKAFKA;
+    "kafkajs" "KafkaJS, for Node.js", tested true,
+        BuildSystem::Node { package: "kafkajs" }, KAFKAJS;
+    "dotnet-confluent" "Confluent.Kafka for .NET, on librdkafka", tested false,
+        BuildSystem::DotNet { argument: "confluent" }, DOTNET;
+    "dotnet-knet" "KNet for .NET, on Apache Kafka's client for Java", tested false,
+        BuildSystem::DotNet { argument: "knet" }, DOTNET;
+};

@@ -11,31 +11,30 @@ mod error;
 pub mod fuzz;
 mod known;
 pub mod librdkafka;
+mod lines;
 mod process;
 mod program;
 mod protocol;
 mod sources;
-mod usage;
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use serde::de::DeserializeOwned;
+use procfs::Current as _;
 
-use check::CommandObservation;
 use process::{DriverProcess, ReadEnd};
-use protocol::{DriverLine, parse_line, parse_response};
+use protocol::{DriverLine, RequestLine, parse_line, parse_response};
 
+pub use check::{Bye, CommandObservation, DriverRequest, Gc, GetStats};
 pub use error::{DriverError, DriverFailure};
-pub use known::{BuiltInDriver, KNOWN, known};
+pub use known::{BUILT_IN, BuiltInDriver, KNOWN, known};
 pub use program::DriverProgram;
 pub use protocol::{
-    AssignmentMode, CAPABILITIES, ClientSettings, Configure, Configured, Consume, ConsumeMarks,
-    Consumed, DriverCommand, DriverHello, DriverRequestLine, EmptyResponse, PROTOCOL,
-    ProduceCommand, ProduceMarks, Produced, ProducerState, ReportedDistribution, RoundTrip,
-    RoundTripMarks, RoundTripped, Stats, Steady, SteadyDone, SteadySecond, TopicEnd, WarmUp,
-    WarmedUp,
+    AssignmentMode, Burst, CAPABILITIES, ClientSettings, Configure, Configured, Consume,
+    ConsumeMarks, Consumed, Delivered, DriverHello, Hello, PROTOCOL, ProduceCommand, ProduceMarks,
+    Produced, ProducerState, RoundTrip, RoundTripMarks, RoundTripped, Stats, Steady, SteadyDone,
+    SteadySecond, TopicEnd, WarmUp, WarmedUp,
 };
 
 /// Timeout and stop flag of a command.
@@ -71,183 +70,45 @@ impl Driver {
     ) -> Result<Self, DriverError> {
         let process = DriverProcess::start(program, dir).map_err(|reason| DriverError {
             driver: program.name.clone(),
-            during: "start".to_owned(),
+            during: "start",
             reason,
         })?;
         let mut driver = Self {
             name: program.name.clone(),
             process,
-            hello: DriverHello {
-                protocol: PROTOCOL,
-                library: String::new(),
-                library_version: String::new(),
-                binding: String::new(),
-                runtime: String::new(),
-                capabilities: Vec::new(),
-            },
+            hello: DriverHello::default(),
             commands: 0,
             is_alive: true,
-            cores: usage::cores(),
+            cores: procfs::CpuInfo::current().map_or(1, |cpus| cpus.num_cores()) as f64,
         };
-        let command = DriverCommand::Hello { protocol: PROTOCOL };
-        let check_hello =
-            |hello: &DriverHello, _: &CommandObservation, _: &[SteadySecond]| check::hello(hello);
-        driver.hello = driver.execute(command, limit, &mut |_| (), check_hello)?;
+        let protocol = PROTOCOL;
+        driver.hello = driver.run(&Hello { protocol }, limit)?;
         Ok(driver)
     }
 
     /// Returns the name in this run.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Returns the process id.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.process.pid()
     }
 
     /// Returns the description that the driver sent.
-    #[must_use]
     pub fn hello(&self) -> &DriverHello {
         &self.hello
     }
 
     /// Returns `true` if the driver has the capability, one of [`CAPABILITIES`].
-    #[must_use]
     pub fn can(&self, capability: &str) -> bool {
         self.hello.capabilities.iter().any(|it| it == capability)
     }
 
     /// Returns `true` if the driver accepts further commands.
-    #[must_use]
     pub fn is_alive(&self) -> bool {
         self.is_alive
-    }
-
-    /// Sets the settings of clients created from now on.
-    ///
-    /// # Errors
-    /// See [`DriverFailure`].
-    pub fn configure(
-        &mut self,
-        requested: &Configure,
-        limit: CommandLimit<'_>,
-    ) -> Result<Configured, DriverError> {
-        let command = DriverCommand::Configure(requested.clone());
-        self.execute(
-            command,
-            limit,
-            &mut |_| (),
-            |response: &Configured, _, _| {
-                let requested = requested.settings.keys();
-                let mut missing = requested.filter(|name| !response.effective.contains_key(*name));
-                match missing.next() {
-                    None => Ok(()),
-                    Some(name) => Err(format!("effective has no value of {name}")),
-                }
-            },
-        )
-    }
-
-    /// Produces and consumes records. Only the CPU time is returned.
-    ///
-    /// # Errors
-    /// See [`DriverFailure`].
-    pub fn warm_up(
-        &mut self,
-        requested: &WarmUp,
-        limit: CommandLimit<'_>,
-    ) -> Result<WarmedUp, DriverError> {
-        let command = DriverCommand::WarmUp(requested.clone());
-        self.execute(command, limit, &mut |_| (), |response, observation, _| {
-            check::warmed_up(requested, response, observation)
-        })
-    }
-
-    /// Produces a burst. Records that were not acknowledged are not an error.
-    ///
-    /// # Errors
-    /// See [`DriverFailure`].
-    pub fn produce(
-        &mut self,
-        requested: &ProduceCommand,
-        limit: CommandLimit<'_>,
-    ) -> Result<Produced, DriverError> {
-        let command = DriverCommand::Produce(requested.clone());
-        self.execute(command, limit, &mut |_| (), |response, observation, _| {
-            check::produced(requested, response, observation)
-        })
-    }
-
-    /// Consumes a burst. Records with wrong contents are not an error.
-    ///
-    /// # Errors
-    /// See [`DriverFailure`].
-    pub fn consume(
-        &mut self,
-        requested: &Consume,
-        limit: CommandLimit<'_>,
-    ) -> Result<Consumed, DriverError> {
-        let command = DriverCommand::Consume(requested.clone());
-        self.execute(command, limit, &mut |_| (), |response, observation, _| {
-            check::consumed(requested, response, observation)
-        })
-    }
-
-    /// Produces and consumes at the same time. Records that were not acknowledged are not an error.
-    ///
-    /// # Errors
-    /// See [`DriverFailure`].
-    pub fn roundtrip(
-        &mut self,
-        requested: &RoundTrip,
-        limit: CommandLimit<'_>,
-    ) -> Result<RoundTripped, DriverError> {
-        let command = DriverCommand::RoundTrip(requested.clone());
-        self.execute(command, limit, &mut |_| (), |response, observation, _| {
-            check::round_tripped(requested, response, observation)
-        })
-    }
-
-    /// Produces or consumes for some time; calls `on_second` after each second.
-    ///
-    /// # Errors
-    /// See [`DriverFailure`].
-    pub fn steady(
-        &mut self,
-        requested: &Steady,
-        limit: CommandLimit<'_>,
-        on_second: &mut dyn FnMut(&SteadySecond),
-    ) -> Result<SteadyDone, DriverError> {
-        let command = DriverCommand::Steady(requested.clone());
-        self.execute(
-            command,
-            limit,
-            on_second,
-            |response, observation, seconds| {
-                check::steady(requested, response, seconds, observation)
-            },
-        )
-    }
-
-    /// Collects garbage, if the runtime has a collector.
-    ///
-    /// # Errors
-    /// See [`DriverFailure`].
-    pub fn gc(&mut self, limit: CommandLimit<'_>) -> Result<(), DriverError> {
-        let no_check = |_: &EmptyResponse, _: &CommandObservation, _: &[SteadySecond]| Ok(());
-        self.execute(DriverCommand::Gc, limit, &mut |_| (), no_check)
-            .map(|_| ())
-    }
-
-    /// Returns memory and threads.
-    ///
-    /// # Errors
-    /// See [`DriverFailure`].
-    pub fn stats(&mut self, limit: CommandLimit<'_>) -> Result<Stats, DriverError> {
-        self.execute(DriverCommand::Stats, limit, &mut |_| (), |_, _, _| Ok(()))
     }
 
     /// Shuts the driver down; kills it if it takes longer than the protocol allows.
@@ -255,124 +116,127 @@ impl Driver {
     /// # Errors
     /// The driver did not exit in time, or not successfully.
     pub fn bye(mut self) -> Result<(), DriverError> {
-        let never = AtomicBool::new(false);
         let limit = CommandLimit {
             timeout: BYE_TIMEOUT,
-            stop: &never,
+            stop: &AtomicBool::new(false),
         };
-        let no_check = |_: &EmptyResponse, _: &CommandObservation, _: &[SteadySecond]| Ok(());
-        self.execute(DriverCommand::Bye, limit, &mut |_| (), no_check)?;
-        if !self.process.close(EXIT_TIMEOUT) {
-            return Err(self.give_up("bye", |stderr_tail| DriverFailure::TimedOut {
-                within: EXIT_TIMEOUT,
-                stderr_tail,
-            }));
-        }
-        match self.process.wait(Duration::ZERO) {
-            Some(status) if !status.success() => Err(self.crashed("bye")),
-            _ => Ok(()),
+        self.run(&Bye {}, limit)?;
+        match self.process.close(EXIT_TIMEOUT) {
+            None => Err(
+                self.give_up(Bye::OP, |stderr_tail| DriverFailure::TimedOut {
+                    within: EXIT_TIMEOUT,
+                    stderr_tail,
+                }),
+            ),
+            Some(status) if !status.success() => Err(self.crashed(Bye::OP)),
+            Some(_) => Ok(()),
         }
     }
 
-    /// Sends a command, waits for its response and checks it. After any failure except an error
-    /// response the driver is killed.
-    fn execute<T: DeserializeOwned>(
+    /// Sends a command, waits for its response and checks it. Records that failed or differ are not
+    /// an error.
+    ///
+    /// # Errors
+    /// See [`DriverFailure`]. After any failure except an error response the driver is killed.
+    pub fn run<R: DriverRequest>(
         &mut self,
-        command: DriverCommand,
+        request: &R,
+        limit: CommandLimit<'_>,
+    ) -> Result<R::Response, DriverError> {
+        self.run_with(request, limit, &mut |_| ())
+    }
+
+    /// Runs a command as [`run`](Self::run) does, and calls `on_second` for each reported second.
+    ///
+    /// # Errors
+    /// See [`run`](Self::run).
+    pub fn run_with<R: DriverRequest>(
+        &mut self,
+        request: &R,
         limit: CommandLimit<'_>,
         on_second: &mut dyn FnMut(&SteadySecond),
-        check: impl FnOnce(&T, &CommandObservation, &[SteadySecond]) -> Result<(), String>,
-    ) -> Result<T, DriverError> {
-        let during = command.name();
+    ) -> Result<R::Response, DriverError> {
         if !self.is_alive {
-            return Err(self.error(
-                during,
-                DriverFailure::NotStarted("driver was stopped after an earlier failure".to_owned()),
-            ));
+            let reason = "driver was stopped after an earlier failure".to_owned();
+            return Err(self.error(R::OP, DriverFailure::NotStarted(reason)));
         }
-        let mut seconds = Vec::new();
-        let seconds_max = match &command {
-            DriverCommand::Steady(steady) => steady.seconds,
-            _ => 0,
-        };
         let cpu_before = self.process.cpu_us();
         let started = Instant::now();
-        let id = self.send(command, limit.timeout)?;
+        let id = self.send(request, limit.timeout)?;
+        let mut seconds = Vec::new();
         let response = loop {
             let line = match self.process.line(started + limit.timeout, limit.stop) {
                 Ok(line) => line,
-                Err(end) => return Err(self.read_failure(during, end, limit.timeout)),
+                Err(end) => return Err(self.read_failure(R::OP, end, limit.timeout)),
             };
             match parse_line(&line, id) {
                 Ok(DriverLine::Response(response)) => break response,
-                Ok(DriverLine::Second(second)) if (seconds.len() as u64) < seconds_max => {
+                Ok(DriverLine::Failed(text)) => {
+                    return Err(self.error(R::OP, DriverFailure::CommandFailed(text)));
+                }
+                Ok(DriverLine::Second(second)) if (seconds.len() as u64) < request.seconds() => {
                     on_second(&second);
                     seconds.push(second);
                 }
                 Ok(DriverLine::Second(_)) => {
-                    let detail = "an unexpected event".to_owned();
-                    return Err(self.give_up(during, |_| DriverFailure::InvalidLine { detail }));
+                    let reason = DriverFailure::InvalidLine("an unexpected event".to_owned());
+                    return Err(self.give_up(R::OP, |_| reason));
                 }
-                Err(detail) => {
-                    return Err(self.give_up(during, |_| DriverFailure::InvalidLine { detail }));
-                }
+                Err(reason) => return Err(self.give_up(R::OP, |_| reason)),
             }
         };
+        let cpu_after = self.process.cpu_us();
         let observation = CommandObservation {
             wall: started.elapsed(),
-            cpu_us: self.cpu_since(cpu_before),
+            cpu_us: cpu_after
+                .zip(cpu_before)
+                .map(|(after, before)| after - before),
             cores: self.cores,
+            seconds: &seconds,
         };
-        let response = match response {
-            Ok(response) => response,
-            Err(text) => return Err(self.error(during, DriverFailure::CommandFailed(text))),
-        };
-        let response: T = match parse_response(response) {
-            Ok(response) => response,
-            Err(detail) => {
-                return Err(self.give_up(during, |_| DriverFailure::InvalidLine { detail }));
-            }
-        };
-        match check(&response, &observation, &seconds) {
-            Ok(()) => Ok(response),
-            Err(detail) => {
-                Err(self.give_up(during, |_| DriverFailure::ImpossibleResult { detail }))
-            }
-        }
+        parse_response(response)
+            .and_then(|response| {
+                request.check(&response, &observation)?;
+                Ok(response)
+            })
+            .map_err(|reason| self.give_up(R::OP, |_| reason))
     }
 
     /// Sends a command and returns its id. Lines before the command are an error.
-    fn send(&mut self, command: DriverCommand, within: Duration) -> Result<u64, DriverError> {
-        let during = command.name();
+    fn send<R: DriverRequest>(
+        &mut self,
+        request: &R,
+        within: Duration,
+    ) -> Result<u64, DriverError> {
         if let Some(line) = self.process.unexpected_line() {
-            let detail = format!("a line without a command: {}", protocol::cut(&line));
-            return Err(self.give_up(during, |_| DriverFailure::InvalidLine { detail }));
+            let reason = DriverFailure::invalid_line("a line without a command: ", &line);
+            return Err(self.give_up(R::OP, |_| reason));
         }
         self.commands += 1;
-        let request = DriverRequestLine {
+        let line = serde_json::to_vec(&RequestLine {
             id: self.commands,
             timeout_ms: u64::try_from(within.as_millis()).unwrap_or(u64::MAX),
-            command,
-        };
-        match serde_json::to_vec(&request) {
-            Ok(line) => self.process.send(line),
-            Err(error) => {
-                let detail = format!("cannot serialize the command: {error}");
-                return Err(self.error(during, DriverFailure::NotStarted(detail)));
-            }
-        }
-        Ok(request.id)
+            op: R::OP,
+            request,
+        });
+        let line = line.map_err(|error| {
+            let reason = format!("cannot serialize the command: {error}");
+            self.error(R::OP, DriverFailure::NotStarted(reason))
+        })?;
+        self.process.send(line);
+        Ok(self.commands)
     }
 
-    fn cpu_since(&self, before: Option<f64>) -> Option<f64> {
-        Some(self.process.cpu_us()? - before?)
-    }
-
-    fn read_failure(&mut self, during: &str, end: ReadEnd, within: Duration) -> DriverError {
+    fn read_failure(
+        &mut self,
+        during: &'static str,
+        end: ReadEnd,
+        within: Duration,
+    ) -> DriverError {
         match end {
             ReadEnd::Closed => self.crashed(during),
-            ReadEnd::LineTooLong => self.give_up(during, |_| DriverFailure::InvalidLine {
-                detail: "a line that is too long".to_owned(),
+            ReadEnd::LineTooLong => self.give_up(during, |_| {
+                DriverFailure::InvalidLine("a line that is too long".to_owned())
             }),
             ReadEnd::Timeout => self.give_up(during, |stderr_tail| DriverFailure::TimedOut {
                 within,
@@ -382,7 +246,7 @@ impl Driver {
         }
     }
 
-    fn crashed(&mut self, during: &str) -> DriverError {
+    fn crashed(&mut self, during: &'static str) -> DriverError {
         let status = process::describe_exit(self.process.wait(CRASH_TIMEOUT));
         self.give_up(during, |stderr_tail| DriverFailure::Crashed {
             status,
@@ -393,7 +257,7 @@ impl Driver {
     /// Kills the driver; `reason` gets the last lines of its standard error.
     fn give_up(
         &mut self,
-        during: &str,
+        during: &'static str,
         reason: impl FnOnce(String) -> DriverFailure,
     ) -> DriverError {
         self.is_alive = false;
@@ -402,10 +266,10 @@ impl Driver {
         self.error(during, reason)
     }
 
-    fn error(&self, during: &str, reason: DriverFailure) -> DriverError {
+    fn error(&self, during: &'static str, reason: DriverFailure) -> DriverError {
         DriverError {
             driver: self.name.clone(),
-            during: during.to_owned(),
+            during,
             reason,
         }
     }

@@ -4,21 +4,23 @@
 //! that a kill includes the processes it has started.
 
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read, Write as _};
+use std::io::{self, Read, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use procfs::process::Process;
+use procfs::ticks_per_second;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::error::DriverFailure;
+use super::lines::{Line, Lines};
 use super::program::DriverProgram;
-use super::usage;
 
 /// Reason why a read ended without a line.
 #[derive(Debug)]
@@ -38,57 +40,62 @@ pub(super) enum ReadEnd {
 pub(super) struct DriverProcess {
     child: Child,
     stdin: Option<ChildStdin>,
-    lines: Receiver<io::Result<Vec<u8>>>,
+    lines: Receiver<Line>,
     stderr_tail: Arc<Mutex<Vec<u8>>>,
-    log_thread: Option<JoinHandle<()>>,
+    log_thread: JoinHandle<()>,
     transcript: File,
     ended: Option<ExitStatus>,
 }
 
 impl DriverProcess {
     /// Starts it. Writes its standard error to `<name>.log`, and the lines in both directions to
-    /// `<name>.jsonl`.
+    /// `<name>.jsonl`. The error is a [`DriverFailure::NotStarted`].
     pub(super) fn start(program: &DriverProgram, dir: &Path) -> Result<Self, DriverFailure> {
-        let failed = |error: io::Error| DriverFailure::NotStarted(error.to_string());
+        let failed = |what: &dyn std::fmt::Display, error: io::Error| {
+            DriverFailure::NotStarted(format!("{what}: {error}"))
+        };
         let file = |ending: &str| {
             let path = dir.join(format!("{}.{ending}", program.name));
             let opened = File::options().create(true).append(true).open(&path);
-            opened
-                .map_err(|error| DriverFailure::NotStarted(format!("{}: {error}", path.display())))
+            opened.map_err(|error| failed(&path.display(), error))
         };
         let (log, transcript) = (file("log")?, file("jsonl")?);
-        let mut child = program
+        let spawned = program
             .command()
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
-            .spawn()
-            .map_err(|error| {
-                DriverFailure::NotStarted(format!("{}: {error}", program.program().display()))
-            })?;
-        let stdin = child.stdin.take();
+            .spawn();
+        let mut child = spawned.map_err(|error| failed(&program.program().display(), error))?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let (sender, lines) = mpsc::sync_channel(LINES_QUEUED_MAX);
-        if let Some(stdout) = child.stdout.take() {
-            let reader = thread::Builder::new().name("driver-lines".to_owned());
-            reader
-                .spawn(move || read_lines(stdout, &sender))
-                .map_err(failed)?;
-        }
         let stderr_tail = Arc::new(Mutex::new(Vec::new()));
-        let mut log_thread = None;
-        if let Some(stderr) = child.stderr.take() {
-            let tail = Arc::clone(&stderr_tail);
-            let reader = thread::Builder::new().name("driver-log".to_owned());
-            let reader = reader.spawn(move || copy_log(stderr, log, &tail));
-            log_thread = Some(reader.map_err(failed)?);
-        }
+        let tail = Arc::clone(&stderr_tail);
+        let reader = |name: &str| thread::Builder::new().name(name.to_owned());
+        // Invariant: both are pipes, so no iterator is empty.
+        let started = reader("driver-lines")
+            .spawn(move || {
+                for line in stdout
+                    .into_iter()
+                    .flat_map(|it| Lines::new(it, LINE_BYTES_MAX))
+                {
+                    let is_last = matches!(line, Line::TooLong);
+                    if sender.send(line).is_err() || is_last {
+                        return;
+                    }
+                }
+            })
+            .and_then(|_| {
+                let copy = move || stderr.into_iter().for_each(|it| copy_log(it, &log, &tail));
+                reader("driver-log").spawn(copy)
+            });
         Ok(Self {
+            stdin: child.stdin.take(),
             child,
-            stdin,
             lines,
             stderr_tail,
-            log_thread,
+            log_thread: started.map_err(|error| failed(&"starting a thread", error))?,
             transcript,
             ended: None,
         })
@@ -98,9 +105,12 @@ impl DriverProcess {
         self.child.id()
     }
 
-    /// Returns the CPU time of all its threads so far.
+    /// Returns user and system time of all threads so far, including ended ones. The resolution is
+    /// one tick.
     pub(super) fn cpu_us(&self) -> Option<f64> {
-        usage::cpu_us(self.pid())
+        let process = Process::new(i32::try_from(self.pid()).ok()?).ok()?;
+        let stat = process.stat().ok()?;
+        Some((stat.utime + stat.stime) as f64 * 1e6 / ticks_per_second() as f64)
     }
 
     /// Writes a line. If the driver has exited, the next read reports it.
@@ -125,11 +135,11 @@ impl DriverProcess {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             match self.lines.recv_timeout(left.min(STOP_POLL_INTERVAL)) {
-                Ok(Ok(line)) => {
+                Ok(Line::Whole(line)) => {
                     self.log_line(b"< ", &line);
                     return Ok(line);
                 }
-                Ok(Err(_)) => return Err(ReadEnd::LineTooLong),
+                Ok(Line::TooLong) => return Err(ReadEnd::LineTooLong),
                 Err(RecvTimeoutError::Disconnected) => return Err(ReadEnd::Closed),
                 Err(RecvTimeoutError::Timeout) if left.is_zero() => return Err(ReadEnd::Timeout),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -139,13 +149,16 @@ impl DriverProcess {
 
     /// Returns a queued line that no command requested.
     pub(super) fn unexpected_line(&mut self) -> Option<Vec<u8>> {
-        self.lines.try_recv().ok()?.ok()
+        match self.lines.try_recv() {
+            Ok(Line::Whole(line)) => Some(line),
+            _ => None,
+        }
     }
 
-    /// Closes its input and waits up to `grace` for its exit. Returns `true` if it has exited.
-    pub(super) fn close(&mut self, grace: Duration) -> bool {
+    /// Closes its input and waits up to `grace` for its exit.
+    pub(super) fn close(&mut self, grace: Duration) -> Option<ExitStatus> {
         drop(self.stdin.take());
-        self.wait(grace).is_some()
+        self.wait(grace)
     }
 
     /// Returns its exit status; waits for it up to `timeout`.
@@ -185,17 +198,10 @@ impl DriverProcess {
 
     /// Returns the last lines of its standard error, joined to one line.
     pub(super) fn stderr_tail(&mut self) -> String {
-        if self.ended.is_some() {
-            if let Some(thread) = self.log_thread.take_if(|thread| {
-                let deadline = Instant::now() + LOG_TIMEOUT;
-                while !thread.is_finished() && Instant::now() < deadline {
-                    thread::sleep(EXIT_POLL_INTERVAL);
-                }
-                thread.is_finished()
-            }) {
-                // The panic hook has reported a panic of the thread.
-                let _ = thread.join();
-            }
+        let deadline = Instant::now() + LOG_TIMEOUT;
+        // The log of a process that has ended is complete when its thread ends.
+        while self.ended.is_some() && !self.log_thread.is_finished() && Instant::now() < deadline {
+            thread::sleep(EXIT_POLL_INTERVAL);
         }
         let tail = self.stderr_tail.lock();
         let tail = tail.unwrap_or_else(PoisonError::into_inner);
@@ -243,34 +249,8 @@ pub(super) fn describe_exit(status: Option<ExitStatus>) -> String {
     }
 }
 
-/// Forwards lines until the output ends or a line is too long.
-fn read_lines(stdout: impl Read, lines: &SyncSender<io::Result<Vec<u8>>>) {
-    let mut stdout = BufReader::new(stdout);
-    loop {
-        let mut line = Vec::new();
-        let read = (&mut stdout)
-            .take(LINE_BYTES_MAX)
-            .read_until(b'\n', &mut line);
-        if !matches!(read, Ok(bytes) if bytes > 0) {
-            return;
-        }
-        let next = match line.pop() {
-            Some(b'\n') => Ok(line),
-            _ if line.len() as u64 + 1 >= LINE_BYTES_MAX => {
-                Err(io::Error::from(io::ErrorKind::InvalidData))
-            }
-            // An incomplete last line.
-            _ => return,
-        };
-        let is_last = next.is_err();
-        if lines.send(next).is_err() || is_last {
-            return;
-        }
-    }
-}
-
 /// Copies the start of the log to a file, and its end to memory.
-fn copy_log(mut stderr: impl Read, mut log: File, tail: &Mutex<Vec<u8>>) {
+fn copy_log(mut stderr: impl Read, mut log: &File, tail: &Mutex<Vec<u8>>) {
     let mut file_space = LOG_BYTES_MAX;
     let mut piece = [0; 4096];
     loop {

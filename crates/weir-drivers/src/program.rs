@@ -19,7 +19,6 @@ pub struct DriverProgram {
 
 impl DriverProgram {
     /// Returns the librdkafka driver built into `exe`, this program.
-    #[must_use]
     pub fn built_in(exe: &Path) -> Self {
         let argv = [exe.as_os_str().to_owned(), "bench".into(), "driver".into()];
         Self::new(BUILT_IN, argv)
@@ -66,14 +65,12 @@ impl DriverProgram {
     }
 
     /// Returns the same program with another name, to compare a driver with itself.
-    #[must_use]
     pub fn renamed(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
         self
     }
 
     /// Returns a human-readable command line.
-    #[must_use]
     pub fn line(&self) -> String {
         let words = self.argv.iter().map(|word| word.to_string_lossy());
         words.collect::<Vec<_>>().join(" ")
@@ -85,7 +82,6 @@ impl DriverProgram {
     }
 
     /// Returns the command that starts it, for callers that handle the protocol themselves.
-    #[must_use]
     pub fn command(&self) -> Command {
         let mut command = Command::new(self.program());
         command.args(&self.argv[1..]);
@@ -130,10 +126,8 @@ mod tests {
     fn unknown_driver_error_lists_known_ones() {
         let stop = AtomicBool::new(false);
         let error = DriverProgram::known("sarama", &mut |_| {}, &stop).unwrap_err();
-        assert_eq!(
-            (error.driver.as_str(), error.kind()),
-            ("sarama", "not built")
-        );
+        assert_eq!(error.driver, "sarama");
+        assert!(matches!(error.reason, crate::DriverFailure::NotBuilt(_)));
         let text = error.to_string();
         assert!(text.contains("librdkafka, java, franz-go"), "{text}");
         assert!(text.contains("--driver NAME=COMMAND"), "{text}");

@@ -26,77 +26,37 @@ macro_rules! sources {
 }
 
 pub(super) const JAVA: &[SourceFile] = sources!("java":
-    "pom.xml"
-    "src/main/java/weir/driver/Command.java"
-    "src/main/java/weir/driver/Consuming.java"
-    "src/main/java/weir/driver/Delivery.java"
-    "src/main/java/weir/driver/Distribution.java"
-    "src/main/java/weir/driver/Main.java"
-    "src/main/java/weir/driver/Pacer.java"
-    "src/main/java/weir/driver/Producing.java"
-    "src/main/java/weir/driver/Roundtrip.java"
-    "src/main/java/weir/driver/Settings.java"
-    "src/main/java/weir/driver/Steady.java"
-    "src/main/java/weir/driver/Usage.java"
-    "src/main/java/weir/driver/Values.java"
+    "pom.xml" "src/main/java/weir/driver/Command.java" "src/main/java/weir/driver/Consuming.java"
+    "src/main/java/weir/driver/Delivery.java" "src/main/java/weir/driver/Distribution.java"
+    "src/main/java/weir/driver/Main.java" "src/main/java/weir/driver/Pacer.java"
+    "src/main/java/weir/driver/Producing.java" "src/main/java/weir/driver/Roundtrip.java"
+    "src/main/java/weir/driver/Settings.java" "src/main/java/weir/driver/Steady.java"
+    "src/main/java/weir/driver/Usage.java" "src/main/java/weir/driver/Values.java"
 ;);
 pub(super) const FRANZ_GO: &[SourceFile] = sources!("franz-go":
-    "consume.go"
-    "go.mod"
-    "go.sum"
-    "main.go"
-    "measure.go"
-    "produce.go"
-    "roundtrip.go"
-    "settings.go"
-    "steady.go"
+    "consume.go" "go.mod" "go.sum" "main.go" "measure.go" "produce.go" "roundtrip.go"
+    "settings.go" "steady.go"
 ;);
 pub(super) const CONFLUENT_KAFKA: &[SourceFile] = sources!("confluent-kafka":
-    "clients.py"
-    "driver.py"
-    "requirements.txt"
-    "roundtrip.py"
-    "settings.py"
-    "steady.py"
+    "clients.py" "driver.py" "requirements.txt" "roundtrip.py" "settings.py" "steady.py"
 ; "python": "weir_driver.py");
 pub(super) const AIOKAFKA: &[SourceFile] = sources!("aiokafka":
-    "clients.py"
-    "driver.py"
-    "requirements.txt"
-    "roundtrip.py"
-    "settings.py"
-    "steady.py"
+    "clients.py" "driver.py" "requirements.txt" "roundtrip.py" "settings.py" "steady.py"
 ; "python": "weir_driver.py");
 pub(super) const KAFKAJS: &[SourceFile] = sources!("kafkajs":
-    "consume.js"
-    "driver.js"
-    "measure.js"
-    "pace.js"
-    "package-lock.json"
-    "package.json"
-    "produce.js"
-    "roundtrip.js"
-    "settings.js"
-    "steady.js"
+    "consume.js" "driver.js" "measure.js" "pace.js" "package-lock.json" "package.json"
+    "produce.js" "roundtrip.js" "settings.js" "steady.js"
 ;);
 pub(super) const DOTNET: &[SourceFile] = sources!("dotnet":
-    "Command.cs"
-    "ConfluentLibrary.cs"
-    "Consuming.cs"
-    "KNetLibrary.cs"
-    "Library.cs"
-    "Producing.cs"
-    "Program.cs"
-    "Roundtrip.cs"
-    "Steady.cs"
-    "Usage.cs"
-    "Values.cs"
-    "driver.csproj"
+    "Command.cs" "ConfluentLibrary.cs" "Consuming.cs" "KNetLibrary.cs" "Library.cs" "Producing.cs"
+    "Program.cs" "Roundtrip.cs" "Steady.cs" "Usage.cs" "Values.cs" "driver.csproj"
 ;);
 
 /// Returns a hash of the sources, for the name of their cache entry.
-pub(super) fn hash(sources: &[&SourceFile]) -> String {
-    let fields = sources.iter().flat_map(|source| [source.path, source.text]);
+pub(super) fn hash<'a>(sources: impl IntoIterator<Item = &'a SourceFile>) -> String {
+    let fields = sources
+        .into_iter()
+        .flat_map(|source| [source.path, source.text]);
     // Separator that no text contains, so that different lists give different bytes.
     let bytes = fields.flat_map(|field| field.bytes().chain([0xff]));
     let hash = bytes.fold(FNV_OFFSET, |hash, byte| {
@@ -123,10 +83,10 @@ mod tests {
         let (ab, a, b) = (source("ab", ""), source("a", "b"), source("a", "c"));
         let hashes: BTreeSet<String> = [vec![&ab], vec![&a], vec![&b], vec![&a, &b], vec![]]
             .iter()
-            .map(|list| hash(list))
+            .map(|list| hash(list.iter().copied()))
             .collect();
         assert_eq!(hashes.len(), 5);
-        assert_eq!(hash(&[]), "cbf29ce484222325");
+        assert_eq!(hash([]), "cbf29ce484222325");
     }
 
     /// Extensions of the files that a driver is built from.

@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use weir_drivers::{
-    ClientSettings, CommandLimit, Configure, Driver, DriverError, DriverFailure, DriverProgram,
-    KNOWN, ProduceCommand, ProducerState, Steady, TopicEnd,
+    Burst, ClientSettings, CommandLimit, Configure, Driver, DriverError, DriverFailure,
+    DriverProgram, Gc, KNOWN, ProduceCommand, ProducerState, Steady, TopicEnd,
 };
 
 static NEVER: AtomicBool = AtomicBool::new(false);
@@ -56,10 +56,12 @@ fn configure() -> Configure {
 
 fn produce() -> ProduceCommand {
     ProduceCommand {
-        topic: "t".to_owned(),
-        len: 10,
-        count: 10,
-        seed: 1,
+        burst: Burst {
+            topic: "t".to_owned(),
+            len: 10,
+            count: 10,
+            seed: 1,
+        },
         state: ProducerState::Cold,
         per_record: false,
     }
@@ -69,7 +71,7 @@ fn produce() -> ProduceCommand {
 fn produced(dir: &Path, name: &str, fields: &str) -> DriverError {
     let response = format!("echo '{{\"id\":2,\"ok\":true,{fields}}}'\nread -r line\n");
     let mut driver = driver(dir, name, &response);
-    let error = driver.produce(&produce(), TEST_TIMEOUT).unwrap_err();
+    let error = driver.run(&produce(), TEST_TIMEOUT).unwrap_err();
     assert!(!driver.is_alive());
     error
 }
@@ -100,13 +102,13 @@ echo '{"id":4,"ok":true}'
     let mut driver = driver(dir.path(), "tame", text);
     assert_eq!(driver.hello().runtime, "sh");
     assert!(driver.can("produce.cold") && !driver.can("produce.warm"));
-    let error = driver.configure(&configure(), TEST_TIMEOUT).unwrap_err();
+    let error = driver.run(&configure(), TEST_TIMEOUT).unwrap_err();
     assert!(!error.is_fatal() && driver.is_alive());
     assert_eq!(
         error.to_string(),
         "driver tame, configure: command failed: no such broker"
     );
-    driver.configure(&configure(), TEST_TIMEOUT).unwrap();
+    driver.run(&configure(), TEST_TIMEOUT).unwrap();
     driver.bye().unwrap();
     let transcript = fs::read_to_string(dir.path().join("tame.jsonl")).unwrap();
     assert_eq!(transcript.lines().count(), 8, "{transcript}");
@@ -117,7 +119,7 @@ echo '{"id":4,"ok":true}'
 fn crash_error_has_status_and_last_output() {
     let dir = tempfile::tempdir().unwrap();
     let mut driver = driver(dir.path(), "frail", "echo 'out of cheese' >&2\nexit 3\n");
-    let error = driver.configure(&configure(), TEST_TIMEOUT).unwrap_err();
+    let error = driver.run(&configure(), TEST_TIMEOUT).unwrap_err();
     assert_eq!(
         error.to_string(),
         "driver frail, configure: crashed (exit code 3); last output: out of cheese"
@@ -125,7 +127,7 @@ fn crash_error_has_status_and_last_output() {
     let log = fs::read_to_string(dir.path().join("frail.log")).unwrap();
     assert_eq!(log, "out of cheese\n");
     // The driver accepts no further commands.
-    let again = driver.gc(TEST_TIMEOUT).unwrap_err();
+    let again = driver.run(&Gc {}, TEST_TIMEOUT).unwrap_err();
     assert!(
         matches!(again.reason, DriverFailure::NotStarted(_)),
         "{again}"
@@ -136,7 +138,7 @@ fn crash_error_has_status_and_last_output() {
 fn signal_is_reported_as_a_crash() {
     let dir = tempfile::tempdir().unwrap();
     let mut driver = driver(dir.path(), "shot", "kill -9 $$\n");
-    let text = driver.gc(TEST_TIMEOUT).unwrap_err().to_string();
+    let text = driver.run(&Gc {}, TEST_TIMEOUT).unwrap_err().to_string();
     assert_eq!(
         text,
         "driver shot, gc: crashed (signal 9); last output: none"
@@ -169,7 +171,7 @@ fn timeout_kills_the_process_group() {
         timeout: Duration::from_secs(2),
         stop: &NEVER,
     };
-    let error = driver.produce(&produce(), limit).unwrap_err();
+    let error = driver.run(&produce(), limit).unwrap_err();
     let text = error.to_string();
     assert!(
         text.starts_with("driver lazy, produce: timed out after 2s"),
@@ -189,7 +191,7 @@ fn interrupted_driver_is_killed() {
         timeout: Duration::from_secs(600),
         stop: &stop,
     };
-    let error = driver.produce(&produce(), limit).unwrap_err();
+    let error = driver.run(&produce(), limit).unwrap_err();
     assert!(
         matches!(error.reason, DriverFailure::Interrupted),
         "{error}"
@@ -207,7 +209,8 @@ fn driver_that_ignores_bye_is_killed() {
     );
     let pid = driver.pid().to_string();
     let error = driver.bye().unwrap_err();
-    assert_eq!((error.kind(), error.during.as_str()), ("timed out", "bye"));
+    assert!(matches!(error.reason, DriverFailure::TimedOut { .. }));
+    assert_eq!(error.during, "bye");
     wait_exited(&pid);
 }
 
@@ -251,7 +254,7 @@ fn invalid_lines_are_errors() {
         ),
     ] {
         let mut driver = driver(dir.path(), name, text);
-        let error = driver.produce(&produce(), TEST_TIMEOUT).unwrap_err();
+        let error = driver.run(&produce(), TEST_TIMEOUT).unwrap_err();
         assert!(error.is_fatal() && !driver.is_alive());
         let text = error.to_string();
         assert!(
@@ -271,11 +274,12 @@ echo '{"id":3,"ok":true}'
 while read -r line; do echo "{\"id\":$id,\"ok\":true}"; id=$((id + 1)); done
 "#;
     let mut driver = driver(dir.path(), "eager", text);
-    driver.gc(TEST_TIMEOUT).unwrap();
+    driver.run(&Gc {}, TEST_TIMEOUT).unwrap();
     // Detected before the next command, or taken for its response, so that the real response is
     // surplus.
-    let error = (0..2).find_map(|_| driver.gc(TEST_TIMEOUT).err());
-    assert_eq!(error.map(|error| error.kind()), Some("invalid line"));
+    let error = (0..2).find_map(|_| driver.run(&Gc {}, TEST_TIMEOUT).err());
+    let reason = error.map(|error| error.reason);
+    assert!(matches!(reason, Some(DriverFailure::InvalidLine(_))));
 }
 
 #[test]
@@ -284,7 +288,7 @@ fn impossible_results_are_errors() {
     let correct = r#""marks":{"t0":5,"t1":6,"t2":7},"cpu_us":1,"acked":10,"failed":0,"errors":[]"#;
     let response = format!("echo '{{\"id\":2,\"ok\":true,{correct}}}'\n");
     let mut good = driver(dir.path(), "correct", &response);
-    good.produce(&produce(), TEST_TIMEOUT).unwrap();
+    good.run(&produce(), TEST_TIMEOUT).unwrap();
     for (name, from, to, expected) in [
         (
             "miscounts",
@@ -343,12 +347,12 @@ read -r line
     let mut on_second = |second: &weir_drivers::SteadySecond| reported.push(second.records);
     let mut steady = driver(dir.path(), "steady", text);
     let done = steady
-        .steady(&requested, TEST_TIMEOUT, &mut on_second)
+        .run_with(&requested, TEST_TIMEOUT, &mut on_second)
         .unwrap();
     assert_eq!((done.records, reported.as_slice()), (7, &[3, 4][..]));
     let mut odd = driver(dir.path(), "odd", &text.replace(":7,", ":8,"));
     let error = odd
-        .steady(&requested, TEST_TIMEOUT, &mut |_| ())
+        .run_with(&requested, TEST_TIMEOUT, &mut |_| ())
         .unwrap_err();
     let text = error.to_string();
     assert!(
@@ -374,7 +378,7 @@ fn driver_of_the_environment_is_built() {
     };
     let built = DriverProgram::known(&name, &mut |_| (), &NEVER);
     let error = built.expect_err("no toolchain");
-    assert_eq!(error.kind(), "not built");
+    assert!(matches!(error.reason, DriverFailure::NotBuilt(_)));
     // For the output of the parent test.
     std::io::Write::write_all(
         &mut std::io::stdout(),

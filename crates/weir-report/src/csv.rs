@@ -168,7 +168,7 @@ fn field(value: &Value, pointer: &str) -> String {
 }
 
 /// Returns rows of equal length as CSV; a text cannot become the formula of a spreadsheet.
-fn text(rows: impl IntoIterator<Item = Vec<String>>) -> String {
+pub(crate) fn text(rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut out = Writer::from_writer(Vec::new());
     for row in rows {
         let row = row.iter().map(|field| escape::formula(field).into_owned());

@@ -1,16 +1,6 @@
 //! Escapes untrusted text for each output format.
 
 use std::borrow::Cow;
-use std::fmt;
-
-/// Text for HTML, where it is not written by a template.
-pub(crate) struct Markup<'a>(pub(crate) &'a str);
-
-impl fmt::Display for Markup<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&maud::html! { (self.0) }.into_string())
-    }
-}
 
 /// Returns a finished page or drawing without control characters, which XML forbids, and without
 /// characters that reorder text. The templates have escaped the others.
@@ -76,14 +66,6 @@ pub(crate) fn formula(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns a CSV field of a text.
-pub(crate) fn csv(text: &str) -> Cow<'_, str> {
-    match formula(text) {
-        Cow::Borrowed(text) if !text.contains(['"', ',', '\n', '\r']) => Cow::Borrowed(text),
-        text => Cow::Owned(format!("\"{}\"", text.replace('"', "\"\""))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,12 +98,5 @@ mod tests {
         assert!(!safe.contains(['<', '>', '&', '\u{2028}']), "{safe}");
         let back: String = serde_json::from_str(&safe).unwrap();
         assert_eq!(back, "</script><!--&\u{2028}");
-    }
-
-    #[test]
-    fn csv_fields_are_quoted_and_guarded() {
-        assert_eq!(csv("plain"), "plain");
-        assert_eq!(csv("a,\"b\""), "\"a,\"\"b\"\"\"");
-        assert_eq!(csv("=1+1"), "\"'=1+1\"");
     }
 }

@@ -140,7 +140,7 @@ fn markdown_has_published_and_own_tables() {
     for part in [
         "| Cells in which | librdkafka | franz-go |",
         "### Produce, warm",
-        "| | records \\\\ bytes | 10 | 100 | 1,000 | 10,000 | 100,000 |",
+        "| Libraries | records \\\\ bytes | 10 | 100 | 1,000 | 10,000 | 100,000 |",
         "### Memory and threads",
         "### Unequal settings",
         "### Invalid and noisy repetitions",

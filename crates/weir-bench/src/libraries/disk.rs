@@ -1,6 +1,5 @@
 //! Limits the disk space of a run's topics. Deleted topics count until their files are removed.
 
-use std::collections::VecDeque;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -11,17 +10,11 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(super) struct Disk {
     cap: u64,
-    storage: TopicStorage,
-}
-
-/// Location of the broker's topics.
-#[derive(Debug)]
-enum TopicStorage {
-    /// Directory that can be measured.
-    Known(PathBuf),
-    /// Broker without a known directory. Deleted topics count for longer than Kafka's default
-    /// deletion delay.
-    Unknown(VecDeque<(Instant, u64)>),
+    /// Directory of the broker, if known.
+    dir: Option<PathBuf>,
+    /// Time and size of deletions in an unknown directory. They count for longer than Kafka's
+    /// default deletion delay.
+    deleted: Vec<(Instant, u64)>,
 }
 
 /// Number of topics for which there is space.
@@ -44,16 +37,11 @@ struct DiskState {
 impl Disk {
     /// Creates the limit; `dir` is the broker's directory, if known.
     pub(super) fn new(cap: u64, dir: Option<&Path>) -> Self {
-        let storage = match dir {
-            Some(dir) => TopicStorage::Known(dir.to_owned()),
-            None => TopicStorage::Unknown(VecDeque::new()),
-        };
-        Self { cap, storage }
-    }
-
-    /// Returns `true` if one topic of `bytes` bytes fits below the cap.
-    pub(super) fn can_hold(&self, bytes: u64) -> bool {
-        bytes <= self.cap
+        Self {
+            cap,
+            dir: dir.map(Path::to_owned),
+            deleted: Vec::new(),
+        }
     }
 
     /// Returns the capacity for topics of `each` bytes while the run has no topics. Waits for the
@@ -73,35 +61,30 @@ impl Disk {
 
     /// Records the deletion of topics with `bytes` bytes in total.
     pub(super) fn deleted(&mut self, bytes: u64) {
-        if let TopicStorage::Unknown(deleted) = &mut self.storage {
-            deleted.push_back((Instant::now(), bytes));
+        if self.dir.is_none() {
+            self.deleted.push((Instant::now(), bytes));
         }
     }
 
     fn state(&mut self, now: Instant) -> DiskState {
-        match &mut self.storage {
-            TopicStorage::Known(dir) => {
-                let mut is_deleting = false;
-                let used = size(dir, &mut is_deleting);
-                DiskState {
-                    used,
-                    free: free_bytes(dir).saturating_sub(RESERVE),
-                    is_deleting,
-                }
-            }
-            TopicStorage::Unknown(deleted) => {
-                while let Some((since, _)) = deleted.front() {
-                    if now.duration_since(*since) < REMOVED_AFTER {
-                        break;
-                    }
-                    deleted.pop_front();
-                }
-                DiskState {
-                    used: deleted.iter().map(|(_, bytes)| bytes).sum(),
-                    free: u64::MAX,
-                    is_deleting: !deleted.is_empty(),
-                }
-            }
+        if let Some(dir) = &self.dir {
+            let mut is_deleting = false;
+            let used = size(dir, &mut is_deleting);
+            // If the free space is not known, the broker reports a full disk.
+            let free = rustix::fs::statvfs(dir)
+                .map_or(u64::MAX, |stat| stat.f_bavail.saturating_mul(stat.f_frsize));
+            return DiskState {
+                used,
+                free: free.saturating_sub(RESERVE),
+                is_deleting,
+            };
+        }
+        self.deleted
+            .retain(|(since, _)| now.duration_since(*since) < REMOVED_AFTER);
+        DiskState {
+            used: self.deleted.iter().map(|(_, bytes)| bytes).sum(),
+            free: u64::MAX,
+            is_deleting: !self.deleted.is_empty(),
         }
     }
 }
@@ -119,28 +102,19 @@ fn fit(cap: u64, state: DiskState, each: u64, wanted: u64) -> TopicCapacity {
 /// Returns the disk usage of the files below `dir`. Sets `is_deleting` if there are directories
 /// that Kafka has renamed for deletion.
 fn size(dir: &Path, is_deleting: &mut bool) -> u64 {
-    // Files that are removed in the meantime do not count.
-    let Ok(entries) = fs::read_dir(dir) else {
-        return 0;
-    };
     let mut sum = 0;
-    for entry in entries.filter_map(Result::ok) {
-        let Ok(meta) = fs::symlink_metadata(entry.path()) else {
-            continue;
-        };
-        if meta.is_dir() {
-            *is_deleting |= entry.file_name().to_string_lossy().ends_with("-delete");
-            sum += size(&entry.path(), is_deleting);
-        } else {
-            sum += meta.blocks() * BLOCK_BYTES;
+    // Files that are removed in the meantime do not count.
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        match fs::symlink_metadata(entry.path()) {
+            Ok(meta) if meta.is_dir() => {
+                *is_deleting |= entry.file_name().to_string_lossy().ends_with("-delete");
+                sum += size(&entry.path(), is_deleting);
+            }
+            Ok(meta) => sum += meta.blocks() * BLOCK_BYTES,
+            Err(_) => {}
         }
     }
     sum
-}
-
-fn free_bytes(dir: &Path) -> u64 {
-    // If the free space is not known, the broker reports a full disk.
-    rustix::fs::statvfs(dir).map_or(u64::MAX, |stat| stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
 /// Bytes reserved for other programs.
@@ -187,7 +161,6 @@ mod tests {
         assert_eq!(disk.capacity(10, 10, &stop).topics, 3);
         let later = disk.state(Instant::now() + REMOVED_AFTER);
         assert!(later.used == 0 && !later.is_deleting);
-        assert!(disk.can_hold(100) && !disk.can_hold(101));
     }
 
     #[test]

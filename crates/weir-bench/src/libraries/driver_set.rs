@@ -2,18 +2,15 @@
 //! errors.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use serde_json::Value;
 use weir_drivers::{
-    ClientSettings, CommandLimit, Configure, Configured, Driver, DriverError, DriverFailure,
-    DriverProgram, WarmUp,
+    ClientSettings, CommandLimit, Configured, Driver, DriverProgram, DriverRequest,
 };
 use weir_stats::run::{LibraryDriver, LibrarySetting};
 
 use super::operation::DriverOperation;
-use super::plan::WarmUpPlan;
+use super::run_end::{CommandFailure, RunEnd};
 
 /// Driver, or the reason why it takes no part.
 #[derive(Debug)]
@@ -21,42 +18,7 @@ pub(super) struct DriverHandle {
     pub(super) about: LibraryDriver,
     process: Option<Driver>,
     /// Settings of its last configuration.
-    settings: Option<ClientSettings>,
-}
-
-/// Reason why a driver has not completed a command.
-#[derive(Debug)]
-pub(super) enum CommandFailure {
-    /// The user interrupted the run.
-    Interrupted,
-    /// The driver reported an error and accepts further commands.
-    Rejected(String),
-    /// The driver is given up.
-    GivenUp(String),
-}
-
-/// Parameters for commands to drivers.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct DriverEnv<'a> {
-    pub(super) bootstrap: &'a str,
-    pub(super) profile: &'static str,
-    /// Base timeout, for commands that move little data.
-    pub(super) timeout: Duration,
-    pub(super) stop: &'a AtomicBool,
-}
-
-impl<'a> DriverEnv<'a> {
-    fn limit(&self) -> CommandLimit<'a> {
-        self.within(self.timeout)
-    }
-
-    /// Returns a command limit with the timeout `within`.
-    pub(super) fn within(&self, within: Duration) -> CommandLimit<'a> {
-        CommandLimit {
-            timeout: within,
-            stop: self.stop,
-        }
-    }
+    pub(super) settings: Option<ClientSettings>,
 }
 
 impl DriverHandle {
@@ -65,15 +27,8 @@ impl DriverHandle {
         Self {
             about: LibraryDriver {
                 name: name.to_owned(),
-                library: String::new(),
-                library_version: String::new(),
-                binding: String::new(),
-                runtime: String::new(),
-                capabilities: Vec::new(),
-                settings: Vec::new(),
-                warm_up_rounds: 0,
-                warm_up_settled: false,
                 failed: Some(reason),
+                ..LibraryDriver::default()
             },
             process: None,
             settings: None,
@@ -84,28 +39,29 @@ impl DriverHandle {
     pub(super) fn start(
         program: &DriverProgram,
         dir: &Path,
-        env: &DriverEnv<'_>,
-    ) -> Result<Self, CommandFailure> {
-        let mut handle = Self::absent(&program.name, String::new());
-        match Driver::start(program, dir, env.limit()) {
-            Err(error) => match classify(&error) {
-                CommandFailure::Interrupted => return Err(CommandFailure::Interrupted),
-                CommandFailure::Rejected(reason) | CommandFailure::GivenUp(reason) => {
-                    handle.about.failed = Some(reason);
-                }
-            },
-            Ok(driver) => {
-                let hello = driver.hello().clone();
-                handle.about.library = hello.library;
-                handle.about.library_version = hello.library_version;
-                handle.about.binding = hello.binding;
-                handle.about.runtime = hello.runtime;
-                handle.about.capabilities = hello.capabilities;
-                handle.about.failed = None;
-                handle.process = Some(driver);
+        limit: CommandLimit<'_>,
+    ) -> Result<Self, RunEnd> {
+        let driver = match Driver::start(program, dir, limit) {
+            Ok(driver) => driver,
+            Err(error) => {
+                let reason = CommandFailure::of(&error)?.into_reason();
+                return Ok(Self::absent(&program.name, reason));
             }
-        }
-        Ok(handle)
+        };
+        let hello = driver.hello().clone();
+        Ok(Self {
+            about: LibraryDriver {
+                name: program.name.clone(),
+                library: hello.library,
+                library_version: hello.library_version,
+                binding: hello.binding,
+                runtime: hello.runtime,
+                capabilities: hello.capabilities,
+                ..LibraryDriver::default()
+            },
+            process: Some(driver),
+            settings: None,
+        })
     }
 
     pub(super) fn name(&self) -> &str {
@@ -119,27 +75,29 @@ impl DriverHandle {
 
     /// Returns `true` if the driver takes part and has declared the capability.
     pub(super) fn can(&self, capability: &str) -> bool {
-        self.process
-            .as_ref()
-            .is_some_and(|driver| driver.can(capability))
+        let driver = self.process.as_ref();
+        driver.is_some_and(|driver| driver.can(capability))
     }
 
-    /// Runs a command. A driver is given up after a fatal error.
-    pub(super) fn run<T>(
+    /// Runs a command. A driver is given up after a fatal error. The outer error ends the run.
+    pub(super) fn run<R: DriverRequest>(
         &mut self,
-        command: impl FnOnce(&mut Driver) -> Result<T, DriverError>,
-    ) -> Result<T, CommandFailure> {
+        request: &R,
+        limit: CommandLimit<'_>,
+    ) -> Result<Result<R::Response, CommandFailure>, RunEnd> {
         let Some(driver) = &mut self.process else {
             let reason = self.about.failed.clone();
-            return Err(CommandFailure::GivenUp(reason.unwrap_or_default()));
+            return Ok(Err(CommandFailure::GivenUp(reason.unwrap_or_default())));
         };
-        command(driver).map_err(|error| {
-            let failed = classify(&error);
-            if let CommandFailure::GivenUp(reason) = &failed {
-                self.give_up(reason.clone());
-            }
-            failed
-        })
+        let error = match driver.run(request, limit) {
+            Ok(response) => return Ok(Ok(response)),
+            Err(error) => error,
+        };
+        let failure = CommandFailure::of(&error)?;
+        if let CommandFailure::GivenUp(reason) = &failure {
+            self.give_up(reason.clone());
+        }
+        Ok(Err(failure))
     }
 
     /// Excludes the driver from the rest of the run; its results so far remain.
@@ -147,61 +105,6 @@ impl DriverHandle {
         // Dropping the handle ends the process.
         self.process = None;
         self.about.failed = Some(reason);
-    }
-
-    /// Configures the clients that the driver creates from now on for `operation`.
-    pub(super) fn configure(
-        &mut self,
-        settings: &ClientSettings,
-        operation: DriverOperation,
-        env: &DriverEnv<'_>,
-    ) -> Result<(), CommandFailure> {
-        if self.settings.as_ref() == Some(settings) {
-            return Ok(());
-        }
-        let command = Configure {
-            bootstrap: env.bootstrap.to_owned(),
-            profile: env.profile.to_owned(),
-            settings: settings.clone(),
-        };
-        let limit = env.limit();
-        let configured = self.run(|driver| driver.configure(&command, limit))?;
-        note_settings(&mut self.about.settings, settings, &configured, operation);
-        self.settings = Some(settings.clone());
-        Ok(())
-    }
-
-    /// Runs one warm-up round and returns its CPU time per record in microseconds.
-    pub(super) fn warm_up(
-        &mut self,
-        topic: &str,
-        plan: &WarmUpPlan,
-        seed: u64,
-        within: Duration,
-        env: &DriverEnv<'_>,
-    ) -> Result<f64, CommandFailure> {
-        let command = WarmUp {
-            topic: topic.to_owned(),
-            len: plan.value_bytes,
-            count: plan.records,
-            seed,
-        };
-        let limit = env.within(within);
-        let reported = self.run(|driver| driver.warm_up(&command, limit))?;
-        Ok(reported.produce_cpu_us_per_record + reported.consume_cpu_us_per_record)
-    }
-
-    /// Runs the garbage collector of the driver.
-    pub(super) fn collect_garbage(&mut self, env: &DriverEnv<'_>) -> Result<(), CommandFailure> {
-        let limit = env.limit();
-        self.run(|driver| driver.gc(limit).map(|_| ()))
-    }
-
-    /// Returns the size of its managed heap, if it has one.
-    pub(super) fn heap_kb(&mut self, env: &DriverEnv<'_>) -> Result<Option<u64>, CommandFailure> {
-        let limit = env.limit();
-        self.run(|driver| driver.stats(limit))
-            .map(|stats| stats.heap_kb)
     }
 
     /// Shuts the driver down.
@@ -215,35 +118,22 @@ impl DriverHandle {
     }
 }
 
-fn classify(error: &DriverError) -> CommandFailure {
-    match &error.reason {
-        DriverFailure::Interrupted => CommandFailure::Interrupted,
-        _ if error.is_fatal() => CommandFailure::GivenUp(error.to_string()),
-        _ => CommandFailure::Rejected(error.to_string()),
-    }
-}
-
 /// Adds the settings that a driver reported. A requested value replaces one that was only reported;
 /// if two operations have different values, the later is added with the operation in its name.
-fn note_settings(
+pub(super) fn note_settings(
     listed: &mut Vec<LibrarySetting>,
     requested: &ClientSettings,
     reported: &Configured,
     operation: DriverOperation,
 ) {
-    let further = reported
-        .effective
-        .keys()
-        .filter(|name| !requested.contains_key(*name));
+    let effective = reported.effective.keys();
+    let further = effective.filter(|name| !requested.contains_key(*name));
     for name in requested.keys().chain(further) {
+        let effective = reported.effective.get(name);
         let mut setting = LibrarySetting {
             name: name.clone(),
             requested: requested.get(name).map(text),
-            effective: reported
-                .effective
-                .get(name)
-                .filter(|value| !value.is_null())
-                .map(text),
+            effective: effective.filter(|value| !value.is_null()).map(text),
             supported: !reported.unsupported.contains(name),
         };
         let Some(at) = listed.iter().position(|other| other.name == *name) else {
@@ -270,9 +160,8 @@ fn note_settings(
 /// Returns `true` if a setting affects an operation.
 fn affects(name: &str, operation: DriverOperation) -> bool {
     let of_sockets = matches!(name, "send_buffer_bytes" | "receive_buffer_bytes");
-    let of_consumers = ["fetch_", "check_", "auto_commit"]
-        .iter()
-        .any(|it| name.starts_with(it));
+    let prefixes = ["fetch_", "check_", "auto_commit"];
+    let of_consumers = prefixes.iter().any(|prefix| name.starts_with(prefix));
     match operation {
         DriverOperation::Produce => !of_consumers,
         DriverOperation::Consume => of_consumers || of_sockets,
@@ -282,9 +171,8 @@ fn affects(name: &str, operation: DriverOperation) -> bool {
 
 /// Returns a JSON value as text, strings without quotes.
 fn text(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
+    let text = value.as_str().map(str::to_owned);
+    text.unwrap_or_else(|| value.to_string())
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
 //! Cells of a run: their order, and the reasons for skipped cells.
 
+use weir_drivers::Burst;
 use weir_stats::run::LibraryCell;
 
 use super::operation::DriverOperation;
 use super::plan::LibrariesPlan;
-use super::profile::{Largest, Profile};
+use super::profile::{KEY_BYTES, Largest, Profile};
+use crate::BenchError;
+use crate::experiment::names::names;
 
 /// Start state or mode of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,20 +23,10 @@ pub(super) enum StartMode {
     Open,
 }
 
-impl StartMode {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Cold => "cold",
-            Self::Metadata => "metadata",
-            Self::Warm => "warm",
-            Self::Legacy => "legacy",
-            Self::Group => "group",
-            Self::Assign => "assign",
-            Self::Burst => "burst",
-            Self::Open => "open",
-        }
-    }
+names!(pub(super) StartMode, "mode": Cold = "cold", Metadata = "metadata", Warm = "warm",
+    Legacy = "legacy", Group = "group", Assign = "assign", Burst = "burst", Open = "open");
 
+impl StartMode {
     pub(super) fn operation(self) -> DriverOperation {
         match self {
             Self::Cold | Self::Metadata | Self::Warm | Self::Legacy => DriverOperation::Produce,
@@ -58,16 +51,19 @@ impl StartMode {
         }
     }
 
+    /// Returns operation and mode, as in names of cells and capabilities.
+    fn full_name(self) -> String {
+        format!("{}.{}", self.operation().name(), self.name())
+    }
+
     /// Returns the capability that a driver needs.
     pub(super) fn capability(self, driver: &str) -> String {
         let start = match self {
-            Self::Legacy => match Profile::legacy_state(driver) {
-                weir_drivers::ProducerState::Metadata => Self::Metadata,
-                _ => Self::Cold,
-            },
+            Self::Legacy if Profile::knows_metadata(driver) => Self::Metadata,
+            Self::Legacy => Self::Cold,
             other => other,
         };
-        format!("{}.{}", start.operation().name(), start.name())
+        start.full_name()
     }
 }
 
@@ -75,52 +71,76 @@ impl StartMode {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LibraryCellSpec {
     pub(super) mode: StartMode,
-    pub(super) value_bytes: u64,
-    pub(super) records: u64,
-    /// Rate of an open loop.
-    pub(super) rate_per_s: Option<u64>,
-    pub(super) repetitions: u32,
-    /// Reason why the cell is not run.
-    pub(super) skipped: Option<String>,
+    /// Description in results; `skipped` is the reason why the cell is not run.
+    pub(super) cell: LibraryCell,
 }
 
 impl LibraryCellSpec {
+    /// Creates a cell; `number` is the rate of an open loop, or the number of records.
+    pub(super) fn new(
+        plan: &LibrariesPlan,
+        mode: StartMode,
+        value_bytes: u64,
+        number: u64,
+    ) -> Self {
+        let (separator, records, rate) = match mode {
+            StartMode::Open => {
+                let rate = number as f64;
+                let records = (rate * plan.open_loop_hold.as_secs_f64()) as u64;
+                ('@', records.max(1), Some(rate))
+            }
+            _ => ('x', number, None),
+        };
+        let cell = LibraryCell {
+            name: format!("{}/{value_bytes}{separator}{number}", mode.full_name()),
+            operation: mode.operation().name().to_owned(),
+            mode: mode.name().to_owned(),
+            value_bytes,
+            records,
+            rate_per_s: rate,
+            repetitions: plan.repetitions,
+            skipped: None,
+        };
+        Self { mode, cell }
+    }
+
     pub(super) fn operation(&self) -> DriverOperation {
         self.mode.operation()
     }
 
-    pub(super) fn name(&self) -> String {
-        let head = format!("{}.{}", self.operation().name(), self.mode.name());
-        match self.rate_per_s {
-            Some(rate) => format!("{head}/{}@{rate}", self.value_bytes),
-            None => format!("{head}/{}x{}", self.value_bytes, self.records),
-        }
-    }
-
     /// Returns the size of keys and values of a repetition.
     pub(super) fn bytes(&self) -> u64 {
-        self.records
-            .saturating_mul(self.value_bytes.saturating_add(KEY_BYTES))
+        let record_bytes = self.cell.value_bytes.saturating_add(KEY_BYTES);
+        self.cell.records.saturating_mul(record_bytes)
     }
 
     /// Returns the maximum disk usage of one topic of the cell.
     pub(super) fn disk_bytes(&self) -> u64 {
+        let overhead = self.cell.records.saturating_mul(RECORD_OVERHEAD);
         self.bytes()
-            .saturating_add(self.records.saturating_mul(RECORD_OVERHEAD))
+            .saturating_add(overhead)
             .saturating_add(TOPIC_OVERHEAD)
     }
 
-    pub(super) fn to_library_cell(&self) -> LibraryCell {
-        LibraryCell {
-            name: self.name(),
-            operation: self.operation().name().to_owned(),
-            mode: self.mode.name().to_owned(),
-            value_bytes: self.value_bytes,
-            records: self.records,
-            rate_per_s: self.rate_per_s.map(|rate| rate as f64),
-            repetitions: self.repetitions,
-            skipped: self.skipped.clone(),
+    /// Returns the records of one repetition.
+    pub(super) fn burst(&self, topic: &str, seed: u64) -> Burst {
+        Burst {
+            topic: topic.to_owned(),
+            len: self.cell.value_bytes,
+            count: self.cell.records,
+            seed,
         }
+    }
+
+    fn size(&self) -> (u64, u64) {
+        (self.cell.value_bytes, self.cell.records)
+    }
+
+    /// Returns `true` if the cell reads what `produce` has written.
+    pub(super) fn consumes_of(&self, produce: &Self) -> bool {
+        produce.operation() == DriverOperation::Produce
+            && self.operation() == DriverOperation::Consume
+            && self.size() == produce.size()
     }
 }
 
@@ -128,35 +148,30 @@ impl LibraryCellSpec {
 ///
 /// # Errors
 /// A message that lists the modes, if a pattern matches no cell.
-pub(super) fn cells(plan: &LibrariesPlan) -> Result<Vec<LibraryCellSpec>, String> {
+pub(super) fn cells(plan: &LibrariesPlan) -> Result<Vec<LibraryCellSpec>, BenchError> {
     let grid = grid(plan);
     let mut chosen: Vec<LibraryCellSpec> = Vec::new();
     for pattern in &plan.cells {
-        let mut found: Vec<LibraryCellSpec> = grid
-            .iter()
-            .filter(|cell| matches(pattern, &cell.name()))
-            .cloned()
-            .collect();
-        if found.is_empty() && !pattern.contains('*') {
+        let matching = grid.iter().filter(|spec| matches(pattern, &spec.cell.name));
+        let mut found: Vec<LibraryCellSpec> = matching.cloned().collect();
+        if found.is_empty() {
             found.extend(parse(pattern, plan));
         }
         if found.is_empty() {
-            let modes: Vec<String> = StartMode::of(plan.profile)
-                .iter()
-                .map(|mode| format!("{}.{}", mode.operation().name(), mode.name()))
-                .collect();
-            return Err(format!(
+            let modes = StartMode::of(plan.profile).iter();
+            let modes: Vec<String> = modes.map(|mode| mode.full_name()).collect();
+            return Err(BenchError::Libraries(format!(
                 "no cell of profile {} matches \"{pattern}\"; use for example {}/1000x*, with \
                  one of {}",
                 plan.profile.name(),
-                modes.first().map_or("", String::as_str),
+                modes[0],
                 modes.join(", ")
-            ));
+            )));
         }
-        for mut cell in found {
-            if chosen.iter().all(|other| other.name() != cell.name()) {
-                limit(plan, pattern, &mut cell);
-                chosen.push(cell);
+        for mut spec in found {
+            if chosen.iter().all(|other| other.cell.name != spec.cell.name) {
+                limit(plan, pattern, &mut spec.cell);
+                chosen.push(spec);
             }
         }
     }
@@ -168,34 +183,22 @@ pub(super) fn cells(plan: &LibrariesPlan) -> Result<Vec<LibraryCellSpec>, String
 
 /// Returns all cells on the plan's axes.
 fn grid(plan: &LibrariesPlan) -> Vec<LibraryCellSpec> {
+    let sizes = &plan.value_sizes_bytes;
     let mut cells = Vec::new();
     for &mode in StartMode::of(plan.profile) {
-        let cell = |value_bytes, records, rate_per_s| LibraryCellSpec {
-            mode,
-            value_bytes,
-            records,
-            rate_per_s,
-            repetitions: plan.repetitions,
-            skipped: None,
-        };
-        let sizes = plan.value_sizes_bytes.iter().copied();
-        match mode {
+        let cell = |bytes: u64, number: u64| LibraryCellSpec::new(plan, mode, bytes, number);
+        let numbers = match mode {
             StartMode::Open => {
-                for value_bytes in sizes {
-                    let rates = plan.rates_per_s.iter().copied();
-                    cells.extend(
-                        rates.map(|rate| cell(value_bytes, open_records(plan, rate), Some(rate))),
-                    );
+                for &bytes in sizes {
+                    cells.extend(plan.rates_per_s.iter().map(|rate| cell(bytes, *rate)));
                 }
+                continue;
             }
-            StartMode::Burst => {
-                cells.extend(sizes.map(|bytes| cell(bytes, plan.roundtrip_records, None)));
-            }
-            _ => {
-                for &records in &plan.burst_records {
-                    cells.extend(sizes.clone().map(|bytes| cell(bytes, records, None)));
-                }
-            }
+            StartMode::Burst => std::slice::from_ref(&plan.roundtrip_records),
+            _ => &plan.burst_records,
+        };
+        for &records in numbers {
+            cells.extend(sizes.iter().map(|bytes| cell(*bytes, records)));
         }
     }
     cells
@@ -205,44 +208,29 @@ fn grid(plan: &LibrariesPlan) -> Vec<LibraryCellSpec> {
 fn parse(name: &str, plan: &LibrariesPlan) -> Option<LibraryCellSpec> {
     let (head, size) = name.split_once('/')?;
     let mut modes = StartMode::of(plan.profile).iter().copied();
-    let mode = modes.find(|mode| format!("{}.{}", mode.operation().name(), mode.name()) == head)?;
+    let mode = modes.find(|mode| mode.full_name() == head)?;
     let separator = if mode == StartMode::Open { '@' } else { 'x' };
     let (value_bytes, number) = size.split_once(separator)?;
-    let (value_bytes, number) = (value_bytes.parse().ok()?, number.parse::<u64>().ok()?);
+    let (value_bytes, number) = (value_bytes.parse().ok()?, number.parse().ok()?);
     let in_range =
         (1..=VALUE_BYTES_MAX).contains(&value_bytes) && (1..=NUMBER_MAX).contains(&number);
-    in_range.then(|| {
-        let is_open = mode == StartMode::Open;
-        LibraryCellSpec {
-            mode,
-            value_bytes,
-            records: if is_open {
-                open_records(plan, number)
-            } else {
-                number
-            },
-            rate_per_s: is_open.then_some(number),
-            repetitions: plan.repetitions,
-            skipped: None,
-        }
-    })
-}
-
-fn open_records(plan: &LibrariesPlan, rate: u64) -> u64 {
-    ((rate as f64 * plan.open_loop_hold.as_secs_f64()) as u64).max(1)
+    in_range.then(|| LibraryCellSpec::new(plan, mode, value_bytes, number))
 }
 
 /// Applies the plan's limits to a cell.
-fn limit(plan: &LibrariesPlan, pattern: &str, cell: &mut LibraryCellSpec) {
+fn limit(plan: &LibrariesPlan, pattern: &str, cell: &mut LibraryCell) {
     let values = cell.records.saturating_mul(cell.value_bytes);
     if let Some(rate) = cell.rate_per_s {
-        let per_s = rate.saturating_mul(cell.value_bytes);
+        let (per_s, most) = (
+            rate * cell.value_bytes as f64,
+            plan.open_bytes_per_s_max as f64,
+        );
         // A cell that is named explicitly is run anyway.
-        if per_s > plan.open_bytes_per_s_max && pattern.contains('*') {
+        if per_s > most && pattern.contains('*') {
             cell.skipped = Some(format!(
                 "{:.0} MB/s, above open_bytes_per_s_max = {:.0} MB/s; name the cell to run it",
-                per_s as f64 / 1e6,
-                plan.open_bytes_per_s_max as f64 / 1e6
+                per_s / 1e6,
+                most / 1e6
             ));
         }
     } else if values > plan.large_cell_bytes {
@@ -257,26 +245,20 @@ fn limit(plan: &LibrariesPlan, pattern: &str, cell: &mut LibraryCellSpec) {
     }
 }
 
-/// Moves the consume cell of each size next to its produce cell, because they run together: the
+/// Moves the consume cell of each size behind its produce cell, because they run together: the
 /// records that are produced are consumed.
 fn pair_legacy_cells(cells: &mut [LibraryCellSpec]) {
     let mut at = 0;
     while at < cells.len() {
-        let cell = &cells[at];
-        if cell.operation() != DriverOperation::RoundTrip {
-            let size = (cell.value_bytes, cell.records);
-            let mut rest = cells.iter().enumerate().skip(at + 1);
-            let other = rest.find(|(_, other)| {
-                other.operation() != DriverOperation::RoundTrip
-                    && (other.value_bytes, other.records) == size
-            });
-            if let Some((found, _)) = other {
-                cells[at + 1..=found].rotate_right(1);
-                if cells[at].operation() == DriverOperation::Consume {
-                    cells.swap(at, at + 1);
-                }
-                at += 1;
+        let (first, rest) = (&cells[at], &cells[at + 1..]);
+        let is_pair =
+            |other: &LibraryCellSpec| other.consumes_of(first) || first.consumes_of(other);
+        if let Some(found) = rest.iter().position(is_pair) {
+            cells[at + 1..=at + 1 + found].rotate_right(1);
+            if cells[at].operation() == DriverOperation::Consume {
+                cells.swap(at, at + 1);
             }
+            at += 1;
         }
         at += 1;
     }
@@ -284,38 +266,29 @@ fn pair_legacy_cells(cells: &mut [LibraryCellSpec]) {
 
 /// Returns the largest burst and the largest value of all cells that run.
 pub(super) fn largest(cells: &[LibraryCellSpec]) -> Largest {
-    let run = || cells.iter().filter(|cell| cell.skipped.is_none());
-    Largest {
-        value_bytes: run().map(|cell| cell.value_bytes).max().unwrap_or(0),
-        records: run().map(|cell| cell.records).max().unwrap_or(0),
-        bytes: run().map(LibraryCellSpec::bytes).max().unwrap_or(0),
-    }
+    let run = cells.iter().filter(|spec| spec.cell.skipped.is_none());
+    run.fold(Largest::default(), |largest, spec| Largest {
+        value_bytes: largest.value_bytes.max(spec.cell.value_bytes),
+        records: largest.records.max(spec.cell.records),
+        bytes: largest.bytes.max(spec.bytes()),
+    })
 }
 
 /// Returns `true` if `name` matches `pattern`; `*` matches any text.
 fn matches(pattern: &str, name: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let Some(rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
+    let Some((start, rest)) = pattern.split_once('*') else {
+        return pattern == name;
+    };
+    let Some(left) = name.strip_prefix(start) else {
         return false;
     };
-    let mut rest = rest;
-    let mut parts = parts.peekable();
-    if parts.peek().is_none() {
-        return rest.is_empty();
+    match rest.split_once('*') {
+        None => left.ends_with(rest),
+        // The first place leaves the most text for the other parts.
+        Some((part, _)) => left.find(part).is_some_and(|at| matches(rest, &left[at..])),
     }
-    while let Some(part) = parts.next() {
-        if parts.peek().is_none() {
-            return rest.ends_with(part);
-        }
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    true
 }
 
-const KEY_BYTES: u64 = 8;
 /// Lengths, offsets and the batch header of small batches.
 const RECORD_OVERHEAD: u64 = 100;
 /// Indexes, the end of the last segment and the directory.
@@ -334,7 +307,7 @@ mod tests {
         plan.with(overrides, "test").unwrap()
     }
 
-    fn chosen(profile: Profile, patterns: &[&str]) -> Result<Vec<String>, String> {
+    fn chosen(profile: Profile, patterns: &[&str]) -> Result<Vec<String>, BenchError> {
         let cells = patterns.iter().map(|it| (*it).to_owned()).collect();
         let plan = plan(LibrariesOverrides {
             profile: Some(profile),
@@ -343,7 +316,7 @@ mod tests {
         });
         Ok(super::cells(&plan)?
             .iter()
-            .map(LibraryCellSpec::name)
+            .map(|spec| spec.cell.name.clone())
             .collect())
     }
 
@@ -362,7 +335,7 @@ mod tests {
         }
         assert_eq!((count(StartMode::Burst), count(StartMode::Open)), (5, 20));
         assert_eq!(count(StartMode::Legacy), 0);
-        let mut names: Vec<String> = all.iter().map(LibraryCellSpec::name).collect();
+        let mut names: Vec<String> = all.iter().map(|spec| spec.cell.name.clone()).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), 125);
@@ -380,8 +353,8 @@ mod tests {
     fn cells_above_limits_are_skipped_with_remedy() {
         let all = cells(&LibrariesPlan::built_in().unwrap()).unwrap();
         let reason = |name: &str| {
-            let cell = all.iter().find(|cell| cell.name() == name).unwrap();
-            cell.skipped.clone()
+            let spec = all.iter().find(|spec| spec.cell.name == name).unwrap();
+            spec.cell.skipped.clone()
         };
         let big = reason("produce.warm/100000x10000").unwrap();
         assert!(
@@ -399,9 +372,12 @@ mod tests {
             ..LibrariesOverrides::default()
         });
         let cells = cells(&opted_in).unwrap();
-        let big = cells.iter().find(|cell| cell.records == 10_000).unwrap();
-        assert_eq!((big.repetitions, &big.skipped), (3, &None));
-        assert_eq!(cells[0].repetitions, 20);
+        let big = cells
+            .iter()
+            .find(|spec| spec.cell.records == 10_000)
+            .unwrap();
+        assert_eq!((big.cell.repetitions, &big.cell.skipped), (3, &None));
+        assert_eq!(cells[0].cell.repetitions, 20);
         assert_eq!(largest(&cells).bytes, 1_000_080_000);
     }
 
@@ -442,7 +418,7 @@ mod tests {
             "produce.warm/10@10",
             "",
         ] {
-            let error = chosen(Profile::Fair, &[wrong]).unwrap_err();
+            let error = chosen(Profile::Fair, &[wrong]).unwrap_err().to_string();
             assert!(error.contains("produce.warm/1000x*"), "{error}");
         }
     }

@@ -44,11 +44,8 @@ impl HostUsage {
         };
         let total = kernel.total;
         let busy = total.user + total.nice + total.system + total.steal.unwrap_or(0);
-        let in_run: u64 = broker
-            .iter()
-            .chain(drivers)
-            .map(|pid| cpu_us(*pid, false))
-            .sum();
+        let in_run = broker.iter().chain(drivers);
+        let in_run: u64 = in_run.map(|pid| cpu_us(*pid, false)).sum();
         // Exited drivers are counted as children of this process.
         let own_us = in_run + cpu_us(std::process::id(), true);
         self.readings.push_back(UsageReading {
@@ -83,13 +80,16 @@ fn share(first: &UsageReading, last: &UsageReading, cores: f64) -> Option<f64> {
 /// Returns the CPU time of a process in microseconds, with or without that of its exited children;
 /// 0 if it does not exist.
 fn cpu_us(pid: u32, with_children: bool) -> u64 {
-    let pid = i32::try_from(pid).unwrap_or(0);
-    let stat = Process::new(pid).and_then(|process| process.stat());
+    let stat = process(pid).and_then(|process| process.stat().ok());
     stat.map_or(0, |stat| {
         let children = u64::try_from(stat.cutime + stat.cstime).unwrap_or(0);
         let exited = if with_children { children } else { 0 };
         ticks_us(stat.utime + stat.stime + exited)
     })
+}
+
+fn process(pid: u32) -> Option<Process> {
+    Process::new(i32::try_from(pid).ok()?).ok()
 }
 
 fn ticks_us(ticks: u64) -> u64 {
@@ -111,20 +111,12 @@ pub(super) struct PeakUsage {
 
 impl PeakUsage {
     /// Returns the values of a process up to now.
-    pub(super) fn read(pid: u32) -> Self {
-        let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        Self::parse(&text)
-    }
-
-    fn parse(text: &str) -> Self {
-        let field = |name: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-            line.split_whitespace().next()?.parse().ok()
-        };
-        Self {
-            peak_rss_kb: field("VmHWM:"),
-            threads: field("Threads:"),
-        }
+    fn read(pid: u32) -> Self {
+        let status = process(pid).and_then(|process| process.status().ok());
+        status.map_or_else(Self::default, |status| Self {
+            peak_rss_kb: status.vmhwm,
+            threads: Some(status.threads),
+        })
     }
 
     /// Returns the larger of each value.
@@ -213,10 +205,7 @@ mod tests {
 
     #[test]
     fn process_status_has_peak_and_threads() {
-        let text = "Name:\tx\nVmHWM:\t  5120 kB\nVmRSS:\t 100 kB\nThreads:\t7\n";
-        let peak = PeakUsage::parse(text);
-        assert_eq!((peak.peak_rss_kb, peak.threads), (Some(5120), Some(7)));
-        assert_eq!(PeakUsage::parse(""), PeakUsage::default());
+        assert_eq!(PeakUsage::read(u32::MAX), PeakUsage::default());
 
         let own = std::process::id();
         reset_peak(own);

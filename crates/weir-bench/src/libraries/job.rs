@@ -1,62 +1,48 @@
 //! Jobs: cells that run together. A job is one cell, or in the legacy profile a produce cell and
 //! its consume cell.
 
+use std::ops::Range;
+
 use super::grid::LibraryCellSpec;
 use super::operation::DriverOperation;
 use super::profile::Profile;
 
-/// Cells whose repetitions share topics, by their index in the run's list.
+/// Cells whose repetitions share topics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TopicJob {
-    pub(super) steps: Vec<usize>,
-    pub(super) topics: Topics,
-}
-
-/// Topics of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Topics {
-    /// One topic per driver and repetition.
-    Own,
-    /// One topic for all drivers and repetitions.
-    Shared,
+    /// Indexes in the run's list.
+    pub(super) steps: Range<usize>,
+    /// `true` for one topic for all drivers and repetitions, `false` for one per driver and
+    /// repetition.
+    pub(super) is_shared: bool,
 }
 
 /// Returns all jobs in order.
 pub(super) fn jobs(profile: Profile, cells: &[LibraryCellSpec]) -> Vec<TopicJob> {
     let mut jobs: Vec<TopicJob> = Vec::new();
+    let is_legacy = profile == Profile::Legacy;
     let mut at = 0;
-    while at < cells.len() {
-        let cell = &cells[at];
-        let is_legacy = profile == Profile::Legacy;
-        let size =
-            |cell: &LibraryCellSpec| (cell.value_bytes, cell.records, cell.skipped.is_some());
-        let next = cells.get(at + 1);
-        let with_next = is_legacy
-            && cell.operation() == DriverOperation::Produce
-            && next.is_some_and(|next| {
-                next.operation() == DriverOperation::Consume && size(next) == size(cell)
-            });
-        let topics = match cell.operation() {
-            DriverOperation::Consume if !is_legacy => Topics::Shared,
-            _ => Topics::Own,
+    while let Some(spec) = cells.get(at) {
+        let runs = |next: &&LibraryCellSpec| {
+            let skipped = [&next.cell.skipped, &spec.cell.skipped].map(Option::is_some);
+            next.consumes_of(spec) && skipped[0] == skipped[1]
         };
-        let steps = if with_next {
-            vec![at, at + 1]
-        } else {
-            vec![at]
-        };
-        at += steps.len();
-        jobs.push(TopicJob { steps, topics });
+        let with_next = is_legacy && cells.get(at + 1).filter(runs).is_some();
+        let steps = at..at + 1 + usize::from(with_next);
+        at = steps.end;
+        jobs.push(TopicJob {
+            steps,
+            is_shared: spec.operation() == DriverOperation::Consume && !is_legacy,
+        });
     }
     jobs
 }
 
-/// Returns the next repetitions that fit into `capacity_topics` topics; each of `drivers` needs one
-/// per repetition.
-pub(super) fn chunk(left: &[u32], drivers: u64, capacity_topics: u64) -> &[u32] {
+/// Returns the number of the next repetitions that fit into `capacity_topics` topics; each of
+/// `drivers` needs one per repetition.
+pub(super) fn chunk(left: usize, drivers: u64, capacity_topics: u64) -> usize {
     let fit = capacity_topics / drivers.max(1);
-    let count = left.len().min(usize::try_from(fit).unwrap_or(usize::MAX));
-    &left[..count]
+    left.min(usize::try_from(fit).unwrap_or(usize::MAX))
 }
 
 #[cfg(test)]
@@ -72,8 +58,8 @@ mod tests {
         let all = jobs(plan.profile, &cells);
         assert_eq!(all.len(), cells.len());
         for job in &all {
-            let is_consume = cells[job.steps[0]].operation() == DriverOperation::Consume;
-            assert_eq!(job.topics == Topics::Shared, is_consume);
+            let is_consume = cells[job.steps.start].operation() == DriverOperation::Consume;
+            assert_eq!(job.is_shared, is_consume);
         }
         let legacy = LibrariesOverrides {
             profile: Some(Profile::Legacy),
@@ -84,16 +70,15 @@ mod tests {
         let all = jobs(plan.profile, &cells);
         assert_eq!(all.len(), 25);
         assert!(all[..20].iter().all(|job| job.steps.len() == 2));
-        assert!(all.iter().all(|job| job.topics == Topics::Own));
+        assert!(all.iter().all(|job| !job.is_shared));
         assert!(all[20..].iter().all(|job| job.steps.len() == 1));
     }
 
     #[test]
     fn repetitions_are_limited_by_capacity() {
-        let left: Vec<u32> = (3..20).collect();
-        assert_eq!(chunk(&left, 3, 60).len(), 17);
-        assert_eq!(chunk(&left, 3, 11), [3, 4, 5]);
-        assert!(chunk(&left, 3, 2).is_empty());
-        assert!(chunk(&[], 3, 60).is_empty());
+        assert_eq!(chunk(17, 3, 60), 17);
+        assert_eq!(chunk(17, 3, 11), 3);
+        assert_eq!(chunk(17, 3, 2), 0);
+        assert_eq!(chunk(0, 3, 60), 0);
     }
 }

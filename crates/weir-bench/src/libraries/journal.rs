@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use weir_stats::run::LibrarySample;
 
+use super::plan::LibrariesPlan;
 use crate::BenchError;
 
 /// Values that must not change when a run is resumed.
@@ -26,8 +27,30 @@ pub(super) struct ResumeIdentity {
 }
 
 impl ResumeIdentity {
+    /// Returns the identity of a run of this plan, before its start.
+    pub(super) fn of(plan: &LibrariesPlan) -> Self {
+        Self {
+            started_unix_ns: 0,
+            weir_version: env!("CARGO_PKG_VERSION").to_owned(),
+            plan: plan.identity(),
+            libraries: BTreeMap::new(),
+        }
+    }
+
+    /// Returns an error if `now` differs from this identity of the run to resume, in `dir`.
+    pub(super) fn require_same(&self, dir: &Path, now: &Self) -> Result<(), BenchError> {
+        let differences = self.differences(now);
+        match differences.is_empty() {
+            true => Ok(()),
+            false => Err(BenchError::Resume {
+                dir: dir.to_owned(),
+                differences: differences.join("; "),
+            }),
+        }
+    }
+
     /// Returns the differences; `other` is the new configuration.
-    pub(super) fn differences(&self, other: &Self) -> Vec<String> {
+    fn differences(&self, other: &Self) -> Vec<String> {
         let differ = |name: &str, was: Option<&String>, is: Option<&String>| {
             let text = |value: Option<&String>| value.map_or("none", String::as_str).to_owned();
             (was != is).then(|| format!("{name} was \"{}\", is \"{}\"", text(was), text(is)))
@@ -64,7 +87,7 @@ impl ResumeIdentity {
 pub(super) struct RunJournal {
     path: PathBuf,
     file: File,
-    samples: Vec<LibrarySample>,
+    pub(super) samples: Vec<LibrarySample>,
     done: BTreeSet<(String, u32, String)>,
 }
 
@@ -79,17 +102,12 @@ impl RunJournal {
         let mut text = Vec::new();
         file.read_to_end(&mut text)
             .map_err(|error| BenchError::read(&path, error))?;
-        let complete = text
-            .iter()
-            .rposition(|byte| *byte == b'\n')
-            .map_or(0, |at| at + 1);
-        let mut samples: Vec<LibrarySample> = Vec::new();
-        for line in text[..complete].split(|byte| *byte == b'\n') {
-            if !line.is_empty() {
-                let sample = serde_json::from_slice(line);
-                samples.push(sample.map_err(|error| BenchError::read(&path, error.into()))?);
-            }
-        }
+        let last = text.iter().rposition(|byte| *byte == b'\n');
+        let complete = last.map_or(0, |at| at + 1);
+        let samples = serde_json::Deserializer::from_slice(&text[..complete]).into_iter();
+        let samples: Vec<LibrarySample> = samples
+            .collect::<Result<_, _>>()
+            .map_err(|error| BenchError::read(&path, error.into()))?;
         file.set_len(complete as u64)
             .and_then(|()| file.seek(SeekFrom::End(0)))
             .map_err(|error| BenchError::file(&path, error))?;
@@ -121,22 +139,11 @@ impl RunJournal {
         self.samples.push(sample);
         Ok(())
     }
-
-    pub(super) fn samples(&self) -> &[LibrarySample] {
-        &self.samples
-    }
-
-    pub(super) fn into_samples(self) -> Vec<LibrarySample> {
-        self.samples
-    }
 }
 
 fn key(sample: &LibrarySample) -> (String, u32, String) {
-    (
-        sample.cell.clone(),
-        sample.repetition,
-        sample.driver.clone(),
-    )
+    let (cell, driver) = (sample.cell.clone(), sample.driver.clone());
+    (cell, sample.repetition, driver)
 }
 
 /// Name of the file with one line per repetition.
@@ -173,7 +180,7 @@ mod tests {
         fs::write(&path, &text[..text.len() - 9]).unwrap();
 
         let mut journal = RunJournal::open(&dir).unwrap();
-        assert_eq!(journal.samples(), [sample(0)]);
+        assert_eq!(journal.samples, [sample(0)]);
         assert!(journal.has("produce.warm/10x10", 0, "java"));
         assert!(!journal.has("produce.warm/10x10", 1, "java"));
         assert!(!journal.has("produce.warm/10x10", 0, "other"));

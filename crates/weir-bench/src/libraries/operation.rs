@@ -1,19 +1,14 @@
 //! Operations of the drivers.
 
+use crate::experiment::names::names;
+
 /// Operation that a cell measures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DriverOperation {
     Produce,
     Consume,
     RoundTrip,
 }
 
-impl DriverOperation {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Produce => "produce",
-            Self::Consume => "consume",
-            Self::RoundTrip => "roundtrip",
-        }
-    }
-}
+names!(pub(super) DriverOperation, "operation": Produce = "produce", Consume = "consume",
+    RoundTrip = "roundtrip");

@@ -1,6 +1,7 @@
 //! Plans that compare client libraries: libraries, cells and settings.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::time::Duration;
 
 use clap::Args;
@@ -260,56 +261,48 @@ impl LibrariesPlan {
 
     /// Returns all values that must not change when a run is resumed, by name.
     pub(super) fn identity(&self) -> BTreeMap<String, String> {
-        let warm_up = self.warm_up;
-        let pairs = [
-            ("name", self.name.clone()),
-            ("libraries", self.libraries.join(" ")),
-            ("drivers", self.drivers.join(" ; ")),
-            ("profile", self.profile.name().to_owned()),
-            ("value_sizes_bytes", list(&self.value_sizes_bytes)),
-            ("burst_records", list(&self.burst_records)),
-            ("cells", self.cells.join(" ")),
-            ("repetitions", self.repetitions.to_string()),
-            ("large_cell_bytes", self.large_cell_bytes.to_string()),
-            (
-                "large_cell_repetitions",
-                self.large_cell_repetitions.to_string(),
+        let mut all = BTreeMap::new();
+        let mut set = |name: &str, value: &dyn Display| {
+            all.insert(name.to_owned(), value.to_string());
+        };
+        set("name", &self.name);
+        set("libraries", &self.libraries.join(" "));
+        set("drivers", &self.drivers.join(" ; "));
+        set("profile", &self.profile.name());
+        set("value_sizes_bytes", &list(&self.value_sizes_bytes));
+        set("burst_records", &list(&self.burst_records));
+        set("cells", &self.cells.join(" "));
+        set("repetitions", &self.repetitions);
+        set("large_cell_bytes", &self.large_cell_bytes);
+        set("large_cell_repetitions", &self.large_cell_repetitions);
+        set("roundtrip_records", &self.roundtrip_records);
+        set("rates_per_s", &list(&self.rates_per_s));
+        set("open_loop_hold_s", &self.open_loop_hold.as_secs_f64());
+        set("open_bytes_per_s_max", &self.open_bytes_per_s_max);
+        set("acks", &self.acks);
+        set("seed", &self.seed);
+        set("topic_prefix", &self.topic_prefix);
+        set(
+            "topic_template",
+            &self.topic_template.as_deref().unwrap_or_default(),
+        );
+        set("verify", &self.verify);
+        set("null_test", &self.null_test);
+        let WarmUpPlan {
+            records,
+            value_bytes,
+            rounds_min,
+            rounds_max,
+            within_share,
+        } = self.warm_up;
+        set(
+            "warm_up",
+            &format!(
+                "{records} records of {value_bytes} bytes, {rounds_min} to {rounds_max} rounds \
+                 within {within_share}"
             ),
-            ("roundtrip_records", self.roundtrip_records.to_string()),
-            ("rates_per_s", list(&self.rates_per_s)),
-            (
-                "open_loop_hold_s",
-                self.open_loop_hold.as_secs_f64().to_string(),
-            ),
-            (
-                "open_bytes_per_s_max",
-                self.open_bytes_per_s_max.to_string(),
-            ),
-            ("acks", self.acks.to_string()),
-            ("seed", self.seed.to_string()),
-            ("topic_prefix", self.topic_prefix.clone()),
-            (
-                "topic_template",
-                self.topic_template.clone().unwrap_or_default(),
-            ),
-            ("verify", self.verify.to_string()),
-            ("null_test", self.null_test.to_string()),
-            (
-                "warm_up",
-                format!(
-                    "{} records of {} bytes, {} to {} rounds within {}",
-                    warm_up.records,
-                    warm_up.value_bytes,
-                    warm_up.rounds_min,
-                    warm_up.rounds_max,
-                    warm_up.within_share
-                ),
-            ),
-        ];
-        let pairs = pairs.into_iter();
-        pairs
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect()
+        );
+        all
     }
 }
 

@@ -34,16 +34,6 @@ pub(super) struct Largest {
 }
 
 impl Profile {
-    /// Returns `true` if drivers are warmed up before the first cell.
-    pub(super) fn has_warm_up(self) -> bool {
-        self != Self::Legacy
-    }
-
-    /// Returns `true` if the order of the libraries changes between repetitions.
-    pub(super) fn has_rotation(self) -> bool {
-        self != Self::Legacy
-    }
-
     /// Returns the settings of a driver for an operation. Only the published comparison has
     /// different settings for producers and consumers, and for different libraries.
     pub(super) fn settings(
@@ -53,115 +43,79 @@ impl Profile {
         acks: i64,
         largest: Largest,
     ) -> ClientSettings {
-        let pairs: Vec<(&str, Value)> = match self {
+        match self {
             Self::Fair => fair(acks, largest),
             Self::Legacy => legacy(driver, operation, acks, largest),
-            Self::DefaultSettings => vec![("acks", json!(acks))],
-        };
-        let pairs = pairs.into_iter();
-        pairs
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect()
+            Self::DefaultSettings => settings(json!({"acks": acks})),
+        }
     }
 
-    /// Returns the producer's start state in cells that leave it to the profile. The published
-    /// program fetched the topic's metadata before starting the clock with the Java client, and
-    /// afterwards with librdkafka.
+    /// Returns `true` if the producer of a legacy cell knows its topic before the clock starts. The
+    /// published program fetched the topic's metadata before starting the clock with the Java
+    /// client, and afterwards with librdkafka.
+    pub(super) fn knows_metadata(driver: &str) -> bool {
+        is_java(driver)
+    }
+
+    /// Returns the producer's start state in cells that leave it to the profile.
     pub(super) fn legacy_state(driver: &str) -> ProducerState {
-        match is_java(driver) {
+        match Self::knows_metadata(driver) {
             true => ProducerState::Metadata,
             false => ProducerState::Cold,
         }
     }
 }
 
-fn fair(acks: i64, largest: Largest) -> Vec<(&'static str, Value)> {
-    vec![
-        ("acks", json!(acks)),
-        ("linger_ms", json!(5)),
-        ("batch_bytes", json!(1_000_000)),
-        ("batch_records", json!(0)),
-        ("max_in_flight", json!(5)),
-        ("retries", json!(0)),
-        ("idempotence", json!(false)),
-        ("compression", json!("none")),
-        ("queue_bytes", json!(queue_bytes(largest))),
-        (
-            "queue_records",
-            json!(largest.records.saturating_mul(2).max(QUEUE_RECORDS_MIN)),
-        ),
-        (
-            "max_request_bytes",
-            json!(max_request_bytes(largest.value_bytes)),
-        ),
-        ("send_buffer_bytes", json!(0)),
-        ("receive_buffer_bytes", json!(0)),
-        ("fetch_min_bytes", json!(1)),
-        ("fetch_wait_ms", json!(500)),
-        (
-            "fetch_partition_bytes",
-            json!(max_request_bytes(largest.value_bytes)),
-        ),
-        ("check_crcs", json!(true)),
-        ("auto_commit", json!(false)),
-    ]
+/// Returns the settings of an object.
+fn settings(object: Value) -> ClientSettings {
+    // Invariant: every object is a map of its members.
+    serde_json::from_value(object).unwrap_or_default()
 }
 
-/// Returns the queue size for a whole burst, including the overhead per record.
-fn queue_bytes(largest: Largest) -> u64 {
-    let burst = largest
-        .bytes
-        .saturating_add(largest.records.saturating_mul(RECORD_COST));
-    burst.saturating_add(burst / 8).max(QUEUE_BYTES_MIN)
-}
-
-fn max_request_bytes(value_bytes: u64) -> u64 {
-    match value_bytes {
+fn fair(acks: i64, largest: Largest) -> ClientSettings {
+    let request_bytes = match largest.value_bytes {
         0..=1_000_000 => MIB,
-        _ => value_bytes + 48_576,
-    }
+        value_bytes => value_bytes + 48_576,
+    };
+    // A whole burst, including the overhead per record.
+    let burst = largest
+        .records
+        .saturating_mul(RECORD_COST)
+        .saturating_add(largest.bytes);
+    settings(json!({
+        "acks": acks, "linger_ms": 5, "batch_bytes": 1_000_000, "batch_records": 0,
+        "max_in_flight": 5, "retries": 0, "idempotence": false, "compression": "none",
+        "queue_bytes": burst.saturating_add(burst / 8).max(QUEUE_BYTES_MIN),
+        "queue_records": largest.records.saturating_mul(2).max(QUEUE_RECORDS_MIN),
+        "max_request_bytes": request_bytes, "send_buffer_bytes": 0, "receive_buffer_bytes": 0,
+        "fetch_min_bytes": 1, "fetch_wait_ms": 500, "fetch_partition_bytes": request_bytes,
+        "check_crcs": true, "auto_commit": false,
+    }))
 }
 
 /// Returns the settings of the published programs, for the Java client and for others.
-fn legacy(
-    driver: &str,
-    operation: DriverOperation,
-    acks: i64,
-    largest: Largest,
-) -> Vec<(&'static str, Value)> {
-    let mut settings = Vec::new();
+fn legacy(driver: &str, operation: DriverOperation, acks: i64, largest: Largest) -> ClientSettings {
+    let (is_java, mut all) = (is_java(driver), ClientSettings::new());
+    let mut add = |more| all.extend(settings(more));
     if operation != DriverOperation::Consume {
-        settings.extend([
-            ("acks", json!(acks)),
-            ("linger_ms", json!(100)),
-            ("batch_bytes", json!(1_000_000)),
-            ("max_in_flight", json!(1_000_000)),
-            ("retries", json!(0)),
-        ]);
-        match is_java(driver) {
-            true => settings.extend([
-                ("idempotence", json!(false)),
-                ("queue_bytes", json!(128 * MIB)),
-            ]),
+        add(json!({
+            "acks": acks, "linger_ms": 100, "batch_bytes": 1_000_000, "max_in_flight": 1_000_000,
+            "retries": 0,
+        }));
+        add(match is_java {
+            true => json!({"idempotence": false, "queue_bytes": 128 * MIB}),
             // This also limits the batches.
-            false => settings.push(("max_request_bytes", json!(largest.value_bytes + 1000))),
-        }
+            false => json!({"max_request_bytes": largest.value_bytes + 1000}),
+        });
     }
     // librdkafka's consumer had its default settings.
-    if operation != DriverOperation::Consume || is_java(driver) {
-        settings.extend([
-            ("send_buffer_bytes", json!(32 * MIB)),
-            ("receive_buffer_bytes", json!(32 * MIB)),
-        ]);
+    if operation != DriverOperation::Consume || is_java {
+        add(json!({"send_buffer_bytes": 32 * MIB, "receive_buffer_bytes": 32 * MIB}));
     }
     if operation != DriverOperation::Produce {
-        settings.extend([
-            ("fetch_min_bytes", json!(100_000)),
-            ("auto_commit", json!(true)),
-            ("auto_commit_ms", json!(1000)),
-        ]);
+        add(json!({"fetch_min_bytes": 100_000, "auto_commit": true, "auto_commit_ms": 1000}));
     }
-    settings
+    all
 }
 
 /// Returns `true` for the official Java client, also as one of two drivers in an A/A test.
@@ -169,6 +123,8 @@ fn is_java(driver: &str) -> bool {
     driver == "java" || driver.starts_with("java-")
 }
 
+/// Size of every key.
+pub(super) const KEY_BYTES: u64 = 8;
 const MIB: u64 = 1 << 20;
 const QUEUE_BYTES_MIN: u64 = 128 * MIB;
 const QUEUE_RECORDS_MIN: u64 = 100_000;
@@ -262,8 +218,8 @@ mod tests {
             Profile::DefaultSettings.settings("java", DriverOperation::Produce, -1, LARGEST);
         assert_eq!(settings.len(), 1);
         assert_eq!(settings["acks"], -1);
-        for profile in Profile::ALL {
-            assert_eq!(profile.name().parse(), Ok(*profile));
+        for &profile in Profile::ALL {
+            assert_eq!(profile.name().parse(), Ok(profile));
         }
         assert!("loose".parse::<Profile>().is_err());
     }

@@ -1,129 +1,78 @@
 //! Computes notes, limits, outcome and verdict of a run from its samples.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use weir_stats::libraries;
 use weir_stats::run::{
-    Libraries, LibraryDriver, LibrarySample, Machine, Placement, Run, RunFile, RunOutcome, SCHEMA,
-    SettingGroup, ThresholdResult,
+    Libraries, LibraryDriver, LibrarySample, Run, SettingGroup, ThresholdResult,
 };
-use weir_stats::utc;
 
-use super::super::{BenchOptions, environment};
 use super::cpu_affinity::Cores;
 use super::grid::LibraryCellSpec;
 use super::journal::{CONFIGURATION, DRIVERS, SAMPLES};
 use super::operation::DriverOperation;
 use super::plan::LibrariesPlan;
 use super::profile::Profile;
-use super::runner::RunEnd;
+use super::run_end::RunEnd;
+use crate::experiment::folder::{file, list, outcome, placement};
+use crate::{BenchOptions, environment};
 
 /// Facts about a run other than its samples.
 pub(super) struct RunFacts<'a> {
     pub(super) plan: &'a LibrariesPlan,
     pub(super) options: &'a BenchOptions,
     pub(super) bootstrap: &'a str,
-    pub(super) kafka_version: Option<String>,
     pub(super) cores: Option<Cores>,
     pub(super) is_resumed: bool,
-    /// Machine facts from before any process was started.
-    pub(super) machine: Machine,
-    pub(super) started_s: u64,
-    pub(super) finished_s: u64,
+    pub(super) cells: &'a [LibraryCellSpec],
+    pub(super) drivers: Vec<LibraryDriver>,
 }
 
-/// Returns the run without its outcome.
-pub(super) fn run(
-    facts: &RunFacts<'_>,
-    cells: &[LibraryCellSpec],
-    drivers: Vec<LibraryDriver>,
-    samples: Vec<LibrarySample>,
-) -> Run {
-    let plan = facts.plan;
-    let weir_version = env!("CARGO_PKG_VERSION").to_owned();
-    let mut versions = BTreeMap::from([("weir".to_owned(), weir_version.clone())]);
-    versions.extend(
-        facts
-            .kafka_version
-            .clone()
-            .map(|it| ("kafka".to_owned(), it)),
-    );
+/// Adds everything except the outcome to the description of a run.
+pub(super) fn run(described: Run, facts: RunFacts<'_>, samples: Vec<LibrarySample>) -> Run {
+    let drivers = &facts.drivers;
+    let mut run = described;
     let running = drivers.iter().filter(|driver| !driver.library.is_empty());
-    versions.extend(running.map(|driver| {
-        let version = format!("{} {}", driver.library, driver.library_version);
-        (driver.name.clone(), version)
+    run.versions.extend(running.map(LibraryDriver::version));
+    let broker = "Apache Kafka, topics of one partition and one replica";
+    run.placement.push(placement("broker", broker));
+    run.placement.extend(drivers.iter().map(|driver| {
+        let text = format!("driver of {}, running for the whole run", driver.library);
+        placement(&driver.name, &text)
     }));
-    let notes = notes(facts, cells, &drivers);
-    let warnings = warnings(&drivers, &samples);
-    Run {
-        schema: SCHEMA.to_owned(),
-        plan: plan.name.clone(),
-        title: plan.title.clone(),
-        question: plan.question.clone(),
-        started_utc: utc::rfc3339(facts.started_s),
-        finished_utc: utc::rfc3339(facts.finished_s),
-        command_line: facts.options.command_line.clone(),
-        weir_version,
-        outcome: RunOutcome::Passed,
-        verdict: String::new(),
-        thresholds: Vec::new(),
-        machine: facts.machine.clone(),
-        placement: placement(&drivers),
-        clock: environment::clock(),
-        versions,
-        settings: settings(facts),
-        cells: Vec::new(),
-        reference: None,
-        notes,
-        warnings,
-        files: files(),
-        derived: Vec::new(),
-        comparisons: Vec::new(),
-        find_max: None,
-        libraries: Some(Libraries {
-            profile: plan.profile.name().to_owned(),
-            drivers,
-            cells: cells.iter().map(LibraryCellSpec::to_library_cell).collect(),
-            samples,
-            aa_test: plan.null_test,
-        }),
-    }
-}
-
-fn placement(drivers: &[LibraryDriver]) -> Vec<Placement> {
-    let placement = |role: &str, description: String| Placement {
-        role: role.to_owned(),
-        host: "this machine".to_owned(),
-        processes: 1,
-        description,
-    };
-    let broker = placement(
-        "broker",
-        "Apache Kafka, topics of one partition and one replica".to_owned(),
+    run.settings = settings(&facts);
+    run.notes = notes(&facts);
+    run.warnings.extend(
+        drivers
+            .iter()
+            .filter_map(|driver| warning(driver, &samples)),
     );
-    let drivers = drivers.iter().map(|driver| {
-        placement(
-            &driver.name,
-            format!("driver of {}, running for the whole run", driver.library),
-        )
+    let drivers_dir = "commands and output of each driver, and its standard error";
+    run.files = vec![
+        file(SAMPLES, "one line per repetition and driver, as measured"),
+        file(CONFIGURATION, "values that must not change for --resume"),
+        file(format!("{DRIVERS}/"), drivers_dir),
+    ];
+    run.libraries = Some(Libraries {
+        profile: facts.plan.profile.name().to_owned(),
+        cells: facts.cells.iter().map(|spec| spec.cell.clone()).collect(),
+        samples,
+        aa_test: facts.plan.null_test,
+        drivers: facts.drivers,
     });
-    std::iter::once(broker).chain(drivers).collect()
+    run
 }
 
 fn settings(facts: &RunFacts<'_>) -> Vec<SettingGroup> {
     let plan = facts.plan;
-    let of_plan = plan.identity().into_iter();
-    let load = of_plan.fold(SettingGroup::new("plan"), |group, (name, value)| {
+    let values = plan.identity().into_iter();
+    let load = values.fold(SettingGroup::new("plan"), |group, (name, value)| {
         group.with(name, value)
     });
     let load = load
         .with("disk_cap_bytes", plan.disk_cap)
         .with("command_timeout_s", plan.command_timeout.as_secs_f64())
         .with("bootstrap.servers", facts.bootstrap);
-    let list = |cores: &[usize]| {
-        let cores: Vec<String> = cores.iter().map(usize::to_string).collect();
-        cores.join(" ")
-    };
     let mut processes = SettingGroup::new("processes").with("optimized", !cfg!(debug_assertions));
     if let Some(average) = environment::load_average() {
         processes = processes.with("load_average_after", average);
@@ -137,27 +86,9 @@ fn settings(facts: &RunFacts<'_>) -> Vec<SettingGroup> {
     vec![load, processes]
 }
 
-fn files() -> Vec<RunFile> {
-    let file = |path: &str, description: &str| RunFile {
-        path: path.to_owned(),
-        description: description.to_owned(),
-    };
-    vec![
-        file(SAMPLES, "one line per repetition and driver, as measured"),
-        file(CONFIGURATION, "values that must not change for --resume"),
-        file(
-            &format!("{DRIVERS}/"),
-            "commands and output of each driver, and its standard error",
-        ),
-    ]
-}
-
 /// Returns notes that are needed to interpret the results.
-fn notes(
-    facts: &RunFacts<'_>,
-    cells: &[LibraryCellSpec],
-    drivers: &[LibraryDriver],
-) -> Vec<String> {
+fn notes(facts: &RunFacts<'_>) -> Vec<String> {
+    let (cells, drivers) = (facts.cells, &facts.drivers);
     let mut notes = Vec::new();
     if facts.cores.is_none() {
         notes.push(format!(
@@ -175,48 +106,38 @@ fn notes(
             driver.name, driver.binding
         ));
     }
-    if !drivers
+    let missing = drivers.iter().filter_map(|driver| {
+        let needed = cells.iter().map(|spec| spec.mode.capability(&driver.name));
+        let missing = needed.filter(|capability| !driver.capabilities.contains(capability));
+        let missing: BTreeSet<String> = missing.collect();
+        let is_known = !driver.capabilities.is_empty() && !missing.is_empty();
+        let missing = Vec::from_iter(missing).join(", ");
+        is_known.then(|| format!("{} does not support {missing}", driver.name))
+    });
+    let has_dotnet = drivers
         .iter()
-        .any(|driver| driver.name.starts_with("dotnet"))
-    {
-        let text = "no library ran on .NET: the published comparison includes calls through JNI, \
-                    whose cost is not part of the Java client's results here";
-        notes.push(text.to_owned());
-    }
-    for driver in drivers
-        .iter()
-        .filter(|driver| !driver.capabilities.is_empty())
-    {
-        let mut missing: Vec<String> = cells
-            .iter()
-            .map(|cell| cell.mode.capability(&driver.name))
-            .filter(|capability| !driver.capabilities.contains(capability))
-            .collect();
-        missing.dedup();
-        if !missing.is_empty() {
-            missing.sort_unstable();
-            missing.dedup();
-            notes.push(format!(
-                "{} does not support {}",
-                driver.name,
-                missing.join(", ")
-            ));
-        }
-    }
-    if facts.plan.acks == 0 {
-        let text = "acks 0: a record counts as delivered when it is in a socket buffer; the record \
-                    count of the broker was checked afterwards";
-        notes.push(text.to_owned());
-    }
-    if facts.is_resumed {
-        let text = "measured in more than one session, each with new drivers and, unless \
-                    --bootstrap was given, a new broker";
-        notes.push(text.to_owned());
-    }
-    if facts.options.bootstrap.is_some() {
-        let text = "the broker was not started by this run: its configuration is not known";
-        notes.push(text.to_owned());
-    }
+        .any(|driver| driver.name.starts_with("dotnet"));
+    let mut note = |applies: bool, text: &str| notes.extend(applies.then(|| text.to_owned()));
+    note(
+        !has_dotnet,
+        "no library ran on .NET: the published comparison includes calls through JNI, whose cost \
+         is not part of the Java client's results here",
+    );
+    missing.for_each(|text| note(true, &text));
+    note(
+        facts.plan.acks == 0,
+        "acks 0: a record counts as delivered when it is in a socket buffer; the record count of \
+         the broker was checked afterwards",
+    );
+    note(
+        facts.is_resumed,
+        "measured in more than one session, each with new drivers and, unless --bootstrap was \
+         given, a new broker",
+    );
+    note(
+        facts.options.bootstrap.is_some(),
+        "the broker was not started by this run: its configuration is not known",
+    );
     notes
 }
 
@@ -225,11 +146,11 @@ fn legacy_notes(notes: &mut Vec<String>, cells: &[LibraryCellSpec], drivers: &[L
                 effects; ratios do not show the speed of the libraries \
                 (docs/client-libraries.md)";
     notes.push(text.to_owned());
-    let below = |cell: &&LibraryCellSpec| {
-        cell.operation() == DriverOperation::Consume
-            && cell.value_bytes * cell.records < FETCH_MIN_BYTES
+    let is_below = |spec: &LibraryCellSpec| {
+        spec.operation() == DriverOperation::Consume
+            && spec.cell.value_bytes * spec.cell.records < FETCH_MIN_BYTES
     };
-    if cells.iter().any(|cell| below(&cell)) {
+    if cells.iter().any(is_below) {
         let text = "consume cells below 100,000 bytes measure fetch.min.bytes: the broker delays \
                     such a fetch by the 500 ms of fetch.max.wait.ms for every library; a new group \
                     of librdkafka waits another 100 ms before it requests its offsets, so the \
@@ -237,12 +158,9 @@ fn legacy_notes(notes: &mut Vec<String>, cells: &[LibraryCellSpec], drivers: &[L
         notes.push(text.to_owned());
     }
     for driver in drivers.iter().filter(|driver| !driver.library.is_empty()) {
-        use weir_drivers::ProducerState;
-        let start = match Profile::legacy_state(&driver.name) {
-            ProducerState::Metadata => {
-                "knows the topic before its clock starts, like the published Java program"
-            }
-            _ => {
+        let start = match Profile::knows_metadata(&driver.name) {
+            true => "knows the topic before its clock starts, like the published Java program",
+            false => {
                 "starts its clock with a new producer without metadata, like the published \
                  librdkafka program"
             }
@@ -251,30 +169,23 @@ fn legacy_notes(notes: &mut Vec<String>, cells: &[LibraryCellSpec], drivers: &[L
     }
 }
 
-/// Returns warnings about conditions that affect the results.
-fn warnings(drivers: &[LibraryDriver], samples: &[LibrarySample]) -> Vec<String> {
-    let mut warnings = Vec::new();
-    for driver in drivers {
-        let measured = samples
-            .iter()
-            .filter(|sample| sample.driver == driver.name)
-            .count();
-        if let Some(reason) = &driver.failed {
-            warnings.push(match measured {
-                0 => format!("{} took no part: {reason}", driver.name),
-                _ => format!(
-                    "{} was given up after {measured} repetitions: {reason}",
-                    driver.name
-                ),
-            });
-        } else if !driver.is_warm_up_complete() {
-            warnings.push(format!(
-                "{}: CPU time per record was not steady after {} warm-up rounds",
-                driver.name, driver.warm_up_rounds
-            ));
-        }
+/// Returns the warning about a driver whose results are incomplete or not steady.
+fn warning(driver: &LibraryDriver, samples: &[LibrarySample]) -> Option<String> {
+    let (name, rounds) = (&driver.name, driver.warm_up_rounds);
+    let measured = samples
+        .iter()
+        .filter(|sample| sample.driver == *name)
+        .count();
+    match (&driver.failed, measured) {
+        (Some(reason), 0) => Some(format!("{name} took no part: {reason}")),
+        (Some(reason), _) => Some(format!(
+            "{name} was given up after {measured} repetitions: {reason}"
+        )),
+        (None, _) if driver.is_warm_up_complete() => None,
+        (None, _) => Some(format!(
+            "{name}: CPU time per record was not steady after {rounds} warm-up rounds"
+        )),
     }
-    warnings
 }
 
 /// Sets limits, outcome and verdict.
@@ -282,54 +193,48 @@ pub(super) fn conclude(run: &mut Run, ended: &Result<(), RunEnd>) {
     let Some(found) = &mut run.libraries else {
         return;
     };
-    if let Err(end) = ended {
-        let reason = match end {
-            RunEnd::Interrupted => "interrupted".to_owned(),
-            RunEnd::Instrument(reason) => reason.clone(),
-            RunEnd::Files(error) => error.to_string(),
-        };
+    let is_interrupted = matches!(ended, Err(RunEnd::Interrupted));
+    let reason = match ended {
+        Ok(()) => None,
+        Err(RunEnd::Interrupted) => Some("interrupted".to_owned()),
+        Err(RunEnd::Instrument(reason)) => Some(reason.clone()),
+        Err(RunEnd::Files(error)) => Some(error.to_string()),
+    };
+    if let Some(reason) = &reason {
         for cell in &mut found.cells {
             let has_run = found.samples.iter().any(|sample| sample.cell == cell.name);
             if !has_run && cell.skipped.is_none() {
                 cell.skipped = Some(reason.clone());
             }
         }
-        if !matches!(end, RunEnd::Interrupted) {
+        if !is_interrupted {
             run.warnings.push(format!("the run ended early: {reason}"));
         }
     }
     run.thresholds.extend(null_limit(found));
     let has_figures = found.samples.iter().any(|sample| sample.invalid.is_empty());
-    run.outcome = match ended {
-        Err(RunEnd::Interrupted) => RunOutcome::Interrupted,
-        Err(_) => RunOutcome::Invalid,
-        Ok(()) if !has_figures => RunOutcome::Invalid,
-        Ok(()) if run.thresholds.iter().any(|it| !it.passed) => RunOutcome::ThresholdFailed,
-        Ok(()) => RunOutcome::Passed,
-    };
     let verdict = match has_figures {
         true => libraries::verdict(found),
         false => "No cell was measured.".to_owned(),
     };
-    run.verdict = match ended {
-        Err(RunEnd::Interrupted) => {
-            format!("Interrupted; results until then. {verdict}")
-        }
-        Err(RunEnd::Instrument(_) | RunEnd::Files(_)) => format!("Ended early. {verdict}"),
-        Ok(()) => verdict,
+    run.verdict = match reason {
+        Some(_) if is_interrupted => format!("Interrupted; results until then. {verdict}"),
+        Some(_) => format!("Ended early. {verdict}"),
+        None => verdict,
     };
+    run.outcome = outcome(run, is_interrupted, has_figures && ended.is_ok());
 }
 
 /// Returns the limit of an A/A test: at most few significant differences.
 fn null_limit(found: &Libraries) -> Option<ThresholdResult> {
-    if !found.aa_test {
-        return None;
-    }
     let headline = libraries::aa_test(found).headline;
     let actual = headline.share();
-    Some(ThresholdResult {
+    found.aa_test.then(|| ThresholdResult {
         expression: format!("share of intervals that contain 100 % >= {NULL_SHARE}"),
-        scope: format!("{} cells of one library against itself", headline.intervals),
+        scope: format!(
+            "{} cells of one library against itself",
+            headline.intervals()
+        ),
         actual,
         limit: NULL_SHARE,
         unit: "share".to_owned(),
@@ -349,19 +254,19 @@ mod tests {
     use super::super::grid;
     use super::super::plan::LibrariesOverrides;
     use super::*;
+    use crate::experiment::folder::bare_run;
+    use weir_stats::run::RunOutcome;
 
     fn driver(name: &str, failed: Option<&str>) -> LibraryDriver {
         LibraryDriver {
             name: name.to_owned(),
             library: name.to_owned(),
             library_version: "1".to_owned(),
-            binding: String::new(),
-            runtime: String::new(),
             capabilities: vec!["produce.warm".to_owned()],
-            settings: Vec::new(),
             warm_up_rounds: 4,
             warm_up_settled: true,
             failed: failed.map(str::to_owned),
+            ..LibraryDriver::default()
         }
     }
 
@@ -383,15 +288,13 @@ mod tests {
             plan: &plan,
             options: &options,
             bootstrap: "127.0.0.1:1",
-            kafka_version: None,
             cores: None,
             is_resumed: false,
-            machine: Machine::default(),
-            started_s: 0,
-            finished_s: 60,
+            cells: &cells,
+            drivers: vec![driver("a", None), driver("b", Some("timed out"))],
         };
         let samples = (0..8).flat_map(|repetition| {
-            let cell = cells[0].name();
+            let cell = cells[0].cell.name.clone();
             values.iter().map(move |(name, us)| LibrarySample {
                 cell: cell.clone(),
                 driver: (*name).to_owned(),
@@ -401,8 +304,8 @@ mod tests {
             })
         });
         let samples = samples.collect();
-        let drivers = vec![driver("a", None), driver("b", Some("timed out"))];
-        let mut run = run(&facts, &cells, drivers, samples);
+        let described = bare_run(["client-libraries", "title", "question"], &[], 0);
+        let mut run = run(described, facts, samples);
         conclude(&mut run, &ended);
         run
     }

@@ -1,44 +1,39 @@
 //! Runs jobs and repetitions. One driver works at a time.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use weir_kafka::AdminError;
+use weir_drivers::{CommandLimit, Configure, DriverRequest, Gc};
 use weir_stats::libraries::headline;
+use weir_stats::run::LibrarySample;
 
-use super::super::{BenchError, Observer};
-use super::broker::LibraryBroker;
 use super::disk::Disk;
-use super::driver_set::{DriverEnv, DriverHandle};
+use super::driver_set::{DriverHandle, note_settings};
 use super::grid::LibraryCellSpec;
 use super::host_usage::HostUsage;
-use super::job::{self, TopicJob, Topics};
+use super::job::{self, TopicJob};
 use super::journal::RunJournal;
 use super::operation::DriverOperation;
 use super::plan::LibrariesPlan;
-use super::profile::Largest;
+use super::profile::{Largest, Profile};
+use super::run_end::{CommandFailure, RunEnd};
 use super::topics::TopicNames;
-use crate::experiment::turns;
-use weir_load::clock::Clock;
+use crate::Observer;
+use crate::experiment::{RunBroker, RunFolder, turns};
 
 /// State of a run.
 pub(super) struct Runner<'a> {
     pub(super) plan: &'a LibrariesPlan,
-    pub(super) exe: &'a Path,
-    pub(super) env: DriverEnv<'a>,
-    pub(super) broker: &'a mut LibraryBroker,
+    pub(super) folder: &'a RunFolder<'a>,
+    pub(super) broker: &'a RunBroker,
     pub(super) cells: Vec<LibraryCellSpec>,
     pub(super) drivers: Vec<DriverHandle>,
     pub(super) journal: RunJournal,
     pub(super) host_usage: HostUsage,
     pub(super) disk: Disk,
     pub(super) names: TopicNames,
-    pub(super) run_id: String,
     pub(super) drivers_dir: PathBuf,
-    pub(super) clock: Clock,
-    pub(super) started_unix_ns: u64,
     /// `true` if topics of an earlier part of the run may exist.
     pub(super) is_resumed: bool,
     pub(super) largest: Largest,
@@ -47,69 +42,44 @@ pub(super) struct Runner<'a> {
     pub(super) rejections: BTreeMap<(usize, usize), u32>,
 }
 
-/// Reason for ending a run early.
-#[derive(Debug)]
-pub(super) enum RunEnd {
-    /// The user interrupted the run.
-    Interrupted,
-    /// The broker does not respond, or a process of the benchmarking tool failed.
-    Instrument(String),
-    /// A file cannot be written.
-    Files(BenchError),
-}
-
-impl RunEnd {
-    pub(super) fn admin(error: AdminError) -> Self {
-        Self::Instrument(error.to_string())
-    }
-}
-
-impl Runner<'_> {
+impl<'a> Runner<'a> {
     /// Runs all jobs. Results are in the journal, even after an error.
     pub(super) fn run_all(&mut self, observer: &mut dyn Observer) -> Result<(), RunEnd> {
         for job in job::jobs(self.plan.profile, &self.cells) {
-            for &step in &job.steps {
-                observer.cell(step + 1, self.cells.len(), &self.cells[step].name());
+            for step in job.steps.clone() {
+                observer.cell(step + 1, self.cells.len(), &self.cells[step].cell.name);
             }
             self.check_stop()?;
-            let first = &self.cells[job.steps[0]];
-            let is_late = self
-                .plan
-                .time_limit
-                .is_some_and(|limit| self.began.elapsed() >= limit);
-            let reason = match &first.skipped {
+            let limit = self.plan.time_limit.unwrap_or(Duration::MAX);
+            let reason = match &self.cells[job.steps.start].cell.skipped {
                 Some(reason) => Some(reason.clone()),
-                None if is_late => Some("not started within the time limit".to_owned()),
-                None => self.no_driver_supports(&job),
-            };
-            let reason = match reason {
-                Some(reason) => Some(reason),
+                None if self.began.elapsed() >= limit => {
+                    Some("not started within the time limit".to_owned())
+                }
+                None if self.drivers_of(&job).next().is_none() => {
+                    Some("no remaining driver supports it".to_owned())
+                }
                 None => self.job(&job, observer)?,
             };
-            match reason {
-                Some(reason) => self.skip(&job, &reason, observer),
-                None => job
-                    .steps
-                    .iter()
-                    .for_each(|&step| observer.note(&self.result_line(step))),
+            if let Some(reason) = &reason {
+                observer.note(&format!("skipped: {reason}"));
+            }
+            for step in job.steps {
+                match &reason {
+                    Some(_) => self.cells[step].cell.skipped.clone_from(&reason),
+                    None => observer.note(&self.result_line(step)),
+                }
             }
         }
         Ok(())
     }
 
-    fn skip(&mut self, job: &TopicJob, reason: &str, observer: &mut dyn Observer) {
-        observer.note(&format!("skipped: {reason}"));
-        for &step in &job.steps {
-            self.cells[step].skipped = Some(reason.to_owned());
-        }
-    }
-
-    fn no_driver_supports(&self, job: &TopicJob) -> Option<String> {
-        let is_supported = job.steps.iter().any(|&step| {
-            let mut drivers = self.drivers.iter();
-            drivers.any(|handle| self.can_run(handle, step))
-        });
-        (!is_supported).then(|| "no remaining driver supports it".to_owned())
+    /// Returns the names of the drivers that can run a part of the job.
+    fn drivers_of(&self, job: &TopicJob) -> impl Iterator<Item = &str> {
+        let handles = self.drivers.iter();
+        let able =
+            handles.filter(|handle| job.steps.clone().any(|step| self.can_run(handle, step)));
+        able.map(DriverHandle::name)
     }
 
     pub(super) fn can_run(&self, handle: &DriverHandle, step: usize) -> bool {
@@ -118,22 +88,22 @@ impl Runner<'_> {
 
     /// Returns the repetitions of a job that at least one driver has not completed.
     fn pending_repetitions(&self, job: &TopicJob) -> Vec<u32> {
-        let repetitions = self.cells[job.steps[0]].repetitions;
-        let all = 0..repetitions;
-        all.filter(|&repetition| {
-            let mut steps = job.steps.iter();
-            steps.any(|&step| {
-                let mut drivers = 0..self.drivers.len();
-                drivers.any(|at| self.is_due(at, step, repetition))
+        let all = 0..self.cells[job.steps.start].cell.repetitions;
+        let is_pending = |repetition: &u32| {
+            let mut drivers = 0..self.drivers.len();
+            drivers.any(|at| {
+                job.steps
+                    .clone()
+                    .any(|step| self.is_due(at, step, *repetition))
             })
-        })
-        .collect()
+        };
+        all.filter(is_pending).collect()
     }
 
     fn is_due(&self, at: usize, step: usize, repetition: u32) -> bool {
-        let (handle, cell) = (&self.drivers[at], self.cells[step].name());
+        let (handle, cell) = (&self.drivers[at], &self.cells[step].cell.name);
         let rejected = self.rejections.get(&(step, at)).copied().unwrap_or(0);
-        let is_done = self.journal.has(&cell, repetition, handle.name());
+        let is_done = self.journal.has(cell, repetition, handle.name());
         self.can_run(handle, step) && rejected < REJECTIONS_MAX && !is_done
     }
 
@@ -144,32 +114,28 @@ impl Runner<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Option<String>, RunEnd> {
         let left = self.pending_repetitions(job);
-        if left.is_empty() {
-            return Ok(None);
-        }
-        match job.topics {
-            Topics::Shared => self.run_shared(job, &left),
-            Topics::Own => self.run_own(job, left, observer),
+        match job.is_shared {
+            _ if left.is_empty() => Ok(None),
+            true => self.run_shared(job, &left),
+            false => self.run_own(job, &left, observer),
         }
     }
 
     /// Runs a job with one topic that is written once and read by all drivers.
     fn run_shared(&mut self, job: &TopicJob, left: &[u32]) -> Result<Option<String>, RunEnd> {
-        let cell = self.cells[job.steps[0]].clone();
-        let each = cell.disk_bytes();
-        if self.disk.capacity(each, 1, self.env.stop).topics == 0 {
-            return Ok(Some(self.no_space_reason(each, 1)));
+        let spec = self.cells[job.steps.start].clone();
+        let each = spec.disk_bytes();
+        if self.disk.capacity(each, 1, self.folder.stop).topics == 0 {
+            return Ok(Some(self.no_space_reason(each)));
         }
-        let topic = self.names.topic(&cell, SHARED, 0);
-        let topics = [topic.clone()];
-        self.create(&topics, &cell)?;
-        let result = self.fill(&cell, &topic).and_then(|()| {
-            self.verify_consumers(job.steps[0], &topic)?;
-            left.iter()
-                .try_for_each(|&repetition| self.repetition(job, repetition, &|_| topic.clone()))
-        });
-        self.delete(&topics, &cell);
-        result.map(|()| None)
+        let topic = self.names.topic(&spec, SHARED, 0);
+        self.with_topics(std::slice::from_ref(&topic), &spec, |runner| {
+            runner.fill(&spec, &topic)?;
+            runner.verify_consumers(job.steps.start, &topic)?;
+            let mut left = left.iter();
+            left.try_for_each(|&repetition| runner.repetition(job, repetition, &|_| topic.clone()))
+        })?;
+        Ok(None)
     }
 
     /// Runs a job with a topic per driver and repetition. Topics are created for as many
@@ -177,38 +143,31 @@ impl Runner<'_> {
     fn run_own(
         &mut self,
         job: &TopicJob,
-        mut left: Vec<u32>,
+        all: &[u32],
         observer: &mut dyn Observer,
     ) -> Result<Option<String>, RunEnd> {
-        let cell = self.cells[job.steps[0]].clone();
-        let each = cell.disk_bytes();
-        let total = left.len();
+        let spec = self.cells[job.steps.start].clone();
+        let (each, names) = (spec.disk_bytes(), self.names.clone());
+        let mut left = all;
         while !left.is_empty() {
             self.check_stop()?;
-            let takes_part =
-                |handle: &&DriverHandle| job.steps.iter().any(|&step| self.can_run(handle, step));
-            let drivers: Vec<String> = self
-                .drivers
-                .iter()
-                .filter(takes_part)
-                .map(|handle| handle.name().to_owned())
-                .collect();
+            let drivers: Vec<String> = self.drivers_of(job).map(str::to_owned).collect();
             if drivers.is_empty() {
                 return Ok(None);
             }
             let count = drivers.len() as u64;
             let wanted = count * left.len() as u64;
-            let capacity = self.disk.capacity(each, wanted, self.env.stop);
-            let now = job::chunk(&left, count, capacity.topics).to_vec();
+            let capacity = self.disk.capacity(each, wanted, self.folder.stop);
+            let (now, later) = left.split_at(job::chunk(left.len(), count, capacity.topics));
             if now.is_empty() {
-                let reason = self.no_space_reason(each, count);
+                let reason = self.no_space_reason(each.saturating_mul(count));
                 // Earlier results of the cell remain.
-                return match left.len() == total {
+                return match left.len() == all.len() {
                     true => Ok(Some(reason)),
                     false => Err(RunEnd::Instrument(reason)),
                 };
             }
-            if now.len() < total {
+            if now.len() < all.len() {
                 let limit = if capacity.is_disk {
                     "free disk space"
                 } else {
@@ -216,34 +175,31 @@ impl Runner<'_> {
                 };
                 observer.note(&format!("{limit} allows {} repetitions at once", now.len()));
             }
-            let topics: Vec<String> = now
-                .iter()
-                .flat_map(|&repetition| drivers.iter().map(move |name| (name, repetition)))
-                .map(|(name, repetition)| self.names.topic(&cell, name, repetition))
-                .collect();
-            self.create(&topics, &cell)?;
-            let names = self.names.clone();
-            let result = now.iter().try_for_each(|&repetition| {
-                let topic = |name: &str| names.topic(&cell, name, repetition);
-                self.repetition(job, repetition, &topic)
+            let topics = now.iter().flat_map(|&repetition| {
+                let drivers = drivers.iter();
+                drivers
+                    .map(|name| names.topic(&spec, name, repetition))
+                    .collect::<Vec<_>>()
             });
-            self.delete(&topics, &cell);
-            result?;
-            left.drain(..now.len());
+            self.with_topics(&topics.collect::<Vec<_>>(), &spec, |runner| {
+                now.iter().try_for_each(|&repetition| {
+                    let topic = |name: &str| names.topic(&spec, name, repetition);
+                    runner.repetition(job, repetition, &topic)
+                })
+            })?;
+            left = later;
         }
         Ok(None)
     }
 
-    fn no_space_reason(&self, each: u64, count: u64) -> String {
-        let needed = each.saturating_mul(count) as f64 / 1e9;
-        match self.disk.can_hold(each.saturating_mul(count)) {
-            true => {
-                format!("needs {needed:.2} GB of disk at once, but the disk has less free space")
+    fn no_space_reason(&self, bytes: u64) -> String {
+        let needed = format!("needs {:.2} GB of disk at once", bytes as f64 / 1e9);
+        match bytes <= self.plan.disk_cap {
+            true => format!("{needed}, but the disk has less free space"),
+            false => {
+                let cap = self.plan.disk_cap as f64 / 1e9;
+                format!("{needed}, above --disk-cap {cap:.2}GB")
             }
-            false => format!(
-                "needs {needed:.2} GB of disk at once, above --disk-cap {:.2}GB",
-                self.plan.disk_cap as f64 / 1e9
-            ),
         }
     }
 
@@ -254,21 +210,21 @@ impl Runner<'_> {
         repetition: u32,
         topic: &dyn Fn(&str) -> String,
     ) -> Result<(), RunEnd> {
-        for at in 0..self.drivers.len() {
+        let all: Vec<usize> = (0..self.drivers.len()).collect();
+        for &at in &all {
             self.check_stop()?;
             if self.drivers[at].pid().is_some() {
-                let done = self.drivers[at].collect_garbage(&self.env);
-                self.handle_failure(done)?;
+                // A driver that fails takes no further part.
+                let _ = self.command(at, &Gc {}, self.plan.command_timeout)?;
             }
         }
-        let all: Vec<usize> = (0..self.drivers.len()).collect();
-        let order = match self.plan.profile.has_rotation() {
-            true => turns::order(&all, repetition as usize),
-            false => all,
+        let order = match self.plan.profile {
+            Profile::Legacy => all,
+            Profile::Fair | Profile::DefaultSettings => turns::order(&all, repetition as usize),
         };
         for (turn, at) in order.into_iter().enumerate() {
-            let name = self.drivers[at].name().to_owned();
-            self.run_driver(job, repetition, (turn, at), &topic(&name))?;
+            let topic = topic(self.drivers[at].name());
+            self.run_driver(job, repetition, (turn, at), &topic)?;
         }
         Ok(())
     }
@@ -281,16 +237,20 @@ impl Runner<'_> {
         (turn, at): (usize, usize),
         topic: &str,
     ) -> Result<(), RunEnd> {
-        let mut is_filled = job.topics == Topics::Shared;
-        for &step in &job.steps {
+        let mut is_filled = job.is_shared;
+        for step in job.steps.clone() {
             if !self.is_due(at, step, repetition) {
                 continue;
             }
             if self.cells[step].operation() == DriverOperation::Consume && !is_filled {
                 // In the legacy profile each driver reads what it wrote, even if no produce cell
                 // was selected.
-                let filled = self.run_cell(step, at, topic, DriverOperation::Produce);
-                if self.handle_failure(filled)?.is_none() {
+                let mut unused = LibrarySample::default();
+                let produce = DriverOperation::Produce;
+                if self
+                    .run_cell(step, at, topic, produce, &mut unused)?
+                    .is_err()
+                {
                     continue;
                 }
             }
@@ -309,8 +269,63 @@ impl Runner<'_> {
         Ok(())
     }
 
-    pub(super) fn check_broker(&mut self) -> Result<(), RunEnd> {
-        match self.broker.is_down() {
+    /// Runs a command of a driver. The outer error ends the run: an interruption, or a broker that
+    /// does not respond, in which case failures are not the drivers' fault.
+    pub(super) fn command<R: DriverRequest>(
+        &mut self,
+        at: usize,
+        request: &R,
+        within: Duration,
+    ) -> Result<Result<R::Response, CommandFailure>, RunEnd> {
+        let limit = self.limit(within);
+        let result = self.drivers[at].run(request, limit)?;
+        if let Err(CommandFailure::GivenUp(_)) = &result {
+            self.check_broker()?;
+        }
+        Ok(result)
+    }
+
+    /// Configures the clients that a driver creates from now on for `operation`.
+    pub(super) fn configure(
+        &mut self,
+        at: usize,
+        operation: DriverOperation,
+    ) -> Result<Result<(), CommandFailure>, RunEnd> {
+        let (plan, name) = (self.plan, self.drivers[at].name());
+        let settings = plan
+            .profile
+            .settings(name, operation, plan.acks, self.largest);
+        if self.drivers[at].settings.as_ref() == Some(&settings) {
+            return Ok(Ok(()));
+        }
+        let request = Configure {
+            bootstrap: self.broker.bootstrap.clone(),
+            profile: plan.profile.name().to_owned(),
+            settings,
+        };
+        let configured = self.command(at, &request, plan.command_timeout)?;
+        Ok(configured.map(|configured| {
+            let handle = &mut self.drivers[at];
+            let listed = &mut handle.about.settings;
+            note_settings(listed, &request.settings, &configured, operation);
+            handle.settings = Some(request.settings);
+        }))
+    }
+
+    /// Returns a command limit with the timeout `within`.
+    pub(super) fn limit(&self, within: Duration) -> CommandLimit<'a> {
+        CommandLimit {
+            timeout: within,
+            stop: self.folder.stop,
+        }
+    }
+
+    pub(super) fn check_broker(&self) -> Result<(), RunEnd> {
+        let is_down = match self.broker.lab {
+            Some(_) => self.broker.has_exited(),
+            None => self.broker.admin.broker_ids().is_err(),
+        };
+        match is_down {
             true => Err(RunEnd::Instrument("the broker does not respond".to_owned())),
             false => Ok(()),
         }
@@ -321,52 +336,48 @@ impl Runner<'_> {
         self.host_usage.read(&pids);
     }
 
-    pub(super) fn create(
+    /// Creates topics for a cell, calls `work` and deletes the topics, even after an error.
+    pub(super) fn with_topics<T>(
         &mut self,
         topics: &[String],
-        cell: &LibraryCellSpec,
-    ) -> Result<(), RunEnd> {
+        spec: &LibraryCellSpec,
+        work: impl FnOnce(&mut Self) -> Result<T, RunEnd>,
+    ) -> Result<T, RunEnd> {
+        let admin = &self.broker.admin;
         if self.is_resumed {
             // Removes topics of an interrupted run.
-            self.broker
-                .admin
-                .delete_topics(topics)
-                .map_err(RunEnd::admin)?;
+            admin.delete_topics(topics).map_err(RunEnd::instrument)?;
         }
-        let request_bytes = (cell.value_bytes + REQUEST_OVERHEAD)
-            .max(REQUEST_BYTES)
-            .to_string();
+        let request_bytes = spec.cell.value_bytes + REQUEST_OVERHEAD;
+        let request_bytes = request_bytes.max(REQUEST_BYTES).to_string();
         let configs = [
             // No record may be removed before the topic is deleted.
             ("retention.ms", "-1"),
             ("retention.bytes", "-1"),
             ("max.message.bytes", request_bytes.as_str()),
         ];
-        let created = self.broker.admin.create_topics(topics, &configs);
-        created.map_err(RunEnd::admin)
-    }
-
-    /// Deletes topics. A failure is logged and ignored.
-    pub(super) fn delete(&mut self, topics: &[String], cell: &LibraryCellSpec) {
-        let bytes = cell.disk_bytes().saturating_mul(topics.len() as u64);
+        admin
+            .create_topics(topics, &configs)
+            .map_err(RunEnd::instrument)?;
+        let result = work(self);
+        let bytes = spec.disk_bytes().saturating_mul(topics.len() as u64);
         self.disk.deleted(bytes);
-        if let Err(error) = self.broker.admin.delete_topics(topics) {
+        if let Err(error) = admin.delete_topics(topics) {
             tracing::warn!(%error, "deleting topics failed");
         }
+        result
     }
 
     /// Returns the timeout of a command: the base timeout plus time for the amount of data.
-    pub(super) fn scaled_command_timeout(&self, cell: &LibraryCellSpec) -> Duration {
-        let schedule_s = cell
-            .rate_per_s
-            .map_or(0.0, |rate| cell.records as f64 / rate as f64);
-        let moved_s =
-            cell.bytes() as f64 / SLOW_BYTES_PER_S + cell.records as f64 / SLOW_RECORDS_PER_S;
-        self.env.timeout + Duration::from_secs_f64(schedule_s + moved_s)
+    pub(super) fn scaled_command_timeout(&self, spec: &LibraryCellSpec) -> Duration {
+        let records = spec.cell.records as f64;
+        let schedule_s = spec.cell.rate_per_s.map_or(0.0, |rate| records / rate);
+        let moved_s = spec.bytes() as f64 / SLOW_BYTES_PER_S + records / SLOW_RECORDS_PER_S;
+        self.plan.command_timeout + Duration::from_secs_f64(schedule_s + moved_s)
     }
 
     pub(super) fn check_stop(&self) -> Result<(), RunEnd> {
-        match self.env.stop.load(Ordering::Relaxed) {
+        match self.folder.is_stopped() {
             true => Err(RunEnd::Interrupted),
             false => Ok(()),
         }
@@ -374,24 +385,20 @@ impl Runner<'_> {
 
     /// Returns one line about a cell that has run: the median of each library.
     fn result_line(&self, step: usize) -> String {
-        let cell = self.cells[step].to_library_cell();
-        let quantity = headline(self.plan.profile.name(), &cell);
-        let medians: Vec<String> = self
-            .drivers
-            .iter()
-            .map(|handle| {
-                let samples = self.journal.samples().iter().filter(|sample| {
-                    sample.cell == cell.name
-                        && sample.driver == handle.name()
-                        && sample.invalid.is_empty()
-                });
-                let values: Vec<f64> = samples.filter_map(|sample| quantity.of(sample)).collect();
-                match weir_stats::interval::median(&values) {
-                    Some(median) => format!("{} {:.2} ms", handle.name(), median.value / 1e3),
-                    None => format!("{} -", handle.name()),
-                }
-            })
-            .collect();
+        let cell = &self.cells[step].cell;
+        let quantity = headline(self.plan.profile.name(), cell);
+        let medians = self.drivers.iter().map(|handle| {
+            let name = handle.name();
+            let samples = self.journal.samples.iter().filter(|sample| {
+                sample.cell == cell.name && sample.driver == name && sample.invalid.is_empty()
+            });
+            let values: Vec<f64> = samples.filter_map(|sample| quantity.of(sample)).collect();
+            match weir_stats::interval::median(&values) {
+                Some(median) => format!("{name} {:.2} ms", median.value / 1e3),
+                None => format!("{name} -"),
+            }
+        });
+        let medians: Vec<String> = medians.collect();
         format!("{} ({}, medians)", medians.join(", "), quantity.title)
     }
 }

@@ -1,22 +1,25 @@
 //! Converts a driver's result to a sample: timestamps become durations, and problems that
 //! invalidate the sample are listed.
 
-use weir_drivers::{Consumed, Produced, RoundTripped};
+use weir_drivers::{Burst, Consumed, Delivered, ProduceCommand, Produced, RoundTrip, RoundTripped};
 use weir_stats::run::{Distribution, LibrarySample};
 
-use super::grid::LibraryCellSpec;
+use super::profile::KEY_BYTES;
 
 /// Sets the results of a produce command.
-pub(super) fn produced(sample: &mut LibrarySample, cell: &LibraryCellSpec, reported: &Produced) {
+pub(super) fn produced(sample: &mut LibrarySample, request: &ProduceCommand, reported: Produced) {
     let marks = reported.marks;
     sample.send_us = Some(us(marks.t0, marks.t1));
     sample.delivered_us = Some(us(marks.t0, marks.t2));
     sample.create_us = reported.create_us;
     sample.send_calls_us = reported.send_us;
     sample.cpu_us = reported.cpu_us;
-    sample.records = reported.acked;
-    sample.bytes = bytes(cell, reported.acked);
-    failures(sample, reported.failed, &reported.errors);
+    records(
+        sample,
+        &request.burst,
+        reported.delivered.acked,
+        &reported.delivered,
+    );
 }
 
 /// Sets the results of a consume command.
@@ -33,49 +36,42 @@ pub(super) fn consumed(sample: &mut LibrarySample, reported: &Consumed) {
     sample.bytes = reported.bytes;
     sample.failed = reported.bad;
     if reported.bad > 0 {
-        sample.invalid.push(format!(
-            "{} of {} records differ from those written",
-            reported.bad, reported.got
-        ));
+        let (bad, got) = (reported.bad, reported.got);
+        let text = format!("{bad} of {got} records differ from those written");
+        sample.invalid.push(text);
     }
 }
 
 /// Sets the results of a round-trip command.
 pub(super) fn round_tripped(
     sample: &mut LibrarySample,
-    cell: &LibraryCellSpec,
-    reported: &RoundTripped,
+    request: &RoundTrip,
+    reported: RoundTripped,
 ) {
-    let marks = reported.marks;
+    let (marks, got, acked) = (reported.marks, reported.got, reported.delivered.acked);
     sample.send_us = Some(us(marks.t0, marks.t1));
     sample.delivered_us = Some(us(marks.t0, marks.t2));
     sample.roundtrip_us = Some(us(marks.t0, marks.r1));
     sample.cpu_us = reported.cpu_us;
-    sample.records = reported.got;
-    sample.bytes = bytes(cell, reported.got);
-    sample.latency = Some(distribution(&reported.latency));
-    failures(sample, reported.failed, &reported.errors);
-    if reported.got != reported.acked {
-        sample.invalid.push(format!(
-            "{} records were acknowledged, but {} were received",
-            reported.acked, reported.got
-        ));
+    records(sample, &request.burst, got, &reported.delivered);
+    sample.latency = Some(reported.latency);
+    if got != acked {
+        let text = format!("{acked} records were acknowledged, but {got} were received");
+        sample.invalid.push(text);
     }
-    if let Some(rate) = cell.rate_per_s {
-        let pacing = distribution(&reported.pacing);
-        open_loop(sample, cell.records, rate, &pacing);
-        sample.pacing = Some(pacing);
+    if request.rate > 0.0 {
+        open_loop(sample, request.burst.count, request.rate, &reported.pacing);
+        sample.pacing = Some(reported.pacing);
     }
 }
 
 /// Marks the sample if the load was not as requested. The sample stays valid.
-fn open_loop(sample: &mut LibrarySample, records: u64, rate: u64, pacing: &Distribution) {
+fn open_loop(sample: &mut LibrarySample, records: u64, rate: f64, pacing: &Distribution) {
     let sent_us = sample.send_us.unwrap_or(0.0);
     // The first record is due when the clock starts.
     let achieved = (sent_us > 0.0).then(|| (records.saturating_sub(1)) as f64 * 1e6 / sent_us);
     sample.achieved_per_s = achieved;
-    if let Some(achieved) = achieved.filter(|it| records > 1 && *it < rate as f64 * ACHIEVED_SHARE)
-    {
+    if let Some(achieved) = achieved.filter(|it| records > 1 && *it < rate * ACHIEVED_SHARE) {
         let text = format!("sent {achieved:.0} of {rate} records/s");
         sample.marks.push(text);
     }
@@ -85,13 +81,18 @@ fn open_loop(sample: &mut LibrarySample, records: u64, rate: u64, pacing: &Distr
     }
 }
 
-fn failures(sample: &mut LibrarySample, failed: u64, errors: &[String]) {
-    sample.failed = failed;
-    if failed > 0 {
-        let reason = errors.first().map_or("no reason given", String::as_str);
-        sample
-            .invalid
-            .push(format!("{failed} records were not delivered: {reason}"));
+/// Sets the number of records, their bytes and those that failed.
+fn records(sample: &mut LibrarySample, burst: &Burst, records: u64, delivered: &Delivered) {
+    sample.records = records;
+    sample.bytes = records.saturating_mul(burst.len + KEY_BYTES);
+    sample.failed = delivered.failed;
+    if delivered.failed > 0 {
+        let reason = delivered
+            .errors
+            .first()
+            .map_or("no reason given", String::as_str);
+        let text = format!("{} records were not delivered: {reason}", delivered.failed);
+        sample.invalid.push(text);
     }
 }
 
@@ -125,16 +126,13 @@ impl RecordCount {
     pub(super) fn check(self, acks: i64, may_retry: bool) -> CountCheck {
         let min = self.acked + self.primers;
         let max = min + self.failed;
-        let mismatch = format!(
-            "{} records acknowledged{}, but the topic has {}",
-            self.acked,
-            if self.primers > 0 {
-                " after a primer"
-            } else {
-                ""
-            },
-            self.end
-        );
+        let primer = if self.primers > 0 {
+            " after a primer"
+        } else {
+            ""
+        };
+        let (acked, end) = (self.acked, self.end);
+        let mismatch = format!("{acked} records acknowledged{primer}, but the topic has {end}");
         match self.end {
             end if end < min && acks == 0 => {
                 CountCheck::Invalid(format!("{} records were lost with acks 0", min - end))
@@ -153,21 +151,6 @@ fn us(from_ns: u64, until_ns: u64) -> f64 {
     until_ns.saturating_sub(from_ns) as f64 / 1e3
 }
 
-fn bytes(cell: &LibraryCellSpec, records: u64) -> u64 {
-    // Keys have 8 bytes.
-    records.saturating_mul(cell.value_bytes + 8)
-}
-
-fn distribution(reported: &weir_drivers::ReportedDistribution) -> Distribution {
-    Distribution {
-        count: reported.count,
-        sum_us: reported.sum_us,
-        min_us: reported.min_us,
-        max_us: reported.max_us,
-        pairs: reported.pairs.clone(),
-    }
-}
-
 /// Minimum share of the rate.
 const ACHIEVED_SHARE: f64 = 0.99;
 const PACING_P99_US: u64 = 1000;
@@ -176,17 +159,16 @@ const PACING_P99_US: u64 = 1000;
 mod tests {
     use weir_drivers::{ConsumeMarks, ProduceMarks, RoundTripMarks};
 
-    use super::super::grid::StartMode;
+    use weir_drivers::ProducerState;
+
     use super::*;
 
-    fn spec(mode: StartMode, rate_per_s: Option<u64>) -> LibraryCellSpec {
-        LibraryCellSpec {
-            mode,
-            value_bytes: 100,
-            records: 1000,
-            rate_per_s,
-            repetitions: 1,
-            skipped: None,
+    fn burst() -> Burst {
+        Burst {
+            topic: String::new(),
+            len: 100,
+            count: 1000,
+            seed: 1,
         }
     }
 
@@ -200,13 +182,20 @@ mod tests {
                 t2: 9_001_000,
             },
             cpu_us: 77.0,
-            acked: 990,
-            failed: 10,
-            errors: vec!["queue full".to_owned()],
+            delivered: Delivered {
+                acked: 990,
+                failed: 10,
+                errors: vec!["queue full".to_owned()],
+            },
             create_us: None,
             send_us: None,
         };
-        produced(&mut sample, &spec(StartMode::Warm, None), &reported);
+        let request = ProduceCommand {
+            burst: burst(),
+            state: ProducerState::Warm,
+            per_record: false,
+        };
+        produced(&mut sample, &request, reported);
         assert_eq!(
             (sample.send_us, sample.delivered_us),
             (Some(2499.0), Some(9000.0))
@@ -260,19 +249,24 @@ mod tests {
                 r1: sent_ns,
             },
             cpu_us: 1.0,
-            acked: 1000,
-            failed: 0,
-            errors: Vec::new(),
+            delivered: Delivered {
+                acked: 1000,
+                ..Delivered::default()
+            },
             got: 1000,
-            latency: weir_drivers::ReportedDistribution::default(),
-            pacing: weir_drivers::ReportedDistribution {
+            latency: Distribution::default(),
+            pacing: Distribution {
                 count: 1000,
                 pairs: vec![(50, 900), (late_us, 100)],
-                ..weir_drivers::ReportedDistribution::default()
+                ..Distribution::default()
             },
         };
         let mut sample = LibrarySample::default();
-        round_tripped(&mut sample, &spec(StartMode::Open, Some(500)), &reported);
+        let request = RoundTrip {
+            burst: burst(),
+            rate: 500.0,
+        };
+        round_tripped(&mut sample, &request, reported);
         sample
     }
 

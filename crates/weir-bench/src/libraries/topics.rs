@@ -6,8 +6,9 @@ use super::grid::LibraryCellSpec;
 use super::operation::DriverOperation;
 use super::plan::LibrariesPlan;
 use super::profile::Profile;
+use crate::BenchError;
 
-/// Topic name template and its fixed values.
+/// Topic name template and its fixed values. All names are valid and different.
 #[derive(Debug, Clone)]
 pub(super) struct TopicNames {
     template: String,
@@ -17,87 +18,93 @@ pub(super) struct TopicNames {
 }
 
 impl TopicNames {
-    /// Creates the names; `run` distinguishes this run's topics from those of other runs.
-    pub(super) fn new(plan: &LibrariesPlan, run: &str) -> Self {
-        let template = plan.topic_template.as_deref();
+    /// Creates the names of the topics of `cells` and `drivers`.
+    ///
+    /// # Errors
+    /// A message that describes the error in the template and its remedy, if a name is not valid in
+    /// Kafka or not unique.
+    pub(super) fn new<'a>(
+        plan: &LibrariesPlan,
+        run: &str,
+        cells: impl Iterator<Item = &'a LibraryCellSpec>,
+        drivers: &[String],
+    ) -> Result<Self, BenchError> {
         let default = match plan.profile {
             Profile::Legacy => LEGACY,
             Profile::Fair | Profile::DefaultSettings => DEFAULT,
         };
-        Self {
-            template: template.unwrap_or(default).to_owned(),
+        let names = Self {
+            template: plan.topic_template.as_deref().unwrap_or(default).to_owned(),
             prefix: plan.topic_prefix.clone(),
             run: run.to_owned(),
+        };
+        let mut all = BTreeSet::new();
+        for cell in cells {
+            let repetitions = 0..cell.cell.repetitions;
+            for topic in drivers.iter().flat_map(|driver| {
+                repetitions
+                    .clone()
+                    .map(|repetition| names.topic(cell, driver, repetition))
+            }) {
+                let problem = match topic.chars().find(|c| !is_legal(*c)) {
+                    Some(wrong) => format!(
+                        "topic name \"{topic}\" contains \"{wrong}\": use letters, digits, '.', '_' \
+                         and '-', and {PLACEHOLDERS}"
+                    ),
+                    None if topic.is_empty() || topic.len() > NAME_MAX => format!(
+                        "topic name \"{topic}\" has {} characters, allowed are 1 to {NAME_MAX}",
+                        topic.len()
+                    ),
+                    None if all.contains(&topic) => format!(
+                        "two topics would be named \"{topic}\": make the names unique in \
+                         --topic-template with {PLACEHOLDERS}"
+                    ),
+                    None => {
+                        all.insert(topic);
+                        continue;
+                    }
+                };
+                return Err(BenchError::Libraries(problem));
+            }
         }
+        Ok(names)
+    }
+
+    /// Returns the names with another run id of the same form.
+    pub(super) fn of_run(mut self, run: String) -> Self {
+        self.run = run;
+        self
+    }
+
+    pub(super) fn run(&self) -> &str {
+        &self.run
     }
 
     /// Returns the topic of driver `name` in a repetition.
-    pub(super) fn topic(&self, cell: &LibraryCellSpec, name: &str, repetition: u32) -> String {
+    pub(super) fn topic(&self, spec: &LibraryCellSpec, name: &str, repetition: u32) -> String {
         // The published comparison used another program for round trips.
-        let prefix = match cell.operation() {
-            DriverOperation::RoundTrip if self.template == LEGACY => {
-                format!("{}RoundTrip", self.prefix)
-            }
-            _ => self.prefix.clone(),
-        };
-        let mode = cell.mode.name();
-        let operation = cell.operation().name();
-        let rate = cell.rate_per_s.unwrap_or(0).to_string();
+        let is_other = spec.operation() == DriverOperation::RoundTrip && self.template == LEGACY;
+        let cell = &spec.cell;
         let values = [
-            ("{prefix}", prefix),
+            (
+                "{prefix}",
+                format!("{}{}", self.prefix, if is_other { "RoundTrip" } else { "" }),
+            ),
             ("{run}", self.run.clone()),
-            ("{cell}", format!("{operation}.{mode}")),
-            ("{work}", operation.to_owned()),
-            ("{mode}", mode.to_owned()),
+            ("{cell}", format!("{}.{}", cell.operation, cell.mode)),
+            ("{work}", cell.operation.clone()),
+            ("{mode}", cell.mode.clone()),
             ("{name}", name.to_owned()),
             ("{packets}", cell.records.to_string()),
             ("{length}", cell.value_bytes.to_string()),
-            ("{rate}", rate),
+            ("{rate}", cell.rate_per_s.unwrap_or(0.0).to_string()),
             ("{repetition}", repetition.to_string()),
         ];
-        let mut topic = self.template.clone();
-        for (placeholder, value) in values {
-            topic = topic.replace(placeholder, &value);
-        }
-        topic
-    }
-
-    /// Checks that every topic name of the run is valid in Kafka and unique.
-    ///
-    /// # Errors
-    /// A message that describes the error in the template and its remedy.
-    pub(super) fn check<'a>(
-        &self,
-        cells: impl Iterator<Item = &'a LibraryCellSpec>,
-        drivers: &[String],
-    ) -> Result<(), String> {
-        let mut all = BTreeSet::new();
-        for cell in cells {
-            for name in drivers {
-                for repetition in 0..cell.repetitions {
-                    let topic = self.topic(cell, name, repetition);
-                    if let Some(wrong) = topic.chars().find(|c| !is_legal(*c)) {
-                        return Err(format!(
-                            "topic name \"{topic}\" contains \"{wrong}\": use letters, digits, \
-                             '.', '_' and '-', and {PLACEHOLDERS}"
-                        ));
-                    }
-                    if topic.is_empty() || topic.len() > NAME_MAX {
-                        return Err(format!(
-                            "topic name \"{topic}\" has {} characters, allowed are 1 to {NAME_MAX}",
-                            topic.len()
-                        ));
-                    }
-                    if !all.insert(topic.clone()) {
-                        return Err(format!(
-                            "two topics would be named \"{topic}\": make the names unique in \
-                             --topic-template with {PLACEHOLDERS}"
-                        ));
-                    }
-                }
-            }
-        }
-        Ok(())
+        values
+            .iter()
+            .fold(self.template.clone(), |topic, (placeholder, value)| {
+                topic.replace(placeholder, value)
+            })
     }
 }
 
@@ -134,8 +141,8 @@ mod tests {
             profile: Some(Profile::Legacy),
             ..LibrariesOverrides::default()
         });
-        let names = TopicNames::new(&plan, "run");
         let cells = grid::cells(&plan).unwrap();
+        let names = TopicNames::new(&plan, "run", cells[..1].iter(), &drivers()).unwrap();
         assert_eq!(
             names.topic(&cells[0], "java", 7),
             "testTopic__java__10__10__7"
@@ -153,8 +160,8 @@ mod tests {
     fn topic_names_are_unique() {
         let plan = LibrariesPlan::built_in().unwrap();
         let cells = grid::cells(&plan).unwrap();
-        let names = TopicNames::new(&plan, "20261122T030000Z");
-        names.check(cells.iter(), &drivers()).unwrap();
+        let names = TopicNames::new(&plan, "run", cells.iter(), &drivers()).unwrap();
+        let names = names.of_run("20261122T030000Z".to_owned());
         assert_eq!(
             names.topic(&cells[0], "franz-go", 0),
             "testTopic__20261122T030000Z__produce.warm__franz-go__10__10__0"
@@ -169,7 +176,8 @@ mod tests {
                 ..LibrariesOverrides::default()
             });
             let cells = grid::cells(&plan).unwrap();
-            TopicNames::new(&plan, "run").check(cells.iter(), &drivers())
+            let names = TopicNames::new(&plan, "run", cells.iter(), &drivers());
+            names.map_err(|error| error.to_string())
         };
         check("{run}-{cell}-{name}-{packets}-{length}-{rate}-{repetition}").unwrap();
         let repeated = check("{name}-{packets}-{length}-{repetition}").unwrap_err();

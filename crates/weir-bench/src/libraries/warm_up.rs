@@ -1,44 +1,43 @@
-//! Warm-up of the broker and the drivers before the first cell.
+//! Warm-up of the broker and the drivers before the first cell, and the helper driver.
 
-use weir_drivers::{AssignmentMode, Consume, Driver, DriverProgram, ProduceCommand, ProducerState};
+use weir_drivers::{
+    AssignmentMode, CommandLimit, Configure, Consume, Driver, DriverError, DriverFailure,
+    DriverProgram, ProduceCommand, Produced, ProducerState, WarmUp,
+};
 
-use super::super::Observer;
-use super::driver_set::CommandFailure;
-use super::grid::LibraryCellSpec;
+use super::grid::{LibraryCellSpec, StartMode};
 use super::operation::DriverOperation;
+use super::plan::WarmUpPlan;
 use super::profile::{Largest, Profile};
-use super::runner::{RunEnd, Runner};
+use super::run_end::{CommandFailure, RunEnd};
+use super::runner::Runner;
+use crate::Observer;
 
 impl Runner<'_> {
     /// Puts load on the broker with the helper driver. A Java broker is slow in its first seconds,
     /// and it creates the topic of group offsets with the first group.
     pub(super) fn warm_up_broker(&mut self, observer: &mut dyn Observer) -> Result<(), RunEnd> {
-        let plan = self.plan.warm_up;
-        if plan.records == 0 {
+        if self.plan.warm_up.records == 0 {
             return Ok(());
         }
         observer.note("warming up the broker");
         for round in 0..BROKER_ROUNDS {
-            let topic = format!("{}-broker-{round}", self.warm_up_prefix());
-            let spec = self.warm_up_spec();
-            self.with_topic(&topic, &spec, |runner| {
-                let mut helper = runner.helper(spec.value_bytes, spec.records)?;
-                runner.write(&mut helper, &topic, &spec)?;
-                let command = Consume {
-                    topic: topic.clone(),
-                    len: spec.value_bytes,
-                    count: spec.records,
-                    seed: runner.plan.seed,
+            self.with_warm_up_topic(&format!("broker-{round}"), |runner, spec, topic| {
+                let produce = runner.produce(spec, topic);
+                let consume = Consume {
+                    burst: produce.burst.clone(),
                     via: AssignmentMode::Group,
                     verify: false,
                     commit: true,
                 };
-                let limit = runner.env.within(runner.scaled_command_timeout(&spec));
-                helper
-                    .consume(&command, limit)
-                    .map_err(|error| runner.helper_failed(&error))?;
-                let _ = helper.bye();
-                Ok(())
+                let produced = runner.with_helper(spec, |helper, limit| {
+                    let produced = helper.run(&produce, limit)?;
+                    if produced.delivered.failed == 0 {
+                        helper.run(&consume, limit)?;
+                    }
+                    Ok(produced)
+                });
+                check_written(topic, &produced?)
             })?;
         }
         Ok(())
@@ -47,70 +46,59 @@ impl Runner<'_> {
     /// Runs warm-up rounds with every driver until its CPU time per record is steady.
     pub(super) fn warm_up(&mut self, observer: &mut dyn Observer) -> Result<(), RunEnd> {
         let plan = self.plan.warm_up;
-        if plan.records == 0 || !self.plan.profile.has_warm_up() {
+        if plan.records == 0 || self.plan.profile == Profile::Legacy {
             return Ok(());
         }
-        let spec = self.warm_up_spec();
         for at in 0..self.drivers.len() {
             let mut costs: Vec<f64> = Vec::new();
-            while self.drivers[at].pid().is_some() && !is_warm(&costs, &plan) {
-                if costs.len() >= plan.rounds_max as usize {
-                    break;
-                }
-                let name = self.drivers[at].name().to_owned();
-                let topic = format!("{}-{name}-{}", self.warm_up_prefix(), costs.len());
-                let cost = self.with_topic(&topic, &spec, |runner| {
-                    let limit = runner.scaled_command_timeout(&spec);
-                    let seed = runner.plan.seed;
-                    let reported =
-                        runner.drivers[at].warm_up(&topic, &plan, seed, limit, &runner.env);
-                    match reported {
-                        Ok(cost) => Ok(Some(cost)),
-                        Err(CommandFailure::Interrupted) => Err(RunEnd::Interrupted),
-                        Err(CommandFailure::GivenUp(_)) => runner.check_broker().map(|()| None),
-                        Err(CommandFailure::Rejected(reason)) => {
-                            runner.drivers[at].give_up(reason);
-                            runner.check_broker().map(|()| None)
-                        }
-                    }
+            while self.drivers[at].pid().is_some()
+                && !is_warm(&costs, &plan)
+                && costs.len() < plan.rounds_max as usize
+            {
+                let name = format!("{}-{}", self.drivers[at].name(), costs.len());
+                let reported = self.with_warm_up_topic(&name, |runner, spec, topic| {
+                    let request = WarmUp(spec.burst(topic, runner.plan.seed));
+                    runner.command(at, &request, runner.scaled_command_timeout(spec))
                 })?;
-                costs.extend(cost);
+                match reported {
+                    Ok(cost) => {
+                        costs.push(cost.produce_cpu_us_per_record + cost.consume_cpu_us_per_record)
+                    }
+                    Err(CommandFailure::GivenUp(_)) => {}
+                    Err(CommandFailure::Rejected(reason)) => {
+                        self.drivers[at].give_up(reason);
+                        self.check_broker()?;
+                    }
+                }
             }
             let about = &mut self.drivers[at].about;
-            about.warm_up_rounds = u32::try_from(costs.len()).unwrap_or(u32::MAX);
+            let rounds = costs.len();
+            about.warm_up_rounds = u32::try_from(rounds).unwrap_or(u32::MAX);
             about.warm_up_settled = is_warm(&costs, &plan);
-            let text = match (&about.failed, about.warm_up_settled) {
-                (Some(reason), _) => format!("{}: {reason}", about.name),
-                (None, true) => format!("{}: warm after {} rounds", about.name, costs.len()),
+            let state = match (&about.failed, about.warm_up_settled) {
+                (Some(reason), _) => reason.clone(),
+                (None, true) => format!("warm after {rounds} rounds"),
                 (None, false) => {
-                    format!(
-                        "{}: CPU time per record is not steady after {} rounds",
-                        about.name,
-                        costs.len()
-                    )
+                    format!("CPU time per record is not steady after {rounds} rounds")
                 }
             };
-            observer.note(&text);
+            observer.note(&format!("{}: {state}", about.name));
         }
         Ok(())
     }
 
     /// Fills a topic with the helper driver. All libraries then read the same batches, and none
     /// reads the batches of its own producer.
-    pub(super) fn fill(&mut self, cell: &LibraryCellSpec, topic: &str) -> Result<(), RunEnd> {
-        let mut helper = self.helper(cell.value_bytes, cell.records)?;
-        self.write(&mut helper, topic, cell)?;
-        let _ = helper.bye();
-        let end = self
-            .broker
-            .admin
-            .end_offset(topic, 0)
-            .map_err(RunEnd::admin)?;
-        match end == cell.records {
+    pub(super) fn fill(&mut self, spec: &LibraryCellSpec, topic: &str) -> Result<(), RunEnd> {
+        let produce = self.produce(spec, topic);
+        let produced = self.with_helper(spec, |helper, limit| helper.run(&produce, limit))?;
+        check_written(topic, &produced)?;
+        let end = self.broker.admin.end_offset(topic, 0);
+        let (end, expected) = (end.map_err(RunEnd::instrument)?, spec.cell.records);
+        match end == expected {
             true => Ok(()),
             false => Err(RunEnd::Instrument(format!(
-                "topic \"{topic}\" has {end} records after filling, expected {}",
-                cell.records
+                "topic \"{topic}\" has {end} records after filling, expected {expected}"
             ))),
         }
     }
@@ -118,127 +106,99 @@ impl Runner<'_> {
     /// Reads a topic back, compares every value and returns the number of wrong records.
     pub(super) fn verify(
         &mut self,
-        cell: &LibraryCellSpec,
+        spec: &LibraryCellSpec,
         topic: &str,
         records: u64,
     ) -> Result<u64, RunEnd> {
-        let mut helper = self.helper(cell.value_bytes, cell.records)?;
-        let command = Consume {
-            topic: topic.to_owned(),
-            len: cell.value_bytes,
-            count: records,
-            seed: self.plan.seed,
+        let mut consume = Consume {
+            burst: spec.burst(topic, self.plan.seed),
             via: AssignmentMode::Assign,
             verify: true,
             commit: false,
         };
-        let limit = self.env.within(self.scaled_command_timeout(cell));
-        let consumed = helper
-            .consume(&command, limit)
-            .map_err(|error| self.helper_failed(&error))?;
-        let _ = helper.bye();
-        Ok(consumed.bad)
+        consume.burst.count = records;
+        let consumed = self.with_helper(spec, |helper, limit| helper.run(&consume, limit));
+        Ok(consumed?.bad)
     }
 
-    /// Starts the helper driver with the settings of the profile fair.
-    fn helper(&mut self, value_bytes: u64, records: u64) -> Result<Driver, RunEnd> {
+    /// Calls `work` with a new helper driver that has the settings of the profile fair.
+    fn with_helper<T>(
+        &self,
+        spec: &LibraryCellSpec,
+        work: impl FnOnce(&mut Driver, CommandLimit<'_>) -> Result<T, DriverError>,
+    ) -> Result<T, RunEnd> {
         let largest = Largest {
-            value_bytes,
-            records,
-            bytes: records.saturating_mul(value_bytes + 8),
+            value_bytes: spec.cell.value_bytes,
+            records: spec.cell.records,
+            bytes: spec.bytes(),
         };
-        let program = DriverProgram::built_in(self.exe).renamed(HELPER);
-        let limit = self.env.within(self.env.timeout);
-        let started = Driver::start(&program, &self.drivers_dir, limit);
-        let mut helper = started.map_err(|error| self.helper_failed(&error))?;
-        let command = weir_drivers::Configure {
-            bootstrap: self.env.bootstrap.to_owned(),
+        let program = DriverProgram::built_in(&self.folder.options.exe).renamed(HELPER);
+        let limit = self.limit(self.plan.command_timeout);
+        let configure = Configure {
+            bootstrap: self.broker.bootstrap.clone(),
             profile: HELPER.to_owned(),
             settings: Profile::Fair.settings(HELPER, DriverOperation::Produce, 1, largest),
         };
-        let configured = helper.configure(&command, limit);
-        configured.map_err(|error| self.helper_failed(&error))?;
-        Ok(helper)
+        let scaled = self.limit(self.scaled_command_timeout(spec));
+        let worked = Driver::start(&program, &self.drivers_dir, limit).and_then(|mut helper| {
+            helper.run(&configure, limit)?;
+            let result = work(&mut helper, scaled)?;
+            // The result is there, however the driver ends.
+            let _ = helper.bye();
+            Ok(result)
+        });
+        worked.map_err(|error| match error.reason {
+            DriverFailure::Interrupted => RunEnd::Interrupted,
+            _ => RunEnd::instrument(error),
+        })
     }
 
-    fn write(
-        &mut self,
-        helper: &mut Driver,
-        topic: &str,
-        cell: &LibraryCellSpec,
-    ) -> Result<(), RunEnd> {
-        let command = ProduceCommand {
-            topic: topic.to_owned(),
-            len: cell.value_bytes,
-            count: cell.records,
-            seed: self.plan.seed,
+    fn produce(&self, spec: &LibraryCellSpec, topic: &str) -> ProduceCommand {
+        ProduceCommand {
+            burst: spec.burst(topic, self.plan.seed),
             state: ProducerState::Metadata,
             per_record: false,
-        };
-        let limit = self.env.within(self.scaled_command_timeout(cell));
-        let produced = helper
-            .produce(&command, limit)
-            .map_err(|error| self.helper_failed(&error))?;
-        match produced.failed {
-            0 => Ok(()),
-            failed => Err(RunEnd::Instrument(format!(
-                "writing {failed} records to topic \"{topic}\" failed: {}",
-                produced
-                    .errors
-                    .first()
-                    .map_or("no reason given", String::as_str)
-            ))),
         }
     }
 
-    fn helper_failed(&self, error: &weir_drivers::DriverError) -> RunEnd {
-        match error.reason {
-            weir_drivers::DriverFailure::Interrupted => RunEnd::Interrupted,
-            _ => RunEnd::Instrument(error.to_string()),
-        }
-    }
-
-    /// Creates a topic, calls `work` and deletes the topic, even after an error.
-    fn with_topic<T>(
+    /// Calls `work` with a topic for the records of a warm-up round.
+    fn with_warm_up_topic<T>(
         &mut self,
-        topic: &str,
-        cell: &LibraryCellSpec,
-        work: impl FnOnce(&mut Self) -> Result<T, RunEnd>,
+        name: &str,
+        work: impl FnOnce(&mut Self, &LibraryCellSpec, &str) -> Result<T, RunEnd>,
     ) -> Result<T, RunEnd> {
-        let each = cell.disk_bytes();
-        if self.disk.capacity(each, 1, self.env.stop).topics == 0 {
+        let plan = self.plan;
+        // Not counting the primer.
+        let (value_bytes, records) = (plan.warm_up.value_bytes, plan.warm_up.records);
+        let spec = LibraryCellSpec::new(plan, StartMode::Warm, value_bytes, records);
+        let each = spec.disk_bytes();
+        if self.disk.capacity(each, 1, self.folder.stop).topics == 0 {
             return Err(RunEnd::Instrument(format!(
                 "no disk space for {:.0} MB of warm-up: raise --disk-cap or reduce warm_up.records",
                 each as f64 / 1e6
             )));
         }
-        let topics = [topic.to_owned()];
-        self.create(&topics, cell)?;
-        let result = work(self);
-        self.delete(&topics, cell);
-        result
+        let (prefix, run, id) = (&plan.topic_prefix, self.names.run(), std::process::id());
+        let topic = format!("{prefix}-warm-up-{run}-{id}-{name}");
+        self.with_topics(std::slice::from_ref(&topic), &spec, |runner| {
+            work(runner, &spec, &topic)
+        })
     }
+}
 
-    fn warm_up_spec(&self) -> LibraryCellSpec {
-        LibraryCellSpec {
-            mode: super::grid::StartMode::Warm,
-            value_bytes: self.plan.warm_up.value_bytes,
-            // Not counting the primer.
-            records: self.plan.warm_up.records,
-            rate_per_s: None,
-            repetitions: 1,
-            skipped: None,
-        }
-    }
-
-    fn warm_up_prefix(&self) -> String {
-        let id = std::process::id();
-        format!("{}-warm-up-{}-{id}", self.plan.topic_prefix, self.run_id)
+fn check_written(topic: &str, produced: &Produced) -> Result<(), RunEnd> {
+    let (failed, errors) = (produced.delivered.failed, &produced.delivered.errors);
+    match failed {
+        0 => Ok(()),
+        _ => Err(RunEnd::Instrument(format!(
+            "writing {failed} records to topic \"{topic}\" failed: {}",
+            errors.first().map_or("no reason given", String::as_str)
+        ))),
     }
 }
 
 /// Returns `true` if there were enough rounds and the last two differ little.
-fn is_warm(costs: &[f64], plan: &super::plan::WarmUpPlan) -> bool {
+fn is_warm(costs: &[f64], plan: &WarmUpPlan) -> bool {
     let [.., before, last] = costs else {
         return false;
     };

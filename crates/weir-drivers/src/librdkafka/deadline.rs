@@ -1,20 +1,70 @@
-//! Deadline of a command: part of its timeout, or the end of the input.
+//! Deadline of a command (part of its timeout, or the end of the input), and errors of commands.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use rdkafka::error::KafkaError;
+use thiserror::Error;
+
+/// Response of a command, or its error.
+pub(super) type CommandOutcome<T> = Result<T, CommandError>;
+
+/// Error of a command, as shown to users.
+#[derive(Debug, Error)]
+pub(super) enum CommandError {
+    #[error("configure must precede this command")]
+    NotConfigured,
+    #[error("protocol {0} is not supported, only {supported}", supported = crate::PROTOCOL)]
+    Protocol(u32),
+    #[error("{name} {value}: invalid value for this setting")]
+    Setting {
+        name: String,
+        value: serde_json::Value,
+    },
+    #[error("a value of {0} bytes is too large for a driver")]
+    Value(u64),
+    #[error("{0}")]
+    Rate(#[from] weir_load::pacer::RateError),
+    #[error("{doing}: {error}")]
+    Kafka {
+        doing: &'static str,
+        error: KafkaError,
+    },
+    #[error("topic \"{topic}\": {reason}")]
+    Topic { topic: String, reason: String },
+    /// The deadline of the command has passed; `error` is empty or starts with a semicolon.
+    #[error("{done} of {expected} records {what} before the timeout{error}")]
+    TimedOut {
+        what: &'static str,
+        done: u64,
+        expected: u64,
+        error: String,
+    },
+    #[error("abandoned when the input ended")]
+    Halted,
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+impl CommandError {
+    /// Returns a conversion that adds the failed operation to an error of librdkafka.
+    pub(super) fn kafka(doing: &'static str) -> impl Fn(KafkaError) -> Self {
+        move |error| Self::Kafka { doing, error }
+    }
+
+    pub(super) fn topic(topic: &str, reason: impl ToString) -> Self {
+        Self::Topic {
+            topic: topic.to_owned(),
+            reason: reason.to_string(),
+        }
+    }
+}
 
 /// Deadline of a command.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline<'a> {
     deadline: Instant,
     halt: &'a AtomicBool,
-}
-
-/// Reason for an early end of a wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WaitAborted {
-    TimedOut,
-    Halted,
 }
 
 impl<'a> Deadline<'a> {
@@ -29,13 +79,27 @@ impl<'a> Deadline<'a> {
         }
     }
 
-    /// Returns the remaining time; an error if there is none or the input has ended.
-    pub(super) fn left(&self) -> Result<Duration, WaitAborted> {
+    /// Returns the remaining time. The error says that `done` of `expected` records were handled,
+    /// and has the last `error`, unless it is empty.
+    pub(super) fn left(
+        &self,
+        what: &'static str,
+        (done, expected): (u64, u64),
+        error: &str,
+    ) -> CommandOutcome<Duration> {
         if self.halt.load(Ordering::Relaxed) {
-            return Err(WaitAborted::Halted);
+            return Err(CommandError::Halted);
         }
         match self.deadline.saturating_duration_since(Instant::now()) {
-            Duration::ZERO => Err(WaitAborted::TimedOut),
+            Duration::ZERO => Err(CommandError::TimedOut {
+                what,
+                done,
+                expected,
+                error: match error {
+                    "" => String::new(),
+                    error => format!("; last error: {error}"),
+                },
+            }),
             left => Ok(left),
         }
     }
@@ -53,12 +117,16 @@ mod tests {
     fn deadline_is_before_the_timeout() {
         let halt = AtomicBool::new(false);
         let received = Instant::now();
+        let left = |deadline: &Deadline<'_>| deadline.left("sent", (1, 2), "none");
         let deadline = Deadline::new(received, Duration::from_secs(100), &halt);
-        assert!(deadline.left().expect("80 s") <= Duration::from_secs(80));
+        assert!(left(&deadline).expect("80 s") <= Duration::from_secs(80));
         let expired = Deadline::new(received, Duration::ZERO, &halt);
-        assert_eq!(expired.left(), Err(WaitAborted::TimedOut));
-        assert!(Deadline::new(received, Duration::MAX, &halt).left().is_ok());
+        assert_eq!(
+            left(&expired).expect_err("no time").to_string(),
+            "1 of 2 records sent before the timeout; last error: none"
+        );
+        assert!(left(&Deadline::new(received, Duration::MAX, &halt)).is_ok());
         halt.store(true, Ordering::Relaxed);
-        assert_eq!(deadline.left(), Err(WaitAborted::Halted));
+        assert!(matches!(left(&deadline), Err(CommandError::Halted)));
     }
 }

@@ -1,14 +1,12 @@
 //! Histogram in the resolution of the protocol: whole microseconds, three digits.
 
-use crate::ReportedDistribution;
+use weir_stats::run::Distribution;
 
 /// Growing histogram. Recording rarely allocates and needs no search.
 #[derive(Debug, Default)]
 pub(super) struct DriverHistogram {
-    count: u64,
-    sum_us: u64,
-    min_us: u64,
-    max_us: u64,
+    /// Distribution, without its pairs.
+    all: Distribution,
     /// One slot for each value below 1,000, then 900 slots per power of ten.
     slots: Vec<u64>,
 }
@@ -17,14 +15,15 @@ impl DriverHistogram {
     /// Records a duration; a negative one counts as zero.
     pub(super) fn record_ns(&mut self, ns: i64) {
         let us = u64::try_from(ns).unwrap_or(0) / 1000;
-        self.min_us = if self.count == 0 {
+        let all = &mut self.all;
+        all.min_us = if all.count == 0 {
             us
         } else {
-            self.min_us.min(us)
+            all.min_us.min(us)
         };
-        self.max_us = self.max_us.max(us);
-        self.count += 1;
-        self.sum_us = self.sum_us.saturating_add(us);
+        all.max_us = all.max_us.max(us);
+        all.count += 1;
+        all.sum_us = all.sum_us.saturating_add(us);
         let slot = slot(us);
         if slot >= self.slots.len() {
             self.slots.resize(slot + 1, 0);
@@ -33,44 +32,30 @@ impl DriverHistogram {
     }
 
     /// Returns the distribution of the recorded values.
-    pub(super) fn distribution(&self) -> ReportedDistribution {
-        let filled = self.slots.iter().enumerate();
-        let filled = filled.filter(|(_, times)| **times > 0);
-        ReportedDistribution {
-            count: self.count,
-            sum_us: self.sum_us,
-            min_us: self.min_us,
-            max_us: self.max_us,
-            pairs: filled.map(|(slot, times)| (value(slot), *times)).collect(),
+    pub(super) fn distribution(self) -> Distribution {
+        let slots = self.slots.into_iter().enumerate();
+        let filled = slots.filter(|(_, times)| *times > 0);
+        Distribution {
+            pairs: filled.map(|(slot, times)| (value(slot), times)).collect(),
+            ..self.all
         }
     }
 }
 
 /// Returns the slot of a value, which determines its rounding.
 fn slot(us: u64) -> usize {
-    let (mut digits, mut power) = (us, 0);
-    while digits >= 1000 {
-        digits /= 10;
-        power += 1;
-    }
+    let power = us.checked_ilog10().unwrap_or(0).saturating_sub(2);
     let unit = 10_u64.pow(power);
-    let rounded = digits + u64::from((us - digits * unit) * 2 >= unit && power > 0);
-    // 999.5 rounds to 1000, the first value of the next power.
-    let (rounded, power) = match rounded {
-        1000 if power > 0 => (100, power + 1),
-        rounded => (rounded, power),
-    };
+    // 999.5 rounds to 1000, whose slot is that of 100 in the next power.
+    let digits = us / unit + u64::from(us % unit * 2 >= unit && power > 0);
     // Invariant: at most 18 powers of 900.
-    (rounded + u64::from(power) * SLOTS_PER_POWER) as usize
+    (digits + u64::from(power) * SLOTS_PER_POWER) as usize
 }
 
 /// Returns the value of a slot.
 fn value(slot: usize) -> u64 {
     let slot = slot as u64;
-    if slot < 1000 {
-        return slot;
-    }
-    let power = (slot - 100) / SLOTS_PER_POWER;
+    let power = slot.saturating_sub(100) / SLOTS_PER_POWER;
     let digits = slot - power * SLOTS_PER_POWER;
     // Invariant: only slots of recorded values are converted.
     digits.saturating_mul(10_u64.saturating_pow(u32::try_from(power).unwrap_or(u32::MAX)))
@@ -107,13 +92,14 @@ mod tests {
     #[test]
     fn recorded_values_are_in_the_distribution() {
         let mut histogram = DriverHistogram::default();
-        assert_eq!(histogram.distribution(), ReportedDistribution::default());
+        let empty = DriverHistogram::default();
+        assert_eq!(empty.distribution(), Distribution::default());
         for ns in [5_000, -3, 12_345_678, 5_999] {
             histogram.record_ns(ns);
         }
         assert_eq!(
             histogram.distribution(),
-            ReportedDistribution {
+            Distribution {
                 count: 4,
                 sum_us: 12_345 + 10,
                 min_us: 0,

@@ -3,10 +3,10 @@
 //! It uses the `rdkafka` crate directly, without Weir's wrappers, to measure the library as other
 //! programs use it. It runs as a child process, under the same rules as other drivers.
 
+mod clock;
 mod commands;
 mod consume;
 mod deadline;
-mod error;
 mod histogram;
 mod produce;
 mod reader;
@@ -15,20 +15,20 @@ mod sender;
 mod session;
 mod settings;
 mod steady;
-mod usage;
 mod values;
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::{DriverCommand, DriverRequestLine};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::lines::{Line, Lines};
+use super::protocol::{DriverCommand, ReceivedLine};
 use deadline::Deadline;
 use session::DriverSession;
 
@@ -40,33 +40,33 @@ use session::DriverSession;
 pub fn run() -> io::Result<()> {
     let halt = Arc::new(AtomicBool::new(false));
     let (sender, lines) = mpsc::sync_channel(LINES_QUEUED_MAX);
-    // Capacity for one event of each thread.
+    // Capacity for one event of each thread: `None` at the end of the input.
     let (input_events, events) = mpsc::sync_channel(2);
     let (work_events, halted) = (input_events.clone(), Arc::clone(&halt));
     spawn("commands", move || {
-        read_lines(io::stdin(), &sender);
+        for line in Lines::new(io::stdin(), LINE_BYTES_MAX) {
+            let Line::Whole(line) = line else { break };
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
         halted.store(true, Ordering::Relaxed);
         drop(sender);
         // Fails only if the main thread no longer waits.
-        let _ = input_events.send(SessionEnd::Input);
+        let _ = input_events.send(None);
     })?;
     spawn("work", move || {
-        let result = serve(&lines, &mut io::stdout(), &halt);
-        let _ = work_events.send(SessionEnd::Work(result));
+        let result = serve(lines, &mut io::stdout(), &halt);
+        let _ = work_events.send(Some(result));
     })?;
-    if let Ok(SessionEnd::Work(result)) = events.recv() {
+    if let Ok(Some(result)) = events.recv() {
         return result;
     }
-    match events.recv_timeout(EXIT_TIMEOUT) {
-        Ok(SessionEnd::Work(result)) => result,
-        _ => Ok(()),
-    }
-}
-
-/// End of one of the threads.
-enum SessionEnd {
-    Input,
-    Work(io::Result<()>),
+    events
+        .recv_timeout(EXIT_TIMEOUT)
+        .ok()
+        .flatten()
+        .unwrap_or(Ok(()))
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
@@ -74,95 +74,66 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     named.spawn(work).map(|_| ())
 }
 
-fn serve(lines: &Receiver<Vec<u8>>, output: &mut impl Write, halt: &AtomicBool) -> io::Result<()> {
+fn serve(
+    lines: impl IntoIterator<Item = Vec<u8>>,
+    output: &mut impl Write,
+    halt: &AtomicBool,
+) -> io::Result<()> {
     let mut session = DriverSession::new();
     for line in lines {
         let received = Instant::now();
-        let (id, request) = parse_request(&line);
-        let request = match request {
-            Ok(request) => request,
-            Err(text) => {
-                write_line(output, &error_response(&id, &text))?;
-                continue;
+        let value = serde_json::from_slice::<Value>(&line);
+        let id = value.as_ref().ok().and_then(|value| value.get("id"));
+        let id = id.filter(|id| id.is_u64() || id.is_i64()).cloned();
+        let id = id.unwrap_or_default();
+        let request = match value {
+            Err(error) => Err(format!("not JSON: {error}")),
+            Ok(_) if id.is_null() => Err("id is missing or not an integer".to_owned()),
+            Ok(value) => {
+                serde_json::from_value::<ReceivedLine>(value).map_err(|error| error.to_string())
             }
         };
-        let timeout = Deadline::new(received, Duration::from_millis(request.timeout_ms), halt);
+        let mut is_over = false;
         let mut events = Ok(());
-        let response = session.execute(&request.command, &timeout, &mut |second| {
-            let line = with(second, &[("id", id.clone()), ("event", json!("second"))]);
-            if events.is_ok() {
-                events = write_line(output, &line);
-            }
+        let response = request.and_then(|request| {
+            is_over = request.command == DriverCommand::Bye;
+            let timeout = Duration::from_millis(request.timeout_ms);
+            let deadline = Deadline::new(received, timeout, halt);
+            let mut on_second = |second: &_| {
+                if events.is_ok() {
+                    let line = with(second, [("id", id.clone()), ("event", json!("second"))]);
+                    events = write_line(output, &line);
+                }
+            };
+            let response = session.execute(request.command, &deadline, &mut on_second);
+            response.map_err(|error| error.to_string())
         });
         events?;
         let line = match response {
-            Ok(fields) => with(&fields, &[("id", id), ("ok", json!(true))]),
-            Err(error) => error_response(&id, &error.to_string()),
+            Ok(fields) => with(&fields, [("id", id), ("ok", json!(true))]),
+            Err(text) => json!({"id": id, "ok": false, "error": text}),
         };
         write_line(output, &line)?;
-        if matches!(request.command, DriverCommand::Bye) {
+        if is_over {
             break;
         }
     }
     Ok(())
 }
 
-/// Returns the id for the response, and the request.
-fn parse_request(line: &[u8]) -> (Value, Result<DriverRequestLine, String>) {
-    let value: Value = match serde_json::from_slice(line) {
-        Ok(value) => value,
-        Err(error) => return (Value::Null, Err(format!("not JSON: {error}"))),
-    };
-    let id = match value.get("id") {
-        Some(id) if id.is_u64() || id.is_i64() => id.clone(),
-        _ => {
-            return (
-                Value::Null,
-                Err("id is missing or not an integer".to_owned()),
-            );
-        }
-    };
-    let request = serde_json::from_value(value).map_err(|error| error.to_string());
-    (id, request)
-}
-
-fn error_response(id: &Value, text: &str) -> Value {
-    json!({"id": id, "ok": false, "error": text})
-}
-
 /// Adds members to the fields of a response.
-fn with(fields: &impl Serialize, more: &[(&str, Value)]) -> Value {
+fn with(fields: &impl Serialize, more: [(&str, Value); 2]) -> Value {
     // Invariant: responses have no values that JSON cannot represent.
     let mut value = serde_json::to_value(fields).unwrap_or_default();
-    if let Some(object) = value.as_object_mut() {
-        object.extend(
-            more.iter()
-                .map(|(name, value)| ((*name).to_owned(), value.clone())),
-        );
+    for (name, member) in more {
+        value[name] = member;
     }
     value
 }
 
 fn write_line(output: &mut impl Write, line: &Value) -> io::Result<()> {
-    let mut line = line.to_string();
-    line.push('\n');
-    output.write_all(line.as_bytes())?;
+    writeln!(output, "{line}")?;
     output.flush()
-}
-
-/// Forwards lines until the input ends or a line is too long.
-fn read_lines(input: impl Read, lines: &SyncSender<Vec<u8>>) {
-    let mut input = BufReader::new(input);
-    loop {
-        let mut line = Vec::new();
-        let read = (&mut input)
-            .take(LINE_BYTES_MAX)
-            .read_until(b'\n', &mut line);
-        let is_whole = line.pop() == Some(b'\n');
-        if read.is_err() || !is_whole || lines.send(line).is_err() {
-            return;
-        }
-    }
 }
 
 /// Maximum length of a command line.
@@ -221,7 +192,7 @@ mod tests {
             assert_eq!(responses[index]["ok"], false);
             assert!(responses[index]["error"].is_string());
         }
-        assert_eq!(responses[4]["error"], "missing field `len`");
+        assert_eq!(responses[4]["error"], "missing field `state`");
         assert_eq!(responses[5], json!({"id": 5, "ok": true}));
         assert!(responses[6]["rss_kb"].as_u64().expect("a number") > 0);
         assert_eq!(responses[6]["heap_kb"], Value::Null);

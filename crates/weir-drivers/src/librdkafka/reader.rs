@@ -10,10 +10,9 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Message as _};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
-use super::deadline::Deadline;
-use super::error::{CommandError, CommandOutcome, late};
-use super::settings::ClientConfigs;
-use super::usage::DriverClock;
+use super::clock::DriverClock;
+use super::deadline::{CommandError, CommandOutcome, Deadline};
+use super::session::DriverSession;
 use super::values::{PRIMER, number};
 
 /// Consumer of a driver.
@@ -52,12 +51,7 @@ pub(super) enum ReadStep<'a> {
 
 impl DriverConsumer {
     /// Creates the client with its own consumer group.
-    pub(super) fn start(
-        clients: &ClientConfigs,
-        topic: &str,
-        joins: bool,
-        clock: DriverClock,
-    ) -> CommandOutcome<Self> {
+    pub(super) fn start(session: &DriverSession, topic: &str, joins: bool) -> CommandOutcome<Self> {
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         let group = format!(
             "weir-driver-{}-{:x}-{number}",
@@ -65,10 +59,10 @@ impl DriverConsumer {
             rand::random::<u64>()
         );
         let context = Assigned {
-            clock,
+            clock: session.clock,
             at_ns: AtomicU64::new(0),
         };
-        let settings = clients.consumer(&group, joins);
+        let settings = session.configured()?.consumer(&group, joins);
         let client = BaseConsumer::from_config_and_context(&settings, context);
         Ok(Self {
             client: client.map_err(CommandError::kafka("creating a consumer"))?,
@@ -92,11 +86,9 @@ impl DriverConsumer {
 
     /// Returns the end offset of partition 0.
     pub(super) fn end_offset(&self, timeout: &Deadline<'_>) -> CommandOutcome<i64> {
-        let left = timeout
-            .left()
-            .map_err(|reason| late("requested", 0, 1, reason, ""))?;
+        let left = timeout.left("requested", (0, 1), "")?;
         let offsets = self.client.fetch_watermarks(&self.topic, 0, left);
-        let (_, end) = offsets.map_err(|error| self.topic_error(&error))?;
+        let (_, end) = offsets.map_err(|error| CommandError::topic(&self.topic, error))?;
         Ok(end)
     }
 
@@ -121,7 +113,7 @@ impl DriverConsumer {
             Some(Err(error)) => error,
         };
         if is_final(&error) {
-            return Err(self.topic_error(&error));
+            return Err(CommandError::topic(&self.topic, error));
         }
         self.last_error = error.to_string();
         Ok(ReadStep::Nothing)
@@ -141,16 +133,8 @@ impl DriverConsumer {
         got: u64,
         expected: u64,
     ) -> CommandOutcome<Duration> {
-        let left = timeout.left();
-        let left = left.map_err(|reason| late("received", got, expected, reason, &self.last_error));
-        left.map(|left| left.min(POLL_SLICE))
-    }
-
-    fn topic_error(&self, error: &KafkaError) -> CommandError {
-        CommandError::Topic {
-            topic: self.topic.clone(),
-            reason: error.to_string(),
-        }
+        let left = timeout.left("received", (got, expected), &self.last_error)?;
+        Ok(left.min(POLL_SLICE))
     }
 }
 

@@ -3,17 +3,17 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use crate::{ReportedDistribution, RoundTrip, RoundTripMarks, RoundTripped};
+use weir_load::pacer::{Pacer, Rate};
+use weir_stats::run::Distribution;
 
-use super::deadline::Deadline;
-use super::error::{CommandError, CommandOutcome};
+use super::clock::{ClockMark, DriverClock};
+use super::deadline::{CommandError, CommandOutcome, Deadline};
 use super::histogram::DriverHistogram;
 use super::reader::{DriverConsumer, ReadStep};
-use super::sender::DriverProducer;
+use super::sender::{DriverProducer, Reported, record};
 use super::session::DriverSession;
-use super::usage::{ClockMark, DriverClock};
 use super::values::{key, value};
-use weir_load::pacer::{Pacer, Rate};
+use crate::{RoundTrip, RoundTripMarks, RoundTripped};
 
 /// Sends and receives `count` records.
 pub(super) fn roundtrip(
@@ -21,86 +21,63 @@ pub(super) fn roundtrip(
     command: &RoundTrip,
     timeout: &Deadline<'_>,
 ) -> CommandOutcome<RoundTripped> {
-    let value = value(command.seed, command.len)?;
+    let topic = &command.burst.topic;
+    let value = value(command.burst.seed, command.burst.len)?;
     let pacer = match command.rate {
         0.0 => None,
         rate => Some(Pacer::new(Rate::per_second(rate)?)),
     };
-    let clock = session.clock();
-    let clients = session.configured()?;
-    let sender = clients.sender(clock)?;
-    sender.load_metadata(&command.topic, timeout)?;
-    let mut reader = DriverConsumer::start(clients, &command.topic, false, clock)?;
+    let clock = session.clock;
+    let sender = session.sender()?;
+    sender.load_metadata(topic, timeout)?;
+    let mut reader = DriverConsumer::start(session, topic, false)?;
     reader.assign(reader.end_offset(timeout)?)?;
-    sender.send_primer(&command.topic, timeout)?;
-    wait_for_primer(&mut reader, timeout)?;
-    let t0 = clock.mark();
-    let expected = AtomicU64::new(command.count);
-    let (sent, received) = thread::scope(|scope| {
-        let receiving = scope.spawn(|| receive(&mut reader, &expected, t0, clock, timeout));
-        let sending = RoundTripProducer {
-            command,
-            value: &value,
-            pacer,
-            clock,
-        };
-        let sent = sending.run(&sender, t0.ns, timeout);
-        // Failed records will not arrive.
-        let acked = sent.as_ref().map_or(0, |sent| sent.reported.acked);
-        expected.store(acked, Ordering::Release);
-        (sent, receiving.join())
-    });
-    let sent = sent?;
-    let received = received.unwrap_or_else(|_| {
-        let panicked = std::io::Error::other("the receiving thread panicked");
-        Err(CommandError::Thread(panicked))
-    })?;
-    let t2 = sent.reported.last;
-    let last = if received.last.ns > t2.ns {
-        received.last
-    } else {
-        t2
-    };
-    Ok(RoundTripped {
-        marks: RoundTripMarks {
-            t0: t0.ns,
-            t1: sent.t1,
-            t2: t2.ns,
-            r1: received.last.ns,
-        },
-        cpu_us: last.cpu_us_since(t0),
-        acked: sent.reported.acked,
-        failed: sent.reported.failed,
-        errors: sent.reported.errors,
-        got: received.got,
-        latency: received.latency,
-        pacing: sent.pacing,
-    })
-}
-
-fn wait_for_primer(reader: &mut DriverConsumer, timeout: &Deadline<'_>) -> CommandOutcome<()> {
+    sender.send_primer(topic, timeout)?;
     loop {
         let wait = reader.check_time(timeout, 0, 1)?;
         if let ReadStep::Primer = reader.poll(wait)? {
-            return Ok(());
+            break;
         }
     }
+    let t0 = clock.mark();
+    let expected = AtomicU64::new(command.burst.count);
+    let (sent, received) = thread::scope(|scope| {
+        let receiving = scope.spawn(|| receive(&mut reader, &expected, t0, clock, timeout));
+        let sent = send(&sender, command, (&value, pacer), t0.ns, timeout);
+        // Failed records will not arrive.
+        let acked = sent.as_ref().map_or(0, |(_, _, reported)| reported.1.acked);
+        expected.store(acked, Ordering::Release);
+        (sent, receiving.join())
+    });
+    let (t1, pacing, (t2, delivered, _)) = sent?;
+    let (r1, got, latency) = received.unwrap_or_else(|_| {
+        let panicked = std::io::Error::other("the receiving thread panicked");
+        Err(CommandError::Thread(panicked))
+    })?;
+    let last = if r1.ns > t2.ns { r1 } else { t2 };
+    Ok(RoundTripped {
+        marks: RoundTripMarks {
+            t0: t0.ns,
+            t1,
+            t2: t2.ns,
+            r1: r1.ns,
+        },
+        cpu_us: last.cpu_us_since(t0),
+        delivered,
+        got,
+        latency,
+        pacing,
+    })
 }
 
-/// Results of the consumer.
-struct ReceivedRecords {
-    last: ClockMark,
-    got: u64,
-    latency: ReportedDistribution,
-}
-
+/// Returns the time of the last record, the number of records and their latencies.
 fn receive(
     reader: &mut DriverConsumer,
     expected: &AtomicU64,
     t0: ClockMark,
     clock: DriverClock,
     timeout: &Deadline<'_>,
-) -> CommandOutcome<ReceivedRecords> {
+) -> CommandOutcome<(ClockMark, u64, Distribution)> {
     let mut latency = DriverHistogram::default();
     let (mut got, mut last) = (0, t0);
     let mut wait = reader.check_time(timeout, 0, expected.load(Ordering::Acquire))?;
@@ -127,66 +104,33 @@ fn receive(
     if last == t0 && got > 0 {
         last = clock.mark();
     }
-    Ok(ReceivedRecords {
-        last,
-        got,
-        latency: latency.distribution(),
-    })
+    Ok((last, got, latency.distribution()))
 }
 
-/// Producing part of a roundtrip.
-struct RoundTripProducer<'a> {
-    command: &'a RoundTrip,
-    value: &'a [u8],
-    pacer: Option<Pacer>,
-    clock: DriverClock,
-}
-
-struct SentRecords {
-    t1: u64,
-    reported: super::sender::Reported,
-    pacing: ReportedDistribution,
-}
-
-impl RoundTripProducer<'_> {
-    fn run(
-        &self,
-        sender: &DriverProducer,
-        t0_ns: u64,
-        timeout: &Deadline<'_>,
-    ) -> CommandOutcome<SentRecords> {
-        sender.start_command(self.command.count, false);
-        let mut pacing = DriverHistogram::default();
-        for index in 0..self.command.count {
-            let due_ns = match self.pacer {
-                None => self.clock.now_ns(),
-                Some(pacer) => {
-                    let due_ns = t0_ns + pacer.due_ns(index);
-                    let now = wait_until(self.clock, due_ns);
-                    pacing.record_ns(now as i64 - due_ns as i64);
-                    due_ns
-                }
-            };
-            let key = key(due_ns as i64);
-            sender.send(&self.command.topic, &key, self.value, due_ns, timeout)?;
-        }
-        let t1 = self.clock.now_ns();
-        Ok(SentRecords {
-            t1,
-            reported: sender.finish(timeout)?,
-            pacing: pacing.distribution(),
-        })
+/// Returns the time after the last send, the delays of the sends and the delivery reports.
+fn send(
+    sender: &DriverProducer,
+    command: &RoundTrip,
+    (value, pacer): (&[u8], Option<Pacer>),
+    t0_ns: u64,
+    timeout: &Deadline<'_>,
+) -> CommandOutcome<(u64, Distribution, Reported)> {
+    let clock = sender.clock();
+    sender.start_command(command.burst.count, false);
+    let mut pacing = DriverHistogram::default();
+    for index in 0..command.burst.count {
+        let due_ns = match pacer {
+            None => clock.now_ns(),
+            Some(pacer) => {
+                let due_ns = t0_ns + pacer.due_ns(index);
+                let now = clock.wait_until(due_ns);
+                pacing.record_ns(now as i64 - due_ns as i64);
+                due_ns
+            }
+        };
+        let key = key(due_ns as i64);
+        sender.send(record(&command.burst.topic, &key, value, due_ns), timeout)?;
     }
-}
-
-/// Sleeps until the clock reaches `due_ns`. Returns the time of the clock.
-pub(super) fn wait_until(clock: DriverClock, due_ns: u64) -> u64 {
-    loop {
-        let now = clock.now_ns();
-        if now >= due_ns {
-            return now;
-        }
-        let due = clock.instant(due_ns);
-        thread::sleep(due.saturating_duration_since(std::time::Instant::now()));
-    }
+    let t1 = clock.now_ns();
+    Ok((t1, pacing.distribution(), sender.finish(timeout)?))
 }

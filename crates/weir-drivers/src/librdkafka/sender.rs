@@ -3,24 +3,24 @@
 //! To end the linger of batches, librdkafka's own flush must wait. The crate calls it without a
 //! wait, so this module calls it directly ([`weir_flush`]).
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::ReportedDistribution;
 use rdkafka::ClientContext;
 use rdkafka::config::{ClientConfig, FromClientConfigAndContext as _, RDKafkaLogLevel};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext};
 use weir_flush::flush;
+use weir_stats::run::Distribution;
 
-use super::deadline::{Deadline, WaitAborted};
-use super::error::{CommandError, CommandOutcome, late};
+use super::clock::{ClockMark, DriverClock};
+use super::deadline::{CommandError, CommandOutcome, Deadline};
 use super::histogram::DriverHistogram;
-use super::usage::{ClockMark, DriverClock};
 use super::values::{PRIMER, PRIMER_VALUE, key};
+use crate::Delivered;
 
 /// Producer of a driver.
 pub(super) struct DriverProducer {
@@ -29,16 +29,20 @@ pub(super) struct DriverProducer {
     server: Option<JoinHandle<()>>,
 }
 
-/// Results of the records of a command.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Reported {
-    /// Time of the last delivery report.
-    pub(super) last: ClockMark,
-    pub(super) acked: u64,
-    pub(super) failed: u64,
-    pub(super) errors: Vec<String>,
-    /// Delivery reports minus due times, if requested.
-    pub(super) latency: ReportedDistribution,
+/// Results of the records of a command: the time of the last delivery report, the counts, and
+/// delivery reports minus due times, if requested.
+pub(super) type Reported = (ClockMark, Delivered, Distribution);
+
+/// Returns a record for partition 0. The due time is for its latency.
+pub(super) fn record<'a>(
+    topic: &'a str,
+    key: &'a [u8],
+    value: &'a [u8],
+    due_ns: u64,
+) -> BaseRecord<'a, [u8], [u8], usize> {
+    // Invariant: pointers have 64 bits on all supported machines.
+    let record = BaseRecord::with_opaque_to(topic, due_ns as usize);
+    record.partition(0).key(key).payload(value)
 }
 
 impl DriverProducer {
@@ -51,7 +55,7 @@ impl DriverProducer {
         let (served, report_gate) = (Arc::clone(&client), Arc::clone(&gate));
         let server = thread::Builder::new().name("reports".to_owned());
         let server = server.spawn(move || {
-            while report_gate.wait() {
+            while report_gate.is_opened() {
                 // Serves every report when it arrives. A timeout ends with a spin of up to a
                 // millisecond, because the crate uses whole milliseconds, so it is longer than most
                 // commands.
@@ -65,36 +69,30 @@ impl DriverProducer {
         })
     }
 
+    /// Returns the driver's clock.
+    pub(super) fn clock(&self) -> DriverClock {
+        self.reports().clock
+    }
+
     /// Loads the topic's metadata, so that no record waits for it.
     pub(super) fn load_metadata(&self, topic: &str, timeout: &Deadline<'_>) -> CommandOutcome<()> {
-        let left = timeout
-            .left()
-            .map_err(|reason| late("requested", 0, 1, reason, ""))?;
-        let client = self.client.client();
-        let metadata = client.fetch_metadata(Some(topic), left);
+        let left = timeout.left("requested", (0, 1), "")?;
+        let metadata = self.client.client().fetch_metadata(Some(topic), left);
         let metadata = metadata.map_err(CommandError::kafka("requesting metadata"))?;
-        let failed = |reason: String| CommandError::Topic {
-            topic: topic.to_owned(),
-            reason,
-        };
-        let found = metadata.topics().first();
-        let found = found.ok_or_else(|| failed("the response has no topic".to_owned()))?;
-        match found.error() {
-            Some(code) => Err(failed(RDKafkaErrorCode::from(code).to_string())),
-            None => Ok(()),
+        match metadata.topics().first().map(|found| found.error()) {
+            None => Err(CommandError::topic(topic, "the response has no topic")),
+            Some(Some(code)) => Err(CommandError::topic(topic, RDKafkaErrorCode::from(code))),
+            Some(None) => Ok(()),
         }
     }
 
     /// Delivers one primer, which consumers skip.
     pub(super) fn send_primer(&self, topic: &str, timeout: &Deadline<'_>) -> CommandOutcome<()> {
         self.start_command(1, false);
-        self.send(topic, &key(PRIMER), &PRIMER_VALUE, 0, timeout)?;
-        let reported = self.finish(timeout)?;
-        match reported.errors.first() {
-            Some(reason) => Err(CommandError::Topic {
-                topic: topic.to_owned(),
-                reason: reason.clone(),
-            }),
+        self.send(record(topic, &key(PRIMER), &PRIMER_VALUE, 0), timeout)?;
+        let (_, delivered, _) = self.finish(timeout)?;
+        match delivered.errors.first() {
+            Some(reason) => Err(CommandError::topic(topic, reason)),
             None => Ok(()),
         }
     }
@@ -103,25 +101,11 @@ impl DriverProducer {
     /// [`finish`](Self::finish).
     pub(super) fn start_command(&self, expected: u64, timed: bool) {
         self.reports().start(expected, timed);
-        self.gate.open(self.server.as_ref());
+        self.gate.set(PollGate::OPEN, self.server.as_ref());
     }
 
     /// Sends a record; waits while the queue is full. A rejected record counts as failed.
     pub(super) fn send(
-        &self,
-        topic: &str,
-        key: &[u8],
-        value: &[u8],
-        due_ns: u64,
-        timeout: &Deadline<'_>,
-    ) -> CommandOutcome<()> {
-        // Invariant: pointers have 64 bits on all supported machines.
-        let record = BaseRecord::with_opaque_to(topic, due_ns as usize);
-        self.hand_over(record.partition(0).key(key).payload(value), timeout)
-    }
-
-    /// Like [`Self::send`], for an existing record.
-    pub(super) fn hand_over(
         &self,
         mut record: BaseRecord<'_, [u8], [u8], usize>,
         timeout: &Deadline<'_>,
@@ -135,7 +119,7 @@ impl DriverProducer {
                 self.reports().report(Err(&error), 0);
                 return Ok(());
             }
-            timeout.left().map_err(|reason| self.late(reason))?;
+            self.left(timeout)?;
             thread::sleep(QUEUE_FULL_PAUSE);
             record = rejected;
         }
@@ -145,22 +129,22 @@ impl DriverProducer {
     pub(super) fn finish(&self, timeout: &Deadline<'_>) -> CommandOutcome<Reported> {
         let reports = self.reports();
         while !reports.are_complete() {
-            let left = timeout.left().map_err(|reason| self.late(reason))?;
+            let left = self.left(timeout)?;
             let flushed = flush(self.client.client(), left.min(POLL_INTERVAL));
             if flushed.map_err(CommandError::kafka("flushing"))? {
                 // The library has no more queued records; the missing reports are being delivered.
                 reports.wait(left.min(POLL_INTERVAL));
             }
         }
-        self.gate.close();
+        self.gate.set(PollGate::CLOSED, None);
         Ok(reports.reported())
     }
 
-    fn late(&self, reason: WaitAborted) -> CommandError {
+    fn left(&self, timeout: &Deadline<'_>) -> CommandOutcome<Duration> {
         let reports = self.reports();
-        let (done, expected) = (reports.done(), reports.expected());
-        let error = reports.errors().last().cloned().unwrap_or_default();
-        late("delivered", done, expected, reason, &error)
+        let details = reports.details();
+        let error = details.errors.last().map_or("", String::as_str);
+        timeout.left("delivered", (reports.done(), reports.expected()), error)
     }
 
     fn reports(&self) -> &Reports {
@@ -170,7 +154,7 @@ impl DriverProducer {
 
 impl Drop for DriverProducer {
     fn drop(&mut self) {
-        self.gate.end(self.server.as_ref());
+        self.gate.set(PollGate::OVER, self.server.as_ref());
         if let Some(server) = self.server.take() {
             // The panic hook has reported a panic of the thread.
             let _ = server.join();
@@ -180,38 +164,25 @@ impl Drop for DriverProducer {
 
 /// Gate that blocks the serving thread between commands.
 #[derive(Debug, Default)]
-struct PollGate {
-    is_open: AtomicBool,
-    is_over: AtomicBool,
-}
+struct PollGate(AtomicU8);
 
 impl PollGate {
+    const CLOSED: u8 = 0;
+    const OPEN: u8 = 1;
+    const OVER: u8 = 2;
+
     /// Waits until the gate is open. Returns `false` after the end.
-    fn wait(&self) -> bool {
+    fn is_opened(&self) -> bool {
         loop {
-            if self.is_over.load(Ordering::Acquire) {
-                return false;
+            match self.0.load(Ordering::Acquire) {
+                Self::CLOSED => thread::park(),
+                state => return state == Self::OPEN,
             }
-            if self.is_open.load(Ordering::Acquire) {
-                return true;
-            }
-            thread::park();
         }
     }
 
-    fn open(&self, waiting: Option<&JoinHandle<()>>) {
-        self.is_open.store(true, Ordering::Release);
-        if let Some(waiting) = waiting {
-            waiting.thread().unpark();
-        }
-    }
-
-    fn close(&self) {
-        self.is_open.store(false, Ordering::Release);
-    }
-
-    fn end(&self, waiting: Option<&JoinHandle<()>>) {
-        self.is_over.store(true, Ordering::Release);
+    fn set(&self, state: u8, waiting: Option<&JoinHandle<()>>) {
+        self.0.store(state, Ordering::Release);
         if let Some(waiting) = waiting {
             waiting.thread().unpark();
         }
@@ -311,20 +282,15 @@ impl Reports {
         }
     }
 
-    fn errors(&self) -> Vec<String> {
-        self.details().errors.clone()
-    }
-
     fn reported(&self) -> Reported {
-        let details = self.details();
+        let details = std::mem::take(&mut *self.details());
         let failed = self.failed.load(Ordering::Relaxed);
-        Reported {
-            last: details.last,
+        let delivered = Delivered {
             acked: self.done().saturating_sub(failed),
             failed,
-            errors: details.errors.clone(),
-            latency: details.latency.distribution(),
-        }
+            errors: details.errors,
+        };
+        (details.last, delivered, details.latency.distribution())
     }
 
     fn details(&self) -> MutexGuard<'_, ReportDetails> {

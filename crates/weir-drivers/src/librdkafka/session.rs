@@ -2,21 +2,20 @@
 
 use std::collections::HashSet;
 
-use super::deadline::Deadline;
-use super::error::{CommandError, CommandOutcome};
+use super::clock::DriverClock;
+use super::deadline::{CommandError, CommandOutcome, Deadline};
 use super::sender::DriverProducer;
 use super::settings::ClientConfigs;
-use super::usage::DriverClock;
 
 /// Session of one driver.
 pub(super) struct DriverSession {
-    clock: DriverClock,
-    clients: Option<ClientConfigs>,
-    warm_producer: Option<WarmProducer>,
+    pub(super) clock: DriverClock,
+    pub(super) clients: Option<ClientConfigs>,
+    pub(super) warm_producer: Option<WarmProducer>,
 }
 
 /// Producer that is reused across commands.
-struct WarmProducer {
+pub(super) struct WarmProducer {
     sender: DriverProducer,
     /// Topics to which it has delivered a primer.
     primed: HashSet<String>,
@@ -31,23 +30,14 @@ impl DriverSession {
         }
     }
 
-    pub(super) fn clock(&self) -> DriverClock {
-        self.clock
-    }
-
-    /// Closes the warm producer.
-    pub(super) fn close_producer(&mut self) {
-        self.warm_producer = None;
-    }
-
-    /// Sets the configuration of new clients.
-    pub(super) fn set_clients(&mut self, clients: ClientConfigs) {
-        self.clients = Some(clients);
-    }
-
     /// Returns the configuration of new clients.
     pub(super) fn configured(&self) -> CommandOutcome<&ClientConfigs> {
         self.clients.as_ref().ok_or(CommandError::NotConfigured)
+    }
+
+    /// Creates a producer.
+    pub(super) fn sender(&self) -> CommandOutcome<DriverProducer> {
+        DriverProducer::start(&self.configured()?.producer, self.clock)
     }
 
     /// Calls `work` with the warm producer, which is created and primed if needed. After an error
@@ -61,7 +51,7 @@ impl DriverSession {
         let mut producer = match self.warm_producer.take() {
             Some(producer) => producer,
             None => WarmProducer {
-                sender: self.configured()?.sender(self.clock)?,
+                sender: self.sender()?,
                 primed: HashSet::new(),
             },
         };

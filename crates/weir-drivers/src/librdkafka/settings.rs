@@ -2,16 +2,16 @@
 
 use crate::{ClientSettings, Configure, Configured};
 use rdkafka::config::{ClientConfig, NativeClientConfig};
-use serde_json::{Number, Value};
+use serde_json::Value;
 
-use super::error::{CommandError, CommandOutcome};
-use super::sender::DriverProducer;
-use super::usage::DriverClock;
+use super::deadline::{CommandError, CommandOutcome};
+use ClientScope::{Both, Consumer, Producer};
+use ValueFormat::{Acks, Boolean, Kibi, Number, OrMost, Text};
 
 /// Configuration of the clients.
 #[derive(Debug, Clone)]
 pub(super) struct ClientConfigs {
-    producer: ClientConfig,
+    pub(super) producer: ClientConfig,
     consumer: ClientConfig,
 }
 
@@ -37,13 +37,8 @@ enum ValueFormat {
     Text,
 }
 
-/// Setting of the protocol and its librdkafka property.
-struct SettingMapping {
-    name: &'static str,
-    scope: ClientScope,
-    property: &'static str,
-    format: ValueFormat,
-}
+/// Setting of the protocol, the clients that have it, and its librdkafka property.
+struct SettingMapping(&'static str, ClientScope, &'static str, ValueFormat);
 
 /// Creates client configurations from settings, and reads the effective values from the library.
 pub(super) fn configure(command: &Configure) -> CommandOutcome<(ClientConfigs, Configured)> {
@@ -54,20 +49,21 @@ pub(super) fn configure(command: &Configure) -> CommandOutcome<(ClientConfigs, C
     clients.consumer.set("auto.offset.reset", "earliest");
     let mut response = Configured::default();
     for (name, value) in &command.settings {
-        let Some(mapping) = MAPPINGS.iter().find(|it| it.name == name) else {
+        let found = MAPPINGS.iter().find(|mapping| mapping.0 == name);
+        let Some(SettingMapping(_, scope, property, format)) = found else {
             response.unsupported.push(name.clone());
             response.effective.insert(name.clone(), Value::Null);
             continue;
         };
-        let text = mapping
-            .format
-            .write(value)
-            .ok_or_else(|| invalid_value(name, value))?;
-        if mapping.scope != ClientScope::Consumer {
-            clients.producer.set(mapping.property, &text);
+        let text = format.write(value).ok_or_else(|| CommandError::Setting {
+            name: name.clone(),
+            value: value.clone(),
+        })?;
+        if *scope != Consumer {
+            clients.producer.set(*property, &text);
         }
-        if mapping.scope != ClientScope::Producer {
-            clients.consumer.set(mapping.property, &text);
+        if *scope != Producer {
+            clients.consumer.set(*property, &text);
         }
     }
     read_back(&clients, &mut response.effective)?;
@@ -79,17 +75,15 @@ fn read_back(clients: &ClientConfigs, effective: &mut ClientSettings) -> Command
     let failed = CommandError::kafka("settings");
     let producer = clients.producer.create_native_config().map_err(&failed)?;
     let consumer = clients.consumer.create_native_config().map_err(&failed)?;
-    for mapping in &MAPPINGS {
-        let config: &NativeClientConfig = match mapping.scope {
-            ClientScope::Consumer => &consumer,
-            ClientScope::Producer | ClientScope::Both => &producer,
+    for SettingMapping(name, scope, property, format) in MAPPINGS {
+        let config: &NativeClientConfig = match scope {
+            Consumer => &consumer,
+            Producer | Both => &producer,
         };
         // Topic properties are missing unless they were set.
-        let Ok(text) = config.get(mapping.property) else {
-            continue;
-        };
-        if let Some(value) = mapping.format.read(&text) {
-            effective.insert(mapping.name.to_owned(), value);
+        let text = config.get(property).ok();
+        if let Some(value) = text.and_then(|text| format.read(&text)) {
+            effective.insert((*name).to_owned(), value);
         }
     }
     Ok(())
@@ -103,27 +97,19 @@ fn base(bootstrap: &str) -> ClientConfig {
     config
 }
 
-fn invalid_value(name: &str, value: &Value) -> CommandError {
-    CommandError::Setting {
-        name: name.to_owned(),
-        value: value.to_string(),
-        reason: "invalid value for this setting".to_owned(),
-    }
-}
-
 impl ValueFormat {
     /// Formats a value for librdkafka.
     fn write(self, value: &Value) -> Option<String> {
         match self {
-            Self::Number => value.as_f64().map(|_| value.to_string()),
-            Self::Acks => value.as_i64().map(|acks| acks.to_string()),
-            Self::Kibi => value.as_u64().map(|bytes| bytes.div_ceil(KIBI).to_string()),
-            Self::OrMost(most) => match value.as_u64()? {
+            Number => value.as_f64().map(|_| value.to_string()),
+            Acks => value.as_i64().map(|acks| acks.to_string()),
+            Kibi => value.as_u64().map(|bytes| bytes.div_ceil(KIBI).to_string()),
+            OrMost(most) => match value.as_u64()? {
                 0 => Some(most.to_string()),
                 number => Some(number.to_string()),
             },
-            Self::Boolean => value.as_bool().map(|it| it.to_string()),
-            Self::Text => value.as_str().map(str::to_owned),
+            Boolean => value.as_bool().map(|it| it.to_string()),
+            Text => value.as_str().map(str::to_owned),
         }
     }
 
@@ -131,28 +117,23 @@ impl ValueFormat {
     fn read(self, text: &str) -> Option<Value> {
         let number = |text: &str| {
             let whole = text.parse::<i64>().ok().map(Value::from);
-            let fraction = || Number::from_f64(text.parse().ok()?).map(Value::from);
+            let fraction = || serde_json::Number::from_f64(text.parse().ok()?).map(Value::from);
             whole.or_else(fraction)
         };
         match self {
-            Self::Acks if text == "all" => Some(Value::from(-1)),
-            Self::Number | Self::OrMost(_) | Self::Acks => number(text),
-            Self::Kibi => text
+            Acks if text == "all" => Some(Value::from(-1)),
+            Number | OrMost(_) | Acks => number(text),
+            Kibi => text
                 .parse::<u64>()
                 .ok()
                 .map(|kibi| Value::from(kibi.saturating_mul(KIBI))),
-            Self::Boolean => text.parse::<bool>().ok().map(Value::from),
-            Self::Text => Some(Value::from(text)),
+            Boolean => text.parse::<bool>().ok().map(Value::from),
+            Text => Some(Value::from(text)),
         }
     }
 }
 
 impl ClientConfigs {
-    /// Creates a producer.
-    pub(super) fn sender(&self, clock: DriverClock) -> CommandOutcome<DriverProducer> {
-        DriverProducer::start(&self.producer, clock)
-    }
-
     /// Returns the configuration of a consumer; outside a group, auto-commit is disabled.
     pub(super) fn consumer(&self, group: &str, joins: bool) -> ClientConfig {
         let mut config = self.consumer.clone();
@@ -166,131 +147,34 @@ impl ClientConfigs {
 
 const KIBI: u64 = 1024;
 
-const fn mapping(
-    name: &'static str,
-    scope: ClientScope,
-    property: &'static str,
-    format: ValueFormat,
-) -> SettingMapping {
-    SettingMapping {
-        name,
-        scope,
-        property,
-        format,
-    }
+/// Lists mappings, one per line.
+macro_rules! mappings {
+    ($($name:literal: $scope:ident $property:literal $format:expr;)*) => {
+        &[$(SettingMapping($name, $scope, $property, $format)),*]
+    };
 }
 
-const MAPPINGS: [SettingMapping; 19] = [
-    mapping("acks", ClientScope::Producer, "acks", ValueFormat::Acks),
-    mapping(
-        "linger_ms",
-        ClientScope::Producer,
-        "queue.buffering.max.ms",
-        ValueFormat::Number,
-    ),
-    mapping(
-        "batch_bytes",
-        ClientScope::Producer,
-        "batch.size",
-        ValueFormat::Number,
-    ),
-    mapping(
-        "batch_records",
-        ClientScope::Producer,
-        "batch.num.messages",
-        ValueFormat::OrMost(1_000_000),
-    ),
-    mapping(
-        "max_in_flight",
-        ClientScope::Producer,
-        "max.in.flight.requests.per.connection",
-        ValueFormat::Number,
-    ),
-    mapping(
-        "retries",
-        ClientScope::Producer,
-        "message.send.max.retries",
-        ValueFormat::Number,
-    ),
-    mapping(
-        "idempotence",
-        ClientScope::Producer,
-        "enable.idempotence",
-        ValueFormat::Boolean,
-    ),
-    mapping(
-        "compression",
-        ClientScope::Producer,
-        "compression.codec",
-        ValueFormat::Text,
-    ),
-    mapping(
-        "queue_bytes",
-        ClientScope::Producer,
-        "queue.buffering.max.kbytes",
-        ValueFormat::Kibi,
-    ),
-    mapping(
-        "queue_records",
-        ClientScope::Producer,
-        "queue.buffering.max.messages",
-        ValueFormat::Number,
-    ),
-    mapping(
-        "max_request_bytes",
-        ClientScope::Both,
-        "message.max.bytes",
-        ValueFormat::Number,
-    ),
-    mapping(
-        "send_buffer_bytes",
-        ClientScope::Both,
-        "socket.send.buffer.bytes",
-        ValueFormat::Number,
-    ),
-    mapping(
-        "receive_buffer_bytes",
-        ClientScope::Both,
-        "socket.receive.buffer.bytes",
-        ValueFormat::Number,
-    ),
-    mapping(
-        "fetch_min_bytes",
-        ClientScope::Consumer,
-        "fetch.min.bytes",
-        ValueFormat::Number,
-    ),
-    mapping(
-        "fetch_wait_ms",
-        ClientScope::Consumer,
-        "fetch.wait.max.ms",
-        ValueFormat::Number,
-    ),
-    mapping(
-        "fetch_partition_bytes",
-        ClientScope::Consumer,
-        "fetch.message.max.bytes",
-        ValueFormat::Number,
-    ),
-    mapping(
-        "check_crcs",
-        ClientScope::Consumer,
-        "check.crcs",
-        ValueFormat::Boolean,
-    ),
-    mapping(
-        "auto_commit",
-        ClientScope::Consumer,
-        "enable.auto.commit",
-        ValueFormat::Boolean,
-    ),
-    mapping(
-        "auto_commit_ms",
-        ClientScope::Consumer,
-        "auto.commit.interval.ms",
-        ValueFormat::Number,
-    ),
-];
+const MAPPINGS: &[SettingMapping] = mappings! {
+    "acks": Producer "acks" Acks;
+    "linger_ms": Producer "queue.buffering.max.ms" Number;
+    "batch_bytes": Producer "batch.size" Number;
+    "batch_records": Producer "batch.num.messages" OrMost(1_000_000);
+    "max_in_flight": Producer "max.in.flight.requests.per.connection" Number;
+    "retries": Producer "message.send.max.retries" Number;
+    "idempotence": Producer "enable.idempotence" Boolean;
+    "compression": Producer "compression.codec" Text;
+    "queue_bytes": Producer "queue.buffering.max.kbytes" Kibi;
+    "queue_records": Producer "queue.buffering.max.messages" Number;
+    "max_request_bytes": Both "message.max.bytes" Number;
+    "send_buffer_bytes": Both "socket.send.buffer.bytes" Number;
+    "receive_buffer_bytes": Both "socket.receive.buffer.bytes" Number;
+    "fetch_min_bytes": Consumer "fetch.min.bytes" Number;
+    "fetch_wait_ms": Consumer "fetch.wait.max.ms" Number;
+    "fetch_partition_bytes": Consumer "fetch.message.max.bytes" Number;
+    "check_crcs": Consumer "check.crcs" Boolean;
+    "auto_commit": Consumer "enable.auto.commit" Boolean;
+    "auto_commit_ms": Consumer "auto.commit.interval.ms" Number;
+};
 
 #[cfg(test)]
 mod tests {

@@ -2,18 +2,16 @@
 
 use std::time::Duration;
 
-use crate::{Steady, SteadyDone, SteadySecond, TopicEnd};
+use weir_load::pacer::{Pacer, Rate};
 
-use super::deadline::Deadline;
-use super::error::{CommandOutcome, late};
+use super::clock::{ClockMark, DriverClock};
+use super::deadline::{CommandOutcome, Deadline};
 use super::histogram::DriverHistogram;
 use super::reader::{DriverConsumer, ReadStep};
-use super::roundtrip::wait_until;
-use super::sender::DriverProducer;
+use super::sender::{DriverProducer, record};
 use super::session::DriverSession;
-use super::usage::{ClockMark, DriverClock};
 use super::values::{KEY_BYTES, key, value};
-use weir_load::pacer::{Pacer, Rate};
+use crate::{Steady, SteadyDone, SteadySecond, TopicEnd};
 
 /// Produces or consumes for some time; calls `on_second` for each second.
 pub(super) fn steady(
@@ -22,7 +20,7 @@ pub(super) fn steady(
     timeout: &Deadline<'_>,
     on_second: &mut dyn FnMut(&SteadySecond),
 ) -> CommandOutcome<SteadyDone> {
-    let clock = session.clock();
+    let clock = session.clock;
     match command.role {
         TopicEnd::Produce => {
             let value = value(command.seed, command.len)?;
@@ -33,8 +31,7 @@ pub(super) fn steady(
             })
         }
         TopicEnd::Consume => {
-            let reader =
-                DriverConsumer::start(session.configured()?, &command.topic, false, clock)?;
+            let reader = DriverConsumer::start(session, &command.topic, false)?;
             reader.assign(0)?;
             let seconds = Seconds::start(command.seconds, clock, on_second);
             consume(reader, seconds, timeout)
@@ -61,24 +58,21 @@ fn produce(
         while now < due_ns {
             seconds.report_until(now);
             // Seconds and the deadline are also checked between records that are far apart.
-            now = wait_until(
-                clock,
-                due_ns.min(seconds.next_ns()).min(now + CHECK_INTERVAL_NS),
-            );
-            let left = timeout.left();
-            left.map_err(|reason| late("sent", index, count, reason, ""))?;
+            let until = due_ns.min(seconds.next_ns());
+            now = clock.wait_until(until.min(now + CHECK_INTERVAL_NS));
+            timeout.left("sent", (index, count), "")?;
         }
         seconds.report_until(now);
         pacing.record_ns(now as i64 - due_ns as i64);
         let key = key(index as i64);
-        sender.send(&command.topic, &key, value, due_ns, timeout)?;
+        sender.send(record(&command.topic, &key, value, due_ns), timeout)?;
         seconds.add(bytes);
     }
-    let reported = sender.finish(timeout)?;
+    let (_, delivered, latency) = sender.finish(timeout)?;
     seconds.wait_for_last(timeout)?;
     Ok(SteadyDone {
-        failed: reported.failed,
-        latency: Some(reported.latency),
+        failed: delivered.failed,
+        latency: Some(latency),
         pacing: Some(pacing.distribution()),
         ..seconds.end()
     })
@@ -101,7 +95,8 @@ fn consume(
             ReadStep::Record(record) => seconds.add(record.bytes()),
             ReadStep::Primer => {}
             ReadStep::Nothing => {
-                reader.check_time(timeout, seconds.records, seconds.records)?;
+                let records = seconds.done.records;
+                reader.check_time(timeout, records, records)?;
             }
         }
     }
@@ -114,11 +109,9 @@ struct Seconds<'a> {
     /// Start of the current second.
     mark: ClockMark,
     count: u64,
-    reported: u64,
-    /// Records and bytes of the current second.
-    current: (u64, u64),
-    records: u64,
-    bytes: u64,
+    current: SteadySecond,
+    /// Sums of the reported seconds.
+    done: SteadyDone,
     on_second: &'a mut dyn FnMut(&SteadySecond),
 }
 
@@ -130,17 +123,15 @@ impl<'a> Seconds<'a> {
             started,
             mark: started,
             count,
-            reported: 0,
-            current: (0, 0),
-            records: 0,
-            bytes: 0,
+            current: SteadySecond::default(),
+            done: SteadyDone::default(),
             on_second,
         }
     }
 
     fn add(&mut self, bytes: u64) {
-        self.current.0 += 1;
-        self.current.1 += bytes;
+        self.current.records += 1;
+        self.current.bytes += bytes;
     }
 
     /// Returns the end of the last second.
@@ -150,35 +141,32 @@ impl<'a> Seconds<'a> {
 
     /// Returns the end of the current second.
     fn next_ns(&self) -> u64 {
-        self.at((self.reported + 1).min(self.count))
+        self.at((self.current.second + 1).min(self.count))
     }
 
     fn at(&self, second: u64) -> u64 {
-        self.started
-            .ns
-            .saturating_add(second.saturating_mul(SECOND_NS))
+        let after = second.saturating_mul(SECOND_NS);
+        self.started.ns.saturating_add(after)
     }
 
     /// Reports completed seconds, except the last one, which may get late results.
     fn report_until(&mut self, now_ns: u64) {
-        while self.reported + 1 < self.count && now_ns >= self.next_ns() {
+        while self.current.second + 1 < self.count && now_ns >= self.next_ns() {
             self.report();
         }
     }
 
     fn report(&mut self) {
         let mark = self.clock.mark();
-        let (records, bytes) = std::mem::take(&mut self.current);
-        self.records += records;
-        self.bytes += bytes;
-        (self.on_second)(&SteadySecond {
-            second: self.reported,
-            records,
-            bytes,
-            cpu_us: mark.cpu_us_since(self.mark),
-        });
+        self.current.cpu_us = mark.cpu_us_since(self.mark);
+        self.done.records += self.current.records;
+        self.done.bytes += self.current.bytes;
+        (self.on_second)(&self.current);
         self.mark = mark;
-        self.reported += 1;
+        self.current = SteadySecond {
+            second: self.current.second + 1,
+            ..SteadySecond::default()
+        };
     }
 
     /// Waits for the end of the last second if the work is done earlier.
@@ -189,24 +177,18 @@ impl<'a> Seconds<'a> {
             if now >= self.end_ns() {
                 return Ok(());
             }
-            let left = timeout.left();
-            left.map_err(|reason| late("sent", self.records, self.records, reason, ""))?;
-            wait_until(self.clock, self.next_ns().min(now + CHECK_INTERVAL_NS));
+            timeout.left("sent", (self.done.records, self.done.records), "")?;
+            let until = self.next_ns().min(now + CHECK_INTERVAL_NS);
+            self.clock.wait_until(until);
         }
     }
 
     fn end(mut self) -> SteadyDone {
-        while self.reported < self.count {
+        while self.current.second < self.count {
             self.report();
         }
-        SteadyDone {
-            records: self.records,
-            bytes: self.bytes,
-            failed: 0,
-            cpu_us: self.mark.cpu_us_since(self.started),
-            latency: None,
-            pacing: None,
-        }
+        self.done.cpu_us = self.mark.cpu_us_since(self.started);
+        self.done
     }
 }
 

@@ -1,6 +1,6 @@
 //! Keys and values of records, the same in all drivers.
 
-use super::error::{CommandError, CommandOutcome};
+use super::deadline::{CommandError, CommandOutcome};
 
 /// Returns the value of a command's records: the output of SplitMix64.
 pub(super) fn value(seed: u64, len: u64) -> CommandOutcome<Vec<u8>> {

@@ -1,19 +1,6 @@
 //! HTML elements shared by several sections.
 
-use maud::{Markup, PreEscaped, Render as _, html};
-
-pub(crate) use crate::table::Table as HtmlTable;
-
-impl HtmlTable {
-    pub(crate) fn finish(self, out: &mut String) {
-        out.push_str(&self.render().into_string());
-    }
-}
-
-/// Writes a chart with its caption.
-pub(crate) fn figure(out: &mut String, svg: &str, _class: &str, caption: &str) {
-    out.push_str(&chart(svg, caption).into_string());
-}
+use maud::{Markup, PreEscaped, html};
 
 /// Returns a chart with its caption.
 pub(crate) fn chart(svg: &str, caption: &str) -> Markup {

@@ -46,7 +46,7 @@ pub(crate) fn page(data: &RunData) -> String {
                     (verdict::verdict(run))
                     main {
                         (findings::sections(run))
-                        (libraries(run))
+                        (libraries::sections(run))
                         @if has_cells { (cells(data, &levels, initial)) }
                         (details::configuration(run))
                         @if has_cells { (details::raw(run)) }
@@ -86,12 +86,6 @@ fn head(run: &Run, inline: &Inline) -> Markup {
 fn meta(attribute: &str, content: &str) -> Markup {
     let content = html! { (content) }.into_string();
     PreEscaped(format!("<meta {attribute} content=\"{content}\"/>\n"))
-}
-
-fn libraries(run: &Run) -> Markup {
-    let mut out = String::new();
-    libraries::sections(&mut out, run);
-    PreEscaped(out)
 }
 
 fn cells(data: &RunData, levels: &[Level<'_>], initial: Option<&Level<'_>>) -> Markup {

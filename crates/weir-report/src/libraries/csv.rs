@@ -3,7 +3,7 @@
 use weir_stats::libraries::{CellView, DriverView, QUANTITIES, Quantity};
 
 use super::LibraryReport;
-use crate::escape;
+use crate::csv;
 
 const HEADINGS: &str = concat!(
     "cell,work,mode,value_bytes,records,rate_per_s,driver,library,library_version,binding,",
@@ -17,50 +17,41 @@ const HEADINGS: &str = concat!(
 
 /// Returns the CSV text. Ratios are of the first library to the library of the row.
 pub(super) fn table(compared: &LibraryReport<'_>) -> String {
-    let mut out = format!("{HEADINGS}\n");
-    for view in compared.groups.iter().flat_map(|group| &group.cells) {
-        for driver in &view.drivers {
-            for quantity in &QUANTITIES {
-                row(&mut out, view, driver, quantity);
-            }
-        }
-    }
-    out
+    let views = compared.groups.iter().flat_map(|group| &group.cells);
+    let rows = views.flat_map(|view| {
+        let drivers = view.drivers.iter();
+        drivers.flat_map(|driver| QUANTITIES.iter().filter_map(|it| row(view, driver, it)))
+    });
+    let headings = HEADINGS.split(',').map(str::to_owned).collect();
+    csv::text([headings].into_iter().chain(rows))
 }
 
-fn row(out: &mut String, view: &CellView<'_>, driver: &DriverView<'_>, quantity: &Quantity) {
-    let Some(figures) = driver.statistics(quantity) else {
-        return;
-    };
+fn row(view: &CellView<'_>, driver: &DriverView<'_>, quantity: &Quantity) -> Option<Vec<String>> {
+    let figures = driver.statistics(quantity)?;
     let (cell, it) = (view.cell, driver.driver);
-    let mut fields: Vec<String> = [&cell.name, &cell.operation, &cell.mode]
-        .map(|text| escape::csv(text).into_owned())
-        .into();
+    let mut fields = vec![cell.name.clone(), cell.operation.clone(), cell.mode.clone()];
     fields.extend([cell.value_bytes, cell.records].map(|count| count.to_string()));
     fields.push(number(cell.rate_per_s));
     let texts = [&it.name, &it.library, &it.library_version, &it.binding];
-    fields.extend(texts.map(|text| escape::csv(text).into_owned()));
+    fields.extend(texts.map(String::clone));
     fields.push(quantity.name.to_owned());
     fields.extend([figures.count, driver.invalid, driver.noisy].map(|count| count.to_string()));
-    fields.extend(
-        [
-            Some(figures.max),
-            Some(figures.min),
-            Some(figures.mean),
-            figures.sd,
-            figures.cv_percent(),
-            figures.filtered_mean,
-            figures.filtered_sd,
-            figures.filtered_cv_percent(),
-            Some(figures.median),
-            Some(figures.mad),
-            Some(figures.p95),
-        ]
-        .map(number),
-    );
+    let statistics = [
+        Some(figures.max),
+        Some(figures.min),
+        Some(figures.mean),
+        figures.sd,
+        figures.cv_percent(),
+        figures.filtered_mean,
+        figures.filtered_sd,
+        figures.filtered_cv_percent(),
+        Some(figures.median),
+        Some(figures.mad),
+        Some(figures.p95),
+    ];
+    fields.extend(statistics.map(number));
     fields.extend(ratios(view, &it.name, quantity));
-    out.push_str(&fields.join(","));
-    out.push('\n');
+    Some(fields)
 }
 
 /// Returns seventeen fields, which are empty for the first library itself.
@@ -71,7 +62,7 @@ fn ratios(view: &CellView<'_>, name: &str, quantity: &Quantity) -> Vec<String> {
         return vec![String::new(); 17];
     };
     let ratio = found.ratio;
-    let mut fields = vec![escape::csv(first).into_owned()];
+    let mut fields = vec![first.to_owned()];
     fields.extend([ratio.max, ratio.min, ratio.mean, ratio.sd, ratio.cv].map(number));
     let low = |bounds: Option<(f64, f64)>| number(bounds.map(|it| it.0));
     let high = |bounds: Option<(f64, f64)>| number(bounds.map(|it| it.1));

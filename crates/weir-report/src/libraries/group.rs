@@ -137,6 +137,12 @@ impl<'a> Group<'a> {
             .collect()
     }
 
+    /// Returns name and reason of each cell that was not measured.
+    pub(crate) fn skipped(&self) -> impl Iterator<Item = (&str, &str)> {
+        let cells = self.cells.iter().map(|view| view.cell);
+        cells.filter_map(|cell| Some((cell.name.as_str(), cell.skipped.as_deref()?)))
+    }
+
     pub(crate) fn corner(&self) -> &'static str {
         match self.places.first() {
             Some(RowKey::Rate(_)) => "rate \\ bytes",
@@ -187,43 +193,37 @@ impl<'a> Group<'a> {
 
     /// Returns medians with their standard deviations, a block per library.
     pub(crate) fn times(&self, quantity: &Quantity) -> Grid {
-        let drivers = || {
-            let first = self.cells.first();
-            first.into_iter().flat_map(|view| &view.drivers)
-        };
-        let figures = |name: &str, view: &CellView<'_>| view.driver(name)?.statistics(quantity);
-        let all = || {
-            let views = self.cells.iter().flat_map(|view| &view.drivers);
-            views.filter_map(|driver| Some(driver.statistics(quantity)?.median))
-        };
-        let unit = TimeUnit::for_values_us(all());
-        let blocks = drivers().filter_map(|driver| {
-            let name = driver.driver.name.as_str();
-            let block = self.block(name.to_owned(), |view| {
-                let figures = figures(name, view)?;
+        let views = self.cells.iter().flat_map(|view| &view.drivers);
+        let medians = views.filter_map(|driver| Some(driver.statistics(quantity)?.median));
+        let unit = TimeUnit::for_values_us(medians);
+        let drivers = self
+            .cells
+            .first()
+            .into_iter()
+            .flat_map(|view| &view.drivers);
+        let blocks = drivers.map(|driver| {
+            let name = &driver.driver.name;
+            self.block(name.clone(), |view| {
+                let figures = view.driver(name)?.statistics(quantity)?;
+                let (median, sd) = (unit.show(Some(figures.median)), unit.show(figures.sd));
                 Some(TableCell {
-                    text: format!(
-                        "{} ({})",
-                        unit.show(Some(figures.median)),
-                        unit.show(figures.sd)
-                    ),
+                    text: format!("{median} ({sd})"),
                     ..TableCell::default()
                 })
-            });
-            (!block.is_empty()).then_some(block)
+            })
         });
-        Grid {
-            title: format!("Median (SD), {}: {}", unit.name(), quantity.title),
-            columns: self.columns(),
-            blocks: blocks.collect(),
-        }
+        let title = format!("Median (SD), {}: {}", unit.name(), quantity.title);
+        self.grid(title, blocks)
     }
 
-    pub(crate) fn columns(&self) -> Vec<String> {
-        self.payloads
-            .iter()
-            .map(|bytes| format::count(*bytes))
-            .collect()
+    /// Returns the table of the blocks that are not empty.
+    pub(super) fn grid(&self, title: String, blocks: impl Iterator<Item = LibraryRows>) -> Grid {
+        let columns = self.payloads.iter();
+        Grid {
+            title,
+            columns: columns.map(|bytes| format::count(*bytes)).collect(),
+            blocks: blocks.filter(|block| !block.is_empty()).collect(),
+        }
     }
 
     fn ratios_to_others(
@@ -233,21 +233,16 @@ impl<'a> Group<'a> {
         entry: impl Fn(LibraryComparison) -> Option<TableCell>,
     ) -> Grid {
         let first = self.cells.first();
-        let name = first.and_then(|view| Some(view.first()?.driver.name.clone()));
+        let name = first.and_then(|view| Some(view.first()?.driver.name.as_str()));
         let name = name.unwrap_or_default();
         let others = first.into_iter().flat_map(CellView::others);
-        let blocks = others.filter_map(|other| {
+        let blocks = others.map(|other| {
             let other = &other.driver.name;
-            let block = self.block(format!("{name} / {other}"), |view| {
+            self.block(format!("{name} / {other}"), |view| {
                 entry(view.compare(quantity, other)?)
-            });
-            (!block.is_empty()).then_some(block)
+            })
         });
-        Grid {
-            title,
-            columns: self.columns(),
-            blocks: blocks.collect(),
-        }
+        self.grid(title, blocks)
     }
 
     fn block(
@@ -255,9 +250,16 @@ impl<'a> Group<'a> {
         title: String,
         entry: impl Fn(&CellView<'a>) -> Option<TableCell>,
     ) -> LibraryRows {
+        self.rows(title, |place, payload| entry(self.at(place, payload)?))
+    }
+
+    pub(super) fn rows(
+        &self,
+        title: String,
+        entry: impl Fn(RowKey, u64) -> Option<TableCell>,
+    ) -> LibraryRows {
         let row = |place: &RowKey| {
-            let entries = self.payloads.iter();
-            let entries = entries.map(|payload| entry(self.at(*place, *payload)?));
+            let entries = self.payloads.iter().map(|payload| entry(*place, *payload));
             (place.label(), entries.collect())
         };
         LibraryRows {
@@ -268,7 +270,7 @@ impl<'a> Group<'a> {
 }
 
 impl LibraryRows {
-    pub(crate) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         let mut entries = self.rows.iter().flat_map(|(_, entries)| entries);
         entries.all(Option::is_none)
     }

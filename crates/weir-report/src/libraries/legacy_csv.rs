@@ -4,10 +4,11 @@
 //! Unlike in the published program, the values of a round trip cover only its own repetition, not
 //! all since the program started.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use weir_stats::libraries::{CellView, DriverView, Quantity};
-use weir_stats::run::LibrarySample;
+use weir_stats::libraries::{CellView, Quantity};
+use weir_stats::run::{Distribution, LibrarySample};
 
 use super::{Group, LibraryReport};
 
@@ -56,99 +57,96 @@ fn produce_consume(
     consume: Option<&Group<'_>>,
 ) -> String {
     let [a, b] = names.map(field);
-    let mut out = format!("NumPackets;Length;{a}Prod;{a}Cons;{b}Prod;{b}Cons\n");
-    for (records, bytes) in places(&[produce, consume]) {
-        let cell = |group: Option<&'_ Group<'_>>, name: &str, quantity: &str, repetition| {
-            let view = group?
-                .cells
-                .iter()
-                .find(|view| is_at(view, records, bytes))?;
-            let sample = sample(view.driver(name)?, repetition)?;
-            Quantity::named(quantity)?.of(sample)
-        };
-        for repetition in 0..repetitions(&[produce, consume], records, bytes) {
-            let values: Vec<Option<f64>> = names
-                .iter()
-                .flat_map(|name| {
-                    [
-                        cell(produce, name, "delivered_us", repetition),
-                        cell(consume, name, "legacy_us", repetition),
-                    ]
-                })
-                .collect();
-            if values.iter().any(Option::is_some) {
-                let values: Vec<String> = values.into_iter().map(whole).collect();
-                let _ = writeln!(out, "{records};{bytes};{}", values.join(";"));
-            }
-        }
-    }
-    out
+    let heading = format!("NumPackets;Length;{a}Prod;{a}Cons;{b}Prod;{b}Cons\n");
+    rows(
+        heading,
+        names,
+        &[produce, consume],
+        "",
+        |name, place, repetition| {
+            let value = |group: Option<&Group<'_>>, quantity: &str| {
+                Quantity::named(quantity)?.of(sample(group?, place, name, repetition)?)
+            };
+            vec![value(produce, "delivered_us"), value(consume, "legacy_us")]
+        },
+    )
 }
 
 fn round_trips(names: [&str; 2], group: &Group<'_>) -> String {
     let [a, b] = names.map(field);
-    let mut out = format!("NumPackets;Length;{a}Max;{a}Min;{a}Mean;{b}Max;{b}Min;{b}Mean\n");
-    for (records, bytes) in places(&[Some(group)]) {
-        let view = group.cells.iter().find(|view| is_at(view, records, bytes));
-        for repetition in 0..repetitions(&[Some(group)], records, bytes) {
-            let figures = |name: &&str| -> [Option<f64>; 3] {
-                let latency = view
-                    .and_then(|view| sample(view.driver(name)?, repetition))
-                    .and_then(|sample| sample.latency.as_ref());
-                [
-                    latency.map(|it| it.max_us as f64),
-                    latency.map(|it| it.min_us as f64),
-                    latency.and_then(weir_stats::run::Distribution::mean_us),
-                ]
-            };
-            let values: Vec<Option<f64>> = names.iter().flat_map(figures).collect();
+    let heading = format!("NumPackets;Length;{a}Max;{a}Min;{a}Mean;{b}Max;{b}Min;{b}Mean\n");
+    // The published program ends these lines with a semicolon, but not their heading.
+    rows(
+        heading,
+        names,
+        &[Some(group)],
+        ";",
+        |name, place, repetition| {
+            let sample = sample(group, place, name, repetition);
+            let latency = sample.and_then(|sample| sample.latency.as_ref());
+            let of = |pick: fn(&Distribution) -> Option<f64>| latency.and_then(pick);
+            vec![
+                of(|it| Some(it.max_us as f64)),
+                of(|it| Some(it.min_us as f64)),
+                of(Distribution::mean_us),
+            ]
+        },
+    )
+}
+
+/// Number of records and size of the values.
+type Place = (u64, u64);
+
+/// Returns a line with the values of both libraries for each repetition that has any.
+fn rows(
+    heading: String,
+    names: [&str; 2],
+    groups: &[Option<&Group<'_>>],
+    end: &str,
+    values: impl Fn(&str, Place, u32) -> Vec<Option<f64>>,
+) -> String {
+    let mut out = heading;
+    let views = || groups.iter().flatten().flat_map(|group| &group.cells);
+    // In the order of the published program.
+    let places: BTreeSet<Place> = views().map(place).collect();
+    for at in places {
+        let drivers = views()
+            .filter(|view| place(view) == at)
+            .flat_map(|view| &view.drivers);
+        let samples = drivers.flat_map(|driver| &driver.samples);
+        let last = samples.map(|sample| sample.repetition).max();
+        let count = last.map_or(0, |last| last.saturating_add(1).min(REPETITIONS_MAX));
+        for repetition in 0..count {
+            let values = names.iter().flat_map(|name| values(name, at, repetition));
+            let values: Vec<Option<f64>> = values.collect();
             if values.iter().any(Option::is_some) {
+                let whole = |us: Option<f64>| us.map_or_else(String::new, |us| format!("{us:.0}"));
                 let values: Vec<String> = values.into_iter().map(whole).collect();
-                // The published program ends these lines with a semicolon, but not their heading.
-                let _ = writeln!(out, "{records};{bytes};{};", values.join(";"));
+                let _ = writeln!(out, "{};{};{}{end}", at.0, at.1, values.join(";"));
             }
         }
     }
     out
 }
 
-/// Returns number of records and value sizes, in the order of the published program.
-fn places(groups: &[Option<&Group<'_>>]) -> Vec<(u64, u64)> {
-    let cells = groups.iter().flatten().flat_map(|group| &group.cells);
-    let mut places: Vec<(u64, u64)> = cells
-        .map(|view| (view.cell.records, view.cell.value_bytes))
-        .collect();
-    places.sort_unstable();
-    places.dedup();
-    places
+fn place(view: &CellView<'_>) -> Place {
+    (view.cell.records, view.cell.value_bytes)
 }
 
-fn is_at(view: &CellView<'_>, records: u64, bytes: u64) -> bool {
-    (view.cell.records, view.cell.value_bytes) == (records, bytes)
-}
-
-/// Returns one more than the last repetition of any driver.
-fn repetitions(groups: &[Option<&Group<'_>>], records: u64, bytes: u64) -> u32 {
-    let views = groups.iter().flatten().flat_map(|group| &group.cells);
-    let drivers = views
-        .filter(|view| is_at(view, records, bytes))
-        .flat_map(|view| &view.drivers);
-    let samples = drivers.flat_map(|driver| &driver.samples);
-    let last = samples.map(|sample| sample.repetition).max();
-    last.map_or(0, |last| last.saturating_add(1).min(REPETITIONS_MAX))
+/// Returns the sample of a library.
+fn sample<'a>(
+    group: &Group<'a>,
+    at: Place,
+    name: &str,
+    repetition: u32,
+) -> Option<&'a LibrarySample> {
+    let view = group.cells.iter().find(|view| place(view) == at)?;
+    let mut samples = view.driver(name)?.samples.iter().copied();
+    samples.find(|sample| sample.repetition == repetition)
 }
 
 /// Upper bound for repetitions in a run file, which is untrusted.
 const REPETITIONS_MAX: u32 = 100_000;
-
-fn sample<'a>(driver: &DriverView<'a>, repetition: u32) -> Option<&'a LibrarySample> {
-    let mut samples = driver.samples.iter().copied();
-    samples.find(|sample| sample.repetition == repetition)
-}
-
-fn whole(us: Option<f64>) -> String {
-    us.map_or_else(String::new, |us| format!("{us:.0}"))
-}
 
 /// Returns a name without characters that end a field or start a formula.
 fn field(name: &str) -> String {

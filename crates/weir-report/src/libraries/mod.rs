@@ -9,20 +9,19 @@ mod legacy_csv;
 mod markdown;
 mod published;
 mod report;
-mod resources;
+mod tables;
 mod terminal;
 mod text;
 
 use weir_stats::run::Run;
 
-pub(crate) use group::{Grid, Group, LibraryRows, TableCell};
+pub(crate) use group::{Grid, Group, TableCell};
 pub(crate) use published::{NOTE as PUBLISHED_NOTE, SOURCE as PUBLISHED_SOURCE, published};
 pub(crate) use report::LibraryReport;
-pub(crate) use resources::{RESOURCE_HEADINGS, resources};
-pub(crate) use text::{
-    aa_test, at_a_glance, explained, profile, questionable_repetitions, setting_fields,
-    setting_headings, without_noisy,
+pub(crate) use tables::{
+    at_a_glance, questionable_repetitions, resources, settings, without_noisy,
 };
+pub(crate) use text::{aa_test, explained, profile};
 
 pub(crate) use markdown::sections as markdown;
 pub(crate) use terminal::blocks as terminal;

@@ -1,6 +1,6 @@
 //! The tables of the published comparison, to show next to those of a run.
 
-use super::group::{Grid, Group, LibraryRows, TableCell};
+use super::group::{Grid, Group, RowKey, TableCell};
 
 /// Source of the tables.
 pub(crate) const SOURCE: &str = "Published by the KNet project (JNet 1.5.2, JCOBridge 2.5.3)";
@@ -15,24 +15,15 @@ const TABLE: &str = include_str!("../../../../plans/published/client-libraries.c
 
 /// Returns the published table for the operation and loads of a group, or `None` if there is none.
 pub(crate) fn published(group: &Group<'_>) -> Option<Grid> {
-    let row = |place: &super::group::RowKey| {
-        let entries = group.payloads.iter();
-        let entries = entries.map(|payload| entry(group.work, *place, *payload));
-        (place.label(), entries.collect())
-    };
-    let block = LibraryRows {
-        title: "KNet / Confluent.Kafka".to_owned(),
-        rows: group.places.iter().map(row).collect(),
-    };
-    (!block.is_empty()).then(|| Grid {
-        title: "Published: average ratio, % (ratio of SD)".to_owned(),
-        columns: group.columns(),
-        blocks: vec![block],
-    })
+    let entry = |place, payload| entry(group.work, place, payload);
+    let block = group.rows("KNet / Confluent.Kafka".to_owned(), entry);
+    let title = "Published: average ratio, % (ratio of SD)".to_owned();
+    let grid = group.grid(title, std::iter::once(block));
+    (!grid.blocks.is_empty()).then_some(grid)
 }
 
-fn entry(work: &str, place: super::group::RowKey, payload: u64) -> Option<TableCell> {
-    let super::group::RowKey::Burst(records) = place else {
+fn entry(work: &str, place: RowKey, payload: u64) -> Option<TableCell> {
+    let RowKey::Burst(records) = place else {
         return None;
     };
     let key = format!("{work},{records},{payload},");
@@ -47,7 +38,6 @@ fn entry(work: &str, place: super::group::RowKey, payload: u64) -> Option<TableC
 
 #[cfg(test)]
 mod tests {
-    use super::super::group::RowKey;
     use super::*;
 
     #[test]

@@ -46,6 +46,16 @@ impl<'a> LibraryReport<'a> {
         SLOTS[place.unwrap_or(0) % SLOTS.len()]
     }
 
+    /// Returns all libraries with samples, the first one first.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &'a LibraryDriver> {
+        self.first.into_iter().chain(self.others.iter().copied())
+    }
+
+    /// Returns `true` if the profile measures the same as the published comparison.
+    pub(crate) fn is_legacy(&self) -> bool {
+        self.libraries.profile == "legacy"
+    }
+
     pub(crate) fn first_name(&self) -> &'a str {
         self.first.map_or("", |driver| driver.name.as_str())
     }

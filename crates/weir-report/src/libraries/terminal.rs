@@ -136,52 +136,37 @@ fn row(compared: &LibraryReport<'_>, view: &CellView<'_>, unit: TimeUnit) -> Vec
 /// Writes aligned columns; columns that do not fit go to further tables with the same first column.
 fn table(out: &mut String, rows: &[Vec<TerminalField>], width: usize, color: bool) {
     let columns = rows.first().map_or(0, Vec::len);
+    let length = |field: &TerminalField| field.text.chars().count();
     let size = |column: usize| {
         // The reason for a skipped cell may span all columns.
-        let whole = rows.iter().filter(|row| row.len() == columns);
-        let sizes = whole.filter_map(|row| Some(row.get(column)?.text.chars().count()));
-        sizes.max().unwrap_or(0)
+        let counts = rows
+            .iter()
+            .filter(|row| row.len() == columns || column == 0);
+        counts.map(|row| length(&row[column])).max().unwrap_or(0)
     };
-    let mut sizes: Vec<usize> = (0..columns).map(size).collect();
-    sizes[0] = rows
-        .iter()
-        .map(|row| row[0].text.chars().count())
-        .max()
-        .unwrap_or(0);
+    let sizes: Vec<usize> = (0..columns).map(size).collect();
     let mut from = 1;
     while from < columns {
-        let mut until = from;
-        let mut used = sizes[0];
+        let (mut until, mut used) = (from, sizes[0]);
         // The two columns of a library stay together.
         while until < columns && (until < from + 2 || used + pair(&sizes, until) <= width) {
             used += pair(&sizes, until);
-            until += 2;
+            until = columns.min(until + 2);
         }
-        let until_here = until.min(columns);
         for (index, row) in rows.iter().enumerate() {
             let mut line = format!("  {:<1$}", row[0].text, sizes[0]);
-            match row.len() == columns {
-                true => {
-                    for column in from..until_here {
-                        let field = &row[column];
-                        let gap = sizes[column].saturating_sub(field.text.chars().count());
-                        line.push_str(&" ".repeat(gap + 2));
-                        line.push_str(&paint(&field.text, field.code.unwrap_or(""), color));
-                    }
-                }
-                false => {
-                    line.push_str("  ");
-                    line.push_str(&row[1].text);
+            if row.len() < columns {
+                let _ = write!(line, "  {}", row[1].text);
+            } else {
+                for (field, size) in row[from..until].iter().zip(&sizes[from..]) {
+                    line.push_str(&" ".repeat(size - length(field) + 2));
+                    line.push_str(&paint(&field.text, field.code.unwrap_or(""), color));
                 }
             }
-            let line = line.trim_end();
-            let _ = writeln!(
-                out,
-                "{}",
-                paint(line, if index == 0 { "2" } else { "" }, color)
-            );
+            let code = if index == 0 { "2" } else { "" };
+            let _ = writeln!(out, "{}", paint(line.trim_end(), code, color));
         }
-        from = until_here;
+        from = until;
     }
 }
 

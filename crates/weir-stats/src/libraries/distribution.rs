@@ -7,7 +7,6 @@ use crate::run::Distribution;
 
 impl Distribution {
     /// Returns the distribution of all values in `all`.
-    #[must_use]
     pub fn merged<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut pairs = BTreeMap::<u64, u64>::new();
         let mut merged = Self {
@@ -33,26 +32,14 @@ impl Distribution {
 
     /// Returns [`percentile_us`](Self::percentile_us), but `None` with too few values for that
     /// percentile.
-    #[must_use]
     pub fn supported_percentile_us(&self, percentile: f64) -> Option<f64> {
-        let all = self.values();
-        if all < samples_needed(percentile) {
-            return None;
-        }
-        let rank = (all as f64 * percentile / 100.0).ceil().max(1.0);
-        let mut below = 0_u64;
-        let mut pairs = self.pairs.iter();
-        let found = pairs.find(|(_, count)| {
-            below = below.saturating_add(*count);
-            below as f64 >= rank
-        });
-        found.map(|(value_us, _)| *value_us as f64)
+        let percentile_us = self.percentile_us(percentile)?;
+        (self.values() >= samples_needed(percentile)).then_some(percentile_us as f64)
     }
 
     /// Returns points of the distribution function: a value, and the share of values up to it.
     /// Returns about `points` points, always with the first and the last one and the rare ones near
     /// the end.
-    #[must_use]
     pub fn curve(&self, points: usize) -> Vec<(f64, f64)> {
         let all = self.values();
         if all == 0 {
@@ -77,7 +64,7 @@ impl Distribution {
     }
 
     /// Returns the number of values in the pairs, regardless of `count`.
-    fn values(&self) -> u64 {
+    pub(crate) fn values(&self) -> u64 {
         let counts = self.pairs.iter().map(|(_, count)| *count);
         counts.fold(0, u64::saturating_add)
     }

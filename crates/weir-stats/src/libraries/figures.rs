@@ -31,7 +31,6 @@ pub struct SampleStatistics {
 
 impl SampleStatistics {
     /// Returns the statistics, or `None` without finite values.
-    #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         let finite = values.iter().copied().filter(|value| value.is_finite());
         let mut sorted: Vec<f64> = finite.collect();
@@ -59,13 +58,11 @@ impl SampleStatistics {
     }
 
     /// Returns the coefficient of variation: standard deviation in percent of the mean.
-    #[must_use]
     pub fn cv_percent(&self) -> Option<f64> {
         percent(self.sd?, self.mean)
     }
 
     /// Returns the coefficient of variation without one minimum and one maximum.
-    #[must_use]
     pub fn filtered_cv_percent(&self) -> Option<f64> {
         percent(self.filtered_sd?, self.filtered_mean?)
     }
@@ -85,17 +82,10 @@ pub struct RatioPercent {
     pub sd: Option<f64>,
     /// Ratio of coefficients of variation.
     pub cv: Option<f64>,
-    /// Ratio of filtered means.
-    pub filtered_mean: Option<f64>,
-    /// Ratio of filtered standard deviations.
-    pub filtered_sd: Option<f64>,
-    /// Ratio of filtered coefficients of variation.
-    pub filtered_cv: Option<f64>,
 }
 
 impl RatioPercent {
     /// Returns the ratios. Below 100 the first value is lower.
-    #[must_use]
     pub fn of(first: &SampleStatistics, other: &SampleStatistics) -> Self {
         let both = |pick: fn(&SampleStatistics) -> Option<f64>| percent(pick(first)?, pick(other)?);
         Self {
@@ -104,9 +94,6 @@ impl RatioPercent {
             mean: both(|it| Some(it.mean)),
             sd: both(|it| it.sd),
             cv: both(SampleStatistics::cv_percent),
-            filtered_mean: both(|it| it.filtered_mean),
-            filtered_sd: both(|it| it.filtered_sd),
-            filtered_cv: both(SampleStatistics::filtered_cv_percent),
         }
     }
 }

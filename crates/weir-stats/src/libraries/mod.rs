@@ -17,16 +17,15 @@ mod verdict;
 
 use crate::run::{Libraries, LibraryCell, LibraryDriver, LibrarySample};
 
-pub use coverage::{AaTest, Coverage, Outside, aa_test};
-pub use fetch_wait::{LegacyFetchWait, legacy_fetch_wait};
+pub use coverage::{AaTest, VerdictCounts, aa_test, count_verdicts};
+pub use fetch_wait::{ConsumeTimes, LegacyFetchWait, legacy_fetch_wait};
 pub use figures::{RatioPercent, SampleStatistics};
 pub use pairs::{PAIRS_MIN, PairRatio, RatioVerdict};
 pub use quantity::{QUANTITIES, Quantity, headline};
 pub use settings::{UnequalSetting, unequal_settings};
-pub use verdict::{VerdictCounts, count_verdicts, verdict};
+pub use verdict::verdict;
 
 /// Returns the cells in order, each with the valid samples of every driver.
-#[must_use]
 pub fn cells(libraries: &Libraries) -> Vec<CellView<'_>> {
     let reference = reference(libraries).map(|driver| driver.name.as_str());
     let view = |cell| CellView::of(libraries, cell, reference);
@@ -34,7 +33,6 @@ pub fn cells(libraries: &Libraries) -> Vec<CellView<'_>> {
 }
 
 /// Returns the driver that ratios refer to: the first one with a valid sample.
-#[must_use]
 pub fn reference(libraries: &Libraries) -> Option<&LibraryDriver> {
     let measured = |driver: &&LibraryDriver| {
         let mut samples = libraries.samples.iter();
@@ -103,19 +101,16 @@ impl<'a> CellView<'a> {
     }
 
     /// Returns the first quantity in tables of this cell.
-    #[must_use]
     pub fn headline(&self) -> &'static Quantity {
         headline(self.profile, self.cell)
     }
 
     /// Returns the results of the driver with this name.
-    #[must_use]
     pub fn driver(&self, name: &str) -> Option<&DriverView<'a>> {
         self.drivers.iter().find(|view| view.driver.name == name)
     }
 
     /// Returns the results of the reference driver.
-    #[must_use]
     pub fn first(&self) -> Option<&DriverView<'a>> {
         self.driver(self.reference?)
     }
@@ -128,14 +123,12 @@ impl<'a> CellView<'a> {
 
     /// Returns the percentile bootstrap interval of the median ratio of pairs. It is too narrow
     /// with few pairs.
-    #[must_use]
     pub fn bootstrap(&self, quantity: &Quantity, other: &str) -> Option<(f64, f64)> {
         let (first, other) = (self.first()?, self.driver(other)?);
         pairs::bootstrap(&pairs_of(first, other, quantity, true))
     }
 
     /// Compares the reference driver with another; `None` unless both have a value.
-    #[must_use]
     pub fn compare(&self, quantity: &Quantity, other: &str) -> Option<LibraryComparison> {
         let (first, other) = (self.first()?, self.driver(other)?);
         let figures = (first.statistics(quantity)?, other.statistics(quantity)?);
@@ -166,14 +159,12 @@ impl<'a> DriverView<'a> {
     }
 
     /// Returns the quantity of each sample that has it.
-    #[must_use]
     pub fn values(&self, quantity: &Quantity) -> Vec<f64> {
         let samples = self.samples.iter();
         samples.filter_map(|sample| quantity.of(sample)).collect()
     }
 
     /// Returns the statistics of the values; `None` without any.
-    #[must_use]
     pub fn statistics(&self, quantity: &Quantity) -> Option<SampleStatistics> {
         SampleStatistics::of(&self.values(quantity))
     }

@@ -35,7 +35,6 @@ pub enum RatioVerdict {
 
 impl RatioVerdict {
     /// Returns the text for tables and files.
-    #[must_use]
     pub fn words(self) -> &'static str {
         match self {
             Self::FirstBetter => "first better",
@@ -49,7 +48,6 @@ impl RatioVerdict {
 impl PairRatio {
     /// Returns the ratio of pairs (first, other) from the same repetition. Excludes pairs of two
     /// zeros. If only the other value is zero, the ratio is infinite. Returns `None` without pairs.
-    #[must_use]
     pub fn of(pairs: &[(f64, f64)]) -> Option<Self> {
         let sorted = ratios(pairs);
         let count = sorted.len();
@@ -64,7 +62,6 @@ impl PairRatio {
     }
 
     /// Returns the better library, if the interval shows one.
-    #[must_use]
     pub fn verdict(&self) -> RatioVerdict {
         match self.bounds {
             None => RatioVerdict::TooFew,

@@ -16,20 +16,17 @@ pub struct Quantity {
 
 impl Quantity {
     /// Returns the value in a sample, or `None` if it has none.
-    #[must_use]
     pub fn of(&self, sample: &LibrarySample) -> Option<f64> {
         (self.of)(sample).filter(|value| value.is_finite() && *value >= 0.0)
     }
 
     /// Returns the quantity with this name.
-    #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         QUANTITIES.iter().find(|quantity| quantity.name == name)
     }
 }
 
 /// Returns the headline quantity that `profile` compares for the operation of this cell.
-#[must_use]
 pub fn headline(profile: &str, cell: &LibraryCell) -> &'static Quantity {
     let name = match (cell.operation.as_str(), profile) {
         ("consume", "legacy") => "legacy_us",
@@ -43,80 +40,43 @@ pub fn headline(profile: &str, cell: &LibraryCell) -> &'static Quantity {
         .unwrap_or(&QUANTITIES[0])
 }
 
-/// All quantities, in the order of tables. A sample has those of its operation.
-pub static QUANTITIES: [Quantity; 15] = [
-    time(
-        "delivered_us",
-        "first send to last delivery report",
-        |sample| sample.delivered_us,
-    ),
-    time("send_us", "first send to return of the last", |sample| {
-        sample.send_us
-    }),
-    time("create_us", "making the messages", |sample| {
-        sample.create_us
-    }),
-    time("send_calls_us", "inside send calls", |sample| {
-        sample.send_calls_us
-    }),
-    time("legacy_us", "assignment to last record", |sample| {
-        sample.legacy_us
-    }),
-    time("drain_us", "first record to last", |sample| sample.drain_us),
-    time("first_us", "assignment to first record", |sample| {
-        sample.first_us
-    }),
-    time("join_us", "subscription to assignment", |sample| {
-        sample.join_us
-    }),
-    time("commit_us", "synchronous commit", |sample| sample.commit_us),
-    time("latency_mean_us", "mean latency of the records", |sample| {
-        sample.latency.as_ref()?.mean_us()
-    }),
-    time(
-        "latency_p50_us",
-        "median latency of the records",
-        |sample| sample.latency.as_ref()?.supported_percentile_us(50.0),
-    ),
-    time(
-        "latency_p99_us",
-        "99th percentile of the latency",
-        |sample| sample.latency.as_ref()?.supported_percentile_us(99.0),
-    ),
-    time("roundtrip_us", "first send to last receipt", |sample| {
-        sample.roundtrip_us
-    }),
-    Quantity {
-        is_time: false,
-        ..time("cpu_us_per_record", "CPU time per record", |sample| {
-            per_record(Some(sample.cpu_us), sample)
-        })
-    },
-    Quantity {
-        is_time: false,
-        ..time(
-            "drain_cpu_us_per_record",
-            "CPU time per record, first record to last",
-            |sample| per_record(sample.drain_cpu_us, sample),
-        )
-    },
-];
-
-const fn time(
-    name: &'static str,
-    title: &'static str,
-    of: fn(&LibrarySample) -> Option<f64>,
-) -> Quantity {
-    Quantity {
-        name,
-        title,
-        is_time: true,
-        of,
-    }
+/// Lists quantities.
+macro_rules! quantities {
+    ($($name:literal $title:literal, time $is_time:literal, |$sample:ident| $of:expr;)*) => {
+        [$(Quantity {
+            name: $name,
+            title: $title,
+            is_time: $is_time,
+            of: |$sample| $of,
+        }),*]
+    };
 }
 
+/// All quantities, in the order of tables. A sample has those of its operation.
+pub static QUANTITIES: [Quantity; 15] = quantities! {
+    "delivered_us" "first send to last delivery report", time true, |it| it.delivered_us;
+    "send_us" "first send to return of the last", time true, |it| it.send_us;
+    "create_us" "making the messages", time true, |it| it.create_us;
+    "send_calls_us" "inside send calls", time true, |it| it.send_calls_us;
+    "legacy_us" "assignment to last record", time true, |it| it.legacy_us;
+    "drain_us" "first record to last", time true, |it| it.drain_us;
+    "first_us" "assignment to first record", time true, |it| it.first_us;
+    "join_us" "subscription to assignment", time true, |it| it.join_us;
+    "commit_us" "synchronous commit", time true, |it| it.commit_us;
+    "latency_mean_us" "mean latency of the records", time true, |it| it.latency.as_ref()?.mean_us();
+    "latency_p50_us" "median latency of the records", time true,
+        |it| it.latency.as_ref()?.supported_percentile_us(50.0);
+    "latency_p99_us" "99th percentile of the latency", time true,
+        |it| it.latency.as_ref()?.supported_percentile_us(99.0);
+    "roundtrip_us" "first send to last receipt", time true, |it| it.roundtrip_us;
+    "cpu_us_per_record" "CPU time per record", time false, |it| per_record(Some(it.cpu_us), it);
+    "drain_cpu_us_per_record" "CPU time per record, first record to last", time false,
+        |it| per_record(it.drain_cpu_us, it);
+};
+
 fn per_record(cpu_us: Option<f64>, sample: &LibrarySample) -> Option<f64> {
-    (sample.records > 0).then(|| cpu_us.map(|cpu_us| cpu_us / sample.records as f64))?
+    let cpu_us = cpu_us.filter(|_| sample.records > 0)?;
+    Some(cpu_us / sample.records as f64)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Settings that differ between drivers.
 
-use crate::run::{Libraries, LibraryDriver, LibrarySetting};
+use crate::run::{Libraries, LibrarySetting};
 
 /// A setting that differs between drivers, or from the requested value.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,54 +14,41 @@ pub struct UnequalSetting<'a> {
 }
 
 /// Returns the unequal settings, in the order in which drivers first name them.
-#[must_use]
 pub fn unequal_settings(libraries: &Libraries) -> Vec<UnequalSetting<'_>> {
-    let mut names: Vec<&str> = Vec::new();
-    let all = || libraries.drivers.iter().flat_map(|driver| &driver.settings);
-    for setting in all() {
-        if !names.contains(&setting.name.as_str()) {
-            names.push(&setting.name);
+    let mut found: Vec<UnequalSetting<'_>> = Vec::new();
+    for driver in &libraries.drivers {
+        for setting in &driver.settings {
+            let name = setting.name.as_str();
+            let at = found.iter().position(|it| it.name == name);
+            let at = at.unwrap_or_else(|| {
+                found.push(UnequalSetting {
+                    name,
+                    requested: None,
+                    drivers: Vec::new(),
+                });
+                found.len() - 1
+            });
+            let own = &mut found[at];
+            own.requested = own.requested.or(setting.requested.as_deref());
+            own.drivers.push((&driver.name, setting));
         }
     }
-    let one = |name| {
-        let of = |driver: &'_ LibraryDriver| -> Option<usize> {
-            driver.settings.iter().position(|it| it.name == name)
-        };
-        let drivers: Vec<_> = libraries
-            .drivers
-            .iter()
-            .filter_map(|driver| Some((driver.name.as_str(), &driver.settings[of(driver)?])))
-            .collect();
-        let asked = drivers.iter().find_map(|(_, it)| it.requested.as_deref());
-        UnequalSetting {
-            name,
-            requested: asked,
-            drivers,
-        }
-    };
-    let settings = names.into_iter().map(one);
-    settings.filter(|setting| !is_equal(setting)).collect()
+    found.retain(|setting| !is_equal(setting));
+    found
 }
 
 fn is_equal(setting: &UnequalSetting<'_>) -> bool {
-    let mut effective = setting.drivers.iter().map(|(_, it)| &it.effective);
-    let Some(first) = effective.next() else {
-        return true;
-    };
-    let alike = effective.all(|other| match (first, other) {
+    let is_same = |a: &Option<String>, b: &Option<String>| match (a, b) {
         (Some(a), Some(b)) => is_same(a, b),
-        (None, None) => true,
-        _ => false,
-    });
-    let as_asked = setting.drivers.iter().all(|(_, it)| {
-        let kept = match (&it.requested, &it.effective) {
-            (Some(asked), Some(effective)) => is_same(asked, effective),
-            (Some(_), None) => false,
-            (None, _) => true,
-        };
-        it.supported && kept
-    });
-    alike && as_asked
+        (a, b) => a == b,
+    };
+    let mut settings = setting.drivers.iter().map(|(_, it)| it);
+    let first = settings.clone().next();
+    settings.all(|it| {
+        let is_kept = it.requested.is_none() || is_same(&it.requested, &it.effective);
+        let is_alike = first.is_none_or(|first| is_same(&first.effective, &it.effective));
+        it.supported && is_kept && is_alike
+    })
 }
 
 /// Compares as numbers if both are numbers.

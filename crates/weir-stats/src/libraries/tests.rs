@@ -9,13 +9,9 @@ pub(crate) fn driver(name: &str) -> LibraryDriver {
         name: name.to_owned(),
         library: name.to_owned(),
         library_version: "1".to_owned(),
-        binding: String::new(),
-        runtime: String::new(),
-        capabilities: Vec::new(),
-        settings: Vec::new(),
         warm_up_rounds: 4,
         warm_up_settled: true,
-        failed: None,
+        ..LibraryDriver::default()
     }
 }
 
@@ -144,13 +140,13 @@ fn aa_test_shows_no_difference_in_90_percent() {
         all.cells.push(at);
     }
     let test = aa_test(&all);
-    assert_eq!((test.headline.intervals, test.cpu.intervals), (80, 80));
+    assert_eq!((test.headline.intervals(), test.cpu.intervals()), (80, 80));
     assert!(test.headline.share().unwrap() >= 0.9, "{test:?}");
     all.aa_test = true;
-    let containing = test.headline.containing;
+    let containing = test.headline.no_difference;
     let expected = format!("{containing} of 80 intervals contain 100 %");
     assert!(verdict(&all).contains(&expected), "{}", verdict(&all));
-    let outside = test.headline.intervals - test.headline.containing;
+    let outside = test.headline.intervals() - test.headline.no_difference;
     assert_eq!(test.outside.len(), outside);
     // A library that is twice as slow is detected in most of them.
     for sample in all.samples.iter_mut().filter(|it| it.driver == "one") {
@@ -158,7 +154,7 @@ fn aa_test_shows_no_difference_in_90_percent() {
     }
     let share = aa_test(&all).headline.share().unwrap();
     assert!(share < 0.5, "{share}");
-    assert_eq!(Coverage::default().share(), None);
+    assert_eq!(VerdictCounts::default().share(), None);
 }
 
 #[test]
@@ -180,11 +176,13 @@ fn legacy_ratio_follows_from_wait_and_start() {
         }
     }
     let shape = legacy_fetch_wait(&all, "librdkafka").unwrap();
-    assert_eq!((shape.below, shape.above), (3, 2));
-    assert_eq!(shape.waits_us(), Some((500_000.0, 500_000.0)));
-    assert!((shape.below_percent - 84.1).abs() < 0.05, "{shape:?}");
-    let expected = shape.expected_percent(500_000.0).unwrap();
-    assert!((expected - shape.below_percent).abs() < 1e-9);
+    let (below, above) = (shape.below, shape.above.unwrap());
+    assert_eq!((below.cells, above.cells), (3, 2));
+    assert_eq!(below.first_us - above.first_us, 500_000.0);
+    assert_eq!(below.other_us - above.other_us, 500_000.0);
+    let percent = below.percent.unwrap();
+    assert!((percent - 84.1).abs() < 0.05, "{shape:?}");
+    assert!((above.expected_percent(500_000.0) - percent).abs() < 1e-9);
     all.profile = "fair".to_owned();
     assert_eq!(legacy_fetch_wait(&all, "librdkafka"), None);
 }

@@ -20,7 +20,7 @@ pub struct Libraries {
 }
 
 /// One driver with its own description.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LibraryDriver {
     /// Short name, unique in the run: `java`, `librdkafka`, `franz-go`, `confluent-kafka`,
     /// `aiokafka`, `kafkajs`.
@@ -47,8 +47,13 @@ pub struct LibraryDriver {
 }
 
 impl LibraryDriver {
+    /// Returns its name, and its library with the version.
+    pub fn version(&self) -> (String, String) {
+        let library = format!("{} {}", self.library, self.library_version);
+        (self.name.clone(), library)
+    }
+
     /// Returns `true` if the CPU cost was stable after the warm-up, or no warm-up was requested.
-    #[must_use]
     pub fn is_warm_up_complete(&self) -> bool {
         self.warm_up_rounds == 0 || self.warm_up_settled
     }
@@ -179,12 +184,10 @@ impl Distribution {
     /// Returns the smallest value that at least `percent` of the values do not exceed; `None`
     /// without values.
     pub fn percentile_us(&self, percent: f64) -> Option<u64> {
-        // Counts come from drivers, so they may be arbitrary.
-        let counts = self.pairs.iter().map(|(_, count)| *count);
-        let all = counts.fold(0_u64, u64::saturating_add);
-        let wanted = (all as f64 * percent / 100.0).ceil().max(1.0) as u64;
+        let wanted = (self.values() as f64 * percent / 100.0).ceil().max(1.0) as u64;
         let mut seen = 0_u64;
         self.pairs.iter().find_map(|(value, count)| {
+            // Counts come from drivers, so they may be arbitrary.
             seen = seen.saturating_add(*count);
             (seen >= wanted).then_some(*value)
         })

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use weir_drivers::{
-    AssignmentMode, CAPABILITIES, ClientSettings, Configure, Consume, Driver, DriverFailure,
-    DriverProgram, ProduceCommand, ProducerState, RoundTrip, Steady, TopicEnd, WarmUp,
+    AssignmentMode, Burst, CAPABILITIES, ClientSettings, Configure, Consume, Driver, DriverFailure,
+    DriverProgram, Gc, GetStats, ProduceCommand, ProducerState, RoundTrip, Steady, TopicEnd,
+    WarmUp,
 };
 
 use crate::test_env::{LIMIT, SHORT, Stored, TestEnv, key, ticks, value};
@@ -64,6 +65,15 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
+fn burst(topic: &str, len: u64, count: u64, seed: u64) -> Burst {
+    Burst {
+        topic: topic.to_owned(),
+        len,
+        count,
+        seed,
+    }
+}
+
 /// Libraries whose flush waits as long as batches do (decision 0038).
 const FLUSH_LINGERS: [&str; 1] = ["aiokafka"];
 /// The largest seed that the numbers of all languages can represent.
@@ -93,8 +103,8 @@ impl ScriptedSession<'_> {
         for capability in &hello.capabilities {
             assert!(CAPABILITIES.contains(&capability.as_str()), "{capability}");
         }
-        done!(self.driver.gc(LIMIT));
-        let stats = done!(self.driver.stats(LIMIT));
+        done!(self.driver.run(&Gc {}, LIMIT));
+        let stats = done!(self.driver.run(&GetStats {}, LIMIT));
         let status =
             fs::read_to_string(format!("/proc/{}/status", self.driver.pid())).expect("it runs");
         let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -122,7 +132,7 @@ impl ScriptedSession<'_> {
         requested
             .settings
             .insert("no_such_setting".to_owned(), json!(1));
-        let answer = done!(self.driver.configure(&requested, LIMIT));
+        let answer = done!(self.driver.run(&requested, LIMIT));
         assert!(
             answer.unsupported.contains(&"no_such_setting".to_owned()),
             "{answer:?}"
@@ -145,21 +155,16 @@ impl ScriptedSession<'_> {
             );
         }
         requested.settings.remove("no_such_setting");
-        done!(self.driver.configure(&requested, LIMIT));
+        done!(self.driver.run(&requested, LIMIT));
     }
 
     fn warms_up(&mut self) {
-        let requested = WarmUp {
-            topic: self.topic("warm-up"),
-            len: 100,
-            count: 1000,
-            seed: 3,
-        };
-        let cost = done!(self.driver.warm_up(&requested, LIMIT));
+        let requested = WarmUp(burst(&self.topic("warm-up"), 100, 1000, 3));
+        let cost = done!(self.driver.run(&requested, LIMIT));
         assert!(cost.produce_cpu_us_per_record > 0.0, "{cost:?}");
         // Again, with the records of the first one in the topic.
-        done!(self.driver.warm_up(&requested, LIMIT));
-        let (primers, records) = apart(self.env.read(&requested.topic));
+        done!(self.driver.run(&requested, LIMIT));
+        let (primers, records) = apart(self.env.read(&requested.0.topic));
         assert_eq!(records.len(), 2000);
         assert!((1..=2).contains(&primers.len()), "{primers:?}");
     }
@@ -179,15 +184,16 @@ impl ScriptedSession<'_> {
             // with others.
             for (seed, len, count) in [(SEED_MAX, 100, 25), (7, 300_000, 4)] {
                 let requested = ProduceCommand {
-                    topic: topic.clone(),
-                    len,
-                    count,
-                    seed,
+                    burst: burst(&topic, len, count, seed),
                     state,
                     per_record: seed == 7,
                 };
-                let answer = done!(self.driver.produce(&requested, LIMIT));
-                assert_eq!((answer.acked, answer.failed), (count, 0), "{answer:?}");
+                let answer = done!(self.driver.run(&requested, LIMIT));
+                assert_eq!(
+                    (answer.delivered.acked, answer.delivered.failed),
+                    (count, 0),
+                    "{answer:?}"
+                );
                 assert!(
                     answer.cpu_us > 0.0 || state != ProducerState::Cold,
                     "{answer:?}"
@@ -239,28 +245,24 @@ impl ScriptedSession<'_> {
         self.env.write(&topic, &records);
         for via in self.vias() {
             let requested = Consume {
-                topic: topic.clone(),
-                len: 50,
-                count: 20,
-                seed: 5,
+                burst: burst(&topic, 50, 20, 5),
                 via,
                 verify: true,
                 commit: via == AssignmentMode::Group,
             };
-            let answer = done!(self.driver.consume(&requested, LIMIT));
+            let answer = done!(self.driver.run(&requested, LIMIT));
             assert_eq!(
                 (answer.got, answer.bytes, answer.bad),
                 (20, 20 * 58, 0),
                 "{via:?}"
             );
             let part = Consume {
-                count: 7,
+                burst: burst(&topic, 50, 7, 6),
                 verify: false,
                 commit: false,
-                seed: 6,
                 ..requested
             };
-            let answer = done!(self.driver.consume(&part, LIMIT));
+            let answer = done!(self.driver.run(&part, LIMIT));
             assert_eq!(
                 (answer.got, answer.bytes, answer.bad),
                 (7, 7 * 58, 0),
@@ -286,27 +288,24 @@ impl ScriptedSession<'_> {
         self.env.write(&topic, &records);
         for via in self.vias() {
             let requested = Consume {
-                topic: topic.clone(),
-                len: 50,
-                count: 7,
-                seed: 5,
+                burst: burst(&topic, 50, 7, 5),
                 via,
                 verify: true,
                 commit: false,
             };
-            let answer = done!(self.driver.consume(&requested, LIMIT));
+            let answer = done!(self.driver.run(&requested, LIMIT));
             assert_eq!((answer.got, answer.bad), (7, 5), "{via:?}, verified");
             let unverified = Consume {
                 verify: false,
                 ..requested.clone()
             };
-            let answer = done!(self.driver.consume(&unverified, LIMIT));
+            let answer = done!(self.driver.run(&unverified, LIMIT));
             assert_eq!((answer.got, answer.bad), (7, 4), "{via:?}, not verified");
             let other_seed = Consume {
-                seed: 6,
+                burst: burst(&topic, 50, 7, 6),
                 ..requested
             };
-            let answer = done!(self.driver.consume(&other_seed, LIMIT));
+            let answer = done!(self.driver.run(&other_seed, LIMIT));
             assert_eq!(answer.bad, 7, "{via:?}, another seed");
         }
     }
@@ -316,15 +315,12 @@ impl ScriptedSession<'_> {
             return;
         }
         let requested = RoundTrip {
-            topic: self.topic("burst"),
-            len: 100,
-            count: 300,
+            burst: burst(&self.topic("burst"), 100, 300, 9),
             rate: 0.0,
-            seed: 9,
         };
-        let answer = done!(self.driver.roundtrip(&requested, LIMIT));
+        let answer = done!(self.driver.run(&requested, LIMIT));
         assert_eq!(
-            (answer.acked, answer.got, answer.failed),
+            (answer.delivered.acked, answer.got, answer.delivered.failed),
             (300, 300, 0),
             "{answer:?}"
         );
@@ -337,15 +333,12 @@ impl ScriptedSession<'_> {
             return;
         }
         let requested = RoundTrip {
-            topic: self.topic("open"),
-            len: 10,
-            count: 101,
+            burst: burst(&self.topic("open"), 10, 101, 9),
             rate: 200.0,
-            seed: 9,
         };
-        let answer = done!(self.driver.roundtrip(&requested, LIMIT));
+        let answer = done!(self.driver.run(&requested, LIMIT));
         assert_eq!(
-            (answer.acked, answer.got, answer.pacing.count),
+            (answer.delivered.acked, answer.got, answer.pacing.count),
             (101, 101, 101),
             "{answer:?}"
         );
@@ -367,13 +360,13 @@ impl ScriptedSession<'_> {
 
     /// Returns the times that are the keys of a roundtrip's records.
     fn instants_ascend(&self, requested: &RoundTrip) -> Vec<i64> {
-        let found = self.env.read(&requested.topic);
+        let found = self.env.read(&requested.burst.topic);
         let (primer, records) = found.split_first().expect("a primer");
         assert!(primer.is_primer(), "{primer:?}");
-        assert_eq!(records.len() as u64, requested.count);
+        assert_eq!(records.len() as u64, requested.burst.count);
         let expected = value(
-            requested.seed,
-            usize::try_from(requested.len).expect("small"),
+            requested.burst.seed,
+            usize::try_from(requested.burst.len).expect("small"),
         );
         assert!(
             records
@@ -400,7 +393,7 @@ impl ScriptedSession<'_> {
         let mut reported = 0;
         let done = done!(
             self.driver
-                .steady(&requested, LIMIT, &mut |_| reported += 1)
+                .run_with(&requested, LIMIT, &mut |_| reported += 1)
         );
         assert_eq!((done.records, done.bytes, done.failed), (300, 300 * 28, 0));
         assert_eq!(reported, 2);
@@ -413,7 +406,7 @@ impl ScriptedSession<'_> {
         );
         if self.driver.can("steady.consume") {
             requested.role = TopicEnd::Consume;
-            let done = done!(self.driver.steady(&requested, LIMIT, &mut |_| ()));
+            let done = done!(self.driver.run_with(&requested, LIMIT, &mut |_| ()));
             // And the record that the test wrote after them.
             assert_eq!(done.records, 301);
         }
@@ -425,36 +418,38 @@ impl ScriptedSession<'_> {
         requested
             .settings
             .insert("linger_ms".to_owned(), json!(60_000));
-        let answer = done!(self.driver.configure(&requested, LIMIT));
+        let answer = done!(self.driver.run(&requested, LIMIT));
         let lingers = !answer.unsupported.contains(&"linger_ms".to_owned());
         if lingers && !FLUSH_LINGERS.contains(&self.driver.name()) {
             let produce = ProduceCommand {
-                topic: self.topic("company"),
-                len: 10,
-                count: 3,
-                seed: 1,
+                burst: burst(&self.topic("company"), 10, 3, 1),
                 state: ProducerState::Warm,
                 per_record: false,
             };
-            let answer = done!(self.driver.produce(&produce, LIMIT));
-            assert_eq!((answer.acked, answer.failed), (3, 0), "{answer:?}");
+            let answer = done!(self.driver.run(&produce, LIMIT));
+            assert_eq!(
+                (answer.delivered.acked, answer.delivered.failed),
+                (3, 0),
+                "{answer:?}"
+            );
         }
-        done!(self.driver.configure(&self.requested(), LIMIT));
+        done!(self.driver.run(&self.requested(), LIMIT));
     }
 
     fn times_out_without_records(&mut self) {
         let topic = format!("{}-missing", self.driver.name());
         let produce = ProduceCommand {
-            topic: topic.clone(),
-            len: 10,
-            count: 3,
-            seed: 1,
+            burst: burst(&topic, 10, 3, 1),
             state: ProducerState::Metadata,
             per_record: false,
         };
         if self.driver.can("produce.metadata") {
-            match self.driver.produce(&produce, SHORT) {
-                Ok(answer) => assert_eq!((answer.acked, answer.failed), (0, 3), "{answer:?}"),
+            match self.driver.run(&produce, SHORT) {
+                Ok(answer) => assert_eq!(
+                    (answer.delivered.acked, answer.delivered.failed),
+                    (0, 3),
+                    "{answer:?}"
+                ),
                 Err(error) => assert!(
                     matches!(error.reason, DriverFailure::CommandFailed(_)),
                     "{error}"
@@ -463,17 +458,14 @@ impl ScriptedSession<'_> {
         }
         for via in self.vias() {
             let consume = Consume {
-                topic: topic.clone(),
-                len: 10,
-                count: 3,
-                seed: 1,
+                burst: burst(&topic, 10, 3, 1),
                 via,
                 verify: false,
                 commit: false,
             };
             let error = self
                 .driver
-                .consume(&consume, SHORT)
+                .run(&consume, SHORT)
                 .expect_err("there is no such topic");
             assert!(
                 matches!(error.reason, DriverFailure::CommandFailed(_)),
@@ -481,19 +473,14 @@ impl ScriptedSession<'_> {
             );
         }
         // The driver continues with the existing topic.
-        let requested = WarmUp {
-            topic: self.topic("after"),
-            len: 10,
-            count: 10,
-            seed: 1,
-        };
-        done!(self.driver.warm_up(&requested, LIMIT));
+        let requested = WarmUp(burst(&self.topic("after"), 10, 10, 1));
+        done!(self.driver.run(&requested, LIMIT));
     }
 
     /// Between two commands a driver is idle: in at least one half second it uses at most 20 ms of
     /// CPU time.
     fn rests(&mut self) {
-        done!(self.driver.gc(LIMIT));
+        done!(self.driver.run(&Gc {}, LIMIT));
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
             let (before, began) = (ticks(self.driver.pid()), Instant::now());

@@ -1,31 +1,25 @@
 //! Box plots of the repetitions, and distributions of round-trip times.
 
-use std::fmt::Write as _;
+use maud::{Markup, html};
+use weir_stats::libraries::CellView;
+use weir_stats::run::{Distribution, LibrarySample};
 
-use weir_stats::libraries::{CellView, DriverView};
-use weir_stats::run::Distribution;
-
-use super::super::element::figure;
+use super::super::element::chart;
 use crate::chart::{BoxOf, DistributionLine, boxes, distribution};
 use crate::format;
 use crate::libraries::{Group, LibraryReport};
 
-/// Writes one chart per value size, with a box for each library and burst size.
-pub(super) fn spread(out: &mut String, compared: &LibraryReport<'_>, group: &Group<'_>) {
+/// Returns one chart per value size, with a box for each library and burst size.
+pub(super) fn spread(compared: &LibraryReport<'_>, group: &Group<'_>) -> Markup {
     let quantity = group.headline();
-    let series: Vec<(&str, &'static str)> = compared
-        .first
-        .iter()
-        .chain(&compared.others)
-        .map(|driver| (driver.name.as_str(), compared.slot(&driver.name)))
-        .collect();
+    let names = compared.all().map(|driver| driver.name.as_str());
+    let series: Vec<(&str, &'static str)> = names.map(|name| (name, compared.slot(name))).collect();
     let places: Vec<String> = group.places.iter().map(|place| place.label()).collect();
     let x_title = match group.mode {
         "open" => "records per second",
         _ => "records",
     };
-    let mut charts = String::new();
-    for payload in &group.payloads {
+    let charts = group.payloads.iter().filter_map(|payload| {
         let mut all = Vec::new();
         for (index, place) in group.places.iter().enumerate() {
             let Some(view) = group.at(*place, *payload) else {
@@ -34,6 +28,7 @@ pub(super) fn spread(out: &mut String, compared: &LibraryReport<'_>, group: &Gro
             for (number, (name, slot)) in series.iter().enumerate() {
                 let figures = view.driver(name).and_then(|it| it.statistics(quantity));
                 let Some(it) = figures else { continue };
+                let us = format::duration_us;
                 all.push(BoxOf {
                     place: index,
                     series: number,
@@ -42,118 +37,86 @@ pub(super) fn spread(out: &mut String, compared: &LibraryReport<'_>, group: &Gro
                     tip: format!(
                         "{name}, {}: median {}, {} to {}, n {}",
                         view.cell.name,
-                        format::duration_us(it.median),
-                        format::duration_us(it.min),
-                        format::duration_us(it.max),
+                        us(it.median),
+                        us(it.min),
+                        us(it.max),
                         it.count
                     ),
                 });
             }
         }
         let label = format!("{} bytes", format::count(*payload));
-        if let Some(svg) = boxes(&label, &places, x_title, &series, &all) {
-            figure(
-                &mut charts,
-                &svg,
-                "",
-                &format!("{}, {label}: {}.", group.title(), quantity.title),
-            );
-        }
-    }
-    if !charts.is_empty() {
-        let _ = writeln!(
-            out,
-            "<h4>Spread of the repetitions</h4>\n<div class=\"grid2 many\">\n{charts}</div>\n\
-             <p class=\"caption\">Box: middle half of the repetitions. Line: median. Whiskers: \
-             minimum and maximum. Noisy repetitions are included, invalid ones are not.</p>"
-        );
-    }
+        let svg = boxes(&label, &places, x_title, &series, &all)?;
+        let caption = format!("{}, {label}: {}.", group.title(), quantity.title);
+        Some(chart(&svg, &caption))
+    });
+    charts_of("Spread of the repetitions", charts, Some(SPREAD_CAPTION))
 }
 
-/// Writes latency and schedule lag of all records of each cell, merged over the repetitions.
-pub(super) fn latencies(out: &mut String, compared: &LibraryReport<'_>, group: &Group<'_>) {
-    if group.work != "roundtrip" {
-        return;
-    }
-    let mut charts = String::new();
-    for view in &group.cells {
-        let latency = lines(compared, view, |driver| {
-            driver
-                .samples
-                .iter()
-                .filter_map(|it| it.latency.as_ref())
-                .collect()
-        });
-        let pacing = lines(compared, view, |driver| {
-            driver
-                .samples
-                .iter()
-                .filter_map(|it| it.pacing.as_ref())
-                .collect()
-        });
+/// Returns latency and schedule lag of all records of each cell, merged over the repetitions.
+pub(super) fn latencies(compared: &LibraryReport<'_>, group: &Group<'_>) -> Markup {
+    let charts = group.cells.iter().flat_map(|view| {
         let name = &view.cell.name;
-        if let Some(svg) = distribution("Distribution of latency", "latency", &latency) {
-            figure(
-                &mut charts,
-                &svg,
-                "",
-                &format!("Latency, {name}: {}", tail(compared, view)),
-            );
-        }
-        if let Some(svg) = distribution("Distribution of schedule lag", "schedule lag", &pacing) {
-            figure(
-                &mut charts,
-                &svg,
-                "",
-                &format!("Schedule lag, {name}: send time minus due time."),
-            );
-        }
-    }
-    if !charts.is_empty() {
-        let _ = writeln!(
-            out,
-            "<h4>Distribution over all records</h4>\n<div class=\"grid2 many\">\n{charts}</div>"
-        );
-    }
+        let latency = merged(compared, view, |sample| sample.latency.as_ref());
+        let pacing = merged(compared, view, |sample| sample.pacing.as_ref());
+        let (shown, lag) = (lines(compared, &latency), lines(compared, &pacing));
+        let latency = distribution("Distribution of latency", "latency", &shown)
+            .map(|svg| chart(&svg, &format!("Latency, {name}: {}", tail(&latency))));
+        let caption = format!("Schedule lag, {name}: send time minus due time.");
+        let lag = distribution("Distribution of schedule lag", "schedule lag", &lag)
+            .map(|svg| chart(&svg, &caption));
+        latency.into_iter().chain(lag)
+    });
+    charts_of("Distribution over all records", charts, None)
+}
+
+fn charts_of(title: &str, charts: impl Iterator<Item = Markup>, caption: Option<&str>) -> Markup {
+    let mut charts = charts.peekable();
+    html! { @if charts.peek().is_some() {
+        h4 { (title) } "\n"
+        div class="grid2 many" { @for chart in charts { (chart) } } "\n"
+        @if let Some(caption) = caption { p.caption { (caption) } }
+    } }
+}
+
+/// Returns the distribution of each library over its repetitions, without empty ones.
+fn merged<'a>(
+    compared: &LibraryReport<'a>,
+    view: &CellView<'a>,
+    pick: fn(&LibrarySample) -> Option<&Distribution>,
+) -> Vec<(&'a str, Distribution)> {
+    let drivers = compared.all().filter_map(|driver| {
+        let samples = view.driver(&driver.name)?.samples.iter();
+        let merged = Distribution::merged(samples.filter_map(|sample| pick(sample)));
+        (merged.count > 0).then_some((driver.name.as_str(), merged))
+    });
+    drivers.collect()
 }
 
 fn lines<'a>(
-    compared: &'a LibraryReport<'_>,
-    view: &'a CellView<'_>,
-    pick: impl for<'b> Fn(&'b DriverView<'_>) -> Vec<&'b Distribution>,
+    compared: &LibraryReport<'_>,
+    merged: &[(&'a str, Distribution)],
 ) -> Vec<DistributionLine<'a>> {
-    let drivers = compared.first.iter().chain(&compared.others);
-    drivers
-        .filter_map(|driver| {
-            let merged = Distribution::merged(pick(view.driver(&driver.name)?));
-            let points = merged.curve(POINTS);
-            (!points.is_empty()).then_some(DistributionLine {
-                name: &driver.name,
-                slot: compared.slot(&driver.name),
-                points,
-            })
-        })
-        .collect()
+    let lines = merged.iter().map(|(name, merged)| DistributionLine {
+        name,
+        slot: compared.slot(name),
+        points: merged.curve(POINTS),
+    });
+    lines.collect()
 }
 
 /// Number of points; enough for a smooth line at chart size.
 const POINTS: usize = 50;
+const SPREAD_CAPTION: &str = "Box: middle half of the repetitions. Line: median. Whiskers: minimum \
+                              and maximum. Noisy repetitions are included, invalid ones are not.";
 
 /// Returns percentiles of all libraries: `java p50 1.2 ms, p99 4 ms; ...`.
-fn tail(compared: &LibraryReport<'_>, view: &CellView<'_>) -> String {
-    let drivers = compared.first.iter().chain(&compared.others);
-    let texts: Vec<String> = drivers
-        .filter_map(|driver| {
-            let samples = &view.driver(&driver.name)?.samples;
-            let all = samples.iter().filter_map(|it| it.latency.as_ref());
-            let merged = Distribution::merged(all);
-            let at = |percentile: f64| merged.supported_percentile_us(percentile);
-            let mut text = format!("{} p50 {}", driver.name, format::duration_us(at(50.0)?));
-            if let Some(us) = at(99.0) {
-                let _ = write!(text, ", p99 {}", format::duration_us(us));
-            }
-            Some(text)
-        })
-        .collect();
-    format!("{}.", texts.join("; "))
+fn tail(merged: &[(&str, Distribution)]) -> String {
+    let texts = merged.iter().filter_map(|(name, merged)| {
+        let at = |percentile: f64| merged.supported_percentile_us(percentile);
+        let p99 = at(99.0).map(|us| format!(", p99 {}", format::duration_us(us)));
+        let p50 = format::duration_us(at(50.0)?);
+        Some(format!("{name} p50 {p50}{}", p99.unwrap_or_default()))
+    });
+    format!("{}.", texts.collect::<Vec<_>>().join("; "))
 }

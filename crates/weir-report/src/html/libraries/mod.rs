@@ -4,47 +4,37 @@ mod charts;
 mod data_quality;
 mod tables;
 
-use std::fmt::Write as _;
-
+use maud::{Markup, html};
+use weir_stats::libraries::PAIRS_MIN;
 use weir_stats::run::Run;
 
-use super::element::HtmlTable;
-use crate::escape::Markup;
+use super::element::{facts, remarks, section};
 use crate::format;
-use crate::libraries::{Group, LibraryReport, PUBLISHED_NOTE, PUBLISHED_SOURCE};
+use crate::libraries::{self, Group, LibraryReport, PUBLISHED_NOTE, PUBLISHED_SOURCE};
 
-/// Writes all sections, unless the run compares no libraries.
-pub(crate) fn sections(out: &mut String, run: &Run) {
+/// Returns all sections; none if the run compares no libraries.
+pub(crate) fn sections(run: &Run) -> Markup {
     let Some(compared) = LibraryReport::of(run) else {
-        return;
+        return html! {};
     };
-    overview(out, run, &compared);
-    let mut works: Vec<&str> = Vec::new();
-    for group in &compared.groups {
-        if !works.contains(&group.work) {
-            works.push(group.work);
+    let mut works: Vec<&str> = compared.groups.iter().map(|group| group.work).collect();
+    let mut seen = Vec::new();
+    works.retain(|work| {
+        !seen.contains(work) && {
+            seen.push(*work);
+            true
         }
+    });
+    html! {
+        (section("libraries", "Client libraries", &overview(run, &compared)))
+        @for work in works { (work_section(&compared, work)) }
+        (data_quality::sections(&compared))
     }
-    for work in works {
-        work_section(out, &compared, work);
-    }
-    data_quality::resources(out, &compared);
-    data_quality::settings(out, &compared);
-    data_quality::repetitions(out, &compared);
 }
 
-fn overview(out: &mut String, run: &Run, compared: &LibraryReport<'_>) {
-    let libraries = compared.libraries;
-    let _ = writeln!(
-        out,
-        "<section id=\"libraries\">\n<h2>Client libraries</h2>\n<p>Profile {}</p>",
-        Markup(crate::libraries::profile(&libraries.profile))
-    );
-    if let Some(text) = crate::libraries::aa_test(compared) {
-        let _ = writeln!(out, "<p class=\"lead\">{}</p>", Markup(&text));
-    }
-    drivers(out, compared);
-    let cells = libraries.cells.iter().filter(|cell| cell.skipped.is_none());
+fn overview(run: &Run, compared: &LibraryReport<'_>) -> Markup {
+    let all = compared.libraries;
+    let cells = all.cells.iter().filter(|cell| cell.skipped.is_none());
     let repetitions = cells.clone().map(|cell| cell.repetitions);
     let (least, most) = (
         repetitions.clone().min().unwrap_or(0),
@@ -54,164 +44,128 @@ fn overview(out: &mut String, run: &Run, compared: &LibraryReport<'_>) {
         true => most.to_string(),
         false => format!("{least} to {most}"),
     };
-    let machine = &run.machine;
-    let facts = [
-        ("Cells", cells.count().to_string()),
-        ("Repetitions", repetitions),
-        ("Samples", format::count(libraries.samples.len() as u64)),
-        (
-            "Machine",
-            format!(
-                "{}, {} cores, {}",
-                machine.cpu_model,
-                machine.cpu_cores,
-                format::bytes(machine.memory_bytes as f64)
-            ),
-        ),
-    ];
-    out.push_str("<dl class=\"facts\">");
-    for (label, text) in facts {
-        let _ = write!(out, "<div><dt>{label}</dt><dd>{}</dd></div>", Markup(&text));
-    }
-    out.push_str("</dl>\n");
-    if !compared.others.is_empty() {
-        let (headings, rows) = crate::libraries::at_a_glance(compared);
-        let _ = writeln!(
-            out,
-            "<h3>Comparison with {}</h3>",
-            Markup(compared.first_name())
-        );
-        let mut table = HtmlTable::new(headings.len(), &headings);
-        for row in rows {
-            table.row("", &row);
+    let (machine, first) = (&run.machine, compared.first_name());
+    let memory = format::bytes(machine.memory_bytes as f64);
+    let host = format!(
+        "{}, {} cores, {memory}",
+        machine.cpu_model, machine.cpu_cores
+    );
+    let explained = libraries::explained(compared);
+    html! {
+        p { "Profile " (libraries::profile(&all.profile)) }
+        @if let Some(text) = libraries::aa_test(compared) { p.lead { (text) } }
+        (drivers(compared))
+        (facts([
+            ("Cells", cells.count().to_string()),
+            ("Repetitions", repetitions),
+            ("Samples", format::count(all.samples.len() as u64)),
+            ("Machine", host),
+        ]))
+        @if !compared.others.is_empty() {
+            h3 { "Comparison with " (first) }
+            (libraries::at_a_glance(compared))
         }
-        table.finish(out);
+        p.caption {
+            "Ratios are " b { (first) } " divided by the library next to it, in percent. Below 100, "
+            (first) " needs less, printed in bold. The " b { "median ratio" } " is the median over \
+            pairs of repetitions that ran one after the other. Its interval contains the true median \
+            in at least 95 of 100 cases, for any distribution; it needs at least " (PAIRS_MIN) " \
+            repetitions. If it contains 100, no difference is shown. No .NET was involved: calls \
+            through JNI could not be counted."
+        }
+        @if !explained.is_empty() { h3 { "Fetch wait in small bursts" } }
+        @for text in explained { p.explained { (text) } }
     }
-    let _ = writeln!(
-        out,
-        concat!(
-            "<p class=\"caption\">Ratios are <b>{0}</b> divided by the library next to it, in \
-             percent. Below 100, {0} ",
-            "needs less, printed in bold. The <b>median ratio</b> is the median over pairs of \
-             repetitions that ",
-            "ran one after the other. Its interval contains the true median in at least 95 of 100 \
-             cases, ",
-            "for any distribution; it needs at least {1} repetitions. If it contains 100, no \
-             difference is shown. ",
-            "No .NET was involved: calls through JNI could not be counted.</p>"
-        ),
-        Markup(compared.first_name()),
-        weir_stats::libraries::PAIRS_MIN
-    );
-    let explained = crate::libraries::explained(compared);
-    if !explained.is_empty() {
-        out.push_str("<h3>Fetch wait in small bursts</h3>\n");
-    }
-    for text in explained {
-        let _ = writeln!(out, "<p class=\"explained\">{}</p>", Markup(&text));
-    }
-    out.push_str("</section>\n");
 }
 
-fn drivers(out: &mut String, compared: &LibraryReport<'_>) {
-    out.push_str(
-        "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">Driver</th><th \
-         scope=\"col\">library</th>\
-         <th scope=\"col\">binding</th><th scope=\"col\">runtime</th><th scope=\"col\" \
-         class=\"n\">warm-up rounds</th>\
-         <th scope=\"col\"></th></tr></thead>\n<tbody>\n",
-    );
-    for driver in &compared.libraries.drivers {
-        let state = match (&driver.failed, driver.is_warm_up_complete()) {
-            (Some(why), _) => format!("<span class=\"badge bad\">abandoned</span> {}", Markup(why)),
-            (None, false) => {
-                "<span class=\"badge warn\">warm-up reached no steady state</span>".to_owned()
+fn drivers(compared: &LibraryReport<'_>) -> Markup {
+    html! { div.scroll { table { "\n"
+        thead { tr {
+            @for heading in ["Driver", "library", "binding", "runtime"] {
+                th scope="col" { (heading) }
             }
-            (None, true) => String::new(),
-        };
-        let _ = writeln!(
-            out,
-            concat!(
-                "<tr><th scope=\"row\"><i class=\"swatch {}\"></i>{}</th><td>{} \
-                 {}</td><td>{}</td><td>{}</td>",
-                "<td class=\"n\">{}</td><td class=\"reason\">{}</td></tr>"
-            ),
-            compared.slot(&driver.name),
-            Markup(&driver.name),
-            Markup(&driver.library),
-            Markup(&driver.library_version),
-            Markup(&driver.binding),
-            Markup(&driver.runtime),
-            driver.warm_up_rounds,
-            state
-        );
-    }
-    out.push_str("</tbody></table></div>\n");
+            th scope="col" class="n" { "warm-up rounds" }
+            th scope="col" {}
+        } } "\n"
+        tbody { @for driver in &compared.libraries.drivers { tr {
+            th scope="row" { (swatch(compared, &driver.name)) (driver.name) }
+            td { (driver.library) " " (driver.library_version) }
+            td { (driver.binding) }
+            td { (driver.runtime) }
+            td.n { (driver.warm_up_rounds) }
+            td.reason { @if let Some(why) = &driver.failed {
+                span class="badge bad" { "abandoned" } " " (why)
+            } @else if !driver.is_warm_up_complete() {
+                span class="badge warn" { "warm-up reached no steady state" }
+            } }
+        } "\n" } }
+    } } "\n" }
 }
 
-fn work_section(out: &mut String, compared: &LibraryReport<'_>, work: &str) {
-    let groups: Vec<&Group<'_>> = compared
-        .groups
-        .iter()
-        .filter(|group| group.work == work)
-        .collect();
+/// Returns the colour of a library in all charts.
+fn swatch(compared: &LibraryReport<'_>, name: &str) -> Markup {
+    html! { i class={ "swatch " (compared.slot(name)) } {} }
+}
+
+fn work_section(compared: &LibraryReport<'_>, work: &str) -> Markup {
+    let groups = || compared.groups.iter().filter(|group| group.work == work);
     let (id, title) = match work {
         "produce" => ("produce", "Produce"),
         "consume" => ("consume", "Consume"),
         "roundtrip" => ("roundtrip", "Roundtrip"),
         _ => ("work", "Other operations"),
     };
-    let _ = writeln!(out, "<section id=\"{id}\">\n<h2>{title}</h2>");
-    legend(out, compared);
-    let is_legacy = compared.libraries.profile == "legacy";
-    for group in &groups {
-        let _ = writeln!(
-            out,
-            "<h3 class=\"group-title\">{}</h3>",
-            Markup(&group.title())
-        );
-        let quantity = group.headline();
-        out.push_str("<div class=\"grid2 tables\">\n");
-        tables::grid(out, group, &group.averages(quantity));
-        if is_legacy {
-            published(out, group);
-        }
-        tables::grid(out, group, &group.medians(quantity));
-        if let Some(cpu_time) = group.cpu_time() {
-            tables::grid(out, group, &cpu_time);
-        }
-        if compared.others.is_empty() {
-            tables::grid(out, group, &group.times(quantity));
-        }
-        out.push_str("</div>\n");
-        caption(out, group);
-        skipped(out, group);
-        charts::spread(out, compared, group);
-        charts::latencies(out, compared, group);
-        further(out, group);
-    }
-    if !is_legacy {
-        published_apart(out, &groups);
-    }
-    out.push_str("</section>\n");
+    // They are apart if the profile measures something else.
+    let mut published_apart = groups()
+        .filter(|_| !compared.is_legacy())
+        .filter_map(published);
+    section(
+        id,
+        title,
+        &html! {
+            p.legend { @for driver in compared.all() {
+                span { (swatch(compared, &driver.name)) (driver.name) } " "
+            } } "\n"
+            @for group in groups() { (group_tables(compared, group)) }
+            @if let Some(published) = published_apart.next() { details {
+                summary { "Published results (not measured by this profile)" } "\n"
+                (published)
+            } "\n" }
+        },
+    )
 }
 
-/// Writes the colour of each library, for all charts of a section.
-fn legend(out: &mut String, compared: &LibraryReport<'_>) {
-    out.push_str("<p class=\"legend\">");
-    for driver in compared.first.iter().chain(&compared.others) {
-        let _ = write!(
-            out,
-            "<span><i class=\"swatch {}\"></i>{}</span> ",
-            compared.slot(&driver.name),
-            Markup(&driver.name)
-        );
+fn group_tables(compared: &LibraryReport<'_>, group: &Group<'_>) -> Markup {
+    let quantity = group.headline();
+    let grid = |grid| tables::grid(group, &grid);
+    let skipped = group.skipped();
+    html! {
+        h3.group-title { (group.title()) } "\n"
+        div class="grid2 tables" { "\n"
+            (grid(group.averages(quantity)))
+            @if let Some(published) = published(group).filter(|_| compared.is_legacy()) {
+                (published)
+            }
+            (grid(group.medians(quantity)))
+            @if let Some(cpu_time) = group.cpu_time() { (grid(cpu_time)) }
+            @if compared.others.is_empty() { (grid(group.times(quantity))) }
+        } "\n"
+        p.caption { (caption(group)) } "\n"
+        (remarks("", skipped.map(|(name, why)| html! { b { (name) } " was not measured: " (why) })))
+        (charts::spread(compared, group))
+        (charts::latencies(compared, group))
+        details {
+            summary { (group.title()) ": times and further results" } "\n"
+            div class="grid2 tables" { "\n"
+                (grid(group.times(quantity)))
+                @for quantity in group.further() { (grid(group.medians(quantity))) }
+            }
+        } "\n"
     }
-    out.push_str("</p>\n");
 }
 
-fn caption(out: &mut String, group: &Group<'_>) {
-    let text = match (group.work, group.headline().name) {
+fn caption(group: &Group<'_>) -> &'static str {
+    match (group.work, group.headline().name) {
         ("consume", "drain_us") => {
             "Time from the first record to the last. Bursts below about 16 MB are in memory before \
              the first record is handed over, so compare large bursts. Start-up time is among the \
@@ -230,63 +184,16 @@ fn caption(out: &mut String, group: &Group<'_>) {
              the schedule lag."
         }
         _ => "Until the last delivery report, not until a flush returned.",
-    };
-    let _ = writeln!(out, "<p class=\"caption\">{text}</p>");
-}
-
-fn skipped(out: &mut String, group: &Group<'_>) {
-    let cells = group.cells.iter();
-    let items: Vec<String> = cells
-        .filter_map(|view| {
-            let why = view.cell.skipped.as_ref()?;
-            Some(format!(
-                "<li><b>{}</b> was not measured: {}</li>",
-                Markup(&view.cell.name),
-                Markup(why)
-            ))
-        })
-        .collect();
-    if !items.is_empty() {
-        let _ = writeln!(out, "<ul class=\"remarks\">{}</ul>", items.concat());
     }
 }
 
-/// Writes absolute times, and ratios of the other metrics.
-fn further(out: &mut String, group: &Group<'_>) {
-    let _ = write!(
-        out,
-        "<details><summary>{}: times and further results</summary>\n<div class=\"grid2 tables\">\n",
-        Markup(&group.title())
-    );
-    tables::grid(out, group, &group.times(group.headline()));
-    for quantity in group.further() {
-        tables::grid(out, group, &group.medians(quantity));
-    }
-    out.push_str("</div></details>\n");
-}
-
-fn published(out: &mut String, group: &Group<'_>) {
-    if let Some(grid) = crate::libraries::published(group) {
-        out.push_str("<div class=\"published-grid\">");
-        tables::grid(out, group, &grid);
-        let _ = writeln!(
-            out,
-            "<p class=\"caption\"><span class=\"badge warn\">other hardware, through .NET</span> \
-             {}. {}</p></div>",
-            Markup(PUBLISHED_SOURCE),
-            Markup(PUBLISHED_NOTE)
-        );
-    }
-}
-
-/// Writes the published tables separately if the profile measures something else.
-fn published_apart(out: &mut String, groups: &[&Group<'_>]) {
-    let has = |group: &&&Group<'_>| crate::libraries::published(group).is_some();
-    if let Some(group) = groups.iter().find(has) {
-        out.push_str(
-            "<details><summary>Published results (not measured by this profile)</summary>\n",
-        );
-        published(out, group);
-        out.push_str("</details>\n");
-    }
+fn published(group: &Group<'_>) -> Option<Markup> {
+    let grid = libraries::published(group)?;
+    Some(html! { div.published-grid {
+        (tables::grid(group, &grid))
+        p.caption {
+            span class="badge warn" { "other hardware, through .NET" } " " (PUBLISHED_SOURCE) ". "
+            (PUBLISHED_NOTE)
+        }
+    } })
 }

@@ -3,27 +3,34 @@
 use std::time::Duration;
 
 use super::super::protocol::{
-    AssignmentMode, ConsumeMarks, ProduceMarks, ProducerState, RoundTripMarks,
+    AssignmentMode, Burst, ConsumeMarks, ProduceMarks, ProducerState, RoundTripMarks,
 };
 use super::*;
 
-const OBSERVATION: CommandObservation = CommandObservation {
+const OBSERVATION: CommandObservation<'static> = CommandObservation {
     wall: Duration::from_millis(100),
     cpu_us: Some(50_000.0),
     cores: 2.0,
+    seconds: &[],
 };
 
 fn assert_error(result: CheckResult, expected: &str) {
-    let error = result.expect_err(expected);
+    let error = result.expect_err(expected).to_string();
     assert!(error.contains(expected), "{error}");
+}
+
+fn burst(len: u64, count: u64) -> Burst {
+    Burst {
+        topic: "t".to_owned(),
+        len,
+        count,
+        seed: 1,
+    }
 }
 
 fn produce() -> (ProduceCommand, Produced) {
     let requested = ProduceCommand {
-        topic: "t".to_owned(),
-        len: 100,
-        count: 10,
-        seed: 1,
+        burst: burst(100, 10),
         state: ProducerState::Warm,
         per_record: true,
     };
@@ -34,9 +41,11 @@ fn produce() -> (ProduceCommand, Produced) {
             t2: 91_000_000,
         },
         cpu_us: 45_000.0,
-        acked: 9,
-        failed: 1,
-        errors: Vec::new(),
+        delivered: Delivered {
+            acked: 9,
+            failed: 1,
+            errors: Vec::new(),
+        },
         create_us: Some(10_000.0),
         send_us: Some(60_000.0),
     };
@@ -46,7 +55,7 @@ fn produce() -> (ProduceCommand, Produced) {
 #[test]
 fn produce_response_is_checked() {
     let (requested, correct) = produce();
-    produced(&requested, &correct, &OBSERVATION).unwrap();
+    requested.check(&correct, &OBSERVATION).unwrap();
     type Change = fn(&mut Produced);
     let cases: [(Change, &str); 10] = [
         (|it| it.marks.t1 = 0, "mark t1 (0) is before t0"),
@@ -56,10 +65,10 @@ fn produce_response_is_checked() {
             "the marks are 107000 us apart",
         ),
         (
-            |it| it.acked = 10,
+            |it| it.delivered.acked = 10,
             "acked 10 and failed 1 do not add up to 10",
         ),
-        (|it| it.failed = u64::MAX, "do not add up to 10"),
+        (|it| it.delivered.failed = u64::MAX, "do not add up to 10"),
         (|it| it.cpu_us = 78_000.0, "the system reports 50000"),
         (
             |it| it.cpu_us = 1_000.0,
@@ -78,7 +87,7 @@ fn produce_response_is_checked() {
     for (change, expected) in cases {
         let mut response = correct.clone();
         change(&mut response);
-        assert_error(produced(&requested, &response, &OBSERVATION), expected);
+        assert_error(requested.check(&response, &OBSERVATION), expected);
     }
     let without_cpu = CommandObservation {
         cpu_us: None,
@@ -86,7 +95,7 @@ fn produce_response_is_checked() {
     };
     let mut response = correct.clone();
     response.cpu_us = 221_000.0;
-    let result = produced(&requested, &response, &without_cpu);
+    let result = requested.check(&response, &without_cpu);
     assert_error(result, "all cores together had 200000");
     let without_times = ProduceCommand {
         per_record: false,
@@ -94,16 +103,13 @@ fn produce_response_is_checked() {
     };
     response = correct;
     response.send_us = None;
-    produced(&without_times, &response, &OBSERVATION).unwrap();
+    without_times.check(&response, &OBSERVATION).unwrap();
 }
 
 #[test]
 fn consume_response_is_checked() {
     let requested = Consume {
-        topic: "t".to_owned(),
-        len: 100,
-        count: 10,
-        seed: 1,
+        burst: burst(100, 10),
         via: AssignmentMode::Group,
         verify: false,
         commit: true,
@@ -122,7 +128,7 @@ fn consume_response_is_checked() {
         bytes: 1080,
         bad: 0,
     };
-    consumed(&requested, &correct, &OBSERVATION).unwrap();
+    requested.check(&correct, &OBSERVATION).unwrap();
     type Change = fn(&mut Consumed);
     let cases: [(Change, &str); 9] = [
         (|it| it.marks.s2 = 1, "mark s2 (1) is before s1 (2)"),
@@ -144,16 +150,16 @@ fn consume_response_is_checked() {
     for (change, expected) in cases {
         let mut response = correct.clone();
         change(&mut response);
-        assert_error(consumed(&requested, &response, &OBSERVATION), expected);
+        assert_error(requested.check(&response, &OBSERVATION), expected);
     }
     // Bad records are a result, not an invalid response.
     let mut odd = correct;
     (odd.bad, odd.bytes) = (1, 990);
-    consumed(&requested, &odd, &OBSERVATION).unwrap();
+    requested.check(&odd, &OBSERVATION).unwrap();
 }
 
-fn three() -> ReportedDistribution {
-    ReportedDistribution {
+fn three() -> Distribution {
+    Distribution {
         count: 3,
         sum_us: 12_345 + 500 + 3,
         min_us: 3,
@@ -165,11 +171,8 @@ fn three() -> ReportedDistribution {
 #[test]
 fn roundtrip_response_is_checked() {
     let requested = RoundTrip {
-        topic: "t".to_owned(),
-        len: 100,
-        count: 3,
+        burst: burst(100, 3),
         rate: 100.0,
-        seed: 1,
     };
     let correct = RoundTripped {
         marks: RoundTripMarks {
@@ -179,14 +182,16 @@ fn roundtrip_response_is_checked() {
             r1: 80_000_000,
         },
         cpu_us: 40_000.0,
-        acked: 3,
-        failed: 0,
-        errors: Vec::new(),
+        delivered: Delivered {
+            acked: 3,
+            failed: 0,
+            errors: Vec::new(),
+        },
         got: 3,
         latency: three(),
         pacing: three(),
     };
-    round_tripped(&requested, &correct, &OBSERVATION).unwrap();
+    requested.check(&correct, &OBSERVATION).unwrap();
     type Change = fn(&mut RoundTripped);
     let cases: [(Change, &str); 7] = [
         (
@@ -198,10 +203,10 @@ fn roundtrip_response_is_checked() {
         ),
         (|it| it.marks.r1 = 4, "mark r1 (4) is before t0 (5)"),
         (|it| it.marks.r1 = 200_000_000, "us apart"),
-        (|it| it.acked = 2, "acked 2 and failed 0"),
+        (|it| it.delivered.acked = 2, "acked 2 and failed 0"),
         (|it| it.got = 2, "got is 2, but acked is 3"),
         (
-            |it| it.pacing = ReportedDistribution::default(),
+            |it| it.pacing = Distribution::default(),
             "pacing has 0 values",
         ),
         (
@@ -212,26 +217,23 @@ fn roundtrip_response_is_checked() {
     for (change, expected) in cases {
         let mut response = correct.clone();
         change(&mut response);
-        assert_error(round_tripped(&requested, &response, &OBSERVATION), expected);
+        assert_error(requested.check(&response, &OBSERVATION), expected);
     }
-    let burst = RoundTrip {
+    let unpaced = RoundTrip {
         rate: 0.0,
         ..requested
     };
     let mut response = correct.clone();
-    response.pacing = ReportedDistribution::default();
-    round_tripped(&burst, &response, &OBSERVATION).unwrap();
-    assert_error(
-        round_tripped(&burst, &correct, &OBSERVATION),
-        "pacing has 3 values",
-    );
+    response.pacing = Distribution::default();
+    unpaced.check(&response, &OBSERVATION).unwrap();
+    assert_error(unpaced.check(&correct, &OBSERVATION), "pacing has 3 values");
 }
 
 #[test]
 fn inconsistent_distribution_is_rejected() {
     distribution("d", &three(), 3).unwrap();
-    distribution("d", &ReportedDistribution::default(), 0).unwrap();
-    type Change = fn(&mut ReportedDistribution);
+    distribution("d", &Distribution::default(), 0).unwrap();
+    type Change = fn(&mut Distribution);
     let cases: [(Change, &str); 6] = [
         (|it| it.pairs.swap(0, 1), "are not ascending"),
         (
@@ -266,7 +268,7 @@ fn seconds_must_add_up() {
         bytes: 36,
         cpu_us: 100.0,
     };
-    let four = ReportedDistribution {
+    let four = Distribution {
         count: 4,
         sum_us: 40,
         min_us: 10,
@@ -282,14 +284,21 @@ fn seconds_must_add_up() {
         pacing: Some(four),
     };
     let reported = [second(0), second(1)];
-    steady(&requested, &correct, &reported, &OBSERVATION).unwrap();
+    let check = |requested: &Steady, response: &SteadyDone, seconds: &[SteadySecond]| {
+        let seen = CommandObservation {
+            seconds,
+            ..OBSERVATION
+        };
+        requested.check(response, &seen)
+    };
+    check(&requested, &correct, &reported).unwrap();
     assert_error(
-        steady(&requested, &correct, &reported[..1], &OBSERVATION),
+        check(&requested, &correct, &reported[..1]),
         "1 seconds were reported",
     );
     let twice = [second(0), second(0)];
     assert_error(
-        steady(&requested, &correct, &twice, &OBSERVATION),
+        check(&requested, &correct, &twice),
         "second 0 was reported, expected 1",
     );
     type Change = fn(&mut SteadyDone);
@@ -309,37 +318,26 @@ fn seconds_must_add_up() {
     for (change, expected) in cases {
         let mut response = correct.clone();
         change(&mut response);
-        assert_error(
-            steady(&requested, &response, &reported, &OBSERVATION),
-            expected,
-        );
+        assert_error(check(&requested, &response, &reported), expected);
     }
     let slow = Steady {
         rate: 0.5,
         ..requested
     };
-    assert_error(
-        steady(&slow, &correct, &reported, &OBSERVATION),
-        "but only 2 were due",
-    );
+    assert_error(check(&slow, &correct, &reported), "but only 2 were due");
 }
 
 #[test]
 fn warm_up_and_hello_are_checked() {
-    let requested = WarmUp {
-        topic: "t".to_owned(),
-        len: 10,
-        count: 1000,
-        seed: 1,
-    };
+    let requested = WarmUp(burst(10, 1000));
     let mut response = WarmedUp {
         produce_cpu_us_per_record: 20.0,
         consume_cpu_us_per_record: 30.0,
     };
-    warmed_up(&requested, &response, &OBSERVATION).unwrap();
+    requested.check(&response, &OBSERVATION).unwrap();
     response.consume_cpu_us_per_record = 90.0;
     assert_error(
-        warmed_up(&requested, &response, &OBSERVATION),
+        requested.check(&response, &OBSERVATION),
         "the system reports 50000",
     );
     let mut description = DriverHello {
@@ -350,7 +348,11 @@ fn warm_up_and_hello_are_checked() {
         runtime: String::new(),
         capabilities: Vec::new(),
     };
-    hello(&description).unwrap();
+    let hello = Hello { protocol: PROTOCOL };
+    hello.check(&description, &OBSERVATION).unwrap();
     description.protocol = 2;
-    assert_error(hello(&description), "driver has protocol 2");
+    assert_error(
+        hello.check(&description, &OBSERVATION),
+        "driver has protocol 2",
+    );
 }
