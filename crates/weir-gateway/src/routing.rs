@@ -51,7 +51,7 @@ impl Route {
         &self.fields
     }
 
-    /// Stores an update, of which the fields `extracted` were read, for shards that subscribe later.
+    /// Stores an update, of which `extracted` were read, for shards that subscribe later.
     pub(crate) fn store(
         &self,
         update: &Arc<FrozenValues>,

@@ -156,7 +156,7 @@ impl Shard {
     }
 }
 
-fn over_limit(text: &str) -> SubscriptionError {
+pub(super) fn over_limit(text: &str) -> SubscriptionError {
     SubscriptionError {
         code: ControlCode::TOO_MANY_SUBSCRIPTIONS,
         message: text.to_owned(),

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use weir_net::PostError;
 use weir_net::server::ServerIo;
-use weir_tlcp::request::Request;
 
 use super::event::{ForwardedRequests, ForwardedResponse, PendingForward, ShardEvent};
 use super::http;
+use super::requests::named;
 use super::responses::{RequestTransport, ResponseBatch};
 use super::state::{ITEMS_PER_ITERATION, Shard};
 use super::wire::{NO_CONNECTION, Wire};
@@ -77,13 +77,7 @@ impl Shard {
     pub(super) fn run_forwarded(&mut self, wire: &mut impl Wire, forwarded: ForwardedRequests) {
         let mut responses = ResponseBatch::on(NO_CONNECTION, forwarded.transport, Vec::new());
         for request in &forwarded.requests {
-            let named = match request {
-                Request::Control(control) => control.session.as_ref(),
-                Request::Message(message) => message.session.as_ref(),
-                Request::Heartbeat(heartbeat) => heartbeat.session.as_ref(),
-                _ => None,
-            };
-            let key = named.and_then(|id| self.sessions.find(self.number, id.as_str()));
+            let key = named(request).and_then(|id| self.sessions.find(self.number, id));
             self.carry_out(wire, key, request, &mut responses);
         }
         let response = ForwardedResponse {

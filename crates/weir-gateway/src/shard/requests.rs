@@ -23,6 +23,17 @@ pub(super) fn client_ip(wire: &mut impl Wire, conn: ConnId) -> String {
         .map_or_else(String::new, |ip| ip.to_string())
 }
 
+/// Returns the session that a control request, a message or a heartbeat names.
+pub(super) fn named<'a>(request: &'a Request<'_>) -> Option<&'a str> {
+    let session = match request {
+        Request::Control(control) => control.session.as_ref(),
+        Request::Message(message) => message.session.as_ref(),
+        Request::Heartbeat(heartbeat) => heartbeat.session.as_ref(),
+        Request::Wsok | Request::CreateSession(_) | Request::BindSession(_) => None,
+    };
+    session.map(|id| id.as_str())
+}
+
 impl Shard {
     /// Handles one WebSocket message. The responses are in the order of the requests.
     pub(super) fn handle_message(&mut self, wire: &mut impl Wire, conn: ConnId, text: &str) {
@@ -111,9 +122,7 @@ impl Shard {
             }
             Request::CreateSession(create) => return self.create(wire, create, responses),
             Request::BindSession(bind) => return self.bind(wire, bind, responses),
-            Request::Control(control) => control.session.as_ref(),
-            Request::Message(message) => message.session.as_ref(),
-            Request::Heartbeat(heartbeat) => heartbeat.session.as_ref(),
+            Request::Control(_) | Request::Message(_) | Request::Heartbeat(_) => named(request),
         };
         if let Some(shard) = named.and_then(|id| self.shared.remote_shard(self.number, id)) {
             let before = std::mem::take(&mut responses.lines);
@@ -122,7 +131,7 @@ impl Shard {
             return MessageOutcome::Respond;
         }
         let key = match named {
-            Some(id) => self.sessions.find(self.number, id.as_str()),
+            Some(id) => self.sessions.find(self.number, id),
             // The last session that was bound on the connection, unless it has another stream now.
             None => {
                 let last = self.sessions.tagged(wire.tag(responses.conn));

@@ -6,7 +6,7 @@ use weir_tlcp::codes::ControlCode;
 use weir_tlcp::request::{Add, Frequency, Mode, Snapshot};
 use weir_tlcp::server::{Subscription, push_end_of_snapshot};
 
-use super::admission::no_memory;
+use super::admission::{no_memory, over_limit};
 use super::backlog::{LaggingItem, NEVER};
 use super::class::{ClassKey, MemberState};
 use super::delivery_mode::{DeliveryMode, PayloadSource};
@@ -68,10 +68,16 @@ impl Shard {
             delivery,
             diffs,
         };
-        self.check_frame_classes(connection, &items, class)?;
-        let Some(entry) = self.sessions.get_mut(key) else {
-            return Ok(());
+        let most = shared.limits.frame_classes_per_item;
+        let is_full = |(index, name): (usize, &Option<Arc<str>>)| {
+            let name = name.as_ref().map(|name| (connection, Arc::clone(name)));
+            name.is_some_and(|name| self.items.is_full(&name, class(index), most))
         };
+        if items.iter().enumerate().any(is_full) {
+            shared.guard.note(AdmissionLimit::FrameClasses);
+            let text = "too many different subscriptions to one item, try again later";
+            return Err(over_limit(text));
+        }
         let frequency_limit = FrequencyLimit::of(add);
         let frequency = frequency_limit.as_ref().and_then(|limit| limit.frequency);
         let counts = (items.len() as u32, schema.len() as u32);
@@ -132,28 +138,6 @@ impl Shard {
         }
         self.work.items += counts.0 as usize;
         self.charge_subscription(key, add.sub_id);
-        Ok(())
-    }
-
-    fn check_frame_classes<'a>(
-        &self,
-        connection: u16,
-        items: &[Option<Arc<str>>],
-        class: impl Fn(usize) -> ClassKey<'a>,
-    ) -> Result<(), SubscriptionError> {
-        let most = self.shared.limits.frame_classes_per_item;
-        for (index, name) in items.iter().enumerate() {
-            let Some(name) = name else { continue };
-            let name = (connection, Arc::clone(name));
-            if self.items.is_full(&name, class(index), most) {
-                self.shared.guard.note(AdmissionLimit::FrameClasses);
-                return Err(SubscriptionError {
-                    code: ControlCode::TOO_MANY_SUBSCRIPTIONS,
-                    message: "too many different subscriptions to one item, try again later"
-                        .to_owned(),
-                });
-            }
-        }
         Ok(())
     }
 
