@@ -308,7 +308,6 @@ fn make_shards(
             listeners,
             limits: net_limits(&shared.limits, connections),
             mailbox_capacity: INBOX_CAPACITY,
-            epoch,
             heartbeat: Arc::clone(&metrics.heartbeat),
         };
         let (shard, inbox) = server::EventLoop::new(options, handler)?;
