@@ -42,6 +42,8 @@ pub(crate) struct RunOptions {
     pub(crate) json: bool,
 }
 
+type RunResult = Result<Finished, BenchError>;
+
 impl CommonArgs {
     /// Returns the plan with its quick values if requested, then those of the command line.
     pub(crate) fn apply<P: PlanText>(
@@ -61,7 +63,7 @@ impl RunOptions {
     pub(crate) fn execute(
         &self,
         estimate: Option<Duration>,
-        run: impl FnOnce(&BenchOptions, &mut BenchProgress, &AtomicBool) -> Result<Finished, BenchError>,
+        run: impl FnOnce(&BenchOptions, &mut BenchProgress, &AtomicBool) -> RunResult,
     ) -> Result<Finished, Failure> {
         let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
         let mut progress = BenchProgress::new(self.json);
