@@ -27,7 +27,8 @@ pub(super) fn run(
     let from_unix_ns = processes.now_unix_ns();
     processes.usage.watch(ProcessRole::Proxy, &job.server.pids);
     processes.usage.ready(ProcessRole::Proxy, from_unix_ns);
-    processes.start(role, &arguments(context, job).0)?;
+    // Without priority: the cost of all processes is compared.
+    processes.start_plain(role, &arguments(context, job).0)?;
     processes.wait_ready(role, READY_TIMEOUT, |_| {})?;
     let schedule = schedule(context, job, processes.now_unix_ns());
     // An interval may start before the first record is due.

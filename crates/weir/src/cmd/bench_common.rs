@@ -51,11 +51,21 @@ impl CommonArgs {
         plan: &Valid<P>,
         values: P::Overrides,
     ) -> Result<Valid<P>, Failure> {
-        let quick = self.quick.then(|| plan.quick(&self.plan)).transpose();
-        let quick = quick.map_err(usage)?;
-        let plan = quick.as_ref().unwrap_or(plan);
-        plan.with(values, "command line").map_err(usage)
+        apply(plan, self.quick.then_some(self.plan.as_str()), values)
     }
+}
+
+/// Returns the plan with the values of the command line, before them its quick values if the name
+/// of the plan is given for them.
+pub(crate) fn apply<P: PlanText>(
+    plan: &Valid<P>,
+    quick: Option<&str>,
+    values: P::Overrides,
+) -> Result<Valid<P>, Failure> {
+    let quick = quick.map(|name| plan.quick(name)).transpose();
+    let quick = quick.map_err(usage)?;
+    let plan = quick.as_ref().unwrap_or(plan);
+    plan.with(values, "command line").map_err(usage)
 }
 
 impl RunOptions {
