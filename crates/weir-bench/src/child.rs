@@ -164,7 +164,7 @@ impl RoleProcess {
     /// Raises the scheduling priority of the process. Returns `true` if that was permitted. Threads
     /// inherit the priority, so call this before the process starts its work.
     pub(super) fn raise_priority(&self) -> bool {
-        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
+        let pid = self.raw_pid();
         pid.is_some_and(|pid| setpriority_process(Some(pid), PREFERRED_NICE).is_ok())
     }
 
@@ -217,11 +217,14 @@ impl RoleProcess {
     }
 
     fn terminate(&self) {
-        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
-        if let Some(pid) = pid {
+        if let Some(pid) = self.raw_pid() {
             // The process may already have exited; the following wait notices that.
             let _ = kill_process(pid, Signal::TERM);
         }
+    }
+
+    fn raw_pid(&self) -> Option<Pid> {
+        i32::try_from(self.pid()).ok().and_then(Pid::from_raw)
     }
 }
 

@@ -4,6 +4,7 @@
 use weir_stats::run::{Cell, Derived, DerivedFrom, Repetitions};
 
 use super::figure_names::{MAPPING_SHARE, MAPPING_US_PER_RECORD, RATE};
+use super::verdict;
 use crate::plan::Plan;
 
 /// Returns the derived results of a grid; a ladder has its results in the verdict.
@@ -11,13 +12,7 @@ pub(super) fn of(plan: &Plan, cells: &[Cell]) -> Vec<Derived> {
     if !plan.is_grid() {
         return Vec::new();
     }
-    let mut names: Vec<String> = Vec::new();
-    for cell in cells {
-        if !names.contains(&cell.name()) {
-            names.push(cell.name());
-        }
-    }
-    names
+    verdict::subjects(cells)
         .into_iter()
         .flat_map(|subject| {
             let own = cells.iter().filter(|cell| cell.name() == subject);

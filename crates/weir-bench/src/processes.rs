@@ -56,18 +56,29 @@ impl<'a> CellProcesses<'a> {
         self.context.folder.clock.now_unix_ns()
     }
 
-    /// Starts a worker.
+    /// Starts a worker; producers get priority over the processes that they load.
     pub(super) fn start(&mut self, role: ProcessRole, args: &[String]) -> Result<(), CellFailure> {
-        let (exe, messages) = (&self.context.folder.options.exe, self.messages.clone());
-        let worker = RoleProcess::worker(exe, args, role, &self.dir, messages)?;
+        let context = self.context;
+        let worker = self.start_plain(role, args)?;
         // The producers must keep their schedule even if the system under test uses all CPU time.
         if role.produces() && !worker.raise_priority() {
-            let preferred = &self.context.folder.producers_preferred;
+            let preferred = &context.folder.producers_preferred;
             preferred.store(false, Ordering::Relaxed);
         }
+        Ok(())
+    }
+
+    /// Starts a worker with the priority of all other processes.
+    pub(super) fn start_plain(
+        &mut self,
+        role: ProcessRole,
+        args: &[String],
+    ) -> Result<&RoleProcess, CellFailure> {
+        let (exe, messages) = (&self.context.folder.options.exe, self.messages.clone());
+        let worker = RoleProcess::worker(exe, args, role, &self.dir, messages)?;
         self.usage.watch(role, &[worker.pid()]);
         self.running.push(worker);
-        Ok(())
+        Ok(&self.running[self.running.len() - 1])
     }
 
     /// Waits until a worker is ready, and calls `tick` every second.

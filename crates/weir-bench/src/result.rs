@@ -133,35 +133,21 @@ impl Measured<'_> {
     }
 
     fn latency(&self, cell: &mut Cell) {
-        let resolution_ns = self
-            .collected
-            .delivery
-            .as_ref()
-            .map_or(1, |summary| summary.latency_resolution_ns);
-        let early = self
-            .collected
-            .progress
-            .get(&self.receiving)
-            .and_then(|all| all.last());
-        let early = early
-            .and_then(|last| last.counters.get("early").copied())
-            .unwrap_or(0);
+        let delivery = self.collected.delivery.as_ref();
+        let resolution_ns = delivery.map_or(1, |summary| summary.latency_resolution_ns);
+        let reports = self.collected.progress.get(&self.receiving);
+        let early = reports.and_then(|all| all.last()?.counters.get("early"));
         for (tag, stage) in STAGES {
             let Some(histogram) = self.collected.stages.get(&tag) else {
                 continue;
             };
-            let count = if tag == LatencyTag::Response {
-                early
-            } else {
-                0
+            let (count, resolution_us) = match tag {
+                LatencyTag::Response => (early.copied().unwrap_or(0), resolution_ns as f64 / 1e3),
+                _ => (0, 1e-3),
             };
             let negative = NegativeCount {
                 count,
                 ..NegativeCount::default()
-            };
-            let resolution_us = match tag {
-                LatencyTag::Response => resolution_ns as f64 / 1e3,
-                _ => 1e-3,
             };
             let summary = LatencySummary::of(histogram, negative, resolution_us);
             cell.latency.insert(stage.to_owned(), summary);

@@ -58,7 +58,8 @@ pub fn serve_until(
     fs::create_dir_all(&dir).map_err(|error| BenchError::file(&dir, error))?;
     let broker = RunBroker::start(options, &LabOptions::default(), observer, stop)?;
     let result = serve(plan, options, (&broker, [listen, admin], &dir), stop, up);
-    result.and(broker.down())
+    let down = broker.down();
+    result.and(down)
 }
 
 fn serve(

@@ -43,14 +43,20 @@ fn figures(cell: &Cell) -> String {
     )
 }
 
-/// Returns the verdict of a run: each subject at its maximum sustained load.
-pub(super) fn run(run: &Run) -> String {
+/// Returns the names of the subjects in the order of their first cells.
+pub(super) fn subjects(cells: &[Cell]) -> Vec<String> {
     let mut subjects: Vec<String> = Vec::new();
-    for cell in &run.cells {
+    for cell in cells {
         if !subjects.contains(&cell.name()) {
             subjects.push(cell.name());
         }
     }
+    subjects
+}
+
+/// Returns the verdict of a run: each subject at its maximum sustained load.
+pub(super) fn run(run: &Run) -> String {
+    let subjects = subjects(&run.cells);
     let sentences: Vec<String> = subjects
         .iter()
         .map(|name| sentence(&run.cells, name))

@@ -6,7 +6,7 @@ use weir_kafka::{IngestConfig, KafkaIngest, LentRecord, SourceError, StartFrom};
 use weir_lab::KafkaTools;
 use weir_stats::run::Cell;
 
-use super::context::{Job, OverheadContext};
+use super::context::{OverheadContext, OverheadJob};
 use super::cost::CostMeter;
 use crate::child::ProcessRole;
 use crate::experiment::turns::CellFailure;
@@ -15,7 +15,7 @@ use crate::{kafka_tools, sweep};
 /// Reads all records of a topic at the maximum rate and sets the results of the cell.
 pub(super) fn consume(
     context: OverheadContext<'_>,
-    job: Job<'_>,
+    job: OverheadJob<'_>,
     cell: &mut Cell,
 ) -> Result<(), CellFailure> {
     let mut meter = CostMeter::start(context, job.server);
@@ -90,7 +90,7 @@ pub(super) fn set_rate(cell: &mut Cell, records_per_s: f64, mib_per_s: f64) {
 pub(super) fn kafka_produce(
     context: OverheadContext<'_>,
     tools: &KafkaTools,
-    job: Job<'_>,
+    job: OverheadJob<'_>,
     cell: &mut Cell,
 ) -> Result<(), CellFailure> {
     let bytes = context.plan.record_bytes;
@@ -126,7 +126,7 @@ fn set_producer_figures(cell: &mut Cell, output: &str) -> Result<(), CellFailure
 pub(super) fn kafka_consume(
     context: OverheadContext<'_>,
     tools: &KafkaTools,
-    job: Job<'_>,
+    job: OverheadJob<'_>,
     cell: &mut Cell,
 ) -> Result<(), CellFailure> {
     let group = format!("{}-{}", job.topic, cell.id());
@@ -153,7 +153,7 @@ fn set_consumer_figures(cell: &mut Cell, output: &str) -> Result<(), CellFailure
 fn run_tool(
     context: OverheadContext<'_>,
     command: std::process::Command,
-    job: Job<'_>,
+    job: OverheadJob<'_>,
     cell: &mut Cell,
 ) -> Result<String, CellFailure> {
     let path = context.run.folder.dir.join(format!("{}.txt", cell.id()));

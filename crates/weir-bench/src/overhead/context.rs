@@ -30,7 +30,7 @@ names!(pub(super) ClientSide, "side": Produce = "produce", Consume = "consume",
 
 /// Records that pass through a path; `rate` is `None` for the maximum rate.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Job<'a> {
+pub(super) struct OverheadJob<'a> {
     pub(super) server: &'a Server,
     pub(super) topic: &'a str,
     pub(super) records: u64,

@@ -18,7 +18,7 @@ use super::{BenchError, BenchOptions, Finished, Observer, kafka_tools};
 use crate::experiment::turns::{self, CellFailure, CellLog};
 use crate::experiment::{RunBroker, RunContext, RunFolder};
 use crate::plan::Valid;
-use context::{ClientSide, Job, OverheadContext};
+use context::{ClientSide, OverheadContext, OverheadJob};
 use servers::{Server, Starter};
 
 pub use plan::{FigureLimit, OverheadOverrides, OverheadPlan, ProxyPath};
@@ -84,7 +84,7 @@ fn warm_up_broker(context: OverheadContext<'_>, servers: &[Server], observer: &m
         let share = records / servers.len() as u64;
         let mut cell = empty_cell(context.plan, ClientSide::Produce, server, None, 0);
         if let Ok(topic) = context.new_topic(&cell.id()) {
-            let job = Job {
+            let job = OverheadJob {
                 server,
                 topic: &topic,
                 records: share.max(1000),
@@ -174,7 +174,7 @@ fn write(
     (topic, rate): (&str, Option<u64>),
     cell: &mut Cell,
 ) -> Result<(), CellFailure> {
-    let job = Job {
+    let job = OverheadJob {
         server,
         topic,
         records: context.plan.records_at(rate),
@@ -195,7 +195,7 @@ fn read(
     cell: &mut Cell,
 ) -> Result<(), CellFailure> {
     let absent = || CellFailure::because("no topic was written that could be read");
-    let job = Job {
+    let job = OverheadJob {
         server,
         topic: topic.ok_or_else(absent)?,
         records: context.plan.records,

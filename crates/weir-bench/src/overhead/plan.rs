@@ -165,10 +165,9 @@ impl PlanText for OverheadPlan {
     fn replace(&mut self, new: OverheadOverrides) {
         self.external_proxies.extend(new.external_proxies);
         self.producer.extend(new.producer);
-        let whole = new
-            .rates_per_s
-            .map(|rates| rates.into_iter().filter(|rate| *rate > 0));
-        self.rates_per_s = whole.map_or(std::mem::take(&mut self.rates_per_s), Iterator::collect);
+        if let Some(rates) = new.rates_per_s {
+            self.rates_per_s = rates.into_iter().filter(|rate| *rate > 0).collect();
+        }
         replace_fields!(self, new; subjects, repetitions, records, record_bytes, rate_hold,
             warm_up, kafka_tools, broker_warm_up_records);
     }

@@ -6,7 +6,7 @@ use weir_stats::NegativeCount;
 use weir_stats::run::{Cell, LatencySummary};
 
 use super::clients::set_rate;
-use super::context::{Job, OverheadContext};
+use super::context::{OverheadContext, OverheadJob};
 use super::cost;
 use crate::child::ProcessRole;
 use crate::collect::Collected;
@@ -19,7 +19,7 @@ use weir_load::worker::protocol::{LatencyTag, Schedule, WorkerCommand};
 /// Writes the records and sets the results of the cell.
 pub(super) fn run(
     context: OverheadContext<'_>,
-    job: Job<'_>,
+    job: OverheadJob<'_>,
     cell: &mut Cell,
 ) -> Result<(), CellFailure> {
     let role = ProcessRole::Produce;
@@ -27,7 +27,8 @@ pub(super) fn run(
     let from_unix_ns = processes.now_unix_ns();
     processes.usage.watch(ProcessRole::Proxy, &job.server.pids);
     processes.usage.ready(ProcessRole::Proxy, from_unix_ns);
-    processes.start(role, &arguments(context, job).0)?;
+    // Without priority: the cost of all processes is compared.
+    processes.start_plain(role, &arguments(context, job).0)?;
     processes.wait_ready(role, READY_TIMEOUT, |_| {})?;
     let schedule = schedule(context, job, processes.now_unix_ns());
     // An interval may start before the first record is due.
@@ -74,7 +75,7 @@ pub(super) fn run(
 
 /// Returns the producer's arguments: the plan has property names of Apache Kafka's client, the
 /// producer needs those of librdkafka.
-fn arguments(context: OverheadContext<'_>, job: Job<'_>) -> WorkerArgs {
+fn arguments(context: OverheadContext<'_>, job: OverheadJob<'_>) -> WorkerArgs {
     let plan = context.plan;
     let mut args = WorkerArgs::topic("produce", &job.server.address, job.topic)
         .with("--kind", "base")
@@ -102,7 +103,7 @@ fn arguments(context: OverheadContext<'_>, job: Job<'_>) -> WorkerArgs {
 
 /// Returns the schedule. With a rate, the warm-up is excluded by due time. Without one, all records
 /// are due at once, and the warm-up is excluded by time intervals.
-fn schedule(context: OverheadContext<'_>, job: Job<'_>, now_unix_ns: u64) -> Schedule {
+fn schedule(context: OverheadContext<'_>, job: OverheadJob<'_>, now_unix_ns: u64) -> Schedule {
     let start_unix_ns = now_unix_ns + nanos(START_DELAY);
     let end_unix_ns = start_unix_ns + nanos(RUN_TIMEOUT);
     let warm_up = job.rate.map_or(0, |_| nanos(context.plan.warm_up));
@@ -165,7 +166,7 @@ fn rates(context: OverheadContext<'_>, start: u64, collected: &Collected, cell: 
     }
 }
 
-fn check_rate(job: Job<'_>, cell: &Cell) -> Result<(), CellFailure> {
+fn check_rate(job: OverheadJob<'_>, cell: &Cell) -> Result<(), CellFailure> {
     let per_s = cell.achieved_records_per_s.unwrap_or(0.0);
     match job.rate.map(|rate| rate as f64) {
         Some(rate) if per_s < rate * RATE_SHARE_MIN => Err(CellFailure::because(format!(

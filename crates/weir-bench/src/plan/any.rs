@@ -7,6 +7,7 @@ use crate::overhead::OverheadPlan;
 use crate::sweep::SweepPlan;
 
 /// Plan of one of the experiments.
+#[allow(clippy::large_enum_variant, reason = "created once per process")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum AnyPlan {
     /// Plan over numbers of clients, or over a grid of clients and rates.

@@ -181,7 +181,7 @@ impl PlanText for Plan {
         } else if let Some(rates) = new.rates_per_s {
             self.grid_rates_per_s = rates;
         }
-        self.clients.key = new.key.or(self.clients.key.take());
+        replace_fields!(self.clients, new; key);
         replace_fields!(self, new; architectures, levels, repetitions, topic, broker_warm_up,
             warm_up, warm_up_max, hold, drain);
     }

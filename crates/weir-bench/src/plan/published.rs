@@ -3,6 +3,8 @@
 use serde::{Deserialize, Deserializer};
 use weir_stats::run::{ReferenceFigures, ReferenceRow};
 
+use crate::figure_names::RATE;
+
 /// The `reference` table of a plan: rows, or the name of a built-in scenario.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -58,31 +60,30 @@ pub(super) fn rows(scenario: &str, gateway_series: &str) -> Vec<ReferenceRow> {
                 series if series == gateway_series => Some("gateway"),
                 _ => None,
             };
-            let row = find_or_insert(&mut rows, series, clients, architecture);
-            set_figure(row, metric, (value, status));
+            let row = ReferenceRow {
+                series: series.to_owned(),
+                architecture: architecture.map(str::to_owned),
+                clients,
+                sustained: true,
+                ..ReferenceRow::default()
+            };
+            set_figure(find_or_insert(&mut rows, row), metric, (value, status));
         }
     }
     rows
 }
 
-/// Returns the row of a series at a level and inserts it if it does not exist.
-fn find_or_insert<'a>(
-    rows: &'a mut Vec<ReferenceRow>,
-    series: &str,
-    clients: u64,
-    architecture: Option<&str>,
-) -> &'a mut ReferenceRow {
-    let same = |row: &ReferenceRow| row.series == series && row.clients == clients;
-    let at = rows.iter().position(same).unwrap_or_else(|| {
-        rows.push(ReferenceRow {
-            series: series.to_owned(),
-            architecture: architecture.map(str::to_owned),
-            clients,
-            sustained: true,
-            ..ReferenceRow::default()
-        });
-        rows.len() - 1
-    });
+/// Returns the row with the coordinates of `row` and inserts it if it does not exist.
+fn find_or_insert(rows: &mut Vec<ReferenceRow>, row: ReferenceRow) -> &mut ReferenceRow {
+    let same = |it: &ReferenceRow| {
+        (&it.series, &it.variant, it.clients) == (&row.series, &row.variant, row.clients)
+            && it.parameters == row.parameters
+    };
+    let found = rows.iter().position(same);
+    let at = found.unwrap_or(rows.len());
+    if found.is_none() {
+        rows.push(row);
+    }
     &mut rows[at]
 }
 
@@ -124,7 +125,7 @@ fn filtering(test: &str) -> Vec<ReferenceRow> {
         if name != test || status == "not_published" {
             continue;
         }
-        let mut row = ReferenceRow {
+        let row = ReferenceRow {
             series: "Lightstreamer Kafka Connector".to_owned(),
             architecture: Some("gateway".to_owned()),
             variant: Some(variant.to_owned()).filter(|name| !name.is_empty()),
@@ -133,15 +134,7 @@ fn filtering(test: &str) -> Vec<ReferenceRow> {
             sustained: true,
             ..ReferenceRow::default()
         };
-        let same = |it: &ReferenceRow| {
-            (&it.variant, it.clients, &it.parameters)
-                == (&row.variant, row.clients, &row.parameters)
-        };
-        let at = rows.iter().position(same).unwrap_or_else(|| {
-            rows.push(std::mem::take(&mut row));
-            rows.len() - 1
-        });
-        set_filtering_figure(&mut rows[at], metric, (value, status));
+        set_filtering_figure(find_or_insert(&mut rows, row), metric, (value, status));
     }
     rows
 }
@@ -162,8 +155,6 @@ fn set_filtering_figure(row: &mut ReferenceRow, metric: &str, (value, status): (
     }
 }
 
-/// Name of the parameter in the cells of a grid.
-const RATE: &str = "rate_per_s";
 const FILTERING: &str = include_str!("../../../../plans/published/filtering.csv");
 const LATENCY: &str = include_str!("../../../../plans/published/latency.csv");
 const THROUGHPUT: &str = include_str!("../../../../plans/published/throughput.csv");

@@ -42,6 +42,8 @@ pub(crate) struct RunOptions {
     pub(crate) json: bool,
 }
 
+type RunResult = Result<Finished, BenchError>;
+
 impl CommonArgs {
     /// Returns the plan with its quick values if requested, then those of the command line.
     pub(crate) fn apply<P: PlanText>(
@@ -49,11 +51,21 @@ impl CommonArgs {
         plan: &Valid<P>,
         values: P::Overrides,
     ) -> Result<Valid<P>, Failure> {
-        let quick = self.quick.then(|| plan.quick(&self.plan)).transpose();
-        let quick = quick.map_err(usage)?;
-        let plan = quick.as_ref().unwrap_or(plan);
-        plan.with(values, "command line").map_err(usage)
+        apply(plan, self.quick.then_some(self.plan.as_str()), values)
     }
+}
+
+/// Returns the plan with the values of the command line, before them its quick values if the name
+/// of the plan is given for them.
+pub(crate) fn apply<P: PlanText>(
+    plan: &Valid<P>,
+    quick: Option<&str>,
+    values: P::Overrides,
+) -> Result<Valid<P>, Failure> {
+    let quick = quick.map(|name| plan.quick(name)).transpose();
+    let quick = quick.map_err(usage)?;
+    let plan = quick.as_ref().unwrap_or(plan);
+    plan.with(values, "command line").map_err(usage)
 }
 
 impl RunOptions {
@@ -61,7 +73,7 @@ impl RunOptions {
     pub(crate) fn execute(
         &self,
         estimate: Option<Duration>,
-        run: impl FnOnce(&BenchOptions, &mut BenchProgress, &AtomicBool) -> Result<Finished, BenchError>,
+        run: impl FnOnce(&BenchOptions, &mut BenchProgress, &AtomicBool) -> RunResult,
     ) -> Result<Finished, Failure> {
         let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
         let mut progress = BenchProgress::new(self.json);

@@ -7,7 +7,7 @@ use weir_bench::plan::{Architecture, Plan, PlanOverrides};
 use weir_bench::{FindMaxOptions, Variable, parse_rate};
 use weir_load::units::{parse_count, parse_duration};
 
-use crate::cmd::bench_common::{CommonArgs, load_clients_plan, print_files, usage_text};
+use crate::cmd::bench_common::{RunOptions, apply, load_clients_plan, print_files, usage_text};
 use crate::exit::{Exit, Failure};
 
 const AFTER_HELP: &str = "\
@@ -21,9 +21,11 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct FindMaxArgs {
-    /// Plan and options of the run; `--quick` also means a resolution of 25 % instead of 5 %.
-    #[command(flatten)]
-    common: CommonArgs,
+    /// Built-in plan (see `weir bench list`), or a plan file ending in .toml
+    plan: String,
+    /// Use a resolution of 25 % instead of 5 %, and the quick windows of the plan
+    #[arg(long)]
+    quick: bool,
     /// Architecture under load: groups, standalone, gateway or floor
     ///
     /// The default is gateway, or the first architecture of a plan without gateway.
@@ -53,6 +55,8 @@ pub(crate) struct FindMaxArgs {
     /// Length of each measured window; the confirming window is twice as long
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     hold: Option<Duration>,
+    #[command(flatten)]
+    run: RunOptions,
 }
 
 /// Quantities that the search can increase.
@@ -73,14 +77,14 @@ pub(crate) fn run(args: &FindMaxArgs) -> Result<Exit, Failure> {
         hold: args.hold,
         ..PlanOverrides::default()
     };
-    let common = &args.common;
-    let plan = common.apply(&load_clients_plan(&common.plan)?, overrides)?;
+    let quick = args.quick.then_some(args.plan.as_str());
+    let plan = apply(&load_clients_plan(&args.plan)?, quick, overrides)?;
     let search = search(args, &plan)?;
     let time = search.estimated_time(&plan);
-    let finished = common.run.execute(Some(time), |options, progress, stop| {
+    let finished = args.run.execute(Some(time), |options, progress, stop| {
         weir_bench::find_max(&plan, &search, options, progress, stop)
     })?;
-    Ok(common.run.print(&finished, |finished| {
+    Ok(args.run.print(&finished, |finished| {
         if let Some(find_max) = &finished.run.find_max {
             print!("\n{}", weir_report::render_find_max(find_max));
         }
@@ -114,7 +118,7 @@ fn search(args: &FindMaxArgs, plan: &Plan) -> Result<FindMaxOptions, Failure> {
         clients: args.clients.unwrap_or(lowest),
         start,
         highest,
-        resolution_share: if args.common.quick { 0.25 } else { 0.05 },
+        resolution_share: if args.quick { 0.25 } else { 0.05 },
         p99_ms: args.p99.map(|limit| limit.as_secs_f64() * 1e3),
     })
 }
