@@ -1,5 +1,5 @@
-//! Requests to drivers, and checks of their responses: for plausibility, and against observations of
-//! the process.
+//! Requests to drivers, and checks of their responses: for plausibility, and against observations
+//! of the process.
 
 use std::time::Duration;
 

@@ -48,8 +48,8 @@ impl TopicNames {
             }) {
                 let problem = match topic.chars().find(|c| !is_legal(*c)) {
                     Some(wrong) => format!(
-                        "topic name \"{topic}\" contains \"{wrong}\": use letters, digits, '.', '_' \
-                         and '-', and {PLACEHOLDERS}"
+                        "topic name \"{topic}\" contains \"{wrong}\": use letters, digits, '.', \
+                         '_' and '-', and {PLACEHOLDERS}"
                     ),
                     None if topic.is_empty() || topic.len() > NAME_MAX => format!(
                         "topic name \"{topic}\" has {} characters, allowed are 1 to {NAME_MAX}",

@@ -45,9 +45,9 @@ fn is_equal(setting: &UnequalSetting<'_>) -> bool {
     let mut settings = setting.drivers.iter().map(|(_, it)| it);
     let first = settings.clone().next();
     settings.all(|it| {
-        let is_kept = it.requested.is_none() || is_same(&it.requested, &it.effective);
+        let is_applied = it.requested.is_none() || is_same(&it.requested, &it.effective);
         let is_alike = first.is_none_or(|first| is_same(&first.effective, &it.effective));
-        it.supported && is_kept && is_alike
+        it.supported && is_applied && is_alike
     })
 }
 

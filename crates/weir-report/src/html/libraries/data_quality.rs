@@ -14,8 +14,8 @@ pub(super) fn sections(compared: &LibraryReport<'_>) -> Markup {
         @if !resources.is_empty() { (section("resources", "Memory and threads", &html! {
             (resources)
             p.caption {
-                "Whole driver process, maximum of each repetition. A runtime with a fixed heap shows \
-                 the size of that heap."
+                "Whole driver process, maximum of each repetition. A runtime with a fixed heap \
+                 shows the size of that heap."
             }
         })) }
         (section("unequal", "Unequal settings", &html! {

@@ -66,12 +66,12 @@ fn overview(run: &Run, compared: &LibraryReport<'_>) -> Markup {
             (libraries::at_a_glance(compared))
         }
         p.caption {
-            "Ratios are " b { (first) } " divided by the library next to it, in percent. Below 100, "
-            (first) " needs less, printed in bold. The " b { "median ratio" } " is the median over \
-            pairs of repetitions that ran one after the other. Its interval contains the true median \
-            in at least 95 of 100 cases, for any distribution; it needs at least " (PAIRS_MIN) " \
-            repetitions. If it contains 100, no difference is shown. No .NET was involved: calls \
-            through JNI could not be counted."
+            "Ratios are " b { (first) } " divided by the library next to it, in percent. Below "
+            "100, " (first) " needs less, printed in bold. The " b { "median ratio" } " is the "
+            "median over pairs of repetitions that ran one after the other. Its interval contains "
+            "the true median in at least 95 of 100 cases, for any distribution; it needs at least "
+            (PAIRS_MIN) " repetitions. If it contains 100, no difference is shown. No .NET was "
+            "involved: calls through JNI could not be counted."
         }
         @if !explained.is_empty() { h3 { "Fetch wait in small bursts" } }
         @for text in explained { p.explained { (text) } }
