@@ -2,7 +2,7 @@
 
 use maud::{Markup, PreEscaped, Render as _, html};
 
-pub(crate) use crate::table::Table as HtmlTable;
+pub(crate) use crate::table::ReportTable as HtmlTable;
 
 impl HtmlTable {
     pub(crate) fn finish(self, out: &mut String) {

@@ -11,7 +11,7 @@ pub(super) fn resources(out: &mut String, compared: &LibraryReport<'_>) {
         return;
     }
     out.push_str("<section id=\"resources\">\n<h2>Memory and threads</h2>\n");
-    let mut table = HtmlTable::new(1, &RESOURCE_HEADINGS);
+    let mut table = HtmlTable::new(1, RESOURCE_HEADINGS);
     for row in rows {
         table.row("", &row);
     }
@@ -31,7 +31,7 @@ pub(super) fn settings(out: &mut String, compared: &LibraryReport<'_>) {
         let headings = libraries::setting_headings(compared);
         let mut table = HtmlTable::new(headings.len(), &headings);
         for setting in &unequal {
-            table.row("", &libraries::setting_fields(compared, setting));
+            table.row("", libraries::setting_fields(compared, setting));
         }
         table.finish(out);
         out.push_str(
@@ -50,7 +50,7 @@ pub(super) fn repetitions(out: &mut String, compared: &LibraryReport<'_>) {
         out.push_str("<p>None.</p>\n");
     }
     if !rows.is_empty() {
-        let mut table = HtmlTable::new(4, &["Cell", "library", "repetition", "reason"]);
+        let mut table = HtmlTable::new(4, ["Cell", "library", "repetition", "reason"]);
         for row in rows {
             table.row("", &row);
         }
@@ -71,7 +71,7 @@ pub(super) fn repetitions(out: &mut String, compared: &LibraryReport<'_>) {
             "with them, %",
             "without, %",
         ];
-        let mut table = HtmlTable::new(2, &headings);
+        let mut table = HtmlTable::new(2, headings);
         for row in noisy {
             table.row("", &row);
         }
