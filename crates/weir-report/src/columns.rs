@@ -1,6 +1,6 @@
 //! The columns of the results table, shared by all formats.
 
-use crate::format::{self, NONE, TimeUnit};
+use crate::format::{NONE, TimeUnit, factor, kilobytes, maybe_count, number};
 use crate::view::SubjectRow;
 
 type Show = fn(&SubjectRow<'_>, TimeUnit) -> String;
@@ -34,45 +34,31 @@ const fn column(name: &'static str, rank: u8, show: Show) -> Column {
 
 /// All columns in reading order.
 pub(crate) static COLUMNS: [Column; 17] = [
-    column("mean", 7, |row, unit| unit.show(row.figures.mean_us)),
-    column("sd", 12, |row, unit| unit.show(row.figures.stddev_us)),
-    column("p50", 0, |row, unit| unit.show(row.figures.p50_us)),
-    column("p99", 1, |row, unit| unit.show(row.figures.p99_us)),
-    column("× floor", ONLY_HTML, |row, _| {
-        format::factor(row.p99_ratio)
+    column("mean", 7, |it, unit| unit.show(it.figures.mean_us)),
+    column("sd", 12, |it, unit| unit.show(it.figures.stddev_us)),
+    column("p50", 0, |it, unit| unit.show(it.figures.p50_us)),
+    column("p99", 1, |it, unit| unit.show(it.figures.p99_us)),
+    column("× floor", ONLY_HTML, |it, _| factor(it.p99_ratio)),
+    column("p99.9", NOT_ON_TERMINALS, |it, unit| {
+        unit.show(it.figures.p999_us)
     }),
-    column("p99.9", NOT_ON_TERMINALS, |row, unit| {
-        unit.show(row.figures.p999_us)
+    column("max", 6, |it, unit| unit.show(it.figures.max_us)),
+    column("delivered/s", 5, |it, _| number(it.figures.delivered_per_s)),
+    column("Mbit/s", 13, |it, _| number(it.figures.mbit_per_s)),
+    column(OWN_CPU, 2, |it, _| number(it.figures.cpu_us_delivering)),
+    column("× floor", 3, |it, _| {
+        factor(it.cpu_ratio.map(|ratio| ratio.value))
     }),
-    column("max", 6, |row, unit| unit.show(row.figures.max_us)),
-    column("delivered/s", 5, |row, _| {
-        format::number(row.figures.delivered_per_s)
+    column("with broker", ONLY_HTML, |it, _| {
+        number(it.figures.cpu_us_servers)
     }),
-    column("Mbit/s", 13, |row, _| {
-        format::number(row.figures.mbit_per_s)
+    column("kB/client", 11, |it, _| {
+        kilobytes(it.figures.memory_per_client_bytes)
     }),
-    column(OWN_CPU, 2, |row, _| {
-        format::number(row.figures.cpu_us_delivering)
-    }),
-    column("× floor", 3, |row, _| {
-        format::factor(row.cpu_ratio.map(|ratio| ratio.value))
-    }),
-    column("with broker", ONLY_HTML, |row, _| {
-        format::number(row.figures.cpu_us_servers)
-    }),
-    column("kB/client", 11, |row, _| {
-        format::kilobytes(row.figures.memory_per_client_bytes)
-    }),
-    column("lost", 4, |row, _| format::maybe_count(row.figures.lost)),
-    column("dup", 8, |row, _| {
-        format::maybe_count(row.figures.duplicated)
-    }),
-    column("reord", 9, |row, _| {
-        format::maybe_count(row.figures.reordered)
-    }),
-    column("confl", 10, |row, _| {
-        format::maybe_count(row.figures.conflated)
-    }),
+    column("lost", 4, |it, _| maybe_count(it.figures.lost)),
+    column("dup", 8, |it, _| maybe_count(it.figures.duplicated)),
+    column("reord", 9, |it, _| maybe_count(it.figures.reordered)),
+    column("confl", 10, |it, _| maybe_count(it.figures.conflated)),
 ];
 
 const OWN_CPU: &str = "own";

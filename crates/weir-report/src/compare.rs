@@ -7,7 +7,7 @@ use weir_stats::run::{Comparison, FindMax, MetricComparison, SubjectComparison, 
 use crate::escape::{markdown, terminal};
 use crate::format;
 use crate::shared;
-use crate::table::Table;
+use crate::table::ReportTable;
 
 /// Returns a note if each side has only one repetition, too few to test a difference.
 pub(crate) fn single_repetition_note(comparison: &Comparison) -> Option<String> {
@@ -89,7 +89,7 @@ pub fn render_find_max(find_max: &FindMax) -> String {
     )
 }
 
-fn table(subject: &SubjectComparison, all: bool) -> Table {
+fn table(subject: &SubjectComparison, all: bool) -> ReportTable {
     let headings = [
         "metric",
         "base",
@@ -100,7 +100,7 @@ fn table(subject: &SubjectComparison, all: bool) -> Table {
         "n",
         "verdict",
     ];
-    let mut table = Table::new(1, headings).text_from(7);
+    let mut table = ReportTable::new(1, headings).text_from(7);
     let metrics = subject.metrics.iter();
     for metric in metrics.filter(|metric| all || metric.is_headline) {
         let class = match metric.verdict {

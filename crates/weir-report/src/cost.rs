@@ -4,7 +4,7 @@ use serde::Serialize;
 use weir_stats::run::{Cell, RoleUsage, Run};
 
 use crate::format;
-use crate::table::Table;
+use crate::table::ReportTable;
 use crate::view::{self, FLOOR, Level, RowStatus, SubjectRow};
 
 /// One subject at one level.
@@ -24,57 +24,43 @@ pub(crate) struct CostOption {
     pub(crate) mbit_per_s: Option<f64>,
 }
 
-/// All subjects at one level.
-pub(crate) struct LevelCosts {
-    pub(crate) clients: u64,
-    pub(crate) options: Vec<CostOption>,
+/// Returns the subjects that sustained the level, fewest cores first, except the floor, which is a
+/// baseline.
+fn sustained(options: &[CostOption]) -> Vec<&CostOption> {
+    let options = options.iter();
+    let sustained = options.filter(|option| !option.is_floor && option.reason.is_none());
+    let mut sustained: Vec<&CostOption> = sustained.collect();
+    let cores = |option: &CostOption| option.cores.unwrap_or(f64::INFINITY);
+    sustained.sort_by(|a, b| cores(a).total_cmp(&cores(b)));
+    sustained
 }
 
-impl LevelCosts {
-    /// Returns the subjects that sustained the level, fewest cores first, except the floor, which
-    /// is a baseline.
-    pub(crate) fn sustained(&self) -> impl Iterator<Item = &CostOption> {
-        let mut sustained: Vec<&CostOption> = self
-            .options
-            .iter()
-            .filter(|option| !option.is_floor && option.reason.is_none())
-            .collect();
-        let cores = |option: &CostOption| option.cores.unwrap_or(f64::INFINITY);
-        sustained.sort_by(|a, b| cores(a).total_cmp(&cores(b)));
-        sustained.into_iter()
-    }
-}
-
-/// Returns the costs of each level; empty if the run has fewer than two architectures besides the
-/// floor or other coordinates than clients.
-pub(crate) fn choices(run: &Run) -> Vec<LevelCosts> {
+/// Returns all subjects of each level; empty if the run has fewer than two architectures besides
+/// the floor or other coordinates than clients.
+pub(crate) fn choices(run: &Run) -> Vec<Vec<CostOption>> {
     let architectures = run.architectures();
     let products = architectures.iter().filter(|name| **name != FLOOR).count();
     if view::is_grid(run) || products < 2 {
         return Vec::new();
     }
-    let costs = |level: &Level<'_>| LevelCosts {
-        clients: level.clients,
-        options: level
-            .rows
-            .iter()
-            .map(|row| cost_option(level, row))
-            .collect(),
-    };
-    view::levels(run).iter().map(costs).collect()
+    let options = |level: &Level<'_>| level.rows.iter().map(cost_option).collect();
+    view::levels(run).iter().map(options).collect()
 }
 
-fn cost_option(level: &Level<'_>, row: &SubjectRow<'_>) -> CostOption {
+fn cost_option(row: &SubjectRow<'_>) -> CostOption {
     let reason = match &row.state {
         RowStatus::Skipped(reason) => Some(format!("not run: {reason}")),
         RowStatus::Invalid(_) => Some("no valid result".to_owned()),
-        RowStatus::Valid => row.limit().or_else(|| lossy(row)),
+        RowStatus::Valid => row.limit().or_else(|| {
+            let lost = row.figures.lost.filter(|lost| *lost > 0)?;
+            Some(format!("{} deliveries lost", format::count(lost)))
+        }),
     };
     let repetitions = row.repetitions();
     CostOption {
         name: row.name.clone(),
         is_floor: row.is_floor(),
-        clients: level.clients,
+        clients: row.clients(),
         reason,
         p99_us: row.figures.p99_us,
         cores: repetitions.mean(|cell| of_servers(cell, |usage| usage.cpu_cores_mean)),
@@ -82,11 +68,6 @@ fn cost_option(level: &Level<'_>, row: &SubjectRow<'_>) -> CostOption {
             .mean(|cell| of_servers(cell, |usage| Some(usage.rss_max_bytes? as f64))),
         mbit_per_s: row.figures.mbit_per_s,
     }
-}
-
-fn lossy(row: &SubjectRow<'_>) -> Option<String> {
-    let lost = row.figures.lost.filter(|lost| *lost > 0)?;
-    Some(format!("{} deliveries lost", format::count(lost)))
 }
 
 /// Returns the sum over the servers; `None` if a value is missing.
@@ -109,7 +90,7 @@ pub(crate) const CAPTION: &str = "The choice is the architecture that sustained 
                                   better.";
 
 /// Returns the choice at each level; empty if there are no architectures to choose from.
-pub(crate) fn table(run: &Run) -> Table {
+pub(crate) fn table(run: &Run) -> ReportTable {
     let headings = [
         "Clients",
         "choice",
@@ -120,21 +101,22 @@ pub(crate) fn table(run: &Run) -> Table {
         "memory MB",
         "Mbit/s",
     ];
-    let mut table = Table::new(3, headings);
-    for choice in choices(run) {
-        let none = || format::NONE.to_owned();
-        let clients = format::count(choice.clients);
-        let Some(best) = choice.sustained().find(|option| option.cores.is_some()) else {
-            let mut fields = [(); 8].map(|()| none());
-            (fields[0], fields[2]) = (clients, "no architecture sustained it".to_owned());
-            table.row("", fields);
+    let mut table = ReportTable::new(3, headings);
+    for options in choices(run) {
+        let sustained = sustained(&options);
+        let clients = options.first().map_or(0, |option| option.clients);
+        let Some(best) = sustained.iter().find(|option| option.cores.is_some()) else {
+            let none = format::NONE;
+            let reason = "no architecture sustained it";
+            let clients = format::count(clients);
+            table.row("", [&clients, none, reason, none, none, none, none, none]);
             continue;
         };
-        let per_thousand = best.cores.map(|cores| cores / choice.clients as f64 * 1e3);
+        let per_thousand = best.cores.map(|cores| cores / clients as f64 * 1e3);
         let fields = [
-            clients,
+            format::count(clients),
             best.name.clone(),
-            reason(&choice, best),
+            reason(&sustained, best),
             format::maybe_duration_us(best.p99_us),
             format::number(best.cores),
             format::number(per_thousand),
@@ -147,16 +129,13 @@ pub(crate) fn table(run: &Run) -> Table {
 }
 
 /// Returns the comparison with the next best subject.
-fn reason(choice: &LevelCosts, best: &CostOption) -> String {
-    let Some(next) = choice.sustained().find(|option| option.name != best.name) else {
+fn reason(sustained: &[&CostOption], best: &CostOption) -> String {
+    let Some(next) = sustained.iter().find(|option| option.name != best.name) else {
         return "only this one sustained it".to_owned();
     };
+    let name = &next.name;
     match next.cores.zip(best.cores).map(|(next, best)| next / best) {
-        Some(ratio) => format!(
-            "{} needs {} the cores",
-            next.name,
-            format::factor(Some(ratio))
-        ),
-        None => format!("{} sustained it too; its cores are unknown", next.name),
+        Some(ratio) => format!("{name} needs {} the cores", format::factor(Some(ratio))),
+        None => format!("{name} sustained it too; its cores are unknown"),
     }
 }

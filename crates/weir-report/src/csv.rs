@@ -12,53 +12,40 @@ use weir_stats::run::{Cell, CellStatus, Run, STAGE_RESPONSE};
 
 use crate::escape;
 
-/// A group of columns.
-struct Columns {
-    /// Start of the headings.
-    prefix: &'static str,
-    /// Object in the JSON of a row.
-    at: &'static str,
-    /// Fields of the object; `heading=field` if the heading differs.
-    fields: &'static str,
-}
-
-const CELL: [Columns; 6] = [
-    Columns {
-        prefix: "",
-        at: "",
-        fields: "architecture clients repetition status=/status/state status_reason not_sustained \
-                 saturated_role saturation_reason warm_up_s hold_s offered_records_per_s \
-                 achieved_records_per_s record_bytes_mean",
-    },
-    Columns {
-        prefix: "response_",
-        at: "/latency/response",
-        fields: "count mean_us stddev_us min_us p50_us p90_us p95_us p99_us p999_us p9999_us \
-                 max_us clamped_count negative_count",
-    },
-    Columns {
-        prefix: "service_",
-        at: "/latency/service",
-        fields: "p50_us p99_us max_us",
-    },
-    Columns {
-        prefix: "schedule_lag_",
-        at: "/latency/schedule_lag",
-        fields: "p50_us p99_us max_us",
-    },
-    Columns {
-        prefix: "",
-        at: "/delivery",
-        fields: "expected delivered lost duplicated reordered conflated unchecked disconnects \
-                 delivered_per_s received_bytes received_mbit_per_s",
-    },
-    Columns {
-        prefix: "",
-        at: "/fairness",
-        fields: "client_p99_min_us client_p99_p50_us client_p99_p90_us client_p99_max_us \
-                 deliveries_per_client_min=/deliveries_min \
-                 deliveries_per_client_max=/deliveries_max",
-    },
+/// Groups of columns: start of their headings, object in the JSON of a cell, and fields of this
+/// object (`heading=pointer` if the heading differs).
+const CELL: [[&str; 3]; 6] = [
+    [
+        "",
+        "",
+        "architecture clients repetition status=/status/state status_reason not_sustained \
+         saturated_role saturation_reason warm_up_s hold_s offered_records_per_s \
+         achieved_records_per_s record_bytes_mean",
+    ],
+    [
+        "response_",
+        "/latency/response",
+        "count mean_us stddev_us min_us p50_us p90_us p95_us p99_us p999_us p9999_us max_us \
+         clamped_count negative_count",
+    ],
+    ["service_", "/latency/service", "p50_us p99_us max_us"],
+    [
+        "schedule_lag_",
+        "/latency/schedule_lag",
+        "p50_us p99_us max_us",
+    ],
+    [
+        "",
+        "/delivery",
+        "expected delivered lost duplicated reordered conflated unchecked disconnects \
+         delivered_per_s received_bytes received_mbit_per_s",
+    ],
+    [
+        "",
+        "/fairness",
+        "client_p99_min_us client_p99_p50_us client_p99_p90_us client_p99_max_us \
+         deliveries_per_client_min=/deliveries_min deliveries_per_client_max=/deliveries_max",
+    ],
 ];
 
 const ROLE: &str = "cpu_us_total cpu_cores_mean cpu_us_per_delivered rss_max_bytes \
@@ -82,16 +69,11 @@ fn pointers(fields: &str) -> impl Iterator<Item = (String, String)> {
 pub(crate) fn cells(run: &Run) -> String {
     let usages = run.cells.iter().flat_map(|cell| &cell.roles);
     let roles: BTreeSet<&String> = usages.map(|usage| &usage.role).collect();
-    let columns: Vec<(String, String)> = CELL
-        .iter()
-        .flat_map(|group| {
-            let full = |(heading, pointer)| {
-                let (prefix, at) = (group.prefix, group.at);
-                (format!("{prefix}{heading}"), format!("{at}{pointer}"))
-            };
-            pointers(group.fields).map(full)
-        })
-        .collect();
+    let columns = CELL.iter().flat_map(|[prefix, at, fields]| {
+        let fields = pointers(fields);
+        fields.map(move |(heading, it)| (format!("{prefix}{heading}"), format!("{at}{it}")))
+    });
+    let columns: Vec<(String, String)> = columns.collect();
     let mut headings: Vec<String> = columns.iter().map(|(heading, _)| heading.clone()).collect();
     for role in &roles {
         headings.extend(pointers(ROLE).map(|(heading, _)| format!("{role}_{heading}")));
@@ -195,9 +177,9 @@ mod tests {
             cell.latency.insert(stage.to_owned(), Default::default());
         }
         let value = cell_json(&cell);
-        for group in CELL {
-            for (heading, pointer) in pointers(group.fields) {
-                let at = format!("{}{pointer}", group.at);
+        for [_, at, fields] in CELL {
+            for (heading, pointer) in pointers(fields) {
+                let at = format!("{at}{pointer}");
                 assert!(value.pointer(&at).is_some(), "{heading}: {at}");
             }
         }

@@ -58,17 +58,14 @@ pub(crate) fn rate_grid(name: &str, levels: &[Level<'_>]) -> Option<RateGrid> {
 }
 
 fn point(row: &SubjectRow<'_>, unit: TimeUnit) -> GridPoint {
-    let figures = &row.figures;
-    let (is_sustained, text, reason) = match (&row.state, row.limit()) {
-        (RowStatus::Skipped(reason), _) => (None, "not run".to_owned(), reason.clone()),
-        (RowStatus::Invalid(reasons), _) => (None, "invalid".to_owned(), reasons.join("; ")),
-        (RowStatus::Valid, limit) => {
-            let (mean, sd) = (unit.show(figures.mean_us), unit.show(figures.stddev_us));
-            (
-                Some(limit.is_none()),
-                format!("{mean} ({sd})"),
-                limit.unwrap_or_default(),
-            )
+    let (is_sustained, text, reason) = match &row.state {
+        RowStatus::Skipped(reason) => (None, "not run".to_owned(), reason.clone()),
+        RowStatus::Invalid(reasons) => (None, "invalid".to_owned(), reasons.join("; ")),
+        RowStatus::Valid => {
+            let [mean, sd] = [row.figures.mean_us, row.figures.stddev_us].map(|us| unit.show(us));
+            let limit = row.limit();
+            let text = format!("{mean} ({sd})");
+            (Some(limit.is_none()), text, limit.unwrap_or_default())
         }
     };
     GridPoint {

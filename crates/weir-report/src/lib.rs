@@ -30,6 +30,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 pub use compare::{comparison_markdown, render_comparison, render_find_max};
+pub use html::page as render_html;
+pub use markdown::report as render_markdown;
 pub use overhead::{OVERHEAD_FILE, overhead_table};
 pub use overlay::overlay;
 pub use run_dir::{ReportError, RunData};
@@ -65,24 +67,14 @@ pub fn write_data(data: &RunData, dir: &Path) -> Result<Vec<PathBuf>, ReportErro
         outputs.extend(charts.into_iter().map(|it| (it.file, it.svg)));
     }
     outputs.extend(libraries::files(run));
-    outputs.push(("report.md".to_owned(), markdown::report(run)));
-    outputs.push(("report.html".to_owned(), html::page(data)));
+    outputs.push(("report.md".to_owned(), render_markdown(run)));
+    outputs.push(("report.html".to_owned(), render_html(data)));
     let table = overhead_table(run).map(|text| (OVERHEAD_FILE.to_owned(), text));
     outputs
         .into_iter()
         .chain(table)
         .map(|(name, text)| replace(dir, &name, &text))
         .collect()
-}
-
-/// Returns the report as Markdown, for a pull request or a README.
-pub fn render_markdown(run: &weir_stats::run::Run) -> String {
-    markdown::report(run)
-}
-
-/// Returns the report as one HTML page.
-pub fn render_html(data: &RunData) -> String {
-    html::page(data)
 }
 
 /// Writes a file next to the target and renames it, so that readers never see a partial report.

@@ -10,12 +10,12 @@ use crate::escape::markdown as esc;
 use crate::format;
 use crate::grid::{GridPoint, rate_grid};
 use crate::libraries::{self, LibraryReport};
-use crate::table::Table;
+use crate::table::ReportTable;
 use crate::view::{self, Level, RowStatus};
 use crate::{compare, cost, published, shared, sweep_table};
 
-/// Returns the whole document.
-pub(crate) fn report(run: &Run) -> String {
+/// Returns the report as Markdown, for a pull request or a README.
+pub fn report(run: &Run) -> String {
     let mut out = String::new();
     head(&mut out, run);
     let compared = LibraryReport::of(run);
@@ -60,7 +60,7 @@ fn cells(out: &mut String, run: &Run) {
     reference(out, run, &levels);
 }
 
-fn titled(out: &mut String, title: &str, table: &Table) {
+fn titled(out: &mut String, title: &str, table: &ReportTable) {
     let _ = write!(out, "\n## {title}\n\n{}", table.markdown());
 }
 
@@ -115,7 +115,7 @@ fn grids(out: &mut String, run: &Run, levels: &[Level<'_>]) {
         };
         let rates = grid.rates.iter().map(|rate| format::figure(Some(*rate)));
         let corner = "clients \\ records/s".to_owned();
-        let mut table = Table::new(1, [corner].into_iter().chain(rates));
+        let mut table = ReportTable::new(1, [corner].into_iter().chain(rates));
         for (clients, points) in grid.rows {
             let fields = points
                 .iter()
@@ -157,7 +157,7 @@ fn results(out: &mut String, levels: &[Level<'_>]) {
     );
     let columns = || COLUMNS.iter().filter(|column| column.rank < ONLY_HTML);
     let headings = columns().map(|column| column.heading());
-    let mut table = Table::new(2, ["clients", "architecture"].into_iter().chain(headings));
+    let mut table = ReportTable::new(2, ["clients", "architecture"].into_iter().chain(headings));
     let rows = levels
         .iter()
         .flat_map(|level| level.rows.iter().map(move |row| (level, row)));
@@ -265,14 +265,14 @@ fn configuration(out: &mut String, run: &Run) {
         let _ = writeln!(out, "- {} {}", esc(name), esc(version));
     }
     for group in &run.settings {
-        let mut table = Table::new(2, [group.part.as_str(), ""]);
+        let mut table = ReportTable::new(2, [group.part.as_str(), ""]);
         for it in &group.settings {
             table.row("", [&it.name, &it.value]);
         }
         let _ = write!(out, "\n{}", table.markdown());
     }
     if !run.files.is_empty() {
-        let mut table = Table::new(2, ["file", "content"]);
+        let mut table = ReportTable::new(2, ["file", "content"]);
         for file in &run.files {
             table.row("", [&file.path, &file.description]);
         }

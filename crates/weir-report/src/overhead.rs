@@ -3,7 +3,7 @@
 use weir_stats::interval;
 use weir_stats::run::{Cell, Repetitions, Run};
 
-use crate::table::Table;
+use crate::table::ReportTable;
 
 /// File name of the table in a run directory.
 pub const OVERHEAD_FILE: &str = "overhead.md";
@@ -41,11 +41,11 @@ fn table(run: &Run) -> String {
         "proxy CPU s/GB",
         "proxy RSS MiB",
     ];
-    let mut tables: Vec<(Load<'_>, Table)> = Vec::new();
+    let mut tables: Vec<(Load<'_>, ReportTable)> = Vec::new();
     for group in &groups {
         let load = load(group);
         if !tables.iter().any(|(known, _)| *known == load) {
-            tables.push((load, Table::new(10, headings)));
+            tables.push((load, ReportTable::new(10, headings)));
         }
         let same = tables.iter_mut().find(|(known, _)| *known == load);
         if let (Some((_, table)), Some(row)) = (same, row(&groups, group, base)) {
@@ -118,14 +118,14 @@ fn figure(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| NONE.to_owned(), |value| format!("{value:.digits$}"))
 }
 
-fn section(text: &mut String, title: &str, note: &str, table: &Table) {
+fn section(text: &mut String, title: &str, note: &str, table: &ReportTable) {
     // Names are plain already.
     let table = table.markdown_with(str::to_owned);
     text.push_str(&format!("\n## {title}\n\n{note}{table}"));
 }
 
 fn limits(text: &mut String, run: &Run) {
-    let mut table = Table::new(4, ["limit", "scope", "measured", "met"]);
+    let mut table = ReportTable::new(4, ["limit", "scope", "measured", "met"]);
     for it in &run.thresholds {
         let limit = plain(&it.expression.replace("<=", "≤").replace(">=", "≥"));
         let actual = format!("{} {}", figure(it.actual, 3), plain(&it.unit));
@@ -139,7 +139,7 @@ fn limits(text: &mut String, run: &Run) {
 
 fn published(text: &mut String, run: &Run) {
     let Some(it) = &run.reference else { return };
-    let mut table = Table::new(3, ["series", "Mbit/s", "mean ms"]);
+    let mut table = ReportTable::new(3, ["series", "Mbit/s", "mean ms"]);
     for row in &it.rows {
         let rate = row.throughput_bit_per_s.unwrap_or(0) as f64 / 1e6;
         let mean = figure(row.latency_mean_ms.map(|ms| ms as f64), 0);

@@ -101,15 +101,10 @@ fn describe(whole: &mut Run, letter: &str, run: &Run, dir: &Path) {
 
 /// Returns the more serious outcome.
 fn worse(one: RunOutcome, other: RunOutcome) -> RunOutcome {
-    let order = [
-        RunOutcome::Invalid,
-        RunOutcome::Interrupted,
-        RunOutcome::ThresholdFailed,
-    ];
-    let found = order
-        .into_iter()
-        .find(|outcome| [one, other].contains(outcome));
-    found.unwrap_or(RunOutcome::Passed)
+    use RunOutcome::{Interrupted, Invalid, Passed, ThresholdFailed};
+    let mut by_weight = [Invalid, Interrupted, ThresholdFailed].into_iter();
+    let found = by_weight.find(|outcome| [one, other].contains(outcome));
+    found.unwrap_or(Passed)
 }
 
 fn take(whole: &mut RunData, letter: &str, mut data: RunData) {

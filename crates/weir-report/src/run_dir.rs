@@ -6,8 +6,9 @@ use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 
 use flate2::read::GzDecoder;
+use weir_stats::hlog::{HlogError, IntervalLogReader};
 use weir_stats::run::{Cell, FILE_NAME, LatencySummary, Run, RunError, STAGE_RESPONSE};
-use weir_stats::{Histogram, NegativeCount, hlog};
+use weir_stats::{Histogram, NegativeCount};
 
 use crate::timeline::{Builder, Timeline};
 
@@ -54,6 +55,17 @@ pub enum ReportError {
     },
 }
 
+/// A problem with an interval log, which becomes a warning.
+#[derive(Debug, thiserror::Error)]
+enum LogError {
+    #[error("interval log {0:?} is outside the run directory")]
+    Outside(String),
+    #[error("cannot read {0}: {1}")]
+    Read(String, io::Error),
+    #[error("{0} is damaged and was ignored: {1}")]
+    Damaged(String, HlogError),
+}
+
 /// A run and the raw histograms of its cells.
 #[derive(Debug)]
 pub struct RunData {
@@ -91,13 +103,15 @@ impl RunData {
         let mut data = Self::without_logs(read_run(plain, |path| fs::read_to_string(path))?);
         let mut warnings = Vec::new();
         for cell in &mut data.run.cells {
-            match read_log(dir, cell) {
-                Ok(Some(log)) => {
+            let Some(name) = cell.hlog_file.clone() else {
+                continue;
+            };
+            match read_log(dir, name) {
+                Ok(log) => {
                     use_raw_figures(cell, &log.stages, &mut warnings);
                     data.logs.insert(cell.id(), log);
                 }
-                Ok(None) => {}
-                Err(warning) => warnings.push(warning),
+                Err(error) => warnings.push(format!("{}: {error}", cell.id())),
             }
         }
         data.run.warnings.append(&mut warnings);
@@ -154,25 +168,21 @@ fn decompress(path: &PathBuf) -> io::Result<String> {
     Ok(text)
 }
 
-fn read_log(dir: &Path, cell: &Cell) -> Result<Option<Log>, String> {
-    let Some(name) = &cell.hlog_file else {
-        return Ok(None);
-    };
-    if !stays_inside(Path::new(name)) {
-        return Err(format!(
-            "{}: interval log {name:?} is outside the run directory",
-            cell.id()
-        ));
+fn read_log(dir: &Path, name: String) -> Result<Log, LogError> {
+    // Run directories are untrusted.
+    let mut parts = Path::new(&name).components();
+    if !parts.all(|part| matches!(part, Component::Normal(_))) {
+        return Err(LogError::Outside(name));
     }
-    let text = fs::read_to_string(dir.join(name))
-        .map_err(|error| format!("{}: cannot read {name}: {error}", cell.id()))?;
+    let text = match fs::read_to_string(dir.join(&name)) {
+        Ok(text) => text,
+        Err(error) => return Err(LogError::Read(name, error)),
+    };
     let mut log = Log::default();
     let mut response = Builder::default();
-    for interval in hlog::IntervalLogReader::new(&text) {
+    for interval in IntervalLogReader::new(&text) {
         // A partial log would give percentiles of a part of the run.
-        let interval = interval.map_err(|error| {
-            format!("{}: {name} is damaged and was ignored: {error}", cell.id())
-        })?;
+        let interval = interval.map_err(|error| LogError::Damaged(name.clone(), error))?;
         if interval.tag == STAGE_RESPONSE {
             response.add(interval.start_s, &interval.histogram);
         }
@@ -180,13 +190,7 @@ fn read_log(dir: &Path, cell: &Cell) -> Result<Option<Log>, String> {
         stage.merge(&interval.histogram);
     }
     log.response = response.finish();
-    Ok(Some(log))
-}
-
-/// Returns `true` if a file name stays inside the run directory. Run directories are untrusted.
-fn stays_inside(path: &Path) -> bool {
-    path.components()
-        .all(|part| matches!(part, Component::Normal(_)))
+    Ok(log)
 }
 
 fn use_raw_figures(

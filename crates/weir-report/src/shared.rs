@@ -3,13 +3,13 @@
 use weir_stats::run::{DerivedFrom, FindMax, FindMaxPhase, RoleUsage, Run};
 
 use crate::chart::sweep::words;
-use crate::format;
-use crate::table::Table;
+use crate::format::{self, kilobytes, maybe_count, megabytes, number};
+use crate::table::ReportTable;
 use crate::view;
 
 /// Returns the derived results.
-pub(crate) fn derived(run: &Run) -> Table {
-    let mut table = Table::new(5, ["result", "of", "value", "derivation", "from"]);
+pub(crate) fn derived(run: &Run) -> ReportTable {
+    let mut table = ReportTable::new(5, ["result", "of", "value", "derivation", "from"]);
     for answer in &run.derived {
         let basis = match answer.basis {
             DerivedFrom::Measured => "measured",
@@ -26,7 +26,7 @@ pub(crate) fn derived(run: &Run) -> Table {
 }
 
 /// Returns the steps of a search for the maximum sustained load.
-pub(crate) fn steps(search: &FindMax) -> Table {
+pub(crate) fn steps(search: &FindMax) -> ReportTable {
     let variable = words(&search.variable);
     let headings = [
         &variable,
@@ -36,7 +36,7 @@ pub(crate) fn steps(search: &FindMax) -> Table {
         "saturated",
         "reason",
     ];
-    let mut table = Table::new(6, headings);
+    let mut table = ReportTable::new(6, headings);
     for step in &search.steps {
         let phase = match step.phase {
             FindMaxPhase::Bracket => "bracket",
@@ -58,7 +58,7 @@ pub(crate) fn steps(search: &FindMax) -> Table {
 }
 
 /// Returns the delivery totals of all cells.
-pub(crate) fn delivery(run: &Run) -> Table {
+pub(crate) fn delivery(run: &Run) -> ReportTable {
     let headings = [
         "cell",
         "expected",
@@ -70,7 +70,7 @@ pub(crate) fn delivery(run: &Run) -> Table {
         "unchecked",
         "disconnects",
     ];
-    let mut table = Table::new(1, headings);
+    let mut table = ReportTable::new(1, headings);
     for cell in view::cells(run) {
         let Some(it) = &cell.delivery else { continue };
         let is_faulty = it.lost + it.duplicated + it.reordered > 0;
@@ -102,35 +102,31 @@ const USAGE: [(&str, UsageField); 12] = [
         0 | 1 => it.role.clone(),
         more => format!("{} × {more}", it.role),
     }),
-    ("cores", |it| format::number(it.cpu_cores_mean)),
-    ("CPU µs/rec", |it| format::number(it.cpu_us_per_delivered)),
-    ("start MB", |it| format::megabytes(it.rss_start_bytes)),
-    ("max MB", |it| format::megabytes(it.rss_max_bytes)),
-    ("kB/client", |it| {
-        format::kilobytes(it.user_memory_per_client_bytes)
-    }),
-    ("threads", |it| format::maybe_count(it.threads_max)),
+    ("cores", |it| number(it.cpu_cores_mean)),
+    ("CPU µs/rec", |it| number(it.cpu_us_per_delivered)),
+    ("start MB", |it| megabytes(it.rss_start_bytes)),
+    ("max MB", |it| megabytes(it.rss_max_bytes)),
+    ("kB/client", |it| kilobytes(it.user_memory_per_client_bytes)),
+    ("threads", |it| maybe_count(it.threads_max)),
     ("busiest", |it| {
         match (&it.busiest_thread, it.busiest_thread_cores) {
             (Some(name), Some(cores)) => format!("{name} {:.0} %", cores * 100.0),
             _ => format::NONE.to_owned(),
         }
     }),
-    ("waits", |it| {
-        format::maybe_count(it.context_switches_voluntary)
-    }),
+    ("waits", |it| maybe_count(it.context_switches_voluntary)),
     ("preemptions", |it| {
-        format::maybe_count(it.context_switches_involuntary)
+        maybe_count(it.context_switches_involuntary)
     }),
-    ("received MB", |it| format::megabytes(it.network_rx_bytes)),
-    ("sent MB", |it| format::megabytes(it.network_tx_bytes)),
+    ("received MB", |it| megabytes(it.network_rx_bytes)),
+    ("sent MB", |it| megabytes(it.network_tx_bytes)),
 ];
 
 /// Returns the resource usage of every process role in every cell, including clients and generator.
 /// The role that limited its cell is marked.
-pub(crate) fn usage(run: &Run) -> Table {
+pub(crate) fn usage(run: &Run) -> ReportTable {
     let headings = USAGE.iter().map(|(heading, _)| *heading);
-    let mut table = Table::new(2, ["cell"].into_iter().chain(headings));
+    let mut table = ReportTable::new(2, ["cell"].into_iter().chain(headings));
     for cell in view::cells(run) {
         for (index, usage) in cell.roles.iter().enumerate() {
             let class = match (index, cell.saturated_role.as_ref() == Some(&usage.role)) {

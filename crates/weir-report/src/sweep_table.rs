@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use weir_stats::run::{Cell, CellStatus, Repetitions, Run};
 
 use crate::format;
-use crate::table::Table;
+use crate::table::ReportTable;
 
 /// A group of cells in one table: their architectures, parameters and metrics.
 struct CellGroup {
@@ -48,12 +48,12 @@ const GROUPS: [CellGroup; 2] = [
 
 /// Returns all tables of the run with their titles: one row per point and tool, with means over the
 /// repetitions. There are none if the run is not a sweep.
-pub(crate) fn tables(run: &Run) -> Vec<(&'static str, Table)> {
+pub(crate) fn tables(run: &Run) -> Vec<(&'static str, ReportTable)> {
     let tables = GROUPS.iter().map(|group| (group.title, table(run, group)));
     tables.filter(|(_, table)| !table.is_empty()).collect()
 }
 
-fn table(run: &Run, group: &CellGroup) -> Table {
+fn table(run: &Run, group: &CellGroup) -> ReportTable {
     // Parameters as whole numbers and index of the architecture, shared by the repetitions.
     let mut points: BTreeMap<(Vec<u64>, usize), Vec<&Cell>> = BTreeMap::new();
     for cell in &run.cells {
@@ -67,7 +67,7 @@ fn table(run: &Run, group: &CellGroup) -> Table {
     }
     let headings = group.parameters.iter().chain(group.figures);
     let headings = headings.map(|(_, heading)| *heading);
-    let mut table = Table::new(1, ["measured by"].into_iter().chain(headings));
+    let mut table = ReportTable::new(1, ["measured by"].into_iter().chain(headings));
     for ((parameters, whose), cells) in points {
         let mut fields = vec![group.architectures[whose].replace('_', " ")];
         fields.extend(parameters.into_iter().map(format::count));

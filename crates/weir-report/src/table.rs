@@ -10,16 +10,16 @@ use crate::escape;
 
 /// Headings and rows.
 #[derive(Default)]
-pub(crate) struct Table {
+pub(crate) struct ReportTable {
     /// Columns that are aligned to the right.
     numbers: Range<usize>,
     headings: Vec<String>,
     /// Headings above several columns each, in HTML.
     groups: Vec<(String, usize)>,
-    rows: Vec<Row>,
+    rows: Vec<TableRow>,
 }
 
-struct Row {
+struct TableRow {
     class: &'static str,
     fields: Vec<String>,
 }
@@ -28,7 +28,7 @@ fn texts(fields: impl IntoIterator<Item = impl ToString>) -> Vec<String> {
     fields.into_iter().map(|it| it.to_string()).collect()
 }
 
-impl Table {
+impl ReportTable {
     /// Creates a table with text in the first `left` columns and numbers in the others.
     pub(crate) fn new(left: usize, headings: impl IntoIterator<Item = impl ToString>) -> Self {
         let headings = texts(headings);
@@ -46,11 +46,8 @@ impl Table {
     }
 
     /// Sets headings above columns; each has the number of its columns.
-    pub(crate) fn groups(mut self, groups: &[(&str, usize)]) -> Self {
-        let owned = groups
-            .iter()
-            .map(|(name, size)| ((*name).to_owned(), *size));
-        self.groups = owned.collect();
+    pub(crate) fn groups(mut self, groups: Vec<(String, usize)>) -> Self {
+        self.groups = groups;
         self
     }
 
@@ -64,7 +61,7 @@ impl Table {
         fields: impl IntoIterator<Item = impl ToString>,
     ) {
         let fields = texts(fields);
-        self.rows.push(Row { class, fields });
+        self.rows.push(TableRow { class, fields });
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -74,7 +71,7 @@ impl Table {
     /// Returns a table of some of the columns.
     pub(crate) fn select(&self, left: usize, columns: &[usize]) -> Self {
         let pick = |fields: &[String]| columns.iter().map(|at| fields[*at].clone()).collect();
-        let rows = self.rows.iter().map(|row| Row {
+        let rows = self.rows.iter().map(|row| TableRow {
             class: row.class,
             fields: pick(&row.fields),
         });
@@ -110,7 +107,7 @@ impl Table {
     /// Returns aligned columns; with `color`, the class of a row colours its last field.
     pub(crate) fn text(&self, indent: &str, color: bool) -> String {
         let mut table = comfy_table::Table::new();
-        let is_short = |row: &Row| row.fields.len() < self.headings.len();
+        let is_short = |row: &TableRow| row.fields.len() < self.headings.len();
         table.load_preset(NOTHING).set_header(&self.headings);
         for row in &self.rows {
             let mut fields: Vec<String> =
@@ -152,7 +149,7 @@ impl Table {
     }
 }
 
-impl Render for Table {
+impl Render for ReportTable {
     fn render(&self) -> Markup {
         let columns = self.headings.len();
         html! {
@@ -197,7 +194,7 @@ mod tests {
 
     #[test]
     fn names_are_escaped_and_reasons_span_columns() {
-        let mut table = Table::new(1, ["name", "size", "rate"]);
+        let mut table = ReportTable::new(1, ["name", "size", "rate"]);
         table.row("", ["<b>|\u{1b}[1m", "10", "2,000"]);
         table.row("bad", ["y", "skipped: full"]);
         let page = table.render().into_string();
@@ -221,7 +218,7 @@ mod tests {
 
     #[test]
     fn class_colours_the_last_field() {
-        let mut table = Table::new(1, ["metric", "verdict"]);
+        let mut table = ReportTable::new(1, ["metric", "verdict"]);
         table.row("bad", ["p99", "worse"]);
         assert!(table.text("", true).contains("\u{1b}[31mworse\u{1b}[0m\n"));
         assert!(!table.text("", false).contains('\u{1b}'));

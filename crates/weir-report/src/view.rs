@@ -1,6 +1,7 @@
 //! The model behind all formats: cells grouped by level and subject (an architecture and its
 //! variant), repetitions reduced to their mean ([`interval::repetition_mean`]).
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use weir_stats::interval::{self, Estimate};
@@ -21,6 +22,7 @@ pub(crate) struct Level<'a> {
 /// One subject at one level.
 pub(crate) struct SubjectRow<'a> {
     pub(crate) name: String,
+    /// At least one repetition.
     pub(crate) cells: Vec<&'a Cell>,
     pub(crate) state: RowStatus,
     pub(crate) figures: RowFigures,
@@ -77,35 +79,30 @@ pub(crate) fn subjects(run: &Run) -> Vec<String> {
 /// Returns all levels, ascending, each with its subjects in the order of their cells.
 pub(crate) fn levels(run: &Run) -> Vec<Level<'_>> {
     let names = subjects(run);
-    let mut points: Vec<(u64, &BTreeMap<String, f64>)> = Vec::new();
-    for cell in &run.cells {
-        let point = (cell.clients, &cell.parameters);
-        if !points.contains(&point) {
-            points.push(point);
-        }
-    }
-    points.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
-    points
-        .into_iter()
-        .map(|(clients, parameters)| {
-            let here = |cell: &&Cell| cell.clients == clients && cell.parameters == *parameters;
-            let of = |name: &String| {
-                let cells = run.cells.iter().filter(here);
-                cells.filter(|cell| cell.name() == *name).collect()
-            };
-            let mut rows: Vec<SubjectRow<'_>> = names
-                .iter()
-                .map(|name| SubjectRow::new(name.clone(), of(name)))
-                .filter(|row| !row.cells.is_empty())
-                .collect();
-            compare_with_floor(&mut rows);
-            Level {
+    let mut levels: Vec<Level<'_>> = Vec::new();
+    for Repetitions { cells } in Repetitions::group(&run.cells) {
+        let (clients, parameters) = (cells[0].clients, &cells[0].parameters);
+        let row = SubjectRow::new(cells);
+        let is_here = |it: &&mut Level<'_>| (it.clients, it.parameters) == (clients, parameters);
+        match levels.iter_mut().find(is_here) {
+            Some(level) => level.rows.push(row),
+            None => levels.push(Level {
                 clients,
                 parameters,
-                rows,
-            }
-        })
-        .collect()
+                rows: vec![row],
+            }),
+        }
+    }
+    levels.sort_by(|a, b| {
+        let (a, b) = ((a.clients, a.parameters), (b.clients, b.parameters));
+        a.partial_cmp(&b).unwrap_or(Ordering::Equal)
+    });
+    for level in &mut levels {
+        let order = |row: &SubjectRow<'_>| names.iter().position(|name| *name == row.name);
+        level.rows.sort_by_key(order);
+        compare_with_floor(&mut level.rows);
+    }
+    levels
 }
 
 /// Returns `true` if the run has more coordinates than the number of clients.
@@ -153,13 +150,13 @@ impl Level<'_> {
 }
 
 impl<'a> SubjectRow<'a> {
-    fn new(name: String, cells: Vec<&'a Cell>) -> Self {
+    fn new(cells: Vec<&'a Cell>) -> Self {
         let state = state(&cells);
         let mut counted = cells.clone();
         counted.retain(|cell| cell.is_valid() || state != RowStatus::Valid);
         let figures = RowFigures::of(&counted);
         Self {
-            name,
+            name: cells[0].name(),
             cells,
             state,
             figures,
@@ -170,18 +167,16 @@ impl<'a> SubjectRow<'a> {
 
     /// Returns `true` for the floor in any variant.
     pub(crate) fn is_floor(&self) -> bool {
-        self.cells
-            .first()
-            .is_some_and(|cell| cell.architecture == FLOOR)
+        self.cells[0].architecture == FLOOR
     }
 
     fn variant(&self) -> Option<&str> {
-        self.cells.first()?.variant.as_deref()
+        self.cells[0].variant.as_deref()
     }
 
     /// Returns the number of clients of the row's level.
     pub(crate) fn clients(&self) -> u64 {
-        self.cells.first().map_or(0, |cell| cell.clients)
+        self.cells[0].clients
     }
 
     /// Returns why the level was not sustained, with the saturated role; `None` if it was
@@ -292,12 +287,20 @@ impl RowFigures {
     }
 }
 
+/// Returns mean, standard deviation, minimum, percentiles and maximum.
+pub(crate) fn times_us(it: &LatencySummary) -> [Option<f64>; 10] {
+    let (p50, p90, p95, p99) = (it.p50_us, it.p90_us, it.p95_us, it.p99_us);
+    let (p999, p9999) = (it.p999_us, it.p9999_us);
+    let (mean, sd, min, max) = (it.mean_us, it.stddev_us, it.min_us, it.max_us);
+    [mean, sd, min, p50, p90, p95, p99, p999, p9999, max]
+}
+
 fn cpu_delivering(cell: &Cell) -> Option<f64> {
     cell.delivering_role()?.cpu_us_per_delivered
 }
 
 /// Returns the CPU time of all servers (broker and gateway or floor) per delivery.
-pub(crate) fn cpu_servers(cell: &Cell) -> Option<f64> {
+fn cpu_servers(cell: &Cell) -> Option<f64> {
     let delivering = cell.delivering_role()?;
     let own = delivering.cpu_us_per_delivered?;
     if delivering.role == "broker" {

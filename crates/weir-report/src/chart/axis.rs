@@ -2,9 +2,10 @@
 
 /// A mapping from values to the range 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Scale {
-    Linear { low: f64, high: f64 },
-    Log { low: f64, high: f64 },
+pub(crate) struct Scale {
+    low: f64,
+    high: f64,
+    is_log: bool,
 }
 
 impl Scale {
@@ -12,67 +13,60 @@ impl Scale {
     pub(crate) fn from_zero(values: impl Iterator<Item = f64>) -> Self {
         let high = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
         if high <= 0.0 {
-            return Self::Linear {
-                low: 0.0,
-                high: 1.0,
-            };
+            return Self::between(0.0, 1.0);
         }
         // The margin separates the line of the highest value from the frame.
         let high = high * 1.04;
         let step = nice_step(high / 5.0);
-        Self::Linear {
-            low: 0.0,
-            high: (high / step).ceil() * step,
-        }
+        Self::between(0.0, (high / step).ceil() * step)
     }
 
     /// Returns a linear scale between two bounds.
     pub(crate) fn between(low: f64, high: f64) -> Self {
-        Self::Linear {
+        Self {
             low,
             high: if high > low { high } else { low + 1.0 },
+            is_log: false,
+        }
+    }
+
+    /// Returns a logarithmic scale between two positive bounds.
+    pub(crate) fn log_between(low: f64, high: f64) -> Self {
+        Self {
+            low,
+            high: if high > low { high } else { low * 10.0 },
+            is_log: true,
         }
     }
 
     /// Returns a logarithmic scale over all positive values, widened to round bounds.
     pub(crate) fn log(values: impl Iterator<Item = f64>) -> Self {
         let positive = values.filter(|value| *value > 0.0 && value.is_finite());
-        let (low, high) = positive.fold((f64::INFINITY, 0.0_f64), |(low, high), value| {
-            (low.min(value), high.max(value))
-        });
-        if high <= 0.0 {
-            return Self::Log {
-                low: 1.0,
-                high: 10.0,
-            };
-        }
-        let (low, high) = (round_down(low), round_up(high));
-        Self::Log {
-            low,
-            high: if high > low { high } else { low * 10.0 },
+        let ends = positive.map(|value| (value, value));
+        match ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) {
+            Some((low, high)) => Self::log_between(round_down(low), round_up(high)),
+            None => Self::log_between(1.0, 10.0),
         }
     }
 
     /// Returns the position of a value on the axis, 0 at the low end; values outside are clamped.
     pub(crate) fn fraction(self, value: f64) -> f64 {
-        let place = match self {
-            Self::Linear { low, high } => (value - low) / (high - low),
-            Self::Log { low, high } => (value.max(low) / low).ln() / (high / low).ln(),
+        let place = match self.is_log {
+            true => (value.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
+            false => (value - self.low) / (self.high - self.low),
         };
         place.clamp(0.0, 1.0)
     }
 
     /// Returns three to seven values for grid lines.
     pub(crate) fn ticks(self) -> Vec<f64> {
-        match self {
-            Self::Linear { low, high } => {
-                let step = nice_step((high - low) / 5.0);
-                let first = (low / step - 1e-9).ceil() as i64;
-                let last = (high / step + 1e-9).floor() as i64;
-                (first..=last).map(|index| index as f64 * step).collect()
-            }
-            Self::Log { low, high } => log_ticks(low, high),
+        if self.is_log {
+            return log_ticks(self.low, self.high);
         }
+        let step = nice_step((self.high - self.low) / 5.0);
+        let first = (self.low / step - 1e-9).ceil() as i64;
+        let last = (self.high / step + 1e-9).floor() as i64;
+        (first..=last).map(|index| index as f64 * step).collect()
     }
 }
 
@@ -127,13 +121,7 @@ mod tests {
     #[test]
     fn linear_ticks_are_round() {
         let scale = Scale::from_zero([3.0, 87.0].into_iter());
-        assert_eq!(
-            scale,
-            Scale::Linear {
-                low: 0.0,
-                high: 100.0
-            }
-        );
+        assert_eq!(scale, Scale::between(0.0, 100.0));
         assert_eq!(scale.ticks(), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
         assert_eq!(Scale::from_zero(std::iter::empty()).ticks().len(), 6);
     }
@@ -143,22 +131,14 @@ mod tests {
         let scale = Scale::log([1.3, 42.0].into_iter());
         assert_eq!(scale.ticks(), [1.0, 2.0, 5.0, 10.0, 20.0, 50.0]);
         assert_eq!(Scale::log([1.0, 9e5].into_iter()).ticks().len(), 7);
-        assert_eq!(
-            Scale::log([0.0, -1.0].into_iter()),
-            Scale::Log {
-                low: 1.0,
-                high: 10.0
-            }
-        );
+        let none = Scale::log([0.0, -1.0].into_iter());
+        assert_eq!(none, Scale::log_between(1.0, 10.0));
         assert!(!Scale::log([5.0].into_iter()).ticks().is_empty());
     }
 
     #[test]
     fn positions_are_clamped() {
-        let scale = Scale::Log {
-            low: 1.0,
-            high: 100.0,
-        };
+        let scale = Scale::log_between(1.0, 100.0);
         assert_eq!(scale.fraction(10.0), 0.5);
         assert_eq!(scale.fraction(0.0), 0.0);
         assert_eq!(scale.fraction(1e9), 1.0);

@@ -17,11 +17,7 @@ const COLUMNS_MAX: usize = 120;
 pub(crate) fn heat_map(name: &str, slot: &str, timeline: &Timeline) -> Option<String> {
     let timeline = timeline.thinned(COLUMNS_MAX);
     let (low, high) = timeline.bins()?;
-    let (low_us, high_us) = (bin_from_us(low), bin_from_us(high + 1));
-    let y = Scale::Log {
-        low: low_us,
-        high: high_us,
-    };
+    let y = Scale::log_between(bin_from_us(low), bin_from_us(high + 1));
     let unit = TimeUnit::for_values_us(y.ticks().into_iter());
     let title = format!("{name}: latency per second, {}, log scale", unit.name());
     let mut plot = Plot::new(&title, y, &title, |us| trimmed(&unit.show(Some(us))));

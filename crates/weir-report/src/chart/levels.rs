@@ -13,7 +13,7 @@ use crate::view::{self, Level, SubjectRow};
 const BAND: f64 = 0.72;
 
 /// The place of one subject at one level.
-struct Mark<'a> {
+struct LevelMark<'a> {
     row: &'a SubjectRow<'a>,
     x: f64,
     class: &'static str,
@@ -26,7 +26,7 @@ fn draw(
     levels: &[Level<'_>],
     mut plot: Plot,
     symbol: LegendSymbol,
-    mark: impl Fn(&mut Plot, &Mark<'_>),
+    mark: impl Fn(&mut Plot, &LevelMark<'_>),
 ) -> String {
     let names = view::subjects(run);
     plot.legend(symbol, &entries(&names, run));
@@ -38,7 +38,7 @@ fn draw(
         for row in level.valid() {
             let order = names.iter().position(|name| *name == row.name).unwrap_or(0);
             let offset = (order as f64 - (names.len() as f64 - 1.0) / 2.0) * step;
-            let it = Mark {
+            let it = LevelMark {
                 row,
                 x: plot.x(middle + offset),
                 class: slot(run, &row.name),
@@ -51,7 +51,7 @@ fn draw(
     plot.finish()
 }
 
-impl Mark<'_> {
+impl LevelMark<'_> {
     /// Draws a bar; the style is a class.
     fn bar(&self, plot: &mut Plot, style: &str, (low, high): (f64, f64), tip: &str) {
         let (top, bottom) = (plot.y(high), plot.y(low));

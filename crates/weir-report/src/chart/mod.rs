@@ -28,5 +28,5 @@ pub(crate) use files::{ChartFile, chart_files};
 pub(crate) use heat::heat_map;
 pub(crate) use levels::{cpu, fairness, latency, memory, throughput};
 pub(crate) use percentile::{Curve, percentiles, stages};
-pub(crate) use series::{SeriesQuantity, over_time};
+pub(crate) use series::{QUANTITIES, over_time};
 pub(crate) use style::{CSS, role_slot, slot, stage_slot};

@@ -10,17 +10,54 @@ use crate::format::TimeUnit;
 use crate::view::Level;
 
 /// A quantity drawn over time.
-#[derive(Clone, Copy)]
-pub(crate) enum SeriesQuantity {
-    /// 99th percentile of the response time in each second.
-    ResponseP99,
-    /// Deliveries per second.
-    Delivered,
-    /// Cores used by the delivering process.
-    DeliveringCpu,
-    /// 99th percentile of the schedule lag in each second.
-    ScheduleLag,
+pub(crate) struct SeriesQuantity {
+    label: &'static str,
+    /// Start of the title of the vertical axis.
+    title: &'static str,
+    axis: Axis,
+    pub(crate) caption: &'static str,
+    /// Returns the value of a second; the role is that of the delivering process.
+    pick: fn(&SeriesPoint, &str) -> Option<f64>,
 }
+
+#[derive(Clone, Copy)]
+enum Axis {
+    LogTime,
+    Time,
+    Number,
+}
+
+pub(crate) const QUANTITIES: [SeriesQuantity; 4] = [
+    SeriesQuantity {
+        label: "p99 per second",
+        title: "p99",
+        axis: Axis::LogTime,
+        caption: "99th percentile of the deliveries in each second.",
+        pick: |point, _| point.p99_us,
+    },
+    SeriesQuantity {
+        label: "Deliveries per second",
+        title: "Deliveries per second",
+        axis: Axis::Number,
+        caption: "Deliveries to all clients per second.",
+        pick: |point, _| point.delivered_per_s,
+    },
+    SeriesQuantity {
+        label: "CPU usage of the delivering process",
+        title: "CPU, cores",
+        axis: Axis::Number,
+        caption: "Cores used by the gateway or floor, or by the broker if clients read from it \
+                  directly.",
+        pick: |point, role| point.cpu_cores.get(role).copied(),
+    },
+    SeriesQuantity {
+        label: "Schedule lag",
+        title: "Schedule lag p99",
+        axis: Axis::Time,
+        caption: "Send time minus due time, p99 per second.",
+        pick: |point, _| point.lag_p99_us,
+    },
+];
 
 /// Maximum number of points; longer series keep the largest value of each group.
 const POINTS_MAX: usize = 300;
@@ -28,7 +65,7 @@ const POINTS_MAX: usize = 300;
 pub(crate) const SECONDS: &str = "seconds since start of the measured window";
 
 /// Draws one quantity over time at one level; returns `None` if it was not recorded.
-pub(crate) fn over_time(run: &Run, level: &Level<'_>, quantity: SeriesQuantity) -> Option<String> {
+pub(crate) fn over_time(run: &Run, level: &Level<'_>, quantity: &SeriesQuantity) -> Option<String> {
     let lines = level.valid().filter_map(|row| {
         Some(Series {
             name: row.name.clone(),
@@ -46,37 +83,23 @@ pub(crate) fn over_time(run: &Run, level: &Level<'_>, quantity: SeriesQuantity) 
     Some(draw(plot, &x, &lines))
 }
 
-fn frame(quantity: SeriesQuantity, values: &[f64]) -> Plot {
+fn frame(quantity: &SeriesQuantity, values: &[f64]) -> Plot {
+    let (label, title) = (quantity.label, quantity.title);
     let scale = Scale::from_zero(values.iter().copied());
-    match quantity {
-        SeriesQuantity::ResponseP99 => time_plot("p99 per second", "p99", values).0,
-        SeriesQuantity::Delivered => Plot::new(
-            "Deliveries per second",
-            scale,
-            "Deliveries per second",
-            tick,
-        ),
-        SeriesQuantity::DeliveringCpu => {
-            let label = "CPU usage of the delivering process";
-            Plot::new(label, scale, "CPU, cores", tick)
-        }
-        SeriesQuantity::ScheduleLag => {
+    match quantity.axis {
+        Axis::LogTime => time_plot(label, title, values).0,
+        Axis::Number => Plot::new(label, scale, title, tick),
+        Axis::Time => {
             let unit = TimeUnit::for_values_us(scale.ticks().into_iter());
-            let title = format!("Schedule lag p99, {}", unit.name());
-            let show = |us| trimmed(&unit.show(Some(us)));
-            Plot::new("Schedule lag", scale, &title, show)
+            let title = format!("{title}, {}", unit.name());
+            Plot::new(label, scale, &title, |us| trimmed(&unit.show(Some(us))))
         }
     }
 }
 
-fn points(cell: &Cell, quantity: SeriesQuantity) -> Vec<(f64, f64)> {
-    let role = cell.delivering_role().map(|usage| usage.role.as_str());
-    let pick = |point: &SeriesPoint| match quantity {
-        SeriesQuantity::ResponseP99 => point.p99_us,
-        SeriesQuantity::Delivered => point.delivered_per_s,
-        SeriesQuantity::DeliveringCpu => point.cpu_cores.get(role?).copied(),
-        SeriesQuantity::ScheduleLag => point.lag_p99_us,
-    };
+fn points(cell: &Cell, quantity: &SeriesQuantity) -> Vec<(f64, f64)> {
+    let role = cell.delivering_role().map_or("", |usage| &usage.role);
+    let pick = |point: &SeriesPoint| (quantity.pick)(point, role);
     let all = cell.series.iter();
     let points: Vec<(f64, f64)> = all
         .filter_map(|point| Some((point.t_s, pick(point)?)))

@@ -5,12 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
 use serde_json::{Value, json};
 use weir_stats::run::{Cell, SeriesPoint};
 
 use crate::chart::{Curve, role_slot, slot, stage_slot};
-use crate::cost::{self, CostOption};
+use crate::cost;
 use crate::escape;
 use crate::run_dir::RunData;
 use crate::timeline::{BINS_PER_DECADE, Timeline, TimelineSecond};
@@ -19,58 +18,7 @@ use crate::view::{self, Level};
 /// Maximum number of points per chart; a screen has no more columns.
 const SECONDS_MAX: usize = 900;
 
-/// Resource usage of one subject at every level.
-#[derive(Serialize)]
-struct OptionData {
-    name: String,
-    slot: &'static str,
-    floor: bool,
-    points: Vec<Value>,
-}
-
-#[derive(Serialize)]
-struct LevelData {
-    label: String,
-    rows: Vec<RowData>,
-}
-
-#[derive(Serialize)]
-struct RowData {
-    /// Index into the subjects.
-    subject: usize,
-    /// By stage: latency in microseconds at steps of 1/20 nine.
-    curves: BTreeMap<String, Vec<f64>>,
-    cells: Vec<CellData>,
-}
-
-#[derive(Serialize)]
-struct CellData {
-    repetition: u64,
-    delivering: Option<String>,
-    t_s: Vec<f64>,
-    offered: DataColumn,
-    achieved: DataColumn,
-    delivered: DataColumn,
-    backlog: DataColumn,
-    lag_us: DataColumn,
-    p50_us: DataColumn,
-    p99_us: DataColumn,
-    p999_us: DataColumn,
-    max_us: DataColumn,
-    cpu: BTreeMap<String, DataColumn>,
-    heat: Option<Heat>,
-}
-
 type DataColumn = Vec<Option<f64>>;
-
-/// Value counts by second and latency range.
-#[derive(Serialize)]
-struct Heat {
-    low_bin: u16,
-    t_s: Vec<u32>,
-    /// By second: counts of the ranges from `low_bin`.
-    counts: Vec<Vec<u64>>,
-}
 
 /// Returns the JSON, escaped for a script element.
 pub(crate) fn block(data: &RunData, levels: &[Level<'_>], initial: Option<&Level<'_>>) -> String {
@@ -79,12 +27,9 @@ pub(crate) fn block(data: &RunData, levels: &[Level<'_>], initial: Option<&Level
     let stages: BTreeSet<&String> = run.cells.iter().flat_map(|it| it.latency.keys()).collect();
     let series = run.cells.iter().flat_map(|cell| &cell.series);
     let roles: BTreeSet<&String> = series.flat_map(|point| point.cpu_cores.keys()).collect();
-    let level = |level: &Level<'_>| LevelData {
-        label: level.label(),
-        rows: level
-            .valid()
-            .map(|row| row_data(data, &names, row))
-            .collect(),
+    let level = |level: &Level<'_>| {
+        let rows = level.valid().map(|row| row_data(data, &names, row));
+        json!({ "label": level.label(), "rows": rows.collect::<Vec<_>>() })
     };
     let is_initial = |level: &Level<'_>| initial.is_some_and(|it| std::ptr::eq(level, it));
     let colours = |names: &[&String], slot: &dyn Fn(&str) -> &'static str| -> Vec<Value> {
@@ -120,74 +65,66 @@ fn clean(value: &mut Value) {
     }
 }
 
-fn cost_options(data: &RunData, names: &[String]) -> Vec<OptionData> {
+/// Returns the resource usage of each subject at every level.
+fn cost_options(data: &RunData, names: &[String]) -> Vec<Value> {
     let choices = cost::choices(&data.run);
-    if choices.is_empty() {
-        return Vec::new();
-    }
+    let options: Vec<_> = choices.iter().flatten().collect();
     let option = |name: &String| {
-        let options = choices.iter().flat_map(|choice| &choice.options);
-        let own = options.filter(|option| option.name == *name);
-        let points: Vec<&CostOption> = own.collect();
-        OptionData {
-            name: name.clone(),
-            slot: slot(&data.run, name),
-            floor: points.iter().any(|option| option.is_floor),
-            points: points.into_iter().map(|it| json!(it)).collect(),
-        }
+        let own = options.iter().filter(|option| option.name == *name);
+        let points: Vec<_> = own.collect();
+        json!({
+            "name": name,
+            "slot": slot(&data.run, name),
+            "floor": points.iter().any(|option| option.is_floor),
+            "points": points,
+        })
     };
-    names.iter().map(option).collect()
+    let names = names.iter().filter(|_| !options.is_empty());
+    names.map(option).collect()
 }
 
-fn row_data(data: &RunData, names: &[String], row: &view::SubjectRow<'_>) -> RowData {
+fn row_data(data: &RunData, names: &[String], row: &view::SubjectRow<'_>) -> Value {
+    // By stage: latency in microseconds at steps of 1/20 nine.
     let curves = Curve::of_row(data, row).into_iter().map(|curve| {
-        let values = curve.points.iter().map(|(_, us)| *us).collect();
-        (curve.name, values)
+        let values = curve.points.iter().map(|(_, us)| *us);
+        (curve.name, values.collect::<Vec<f64>>())
     });
     let valid = row.cells.iter().filter(|cell| cell.is_valid());
-    RowData {
-        subject: names.iter().position(|name| *name == row.name).unwrap_or(0),
-        curves: curves.collect(),
-        cells: valid.map(|cell| cell_data(data, cell)).collect(),
-    }
+    json!({
+        "subject": names.iter().position(|name| *name == row.name).unwrap_or(0),
+        "curves": curves.collect::<BTreeMap<_, _>>(),
+        "cells": valid.map(|cell| cell_data(data, cell)).collect::<Vec<_>>(),
+    })
 }
 
-fn cell_data(data: &RunData, cell: &Cell) -> CellData {
+fn cell_data(data: &RunData, cell: &Cell) -> Value {
     let timeline = data.timeline(cell);
-    let seconds: BTreeMap<u32, &TimelineSecond> = timeline
-        .iter()
-        .flat_map(|timeline| &timeline.seconds)
-        .map(|second| (second.t_s, second))
-        .collect();
+    let seconds = timeline.iter().flat_map(|timeline| &timeline.seconds);
+    let seconds: BTreeMap<u32, &TimelineSecond> = seconds.map(|it| (it.t_s, it)).collect();
     let second = |point: &SeriesPoint| seconds.get(&(point.t_s.round().max(0.0) as u32)).copied();
     let steps = StepSeries::of(&cell.series);
-    let roles: BTreeSet<&String> = cell
-        .series
-        .iter()
-        .flat_map(|point| point.cpu_cores.keys())
-        .collect();
-    CellData {
-        repetition: cell.repetition,
-        delivering: cell.delivering_role().map(|usage| usage.role.clone()),
-        t_s: steps.ends_s(),
-        offered: steps.mean(|point| point.offered_per_s),
-        achieved: steps.mean(|point| point.achieved_per_s),
-        delivered: steps.mean(|point| point.delivered_per_s),
-        backlog: steps.worst(|point| Some(point.backlog? as f64)),
-        lag_us: steps.worst(|point| point.lag_p99_us),
-        p50_us: steps.worst(|point| second(point).and_then(|s| s.p50_us).or(point.p50_us)),
-        p99_us: steps.worst(|point| second(point).and_then(|s| s.p99_us).or(point.p99_us)),
-        p999_us: steps.worst(|point| second(point)?.p999_us),
-        max_us: steps.worst(|point| second(point)?.max_us),
-        cpu: roles
-            .into_iter()
-            .map(|role| {
-                let cores = steps.mean(|point| point.cpu_cores.get(role).copied());
-                (role.clone(), cores)
-            })
-            .collect(),
-        heat: timeline.and_then(|timeline| heat(&timeline.thinned(SECONDS_MAX))),
-    }
+    let points = cell.series.iter();
+    let roles: BTreeSet<&String> = points.flat_map(|point| point.cpu_cores.keys()).collect();
+    let cpu = roles.into_iter().map(|role| {
+        let cores = steps.mean(|point| point.cpu_cores.get(role).copied());
+        (role, cores)
+    });
+    json!({
+        "repetition": cell.repetition,
+        "delivering": cell.delivering_role().map(|usage| &usage.role),
+        "t_s": steps.ends_s(),
+        "offered": steps.mean(|point| point.offered_per_s),
+        "achieved": steps.mean(|point| point.achieved_per_s),
+        "delivered": steps.mean(|point| point.delivered_per_s),
+        "backlog": steps.worst(|point| Some(point.backlog? as f64)),
+        "lag_us": steps.worst(|point| point.lag_p99_us),
+        "p50_us": steps.worst(|point| second(point).and_then(|s| s.p50_us).or(point.p50_us)),
+        "p99_us": steps.worst(|point| second(point).and_then(|s| s.p99_us).or(point.p99_us)),
+        "p999_us": steps.worst(|point| second(point)?.p999_us),
+        "max_us": steps.worst(|point| second(point)?.max_us),
+        "cpu": cpu.collect::<BTreeMap<_, _>>(),
+        "heat": timeline.and_then(|timeline| heat(&timeline.thinned(SECONDS_MAX))),
+    })
 }
 
 /// The points of a series; several points of a long run are one step.
@@ -238,18 +175,19 @@ impl<'a> StepSeries<'a> {
     }
 }
 
-fn heat(timeline: &Timeline) -> Option<Heat> {
+/// Returns value counts by second and latency range.
+fn heat(timeline: &Timeline) -> Option<Value> {
     let (low, high) = timeline.bins()?;
-    let counts = |second: &TimelineSecond| {
-        (low..=high)
-            .map(|bin| second.bins.get(&bin).copied().unwrap_or(0))
-            .collect()
+    let counts = |second: &TimelineSecond| -> Vec<u64> {
+        let bins = (low..=high).map(|bin| second.bins.get(&bin).copied());
+        bins.map(Option::unwrap_or_default).collect()
     };
-    Some(Heat {
-        low_bin: low,
-        t_s: timeline.seconds.iter().map(|second| second.t_s).collect(),
-        counts: timeline.seconds.iter().map(counts).collect(),
-    })
+    let seconds = || timeline.seconds.iter();
+    Some(json!({
+        "low_bin": low,
+        "t_s": seconds().map(|second| second.t_s).collect::<Vec<_>>(),
+        "counts": seconds().map(counts).collect::<Vec<_>>(),
+    }))
 }
 
 /// Rounds to four significant digits: enough for a chart, in a third of the bytes.

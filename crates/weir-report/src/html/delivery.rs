@@ -7,7 +7,7 @@ use super::element::{chart, section};
 use crate::chart as charts;
 use crate::format::{self, TimeUnit, count};
 use crate::shared;
-use crate::table::Table;
+use crate::table::ReportTable;
 use crate::view::{self, Level};
 
 /// Returns latency, CPU and memory by level.
@@ -91,7 +91,7 @@ pub(crate) fn fairness(run: &Run, levels: &[Level<'_>]) -> Markup {
         &worst,
         "received per client",
     ];
-    let mut table = Table::new(2, headings);
+    let mut table = ReportTable::new(2, headings);
     for (row, it) in all {
         let received = match (it.deliveries_min, it.deliveries_max) {
             (fewest, most) if fewest == most => count(most),
@@ -119,13 +119,13 @@ pub(crate) fn fairness(run: &Run, levels: &[Level<'_>]) -> Markup {
 /// Returns delivery totals, client errors and the SDK probes.
 pub(crate) fn losses(run: &Run) -> Markup {
     let cells = view::cells(run);
-    let mut errors = Table::new(2, ["Cell", "error", "count"]);
+    let mut errors = ReportTable::new(2, ["Cell", "error", "count"]);
     for cell in &cells {
         for (text, times) in cell.delivery.iter().flat_map(|it| &it.errors) {
             errors.row("", [&cell.id(), text, &count(*times)]);
         }
     }
-    let with_probe = |cell: &&weir_stats::run::Cell| cell.probe.is_some();
+    let has_probes = cells.iter().any(|cell| cell.probe.is_some());
     let content = html! {
         (shared::delivery(run))
         p.caption {
@@ -134,7 +134,7 @@ pub(crate) fn losses(run: &Run) -> Markup {
             " records were replaced by a newer record before delivery, as the mode allows."
         }
         @if !errors.is_empty() { h3 { "Client errors" } (errors) }
-        @if cells.iter().any(|cell| with_probe(&cell)) { h3 { "SDK client" } }
+        @if has_probes { h3 { "SDK client" } }
         @for cell in cells { @if let Some(it) = &cell.probe { (probe(&cell.id(), it)) } }
     };
     section("losses", "Delivery check", &content)

@@ -7,7 +7,7 @@ use weir_stats::run::{CellStatus, Run};
 
 use super::element::{remarks, section};
 use crate::format::{self, TimeUnit};
-use crate::table::Table;
+use crate::table::ReportTable;
 use crate::{shared, view};
 
 /// Returns the resource usage of every process role.
@@ -125,24 +125,12 @@ pub(crate) fn raw(run: &Run) -> Markup {
         "Cell", "stage", "values", "mean", "sd", "min", "p50", "p90", "p95", "p99", "p99.9",
         "p99.99", "max", "negative",
     ];
-    let mut table = Table::new(2, headings);
+    let mut table = ReportTable::new(2, headings);
     for cell in view::cells(run) {
         let class = if cell.is_valid() { "" } else { "invalid" };
         for (stage, it) in &cell.latency {
-            let times_us = [
-                it.mean_us,
-                it.stddev_us,
-                it.min_us,
-                it.p50_us,
-                it.p90_us,
-                it.p95_us,
-                it.p99_us,
-                it.p999_us,
-                it.p9999_us,
-                it.max_us,
-            ];
             let mut fields = vec![cell.id(), stage.clone(), format::count(it.count)];
-            fields.extend(times_us.map(|us| unit.show(us)));
+            fields.extend(view::times_us(it).map(|us| unit.show(us)));
             fields.push(format::count(it.negative_count));
             table.row(class, fields);
         }

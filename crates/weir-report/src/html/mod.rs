@@ -29,8 +29,8 @@ use script::Inline;
 
 const CSS: &str = include_str!("style.css");
 
-/// Returns the whole page.
-pub(crate) fn page(data: &RunData) -> String {
+/// Returns the report as one HTML page.
+pub fn page(data: &RunData) -> String {
     let run = &data.run;
     let levels = view::levels(run);
     let initial = most_informative_level(&levels);
@@ -121,7 +121,7 @@ fn reference(run: &Run, levels: &[Level<'_>]) -> Markup {
     html! { @if let Some(it) = &run.reference { section id="reference" {
         h2 { "Published results " span."badge warn" { "other hardware" } }
         p { (it.source) ". Measured on " (it.hardware) ". " (it.note) }
-        (published::table(run, levels))
+        (published::wide_table(run, levels))
         p.caption { (caption) }
     } "\n" } }
 }

@@ -7,8 +7,8 @@ use super::element::{chart, section};
 use crate::chart::{percentiles, stages};
 use crate::format::{self, TimeUnit};
 use crate::run_dir::RunData;
-use crate::table::Table;
-use crate::view::Level;
+use crate::table::ReportTable;
+use crate::view::{Level, times_us};
 
 /// Returns subject curves for every level, and stage curves for the level shown first.
 pub(crate) fn sections(
@@ -53,19 +53,11 @@ fn no_script(levels: &[Level<'_>]) -> Markup {
     let medians_us = cells.iter().filter_map(|cell| cell.response()?.p50_us);
     let unit = TimeUnit::for_values_us(medians_us);
     let headings = ["Cell", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"];
-    let mut table = Table::new(1, headings);
+    let mut table = ReportTable::new(1, headings);
     for cell in cells {
         let Some(it) = cell.response() else { continue };
-        let times_us = [
-            it.p50_us,
-            it.p90_us,
-            it.p95_us,
-            it.p99_us,
-            it.p999_us,
-            it.p9999_us,
-            it.max_us,
-        ];
-        let times = times_us.map(|us| unit.show(us));
+        // From the median on.
+        let times = times_us(it).into_iter().skip(3).map(|us| unit.show(us));
         table.row("", [cell.id()].into_iter().chain(times));
     }
     html! { noscript { p.caption { "Response time in " (unit.name()) ":" } (table) } }

@@ -13,13 +13,8 @@ use crate::view::{self, Level, RowStatus, SubjectRow};
 pub(crate) fn sections(run: &Run, levels: &[Level<'_>]) -> Markup {
     let sweeps = sweep_table::tables(run);
     if !sweeps.is_empty() {
-        return section(
-            "results",
-            "Results",
-            &html! {
-                @for (title, table) in &sweeps { h3 { (title) } (table) }
-            },
-        );
+        let content = html! { @for (title, table) in &sweeps { h3 { (title) } (table) } };
+        return section("results", "Results", &content);
     }
     let unit = view::median_unit(levels);
     let rows = || {

@@ -4,10 +4,10 @@ use maud::{Markup, html};
 use weir_stats::run::{Cell, SeriesPoint};
 
 use super::element::{chart, remarks, section};
-use crate::chart::{self as charts, SeriesQuantity};
+use crate::chart::{QUANTITIES, heat_map, over_time, slot};
 use crate::format;
 use crate::run_dir::RunData;
-use crate::table::Table;
+use crate::table::ReportTable;
 use crate::view::{self, Level};
 
 /// Returns the section, unless nothing was recorded over time.
@@ -15,17 +15,17 @@ pub(crate) fn sections(data: &RunData, initial: Option<&Level<'_>>) -> Markup {
     let Some(level) = initial else {
         return Markup::default();
     };
-    let over_time = QUANTITIES.into_iter().filter_map(|(quantity, caption)| {
-        let svg = charts::over_time(&data.run, level, quantity)?;
-        Some(chart(&svg, caption))
+    let stills = QUANTITIES.iter().filter_map(|quantity| {
+        let svg = over_time(&data.run, level, quantity)?;
+        Some(chart(&svg, quantity.caption))
     });
-    let mut stills: Vec<Markup> = over_time.collect();
+    let mut stills: Vec<Markup> = stills.collect();
     if stills.is_empty() {
         return Markup::default();
     }
     stills.extend(level.valid().filter_map(|row| {
         let timeline = data.timeline(row.sample()?)?;
-        let svg = charts::heat_map(&row.name, charts::slot(&data.run, &row.name), timeline)?;
+        let svg = heat_map(&row.name, slot(&data.run, &row.name), timeline)?;
         let caption = "Each column is one second; darker means more deliveries with that latency.";
         Some(chart(&svg, caption))
     }));
@@ -59,27 +59,8 @@ pub(crate) fn sections(data: &RunData, initial: Option<&Level<'_>>) -> Markup {
     section("time", "Results over time", &content)
 }
 
-const QUANTITIES: [(SeriesQuantity, &str); 4] = [
-    (
-        SeriesQuantity::ResponseP99,
-        "99th percentile of the deliveries in each second.",
-    ),
-    (
-        SeriesQuantity::Delivered,
-        "Deliveries to all clients per second.",
-    ),
-    (
-        SeriesQuantity::DeliveringCpu,
-        "Cores used by the gateway or floor, or by the broker if clients read from it directly.",
-    ),
-    (
-        SeriesQuantity::ScheduleLag,
-        "Send time minus due time, p99 per second.",
-    ),
-];
-
 /// Returns minimum, median and maximum of each chart, for browsers without scripts.
-fn ranges(data: &RunData) -> Table {
+fn ranges(data: &RunData) -> ReportTable {
     let headings = [
         "Cell",
         "deliveries/s",
@@ -87,7 +68,7 @@ fn ranges(data: &RunData) -> Table {
         "schedule lag p99",
         "CPU of the delivering process, cores",
     ];
-    let mut table = Table::new(1, headings);
+    let mut table = ReportTable::new(1, headings);
     let cells = view::cells(&data.run).into_iter();
     for cell in cells.filter(|cell| cell.series.len() > 1) {
         let role = cell.delivering_role().map(|usage| usage.role.as_str());

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{Grid, Group, LibraryReport, PUBLISHED_NOTE, PUBLISHED_SOURCE, TableCell};
 use crate::escape::markdown as esc;
 use crate::format;
-use crate::table::Table;
+use crate::table::ReportTable;
 
 /// Writes everything between the verdict and the configuration.
 pub(crate) fn sections(out: &mut String, compared: &LibraryReport<'_>) {
@@ -42,7 +42,7 @@ fn overview(out: &mut String, compared: &LibraryReport<'_>) {
         "warm-up rounds",
         "",
     ];
-    let mut table = Table::new(5, headings).text_from(6);
+    let mut table = ReportTable::new(5, headings).text_from(6);
     for it in &libraries.drivers {
         let state = match (&it.failed, it.is_warm_up_complete()) {
             (Some(why), _) => format!("abandoned: {why}"),
@@ -103,7 +103,7 @@ fn grid(out: &mut String, group: &Group<'_>, grid: &Grid) {
         return;
     }
     let corner = ["Libraries", group.corner()].map(esc).into_iter();
-    let mut table = Table::new(2, corner.chain(grid.columns.clone()));
+    let mut table = ReportTable::new(2, corner.chain(grid.columns.clone()));
     for block in &grid.blocks {
         for (label, entries) in &block.rows {
             let start = [esc(&block.title), label.clone()].into_iter();

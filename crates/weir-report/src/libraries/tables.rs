@@ -5,14 +5,14 @@ use weir_stats::run::{LibraryDriver, LibrarySample};
 
 use super::LibraryReport;
 use crate::format;
-use crate::table::Table;
+use crate::table::ReportTable;
 
 /// Returns, for each operation, the number of cells in which each library is faster or slower than
 /// the first.
-pub(crate) fn at_a_glance(compared: &LibraryReport<'_>) -> Table {
+pub(crate) fn at_a_glance(compared: &LibraryReport<'_>) -> ReportTable {
     let others = compared.others.iter().map(|driver| driver.name.as_str());
     let headings: Vec<&str> = ["Cells in which"].into_iter().chain(others).collect();
-    let mut table = Table::new(headings.len(), headings);
+    let mut table = ReportTable::new(headings.len(), headings);
     for group in &compared.groups {
         let words = ["faster", "slower", "no difference shown", "no interval"];
         let verdicts = compared.others.iter().map(|driver| {
@@ -30,8 +30,8 @@ pub(crate) fn at_a_glance(compared: &LibraryReport<'_>) -> Table {
 }
 
 /// Returns memory and threads of each driver process with samples.
-pub(crate) fn resources(compared: &LibraryReport<'_>) -> Table {
-    let mut table = Table::new(
+pub(crate) fn resources(compared: &LibraryReport<'_>) -> ReportTable {
+    let mut table = ReportTable::new(
         1,
         [
             "Library",
@@ -72,12 +72,12 @@ pub(crate) fn resources(compared: &LibraryReport<'_>) -> Table {
 }
 
 /// Returns the settings that differ between drivers.
-pub(crate) fn settings(compared: &LibraryReport<'_>) -> Table {
+pub(crate) fn settings(compared: &LibraryReport<'_>) -> ReportTable {
     let drivers = compared.libraries.drivers.iter();
     let drivers: Vec<&LibraryDriver> = drivers.filter(|it| !it.settings.is_empty()).collect();
     let names = drivers.iter().map(|driver| driver.name.as_str());
     let headings: Vec<&str> = ["Setting", "requested"].into_iter().chain(names).collect();
-    let mut table = Table::new(headings.len(), headings);
+    let mut table = ReportTable::new(headings.len(), headings);
     for setting in unequal_settings(compared.libraries) {
         let values = drivers.iter().map(|driver| {
             let mut own = setting.drivers.iter();
@@ -100,8 +100,8 @@ pub(crate) fn settings(compared: &LibraryReport<'_>) -> Table {
 pub(crate) fn questionable_repetitions(
     compared: &LibraryReport<'_>,
     limit: usize,
-) -> (Table, usize) {
-    let mut table = Table::new(2, ["Cell", "library", "repetition", "reason"]).text_from(3);
+) -> (ReportTable, usize) {
+    let mut table = ReportTable::new(2, ["Cell", "library", "repetition", "reason"]).text_from(3);
     let samples = compared.libraries.samples.iter();
     let found = samples.filter(|it| !it.invalid.is_empty() || !it.marks.is_empty());
     for sample in found.clone().take(limit) {
@@ -121,7 +121,7 @@ pub(crate) fn questionable_repetitions(
 }
 
 /// Returns cells with noisy repetitions: the main ratio with and without them.
-pub(crate) fn without_noisy(compared: &LibraryReport<'_>) -> Table {
+pub(crate) fn without_noisy(compared: &LibraryReport<'_>) -> ReportTable {
     let headings = [
         "Cell",
         "library",
@@ -129,7 +129,7 @@ pub(crate) fn without_noisy(compared: &LibraryReport<'_>) -> Table {
         "with them, %",
         "without, %",
     ];
-    let mut table = Table::new(2, headings);
+    let mut table = ReportTable::new(2, headings);
     for view in compared.groups.iter().flat_map(|group| &group.cells) {
         for other in view.others() {
             let name = &other.driver.name;

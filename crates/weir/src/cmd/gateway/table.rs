@@ -1,8 +1,11 @@
 //! Text tables with aligned columns of limited width.
 
-/// Rows of cells; the first row is the heading.
+use comfy_table::Table;
+use comfy_table::presets::NOTHING;
+
+/// Rows of cells below a heading.
 pub(super) struct TextTable {
-    rows: Vec<Vec<String>>,
+    table: Table,
     /// Maximum width of each column in characters.
     widths_max: Vec<usize>,
 }
@@ -12,35 +15,27 @@ impl TextTable {
     ///
     /// Longer cells are truncated, except in the last column.
     pub(super) fn new(columns: &[(&str, usize)]) -> Self {
-        Self {
-            rows: vec![columns.iter().map(|(head, _)| (*head).to_owned()).collect()],
-            widths_max: columns.iter().map(|(_, width_max)| *width_max).collect(),
+        let (heads, mut widths_max): (Vec<_>, Vec<_>) = columns.iter().copied().unzip();
+        widths_max.pop();
+        widths_max.push(usize::MAX);
+        let mut table = Table::new();
+        table.load_preset(NOTHING).set_header(heads);
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
         }
+        Self { table, widths_max }
     }
 
     /// Adds a row with one cell per column.
     pub(super) fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells);
+        let cells = cells.iter().zip(&self.widths_max);
+        let cells = cells.map(|(cell, width_max)| truncate(cell, *width_max));
+        self.table.add_row(cells);
     }
 
     /// Prints all rows, each after `indent`.
     pub(super) fn print(&self, indent: &str) {
-        let count = self.widths_max.len();
-        let cell = |row: &[String], i: usize| truncate(&row[i], self.widths_max[i]);
-        let width = |i: usize| {
-            let widths = self.rows.iter().map(|row| cell(row, i).chars().count());
-            widths.max().unwrap_or(0)
-        };
-        let widths: Vec<_> = (0..count).map(width).collect();
-        for row in &self.rows {
-            let mut line = String::new();
-            for (i, width) in widths.iter().enumerate() {
-                if i + 1 == count {
-                    line.push_str(&one_line(&row[i]));
-                } else {
-                    line.push_str(&format!("{:<width$}  ", cell(row, i)));
-                }
-            }
+        for line in self.table.lines() {
             println!("{indent}{}", line.trim_end());
         }
     }
