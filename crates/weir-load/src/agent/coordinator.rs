@@ -10,7 +10,7 @@ use weir_stats::Histogram;
 
 use super::agent_set::{AgentHandle, AgentSet};
 use super::engine::{Children, CoordinatorOptions};
-use super::listener::{AgentListener, CoordinatorEvent, JoinedAgent, refuse};
+use super::listener::{AgentListener, CoordinatorEvent, JoinedAgent, send_rejection};
 use super::{AgentError, CoordinatorMessage, WRITE_TIMEOUT};
 use crate::clients::{ClientShare, ClientsOptions};
 use crate::clock::Clock;
@@ -134,7 +134,7 @@ impl AgentCoordinator {
         } = agent;
         let (index, of) = (self.agents.handles.len(), self.options.agents);
         let Some(listener) = self.listener.as_mut().filter(|_| !self.stopping) else {
-            return refuse(&stream, "the run already has all its agents");
+            return send_rejection(&stream, "the run already has all its agents");
         };
         let clock = match clock {
             Ok(clock) => clock,

@@ -109,7 +109,7 @@ impl AgentListener {
             let peer = peer.address;
             tracing::warn!(%peer, reason, "disconnected peer without hello");
         }
-        refuse(&peer.stream, reason);
+        send_rejection(&peer.stream, reason);
     }
 
     fn accept(&mut self) {
@@ -145,7 +145,7 @@ impl AgentListener {
         if self.rejected.len() < REJECTED_STORED_MAX {
             self.rejected.push(format!("{peer}: {reason}"));
         }
-        refuse(&stream, reason);
+        send_rejection(&stream, reason);
     }
 
     /// Describes the rejected peers in parentheses; empty if there are none.
@@ -236,7 +236,7 @@ fn compare_clocks(mut stream: &TcpStream) -> io::Result<ClockDifference> {
 }
 
 /// Sends a rejection with its reason.
-pub(super) fn refuse(mut stream: &TcpStream, reason: &str) {
+pub(super) fn send_rejection(mut stream: &TcpStream, reason: &str) {
     let reason = reason.to_owned();
     // The few bytes fit the buffer of a new socket. On a write error the peer only misses the
     // reason.
