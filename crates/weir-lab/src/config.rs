@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 
 use crate::error::LabError;
+use crate::state::LabNode;
 
 /// A listener that advertises another port than its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,18 +16,10 @@ pub struct SecondListener {
     pub advertised_port: u16,
 }
 
-/// One node of the cluster and its two ports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NodePorts {
-    pub(crate) node_id: i32,
-    pub(crate) port: u16,
-    pub(crate) controller_port: u16,
-}
-
 /// Returns the content of a node's `server.properties`. `extra` comes last and takes precedence.
 pub(crate) fn server_properties(
-    node: NodePorts,
-    all: &[NodePorts],
+    node: &LabNode,
+    all: &[LabNode],
     host: Ipv4Addr,
     data: &Path,
     extra: &[(String, String)],
@@ -40,10 +33,11 @@ pub(crate) fn server_properties(
     // Clients run on the same machine, often with two cores; the network threads must not starve
     // them.
     let (network, io) = (cores.clamp(2, 8), (cores * 2).clamp(4, 16));
-    let NodePorts {
+    let LabNode {
         node_id,
         port,
         controller_port,
+        ..
     } = node;
     let data = data.display();
     let mut text = format!(
@@ -78,7 +72,7 @@ pub(crate) fn server_properties(
 /// They follow the properties of the node and override them. Its protocol can be overridden by
 /// later properties.
 pub(crate) fn second_listener(
-    node: NodePorts,
+    node: &LabNode,
     host: Ipv4Addr,
     second: SecondListener,
 ) -> [(String, String); 3] {
@@ -175,13 +169,14 @@ log.cleaner.dedupe.buffer.size=33554432
 mod tests {
     use super::*;
 
-    const NODES: [NodePorts; 3] = [node(1), node(2), node(3)];
+    const NODES: [LabNode; 3] = [node(1), node(2), node(3)];
 
-    const fn node(node_id: i32) -> NodePorts {
-        NodePorts {
+    const fn node(node_id: i32) -> LabNode {
+        LabNode {
             node_id,
             port: 19_000 + node_id as u16,
             controller_port: 19_100 + node_id as u16,
+            process: None,
         }
     }
 
@@ -189,7 +184,7 @@ mod tests {
     fn properties_contain_voters_and_own_listeners() {
         let host = Ipv4Addr::LOCALHOST;
         let extra = [("num.partitions".to_owned(), "7".to_owned())];
-        let text = server_properties(NODES[1], &NODES, host, Path::new("/d"), &extra);
+        let text = server_properties(&NODES[1], &NODES, host, Path::new("/d"), &extra);
         for line in [
             "node.id=2",
             "controller.quorum.voters=1@127.0.0.1:19101,2@127.0.0.1:19102,3@127.0.0.1:19103",
@@ -206,7 +201,7 @@ mod tests {
     #[test]
     fn single_broker_has_replication_factor_1() {
         let host = Ipv4Addr::LOCALHOST;
-        let text = server_properties(NODES[0], &NODES[..1], host, Path::new("/d"), &[]);
+        let text = server_properties(&NODES[0], &NODES[..1], host, Path::new("/d"), &[]);
         assert!(text.contains("\noffsets.topic.replication.factor=1\n"));
         assert!(text.contains("\ntransaction.state.log.min.isr=1\n"));
     }

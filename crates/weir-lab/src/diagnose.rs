@@ -5,16 +5,16 @@ use std::io::{Read, Seek, SeekFrom};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-use crate::config::{BROKER_LOG, NodePorts};
+use crate::config::BROKER_LOG;
 use crate::error::LabError;
 use crate::ports;
-use crate::state;
+use crate::state::{self, LabNode};
 
 /// File for the output of the JVM itself.
 pub(crate) const CONSOLE_LOG: &str = "console.log";
 
 /// Returns the error for a broker that exited during its start.
-pub(crate) fn exit_error(dir: &Path, host: Ipv4Addr, node: NodePorts, status: String) -> LabError {
+pub(crate) fn exit_error(dir: &Path, host: Ipv4Addr, node: &LabNode, status: String) -> LabError {
     let logs = state::log_dir(dir, node.node_id);
     let text = tail(&logs);
     if text.contains("Address already in use") {
@@ -107,15 +107,16 @@ mod tests {
     use super::*;
     use crate::config::BROKER_LOG;
 
-    fn with_log(text: &str) -> (tempfile::TempDir, NodePorts) {
+    fn with_log(text: &str) -> (tempfile::TempDir, LabNode) {
         let dir = tempfile::tempdir().unwrap();
         let logs = state::log_dir(dir.path(), 1);
         std::fs::create_dir_all(&logs).unwrap();
         std::fs::write(logs.join(BROKER_LOG), text).unwrap();
-        let node = NodePorts {
+        let node = LabNode {
             node_id: 1,
             port: 1,
             controller_port: 2,
+            process: None,
         };
         (dir, node)
     }
@@ -124,7 +125,7 @@ mod tests {
     fn full_disk_is_detected() {
         let (dir, node) =
             with_log("INFO x\nERROR y\njava.io.IOException: No space left on device\n");
-        let error = exit_error(dir.path(), Ipv4Addr::LOCALHOST, node, "exit 1".to_owned());
+        let error = exit_error(dir.path(), Ipv4Addr::LOCALHOST, &node, "exit 1".to_owned());
         assert!(matches!(error, LabError::DiskFull { .. }), "{error}");
         assert!(disk_was_full(dir.path(), 1));
     }
@@ -133,7 +134,7 @@ mod tests {
     fn error_lines_take_precedence() {
         let (dir, node) =
             with_log("a INFO b: c\na ERROR b: bad heap\n\tat x.Exception\nz INFO end\n");
-        let error = exit_error(dir.path(), Ipv4Addr::LOCALHOST, node, "exit 1".to_owned());
+        let error = exit_error(dir.path(), Ipv4Addr::LOCALHOST, &node, "exit 1".to_owned());
         let text = error.to_string();
         assert!(text.contains("a ERROR b: bad heap"), "{text}");
         assert!(!text.contains("INFO end"), "{text}");

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::NodePorts;
 use crate::error::LabError;
 use crate::process::{self, ProcessIdentity};
 
@@ -50,16 +49,6 @@ pub(crate) struct LabNode {
     pub(crate) port: u16,
     pub(crate) controller_port: u16,
     pub(crate) process: Option<ProcessIdentity>,
-}
-
-impl LabNode {
-    pub(crate) fn ports(&self) -> NodePorts {
-        NodePorts {
-            node_id: self.node_id,
-            port: self.port,
-            controller_port: self.controller_port,
-        }
-    }
 }
 
 impl LabState {

@@ -103,7 +103,8 @@ fn check_same_options(dir: &Path, state: &LabState, options: &LabOptions) -> Res
         false => "brokers in the foreground".to_owned(),
     };
     // Without a requested port, any port is accepted.
-    let port = options.port.and(state.nodes.first().map(|node| node.port));
+    let first = state.nodes.first().map(|node| node.port);
+    let port = options.port.and(first);
     let (version, heap_mb) = (&options.kafka_version, options.heap_mb);
     for (running, requested) in [
         (

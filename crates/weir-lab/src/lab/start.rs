@@ -12,7 +12,7 @@ use super::existing::{self, ExistingLab};
 use super::options::{LabOptions, ValidOptions};
 use crate::broker::{self, BrokerProcess, Launch};
 use crate::class_archive::{self, ClassArchive};
-use crate::config::{self, NodePorts};
+use crate::config;
 use crate::diagnose;
 use crate::disk;
 use crate::error::LabError;
@@ -214,33 +214,33 @@ impl Startup<'_> {
     /// Writes the configuration, formats the storage if `is_new`, and starts the brokers.
     fn start_brokers(&mut self, lab: &mut Lab, is_new: bool) -> Result<(), LabError> {
         lab.set_phase(LabPhase::Starting)?;
-        let ports: Vec<_> = lab.state.nodes.iter().map(LabNode::ports).collect();
+        let nodes = lab.state.nodes.clone();
         let (dir, host) = (&lab.launch.dir, lab.state.host);
-        for (index, node) in ports.iter().enumerate() {
+        for (index, node) in nodes.iter().enumerate() {
             let data = state::data_dir(dir, node.node_id);
             let mut extra = Vec::new();
             if let Some(second) = lab.second_listeners.get(index) {
-                extra.extend(config::second_listener(*node, host, *second));
+                extra.extend(config::second_listener(node, host, *second));
             }
             // They come last, so that they can override the protocol of the second listener.
             extra.extend_from_slice(&lab.state.properties);
             broker::write_config(
                 dir,
                 node.node_id,
-                &config::server_properties(*node, &ports, host, &data, &extra),
+                &config::server_properties(node, &nodes, host, &data, &extra),
                 &config::log4j_properties(&state::log_dir(dir, node.node_id)),
             )?;
         }
         (self.progress)(&format!(
             "starting {} broker(s) of Apache Kafka {} in {}",
-            ports.len(),
+            nodes.len(),
             lab.state.kafka_version,
             dir.display()
         ));
         if is_new {
-            format_all(lab, &ports, self.stop)?;
+            format_all(lab, &nodes, self.stop)?;
         }
-        for (index, node) in ports.iter().enumerate() {
+        for (index, node) in nodes.iter().enumerate() {
             lab.processes[index] = Some(lab.launch.spawn(node.node_id, &lab.state)?);
             lab.update_process(index)?;
         }
@@ -259,7 +259,7 @@ const ARCHIVE_HEAP_MB: u32 = 256;
 const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Formats the storage of all nodes in parallel. Each one takes a separate JVM about a second.
-fn format_all(lab: &Lab, nodes: &[NodePorts], stop: &AtomicBool) -> Result<(), LabError> {
+fn format_all(lab: &Lab, nodes: &[LabNode], stop: &AtomicBool) -> Result<(), LabError> {
     thread::scope(|scope| {
         let formats: Vec<_> = nodes
             .iter()
@@ -297,7 +297,7 @@ pub(super) fn wait_ready(
                 .and_then(BrokerProcess::exit_status);
             if let Some(status) = exited {
                 let (dir, host) = (&lab.launch.dir, lab.state.host);
-                return Err(diagnose::exit_error(dir, host, node.ports(), status));
+                return Err(diagnose::exit_error(dir, host, node, status));
             }
         }
         missing.retain(|index| {

@@ -9,29 +9,14 @@ use std::time::{Duration, Instant};
 use weir_stats::Histogram;
 
 use super::agent_set::{AgentHandle, AgentSet};
-use super::engine::{Children, Engine};
-use super::listener::{AgentListener, JoinedAgent, refuse};
+use super::engine::{Children, CoordinatorOptions};
+use super::listener::{AgentListener, CoordinatorEvent, JoinedAgent, send_rejection};
 use super::{AgentError, CoordinatorMessage, WRITE_TIMEOUT};
 use crate::clients::{ClientShare, ClientsOptions};
 use crate::clock::Clock;
 use crate::delivery::DeliverySummary;
 use crate::worker::protocol::{LatencyTag, Summary, WorkerCommand, WorkerEvent, WorkerProgress};
 use crate::worker::{CoordinatorChannel, line, read_message};
-
-/// Options of a coordinator.
-#[derive(Debug, Clone)]
-pub struct CoordinatorOptions {
-    /// Listen address for agents; loopback unless they run on other machines.
-    pub listen: SocketAddr,
-    /// Number of agents.
-    pub agents: usize,
-    /// Secret that agents must send.
-    pub token: String,
-    /// Way to start the agents.
-    pub engine: Engine,
-    /// Maximum wait for all agents to join.
-    pub join_timeout: Duration,
-}
 
 /// Coordinator of one run.
 #[derive(Debug)]
@@ -48,14 +33,6 @@ pub struct AgentCoordinator {
     is_ready_reported: bool,
     stopping: bool,
     next_progress: Instant,
-}
-
-/// Events from the coordinator's threads.
-#[derive(Debug)]
-pub(super) enum CoordinatorEvent {
-    Join(JoinedAgent),
-    Event(usize, WorkerEvent),
-    Closed(usize, String),
 }
 
 impl AgentCoordinator {
@@ -157,7 +134,7 @@ impl AgentCoordinator {
         } = agent;
         let (index, of) = (self.agents.handles.len(), self.options.agents);
         let Some(listener) = self.listener.as_mut().filter(|_| !self.stopping) else {
-            return refuse(&stream, "the run already has all its agents");
+            return send_rejection(&stream, "the run already has all its agents");
         };
         let clock = match clock {
             Ok(clock) => clock,
@@ -262,11 +239,15 @@ impl AgentCoordinator {
 
     /// Forwards commands to the agents.
     fn commands(&mut self, link: &CoordinatorChannel) {
-        while let Some(command) = link.poll().filter(|_| !self.stopping) {
-            self.agents.command(&command);
+        while let Some(command) = link.poll() {
             if command == WorkerCommand::Stop {
-                self.stopping = true;
-            } else if self.listener.is_some() {
+                if !std::mem::replace(&mut self.stopping, true) {
+                    self.agents.command(&command);
+                }
+                return;
+            }
+            self.agents.command(&command);
+            if self.listener.is_some() {
                 self.early.push(command);
             }
         }

@@ -1,4 +1,4 @@
-//! Starts the agents of a run.
+//! Options of a coordinator, and the start of its agents.
 
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
@@ -6,7 +6,22 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{AgentError, CoordinatorOptions, TOKEN_VARIABLE};
+use super::{AgentError, TOKEN_VARIABLE};
+
+/// Options of a coordinator.
+#[derive(Debug, Clone)]
+pub struct CoordinatorOptions {
+    /// Listen address for agents; loopback unless they run on other machines.
+    pub listen: SocketAddr,
+    /// Number of agents.
+    pub agents: usize,
+    /// Secret that agents must send.
+    pub token: String,
+    /// Way to start the agents.
+    pub engine: Engine,
+    /// Maximum wait for all agents to join.
+    pub join_timeout: Duration,
+}
 
 /// Way to start the agents.
 #[derive(Debug, Clone, PartialEq, Eq)]

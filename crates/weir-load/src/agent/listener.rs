@@ -6,9 +6,9 @@ use std::sync::mpsc::SyncSender;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::coordinator::CoordinatorEvent;
 use super::{AgentHello, CoordinatorMessage, TOKEN_VARIABLE};
 use crate::clock::Clock;
+use crate::worker::protocol::WorkerEvent;
 use crate::worker::{line, read_message};
 
 /// Listening socket for agents.
@@ -33,6 +33,14 @@ struct PendingPeer {
     address: SocketAddr,
     deadline: Instant,
     line: Vec<u8>,
+}
+
+/// Events from the coordinator's threads.
+#[derive(Debug)]
+pub(super) enum CoordinatorEvent {
+    Join(JoinedAgent),
+    Event(usize, WorkerEvent),
+    Closed(usize, String),
 }
 
 /// Agent with the correct token.
@@ -85,22 +93,23 @@ impl AgentListener {
                     None => join(peer, hello.pid, events.clone()),
                     Some(reason) => self.reject(peer.stream, peer.address, &reason),
                 },
-                Err(error) => {
-                    let reason = match error.kind() {
-                        // The content of a line that is not a hello does not matter.
-                        io::ErrorKind::InvalidData => "no hello".to_owned(),
-                        _ => format!("no hello: {error}"),
-                    };
-                    self.without_hello += 1;
-                    // Logged once, because peers control how often this happens.
-                    if self.without_hello == 1 {
-                        let peer = peer.address;
-                        tracing::warn!(%peer, reason, "disconnected peer without hello");
-                    }
-                    refuse(&peer.stream, &reason);
+                // The content of a line that is not a hello does not matter.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    self.on_no_hello(&peer, "no hello");
                 }
+                Err(error) => self.on_no_hello(&peer, &format!("no hello: {error}")),
             }
         }
+    }
+
+    fn on_no_hello(&mut self, peer: &PendingPeer, reason: &str) {
+        self.without_hello += 1;
+        // Logged once, because peers control how often this happens.
+        if self.without_hello == 1 {
+            let peer = peer.address;
+            tracing::warn!(%peer, reason, "disconnected peer without hello");
+        }
+        send_rejection(&peer.stream, reason);
     }
 
     fn accept(&mut self) {
@@ -112,11 +121,14 @@ impl AgentListener {
                 continue;
             }
             let is_same = |peer: &PendingPeer| peer.address.ip() == address.ip();
-            if self.pending.iter().filter(|peer| is_same(peer)).count() >= ADDRESS_PENDING_MAX {
-                let oldest = self.pending.iter().position(is_same);
-                oldest.map(|at| self.pending.remove(at));
-            } else if self.pending.len() >= PENDING_MAX {
-                self.pending.remove(0);
+            let same = self.pending.iter().filter(|peer| is_same(peer)).count();
+            let oldest = match same >= ADDRESS_PENDING_MAX {
+                true => self.pending.iter().position(is_same),
+                false => (self.pending.len() >= PENDING_MAX).then_some(0),
+            };
+            if let Some(oldest) = oldest {
+                let peer = self.pending.remove(oldest);
+                self.on_no_hello(&peer, "no hello: too many connections");
             }
             self.pending.push(PendingPeer {
                 stream,
@@ -133,7 +145,7 @@ impl AgentListener {
         if self.rejected.len() < REJECTED_STORED_MAX {
             self.rejected.push(format!("{peer}: {reason}"));
         }
-        refuse(&stream, reason);
+        send_rejection(&stream, reason);
     }
 
     /// Describes the rejected peers in parentheses; empty if there are none.
@@ -224,7 +236,7 @@ fn compare_clocks(mut stream: &TcpStream) -> io::Result<ClockDifference> {
 }
 
 /// Sends a rejection with its reason.
-pub(super) fn refuse(mut stream: &TcpStream, reason: &str) {
+pub(super) fn send_rejection(mut stream: &TcpStream, reason: &str) {
     let reason = reason.to_owned();
     // The few bytes fit the buffer of a new socket. On a write error the peer only misses the
     // reason.

@@ -18,8 +18,8 @@ use crate::clock::Clock;
 use crate::error::ErrorClass;
 use crate::worker::{CoordinatorChannel, line, read_message};
 
-pub use coordinator::{AgentCoordinator, CoordinatorOptions};
-pub use engine::Engine;
+pub use coordinator::AgentCoordinator;
+pub use engine::{CoordinatorOptions, Engine};
 
 /// Environment variable with the token for agents.
 pub const TOKEN_VARIABLE: &str = "WEIR_AGENT_TOKEN";

@@ -5,7 +5,6 @@ mod client_pool;
 mod descriptors;
 mod diff_choice;
 mod error;
-mod fields;
 mod items;
 pub mod meter;
 pub mod mode_name;

@@ -10,9 +10,8 @@ use weir_tlcp::client::{
     ClientSession, ClientSessionConfig, Line, Lines, SessionEvent, parse_line,
 };
 
-use super::fields::FieldMap;
 use super::options::ClientProtocol;
-use super::target::{RequestTexts, SUB_ID};
+use super::target::{FieldMap, RequestTexts, SUB_ID};
 use super::verify::ClientCheck;
 
 /// State of a client.

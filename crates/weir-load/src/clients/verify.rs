@@ -6,8 +6,7 @@ use weir_tlcp::client::{FieldToken, ItemState, field_tokens};
 use weir_tlcp::text::percent_decode;
 
 use super::diff_choice::DiffChoice;
-use super::fields::FieldMap;
-use super::target::RequestTexts;
+use super::target::{FieldMap, RequestTexts};
 use crate::delivery::{Conflation, DeliveryChecker};
 use crate::due_text::{DueReader, DueTimestamp};
 use crate::keys::{KeyId, KeyTable};

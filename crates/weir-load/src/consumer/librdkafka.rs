@@ -10,9 +10,9 @@ use std::time::Duration;
 use weir_kafka::lean::LeanReport;
 use weir_kafka::{IngestConfig, KafkaIngest, LentRecord};
 
-use super::POLL_INTERVAL;
 use super::lean_consumers::LeanConsumers;
 use super::options::ConsumerOptions;
+use super::runtime::POLL_INTERVAL;
 use crate::clock::Clock;
 use crate::delivery::{DeliverySummary, count_error};
 use crate::error::LoadError;

@@ -5,16 +5,14 @@ mod lean_consumers;
 mod librdkafka;
 mod options;
 mod origin;
+mod runtime;
 mod scan;
 
 use std::cell::RefCell;
-use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
-use weir_kafka::lean::{self, LeanConfig, LeanReport, LeanSink};
 
 pub use options::{ConsumerClient, ConsumerOptions};
 pub use origin::{LatencySource, UnknownSource};
@@ -28,6 +26,7 @@ use crate::topic;
 use crate::worker::CoordinatorChannel;
 use crate::worker::protocol::{Summary, WorkerRole};
 use lean_consumers::LeanConsumers;
+use runtime::run_lean;
 
 /// Consumes until the coordinator or the schedule ends it, or all records of the ledger have
 /// arrived. Returns the final summary.
@@ -76,39 +75,6 @@ pub fn run(
     Ok(summary)
 }
 
-/// Runs lean consumers in this thread and polls them every 20 ms until `Break`. They end on their
-/// own only with an error at the start, or after `stop`.
-fn run_lean<S: LeanSink + 'static>(
-    config: LeanConfig,
-    sink: &Rc<RefCell<S>>,
-    stop: &watch::Sender<bool>,
-    mut poll: impl FnMut(&mut S) -> ControlFlow<()>,
-) -> Result<LeanReport, LoadError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|reason| LoadError::System("starting the event loop of the consumers", reason))?;
-    runtime.block_on(async {
-        let consumers = lean::run(config, Rc::clone(sink), stop.subscribe());
-        tokio::pin!(consumers);
-        let mut ticks = interval_at(Instant::now() + POLL_INTERVAL, POLL_INTERVAL);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut is_stopping = false;
-        loop {
-            tokio::select! {
-                outcome = &mut consumers => return Ok(outcome?),
-                _ = ticks.tick(), if !is_stopping => {
-                    is_stopping = poll(&mut sink.borrow_mut()).is_break();
-                }
-            }
-            if is_stopping {
-                // The receiver is closed only if the consumers have ended.
-                let _ = stop.send(true);
-            }
-        }
-    })
-}
-
 /// Checks the number of consumers and raises the file descriptor limit for their connections.
 fn check_clients(clients: usize, connections_each: usize) -> Result<(), LoadError> {
     if clients == 0 {
@@ -132,8 +98,6 @@ fn check_clients(clients: usize, connections_each: usize) -> Result<(), LoadErro
     Ok(())
 }
 
-/// Interval at which consumers handle commands and report.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const REPORT_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// Reserve for standard streams, poll, librdkafka's metadata request and log files.
 const DESCRIPTORS_SPARE: u64 = 64;

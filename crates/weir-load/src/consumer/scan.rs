@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use weir_kafka::lean::{LeanConfig, LeanError, LeanGroups, LeanRecord, LeanReport, LeanSink};
 
-use super::run_lean;
+use super::runtime::run_lean;
 use crate::clock::{Clock, nanos};
 use crate::delivery::count_error;
 use crate::error::LoadError;

@@ -2,8 +2,10 @@
 
 use std::cmp::Ordering;
 
+use weir_stats::CompactHistogram;
+
 use super::ledger::{Expected, Ledger, WindowRecords};
-use super::summary::DeliveryCounts;
+use super::summary::{DeliveryCounts, DeliverySummary};
 use crate::keys::KeyId;
 use crate::stamp::Stamp;
 
@@ -231,6 +233,30 @@ impl DeliveryChecker {
     fn newest_of(&self, key: KeyId) -> u64 {
         let at = self.newest.binary_search_by_key(&key, |entry| entry.0);
         at.map_or(0, |at| self.newest[at].1)
+    }
+}
+
+impl DeliverySummary {
+    /// Settles clients and adds them, each with the records due to it. `early` is the number of
+    /// arrivals before their due time.
+    pub(crate) fn settle<'a>(
+        &mut self,
+        clients: impl Iterator<Item = (&'a DeliveryChecker, &'a CompactHistogram, Expected)>,
+        ledger: Option<&Ledger>,
+        early: u64,
+    ) {
+        self.settled = ledger.is_some();
+        for (checker, latency, expected) in clients {
+            let counts = match ledger {
+                Some(ledger) => checker.settle(ledger, expected),
+                None => checker.settle_without_ledger(),
+            };
+            self.add_client(&counts, latency.percentile_us(99.0));
+        }
+        if early > 0 {
+            let text = "arrivals before their due time (clocks disagree)".to_owned();
+            self.errors.insert(text, early);
+        }
     }
 }
 

@@ -3,9 +3,6 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use weir_stats::CompactHistogram;
-
-use super::{DeliveryChecker, Expected, Ledger};
 
 /// Counts of one client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -90,28 +87,6 @@ impl DeliverySummary {
         self.client_deliveries.add(counts.deliveries_in_window, 1);
         if let Some(p99_us) = p99_us {
             self.client_p99_us.add(p99_us, 1);
-        }
-    }
-
-    /// Settles clients and adds them, each with the records due to it. `early` is the number of
-    /// arrivals before their due time.
-    pub(crate) fn settle<'a>(
-        &mut self,
-        clients: impl Iterator<Item = (&'a DeliveryChecker, &'a CompactHistogram, Expected)>,
-        ledger: Option<&Ledger>,
-        early: u64,
-    ) {
-        self.settled = ledger.is_some();
-        for (checker, latency, expected) in clients {
-            let counts = match ledger {
-                Some(ledger) => checker.settle(ledger, expected),
-                None => checker.settle_without_ledger(),
-            };
-            self.add_client(&counts, latency.percentile_us(99.0));
-        }
-        if early > 0 {
-            let text = "arrivals before their due time (clocks disagree)".to_owned();
-            self.errors.insert(text, early);
         }
     }
 

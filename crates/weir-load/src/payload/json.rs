@@ -2,13 +2,34 @@
 //! configurable size, of which a share changes from one record of a key to the next), and
 //! [`People`].
 
+use super::json_text::{JsonText, push, push_number};
 use super::person::People;
 use super::random::TextPool;
-use super::{MARK, MembersSpec};
-use crate::local_time::LocalTime;
 
 /// Characters of the filler of the kind `json`; the configured size does not apply.
 const FILLER_LEN: usize = 512;
+
+/// Shape of the objects of the kind `json-members`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MembersSpec {
+    /// Number of members in addition to `timestamp` and `key`.
+    pub members: u32,
+    /// Characters of each member.
+    pub characters: u32,
+    /// Share of the members that differ from the previous record of the same key.
+    pub change_ratio: f64,
+}
+
+impl Default for MembersSpec {
+    /// Returns a shape of some 700 bytes, of which a tenth changes.
+    fn default() -> Self {
+        Self {
+            members: 20,
+            characters: 24,
+            change_ratio: 0.1,
+        }
+    }
+}
 
 /// Generator of JSON values.
 #[derive(Debug, Clone)]
@@ -22,32 +43,6 @@ pub(super) enum JsonForm {
     Small,
     Members(MemberObjects),
     People(People),
-}
-
-/// Random text, timestamp and the last value.
-#[derive(Debug, Clone)]
-pub(super) struct JsonText {
-    pub(super) pool: TextPool,
-    local: LocalTime,
-    marked: bool,
-    value: Vec<u8>,
-}
-
-impl JsonText {
-    pub(super) fn new(seed: u64, local: LocalTime, marked: bool) -> Self {
-        Self {
-            pool: TextPool::new(seed),
-            local,
-            marked,
-            value: Vec::new(),
-        }
-    }
-
-    /// Appends the timestamp, with the mark if the records have it.
-    pub(super) fn push_time(&mut self, out: &mut Vec<u8>, due_unix_ns: u64) {
-        let mark = if self.marked { MARK } else { "" };
-        push(out, &[mark.as_bytes(), &self.local.format(due_unix_ns)]);
-    }
 }
 
 impl JsonValues {
@@ -142,22 +137,12 @@ impl MemberObjects {
     }
 }
 
-pub(super) fn push(out: &mut Vec<u8>, parts: &[&[u8]]) {
-    for part in parts {
-        out.extend_from_slice(part);
-    }
-}
-
-/// Appends a number in decimal.
-pub(super) fn push_number(out: &mut Vec<u8>, number: i32) {
-    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Map, Value};
 
     use super::*;
+    use crate::local_time::LocalTime;
 
     fn members(change_ratio: f64) -> JsonValues {
         let spec = MembersSpec {

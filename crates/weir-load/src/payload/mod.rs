@@ -6,6 +6,7 @@
 mod bytes;
 mod choice;
 mod json;
+mod json_text;
 mod person;
 mod random;
 mod replay;
@@ -16,18 +17,18 @@ use std::sync::Arc;
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 pub use choice::{KeyChoice, KeyDistribution, UnknownDistribution};
+pub use json::MembersSpec;
+pub use json_text::MARK;
 pub use replay::{ReplayError, ReplayFormat, ReplayRecord, ReplaySource, UnknownReplayFormat};
 
 use crate::keys::{FIRST_NAMES, FRUITS, extended_key, names_of};
 use crate::local_time::LocalTime;
 use bytes::ByteValues;
-use json::{JsonForm, JsonText, JsonValues, MemberObjects};
+use json::{JsonForm, JsonValues, MemberObjects};
+use json_text::JsonText;
 use person::{People, PersonForm};
 use replay::Replay;
 use text::TextValues;
-
-/// Prefix of the timestamp of records that count for latency, if others are background.
-pub const MARK: &str = "PREFIX-";
 
 /// Kind of record, named as in the published generator.
 #[derive(
@@ -97,28 +98,6 @@ pub struct UnknownPayloadKind(String);
 impl UnknownPayloadKind {
     fn new(name: &str) -> Self {
         Self(name.to_owned())
-    }
-}
-
-/// Shape of the objects of the kind `json-members`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct MembersSpec {
-    /// Number of members in addition to `timestamp` and `key`.
-    pub members: u32,
-    /// Characters of each member.
-    pub characters: u32,
-    /// Share of the members that differ from the previous record of the same key.
-    pub change_ratio: f64,
-}
-
-impl Default for MembersSpec {
-    /// Returns a shape of some 700 bytes, of which a tenth changes.
-    fn default() -> Self {
-        Self {
-            members: 20,
-            characters: 24,
-            change_ratio: 0.1,
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! There is one object per name, shared by all producers. Each record of a name changes two members
 //! of its object.
 
-use super::json::{JsonText, push, push_number};
+use super::json_text::{JsonText, push, push_number};
 use super::random::TextPool;
 use crate::keys::{FIRST_NAMES, HOBBIES};
 

@@ -1,4 +1,5 @@
-//! Reproducible random numbers and text: the same seed gives the same run on every machine and version.
+//! Reproducible random numbers and text: the same seed gives the same run on every machine and
+//! version.
 
 /// SplitMix64 (Steele, Lea, Flood 2014): fast, and uniform enough for filler text and key choice.
 #[derive(Debug, Clone)]

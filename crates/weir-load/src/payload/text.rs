@@ -1,6 +1,6 @@
 //! Values of the kinds `base` and `keyed`: timestamp, producer, filler.
 
-use super::json::push;
+use super::json_text::push;
 use super::random::Random;
 use crate::local_time::{LocalTime, TEXT_LEN};
 
