@@ -10,7 +10,7 @@ use weir_stats::run::{Run, RunOutcome};
 
 use crate::cmd::bench_common;
 use crate::cmd::bench_progress::BenchProgress;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, OrExit as _};
 use crate::signal;
 
 /// Arguments of `weir demo`.
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<Exit, Failure> {
 }
 
 fn compare(args: &DemoArgs) -> Result<Exit, Failure> {
-    let plan = plan().map_err(|error| Failure::new(Exit::Usage, error))?;
+    let plan = plan().or_exit(Exit::Usage)?;
     let levels: Vec<String> = plan.levels.iter().map(u64::to_string).collect();
     println!(
         "One topic, {} records per second with 40 keys, delivered to {} clients by four \
@@ -66,7 +66,7 @@ fn compare(args: &DemoArgs) -> Result<Exit, Failure> {
         plan.workload.rate_per_s,
         levels.join(", "),
     );
-    let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
+    let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
     let mut progress = BenchProgress::new(false);
     let options = bench_common::options(&args.out, None)?;
     let finished = bench_common::execute(&plan, &options, &mut progress, &stop)?;
@@ -87,7 +87,7 @@ fn plan() -> Result<Plan, weir_bench::plan::PlanError> {
 
 fn serve(args: &DemoArgs, name: &str) -> Result<Exit, Failure> {
     let (plan, _) = bench_common::load_plan(name)?;
-    let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
+    let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
     let mut progress = BenchProgress::new(false);
     let options = bench_common::options(&args.out, None)?;
     let addresses = [args.listen, args.admin];
