@@ -135,14 +135,13 @@ impl Histogram {
     /// The text is not base64, not V2, damaged, or larger than any histogram.
     pub fn from_base64(text: &str) -> Result<Self, HistogramError> {
         let inner = hdr_codec::from_base64(text)?;
+        if (inner.low(), inner.high(), inner.sigfig()) == (1, TOP_NS, SIGNIFICANT_DIGITS) {
+            return Ok(Self { inner });
+        }
         let mut histogram = Self::new();
-        if histogram.inner.add(&inner).is_err() {
-            // Another range: its highest values are clamped.
-            histogram.clear();
-            for step in inner.iter_recorded() {
-                let lowest_ns = inner.lowest_equivalent(step.value_iterated_to());
-                histogram.record_n(lowest_ns, step.count_at_value());
-            }
+        for step in inner.iter_recorded() {
+            let lowest_ns = inner.lowest_equivalent(step.value_iterated_to());
+            histogram.record_n(lowest_ns, step.count_at_value());
         }
         Ok(histogram)
     }
