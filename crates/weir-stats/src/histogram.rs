@@ -111,11 +111,6 @@ impl Histogram {
         self.percentile_ns(percentile)
     }
 
-    /// Returns the share of values up to `value_ns`, 0 to 1; 1 if empty.
-    pub fn share_at_most(&self, value_ns: u64) -> f64 {
-        self.inner.quantile_below(value_ns.min(TOP_NS))
-    }
-
     /// Returns the buckets with values, ascending: highest value of the bucket in nanoseconds, and
     /// its count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
@@ -139,8 +134,15 @@ impl Histogram {
     /// # Errors
     /// The text is not base64, not V2, damaged, or larger than any histogram.
     pub fn from_base64(text: &str) -> Result<Self, HistogramError> {
+        let inner = hdr_codec::from_base64(text)?;
+        if (inner.low(), inner.high(), inner.sigfig()) == (1, TOP_NS, SIGNIFICANT_DIGITS) {
+            return Ok(Self { inner });
+        }
         let mut histogram = Self::new();
-        hdr_codec::decode(text, |value_ns, count| histogram.record_n(value_ns, count))?;
+        for step in inner.iter_recorded() {
+            let lowest_ns = inner.lowest_equivalent(step.value_iterated_to());
+            histogram.record_n(lowest_ns, step.count_at_value());
+        }
         Ok(histogram)
     }
 }
@@ -153,19 +155,6 @@ impl fmt::Debug for Histogram {
             .field("p50_ns", &self.percentile_ns(50.0))
             .field("max_ns", &self.max_ns())
             .finish()
-    }
-}
-
-impl serde::Serialize for Histogram {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.to_base64())
-    }
-}
-
-impl<'de> serde::Deserialize<'de> for Histogram {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        Self::from_base64(&text).map_err(serde::de::Error::custom)
     }
 }
 

@@ -3,7 +3,6 @@
 //! Values are in nanoseconds. The maximum in each line, which is for human readers, is in
 //! milliseconds. Timestamps are seconds since `BaseTime` with three decimals, as in all writers.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use crate::{Histogram, HistogramError};
@@ -206,22 +205,6 @@ impl Iterator for IntervalLogReader<'_> {
     }
 }
 
-/// Returns the merged intervals of each tag, and the errors of unreadable lines.
-pub fn merged_by_tag(text: &str) -> (BTreeMap<String, Histogram>, Vec<HlogError>) {
-    let mut merged: BTreeMap<String, Histogram> = BTreeMap::new();
-    let mut damaged = Vec::new();
-    for interval in IntervalLogReader::new(text) {
-        match interval {
-            Ok(interval) => merged
-                .entry(interval.tag)
-                .or_default()
-                .merge(&interval.histogram),
-            Err(error) => damaged.push(error),
-        }
-    }
-    (merged, damaged)
-}
-
 fn decimal_s(value_ms: u64) -> String {
     format!("{}.{:03}", value_ms / 1000, value_ms % 1000)
 }
@@ -231,15 +214,10 @@ fn seconds(text: &str) -> Option<f64> {
 }
 
 fn clean_tag(tag: &str) -> String {
-    tag.chars()
-        .map(|c| {
-            if c == ',' || c.is_whitespace() || c.is_control() {
-                '_'
-            } else {
-                c
-            }
-        })
-        .collect()
+    tag.replace(
+        |c: char| c == ',' || c.is_whitespace() || c.is_control(),
+        "_",
+    )
 }
 
 #[cfg(test)]
@@ -330,9 +308,11 @@ mod tests {
         let mut text = log(&[("response", 0, vec![5])]);
         text.push_str("Tag=response,0.1,1.0,1.0\nTag=response,x\nTag=response,1.0,1.0,1.0,HIST\n");
         text.push_str(&log(&[("response", 0, vec![9])]));
-        let (merged, damaged) = merged_by_tag(&text);
-        assert_eq!(merged["response"].count(), 2);
-        let texts: Vec<String> = damaged.iter().map(ToString::to_string).collect();
+        let (good, damaged): (Vec<_>, Vec<_>) =
+            IntervalLogReader::new(&text).partition(Result::is_ok);
+        assert_eq!(good.len(), 2);
+        let texts = damaged.into_iter().map(|it| it.unwrap_err().to_string());
+        let texts: Vec<String> = texts.collect();
         assert!(
             texts[0].ends_with("has no valid Interval_Compressed_Histogram"),
             "{texts:?}"

@@ -5,6 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use statrs::distribution::{Binomial, DiscreteCDF};
+use statrs::statistics::Statistics;
+
 use crate::compare::LogRatio;
 use crate::student_t;
 
@@ -29,11 +32,7 @@ const CONFIDENCE: f64 = 0.95;
 pub fn median(values: &[f64]) -> Option<Estimate> {
     let sorted = sorted_finite(values);
     let count = sorted.len();
-    let value = match (count / 2, count % 2) {
-        (0, 0) => return None,
-        (half, 1) => sorted[half],
-        (half, _) => f64::midpoint(sorted[half - 1], sorted[half]),
-    };
+    let value = middle(&sorted)?;
     let bounds = median_ranks(count).map(|(low, high)| (sorted[low], sorted[high]));
     Some(Estimate {
         value,
@@ -52,9 +51,8 @@ pub fn mean(values: &[f64]) -> Option<Estimate> {
     }
     let value = finite.iter().sum::<f64>() / count as f64;
     let bounds = (count > 1).then(|| {
-        let squares: f64 = finite.iter().map(|x| (x - value).powi(2)).sum();
-        let error = (squares / (count - 1) as f64 / count as f64).sqrt();
-        let half = t_quantile(count - 1) * error;
+        let error = (finite.iter().variance() / count as f64).sqrt();
+        let half = student_t::quantile(0.5 + CONFIDENCE / 2.0, (count - 1) as f64) * error;
         (value - half, value + half)
     });
     Some(Estimate {
@@ -142,46 +140,33 @@ pub fn ratio_of_pairs(pairs: &[(f64, f64)]) -> Option<Estimate> {
     })
 }
 
-fn sorted_finite(values: &[f64]) -> Vec<f64> {
-    let mut finite: Vec<f64> = values
-        .iter()
-        .copied()
-        .filter(|value| value.is_finite())
-        .collect();
+/// Returns the finite values in ascending order.
+pub(crate) fn sorted_finite(values: &[f64]) -> Vec<f64> {
+    let mut finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     finite.sort_by(f64::total_cmp);
     finite
+}
+
+/// Returns the median of sorted values, or `None` if there are none.
+pub(crate) fn middle(sorted: &[f64]) -> Option<f64> {
+    let half = sorted.len() / 2;
+    match sorted.len() % 2 {
+        1 => sorted.get(half).copied(),
+        _ => Some(f64::midpoint(
+            *sorted.get(half.checked_sub(1)?)?,
+            sorted[half],
+        )),
+    }
 }
 
 /// Returns the narrowest symmetric ranks (from 0) whose values enclose the median with
 /// [`CONFIDENCE`].
 pub(crate) fn median_ranks(count: usize) -> Option<(usize, usize)> {
-    let mut best = None;
-    // Probability that fewer than `low + 1` values are below the median: binomial with p = 1/2.
-    let mut probability = 0.5_f64.powi(i32::try_from(count).ok()?);
-    if probability == 0.0 {
-        return Some(normal_ranks(count));
-    }
-    let mut tail = 0.0;
-    for low in 0..count / 2 {
-        tail += probability;
-        if 1.0 - 2.0 * tail < CONFIDENCE {
-            break;
-        }
-        best = Some((low, count - 1 - low));
-        probability *= (count - low) as f64 / (low + 1) as f64;
-    }
-    best
-}
-
-/// Returns the ranks from the normal approximation, for counts whose binomial underflows.
-fn normal_ranks(count: usize) -> (usize, usize) {
-    let low = (count as f64 / 2.0 - 0.98 * (count as f64).sqrt()).floor() as usize;
-    (low, count - 1 - low)
-}
-
-/// Returns the 97.5 % quantile of Student's t.
-fn t_quantile(degrees: usize) -> f64 {
-    student_t::quantile(0.5 + CONFIDENCE / 2.0, degrees as f64)
+    // The number of values below the median is binomial.
+    let below = Binomial::new(0.5, count as u64).ok()?;
+    let is_rare = |rank: &usize| 1.0 - 2.0 * below.cdf(*rank as u64) >= CONFIDENCE;
+    let low = (0..count / 2).take_while(is_rare).last()?;
+    Some((low, count - 1 - low))
 }
 
 #[cfg(test)]

@@ -11,11 +11,9 @@ pub struct Metric {
     pub name: &'static str,
     /// Human-readable unit.
     pub unit: &'static str,
-    /// Lower values are better.
-    pub lower_is_better: bool,
     /// The metric decides the overall result of a comparison.
     pub is_headline: bool,
-    of: fn(&Cell) -> Option<f64>,
+    of: Read,
 }
 
 impl Metric {
@@ -32,42 +30,38 @@ impl Metric {
 
 /// All metrics, in the order of tables.
 pub static METRICS: &[Metric] = &[
-    headline("response_mean_ms", "ms", true, |cell| {
+    headline("response_mean_ms", "ms", |cell| {
         ms(cell.response()?.mean_us)
     }),
-    metric("response_p50_ms", "ms", true, |cell| {
-        ms(cell.response()?.p50_us)
-    }),
-    headline("response_p99_ms", "ms", true, |cell| {
-        ms(cell.response()?.p99_us)
-    }),
-    metric("response_p999_ms", "ms", true, |cell| {
+    metric("response_p50_ms", "ms", |cell| ms(cell.response()?.p50_us)),
+    headline("response_p99_ms", "ms", |cell| ms(cell.response()?.p99_us)),
+    metric("response_p999_ms", "ms", |cell| {
         ms(cell.response()?.p999_us)
     }),
-    metric("publish_ack_p50_ms", "ms", true, |cell| {
+    metric("publish_ack_p50_ms", "ms", |cell| {
         ms(acknowledged(cell)?.p50_us)
     }),
-    metric("publish_ack_p99_ms", "ms", true, |cell| {
+    metric("publish_ack_p99_ms", "ms", |cell| {
         ms(acknowledged(cell)?.p99_us)
     }),
-    headline("achieved_records_per_s", "/s", false, |cell| {
+    headline("achieved_records_per_s", "/s", |cell| {
         cell.achieved_records_per_s
     }),
-    metric("delivered_per_s", "/s", false, |cell| {
+    metric("delivered_per_s", "/s", |cell| {
         cell.delivery.as_ref()?.delivered_per_s
     }),
-    headline("cpu_us_per_delivered", "us", true, |cell| {
+    headline("cpu_us_per_delivered", "us", |cell| {
         cell.delivering_role()?.cpu_us_per_delivered
     }),
-    metric("user_memory_per_client_bytes", "bytes", true, |cell| {
+    metric("user_memory_per_client_bytes", "bytes", |cell| {
         cell.delivering_role()?.user_memory_per_client_bytes
     }),
-    metric("received_bytes_per_delivered", "bytes", true, |cell| {
+    metric("received_bytes_per_delivered", "bytes", |cell| {
         let delivery = cell.delivery.as_ref()?;
         let wanted = Some(delivery.wanted()).filter(|count| *count > 0)?;
         Some(delivery.received_bytes as f64 / wanted as f64)
     }),
-    headline("lost", "deliveries", true, |cell| {
+    headline("lost", "deliveries", |cell| {
         Some(cell.delivery.as_ref()?.lost as f64)
     }),
 ];
@@ -88,30 +82,21 @@ pub fn all_of(cell: &Cell) -> BTreeMap<&str, f64> {
     known.chain(own).filter(|(_, v)| v.is_finite()).collect()
 }
 
-const fn metric(
-    name: &'static str,
-    unit: &'static str,
-    lower_is_better: bool,
-    of: fn(&Cell) -> Option<f64>,
-) -> Metric {
+type Read = fn(&Cell) -> Option<f64>;
+
+const fn metric(name: &'static str, unit: &'static str, of: Read) -> Metric {
     Metric {
         name,
         unit,
-        lower_is_better,
         is_headline: false,
         of,
     }
 }
 
-const fn headline(
-    name: &'static str,
-    unit: &'static str,
-    lower_is_better: bool,
-    of: fn(&Cell) -> Option<f64>,
-) -> Metric {
+const fn headline(name: &'static str, unit: &'static str, of: Read) -> Metric {
     Metric {
         is_headline: true,
-        ..metric(name, unit, lower_is_better, of)
+        ..metric(name, unit, of)
     }
 }
 
@@ -180,12 +165,8 @@ mod tests {
     fn names_are_unique_and_imply_the_better_direction() {
         for metric in METRICS {
             assert!(std::ptr::eq(Metric::named(metric.name).unwrap(), metric));
-            assert_eq!(
-                metric.lower_is_better,
-                lower_is_better(metric.name),
-                "{}",
-                metric.name
-            );
+            let is_rate = metric.unit == "/s";
+            assert_eq!(lower_is_better(metric.name), !is_rate, "{}", metric.name);
         }
         assert!(Metric::named("other").is_none());
     }

@@ -1,18 +1,17 @@
 //! Trends of short series, robust against single values.
 
+use crate::interval::{middle, sorted_finite};
+
 /// Returns the median slope of all pairs of points (Theil–Sen), or `None` with fewer than two
 /// points of different abscissa.
 pub fn theil_sen(points: &[(f64, f64)]) -> Option<f64> {
     let mut slopes = Vec::with_capacity(points.len() * points.len() / 2);
     for (index, (x, y)) in points.iter().enumerate() {
         for (later_x, later_y) in &points[index + 1..] {
-            let slope = (later_y - y) / (later_x - x);
-            if slope.is_finite() {
-                slopes.push(slope);
-            }
+            slopes.push((later_y - y) / (later_x - x));
         }
     }
-    median(&mut slopes)
+    middle(&sorted_finite(&slopes))
 }
 
 /// Returns the change over a series of equal steps from its first to its last value by
@@ -26,26 +25,16 @@ pub fn drift_share(values: &[f64]) -> Option<f64> {
         .collect();
     let (first, last) = (points.first()?.0, points.last()?.0);
     let slope = theil_sen(&points)?;
-    let middle = median(&mut points.iter().map(|(_, value)| *value).collect::<Vec<_>>())?;
+    let middle = middle(&sorted_finite(values))?;
     (middle != 0.0).then(|| slope * (last - first) / middle)
 }
 
 /// Returns the median of the values and the median of their distances from it.
 pub(crate) fn median_and_spread(values: &[f64]) -> Option<(f64, f64)> {
-    let mut finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
-    let middle = median(&mut finite)?;
-    let mut distances: Vec<f64> = finite.iter().map(|value| (value - middle).abs()).collect();
-    Some((middle, median(&mut distances)?))
-}
-
-fn median(values: &mut [f64]) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        odd if odd % 2 == 1 => Some(values[middle]),
-        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
-    }
+    let finite = sorted_finite(values);
+    let median = middle(&finite)?;
+    let distances: Vec<f64> = finite.iter().map(|value| (value - median).abs()).collect();
+    Some((median, middle(&sorted_finite(&distances))?))
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use weir_load::error::ErrorClass;
+use weir_load::agent::AgentError;
+use weir_load::error::{ErrorClass, LoadError};
 
 /// Outcome of a command, which decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,10 +69,8 @@ pub(crate) struct Failure {
 impl Failure {
     /// Creates a failure that ends the process with `exit`.
     pub(crate) fn new(exit: Exit, error: impl Into<anyhow::Error>) -> Self {
-        Self {
-            exit,
-            error: error.into(),
-        }
+        let error = error.into();
+        Self { exit, error }
     }
 }
 
@@ -79,5 +78,29 @@ impl fmt::Display for Failure {
     /// Writes the error and its causes on one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#}", self.error)
+    }
+}
+
+/// Converts errors to failures of a command.
+pub(crate) trait OrExit<T> {
+    /// Returns the error as a failure that ends the process with `exit`.
+    fn or_exit(self, exit: Exit) -> Result<T, Failure>;
+}
+
+impl<T, E: Into<anyhow::Error>> OrExit<T> for Result<T, E> {
+    fn or_exit(self, exit: Exit) -> Result<T, Failure> {
+        self.map_err(|error| Failure::new(exit, error))
+    }
+}
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        Self::new(error.class().into(), error)
+    }
+}
+
+impl From<AgentError> for Failure {
+    fn from(error: AgentError) -> Self {
+        Self::new(error.class().into(), error)
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::run::{CellStatus, ComparisonSubject, Run};
+use super::subjects::of_cells;
+use crate::run::{Cell, CellStatus, ComparisonSubject, Run};
 
 /// Returns one line for each difference that may invalidate a comparison.
 pub(super) fn between(base: &Run, other: &Run) -> Vec<String> {
@@ -10,13 +11,13 @@ pub(super) fn between(base: &Run, other: &Run) -> Vec<String> {
     if base.plan != other.plan {
         found.push(format!("plans differ: {}, {}", base.plan, other.plan));
     }
-    let pairs = pairs(base)
-        .into_iter()
-        .filter_map(|(name, value)| Some((pairs_of(other, &name)?, name, value)));
-    let mut unequal: Vec<String> = pairs
-        .filter(|(theirs, _, ours)| theirs != ours)
-        .map(|(theirs, name, ours)| format!("{name}: {ours}, {theirs}"))
-        .collect();
+    let theirs = settings(other);
+    let mut unequal = Vec::new();
+    for (name, ours) in settings(base) {
+        if let Some(theirs) = theirs.get(&name).filter(|theirs| **theirs != ours) {
+            unequal.push(format!("{name}: {ours}, {theirs}"));
+        }
+    }
     let more = unequal.len().saturating_sub(LISTED_MAX);
     unequal.truncate(LISTED_MAX);
     found.append(&mut unequal);
@@ -36,7 +37,7 @@ pub(super) fn between(base: &Run, other: &Run) -> Vec<String> {
 }
 
 /// Returns all settings by name, without those that identify a run.
-fn pairs(run: &Run) -> BTreeMap<String, String> {
+fn settings(run: &Run) -> BTreeMap<String, String> {
     let machine = &run.machine;
     let fixed = [
         ("processor", machine.cpu_model.clone()),
@@ -46,10 +47,9 @@ fn pairs(run: &Run) -> BTreeMap<String, String> {
         ("operating system", machine.os.clone()),
     ];
     let fixed = fixed.map(|(name, value)| (name.to_owned(), value));
-    let system = machine
-        .settings
-        .iter()
-        .filter(|(name, _)| !is_momentary(name));
+    // The load average changes all the time, and is checked elsewhere.
+    let system = machine.settings.iter();
+    let system = system.filter(|(name, _)| !name.starts_with("load_average"));
     let system = system.map(|(name, value)| (name.clone(), value.clone()));
     let versions = run.versions.iter();
     let versions = versions.map(|(name, value)| (format!("version of {name}"), value.clone()));
@@ -58,71 +58,42 @@ fn pairs(run: &Run) -> BTreeMap<String, String> {
         let settings = group.settings.iter();
         settings.map(move |setting| (named(&setting.name), setting.value.clone()))
     });
-    let all = fixed
-        .into_iter()
-        .chain(system)
-        .chain(versions)
-        .chain(settings);
+    let all = fixed.into_iter().chain(system).chain(versions);
+    let all = all.chain(settings);
     all.filter(|(name, _)| name != "topic.bootstrap.servers")
         .collect()
 }
 
-/// Returns `true` for values that change all the time. They are checked elsewhere.
-fn is_momentary(name: &str) -> bool {
-    name.starts_with("load_average")
-}
-
-fn pairs_of(run: &Run, name: &str) -> Option<String> {
-    pairs(run).remove(name)
-}
-
 /// Returns subjects that only one side has.
 fn one_sided(base: &Run, other: &Run) -> Vec<String> {
-    let subjects = |run: &Run| {
-        let mut subjects: Vec<ComparisonSubject> = Vec::new();
-        for subject in run
-            .cells
-            .iter()
-            .filter(|c| c.is_valid())
-            .map(ComparisonSubject::of)
-        {
-            if !subjects.contains(&subject) {
-                subjects.push(subject);
-            }
-        }
-        subjects
+    let subjects = |run: &Run| -> Vec<ComparisonSubject> {
+        let subjects = of_cells(run.cells.iter(), ComparisonSubject::of).into_iter();
+        subjects.map(|(subject, _)| subject).collect()
     };
     let (ours, theirs) = (subjects(base), subjects(other));
-    let missing =
-        |from: &[ComparisonSubject], to: &[ComparisonSubject], side: &str| -> Vec<String> {
-            from.iter()
-                .filter(|subject| !to.contains(subject))
-                .map(|subject| format!("only {side} has a valid cell of {subject}"))
-                .collect()
-        };
-    let mut found = missing(&ours, &theirs, "the base");
-    found.append(&mut missing(&theirs, &ours, "the other side"));
-    found
+    let sides = [
+        (&ours, &theirs, "the base"),
+        (&theirs, &ours, "the other side"),
+    ];
+    let missing = sides.into_iter().flat_map(|(from, to, side)| {
+        let missing = from.iter().filter(|subject| !to.contains(subject));
+        missing.map(move |subject| format!("only {side} has a valid cell of {subject}"))
+    });
+    missing.collect()
 }
 
 /// Returns `true` if wanted deliveries of plain consumers are counted separately.
 fn counts_wanted(run: &Run) -> bool {
-    let deliveries = run.cells.iter().filter_map(|cell| cell.delivery.as_ref());
-    deliveries
-        .into_iter()
-        .any(|delivery| delivery.wanted.is_some())
+    let mut deliveries = run.cells.iter().filter_map(|cell| cell.delivery.as_ref());
+    deliveries.any(|delivery| delivery.wanted.is_some())
 }
 
 /// Returns the numbers of invalid and of disturbed cells.
 fn left_out(side: &str, run: &Run) -> Vec<String> {
-    let invalid = |status: &CellStatus| matches!(status, CellStatus::Invalid { .. });
-    let invalid = run
-        .cells
-        .iter()
-        .filter(|cell| invalid(&cell.status))
-        .count();
-    let noisy = run.cells.iter().filter(|cell| cell.is_valid());
-    let noisy = noisy.filter(|cell| !cell.noisy.is_empty()).count();
+    let invalid = |cell: &&Cell| matches!(cell.status, CellStatus::Invalid { .. });
+    let invalid = run.cells.iter().filter(invalid).count();
+    let noisy = |cell: &&Cell| cell.is_valid() && !cell.noisy.is_empty();
+    let noisy = run.cells.iter().filter(noisy).count();
     let mut found = Vec::new();
     if invalid > 0 {
         found.push(format!("{side}: {invalid} invalid cells were excluded"));

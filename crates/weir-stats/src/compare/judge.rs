@@ -71,11 +71,8 @@ impl MetricSides<'_> {
 
     fn is_zero(&self) -> bool {
         let has = !self.base.is_empty() && !self.other.is_empty();
-        has && self
-            .base
-            .iter()
-            .chain(self.other)
-            .all(|value| *value == 0.0)
+        let mut all = self.base.iter().chain(self.other);
+        has && all.all(|value| *value == 0.0)
     }
 
     fn by_interval(&self, (low, high): (f64, f64)) -> (Verdict, String) {
@@ -84,21 +81,21 @@ impl MetricSides<'_> {
             true => (Verdict::Worse, Verdict::Better),
             false => (Verdict::Better, Verdict::Worse),
         };
-        let text = self.limit_text();
-        if low > limit {
-            (above, format!("the whole interval is above {text}"))
+        let (verdict, reason) = if low > limit {
+            (above, "the whole interval is above")
         } else if high < -limit {
-            (below, format!("the whole interval is below {text}"))
+            (below, "the whole interval is below")
         } else if low > -limit && high < limit {
-            let why = format!("the whole interval is inside {text}");
-            (Verdict::Equivalent, why)
+            (Verdict::Equivalent, "the whole interval is inside")
         } else if low > 0.0 || high < 0.0 {
-            let why = format!("they differ, but perhaps by less than {text}");
-            (Verdict::Inconclusive, why)
+            (
+                Verdict::Inconclusive,
+                "they differ, but perhaps by less than",
+            )
         } else {
-            let why = format!("the interval reaches beyond {text}");
-            (Verdict::Inconclusive, why)
-        }
+            (Verdict::Inconclusive, "the interval reaches beyond")
+        };
+        (verdict, format!("{reason} {}", self.limit_text()))
     }
 
     /// Returns the verdict for values with zeros, which have no logarithms and no ratio.

@@ -8,9 +8,8 @@
 mod differences;
 mod judge;
 mod libraries;
+mod subjects;
 mod two_sided;
-
-use std::collections::BTreeMap;
 
 use crate::metric::{self, Metric};
 use crate::run::{
@@ -18,6 +17,7 @@ use crate::run::{
     Verdict,
 };
 use judge::MetricSides;
+use subjects::{Repetitions, Values, of_cells, repetitions};
 pub(crate) use two_sided::LogRatio;
 
 /// Options of a comparison.
@@ -108,15 +108,10 @@ pub fn variants(run: &Run, options: &CompareOptions) -> Vec<Comparison> {
     let of = |name: &str| {
         let cells = run.cells.iter();
         let cells = cells.filter(|cell| cell.variant.as_deref() == Some(name));
-        let mut by_subject = Repetitions::new();
-        for cell in cells.filter(|cell| cell.is_valid()) {
-            let subject = ComparisonSubject {
-                variant: None,
-                ..ComparisonSubject::of(cell)
-            };
-            add(&mut by_subject, subject, metric::all_of(cell));
-        }
-        by_subject
+        of_cells(cells, |cell| ComparisonSubject {
+            variant: None,
+            ..ComparisonSubject::of(cell)
+        })
     };
     let side = |name: &str| side(NamedRun { label: name, run });
     let compare_with_base = |name: &&str| {
@@ -130,43 +125,6 @@ pub fn variants(run: &Run, options: &CompareOptions) -> Vec<Comparison> {
         comparison
     };
     others.iter().map(compare_with_base).collect()
-}
-
-/// The values of one subject by metric, one per repetition that has the metric.
-type Values = BTreeMap<String, Vec<f64>>;
-
-/// The values of all valid repetitions by subject, in the order in which subjects first ran.
-type Repetitions = Vec<(ComparisonSubject, Values)>;
-
-fn repetitions(run: &Run) -> Repetitions {
-    let mut by_subject = Repetitions::new();
-    for cell in run.cells.iter().filter(|cell| cell.is_valid()) {
-        add(
-            &mut by_subject,
-            ComparisonSubject::of(cell),
-            metric::all_of(cell),
-        );
-    }
-    for (subject, values) in run.libraries.iter().flat_map(libraries::repetitions) {
-        add(&mut by_subject, subject, values);
-    }
-    by_subject
-}
-
-fn add<'a>(
-    by_subject: &mut Repetitions,
-    subject: ComparisonSubject,
-    found: impl IntoIterator<Item = (&'a str, f64)>,
-) {
-    let index = by_subject.iter().position(|(seen, _)| *seen == subject);
-    let index = index.unwrap_or_else(|| {
-        by_subject.push((subject, Values::new()));
-        by_subject.len() - 1
-    });
-    for (name, value) in found {
-        let values = by_subject[index].1.entry(name.to_owned()).or_default();
-        values.push(value);
-    }
 }
 
 fn side(named: NamedRun<'_>) -> ComparisonSide {
@@ -185,51 +143,44 @@ fn compare(
     again: &[Repetitions],
     options: &CompareOptions,
 ) -> Comparison {
-    let of = |side: &Repetitions, subject: &ComparisonSubject| -> Option<Values> {
-        let (_, values) = side.iter().find(|(seen, _)| seen == subject)?;
-        Some(values.clone())
-    };
     let mut comparison = Comparison {
         margin_share: options.margin_share,
         ..Comparison::default()
     };
     let mut chances = Vec::new();
     for (subject, ours) in base {
-        let Some(theirs) = of(other, subject) else {
+        let Some(theirs) = find(other, subject) else {
             continue;
         };
-        let mut metrics = Vec::new();
         let again = again.iter().flat_map(|run| {
-            let of = |variant: Option<String>| {
-                let subject = ComparisonSubject {
-                    variant,
-                    ..subject.clone()
-                };
-                of(run, &subject)
+            let of = |variant| {
+                let mut subject = subject.clone();
+                subject.variant = variant;
+                find(run, &subject)
             };
-            let same = of(subject.variant.clone()).map(|values| (ours.clone(), values));
-            let twins = aa_variants(subject.variant.as_deref()).map(|name| of(Some(name)));
-            let [one, other] = twins;
+            let same = of(subject.variant.clone()).map(|values| (ours, values));
+            let [one, other] = aa_variants(subject.variant.as_deref()).map(|name| of(Some(name)));
             same.into_iter().chain(one.zip(other))
         });
-        let again: Vec<(Values, Values)> = again.collect();
-        let has_response =
-            ours.contains_key("response_mean_ms") || ours.contains_key("response_p99_ms");
-        for (name, ours) in in_order(ours.clone()) {
-            let Some(theirs) = theirs.get(&name) else {
+        let again: Vec<(&Values, &Values)> = again.collect();
+        let response = ["response_mean_ms", "response_p99_ms"];
+        let has_response = response.iter().any(|name| ours.contains_key(*name));
+        let mut metrics = Vec::new();
+        for (name, ours) in in_order(ours) {
+            let Some(theirs) = theirs.get(name) else {
                 continue;
             };
             let sides = MetricSides {
-                base: &ours,
+                base: ours,
                 other: theirs,
-                lower_is_better: metric::lower_is_better(&name),
+                lower_is_better: metric::lower_is_better(name),
                 margin_share: options.margin_share,
-                aa_share: aa_share(&again, &name),
+                aa_share: aa_share(&again, name),
             };
-            let is_headline = options.is_headline(&name, has_response);
+            let is_headline = options.is_headline(name, has_response);
             chances.push(sides.chance().filter(|_| is_headline));
             metrics.push(MetricComparison {
-                metric: name,
+                metric: name.clone(),
                 is_headline,
                 ..sides.judge()
             });
@@ -255,21 +206,25 @@ fn mark_significantly_worse(comparison: &mut Comparison, chances: &[Option<f64>]
     }
 }
 
+fn find<'a>(side: &'a Repetitions, subject: &ComparisonSubject) -> Option<&'a Values> {
+    let found = side.iter().find(|(seen, _)| seen == subject);
+    found.map(|(_, values)| values)
+}
+
 /// Sorts known metrics first, in their order.
-fn in_order(values: Values) -> Vec<(String, Vec<f64>)> {
-    let index = |name: &str| {
-        let known = metric::METRICS
+fn in_order(values: &Values) -> Vec<(&String, &Vec<f64>)> {
+    let place = |name: &str| {
+        metric::METRICS
             .iter()
-            .position(|metric| metric.name == name);
-        known.unwrap_or(usize::MAX)
+            .position(|metric| metric.name == name)
     };
-    let mut values: Vec<_> = values.into_iter().collect();
-    values.sort_by_key(|(name, _)| index(name));
+    let mut values: Vec<_> = values.iter().collect();
+    values.sort_by_key(|(name, _)| place(name).unwrap_or(usize::MAX));
     values
 }
 
 /// Returns the largest difference between two sides with the same subject.
-fn aa_share(again: &[(Values, Values)], name: &str) -> Option<f64> {
+fn aa_share(again: &[(&Values, &Values)], name: &str) -> Option<f64> {
     let ratios = again.iter().filter_map(|(base, other)| {
         let ratio = LogRatio::of(base.get(name)?, other.get(name)?)?;
         Some(ratio.estimate.abs().exp_m1())

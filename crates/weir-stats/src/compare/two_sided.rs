@@ -1,6 +1,8 @@
 //! Statistics of two small samples: ratio with interval, exact permutation test, and the sample
 //! size needed.
 
+use statrs::statistics::Statistics;
+
 use crate::student_t;
 
 /// The ratio of two samples of positive values.
@@ -66,13 +68,11 @@ impl Logs {
         if values.len() < 2 || !values.iter().all(usable) {
             return None;
         }
-        let count = values.len() as f64;
-        let mean = values.iter().map(|value| value.ln()).sum::<f64>() / count;
-        let squares: f64 = values.iter().map(|value| (value.ln() - mean).powi(2)).sum();
+        let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
         Some(Self {
-            count,
-            mean,
-            variance: squares / (count - 1.0),
+            count: logs.len() as f64,
+            mean: logs.iter().mean(),
+            variance: logs.iter().variance(),
         })
     }
 

@@ -85,34 +85,32 @@ pub fn parse_consumer(text: &str) -> Vec<ConsumerPerf> {
 }
 
 fn parse_row(line: &str) -> Option<ConsumerPerf> {
-    let cells: Vec<&str> = line.split(',').map(str::trim).collect();
-    let [
-        start,
-        end,
-        data,
-        rate,
-        messages,
-        message_rate,
-        rebalance,
-        fetch,
-        fetch_rate,
-        fetch_messages,
-    ] = cells[..]
-    else {
-        return None;
+    let cells: [&str; 10] = line
+        .split(',')
+        .map(str::trim)
+        .collect::<Vec<_>>()
+        .try_into()
+        .ok()?;
+    let [start, end, numbers @ ..] = cells;
+    let number = |index: usize| numbers[index].parse::<f64>().ok();
+    // Old versions printed impossible times, even negative ones.
+    let time_ms = |index: usize| {
+        numbers[index]
+            .parse::<i64>()
+            .ok()
+            .map(|ms| ms.max(0) as u64)
     };
     Some(ConsumerPerf {
         start: start.to_owned(),
         end: end.to_owned(),
-        data_mib: data.parse().ok()?,
-        mib_per_s: rate.parse().ok()?,
-        messages: messages.parse().ok()?,
-        messages_per_s: message_rate.parse().ok()?,
-        // Old versions printed impossible times, even negative ones.
-        rebalance_ms: rebalance.parse::<i64>().ok()?.max(0).unsigned_abs(),
-        fetch_ms: fetch.parse::<i64>().ok()?.max(0).unsigned_abs(),
-        fetch_mib_per_s: fetch_rate.parse().ok()?,
-        fetch_messages_per_s: fetch_messages.parse().ok()?,
+        data_mib: number(0)?,
+        mib_per_s: number(1)?,
+        messages: numbers[2].parse().ok()?,
+        messages_per_s: number(3)?,
+        rebalance_ms: time_ms(4)?,
+        fetch_ms: time_ms(5)?,
+        fetch_mib_per_s: number(6)?,
+        fetch_messages_per_s: number(7)?,
     })
 }
 

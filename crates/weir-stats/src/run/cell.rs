@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{GeneratorCost, LatencySummary, MachineUsage, NoisySpan, StageMean, Steadiness};
@@ -17,40 +18,39 @@ pub const STAGE_PUBLISH_ACK: &str = "publish_ack";
 /// From the broker's timestamp, at the middle of its millisecond, to receipt.
 pub const STAGE_STORED_TO_CLIENT: &str = "stored_to_client";
 
-/// Measurements of one repetition of one architecture at one level.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// Measurements of one repetition of one architecture at one load point.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
     /// `groups`, `standalone`, `gateway` or `floor`.
     pub architecture: String,
-    /// Variant that distinguishes cells of the architecture, for example `threads-4`.
-    #[serde(default)]
+    /// Variant that distinguishes cells of the same architecture, for example `threads-4`.
     pub variant: Option<String>,
     /// Number of clients.
     pub clients: u64,
-    /// Further coordinates of a grid; each name includes its unit: `rate_per_s`, `size_bytes`.
+    /// Further coordinates of the load point. Each name includes its unit: `rate_per_s`,
+    /// `size_bytes`.
     #[serde(default)]
     pub parameters: BTreeMap<String, f64>,
-    /// Repetition number from 1.
+    /// Repetition number, from 1.
     pub repetition: u64,
     /// Validity of the measurements.
     pub status: CellStatus,
-    /// Start time, from the start of the run.
-    #[serde(default)]
+    /// Start time, in seconds from the start of the run.
     pub started_s: Option<f64>,
-    /// Time before the measured window.
+    /// Length of the warm-up before the measured window, in seconds.
     pub warm_up_s: f64,
-    /// Length of the measured window, by due time.
+    /// Length of the measured window by due time, in seconds.
     pub hold_s: f64,
     /// Records due per second.
     pub offered_records_per_s: f64,
-    /// Records acknowledged per second of the window.
+    /// Records acknowledged per second of the measured window.
     pub achieved_records_per_s: Option<f64>,
-    /// Mean size of a record's key, value and headers.
+    /// Mean size of a record (key, value and headers), in bytes.
     pub record_bytes_mean: Option<f64>,
-    /// Latency by stage, most importantly [`STAGE_RESPONSE`].
+    /// Latency by stage. `response` is the headline latency.
     #[serde(default)]
     pub latency: BTreeMap<String, LatencySummary>,
-    /// Mean latency of the stages of the data path, whose sum is the mean response time; empty if
+    /// Mean latency of each stage of the data path; the sum is the mean response time. Empty if
     /// unknown.
     #[serde(default)]
     pub stages: Vec<StageMean>,
@@ -58,39 +58,34 @@ pub struct Cell {
     pub delivery: Option<DeliveryTotals>,
     /// Distribution of latency and deliveries over the clients.
     pub fairness: Option<Fairness>,
-    /// Further metrics. Each name includes its unit; higher is better for `_per_s`.
+    /// Further metrics. Each name includes its unit. Higher is better for names ending in `_per_s`.
     #[serde(default)]
     pub figures: BTreeMap<String, f64>,
     /// Resource usage of every role, including those of the benchmarking tool.
     #[serde(default)]
     pub roles: Vec<RoleUsage>,
     /// Resource usage of the whole machine.
-    #[serde(default)]
     pub machine: Option<MachineUsage>,
     /// Cost and schedule lag of the load generator.
-    #[serde(default)]
     pub generator: Option<GeneratorCost>,
     /// Steady state, detected from the series.
-    #[serde(default)]
     pub steadiness: Option<Steadiness>,
-    /// Disturbed parts of the window.
+    /// Disturbed parts of the measured window.
     #[serde(default)]
     pub noisy: Vec<NoisySpan>,
-    /// Unmodified SDK client that runs next to the simulated ones.
+    /// Unmodified SDK client that ran next to the simulated clients.
     pub probe: Option<SdkProbe>,
-    /// One point per second.
+    /// Time series with one point per second.
     #[serde(default)]
     pub series: Vec<SeriesPoint>,
-    /// Saturated role, which limited this cell; `None` if there was none.
+    /// Saturated role, which limited this cell; `null` if there was none.
     pub saturated_role: Option<String>,
     /// Evidence of saturation, with its value: a thread without spare CPU time, or a fully used
     /// machine.
-    #[serde(default)]
     pub saturation_reason: Option<String>,
-    /// Reason why the system under test did not sustain this level; `None` if it did.
-    #[serde(default)]
+    /// Reason why the system under test did not sustain the load; `null` if it did.
     pub not_sustained: Option<String>,
-    /// Raw interval log of this cell, relative to the run directory.
+    /// Path of the cell's raw interval log, relative to the run directory.
     pub hlog_file: Option<String>,
     /// Notes for the reader.
     #[serde(default)]
@@ -156,7 +151,7 @@ fn file_name(text: &str) -> String {
 }
 
 /// The validity of a cell.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum CellStatus {
     /// Valid measurements. Loss and lag of the system under test are results.
@@ -174,36 +169,35 @@ pub enum CellStatus {
     },
 }
 
-/// Deliveries due in the window, summed over all clients.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// Deliveries due in the measured window, summed over all clients.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeliveryTotals {
     /// Expected deliveries.
     pub expected: u64,
-    /// Actual deliveries without duplicates.
+    /// Actual deliveries, without duplicates.
     pub delivered: u64,
-    /// Of these, records that the client wanted: a plain consumer of one key receives every record
-    /// of the topic. `None`: all.
-    #[serde(default)]
+    /// Delivered records that the client needed; `null` if all were. A plain consumer of one key
+    /// receives every record of the topic.
     pub wanted: Option<u64>,
-    /// Deliveries that never arrived.
+    /// Expected deliveries that never arrived.
     pub lost: u64,
-    /// Repeated deliveries, not counting the first.
+    /// Repeated deliveries, without the first of each.
     pub duplicated: u64,
-    /// Deliveries after a later record of the same key and producer.
+    /// Deliveries that arrived after a later record of the same key and producer.
     pub reordered: u64,
-    /// Updates replaced by a newer one on purpose.
+    /// Updates intentionally replaced by a newer one.
     pub conflated: u64,
     /// Deliveries without a sequence number, which cannot be checked.
     pub unchecked: u64,
-    /// Deliveries per second of the window.
+    /// Deliveries per second of the measured window.
     pub delivered_per_s: Option<f64>,
-    /// Bytes read by all clients in the window.
+    /// Bytes read by all clients in the measured window.
     pub received_bytes: u64,
-    /// Rate of received bytes.
+    /// Receive rate of all clients, in Mbit/s.
     pub received_mbit_per_s: Option<f64>,
     /// Connections that ended unexpectedly.
     pub disconnects: u64,
-    /// Errors reported by clients, by text.
+    /// Number of errors reported by clients, by error text.
     #[serde(default)]
     pub errors: BTreeMap<String, u64>,
 }
@@ -228,20 +222,20 @@ impl DeliveryTotals {
     }
 }
 
-/// Distribution over clients of each client's p99 response time, and of its deliveries.
-///
-/// Per-client values come from coarse histograms (12 %), for comparing clients with each other.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+/// Distribution over the clients of each client's p99 response time and number of deliveries.
+/// Per-client percentiles are accurate to about 12 % and serve only to compare clients with each
+/// other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fairness {
-    /// Clients with enough deliveries for a p99.
+    /// Number of clients with enough deliveries for a p99.
     pub clients: u64,
-    /// Best client.
+    /// Minimum of the per-client p99 response times, in microseconds.
     pub client_p99_min_us: Option<f64>,
-    /// Median client.
+    /// Median of the per-client p99 response times, in microseconds.
     pub client_p99_p50_us: Option<f64>,
-    /// Client at the 90th percentile.
+    /// 90th percentile of the per-client p99 response times, in microseconds.
     pub client_p99_p90_us: Option<f64>,
-    /// Worst client.
+    /// Maximum of the per-client p99 response times, in microseconds.
     pub client_p99_max_us: Option<f64>,
     /// Fewest deliveries to one client.
     pub deliveries_min: u64,
@@ -249,66 +243,60 @@ pub struct Fairness {
     pub deliveries_max: u64,
 }
 
-/// Resource usage of one role in the window.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// Resource usage of one role in the measured window.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoleUsage {
-    /// `broker`, `gateway`, `floor`, `clients`, `consume`, `produce`.
+    /// `broker`, `gateway`, `floor`, `clients`, `consume` or `produce`.
     pub role: String,
-    /// Number of processes summed.
+    /// Number of processes in the sum.
     pub processes: u64,
-    /// CPU time in the window.
+    /// CPU time (user plus system), in microseconds.
     pub cpu_us_total: u64,
-    /// Part of it in the kernel.
-    #[serde(default)]
+    /// System part of the CPU time, in microseconds.
     pub cpu_system_us: Option<u64>,
-    /// CPU time as the average number of busy cores.
+    /// Mean CPU cores.
     pub cpu_cores_mean: Option<f64>,
-    /// CPU time per wanted delivery.
+    /// CPU time per wanted delivery, in microseconds.
     pub cpu_us_per_delivered: Option<f64>,
-    /// Resident memory before the clients connected.
+    /// Resident memory before the clients connected, in bytes.
     pub rss_start_bytes: Option<u64>,
-    /// Maximum resident memory in the window.
+    /// Maximum resident memory, in bytes.
     pub rss_max_bytes: Option<u64>,
-    /// Maximum anonymous resident memory: heap and stacks.
-    #[serde(default)]
+    /// Maximum anonymous resident memory (heap and stacks), in bytes.
     pub rss_anon_max_bytes: Option<u64>,
-    /// Growth of resident memory per client, without kernel buffers.
+    /// Growth of resident memory per client in bytes, without kernel buffers.
     pub user_memory_per_client_bytes: Option<f64>,
-    /// Maximum number of threads in the window.
+    /// Maximum number of threads.
     pub threads_max: Option<u64>,
     /// Name of the thread with the most CPU time.
-    #[serde(default)]
     pub busiest_thread: Option<String>,
-    /// CPU time of this thread as a share of one core.
-    #[serde(default)]
+    /// CPU time of this thread, as a fraction of one core.
     pub busiest_thread_cores: Option<f64>,
-    /// Voluntary context switches.
+    /// Number of voluntary context switches.
     pub context_switches_voluntary: Option<u64>,
-    /// Involuntary context switches.
+    /// Number of involuntary context switches.
     pub context_switches_involuntary: Option<u64>,
     /// Bytes read from disks.
-    #[serde(default)]
     pub disk_read_bytes: Option<u64>,
     /// Bytes written to disks or queued for writing.
-    #[serde(default)]
     pub disk_written_bytes: Option<u64>,
     /// Bytes received.
     pub network_rx_bytes: Option<u64>,
     /// Bytes sent.
     pub network_tx_bytes: Option<u64>,
-    /// Measurement method of network bytes, for example `counted by the process`.
+    /// Measurement method of the network bytes, for example `counted by the process`.
     #[serde(default)]
     pub network_source: String,
 }
 
-/// An unmodified SDK client that ran next to the simulated ones.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// Unmodified SDK client that ran next to the simulated clients.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SdkProbe {
     /// Package name.
     pub sdk: String,
     /// Package version.
     pub version: String,
-    /// Updates received in the window.
+    /// Updates received in the measured window.
     pub updates: u64,
     /// Updates that never arrived.
     pub lost: u64,
@@ -316,17 +304,18 @@ pub struct SdkProbe {
     pub duplicated: u64,
     /// Response time of this client.
     pub latency: Option<LatencySummary>,
-    /// Connection states in order.
+    /// Connection states, in order.
     #[serde(default)]
     pub status_changes: Vec<String>,
-    /// The client connected by streaming, received updates and lost none.
+    /// `true` if the client connected by streaming, received updates and lost none.
     pub ok: bool,
 }
 
 /// One second of a cell.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SeriesPoint {
-    /// End of the second, from the start of the measured window; negative during warm-up.
+    /// End of the second, in seconds from the start of the measured window; negative during
+    /// warm-up.
     pub t_s: f64,
     /// Records due per second.
     pub offered_per_s: Option<f64>,
@@ -334,15 +323,15 @@ pub struct SeriesPoint {
     pub achieved_per_s: Option<f64>,
     /// Deliveries per second.
     pub delivered_per_s: Option<f64>,
-    /// Median response time of this second.
+    /// Median response time in this second, in microseconds.
     pub p50_us: Option<f64>,
-    /// 99th percentile of the response time of this second.
+    /// 99th percentile of the response time in this second, in microseconds.
     pub p99_us: Option<f64>,
-    /// 99th percentile of the schedule lag.
+    /// 99th percentile of the schedule lag, in microseconds.
     pub lag_p99_us: Option<f64>,
-    /// Busy cores by role.
+    /// Busy CPU cores, by role.
     #[serde(default)]
     pub cpu_cores: BTreeMap<String, f64>,
-    /// Deliveries due but not made, as far as known.
+    /// Number of deliveries due but not made, as far as known.
     pub backlog: Option<u64>,
 }

@@ -2,25 +2,26 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Cell;
 use crate::interval;
 
-/// A comparison of two runs, or of two variants of one run.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// Comparison of two runs, or of two variants of one run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// Side to compare with.
+    /// Baseline side.
     pub base: ComparisonSide,
-    /// Side that is compared.
+    /// Side compared with the baseline.
     pub other: ComparisonSide,
-    /// Repetitions of both sides alternated in one run, so that drift affects both.
+    /// `true` if repetitions of both sides alternated in one run, so that drift affects both.
     pub interleaved: bool,
-    /// Margin: a difference up to this share does not matter.
+    /// Margin: largest relative difference that does not matter, as a fraction.
     pub margin_share: f64,
     /// Subjects that both sides measured.
     pub subjects: Vec<SubjectComparison>,
-    /// Subjects of only one side, and problems of the comparison.
+    /// Subjects that only one side measured, and problems of the comparison.
     #[serde(default)]
     pub warnings: Vec<String>,
     /// Summary in one sentence.
@@ -28,29 +29,28 @@ pub struct Comparison {
 }
 
 /// One side of a comparison.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ComparisonSide {
     /// Name in tables: a directory or a variant.
     pub label: String,
     /// Name of the plan.
     pub plan: String,
-    /// Start of the run.
+    /// Start time of the run in UTC, RFC 3339.
     pub started_utc: String,
-    /// Version of the program that measured.
+    /// Version of Weir that ran the plan.
     pub weir_version: String,
 }
 
-/// A subject that both sides measured; all its repetitions share it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// Subject that both sides measured. All its repetitions share it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ComparisonSubject {
-    /// As in [`Cell`].
+    /// As in `Cell`.
     pub architecture: String,
-    /// As in [`Cell`]; `None` if the variants are the sides.
-    #[serde(default)]
+    /// As in `Cell`; `null` if the variants are the sides.
     pub variant: Option<String>,
-    /// As in [`Cell`].
+    /// As in `Cell`.
     pub clients: u64,
-    /// As in [`Cell`].
+    /// As in `Cell`.
     #[serde(default)]
     pub parameters: BTreeMap<String, f64>,
 }
@@ -86,50 +86,50 @@ impl std::fmt::Display for ComparisonSubject {
     }
 }
 
-/// The comparison of one subject, metric by metric.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// Comparison of one subject, metric by metric.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SubjectComparison {
-    /// Subject.
+    /// Compared subject.
     pub subject: ComparisonSubject,
-    /// Metrics.
+    /// Compared metrics.
     pub metrics: Vec<MetricComparison>,
 }
 
-/// The comparison of one metric: a value per repetition and side, and the verdict.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// Comparison of one metric: one value per repetition and side, and the verdict.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MetricComparison {
     /// Name of the metric, including its unit.
     pub metric: String,
-    /// Lower values are better.
+    /// `true` if lower values are better.
     pub lower_is_better: bool,
-    /// The metric decides the overall result.
+    /// `true` if the metric decides the overall result.
     pub is_headline: bool,
-    /// One value per repetition.
+    /// Values of the base, one per repetition.
     pub base_values: Vec<f64>,
-    /// One value per repetition.
+    /// Values of the other side, one per repetition.
     pub other_values: Vec<f64>,
     /// Mean of the other side's repetitions divided by that of the base
-    /// ([`interval::repetition_mean`]).
+    /// (`interval::repetition_mean`).
     pub ratio: Option<f64>,
-    /// Lower bound of its 95 % interval.
+    /// Lower bound of the ratio's 95 % confidence interval.
     pub ratio_low: Option<f64>,
-    /// Upper bound of its 95 % interval.
+    /// Upper bound of the ratio's 95 % confidence interval.
     pub ratio_high: Option<f64>,
     /// p-value of the exact permutation test on the same values.
     pub permutation_p: Option<f64>,
-    /// Share by which two repetitions of the same subject differ in 95 % of cases.
+    /// Relative difference between two repetitions of the same side that 95 % of cases do not
+    /// exceed, as a fraction.
     pub noise_share: Option<f64>,
-    /// Share by which two runs of the same subject differed, if there were any.
-    #[serde(default)]
+    /// Relative difference between two runs of the same subject, as a fraction; `null` without such
+    /// runs.
     pub aa_share: Option<f64>,
-    /// Verdict.
+    /// Verdict on the metric.
     pub verdict: Verdict,
-    /// Reason in one clause.
+    /// Reason for the verdict, in one clause.
     pub reason: String,
     /// Estimated repetitions per side for a decision, if the verdict is inconclusive.
-    #[serde(default)]
     pub repetitions_needed: Option<u64>,
-    /// Worse even if all examined metrics are taken into account (Holm).
+    /// `true` if the metric is worse even after correction for all examined metrics (Holm).
     #[serde(default)]
     pub is_significantly_worse: bool,
 }
@@ -159,7 +159,7 @@ impl MetricComparison {
 }
 
 /// The verdict on one metric.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// An interval entirely beyond the margin, on the better side.

@@ -2,52 +2,53 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Hardware and system of one machine, without the host name, because reports are shared.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Hardware and system of one machine. Omits the host name because reports are shared.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// CPU model as reported by the kernel.
     pub cpu_model: String,
-    /// Logical CPUs available to this process.
+    /// Number of logical CPUs available to this process.
     pub cpu_cores: u64,
-    /// Main memory, or the limit of the control group if it is lower.
+    /// Main memory, or the control group limit if it is lower, in bytes.
     pub memory_bytes: u64,
     /// Kernel release.
     pub kernel: String,
     /// Distribution and its version.
     pub os: String,
-    /// Other system properties that affect measurements, with the system's names: frequency
+    /// Other system properties that affect measurements, under the system's names: frequency
     /// governor, clock source, kernel parameters, limits, load before the run.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
 }
 
-/// The placement of one role.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Placement of one role.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Placement {
-    /// `broker`, `gateway`, `floor`, `clients`, `consume`, `produce`.
+    /// `broker`, `gateway`, `floor`, `clients`, `consume` or `produce`.
     pub role: String,
     /// Label of the host; `this machine` if there is only one.
     pub host: String,
     /// Number of processes.
     pub processes: u64,
-    /// Description in one line; empty if the role is sufficient.
+    /// One-line description; empty if the role name is sufficient.
     #[serde(default)]
     pub description: String,
 }
 
-/// The comparison of timestamps from different processes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Method of comparing timestamps from different processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockInfo {
-    /// Method.
+    /// Comparison method.
     pub mode: ClockMode,
-    /// Maximum difference between two clocks.
+    /// Maximum difference between two clocks, in nanoseconds.
     pub bound_ns: u64,
 }
 
 /// Methods of comparing timestamps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ClockMode {
     /// One clock, which all processes read.
@@ -61,7 +62,7 @@ pub enum ClockMode {
 }
 
 /// Resolved settings of one part.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SettingGroup {
     /// `producer`, `topic`, `consumer`, `gateway`, `workload` ...
     pub part: String,
@@ -69,10 +70,10 @@ pub struct SettingGroup {
     pub settings: Vec<Setting>,
 }
 
-/// One setting; the name includes the unit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// One setting. The name includes the unit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Setting {
-    /// Name in the spelling of the part.
+    /// Name as spelled by the part.
     pub name: String,
     /// Value as text.
     pub value: String,
@@ -99,43 +100,40 @@ impl SettingGroup {
 }
 
 /// Results published elsewhere, shown next to those of the run and labelled as other hardware.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReferenceFigures {
     /// Publisher and publication.
     pub source: String,
     /// Hardware of the published measurements.
     pub hardware: String,
-    /// Differences from this run in one sentence.
+    /// Differences from this run, in one sentence.
     pub note: String,
     /// Published results.
     pub rows: Vec<ReferenceRow>,
 }
 
 /// One published cell.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReferenceRow {
     /// Name of the series in the publication.
     pub series: String,
     /// Corresponding architecture of the run, if any.
-    #[serde(default)]
     pub architecture: Option<String>,
     /// Corresponding variant of the run, if any.
-    #[serde(default)]
     pub variant: Option<String>,
     /// Number of clients.
     pub clients: u64,
-    /// Further coordinates of the cell, with the names used in cells.
+    /// Further coordinates of the load point, under the names used in cells.
     #[serde(default)]
     pub parameters: BTreeMap<String, f64>,
-    /// Further published metrics; each name includes its unit.
+    /// Further published metrics. Each name includes its unit.
     #[serde(default)]
     pub figures: BTreeMap<String, f64>,
-    /// Mean latency; `None` if not given or not sustained.
+    /// Mean latency, in milliseconds; `null` if not given or not sustained.
     pub latency_mean_ms: Option<u64>,
-    /// Standard deviation of latency.
+    /// Standard deviation of the latency, in milliseconds.
     pub latency_stddev_ms: Option<u64>,
     /// Total throughput to all clients, in bit/s.
-    #[serde(default)]
     pub throughput_bit_per_s: Option<u64>,
     /// `false` if the publication marks the level as not sustained.
     pub sustained: bool,

@@ -1,43 +1,42 @@
 //! A search for the maximum sustained load: its steps and its result.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A search for the maximum sustained load.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Search for the maximum sustained load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FindMax {
-    /// Variable load with its unit: `rate_per_s` or `clients`.
+    /// Load variable, including its unit: `rate_per_s` or `clients`.
     pub variable: String,
     /// Architecture under load, for example `gateway`.
     pub architecture: String,
-    /// Tried loads in order. Each step has the id of its cell in the run.
+    /// Steps in the order in which they ran, each with the id of its cell.
     pub steps: Vec<FindMaxStep>,
-    /// Outcome.
+    /// Outcome of the search.
     pub outcome: FindMaxOutcome,
     /// Summary in one sentence.
     pub summary: String,
 }
 
 /// One step of the search.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FindMaxStep {
-    /// Load.
+    /// Load of the step, in the unit of `variable`.
     pub value: f64,
     /// Purpose of the step.
     pub phase: FindMaxPhase,
     /// Id of the cell.
     pub cell: String,
-    /// The load was sustained; `None` if the benchmarking tool failed.
+    /// `true` if the load was sustained; `null` if the benchmarking tool failed.
     pub sustained: Option<bool>,
-    /// Reason if it was not.
-    #[serde(default)]
+    /// Reason if the load was not sustained.
     pub reason: Option<String>,
     /// Saturated role.
-    #[serde(default)]
     pub saturated_role: Option<String>,
 }
 
 /// The purpose of a step.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FindMaxPhase {
     /// Doubling or halving of the load until a sustained and an unsustained one are known.
@@ -52,7 +51,7 @@ pub enum FindMaxPhase {
 }
 
 /// The outcome of a search.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum FindMaxOutcome {
     /// A confirmed maximum: sustained again, while the load just above was not.

@@ -1,11 +1,13 @@
 //! Summary statistics of a latency distribution.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Histogram, NegativeCount};
 
-/// Summary of one stage in one cell. A percentile with too few samples is `None`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// Latency summary of one stage in one cell, in microseconds. A percentile with too few samples is
+/// `null`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LatencySummary {
     /// Number of values, without negative ones.
     pub count: u64,
@@ -13,7 +15,7 @@ pub struct LatencySummary {
     pub mean_us: Option<f64>,
     /// Population standard deviation.
     pub stddev_us: Option<f64>,
-    /// Smallest value.
+    /// Minimum.
     pub min_us: Option<f64>,
     /// Median.
     pub p50_us: Option<f64>,
@@ -27,15 +29,15 @@ pub struct LatencySummary {
     pub p999_us: Option<f64>,
     /// 99.99th percentile; needs 29,956 values.
     pub p9999_us: Option<f64>,
-    /// Largest value.
+    /// Maximum.
     pub max_us: Option<f64>,
-    /// Values above one hour, recorded as one hour.
+    /// Number of values above one hour, recorded as one hour.
     #[serde(default)]
     pub clamped_count: u64,
-    /// Negative values, which are excluded from all statistics above.
+    /// Number of negative values, excluded from all statistics above.
     #[serde(default)]
     pub negative_count: u64,
-    /// Resolution of the timestamps: 1000 if only a text stamp in milliseconds arrives.
+    /// Timestamp resolution; 1000 if only a text timestamp in milliseconds is available.
     pub resolution_us: f64,
 }
 

@@ -1,48 +1,50 @@
 //! Comparison of client libraries: the measurements of each repetition of each library. All
 //! statistics are computed from these.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A comparison of client libraries.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Comparison of client libraries.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Libraries {
     /// `fair`, `legacy` or `default-settings`.
     pub profile: String,
-    /// Drivers in the requested order; the first is the reference of ratios.
+    /// Drivers in the requested order. The first is the reference for ratios.
     pub drivers: Vec<LibraryDriver>,
-    /// Cells in the order in which they ran.
+    /// Planned cells, in the order in which they ran.
     pub cells: Vec<LibraryCell>,
-    /// Samples by cell, repetition and driver, in the order in which they ran; also in
+    /// Samples by cell, repetition and driver, in the order in which they ran. Also in
     /// `libraries.jsonl` in the run directory, one per line.
     pub samples: Vec<LibrarySample>,
-    /// A/A test: all drivers use the same library, so no difference is expected.
+    /// `true` for an A/A test (`--aa-test`): all drivers use the same library, so no difference is
+    /// expected.
     pub aa_test: bool,
 }
 
 /// One driver with its own description.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LibraryDriver {
     /// Short name, unique in the run: `java`, `librdkafka`, `franz-go`, `confluent-kafka`,
     /// `aiokafka`, `kafkajs`.
     pub name: String,
-    /// Library.
+    /// Name of the library.
     pub library: String,
     /// Version of the library.
     pub library_version: String,
     /// Binding between library and driver; empty if there is none.
     pub binding: String,
-    /// Runtime.
+    /// Runtime of the driver.
     pub runtime: String,
-    /// Capabilities (`docs/drivers.md`).
+    /// Capabilities of the driver (`docs/drivers.md`).
     pub capabilities: Vec<String>,
     /// Settings with requested and effective values, as reported by the driver.
     pub settings: Vec<LibrarySetting>,
-    /// Warm-up rounds until the CPU cost was stable, or all rounds if it was not.
+    /// Number of warm-up rounds until the CPU cost was stable, or of all rounds if it was not.
     pub warm_up_rounds: u32,
-    /// The CPU cost of the last two rounds was similar.
+    /// `true` if the CPU cost of the last two warm-up rounds was similar.
     pub warm_up_settled: bool,
-    /// Reason for missing or aborted measurements: missing toolchain, crash, timeout or impossible
-    /// results; `None` if there were none.
+    /// Reason why the driver did not start or was removed (missing toolchain, crash, timeout,
+    /// impossible result); otherwise `null`.
     pub failed: Option<String>,
 }
 
@@ -60,123 +62,122 @@ impl LibraryDriver {
 }
 
 /// One setting of one driver.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LibrarySetting {
-    /// Name in `docs/drivers.md`, with the operation in brackets if operations differ.
+    /// Name in `docs/drivers.md`, followed by the operation in brackets if operations differ.
     pub name: String,
-    /// Requested value; `None` for the library's default.
+    /// Requested value; `null` for the library's default.
     pub requested: Option<String>,
     /// Effective value.
     pub effective: Option<String>,
-    /// The library has such a setting.
+    /// `true` if the library has such a setting.
     pub supported: bool,
 }
 
 /// One cell of the grid.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LibraryCell {
-    /// Unique name, e.g. `produce.warm/1000x10000`, `consume.group/100x100`,
+    /// Unique name, for example `produce.warm/1000x10000`, `consume.group/100x100` or
     /// `roundtrip.open/1000@5000`.
     pub name: String,
     /// `produce`, `consume` or `roundtrip`.
     pub operation: String,
-    /// Produce: `cold`, `metadata`, `warm`, and `legacy` in the legacy profile (each driver starts
-    /// like the original program). Consume: `group`, `assign`. Roundtrip: `burst`, `open`.
+    /// Produce: `cold`, `metadata`, `warm`, or `legacy` in the legacy profile (each driver starts
+    /// like the original program). Consume: `group` or `assign`. Roundtrip: `burst` or `open`.
     pub mode: String,
-    /// Bytes of each value.
+    /// Size of each record value, in bytes.
     pub value_bytes: u64,
-    /// Records of each repetition.
+    /// Records per repetition.
     pub records: u64,
-    /// Target rate of an open loop.
+    /// Target rate of an open loop, in records per second; otherwise `null`.
     pub rate_per_s: Option<f64>,
-    /// Planned repetitions.
+    /// Planned number of repetitions.
     pub repetitions: u32,
-    /// Reason if it was not measured: disk, capability or time.
+    /// Reason if the cell was not measured (disk, capability, time); otherwise `null`.
     pub skipped: Option<String>,
 }
 
-/// Measurements of one driver in one repetition of a cell. Times in microseconds.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// Measurements of one driver in one repetition of a cell. Times are in microseconds.
+/// `docs/drivers.md` defines the marks `t0`, `s0`, `r1` and so on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LibrarySample {
     /// Name of the cell.
     pub cell: String,
     /// Name of the driver.
     pub driver: String,
-    /// Repetition number from 0.
+    /// Repetition number, from 0.
     pub repetition: u32,
     /// Position of the driver in this repetition, from 0.
     pub turn: u32,
-    /// Seconds since the start of the run.
+    /// Time since the start of the run, in seconds.
     pub offset_s: f64,
     /// Reasons why the sample is invalid; empty if it is valid.
     pub invalid: Vec<String>,
     /// Remarks on a valid sample, for example that an open loop was not sustained.
     #[serde(default)]
     pub marks: Vec<String>,
-    /// Share of the machine's CPU time used by processes other than the broker, the drivers and
-    /// this program (including another guest of the host), over at least half a second that ended
-    /// with this repetition; `None` if the broker's process is unknown.
+    /// Fraction of the machine's CPU time used by processes other than the broker, the drivers and
+    /// this program, including other guests of the host. Covers at least half a second and ends
+    /// with this repetition. `null` if the broker's process is unknown.
     pub other_processes_share: Option<f64>,
-    /// The share of other processes is above 0.10.
+    /// `true` if `other_processes_share` is above 0.10.
     pub noisy: bool,
-    /// produce: t1-t0. roundtrip: also.
+    /// Produce and roundtrip: time from `t0` to `t1`.
     pub send_us: Option<f64>,
-    /// produce: t2-t0. roundtrip: also.
+    /// Produce and roundtrip: time from `t0` to `t2`.
     pub delivered_us: Option<f64>,
-    /// produce in the legacy profile: time for creating records.
+    /// Produce in the legacy profile: time spent creating records.
     pub create_us: Option<f64>,
-    /// produce in the legacy profile: time in send calls.
-    #[serde(default)]
+    /// Produce in the legacy profile: time spent in send calls.
     pub send_calls_us: Option<f64>,
-    /// consume: s1-s0.
+    /// Consume: time from `s0` to `s1`.
     pub join_us: Option<f64>,
-    /// consume: s2-s1.
+    /// Consume: time from `s1` to `s2`.
     pub first_us: Option<f64>,
-    /// consume: s3-s2.
+    /// Consume: time from `s2` to `s3`.
     pub drain_us: Option<f64>,
-    /// consume: s3-s1, in the legacy profile s4-s1.
+    /// Consume: time from `s1` to `s3`; in the legacy profile, from `s1` to `s4`.
     pub legacy_us: Option<f64>,
-    /// consume in the legacy profile: s4-s3.
+    /// Consume in the legacy profile: time from `s3` to `s4`.
     pub commit_us: Option<f64>,
-    /// roundtrip: r1-t0.
+    /// Roundtrip: time from `t0` to `r1`.
     pub roundtrip_us: Option<f64>,
-    /// roundtrip with an open loop: records sent per second of the schedule.
-    #[serde(default)]
+    /// Roundtrip with an open loop: records sent per second of the schedule.
     pub achieved_per_s: Option<f64>,
-    /// roundtrip: from the due time (burst: creation time) to receipt.
+    /// Roundtrip: time from the due time (burst: creation time) to receipt.
     pub latency: Option<Distribution>,
-    /// roundtrip with an open loop: time of the send call minus due time.
+    /// Roundtrip with an open loop: time of the send call minus due time.
     pub pacing: Option<Distribution>,
-    /// CPU time of the driver's process between its first and last mark.
+    /// CPU time of the driver process between its first and last mark.
     pub cpu_us: f64,
-    /// consume: CPU time between s2 and s3.
+    /// Consume: CPU time between `s2` and `s3`.
     pub drain_cpu_us: Option<f64>,
-    /// Records delivered or read.
+    /// Number of records delivered or read.
     pub records: u64,
-    /// Bytes of their keys and values.
+    /// Total size of their keys and values, in bytes.
     pub bytes: u64,
-    /// Records that were not delivered correctly.
+    /// Number of records that were not delivered correctly.
     pub failed: u64,
-    /// Maximum resident memory of the process during the repetition.
+    /// Maximum resident memory of the process during the repetition, in KiB.
     pub peak_rss_kb: Option<u64>,
     /// Maximum observed number of threads of the process.
     pub threads: Option<u64>,
-    /// Managed heap after the repetition.
+    /// Managed heap after the repetition, in KiB.
     pub heap_kb: Option<u64>,
 }
 
-/// A distribution as sent by drivers (`docs/drivers.md`).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Distribution as sent by a driver (`docs/drivers.md`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Distribution {
     /// Number of values.
     pub count: u64,
-    /// Sum of the values.
+    /// Sum of the values, in microseconds.
     pub sum_us: u64,
-    /// Minimum; 0 without values.
+    /// Minimum, in microseconds; 0 without values.
     pub min_us: u64,
-    /// Maximum; 0 without values.
+    /// Maximum, in microseconds; 0 without values.
     pub max_us: u64,
-    /// Pairs of value in microseconds and count, ascending.
+    /// Pairs of value in microseconds and count, in ascending order.
     pub pairs: Vec<(u64, u64)>,
 }
 

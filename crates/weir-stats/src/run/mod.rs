@@ -24,6 +24,7 @@ mod repetitions;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use cell::{
@@ -51,23 +52,28 @@ pub const SCHEMA: &str = "weir.run/2";
 pub const FILE_NAME: &str = "run.json";
 
 /// One run of one plan.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+///
+/// Field names end in their unit if they have one. Unknown values are `null`, never zero. Later
+/// versions may add fields; readers ignore unknown fields.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(title = "`run.json` of a Weir run directory")]
 pub struct Run {
-    /// Value of [`SCHEMA`]. A reader rejects any other major version.
+    /// Format version. Readers reject any other version.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: String,
     /// Name of the plan, as in `weir bench run NAME`.
     pub plan: String,
     /// Heading of the report.
     pub title: String,
-    /// Question that the run should answer, one sentence.
+    /// Question that the run answers, in one sentence.
     pub question: String,
-    /// Start in UTC, RFC 3339.
+    /// Start time in UTC, RFC 3339.
     pub started_utc: String,
-    /// End in UTC, RFC 3339.
+    /// End time in UTC, RFC 3339.
     pub finished_utc: String,
-    /// The command as typed, program name first.
+    /// Command as typed, program name first.
     pub command_line: Vec<String>,
-    /// Version of this program.
+    /// Version of Weir that ran the plan.
     pub weir_version: String,
     /// Outcome of the whole run; determines the exit code.
     pub outcome: RunOutcome,
@@ -81,31 +87,28 @@ pub struct Run {
     /// Placement of each role.
     #[serde(default)]
     pub placement: Vec<Placement>,
-    /// Comparison of timestamps from different processes.
+    /// Method of comparing timestamps from different processes.
     pub clock: ClockInfo,
-    /// Versions of participants: `kafka`, `java`, `librdkafka`, an SDK ...
+    /// Versions of the software involved: `kafka`, `java`, `librdkafka`, an SDK ...
     #[serde(default)]
     pub versions: BTreeMap<String, String>,
     /// Resolved settings, grouped by part, in reading order.
     #[serde(default)]
     pub settings: Vec<SettingGroup>,
-    /// Measurements in the order in which they ran.
+    /// Measurements, in the order in which the cells ran.
     #[serde(default)]
     pub cells: Vec<Cell>,
-    /// Comparisons of variants of this run, or with a baseline run.
+    /// Comparisons between variants of this run, or with a baseline run.
     #[serde(default)]
     pub comparisons: Vec<Comparison>,
-    /// Search for the maximum sustained load, if the run was one.
-    #[serde(default)]
+    /// Search for the maximum sustained load; `null` for other runs.
     pub find_max: Option<FindMax>,
-    /// Comparison of client libraries, if the run was one.
-    #[serde(default)]
+    /// Comparison of client libraries; `null` for other runs.
     pub libraries: Option<Libraries>,
-    /// Derived results.
+    /// Results computed from several cells.
     #[serde(default)]
     pub derived: Vec<Derived>,
-    /// Published reference from other hardware.
-    #[serde(default)]
+    /// Published reference results, measured on other hardware.
     pub reference: Option<ReferenceFigures>,
     /// Notes for the reader.
     #[serde(default)]
@@ -113,13 +116,13 @@ pub struct Run {
     /// Problems that may invalidate results, each with its remedy.
     #[serde(default)]
     pub warnings: Vec<String>,
-    /// Raw files of the run directory, relative to it.
+    /// Raw files in the run directory.
     #[serde(default)]
     pub files: Vec<RunFile>,
 }
 
 /// The outcome of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunOutcome {
     /// A complete run within all limits.
@@ -132,25 +135,26 @@ pub enum RunOutcome {
     Interrupted,
 }
 
-/// The result of one declared limit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Result of one declared limit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThresholdResult {
-    /// Limit as declared, e.g. `gateway.cpu_us_per_delivered / floor.cpu_us_per_delivered <= 1.35`.
+    /// Limit as declared, for example `gateway.cpu_us_per_delivered / floor.cpu_us_per_delivered <=
+    /// 1.35`.
     pub expression: String,
-    /// Cells to which it applies, e.g. `10000 clients`.
+    /// Cells to which the limit applies, for example `10000 clients`.
     pub scope: String,
-    /// Measured value; `None` if it could not be measured.
+    /// Measured value; `null` if it could not be measured.
     pub actual: Option<f64>,
-    /// Limit.
+    /// Value of the limit.
     pub limit: f64,
-    /// Unit of both; `x` for a ratio.
+    /// Unit of both values; `x` for a ratio.
     pub unit: String,
-    /// The limit was met. A missing value does not meet a limit.
+    /// `true` if the limit was met. A missing value does not meet a limit.
     pub passed: bool,
 }
 
-/// A raw file of the run directory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Raw file in the run directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunFile {
     /// Path relative to the run directory.
     pub path: String,
@@ -208,14 +212,6 @@ impl Run {
         text
     }
 
-    /// Returns the client levels in ascending order.
-    pub fn levels(&self) -> Vec<u64> {
-        let mut levels: Vec<u64> = self.cells.iter().map(|cell| cell.clients).collect();
-        levels.sort_unstable();
-        levels.dedup();
-        levels
-    }
-
     /// Returns the architectures in the order in which they first ran.
     pub fn architectures(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
@@ -225,17 +221,6 @@ impl Run {
             }
         }
         names
-    }
-
-    /// Returns all repetitions of one architecture at one level.
-    pub fn cells_of<'a>(
-        &'a self,
-        architecture: &'a str,
-        clients: u64,
-    ) -> impl Iterator<Item = &'a Cell> {
-        self.cells
-            .iter()
-            .filter(move |cell| cell.architecture == architecture && cell.clients == clients)
     }
 }
 

@@ -1,65 +1,66 @@
 //! Information on the quality of a cell's measurements.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The whole machine during the window.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// Resource usage of the whole machine in the measured window.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MachineUsage {
-    /// Share of all cores that was busy, for any process.
+    /// Fraction of all CPU cores that was busy, for any process.
     pub busy_share: f64,
-    /// Share that another guest of the host used.
+    /// Fraction of CPU time used by other guests of the host (steal time).
     pub steal_share: f64,
-    /// Cores busy for processes outside the run.
+    /// Mean CPU cores of processes outside the run.
     pub other_processes_cores: f64,
-    /// Load average of the last minute at the end of the window.
+    /// One-minute load average at the end of the measured window.
     pub load_average_1m: Option<f64>,
-    /// Context switches of all processes.
+    /// Number of context switches of all processes.
     pub context_switches: Option<u64>,
-    /// Bytes received on all interfaces including loopback, with protocol headers.
+    /// Bytes received on all interfaces, including loopback and protocol headers.
     pub network_rx_bytes: Option<u64>,
-    /// Bytes sent on all interfaces.
+    /// Bytes sent on all interfaces, including loopback and protocol headers.
     pub network_tx_bytes: Option<u64>,
 }
 
-/// The cost of the benchmarking tool: producers and receivers.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// Cost of the benchmarking tool: producers and receivers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GeneratorCost {
     /// Roles of the benchmarking tool, for example `produce` and `clients`.
     pub roles: Vec<String>,
-    /// Average number of busy cores of all these roles.
+    /// Mean CPU cores of all these roles together.
     pub cpu_cores_mean: f64,
-    /// Share of the machine's cores.
+    /// Mean CPU cores of these roles, as a fraction of the machine's cores.
     pub machine_share: f64,
-    /// CPU time of the producers per record.
+    /// CPU time of the producers per record, in microseconds.
     pub cpu_us_per_record: Option<f64>,
-    /// CPU time of the receivers per delivery.
+    /// CPU time of the receivers per delivery, in microseconds.
     pub cpu_us_per_delivered: Option<f64>,
-    /// 99th percentile of the schedule lag.
+    /// 99th percentile of the schedule lag, in microseconds.
     pub schedule_lag_p99_us: Option<f64>,
-    /// 99.9th percentile of the schedule lag.
+    /// 99.9th percentile of the schedule lag, in microseconds.
     pub schedule_lag_p999_us: Option<f64>,
 }
 
-/// The steady state of the response times.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// Steady state of the response times.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Steadiness {
-    /// Time under load before the response times became independent of the start.
+    /// Time under load until the response times no longer depended on the start, in seconds.
     pub warm_up_s: f64,
-    /// Steady state began before the window, and the window shows no trend.
+    /// `true` if the steady state began before the measured window and the window shows no trend.
     pub is_steady: bool,
-    /// Change of the median response time over the window, as a share of its median.
+    /// Change of the median response time over the measured window, as a fraction of its median.
     pub drift_share: Option<f64>,
-    /// Method of detection, for example `mser of the median response of each second`.
+    /// Detection method, for example `mser of the median response of each second`.
     pub method: String,
 }
 
-/// A disturbed part of the window.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// Disturbed part of the measured window.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NoisySpan {
-    /// Start, from the start of the window.
+    /// Start, in seconds from the start of the measured window.
     pub from_s: f64,
-    /// End.
+    /// End, in seconds from the start of the measured window.
     pub until_s: f64,
-    /// Disturbance with its value.
+    /// Disturbance, with its value.
     pub reason: String,
 }

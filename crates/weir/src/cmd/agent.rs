@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, ensure};
 use clap::Args;
 use weir_load::agent::{self, AgentOptions, TOKEN_VARIABLE};
 use weir_load::units::parse_duration;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, OrExit as _};
 
 /// Arguments of `weir agent`.
 #[derive(Debug, Args)]
@@ -33,16 +33,12 @@ pub(crate) struct AgentArgs {
 
 /// Runs the agent for one run of the coordinator.
 pub(crate) fn run(args: &AgentArgs) -> Result<Exit, Failure> {
-    let token = token(args).map_err(|error| Failure::new(Exit::Usage, error))?;
-    let options = AgentOptions {
+    agent::run(&AgentOptions {
         coordinator: args.coordinator.clone(),
-        token,
+        token: token(args).or_exit(Exit::Usage)?,
         connect_timeout: args.connect_timeout,
-    };
-    match agent::run(&options) {
-        Ok(()) => Ok(Exit::Success),
-        Err(error) => Err(Failure::new(error.class().into(), error)),
-    }
+    })?;
+    Ok(Exit::Success)
 }
 
 fn token(args: &AgentArgs) -> anyhow::Result<String> {
@@ -51,10 +47,10 @@ fn token(args: &AgentArgs) -> anyhow::Result<String> {
             .with_context(|| format!("--token-file {}", path.display()))?,
         None => std::env::var(TOKEN_VARIABLE).unwrap_or_default(),
     };
-    match token.trim() {
-        "" => Err(anyhow!(
-            "no token: set {TOKEN_VARIABLE} to the token of the run, or use --token-file"
-        )),
-        token => Ok(token.to_owned()),
-    }
+    let token = token.trim();
+    ensure!(
+        !token.is_empty(),
+        "no token: set {TOKEN_VARIABLE} to the token of the run, or use --token-file"
+    );
+    Ok(token.to_owned())
 }

@@ -36,7 +36,7 @@ impl BenchProgress {
     pub(crate) fn new(json: bool) -> Self {
         Self {
             to_stderr: json,
-            screen: (!json && terminal::is_terminal()).then(TerminalArea::new),
+            screen: (!json && terminal::is_terminal()).then(TerminalArea::default),
             color: std::env::var_os("NO_COLOR").is_none(),
             utf8: is_utf8(),
             phase: "",

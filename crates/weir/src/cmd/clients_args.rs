@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use weir_load::clients::scenario::{KeyPool, probe, probe_key};
 use weir_load::clients::simulator_file::SimulatorFile;
@@ -12,6 +12,8 @@ use weir_load::clients::{
     ClientProtocol, ClientShare, ClientsOptions, DiffChoice, Mode, Scenario, Subscribe, TlsTrust,
 };
 use weir_load::units::{parse_count, parse_duration};
+
+use crate::cmd::load_common::ReceiverOutputArgs;
 
 /// Arguments of `weir load clients`.
 #[derive(Debug, Args)]
@@ -45,7 +47,7 @@ pub(crate) struct ClientsArgs {
     #[arg(long, value_name = "CLIENTS_PER_S", value_parser = parse_count)]
     ramp: Option<u64>,
     /// Time to receive after all clients are connected [default: until Ctrl-C]
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "worker")]
     duration: Option<Duration>,
     /// Configuration file of the published client simulator
     ///
@@ -130,7 +132,7 @@ pub(crate) struct ClientsArgs {
     seed: u64,
 
     /// Distribute the clients over agent processes
-    #[arg(long, value_enum, help_heading = AGENTS)]
+    #[arg(long, value_enum, conflicts_with = "published_report", help_heading = AGENTS)]
     pub(crate) engine: Option<EngineArg>,
     /// Number of agents [default: as needed for the file descriptor limit]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1000),
@@ -153,19 +155,8 @@ pub(crate) struct ClientsArgs {
     /// Use the protocol of the floor server instead of TLCP
     #[arg(long)]
     floor: bool,
-    /// Print only the report of the published programs
-    #[arg(long, conflicts_with_all = ["json", "engine"])]
-    pub(crate) published_report: bool,
-    /// Interval of the published report, which is also printed at the end
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s",
-          requires = "published_report")]
-    report_interval: Duration,
-    /// Print events and the result as JSON lines
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Read commands from standard input and write events to standard output
-    #[arg(long, conflicts_with_all = ["duration", "json"])]
-    pub(crate) worker: bool,
+    #[command(flatten)]
+    pub(crate) output: ReceiverOutputArgs,
 }
 
 /// Subscription modes.
@@ -215,18 +206,12 @@ pub(crate) struct ClientsRun {
 impl ClientsArgs {
     /// Returns the run for the load engine.
     pub(crate) fn run(&self) -> anyhow::Result<ClientsRun> {
-        if self.report_interval < REPORT_INTERVAL_MIN {
-            let interval_ms = self.report_interval.as_millis();
-            bail!("--report-interval \"{interval_ms}ms\": must be at least 1s");
-        }
         let read = |path: &PathBuf| SimulatorFile::read(path);
         let file = self.configuration.as_ref().map(read).transpose()?;
         let file = file.as_ref();
         let clients = self.clients.or_else(|| file.map(|file| file.sessions));
         let clients = clients.unwrap_or(CLIENTS);
-        if clients == 0 {
-            bail!("--clients \"0\": must be at least 1");
-        }
+        ensure!(clients > 0, "--clients \"0\": must be at least 1");
         let servers = match (self.url.is_empty(), file) {
             (true, Some(file)) => file.urls.clone(),
             (true, None) => vec![URL.to_owned()],
@@ -234,32 +219,37 @@ impl ClientsArgs {
         };
         let ramp = self.ramp.map(|ramp| ramp.max(1) as f64);
         let ramp = ramp.or_else(|| file.and_then(|file| file.ramp_per_s));
-        let subscribe = self.subscribe(file);
+        let scenario = self.scenario.or_else(|| file.map(|file| file.scenario));
+        let scenario = scenario.unwrap_or(Scenario::Two);
+        let subscribe = self.subscribe(scenario, file);
         if self.verify_values && !subscribe.fields.iter().any(|field| field == "weir") {
             bail!("--verify-values: needs the field weir to identify records; add it to --fields");
         }
         let diffs = match self.probe {
             true => DiffChoice::NONE,
-            false => self.scenario(file).diffs(),
+            false => scenario.diffs(),
         };
         let options = ClientsOptions {
             servers,
             compression: self.compression,
             tls: self.trust()?,
+            keys: self.key_names(&subscribe),
             kind: match self.floor {
                 true => ClientProtocol::Floor,
                 false => ClientProtocol::Tlcp {
-                    adapter_set: subscribe.adapter_set.clone(),
-                    data_adapter: Some(subscribe.data_adapter.clone())
-                        .filter(|name| !name.is_empty()),
-                    mode: self.mode(),
+                    adapter_set: subscribe.adapter_set,
+                    data_adapter: Some(subscribe.data_adapter).filter(|name| !name.is_empty()),
+                    mode: match (self.mode, self.probe) {
+                        (Some(ModeArg::Raw), _) | (None, false) => Mode::Raw,
+                        (Some(ModeArg::Merge), _) => Mode::Merge,
+                        (Some(ModeArg::Distinct), _) | (None, true) => Mode::Distinct,
+                    },
                 },
             },
             // A larger number exceeds the file descriptor limit and is rejected later.
             clients: usize::try_from(clients).unwrap_or(usize::MAX),
             share: ClientShare::WHOLE,
             ramp_per_s: ramp.unwrap_or(RAMP_PER_S),
-            keys: self.key_names(&subscribe),
             items: subscribe.items,
             seed: self.seed,
             fields: subscribe.fields,
@@ -270,48 +260,35 @@ impl ClientsArgs {
                 None => self.probe,
             },
             // In a plan, records without a stamp are background load of other producers.
-            record_timestamps: !self.worker,
-            published_report: self.published_report.then_some(self.report_interval),
+            record_timestamps: !self.output.output.worker,
+            published_report: self.output.interval(),
             setup_timeout: self.setup_timeout,
         };
+        let file_duration = file.and_then(|file| file.duration);
         Ok(ClientsRun {
             options,
-            duration: self
-                .duration
-                .or_else(|| file.and_then(|file| file.duration)),
+            duration: self.duration.or(file_duration),
             notes: file.map_or_else(Vec::new, |file| file.notes.clone()),
         })
     }
 
-    fn scenario(&self, file: Option<&SimulatorFile>) -> Scenario {
-        let scenario = self.scenario.or_else(|| file.map(|file| file.scenario));
-        scenario.unwrap_or(Scenario::Two)
-    }
-
     /// Returns the subscription of the scenario with the parts given by options.
-    fn subscribe(&self, file: Option<&SimulatorFile>) -> Subscribe {
-        let scenario = self.scenario(file);
-        let mut subscribe = match (self.probe, self.verbatim) {
+    fn subscribe(&self, scenario: Scenario, file: Option<&SimulatorFile>) -> Subscribe {
+        let base = match (self.probe, self.verbatim) {
             (true, _) => probe(),
             (false, true) => scenario.verbatim(),
             (false, false) => scenario.corrected(),
         };
-        if let Some(file) = file {
-            subscribe.adapter_set.clone_from(&file.adapter_set);
+        let adapter_set = self.adapter_set.as_ref();
+        let adapter_set = adapter_set.or_else(|| file.map(|file| &file.adapter_set));
+        let fields = Some(&self.fields).filter(|fields| !fields.is_empty());
+        Subscribe {
+            adapter_set: adapter_set.cloned().unwrap_or(base.adapter_set),
+            data_adapter: self.data_adapter.clone().unwrap_or(base.data_adapter),
+            items: self.items.clone().unwrap_or(base.items),
+            fields: fields.cloned().unwrap_or(base.fields),
+            ..base
         }
-        if let Some(adapter_set) = &self.adapter_set {
-            subscribe.adapter_set.clone_from(adapter_set);
-        }
-        if let Some(data_adapter) = &self.data_adapter {
-            subscribe.data_adapter.clone_from(data_adapter);
-        }
-        if let Some(items) = &self.items {
-            subscribe.items.clone_from(items);
-        }
-        if !self.fields.is_empty() {
-            subscribe.fields.clone_from(&self.fields);
-        }
-        subscribe
     }
 
     fn key_names(&self, subscribe: &Subscribe) -> Vec<String> {
@@ -329,28 +306,20 @@ impl ClientsArgs {
 
     fn trust(&self) -> anyhow::Result<TlsTrust> {
         match &self.ca {
-            Some(path) => match std::fs::read_to_string(path) {
-                Ok(pem) => Ok(TlsTrust::CertificateAuthorities(pem)),
-                Err(error) => bail!("--ca \"{}\": cannot read file: {error}", path.display()),
-            },
+            Some(path) => {
+                let pem = std::fs::read_to_string(path);
+                let name = path.display();
+                let pem = pem.with_context(|| format!("--ca \"{name}\": cannot read file"))?;
+                Ok(TlsTrust::CertificateAuthorities(pem))
+            }
             None if self.insecure => Ok(TlsTrust::AnyCertificate),
             None => Ok(TlsTrust::Unset),
         }
     }
-
-    fn mode(&self) -> Mode {
-        match self.mode {
-            Some(ModeArg::Raw) => Mode::Raw,
-            Some(ModeArg::Merge) => Mode::Merge,
-            Some(ModeArg::Distinct) => Mode::Distinct,
-            None if self.probe => Mode::Distinct,
-            None => Mode::Raw,
-        }
-    }
 }
 
-fn scenario(name: &str) -> Result<Scenario, String> {
-    Scenario::of_name(name).ok_or_else(|| {
+fn scenario(name: &str) -> anyhow::Result<Scenario> {
+    Scenario::of_name(name).with_context(|| {
         let names = Scenario::ALL.map(Scenario::name).join(", ");
         format!("must be one of {names}")
     })
@@ -360,7 +329,6 @@ const SUBSCRIBING: &str = "Subscriptions";
 const AGENTS: &str = "Agents";
 const URL: &str = "ws://127.0.0.1:8080";
 const CLIENTS: u64 = 100;
-const REPORT_INTERVAL_MIN: Duration = Duration::from_secs(1);
 const RAMP_PER_S: f64 = 1000.0;
 
 const EXAMPLES: &str = "\

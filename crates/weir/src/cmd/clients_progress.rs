@@ -1,140 +1,90 @@
 //! Progress output and summary of `weir load clients`.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde_json::{Value, json};
-use weir_load::clock::Clock;
 use weir_load::delivery::{DeliverySummary, Spread};
-use weir_load::worker::protocol::{
-    LatencyInterval, LatencyTag, Schedule, WorkerEvent, WorkerProgress,
-};
+use weir_load::worker::protocol::{LatencyTag, WorkerCommand, WorkerEvent, WorkerProgress};
 use weir_stats::Histogram;
 
 use crate::cmd::load_common::{
-    ProgressTracker, StatusLine, latency_source, print_json, schedule_from_now, time,
+    ProgressDelta, ProgressDisplay, latency_source, print_deliveries, print_errors, row, time,
 };
 
 /// Shows the events of a run and collects their results.
 pub(crate) struct ClientsProgress {
-    json: bool,
-    /// Print only the report of the published programs.
-    published_report: bool,
-    duration: Option<Duration>,
-    clock: Clock,
-    line: StatusLine,
-    tracker: ProgressTracker,
+    display: ProgressDisplay,
     latencies: BTreeMap<LatencyTag, Histogram>,
     /// First counters of the measured window.
     first: Option<WorkerProgress>,
-    last: WorkerProgress,
-    /// Sum (in thousandths) and number of the busy shares since all clients were connected.
-    busy_permille: (u64, u64),
-    started: bool,
-    /// Number of latency intervals that could not be decoded.
-    undecoded_intervals: u64,
+    /// Some latency intervals are missing because they could not be decoded.
+    has_undecoded_intervals: bool,
 }
 
 impl ClientsProgress {
-    pub(crate) fn new(json: bool, published_report: bool, duration: Option<Duration>) -> Self {
+    pub(crate) fn new(display: ProgressDisplay) -> Self {
         Self {
-            json,
-            published_report,
-            duration,
-            clock: Clock::start(),
-            line: StatusLine::new(),
-            tracker: ProgressTracker::default(),
+            display,
             latencies: BTreeMap::new(),
             first: None,
-            last: WorkerProgress::default(),
-            busy_permille: (0, 0),
-            started: false,
-            undecoded_intervals: 0,
+            has_undecoded_intervals: false,
         }
     }
 
-    /// Starts the measured window and returns its schedule.
-    pub(crate) fn schedule(&mut self) -> Schedule {
-        self.started = true;
-        schedule_from_now(&self.clock, self.duration)
-    }
-
-    pub(crate) fn show(&mut self, event: &WorkerEvent) {
-        if self.json {
-            print_json(event);
-        }
+    /// Shows an event and returns the command that starts the measured window.
+    pub(crate) fn show(&mut self, event: &WorkerEvent) -> Option<WorkerCommand> {
         match event {
-            WorkerEvent::Progress(progress) => self.progress(progress),
-            WorkerEvent::Interval(interval) => self.interval(interval),
-            WorkerEvent::Report { text } if !self.json => println!("{text}"),
-            WorkerEvent::Ready { connections, .. } if !self.json && !self.published_report => {
-                self.line.end();
-                println!("{connections} clients are subscribed");
+            WorkerEvent::Progress(progress) if self.display.started => {
+                self.first.get_or_insert_with(|| progress.clone());
             }
+            WorkerEvent::Interval(interval) => match Histogram::from_base64(&interval.histogram) {
+                Ok(histogram) => {
+                    let latencies = self.latencies.entry(interval.tag).or_default();
+                    latencies.merge(&histogram);
+                }
+                Err(error) => {
+                    self.has_undecoded_intervals = true;
+                    tracing::error!(%error, "latency interval not decoded");
+                }
+            },
             _ => {}
         }
+        let status = |change: &ProgressDelta| change.status("connected", "updates");
+        self.display.show(event, "clients are subscribed", status)
     }
 
-    fn interval(&mut self, interval: &LatencyInterval) {
-        match Histogram::from_base64(&interval.histogram) {
-            Ok(histogram) => self
-                .latencies
-                .entry(interval.tag)
-                .or_default()
-                .merge(&histogram),
-            Err(error) => {
-                self.undecoded_intervals += 1;
-                tracing::error!(%error, "latency interval not decoded");
-            }
+    /// Returns `true` if the results include delays of this tool or are incomplete, and prints
+    /// that.
+    pub(crate) fn is_invalid(&self) -> bool {
+        let remedy = "fewer clients, more agents";
+        if self
+            .display
+            .is_saturated("event loop of the clients", remedy)
+        {
+            return true;
         }
-    }
-
-    fn progress(&mut self, progress: &WorkerProgress) {
-        let change = self.tracker.next(progress);
-        if self.started {
-            self.busy_permille.0 += change.total("busy_permille");
-            self.busy_permille.1 += 1;
-            self.first.get_or_insert_with(|| progress.clone());
+        if self.has_undecoded_intervals {
+            eprintln!(
+                "weir: some latency intervals could not be decoded; the results are incomplete"
+            );
         }
-        self.last = progress.clone();
-        if self.json || self.published_report {
-            return;
-        }
-        self.line.show(&change.status("connected", "updates"));
-    }
-
-    /// Returns the mean busy share of the receiving thread, of the busiest one if there are
-    /// several.
-    pub(crate) fn busy_share(&self) -> f64 {
-        self.busy_permille.0 as f64 / self.busy_permille.1.max(1) as f64 / 1000.0
-    }
-
-    /// Returns `true` if the latencies include delays of this tool.
-    pub(crate) fn is_saturated(&self) -> bool {
-        self.busy_share() > BUSY_SHARE_MAX
-    }
-
-    /// Returns `true` if latency intervals are missing because they could not be decoded.
-    pub(crate) fn has_undecoded_intervals(&self) -> bool {
-        self.undecoded_intervals > 0
+        self.has_undecoded_intervals
     }
 
     /// Returns the increase of a counter per second over the measured window.
     fn rate(&self, counter: &str) -> f64 {
-        let Some(first) = &self.first else { return 0.0 };
-        let value = |at: &WorkerProgress| at.counters.get(counter).copied().unwrap_or(0);
-        let span_ns = self.last.unix_ns.saturating_sub(first.unix_ns);
-        if span_ns == 0 {
+        let (Some(last), now) = (self.first.clone(), self.display.last.clone()) else {
             return 0.0;
-        }
-        value(&self.last).saturating_sub(value(first)) as f64 / (span_ns as f64 / 1e9)
+        };
+        ProgressDelta { last, now }.per_s(counter)
     }
 
-    pub(crate) fn finish(&mut self, summary: &DeliverySummary) {
-        self.line.end();
-        if self.json {
+    /// Prints the results.
+    pub(crate) fn finish(&mut self, summary: &DeliverySummary, json: bool) {
+        self.display.end();
+        if json {
             println!("{}", self.as_json(summary));
-        } else if !self.published_report {
+        } else if !self.display.quiet {
             self.print(summary);
         }
     }
@@ -143,7 +93,7 @@ impl ClientsProgress {
         let latency = |tag: LatencyTag| self.latencies.get(&tag).map(latency_json);
         json!({
             "event": "end",
-            "busy_share": self.busy_share(),
+            "busy_share": self.display.busy_share(),
             "updates_per_s": self.rate("updates"),
             "received_mbit_per_s": self.rate("bytes_received") * 8.0 / 1e6,
             "response": latency(LatencyTag::Response),
@@ -158,29 +108,30 @@ impl ClientsProgress {
 
     fn print(&self, summary: &DeliverySummary) {
         println!();
-        println!("clients        {}", summary.clients);
-        println!(
-            "updates        {} ({} in the window), {:.0}/s, {:.2} Mbit/s",
-            summary.updates_total,
-            summary.deliveries_in_window,
+        row("clients", summary.clients);
+        let (all, measured) = (summary.updates_total, summary.deliveries_in_window);
+        let (per_s, mbit) = (
             self.rate("updates"),
             self.rate("bytes_received") * 8.0 / 1e6,
         );
+        let rates = format_args!("{per_s:.0}/s, {mbit:.2} Mbit/s");
+        row(
+            "updates",
+            format_args!("{all} ({measured} in the window), {rates}"),
+        );
+        let text = |tag| self.latencies.get(&tag).map(latency_text);
+        let response = text(LatencyTag::Response);
+        row("response", response.as_deref().unwrap_or("–"));
         for (tag, name) in [
-            (LatencyTag::Response, "response"),
             (LatencyTag::Service, "service"),
             (LatencyTag::StateAge, "state age"),
         ] {
-            match self.latencies.get(&tag) {
-                Some(histogram) => println!("{name:<14} {}", latency_text(histogram)),
-                None if tag == LatencyTag::Response => println!("{name:<14} –"),
-                None => {}
+            if let Some(text) = text(tag) {
+                row(name, text);
             }
         }
-        if let Some(source) =
-            latency_source(summary).filter(|_| self.latencies.contains_key(&LatencyTag::Response))
-        {
-            println!("               {source}");
+        if let Some(source) = latency_source(summary).filter(|_| response.is_some()) {
+            row("", source);
         }
         fairness("p99 by client", &summary.client_p99_us, |us| {
             time(us * 1000)
@@ -188,19 +139,8 @@ impl ClientsProgress {
         fairness("updates each", &summary.client_deliveries, |n| {
             n.to_string()
         });
-        println!(
-            "lost           {}{}",
-            summary.lost,
-            if summary.settled { "" } else { " (gaps only)" }
-        );
-        println!("duplicated     {}", summary.duplicated);
-        println!("reordered      {}", summary.reordered);
-        println!("conflated      {}", summary.conflated);
-        println!("unchecked      {}", summary.unchecked);
-        println!("disconnects    {}", summary.disconnects);
-        for (text, count) in &summary.errors {
-            println!("error          {count} x {text}");
-        }
+        print_deliveries(summary, true);
+        print_errors(&summary.errors);
     }
 }
 
@@ -247,13 +187,6 @@ fn fairness(name: &str, spread: &Spread, text: impl Fn(u64) -> String) {
     else {
         return;
     };
-    println!(
-        "{name:<14} {} to {}, median {}",
-        text(min),
-        text(max),
-        text(median)
-    );
+    let [min, max, median] = [min, max, median].map(text);
+    row(name, format_args!("{min} to {max}, median {median}"));
 }
-
-/// Above this busy share, latencies include delays of this tool.
-const BUSY_SHARE_MAX: f64 = 0.9;

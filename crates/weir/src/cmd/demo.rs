@@ -10,7 +10,7 @@ use weir_stats::run::{Run, RunOutcome};
 
 use crate::cmd::bench_common::{self, RunOptions};
 use crate::cmd::bench_progress::BenchProgress;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, OrExit as _};
 use crate::signal;
 
 /// Arguments of `weir demo`.
@@ -84,7 +84,7 @@ fn compare(args: &DemoArgs) -> Result<Exit, Failure> {
 
 fn serve(args: &DemoArgs, name: &str) -> Result<Exit, Failure> {
     let plan = bench_common::load_clients_plan(name)?;
-    let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
+    let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
     let mut progress = BenchProgress::new(false);
     let options = bench_common::options(&args.out, None)?;
     let addresses = [args.listen, args.admin];

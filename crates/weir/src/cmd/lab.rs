@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use weir_lab::{BrokerStatus, ErrorClass, KAFKA_VERSION, Lab, LabError, LabOptions, LabStatus};
+use weir_lab::{ErrorClass, KAFKA_VERSION, Lab, LabError, LabOptions, LabStatus};
 use weir_load::units::parse_duration;
 
 use crate::cmd::load_common::key_value;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, OrExit as _};
 use crate::signal;
 
 /// Commands of `weir lab`.
@@ -110,10 +110,10 @@ pub(crate) fn run(command: LabCommand) -> Result<Exit, Failure> {
 }
 
 fn up(args: &UpArgs) -> Result<Exit, Failure> {
-    let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
+    let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
     let dir = match &args.dir {
         Some(dir) => dir.clone(),
-        None => weir_lab::default_dir().map_err(failure)?,
+        None => weir_lab::default_dir()?,
     };
     let options = LabOptions {
         brokers: args.brokers,
@@ -131,9 +131,9 @@ fn up(args: &UpArgs) -> Result<Exit, Failure> {
         retry_classes: args.retry_classes,
         ready_timeout: args.ready_timeout,
     };
-    let mut lab = Lab::up(&options, &mut progress, &stop).map_err(failure)?;
+    let mut lab = Lab::up(&options, &mut progress, &stop)?;
     if args.json {
-        print_json(&weir_lab::status(Some(lab.dir())).map_err(failure)?)?;
+        print_json(&weir_lab::status(Some(lab.dir()))?)?;
     } else {
         print_ready(&lab, args);
     }
@@ -151,46 +151,44 @@ fn wait(lab: &mut Lab, stop: &AtomicBool) -> Result<Exit, Failure> {
                 progress("stopped by another command");
                 return Ok(Exit::Success);
             }
-            let status = weir_lab::status(Some(lab.dir())).map_err(failure)?;
+            let status = weir_lab::status(Some(lab.dir()))?;
             let exited = status.brokers.iter().find(|broker| broker.pid.is_none());
-            let exited = exited.map_or_else(String::new, broker_problem);
-            lab.finish().map_err(failure)?;
-            return Err(Failure::new(
-                Exit::Unreachable,
-                anyhow::anyhow!("a broker exited unexpectedly: {exited}"),
-            ));
+            let exited = exited.map_or_else(String::new, |broker| {
+                format!("broker {} {}", broker.node_id, broker.problem)
+            });
+            lab.finish()?;
+            let error = anyhow::anyhow!("a broker exited unexpectedly: {exited}");
+            return Err(Failure::new(Exit::Unreachable, error));
         }
         std::thread::sleep(Duration::from_millis(100));
     }
     progress("stopping");
-    lab.finish().map_err(failure)?;
+    lab.finish()?;
     Ok(Exit::Success)
 }
 
 fn down(args: &DownArgs) -> Result<Exit, Failure> {
-    let report =
-        weir_lab::down(args.dir.as_deref(), args.keep_data, &mut progress).map_err(failure)?;
+    let report = weir_lab::down(args.dir.as_deref(), args.keep_data, &mut progress)?;
+    let dir = report.dir.display();
     if args.json {
         print_json(&report)?;
     } else if !report.found {
-        println!("no lab in {}", report.dir.display());
+        println!("no lab in {dir}");
     } else {
-        let data = if report.data_removed {
-            "removed"
-        } else {
-            "kept"
+        let data = match report.data_removed {
+            true => "removed",
+            false => "kept",
         };
         println!(
-            "{} broker(s) stopped, data {data}: {}",
-            report.stopped.len(),
-            report.dir.display()
+            "{} broker(s) stopped, data {data}: {dir}",
+            report.stopped.len()
         );
     }
     Ok(Exit::Success)
 }
 
 fn status(args: &StatusArgs) -> Result<Exit, Failure> {
-    let status = weir_lab::status(args.dir.as_deref()).map_err(failure)?;
+    let status = weir_lab::status(args.dir.as_deref())?;
     if args.json {
         print_json(&status)?;
     } else {
@@ -259,13 +257,8 @@ fn print_status(status: &LabStatus) {
     }
 }
 
-fn broker_problem(broker: &BrokerStatus) -> String {
-    format!("broker {} {}", broker.node_id, broker.problem)
-}
-
 fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|error| Failure::new(Exit::Instrument, error))?;
+    let text = serde_json::to_string_pretty(value).or_exit(Exit::Instrument)?;
     println!("{text}");
     Ok(())
 }
@@ -274,12 +267,13 @@ fn progress(line: &str) {
     eprintln!("weir: {line}");
 }
 
-/// Returns the failure for an error of the lab.
-pub(crate) fn failure(error: LabError) -> Failure {
-    let exit = match error.fault() {
-        ErrorClass::Usage => Exit::Usage,
-        ErrorClass::Unreachable => Exit::Unreachable,
-        ErrorClass::Interrupted => Exit::Interrupted,
-    };
-    Failure::new(exit, error)
+impl From<LabError> for Failure {
+    fn from(error: LabError) -> Self {
+        let exit = match error.fault() {
+            ErrorClass::Usage => Exit::Usage,
+            ErrorClass::Unreachable => Exit::Unreachable,
+            ErrorClass::Interrupted => Exit::Interrupted,
+        };
+        Self::new(exit, error)
+    }
 }

@@ -1,92 +1,219 @@
-//! Shared by the `weir load` commands: status line, schedules of interactive runs, errors.
+//! Shared by the `weir load` commands: output options, progress display, workers, summaries.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use anyhow::{Context as _, ensure};
+use clap::Args;
 use weir_load::clock::Clock;
 use weir_load::delivery::DeliverySummary;
-use weir_load::error::LoadError;
+use weir_load::units::parse_duration;
 use weir_load::worker::CoordinatorChannel;
-use weir_load::worker::protocol::{Schedule, WorkerEvent, WorkerProgress};
+use weir_load::worker::protocol::{Schedule, WorkerCommand, WorkerEvent, WorkerProgress};
 
-use crate::cmd::terminal::{self, Style, TerminalArea, Text};
+use crate::cmd::terminal::{self, TerminalArea};
 use crate::exit::{Exit, Failure};
 
 /// A status line that is rewritten on a terminal; otherwise each status is printed as a new line.
-pub(crate) struct StatusLine {
-    terminal: bool,
-    screen: TerminalArea,
-    open: bool,
-}
+#[derive(Default)]
+pub(crate) struct StatusLine(TerminalArea);
 
 impl StatusLine {
-    pub(crate) fn new() -> Self {
-        Self {
-            terminal: terminal::is_terminal(),
-            screen: TerminalArea::new(),
-            open: false,
-        }
-    }
-
     /// Replaces the status with `text`.
     pub(crate) fn show(&mut self, text: &dyn Display) {
-        if !self.terminal {
-            println!("{text}");
-            return;
+        match terminal::is_terminal() {
+            // A longer line would wrap, and its second row would not be erased.
+            true => self.0.show(&[terminal::size().fit(&text.to_string())]),
+            false => println!("{text}"),
         }
-        // A longer line would wrap, and its second row would not be erased.
-        let columns = terminal::size().columns.saturating_sub(1);
-        let mut line = Text::new(columns, false);
-        line.push(Style::Plain, &text.to_string());
-        self.screen.show(&[line]);
-        self.open = true;
     }
 
     /// Keeps the last status; further output appears below it.
     pub(crate) fn end(&mut self) {
-        if std::mem::take(&mut self.open) {
-            self.screen.leave();
+        self.0.leave();
+    }
+}
+
+/// Options for the output of a worker.
+#[derive(Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// Print events and the result as JSON lines
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Read commands from standard input and write events to standard output
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) worker: bool,
+}
+
+/// Options for the output of receivers.
+#[derive(Debug, Args)]
+pub(crate) struct ReceiverOutputArgs {
+    /// Print only the report of the published programs
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) published_report: bool,
+    /// Interval of the published report, which is also printed at the end
+    #[arg(long, value_name = "DURATION", value_parser = report_interval, default_value = "60s",
+          requires = "published_report")]
+    report_interval: Duration,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+impl ReceiverOutputArgs {
+    /// Returns the interval of the published report, if it is printed.
+    pub(crate) fn interval(&self) -> Option<Duration> {
+        self.published_report.then_some(self.report_interval)
+    }
+
+    /// Returns the display of a run that ends after `duration`.
+    pub(crate) fn display(&self, duration: Option<Duration>) -> ProgressDisplay {
+        ProgressDisplay {
+            quiet: self.output.json || self.published_report,
+            ..ProgressDisplay::new(self.output.json, duration)
         }
     }
 }
 
-/// Computes rates from successive progress events.
-#[derive(Default)]
-pub(crate) struct ProgressTracker {
-    last: WorkerProgress,
+fn report_interval(text: &str) -> anyhow::Result<Duration> {
+    let interval = parse_duration(text).map_err(anyhow::Error::msg)?;
+    ensure!(interval >= REPORT_INTERVAL_MIN, "must be at least 1s");
+    Ok(interval)
 }
 
-impl ProgressTracker {
-    /// Sets the time at which all counters are zero, in nanoseconds since 1970.
-    pub(crate) fn start(&mut self, unix_ns: u64) {
-        self.last.unix_ns = unix_ns;
+const REPORT_INTERVAL_MIN: Duration = Duration::from_secs(1);
+
+/// Shows the events of a worker: as JSON lines, or progress in a status line.
+pub(crate) struct ProgressDisplay {
+    json: bool,
+    /// Neither a status nor a summary is printed.
+    pub(crate) quiet: bool,
+    duration: Option<Duration>,
+    clock: Clock,
+    line: StatusLine,
+    pub(crate) last: WorkerProgress,
+    /// The measured window has started.
+    pub(crate) started: bool,
+    /// Sum (in thousandths) and number of the busy shares since then.
+    busy_permille: (u64, u64),
+}
+
+impl ProgressDisplay {
+    /// Creates the display of a run that ends after `duration`.
+    pub(crate) fn new(json: bool, duration: Option<Duration>) -> Self {
+        Self {
+            json,
+            quiet: json,
+            duration,
+            clock: Clock::start(),
+            line: StatusLine::default(),
+            last: WorkerProgress::default(),
+            started: false,
+            busy_permille: (0, 0),
+        }
     }
 
-    /// Returns the counters of the next progress event and their change since the last one.
-    pub(crate) fn next(&mut self, progress: &WorkerProgress) -> ProgressDelta {
-        let last = std::mem::replace(&mut self.last, progress.clone());
-        ProgressDelta {
-            elapsed_s: progress.unix_ns.saturating_sub(last.unix_ns) as f64 / 1e9,
-            first: last.unix_ns == 0,
+    /// Shows an event; `status` returns the status line of a progress event.
+    ///
+    /// Starts the measured window when the worker is ready, and returns the command for it.
+    pub(crate) fn show(
+        &mut self,
+        event: &WorkerEvent,
+        ready: &str,
+        status: impl FnOnce(&ProgressDelta) -> String,
+    ) -> Option<WorkerCommand> {
+        if self.json {
+            print_json(event);
+        }
+        match event {
+            WorkerEvent::Progress(progress) => self.progress(progress, status),
+            WorkerEvent::Report { text } if !self.json => println!("{text}"),
+            WorkerEvent::Ready { connections, .. } => {
+                if !ready.is_empty() {
+                    self.print(&format_args!("{connections} {ready}"));
+                }
+                return Some(self.start());
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn start(&mut self) -> WorkerCommand {
+        let schedule = schedule_from_now(&self.clock, self.duration);
+        self.started = true;
+        if self.last.unix_ns == 0 {
+            // All counters are zero at the start.
+            self.last.unix_ns = schedule.start_unix_ns;
+        }
+        WorkerCommand::Start(schedule)
+    }
+
+    fn progress(
+        &mut self,
+        progress: &WorkerProgress,
+        status: impl FnOnce(&ProgressDelta) -> String,
+    ) {
+        let change = ProgressDelta {
+            last: std::mem::replace(&mut self.last, progress.clone()),
             now: progress.clone(),
-            last,
+        };
+        if self.started {
+            self.busy_permille.0 += change.total("busy_permille");
+            self.busy_permille.1 += 1;
+        }
+        if !self.quiet {
+            self.line.show(&status(&change));
         }
     }
+
+    /// Prints a line below the status.
+    pub(crate) fn print(&mut self, text: &dyn Display) {
+        if !self.quiet {
+            self.end();
+            println!("{text}");
+        }
+    }
+
+    /// Keeps the last status; further output appears below it.
+    pub(crate) fn end(&mut self) {
+        self.line.end();
+    }
+
+    /// Returns the mean busy share of the receiving thread, of the busiest one if there are
+    /// several.
+    pub(crate) fn busy_share(&self) -> f64 {
+        self.busy_permille.0 as f64 / self.busy_permille.1.max(1) as f64 / 1000.0
+    }
+
+    /// Returns `true` if the latencies include delays of this tool, and prints that.
+    pub(crate) fn is_saturated(&self, thread: &str, remedy: &str) -> bool {
+        let is_saturated = self.busy_share() > BUSY_SHARE_MAX;
+        if is_saturated {
+            let percent = self.busy_share() * 100.0;
+            eprintln!(
+                "weir: the {thread} was busy for {percent:.0} % of the time, so latencies include \
+                 delays of this tool; use {remedy} or a faster machine"
+            );
+        }
+        is_saturated
+    }
 }
+
+/// Above this busy share, latencies include delays of this tool.
+const BUSY_SHARE_MAX: f64 = 0.9;
 
 /// Change between two progress events.
 pub(crate) struct ProgressDelta {
-    now: WorkerProgress,
-    last: WorkerProgress,
-    elapsed_s: f64,
-    first: bool,
+    pub(crate) last: WorkerProgress,
+    pub(crate) now: WorkerProgress,
 }
 
 impl ProgressDelta {
     /// Returns the total of a counter.
     pub(crate) fn total(&self, name: &str) -> u64 {
-        self.now.counters.get(name).copied().unwrap_or(0)
+        count(&self.now, name)
     }
 
     /// Returns a status line for clients in `state` that receive `unit`, for example records.
@@ -106,16 +233,21 @@ impl ProgressDelta {
 
     /// Returns the change of a counter per second; 0 for the first event, whose start is unknown.
     pub(crate) fn per_s(&self, name: &str) -> f64 {
-        let previous = self.last.counters.get(name).copied().unwrap_or(0);
-        if self.first || self.elapsed_s <= 0.0 {
+        let elapsed_ns = self.now.unix_ns.saturating_sub(self.last.unix_ns);
+        if self.last.unix_ns == 0 || elapsed_ns == 0 {
             return 0.0;
         }
-        self.total(name).saturating_sub(previous) as f64 / self.elapsed_s
+        let change = self.total(name).saturating_sub(count(&self.last, name));
+        change as f64 / (elapsed_ns as f64 / 1e9)
     }
 }
 
+fn count(progress: &WorkerProgress, name: &str) -> u64 {
+    progress.counters.get(name).copied().unwrap_or(0)
+}
+
 /// Returns a schedule whose measured window starts now and ends after `duration` or on stop.
-pub(crate) fn schedule_from_now(clock: &Clock, duration: Option<Duration>) -> Schedule {
+fn schedule_from_now(clock: &Clock, duration: Option<Duration>) -> Schedule {
     let start_unix_ns = clock.now_unix_ns();
     let length_ns = duration.and_then(|duration| u64::try_from(duration.as_nanos()).ok());
     let until = length_ns.map_or(u64::MAX, |ns| start_unix_ns.saturating_add(ns));
@@ -128,29 +260,48 @@ pub(crate) fn schedule_from_now(clock: &Clock, duration: Option<Duration>) -> Sc
 }
 
 /// Runs a worker on standard input and output. An error is also sent as the last event.
-pub(crate) fn run_worker<T>(
-    work: impl FnOnce(&CoordinatorChannel) -> Result<T, LoadError>,
+pub(crate) fn run_worker<T, E: Into<Failure>>(
+    work: impl FnOnce(&CoordinatorChannel) -> Result<T, E>,
 ) -> Result<Exit, Failure> {
     let link = CoordinatorChannel::stdio();
-    match work(&link) {
-        Ok(_) => Ok(Exit::Success),
-        Err(error) => {
-            link.events.error(error.to_string(), None);
-            Err(failure(error))
-        }
-    }
+    work(&link).map_err(|error| {
+        let failure = error.into();
+        link.events.error(failure.to_string(), None);
+        failure
+    })?;
+    Ok(Exit::Success)
 }
 
-/// Returns the failure for an error of a load worker.
-pub(crate) fn failure(error: LoadError) -> Failure {
-    Failure::new(error.class().into(), error)
-}
-
-/// Prints an event as a line of JSON.
-pub(crate) fn print_json(event: &WorkerEvent) {
+fn print_json(event: &WorkerEvent) {
     match serde_json::to_string(event) {
         Ok(line) => println!("{line}"),
         Err(error) => tracing::error!(%error, "event not printed"),
+    }
+}
+
+/// Prints one value of a summary.
+pub(crate) fn row(name: &str, value: impl Display) {
+    println!("{name:<14} {value}");
+}
+
+/// Prints the deliveries, and the errors of the receivers.
+pub(crate) fn print_deliveries(summary: &DeliverySummary, conflated: bool) {
+    let is_settled = summary.settled && conflated;
+    let lost = if is_settled { "" } else { " (gaps only)" };
+    row("lost", format_args!("{}{lost}", summary.lost));
+    row("duplicated", summary.duplicated);
+    row("reordered", summary.reordered);
+    if conflated {
+        row("conflated", summary.conflated);
+    }
+    row("unchecked", summary.unchecked);
+    row("disconnects", summary.disconnects);
+}
+
+/// Prints errors with their numbers.
+pub(crate) fn print_errors(errors: &BTreeMap<String, u64>) {
+    for (text, count) in errors {
+        row("error", format_args!("{count} x {text}"));
     }
 }
 
@@ -158,16 +309,15 @@ pub(crate) fn print_json(event: &WorkerEvent) {
 ///
 /// A stop by the user counts as an interruption if the run has a limit of its own (`has_end`).
 pub(crate) fn exit_for(stop: &AtomicBool, has_end: bool) -> Exit {
-    if has_end && stop.load(Ordering::Relaxed) {
-        Exit::Interrupted
-    } else {
-        Exit::Success
+    match has_end && stop.load(Ordering::Relaxed) {
+        true => Exit::Interrupted,
+        false => Exit::Success,
     }
 }
 
 /// Parses `KEY=VALUE`.
-pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("must be KEY=VALUE")?;
+pub(crate) fn key_value(text: &str) -> anyhow::Result<(String, String)> {
+    let (key, value) = text.split_once('=').context("must be KEY=VALUE")?;
     Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 
@@ -231,17 +381,18 @@ mod tests {
 
     #[test]
     fn missing_samples_are_a_dash_in_status_lines() {
-        let mut tracker = ProgressTracker::default();
-        let none = tracker
-            .next(&WorkerProgress::default())
-            .status("connected", "updates");
+        let status = |now: WorkerProgress| {
+            let last = WorkerProgress::default();
+            ProgressDelta { last, now }.status("connected", "updates")
+        };
+        let none = status(WorkerProgress::default());
         assert!(none.contains("p50 –  p99 –"), "{none}");
         let some = WorkerProgress {
             p50_us: Some(0),
             p99_us: Some(7),
             ..WorkerProgress::default()
         };
-        let some = tracker.next(&some).status("connected", "updates");
+        let some = status(some);
         assert!(some.contains("p50 0 us  p99 7 us"), "{some}");
     }
 }

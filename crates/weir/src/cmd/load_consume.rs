@@ -1,8 +1,9 @@
 //! `weir load consume`: plain Kafka consumers.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use anyhow::bail;
 use clap::{Args, ValueEnum};
 use weir_bench::sweep::consumer_row;
 use weir_load::clock::Clock;
@@ -11,15 +12,14 @@ use weir_load::consumer::{
 };
 use weir_load::delivery::DeliverySummary;
 use weir_load::units::{parse_count, parse_duration};
-use weir_load::worker::protocol::{WorkerCommand, WorkerEvent, WorkerProgress};
 use weir_stats::perf::CONSUMER_HEADER;
 
 use crate::cmd::load_common::{
-    ProgressTracker, StatusLine, exit_for, failure, latency_source, print_json, run_worker,
-    schedule_from_now,
+    OutputArgs, ProgressDelta, ProgressDisplay, ReceiverOutputArgs, exit_for, latency_source,
+    print_deliveries, print_errors, row, run_worker,
 };
 use crate::cmd::load_local;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, OrExit as _};
 use crate::signal;
 
 const AFTER_HELP: &str = "\
@@ -81,7 +81,7 @@ pub(crate) struct ConsumeArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "500ms")]
     max_wait: Duration,
     /// Time to read after all consumers are positioned [default: until Ctrl-C]
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "worker")]
     duration: Option<Duration>,
     /// Read --records from the oldest record on with one consumer
     ///
@@ -108,19 +108,8 @@ pub(crate) struct ConsumeArgs {
     /// The other records are background load and are only checked.
     #[arg(long)]
     marked_only: bool,
-    /// Print only the report of the published programs
-    #[arg(long, conflicts_with = "json")]
-    published_report: bool,
-    /// Interval of the published report, which is also printed at the end
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s",
-          requires = "published_report")]
-    report_interval: Duration,
-    /// Print events and the result as JSON lines
-    #[arg(long)]
-    json: bool,
-    /// Read commands from standard input and write events to standard output
-    #[arg(long, conflicts_with_all = ["duration", "json"])]
-    worker: bool,
+    #[command(flatten)]
+    output: ReceiverOutputArgs,
 }
 
 /// Relations of the consumers to each other.
@@ -142,26 +131,23 @@ enum ConsumerClientArg {
 }
 
 impl ConsumeArgs {
-    fn groups(&self) -> Option<LeanGroups> {
-        let prefix = self.group_prefix.clone();
-        (self.architecture == ConsumerArchitecture::Groups).then(|| LeanGroups {
-            members: self.group_members,
-            commit_interval: self.commit_interval,
-            ..LeanGroups::new(&prefix.unwrap_or_else(new_prefix))
-        })
-    }
-
-    /// Rejects group options without groups.
-    fn check(&self) -> Result<(), Failure> {
+    /// Returns the groups, and rejects group options without groups.
+    fn groups(&self) -> anyhow::Result<Option<LeanGroups>> {
         let has_group_options = self.group_prefix.is_some() || self.group_members != 1;
-        if has_group_options && self.architecture != ConsumerArchitecture::Groups {
-            let reason = "--group-prefix and --group-members need --architecture groups";
-            return Err(Failure::new(Exit::Usage, anyhow::anyhow!(reason)));
+        match self.architecture {
+            ConsumerArchitecture::Groups => Ok(Some(LeanGroups {
+                members: self.group_members,
+                commit_interval: self.commit_interval,
+                ..LeanGroups::new(&self.group_prefix.clone().unwrap_or_else(new_prefix))
+            })),
+            ConsumerArchitecture::Standalone if has_group_options => {
+                bail!("--group-prefix and --group-members need --architecture groups")
+            }
+            ConsumerArchitecture::Standalone => Ok(None),
         }
-        Ok(())
     }
 
-    fn options(&self) -> ConsumerOptions {
+    fn options(&self, groups: Option<LeanGroups>) -> ConsumerOptions {
         // A number that does not fit exceeds the limits checked later.
         let number = |count| usize::try_from(count).unwrap_or(usize::MAX);
         ConsumerOptions {
@@ -174,9 +160,9 @@ impl ConsumeArgs {
             latency_from: self.latency_from.clone(),
             marked_only: self.marked_only,
             // In a plan, records without a stamp are background load of other producers.
-            record_timestamps: !self.worker,
-            groups: self.groups(),
-            published_report: self.published_report.then_some(self.report_interval),
+            record_timestamps: !self.output.output.worker,
+            groups,
+            published_report: self.output.interval(),
             ..ConsumerOptions::new(&self.bootstrap, &self.topic, number(self.consumers))
         }
     }
@@ -190,71 +176,56 @@ fn new_prefix() -> String {
 
 /// Runs the consumers.
 pub(crate) fn run(args: &ConsumeArgs) -> Result<Exit, Failure> {
-    args.check()?;
+    let groups = args.groups().or_exit(Exit::Usage)?;
     if args.from_start {
-        return scan(args);
+        return scan(args, groups);
     }
-    let options = args.options();
-    if args.worker {
+    let options = args.options(groups);
+    if args.output.output.worker {
         return run_worker(|link| consumer::run(&options, link));
     }
-    let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
-    let clock = Clock::start();
-    let mut progress = ConsumeProgress::new(args);
+    let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
+    let mut progress = args.output.display(args.duration);
+    let status = |change: &ProgressDelta| change.status("positioned", "records");
     let result = load_local::run(
         &stop,
         |link| consumer::run(&options, link),
-        |event, commands| {
-            progress.show(event);
-            if let WorkerEvent::Ready { .. } = event {
-                progress.started = true;
-                // If the worker has failed in the meantime, its result contains the error.
-                let _ = commands.send(WorkerCommand::Start(schedule_from_now(
-                    &clock,
-                    args.duration,
-                )));
-            }
-        },
+        |event| progress.show(event, "consumers are positioned", status),
     );
-    progress.line.end();
-    let summary = result.map_err(failure)?;
-    if !progress.is_quiet() {
+    progress.end();
+    let summary = result?;
+    if !progress.quiet {
         print_summary(&summary);
     }
-    Ok(progress.verdict(&stop, args.duration.is_some()))
+    if progress.is_saturated("thread of the consumers", "fewer consumers") {
+        return Ok(Exit::Instrument);
+    }
+    Ok(exit_for(&stop, args.duration.is_some()))
 }
 
 /// Reads a topic from its start.
-fn scan(args: &ConsumeArgs) -> Result<Exit, Failure> {
-    let prefix = args.groups().map(|groups| groups.prefix);
+fn scan(args: &ConsumeArgs, groups: Option<LeanGroups>) -> Result<Exit, Failure> {
     let options = ScanOptions {
         bootstrap_servers: args.bootstrap.clone(),
         topic: args.topic.clone(),
         messages: args.records,
         fetch_size_bytes: args.fetch_size,
-        group: prefix.unwrap_or_else(new_prefix),
+        group: groups.map_or_else(new_prefix, |groups| groups.prefix),
         timeout: SCAN_IDLE_TIMEOUT,
     };
-    if args.worker {
+    let OutputArgs { json, worker } = args.output.output;
+    if worker {
         return run_worker(|link| consumer::run_scan(&options, link));
     }
-    let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
-    let clock = Clock::start();
-    let result = load_local::run(
+    let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
+    let mut progress = ProgressDisplay::new(json, None);
+    progress.quiet = true;
+    let summary = load_local::run(
         &stop,
         |link| consumer::run_scan(&options, link),
-        |event, commands| {
-            if args.json {
-                print_json(event);
-            }
-            if let WorkerEvent::Ready { .. } = event {
-                // If the worker has failed in the meantime, its result contains the error.
-                let _ = commands.send(WorkerCommand::Start(schedule_from_now(&clock, None)));
-            }
-        },
-    );
-    let summary = result.map_err(failure)?;
-    if !args.json {
+        |event| progress.show(event, "", |_| String::new()),
+    )?;
+    if !json {
         println!("{CONSUMER_HEADER}");
         println!("{}", consumer_row(&summary));
     }
@@ -272,107 +243,29 @@ fn scan(args: &ConsumeArgs) -> Result<Exit, Failure> {
     Ok(exit_for(&stop, true))
 }
 
-/// Progress output of `weir load consume`.
-struct ConsumeProgress {
-    json: bool,
-    published_report: bool,
-    line: StatusLine,
-    tracker: ProgressTracker,
-    started: bool,
-    /// Sum (in thousandths) and number of the busy shares since all consumers were positioned.
-    busy_permille: (u64, u64),
-}
-
-impl ConsumeProgress {
-    fn new(args: &ConsumeArgs) -> Self {
-        Self {
-            json: args.json,
-            published_report: args.published_report,
-            line: StatusLine::new(),
-            tracker: ProgressTracker::default(),
-            started: false,
-            busy_permille: (0, 0),
-        }
-    }
-
-    fn show(&mut self, event: &WorkerEvent) {
-        if self.json {
-            print_json(event);
-        }
-        match event {
-            WorkerEvent::Progress(progress) => self.progress(progress),
-            WorkerEvent::Report { text } => println!("{text}"),
-            WorkerEvent::Ready { connections, .. } if !self.is_quiet() => {
-                self.line.end();
-                println!("{connections} consumers are positioned");
-            }
-            _ => {}
-        }
-    }
-
-    fn progress(&mut self, progress: &WorkerProgress) {
-        let change = self.tracker.next(progress);
-        let busy = change.total("busy_permille");
-        if self.started {
-            self.busy_permille.0 += busy;
-            self.busy_permille.1 += 1;
-        }
-        if self.is_quiet() {
-            return;
-        }
-        self.line.show(&change.status("positioned", "records"));
-    }
-
-    /// Returns `true` if no status and no summary is printed.
-    fn is_quiet(&self) -> bool {
-        self.json || self.published_report
-    }
-
-    fn verdict(&self, stop: &AtomicBool, has_end: bool) -> Exit {
-        let busy_permille = self.busy_permille.0 / self.busy_permille.1.max(1);
-        if busy_permille > BUSY_PERMILLE_MAX {
-            eprintln!(
-                "weir: the thread of the consumers was busy for {} % of the time, so latencies \
-                 include delays of this tool; use fewer consumers or a faster machine",
-                busy_permille / 10
-            );
-            return Exit::Instrument;
-        }
-        exit_for(stop, has_end)
-    }
-}
-
 fn print_summary(summary: &DeliverySummary) {
     println!();
-    println!("consumers      {}", summary.clients);
-    println!(
-        "records        {} ({} in the window)",
-        summary.updates_total, summary.deliveries_in_window
-    );
+    row("consumers", summary.clients);
+    let (all, measured) = (summary.updates_total, summary.deliveries_in_window);
+    row("records", format_args!("{all} ({measured} in the window)"));
     if let Some(source) = latency_source(summary) {
-        println!("latency        {source}");
+        row("latency", source);
     }
     let p99 = &summary.client_p99_us;
     if let (Some(p50), Some(p90), Some(max)) = (p99.percentile(50), p99.percentile(90), p99.max()) {
-        println!("consumer p99   median {p50} us, 90 % of consumers {p90} us, worst {max} us");
+        let text = format_args!("median {p50} us, 90 % of consumers {p90} us, worst {max} us");
+        row("consumer p99", text);
     }
-    println!("lost           {} (gaps only)", summary.lost);
-    println!("duplicated     {}", summary.duplicated);
-    println!("reordered      {}", summary.reordered);
-    println!("unchecked      {}", summary.unchecked);
-    println!("disconnects    {}", summary.disconnects);
+    print_deliveries(summary, false);
     if summary.group_assignments > 0 {
-        println!(
-            "groups         {} assignments, {} commits",
-            summary.group_assignments, summary.group_commits
+        let (assignments, commits) = (summary.group_assignments, summary.group_commits);
+        row(
+            "groups",
+            format_args!("{assignments} assignments, {commits} commits"),
         );
     }
-    for (text, count) in &summary.errors {
-        println!("error          {count} x {text}");
-    }
+    print_errors(&summary.errors);
 }
 
 /// The scan ends after this time without a record.
 const SCAN_IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Above this busy share, latencies include delays of this tool.
-const BUSY_PERMILLE_MAX: u64 = 900;

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use clap::Args;
 use weir_load::clients::DiffChoice;
 use weir_load::floor::{self, FloorOptions};
-use weir_load::worker::protocol::{FloorSummary, WorkerEvent, WorkerProgress};
+use weir_load::worker::protocol::{FloorSummary, WorkerEvent};
 
-use crate::cmd::load_common::{ProgressTracker, StatusLine, failure, print_json, run_worker};
+use crate::cmd::load_common::{OutputArgs, ProgressDelta, ProgressDisplay, row, run_worker};
 use crate::cmd::load_local;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, OrExit as _};
 use crate::signal;
 
 /// Arguments of `weir load floor`.
@@ -40,12 +40,8 @@ pub(crate) struct FloorArgs {
     /// Diff formats for changed values: none, json-patch, tlcp-diff
     #[arg(long, value_name = "FORMATS", value_parser = DiffChoice::parse, default_value = "none")]
     diffs: DiffChoice,
-    /// Print events and the result as JSON lines
-    #[arg(long)]
-    json: bool,
-    /// Read commands from standard input and write events to standard output
-    #[arg(long, conflicts_with = "json")]
-    worker: bool,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// Runs the floor server until Ctrl-C or SIGTERM.
@@ -57,58 +53,52 @@ pub(crate) fn run(args: &FloorArgs) -> Result<Exit, Failure> {
         fields: args.fields.clone(),
         diffs: args.diffs,
     };
-    if args.worker {
+    if args.output.worker {
         return run_worker(|link| floor::run(&options, link));
     }
-    let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
-    let mut line = StatusLine::new();
-    let mut tracker = ProgressTracker::default();
+    let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
+    let mut progress = ProgressDisplay::new(args.output.json, None);
     let result = load_local::run(
         &stop,
         |link| floor::run(&options, link),
-        |event, _commands| match event {
-            _ if args.json => print_json(event),
-            WorkerEvent::Ready { port, .. } => {
+        |event| {
+            progress.show(event, "", status);
+            if let WorkerEvent::Ready { port, .. } = event {
                 let address = SocketAddr::new(args.listen.ip(), port.unwrap_or(0));
-                println!("floor of topic \"{}\" on {address}", args.topic);
+                let topic = &args.topic;
+                progress.print(&format_args!("floor of topic \"{topic}\" on {address}"));
             }
-            WorkerEvent::Progress(progress) => show(progress, &mut tracker, &mut line),
-            _ => {}
+            None
         },
     );
-    line.end();
-    let summary = result.map_err(failure)?;
-    if !args.json {
+    progress.end();
+    let summary = result?;
+    if !progress.quiet {
         print_summary(&summary);
     }
     Ok(Exit::Success)
 }
 
-fn show(progress: &WorkerProgress, tracker: &mut ProgressTracker, line: &mut StatusLine) {
-    let change = tracker.next(progress);
-    line.show(&format_args!(
+fn status(change: &ProgressDelta) -> String {
+    format!(
         "sockets {}  {:.0} records/s  {:.0} frames/s  {:.1} Mbit/s  closed (buffer full) {}",
         change.total("sockets"),
         change.per_s("records_read"),
         change.per_s("frames_sent"),
         change.per_s("bytes_sent") * 8.0 / 1e6,
         change.total("closed_would_block"),
-    ));
+    )
 }
 
 fn print_summary(summary: &FloorSummary) {
     println!();
-    println!("records        {}", summary.records_read);
-    println!(
-        "frames         {} ({} bytes)",
-        summary.frames_sent, summary.bytes_sent
-    );
-    println!(
-        "sockets        {} accepted, at most {} at the same time",
-        summary.accepted, summary.sockets_max
-    );
-    println!(
-        "closed         {} with a full buffer, {} for other reasons",
-        summary.closed_would_block, summary.closed_other
-    );
+    row("records", summary.records_read);
+    let (frames, bytes) = (summary.frames_sent, summary.bytes_sent);
+    row("frames", format_args!("{frames} ({bytes} bytes)"));
+    let (accepted, max) = (summary.accepted, summary.sockets_max);
+    let sockets = format_args!("{accepted} accepted, at most {max} at the same time");
+    row("sockets", sockets);
+    let (full, other) = (summary.closed_would_block, summary.closed_other);
+    let closed = format_args!("{full} with a full buffer, {other} for other reasons");
+    row("closed", closed);
 }

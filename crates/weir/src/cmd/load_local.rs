@@ -8,13 +8,13 @@ use std::time::Duration;
 use weir_load::worker::protocol::{WorkerCommand, WorkerEvent};
 use weir_load::worker::{CoordinatorChannel, EventSender};
 
-/// Runs `work` on a thread and passes its events to `on_event`, which may send commands back.
+/// Runs `work` on a thread and passes its events to `on_event`, which may return a command for it.
 ///
 /// When `stop` becomes `true`, the worker receives one [`WorkerCommand::Stop`].
 pub(crate) fn run<T: Send>(
     stop: &AtomicBool,
     work: impl FnOnce(&CoordinatorChannel) -> T + Send,
-    mut on_event: impl FnMut(&WorkerEvent, &SyncSender<WorkerCommand>),
+    mut on_event: impl FnMut(&WorkerEvent) -> Option<WorkerCommand>,
 ) -> T {
     let (commands, receiver) = mpsc::sync_channel(COMMANDS_QUEUED_MAX);
     let (lines, events) = mpsc::sync_channel(EVENTS_QUEUED_MAX);
@@ -29,7 +29,8 @@ pub(crate) fn run<T: Send>(
         loop {
             match events.recv_timeout(STOP_POLL_INTERVAL) {
                 Ok(line) => match serde_json::from_slice(&line) {
-                    Ok(event) => on_event(&event, &commands),
+                    // Sending fails only if the worker has ended; its result contains the error.
+                    Ok(event) => drop(on_event(&event).map(|command| commands.send(command))),
                     Err(error) => tracing::error!(%error, "worker event not decoded"),
                 },
                 Err(RecvTimeoutError::Timeout) => {}
@@ -37,7 +38,6 @@ pub(crate) fn run<T: Send>(
             }
             if !stop_sent && stop.load(Ordering::Relaxed) {
                 stop_sent = true;
-                // Sending fails only if the worker has ended.
                 let _ = commands.send(WorkerCommand::Stop);
             }
         }

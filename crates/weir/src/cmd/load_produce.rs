@@ -4,22 +4,20 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use anyhow::{Context as _, bail};
 use clap::Args;
-use weir_load::clock::Clock;
 use weir_load::pacer::Rate;
 use weir_load::payload::{KeyDistribution, MembersSpec, PayloadKind, ReplayFormat, ReplaySource};
 use weir_load::producer::{self, Acks, ProducerOptions};
 use weir_load::units::{parse_count, parse_duration};
-use weir_load::worker::protocol::{
-    ProduceSummary, Quantiles, WorkerCommand, WorkerEvent, WorkerProgress,
-};
+use weir_load::worker::protocol::{ProduceSummary, Quantiles};
 
 use crate::cmd::load_common::{
-    ProgressTracker, StatusLine, exit_for, failure, key_value, microseconds, print_json,
-    run_worker, schedule_from_now, time,
+    OutputArgs, ProgressDelta, ProgressDisplay, exit_for, key_value, microseconds, print_errors,
+    row, run_worker, time,
 };
 use crate::cmd::load_local;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, OrExit as _};
 use crate::signal;
 
 const AFTER_HELP: &str = "\
@@ -154,7 +152,7 @@ pub(crate) struct ProduceArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// Time to write, for example 30s [default: until Ctrl-C or --count]
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "worker")]
     duration: Option<Duration>,
     /// Number of records to write, for example 10k
     #[arg(long, value_name = "COUNT", value_parser = parse_count)]
@@ -195,47 +193,42 @@ pub(crate) struct ProduceArgs {
     /// Longest wait for acknowledgements after the last record
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10s")]
     drain: Duration,
-    /// Print events and the result as JSON lines
-    #[arg(long)]
-    json: bool,
-    /// Read commands from standard input and write events to standard output
-    #[arg(long, conflicts_with_all = ["duration", "json"])]
-    worker: bool,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// Parses a count or a decimal number of records per second.
-fn parse_rate(text: &str) -> Result<Rate, String> {
+fn parse_rate(text: &str) -> anyhow::Result<Rate> {
     let rate = match text.parse::<f64>() {
         Ok(rate) => rate,
-        Err(_) => parse_count(text).map_err(|error| error.to_string())? as f64,
+        Err(_) => parse_count(text)? as f64,
     };
-    Rate::per_second(rate).map_err(|error| error.to_string())
+    Ok(Rate::per_second(rate)?)
 }
 
 /// Parses a number from 0 to 1.
-fn parse_share(text: &str) -> Result<f64, String> {
+fn parse_share(text: &str) -> anyhow::Result<f64> {
     let share = text.parse::<f64>().ok();
     let share = share.filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| "must be a number from 0 to 1".to_owned())
+    share.context("must be a number from 0 to 1")
 }
 
 impl ProduceArgs {
     /// Returns the kind if its options are consistent. Workers may get a size with any kind.
-    fn kind(&self) -> Result<PayloadKind, Failure> {
-        let rejected = |option: &str, reason: &str| {
-            let error = anyhow::anyhow!("{option} with --kind {}: {reason}", self.kind);
-            Err(Failure::new(Exit::Usage, error))
-        };
-        if self.size.is_some() && !self.kind.has_size() && !self.worker {
-            return rejected("--size", "values have a fixed size; omit --size");
+    fn kind(&self) -> anyhow::Result<PayloadKind> {
+        let (kind, is_worker) = (self.kind, self.output.worker);
+        if self.size.is_some() && !kind.has_size() && !is_worker {
+            bail!("--size with --kind {kind}: values have a fixed size; omit --size");
         }
-        if self.keys.is_some() && !self.kind.has_key() && !self.worker {
-            return rejected("--keys", "records have no key; use --kind keyed");
+        if self.keys.is_some() && !kind.has_key() && !is_worker {
+            bail!("--keys with --kind {kind}: records have no key; use --kind keyed");
         }
-        match (self.kind, self.extended_key) {
-            (kind, false) => Ok(kind),
-            (PayloadKind::Json | PayloadKind::JsonExtended, true) => Ok(PayloadKind::JsonExtended),
-            _ => rejected("--extended-key", "keys cannot be extended; use --kind json"),
+        match kind {
+            kind if !self.extended_key => Ok(kind),
+            PayloadKind::Json | PayloadKind::JsonExtended => Ok(PayloadKind::JsonExtended),
+            _ => {
+                bail!("--extended-key with --kind {kind}: keys cannot be extended; use --kind json")
+            }
         }
     }
 
@@ -255,11 +248,10 @@ impl ProduceArgs {
         })
     }
 
-    fn options(&self) -> Result<ProducerOptions, Failure> {
+    fn options(&self) -> anyhow::Result<ProducerOptions> {
         let rate = match (self.rate, self.pause) {
             (Some(rate), _) => rate,
-            (None, Some(pause)) => Rate::of_producers(self.producers, pause)
-                .map_err(|error| Failure::new(Exit::Usage, error))?,
+            (None, Some(pause)) => Rate::of_producers(self.producers, pause)?,
             (None, None) => Rate::HUNDRED,
         };
         let replay = self.replay();
@@ -303,32 +295,35 @@ impl ProduceArgs {
 
 /// Runs the producer.
 pub(crate) fn run(args: &ProduceArgs) -> Result<Exit, Failure> {
-    let options = args.options()?;
-    if args.worker {
+    let options = args.options().or_exit(Exit::Usage)?;
+    if args.output.worker {
         return run_worker(|link| producer::run(&options, link));
     }
-    let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
-    let clock = Clock::start();
-    let mut progress = ProduceProgress::new(args.json, options.rate);
+    let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
+    let mut progress = ProgressDisplay::new(args.output.json, args.duration);
     let result = load_local::run(
         &stop,
         |link| producer::run(&options, link),
-        |event, commands| {
-            progress.show(event);
-            if let WorkerEvent::Ready { .. } = event {
-                let schedule = schedule_from_now(&clock, args.duration);
-                progress.tracker.start(schedule.start_unix_ns);
-                // If the worker has failed in the meantime, its result contains the error.
-                let _ = commands.send(WorkerCommand::Start(schedule));
-            }
-        },
+        |event| progress.show(event, "", |change| status(options.rate, change)),
     );
-    progress.line.end();
-    let summary = result.map_err(failure)?;
-    if !args.json {
+    progress.end();
+    let summary = result?;
+    if !progress.quiet {
         print_summary(&summary);
     }
     Ok(verdict(args, &summary, &stop))
+}
+
+fn status(rate: Rate, change: &ProgressDelta) -> String {
+    format!(
+        "{:.0} of {rate} records/s  lag p50 {} p99 {}  in flight {}  acknowledged {}  failed {}",
+        change.per_s("sent"),
+        microseconds(change.now.p50_us),
+        microseconds(change.now.p99_us),
+        change.total("in_flight"),
+        change.total("acked"),
+        change.total("failed"),
+    )
 }
 
 /// Returns the exit code and prints the reason of a failure to standard error.
@@ -361,48 +356,6 @@ fn verdict(args: &ProduceArgs, summary: &ProduceSummary, stop: &AtomicBool) -> E
     exit_for(stop, args.duration.is_some() || args.count.is_some())
 }
 
-/// Progress output of `weir load produce`.
-struct ProduceProgress {
-    json: bool,
-    rate: Rate,
-    line: StatusLine,
-    tracker: ProgressTracker,
-}
-
-impl ProduceProgress {
-    fn new(json: bool, rate: Rate) -> Self {
-        Self {
-            json,
-            rate,
-            line: StatusLine::new(),
-            tracker: ProgressTracker::default(),
-        }
-    }
-
-    fn show(&mut self, event: &WorkerEvent) {
-        if self.json {
-            print_json(event);
-        } else if let WorkerEvent::Progress(progress) = event {
-            self.progress(progress);
-        }
-    }
-
-    fn progress(&mut self, progress: &WorkerProgress) {
-        let change = self.tracker.next(progress);
-        self.line.show(&format_args!(
-            "{:.0} of {} records/s  lag p50 {} p99 {}  in flight {}  acknowledged {}  \
-             failed {}",
-            change.per_s("sent"),
-            self.rate,
-            microseconds(progress.p50_us),
-            microseconds(progress.p99_us),
-            change.total("in_flight"),
-            change.total("acked"),
-            change.total("failed"),
-        ));
-    }
-}
-
 fn quantiles_text(quantiles: &Quantiles) -> String {
     // The values of a distribution without samples are zero.
     let shown = |ns: u64| match quantiles.count {
@@ -421,29 +374,20 @@ fn print_summary(summary: &ProduceSummary) {
     let elapsed_s = summary.elapsed_ns as f64 / 1e9;
     let achieved = summary.sent as f64 / elapsed_s.max(1e-9);
     println!();
-    println!("due            {}", summary.due);
-    println!(
-        "sent           {} in {elapsed_s:.2} s, {achieved:.1} records/s, target {}",
-        summary.sent,
-        summary.target_rate_millis as f64 / 1000.0
-    );
+    row("due", summary.due);
+    let target = summary.target_rate_millis as f64 / 1000.0;
+    let sent = summary.sent;
+    let rates = format_args!("{elapsed_s:.2} s, {achieved:.1} records/s, target {target}");
+    row("sent", format_args!("{sent} in {rates}"));
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    println!(
-        "bytes          {:.2} MiB of keys and values, {:.2} MiB to brokers",
-        mib(summary.bytes_sent),
-        mib(summary.wire_bytes_sent)
-    );
-    println!("acknowledged   {}", summary.acked);
-    println!("failed         {}", summary.failed);
-    println!("unacknowledged {}", summary.unacknowledged);
-    println!("queue full     {}", summary.queue_full);
-    for (name, quantiles) in [
-        ("schedule lag", summary.schedule_lag),
-        ("publish ack", summary.publish_ack),
-    ] {
-        println!("{name:<14} {}", quantiles_text(&quantiles));
-    }
-    for (text, count) in &summary.errors {
-        println!("error          {count} x {text}");
-    }
+    let (sent, wire) = (mib(summary.bytes_sent), mib(summary.wire_bytes_sent));
+    let bytes = format_args!("{sent:.2} MiB of keys and values, {wire:.2} MiB to brokers");
+    row("bytes", bytes);
+    row("acknowledged", summary.acked);
+    row("failed", summary.failed);
+    row("unacknowledged", summary.unacknowledged);
+    row("queue full", summary.queue_full);
+    row("schedule lag", quantiles_text(&summary.schedule_lag));
+    row("publish ack", quantiles_text(&summary.publish_ack));
+    print_errors(&summary.errors);
 }

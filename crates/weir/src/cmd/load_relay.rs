@@ -2,10 +2,12 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
+use anyhow::Context as _;
 use clap::Args;
+use serde_json::json;
 use weir_load::relay::Relay;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, OrExit as _};
 use crate::signal;
 
 /// Arguments of `weir load relay`.
@@ -29,41 +31,31 @@ pub(crate) struct RelayArgs {
 
 /// Runs the relay until Ctrl-C or SIGTERM.
 pub(crate) fn run(args: &RelayArgs) -> Result<Exit, Failure> {
-    let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
-    let upstream = args
-        .upstream
-        .to_socket_addrs()
-        .ok()
-        .and_then(|mut all| all.next());
-    let upstream = upstream.ok_or_else(|| {
-        let text = format!(
-            "--upstream \"{}\": is not a reachable HOST:PORT; use the address of a broker",
-            args.upstream
-        );
-        Failure::new(Exit::Usage, anyhow::anyhow!(text))
-    })?;
-    let relay = Relay::open(args.listen, upstream).map_err(|error| {
-        let text = format!("cannot listen on {} (--listen): {error}", args.listen);
-        Failure::new(Exit::Usage, anyhow::anyhow!(text))
-    })?;
-    let failed = |error| Failure::new(Exit::Instrument, anyhow::Error::new(error));
-    let address = relay.address().map_err(failed)?;
+    let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
+    let name = &args.upstream;
+    let found = name.to_socket_addrs().ok().and_then(|mut all| all.next());
+    let upstream = found.with_context(|| {
+        format!("--upstream \"{name}\": is not a reachable HOST:PORT; use the address of a broker")
+    });
+    let upstream = upstream.or_exit(Exit::Usage)?;
+    let relay = Relay::open(args.listen, upstream)
+        .with_context(|| format!("cannot listen on {} (--listen)", args.listen))
+        .or_exit(Exit::Usage)?;
+    let address = relay.address().or_exit(Exit::Instrument)?;
     if args.json {
-        let ready = serde_json::json!({
-            "event": "ready",
-            "listen": address.to_string(),
-            "pid": std::process::id(),
-        });
-        println!("{ready}");
+        let (listen, pid) = (address.to_string(), std::process::id());
+        println!(
+            "{}",
+            json!({ "event": "ready", "listen": listen, "pid": pid })
+        );
     } else {
         println!("relay to {upstream} on {address}");
     }
     let counters = relay.counters();
-    relay.run(&stop).map_err(failed)?;
+    relay.run(&stop).or_exit(Exit::Instrument)?;
     let summary = counters.summary();
     if args.json {
-        let text = serde_json::json!({ "event": "end", "summary": summary });
-        println!("{text}");
+        println!("{}", json!({ "event": "end", "summary": summary }));
     } else {
         println!("connections  {}", summary.connections);
         println!("to brokers   {} bytes", summary.upstream_bytes);

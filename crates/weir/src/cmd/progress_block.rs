@@ -2,11 +2,13 @@
 //! cores by process role.
 
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::time::Duration;
 
+use console::{Color, Style, measure_text_width};
 use weir_bench::Live;
 
-use crate::cmd::terminal::{Size, Style, Text};
+use crate::cmd::terminal::Size;
 
 /// Latencies of the last seconds.
 #[derive(Debug, Default)]
@@ -43,133 +45,122 @@ pub(crate) struct ProgressSnapshot<'a> {
 
 impl ProgressSnapshot<'_> {
     /// Returns the lines of the block, without the least important ones if rows are few.
-    pub(crate) fn lines(&self, size: Size) -> Vec<Text> {
-        // The last column stays free, because some terminals wrap when it is written.
-        let columns = size.columns.saturating_sub(1).min(COLUMNS_MAX);
-        let mut lines = vec![
-            self.heading(columns),
-            self.progress(columns),
-            self.rates(columns),
-        ];
+    pub(crate) fn lines(&self, size: Size) -> Vec<String> {
+        let columns = size.columns.min(COLUMNS_MAX + 1);
+        let size = Size { columns, ..size };
+        let columns = columns.saturating_sub(1);
+        let mut lines = vec![self.heading(columns), self.progress(columns), self.rates()];
         lines.extend(self.spark("p99", &self.history.p99_us, columns));
-        lines.extend(self.cores(columns));
+        let p50 = lines.len();
         lines.extend(self.spark("p50", &self.history.p50_us, columns));
-        // The lines are dropped from the end, but p50 is shown before the CPU cores.
-        lines.truncate(size.rows.saturating_sub(2).max(1));
-        if lines.len() > 5 {
-            let p50 = lines.remove(5);
-            lines.insert(4, p50);
+        lines.extend(self.cores());
+        let rows = size.rows.saturating_sub(2).max(1);
+        // The CPU cores are more important than the median.
+        if lines.len() > rows && lines.len() > p50 + 1 {
+            lines.remove(p50);
         }
-        lines
+        lines.truncate(rows);
+        lines.iter().map(|line| size.fit(line)).collect()
     }
 
-    fn line(&self, columns: usize) -> Text {
-        Text::new(columns, self.color)
+    fn paint(&self, style: Style, text: impl Display) -> String {
+        let style = style.force_styling(self.color);
+        style.apply_to(text).to_string()
     }
 
-    fn heading(&self, columns: usize) -> Text {
-        let mut line = self.line(columns);
-        let mut times = format!("{} elapsed", clock(self.running));
-        if let Some(remaining) = self.remaining {
-            times.push_str(&format!(", about {} left", clock(remaining)));
-        }
-        line.push(Style::Strong, self.heading);
-        let column = columns.saturating_sub(times.len());
-        if line.free_columns() > times.len() + 2 {
-            line.at(column).push(Style::Pale, &times);
-        }
-        line
+    fn strong(&self, text: impl Display) -> String {
+        self.paint(Style::new().bold(), text)
     }
 
-    fn progress(&self, columns: usize) -> Text {
+    fn pale(&self, text: impl Display) -> String {
+        self.paint(Style::new().dim(), text)
+    }
+
+    fn tint(&self, color: Color, text: impl Display) -> String {
+        self.paint(Style::new().fg(color), text)
+    }
+
+    fn heading(&self, columns: usize) -> String {
+        let remaining = self.remaining.map(clock);
+        let remaining = remaining.map_or_else(String::new, |it| format!(", about {it} left"));
+        let times = format!("{} elapsed{remaining}", clock(self.running));
+        let heading = self.strong(self.heading);
+        let used = measure_text_width(self.heading) + times.len();
+        match columns.saturating_sub(used) {
+            0..3 => heading,
+            gap => format!("{heading}{:gap$}{}", "", self.pale(times)),
+        }
+    }
+
+    fn progress(&self, columns: usize) -> String {
         let live = self.live;
-        let is_loading = live.elapsed_s > 0.0;
-        let (share, text) = match is_loading {
-            true => (
+        let (share, text) = if live.elapsed_s > 0.0 {
+            // An overdue phase is shown at its end, not beyond it.
+            let elapsed_s = live.elapsed_s.min(live.total_s);
+            (
                 live.elapsed_s / live.total_s.max(1e-9),
-                format!(
-                    "{} {:.0} of {:.0} s",
-                    live.phase,
-                    // An overdue phase is shown at its end, not beyond it.
-                    live.elapsed_s.min(live.total_s),
-                    live.total_s
-                ),
-            ),
-            false => (
-                live.connected as f64 / live.clients.max(1) as f64,
-                format!(
-                    "{} {} of {} clients",
-                    live.phase,
-                    grouped(live.connected as f64),
-                    grouped(live.clients as f64)
-                ),
-            ),
+                format!("{} {elapsed_s:.0} of {:.0} s", live.phase, live.total_s),
+            )
+        } else {
+            let [connected, clients] = [live.connected, live.clients].map(|it| it as f64);
+            let (of, all) = (grouped(connected), grouped(clients));
+            (
+                connected / clients.max(1.0),
+                format!("{} {of} of {all} clients", live.phase),
+            )
         };
-        let mut line = self.line(columns);
         let width = columns.saturating_sub(text.chars().count() + 2).min(60);
         let filled = (share.clamp(0.0, 1.0) * width as f64).round() as usize;
-        let (full, empty) = if self.utf8 {
-            ("█", "░")
-        } else {
-            ("#", "-")
+        let (full, empty) = match self.utf8 {
+            true => ("█", "░"),
+            false => ("#", "-"),
         };
-        line.push(Style::Good, &full.repeat(filled))
-            .push(Style::Pale, &empty.repeat(width - filled))
-            .push(Style::Plain, &format!("  {text}"));
-        line
+        let full = self.tint(Color::Green, full.repeat(filled));
+        let empty = self.pale(empty.repeat(width - filled));
+        format!("{full}{empty}  {text}")
     }
 
-    fn rates(&self, columns: usize) -> Text {
+    fn rates(&self) -> String {
         let live = self.live;
-        let mut line = self.line(columns);
+        let is_loaded = live.elapsed_s > 0.0;
+        let mut parts = Vec::new();
         if let Some(achieved) = live.achieved_per_s {
             // Single seconds vary; a tenth less means that the producer is behind.
             let is_behind = live.elapsed_s > 2.0 && achieved < live.offered_per_s * 0.9;
-            let style = if is_behind {
-                Style::Alarm
-            } else {
-                Style::Strong
+            let achieved = match is_behind {
+                true => self.tint(Color::Red, grouped(achieved)),
+                false => self.strong(grouped(achieved)),
             };
-            line.push(Style::Pale, "records ")
-                .push(style, &grouped(achieved))
-                .push(
-                    Style::Plain,
-                    &format!(" of {}/s   ", grouped(live.offered_per_s)),
-                );
+            let (name, offered) = (self.pale("records"), grouped(live.offered_per_s));
+            parts.push(format!("{name} {achieved} of {offered}/s"));
         }
-        if let Some(delivered) = live.delivered_per_s.filter(|_| live.elapsed_s > 0.0) {
-            line.push(Style::Pale, "deliveries ")
-                .push(Style::Strong, &grouped(delivered))
-                .push(Style::Plain, "/s   ");
+        if let Some(delivered) = live.delivered_per_s.filter(|_| is_loaded) {
+            let (name, delivered) = (self.pale("deliveries"), self.strong(grouped(delivered)));
+            parts.push(format!("{name} {delivered}/s"));
         }
-        if let Some(backlog) = live.backlog {
-            line.push(Style::Pale, "backlog ")
-                .push(Style::Strong, &grouped(backlog as f64))
-                .push(Style::Plain, "   ");
+        if let Some(backlog) = live.backlog.map(|it| self.strong(grouped(it as f64))) {
+            parts.push(format!("{} {backlog}", self.pale("backlog")));
         }
-        if let Some(lag_us) = live.lag_p99_us.filter(|_| live.elapsed_s > 0.0) {
-            line.push(Style::Pale, "schedule lag p99 ")
-                .push(Style::Plain, &time(lag_us));
+        if let Some(lag_us) = live.lag_p99_us.filter(|_| is_loaded) {
+            let (name, lag) = (self.pale("schedule lag p99"), time(lag_us));
+            parts.push(format!("{name} {lag}"));
         }
-        if line.free_columns() == columns {
-            line.push(Style::Pale, "no load yet");
+        match parts.is_empty() {
+            true => self.pale("no load yet"),
+            false => parts.join("   "),
         }
-        line
     }
 
-    fn spark(&self, name: &str, values: &VecDeque<f64>, columns: usize) -> Option<Text> {
-        let last = values.back()?;
-        let mut line = self.line(columns);
-        let text = time(*last);
+    fn spark(&self, name: &str, values: &VecDeque<f64>, columns: usize) -> Option<String> {
+        let last = format!("{:<9}", time(*values.back()?));
         let max = values.iter().copied().fold(0.0, f64::max);
         let width = columns.saturating_sub(32).min(HISTORY_MAX);
-        line.push(Style::Pale, &format!("{name}  "))
-            .push(Style::Strong, &format!("{text:<9}"))
-            .push(Style::Role(0), &self.graph(values, max, width));
-        if line.free_columns() > 18 {
-            line.push(Style::Pale, &format!("  up to {}", time(max)));
-        }
-        Some(line)
+        let graph = self.graph(values, max, width);
+        let is_wide = columns > 14 + graph.chars().count() + 18;
+        let max = Some(time(max)).filter(|_| is_wide);
+        let max = max.map_or_else(String::new, |max| self.pale(format!("  up to {max}")));
+        let (name, last) = (self.pale(format!("{name}  ")), self.strong(last));
+        Some(format!("{name}{last}{}{max}", self.tint(ROLES[0], graph)))
     }
 
     fn graph(&self, values: &VecDeque<f64>, max: f64, width: usize) -> String {
@@ -187,25 +178,30 @@ impl ProgressSnapshot<'_> {
     }
 
     /// Returns the CPU cores used by each process role, with one color per role, and their sum.
-    fn cores(&self, columns: usize) -> Option<Text> {
+    fn cores(&self) -> Option<String> {
         let roles = &self.live.cpu_cores;
-        if roles.is_empty() {
-            return None;
-        }
-        let mut line = self.line(columns);
-        line.push(Style::Pale, "CPU  ");
         let full = if self.utf8 { "■" } else { "#" };
-        for (index, (role, cores)) in roles.iter().enumerate() {
-            line.push(Style::Role(index), full)
-                .push(Style::Plain, &format!(" {role} "))
-                .push(Style::Strong, &format!("{cores:.2}"))
-                .push(Style::Plain, "  ");
-        }
+        let used = roles.iter().zip(ROLES.into_iter().cycle());
+        let used = used.map(|((role, cores), color)| {
+            let cores = self.strong(format_args!("{cores:.2}"));
+            format!("{} {role} {cores}  ", self.tint(color, full))
+        });
+        let used: String = used.collect();
         let sum: f64 = roles.values().sum();
-        line.push(Style::Pale, &format!("total {sum:.2} cores"));
-        Some(line)
+        let total = self.pale(format_args!("total {sum:.2} cores"));
+        (!roles.is_empty()).then(|| format!("{}{used}{total}", self.pale("CPU  ")))
     }
 }
+
+/// Colors of the process roles.
+const ROLES: [Color; 6] = [
+    Color::Cyan,
+    Color::Yellow,
+    Color::Magenta,
+    Color::Blue,
+    Color::Green,
+    Color::Red,
+];
 
 fn time(us: f64) -> String {
     match us {
@@ -227,14 +223,9 @@ fn clock(length: Duration) -> String {
 
 fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.max(0.0));
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    let groups = digits.as_bytes().rchunks(3).rev();
+    let groups: Vec<_> = groups.map(String::from_utf8_lossy).collect();
+    groups.join(",")
 }
 
 /// Maximum width of the block. Wider blocks are hard to read.
@@ -281,8 +272,7 @@ mod tests {
             utf8,
             color: false,
         };
-        let lines = snapshot.lines(Size { columns, rows });
-        lines.iter().map(|line| line.as_str().to_owned()).collect()
+        snapshot.lines(Size { columns, rows })
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! `weir gateway check`: checks a configuration and lists all parameters.
 
-use std::path::Path;
-
 use clap::Args;
 use serde_json::{Value, json};
 use weir_gateway::config::CliOverrides;
@@ -63,10 +61,7 @@ pub(super) fn run(args: &GatewayCheckArgs) -> Result<Exit, Failure> {
     } else {
         report.print(args.all);
     }
-    Ok(match report.errors {
-        None => Exit::Success,
-        Some(error) => exit(&error),
-    })
+    Ok(report.errors.as_ref().map_or(Exit::Success, exit))
 }
 
 /// Loads the configuration. If it is invalid, collects the findings for each connection.
@@ -86,9 +81,7 @@ fn check(files: &GatewayConfigArgs) -> CheckReport {
             config: Some(config),
         },
         Err(error) => {
-            let path = files.adapters.as_deref();
-            let report = path.and_then(|path| config_report(path, files));
-            let report = report.unwrap_or_default();
+            let report = config_report(files).unwrap_or_default();
             let connections = report.connections.iter();
             let connections = connections.map(|connection| match connection {
                 Ok(usable) => ConnectionFindings::of(usable),
@@ -109,10 +102,11 @@ fn check(files: &GatewayConfigArgs) -> CheckReport {
     }
 }
 
-fn config_report(path: &Path, files: &GatewayConfigArgs) -> Option<ConfigReport> {
+fn config_report(files: &GatewayConfigArgs) -> Option<ConfigReport> {
     let options = ParseOptions {
         strict: files.strict,
     };
+    let path = files.adapters.as_deref()?;
     let xml = std::fs::read_to_string(path).ok()?;
     let name = path.display().to_string();
     let env = |name: &str| std::env::var(name).ok();
@@ -208,11 +202,11 @@ fn kind(parameter: &ParameterStatus) -> String {
 }
 
 fn shown_names(names: &[String], all: bool) -> Vec<String> {
-    if all || names.len() <= SAME_KIND_SHOWN_MAX {
-        return names.to_vec();
+    let mut shown = names.to_vec();
+    if !all && names.len() > SAME_KIND_SHOWN_MAX {
+        shown.truncate(SAME_KIND_SHOWN_MAX);
+        shown.push(format!("... {} in total", names.len()));
     }
-    let mut shown = names[..SAME_KIND_SHOWN_MAX].to_vec();
-    shown.push(format!("... {} in total", names.len()));
     shown
 }
 
@@ -265,29 +259,24 @@ impl CheckReport {
                 println!("  {}", one_line(&error.to_string()));
             }
         }
-        let count = |status: &str| self.count(status);
+        let count = |status: &str| {
+            let parameters = self.connections.iter().flat_map(|c| &c.parameters);
+            let status_of = |p: &&ParameterStatus| status_text(&p.outcome).0 == status;
+            parameters.filter(status_of).count()
+        };
         let (honoured, ignored) = (count("honoured"), count("ignored"));
-        match self.config {
-            Some(_) => println!(
-                "\n{honoured} parameters honoured, {ignored} ignored: the configuration is valid"
-            ),
-            None => println!(
-                "\n{honoured} parameters honoured, {ignored} ignored, {} errors: the configuration \
-                 is invalid",
-                self.errors().len()
-            ),
-        }
+        let (errors, verdict) = match self.config {
+            Some(_) => (String::new(), "valid"),
+            None => (format!(", {} errors", self.errors().len()), "invalid"),
+        };
+        println!(
+            "\n{honoured} parameters honoured, {ignored} ignored{errors}: the configuration is \
+             {verdict}"
+        );
     }
 
     fn errors(&self) -> &[GatewayError] {
         self.errors.as_ref().map_or(&[], GatewayError::errors)
-    }
-
-    fn count(&self, status: &str) -> usize {
-        let parameters = self.connections.iter().flat_map(|c| &c.parameters);
-        parameters
-            .filter(|p| status_text(&p.outcome).0 == status)
-            .count()
     }
 
     fn to_json(&self) -> Value {

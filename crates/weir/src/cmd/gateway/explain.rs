@@ -3,19 +3,21 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context as _, anyhow, ensure};
 use clap::Args;
 use weir_gateway::GatewayConfig;
 use weir_gateway::config::CliOverrides;
 use weir_kafka::look_back::look_back;
 use weir_kafka::peek::{OwnedRecord, PeekError, RecordSelector, peek};
 use weir_load::units::parse_duration;
-use weir_mapping::{CanonicalItem, ConnectionConfig, FieldSet, RecordView, split_fields};
+use weir_mapping::{
+    CanonicalItem, ConnectionConfig, Explanation, FieldSet, RecordView, split_fields,
+};
 
 use super::config::{GatewayConfigArgs, load};
 use super::explanation::{ItemExplanation, LookBackResult, RecordExplanation};
 use super::{explain_text, record_file};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, OrExit as _};
 
 pub(super) const AFTER_HELP: &str = "\
 A record file is JSON. All members are optional, except \"topic\" if several topics are mapped:
@@ -92,26 +94,27 @@ pub(crate) struct ExplainArgs {
 /// Explains the delivery of the record for each selected connection.
 pub(super) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
     let config = load(&args.files, &CliOverrides::default())?;
-    let usage = |error| Failure::new(Exit::Usage, error);
     let item = args.item.as_deref().map(|written| {
-        let parsed = CanonicalItem::parse(written);
-        parsed.map_err(|error| anyhow!("--item \"{written}\": {error}"))
+        CanonicalItem::parse(written).with_context(|| format!("--item \"{written}\""))
     });
-    let item = item.transpose().map_err(usage)?;
+    let item = item.transpose().or_exit(Exit::Usage)?;
     let (record, looked_back) = match (&args.record, &args.topic) {
         (Some(path), _) => {
-            let record = record_file::read(path, only_topic(&config)).map_err(usage)?;
-            (record, None)
+            let record = record_file::read(path, only_topic(&config));
+            (record.or_exit(Exit::Usage)?, None)
         }
         (None, Some(topic)) => read_from_topic(args, &config, topic, item.as_ref())?,
-        (None, None) => return Err(usage(anyhow!("--record FILE or --topic TOPIC is required"))),
+        (None, None) => {
+            let error = anyhow!("--record FILE or --topic TOPIC is required");
+            return Err(Failure::new(Exit::Usage, error));
+        }
     };
-    let connections = connections(&config, args, &record.topic).map_err(usage)?;
+    let connections = connections(&config, args, &record.topic).or_exit(Exit::Usage)?;
     let explanations = connections
         .into_iter()
         .map(|connection| explain(connection, &record, item.as_ref(), args.fields.as_deref()))
         .collect::<Result<Vec<_>, _>>()
-        .map_err(usage)?;
+        .or_exit(Exit::Usage)?;
     if args.json {
         let json = explain_text::to_json(&record, looked_back.as_ref(), &explanations);
         println!("{json:#}");
@@ -119,10 +122,9 @@ pub(super) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
         explain_text::print(&record, looked_back.as_ref(), &explanations);
     }
     let is_delivered = explanations.iter().any(RecordExplanation::is_delivered);
-    Ok(if is_delivered {
-        Exit::Success
-    } else {
-        Exit::Threshold
+    Ok(match is_delivered {
+        true => Exit::Success,
+        false => Exit::Threshold,
     })
 }
 
@@ -144,25 +146,20 @@ fn connections<'a>(
     let all = config.connections.iter();
     if let Some(name) = &args.connection {
         let found: Vec<_> = all.clone().filter(|c| c.name == *name).collect();
-        if found.is_empty() {
-            let names: Vec<_> = all.map(|c| c.name.as_str()).collect();
-            bail!(
-                "--connection: unknown connection \"{name}\"; use {}",
-                names.join(", ")
-            );
-        }
+        let names: Vec<_> = all.map(|c| c.name.as_str()).collect();
+        let names = names.join(", ");
+        ensure!(
+            !found.is_empty(),
+            "--connection: unknown connection \"{name}\"; use {names}"
+        );
         return Ok(found);
     }
-    let mapping: Vec<_> = all.clone().filter(|c| maps(c, topic)).collect();
-    Ok(if mapping.is_empty() {
-        all.collect()
-    } else {
-        mapping
+    let maps = |c: &&ConnectionConfig| c.mapping.topics().any(|mapped| mapped == topic);
+    let mapping: Vec<_> = all.clone().filter(maps).collect();
+    Ok(match mapping.is_empty() {
+        true => all.collect(),
+        false => mapping,
     })
-}
-
-fn maps(connection: &ConnectionConfig, topic: &str) -> bool {
-    connection.mapping.topics().any(|mapped| mapped == topic)
 }
 
 /// Reads the record from the brokers of the selected connections, which must be the same.
@@ -172,21 +169,21 @@ fn read_from_topic(
     topic: &str,
     item: Option<&CanonicalItem>,
 ) -> Result<(OwnedRecord, Option<LookBackResult>), Failure> {
-    let usage = |error| Failure::new(Exit::Usage, error);
-    let candidates = connections(config, args, topic).map_err(usage)?;
+    let candidates = connections(config, args, topic).or_exit(Exit::Usage)?;
     let mut brokers: Vec<_> = candidates.iter().map(|c| c.bootstrap()).collect();
     brokers.dedup();
     let [brokers] = &brokers[..] else {
-        return Err(usage(anyhow!(
+        let error = anyhow!(
             "--topic \"{topic}\": several connections with different brokers map it; select one \
              with --connection"
-        )));
+        );
+        return Err(Failure::new(Exit::Usage, error));
     };
     let found = match (item, args.offset) {
         (Some(item), None) => {
             let mut reaches = |record: &OwnedRecord| {
-                let reaches = |c: &&ConnectionConfig| reaches(c, record, item);
-                candidates.iter().any(reaches)
+                let mut candidates = candidates.iter();
+                candidates.any(|c| reaches(&mapped(c, record, &FieldSet::empty()), item))
             };
             look_back(
                 (brokers, topic, args.partition),
@@ -215,39 +212,31 @@ fn read_from_topic(
             PeekError::Kafka(_) => Exit::Unreachable,
             _ => Exit::Usage,
         };
-        Failure::new(
-            exit,
-            anyhow!("--topic \"{topic}\": {error} (brokers {brokers})"),
-        )
+        let error = anyhow!("--topic \"{topic}\": {error} (brokers {brokers})");
+        Failure::new(exit, error)
     })
 }
 
-/// Returns `true` if the connection delivers the record to the item.
-fn reaches(connection: &ConnectionConfig, record: &OwnedRecord, item: &CanonicalItem) -> bool {
-    let headers = headers(record);
-    let explanation = connection
-        .mapping
-        .explain(&view(record, &headers), &FieldSet::empty());
-    let items = explanation.items.as_ref();
-    items.is_ok_and(|items| items.iter().any(|i| i == item.as_str()))
-}
-
-fn headers(record: &OwnedRecord) -> Vec<(&str, Option<&[u8]>)> {
+/// Returns the mapping of the record, with the given fields.
+fn mapped(connection: &ConnectionConfig, record: &OwnedRecord, fields: &FieldSet) -> Explanation {
     let headers = record.headers.iter();
     let headers = headers.map(|(name, value)| (name.as_str(), value.as_deref()));
-    headers.collect()
-}
-
-fn view<'a>(record: &'a OwnedRecord, headers: &'a [(&'a str, Option<&'a [u8]>)]) -> RecordView<'a> {
-    RecordView {
+    let view = RecordView {
         topic: &record.topic,
         partition: record.partition,
         offset: record.offset,
         timestamp_ms: record.timestamp_ms,
         key: record.key.as_deref(),
         value: record.value.as_deref(),
-        headers,
-    }
+        headers: &headers.collect::<Vec<_>>(),
+    };
+    connection.mapping.explain(&view, fields)
+}
+
+/// Returns `true` if the record is delivered to the item.
+fn reaches(explanation: &Explanation, item: &CanonicalItem) -> bool {
+    let items = explanation.items.as_ref();
+    items.is_ok_and(|items| items.iter().any(|i| i == item.as_str()))
 }
 
 /// Explains the delivery of the record for one connection.
@@ -270,15 +259,11 @@ fn explain<'a>(
             indexes.collect::<Result<FieldSet, _>>()?
         }
     };
-    let headers = headers(record);
-    let explanation = mapping.explain(&view(record, &headers), &field_set);
-    let item = item.map(|item| {
-        let items = explanation.items.as_ref();
-        ItemExplanation {
-            item: item.clone(),
-            is_admitted: mapping.admits(item),
-            is_reached: items.is_ok_and(|items| items.iter().any(|i| i == item.as_str())),
-        }
+    let explanation = mapped(connection, record, &field_set);
+    let item = item.map(|item| ItemExplanation {
+        item: item.clone(),
+        is_admitted: mapping.admits(item),
+        is_reached: reaches(&explanation, item),
     });
     Ok(RecordExplanation {
         connection,

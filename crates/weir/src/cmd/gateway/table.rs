@@ -41,14 +41,9 @@ impl TextTable {
     }
 }
 
-/// Returns at most `width_max` characters of a text on one line, ending in `…` if truncated.
+/// Returns at most `width_max` columns of a text on one line, ending in `…` if truncated.
 pub(super) fn truncate(text: &str, width_max: usize) -> String {
-    let line = one_line(text);
-    if line.chars().count() <= width_max {
-        return line;
-    }
-    let start: String = line.chars().take(width_max.saturating_sub(1)).collect();
-    format!("{start}…")
+    truncate_str(&one_line(text), width_max, "…").into_owned()
 }
 
 /// Returns the text with control characters and bidirectional formatting characters escaped.
@@ -57,14 +52,12 @@ pub(super) fn truncate(text: &str, width_max: usize) -> String {
 pub(super) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
-        let is_formatting = matches!(
-            c,
-            '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-        );
-        if c.is_control() || is_formatting {
-            line.extend(c.escape_default());
-        } else {
-            line.push(c);
+        match c {
+            '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                line.extend(c.escape_default());
+            }
+            c if c.is_control() => line.extend(c.escape_default()),
+            c => line.push(c),
         }
     }
     line
