@@ -2,6 +2,7 @@
 
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
+use console::truncate_str;
 
 /// Rows of cells below a heading.
 pub(super) struct TextTable {
