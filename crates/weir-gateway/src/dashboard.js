@@ -12,7 +12,7 @@ const TRANSPORTS = [
 const PRODUCT = {
   title: "Weir gateway",
   waiting: ({ connections }) => connections.some((one) => one.enabled && !one.ready),
-  facts: (answer) => [answer.clients, `adapter set ${answer.adapter_set}`, Format.some(answer.shards, "event loop")],
+  facts: (response) => [response.clients, `adapter set ${response.adapter_set}`, Format.some(response.shards, "event loop")],
   charts: (each) => [
     { title: "Sessions by transport", format: Format.count, least: 4, series: [...TRANSPORTS, ["connections", "connections"]] },
     { title: "Subscriptions and items", format: Format.count, least: 4, series: [["subscriptions", "subscriptions"], ["items", "items"]] },
@@ -33,15 +33,15 @@ const PRODUCT = {
     ["Kafka lag", ({ now, sum }) => [Format.count(sum("lag.")), `${Format.perSecond(now("records_failed"))} failed`]],
     ["Slow clients", ({ now }) => [Format.count(now("lagging")), `${Format.perSecond(now("conflated"))} conflated`]],
   ],
-  tables: (answer, { now }) => {
-    const limits = answer.limits.filter(({ hits }) => hits > 0).map(({ limit, hits }) => [limit, String(hits)]);
-    const none = [[`none of ${answer.limits.length}`, "zero"], ["0", "zero"]];
+  tables: (response, { now }) => {
+    const limits = response.limits.filter(({ hits }) => hits > 0).map(({ limit, hits }) => [limit, String(hits)]);
+    const none = [[`none of ${response.limits.length}`, "zero"], ["0", "zero"]];
     return [
       {
         id: "connections",
         title: "Kafka connections",
         head: [["Name", ""], ["State", ""], ["Lag", "number"], ["Last error", ""]],
-        rows: answer.connections.map((one) => {
+        rows: response.connections.map((one) => {
           const state = one.enabled ? (one.ready ? ["ready", "good"] : ["not ready", "bad"]) : ["disabled", "zero"];
           return [one.name, state, Format.count(now(`lag.${one.name}`)), one.error || ""];
         }),

@@ -113,12 +113,12 @@ fn dashboard_shows_values_rates_and_facts() {
     wait_for("a second sample", || {
         body("/dashboard.json?after=0")["next"].as_u64() >= Some(2)
     });
-    let answer = body("/dashboard.json?after=1");
+    let response = body("/dashboard.json?after=1");
     assert_eq!(
-        (&answer["fact"], &answer["draining"]),
+        (&response["fact"], &response["draining"]),
         (&"one".into(), &false.into())
     );
-    let columns = answer["columns"].as_array().expect("columns");
+    let columns = response["columns"].as_array().expect("columns");
     let names: Vec<_> = columns
         .iter()
         .filter_map(|name| name.as_str())
@@ -127,7 +127,7 @@ fn dashboard_shows_values_rates_and_facts() {
     let expected = "seconds gauge rate unknown resident anonymous cpu.all";
     assert_eq!(names.join(" "), expected);
     assert_eq!(columns[7], "core.0");
-    let row = answer["rows"][0].as_array().expect("a row");
+    let row = response["rows"][0].as_array().expect("a row");
     assert_eq!(row.len(), columns.len());
     assert_eq!((&row[1], &row[3]), (&7.0.into(), &serde_json::Value::Null));
     // Two seconds between two samples.

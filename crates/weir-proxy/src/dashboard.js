@@ -4,7 +4,7 @@
 const PRODUCT = {
   title: "Weir proxy",
   waiting: ({ clusters }) => clusters.some((one) => !one.ready),
-  facts: (answer) => [Format.some(answer.clusters.length, "virtual cluster"), Format.some(answer.event_loops, "event loop")],
+  facts: (response) => [Format.some(response.clusters.length, "virtual cluster"), Format.some(response.event_loops, "event loop")],
   charts: () => [
     { title: "Connections", format: Format.count, least: 4, series: [["connections", "clients"], ["broker_connections", "brokers"]] },
     { title: "Requests and responses", format: Format.perSecond, least: 4, series: [["requests", "requests"], ["responses", "responses"], ["rewritten", "addresses rewritten"]] },
@@ -25,18 +25,18 @@ const PRODUCT = {
     ["Buffered", ({ now }) => [Format.bytes(now("buffered")), `${Format.some(now("memory_waiting"), "frame")} waiting`]],
     ["Broker failures", ({ now }) => [Format.perSecond(now("connect_failures") + now("silent_broker")), `${Format.perSecond(now("broker_errors"))} invalid`]],
   ],
-  tables: (answer) => [
+  tables: (response) => [
     {
       id: "clusters",
       title: "Virtual clusters",
       head: [["Name", ""], ["Clients use", ""], ["State", ""], ["Error", ""]],
-      rows: answer.clusters.map((one) => [one.name, one.listen, one.ready ? ["ready", "good"] : ["not ready", "bad"], one.error || ""]),
+      rows: response.clusters.map((one) => [one.name, one.listen, one.ready ? ["ready", "good"] : ["not ready", "bad"], one.error || ""]),
     },
     {
       id: "brokers",
       title: "Brokers",
       head: [["Cluster", ""], ["Broker", ""], ["State", ""], ["Error", ""]],
-      rows: answer.brokers.map((one) => [one.cluster, one.broker, one.error ? ["no response", "bad"] : ["responds", "good"], one.error || ""]),
+      rows: response.brokers.map((one) => [one.cluster, one.broker, one.error ? ["no response", "bad"] : ["responds", "good"], one.error || ""]),
     },
   ],
 };

@@ -19,11 +19,11 @@ fn samples(proxy: &TestProxy, after: u64) -> Value {
     serde_json::from_str(body(&response)).expect("JSON")
 }
 
-fn last(answer: &Value, column: &str) -> Value {
-    let columns = answer["columns"].as_array().expect("columns");
+fn last(response: &Value, column: &str) -> Value {
+    let columns = response["columns"].as_array().expect("columns");
     let number = columns.iter().position(|one| one == column);
     let number = number.unwrap_or_else(|| panic!("no column {column}"));
-    let row = answer["rows"]
+    let row = response["rows"]
         .as_array()
         .expect("rows")
         .last()
@@ -40,7 +40,7 @@ fn samples_follow_clients_and_are_returned_once() {
         proxy.metric("weir_proxy_connections_accepted_total") == 1
             && samples(&proxy, 0)["next"].as_u64() >= Some(2)
     });
-    let answer = samples(&proxy, 0);
+    let response = samples(&proxy, 0);
     for column in [
         "connections",
         "requests",
@@ -53,9 +53,9 @@ fn samples_follow_clients_and_are_returned_once() {
         "cpu.filter",
         "core.0",
     ] {
-        assert!(last(&answer, column).is_number(), "{column}");
+        assert!(last(&response, column).is_number(), "{column}");
     }
-    let clusters = answer["clusters"].as_array().expect("clusters");
+    let clusters = response["clusters"].as_array().expect("clusters");
     assert_eq!(clusters.len(), 1);
     assert_eq!(
         (&clusters[0]["name"], &clusters[0]["ready"]),
@@ -64,7 +64,7 @@ fn samples_follow_clients_and_are_returned_once() {
     await_that("the probe to fail", || {
         samples(&proxy, 0)["brokers"][0]["error"].is_string()
     });
-    let next = answer["next"].as_u64().expect("a number");
+    let next = response["next"].as_u64().expect("a number");
     let rows = |after| samples(&proxy, after)["rows"].as_array().map(Vec::len);
     assert!(rows(next) < rows(0), "only new samples");
 }

@@ -127,7 +127,7 @@ fn check_reads_the_certificate() {
     directory.write("key.pem", &fixture("second.key"));
     let (code, out, _) = directory.run(&check);
     assert_eq!(code, 2);
-    assert!(out.contains("tls.key = key.pem"), "{out}");
+    assert!(out.contains("tls: cert.pem, key.pem: "), "{out}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub(super) fn threads() -> Vec<(String, u64)> {
 pub(super) fn cores() -> Vec<[u64; 2]> {
     let stats = KernelStats::current().map(|stats| stats.cpu_time);
     let ticks = stats.unwrap_or_default().into_iter().map(|core| {
-        // Guest time is included in user time.
+        // User time includes the time of virtual machines.
         let more = [core.irq, core.softirq, core.steal];
         let more: u64 = more.into_iter().flatten().sum();
         let busy = core.user + core.nice + core.system + more;

@@ -174,7 +174,7 @@ impl Dashboard {
         let (rows, next) = self.ring.after(after);
         // A clock that does not jump.
         let now = self.started_unix + self.started.elapsed();
-        let mut answer = self.source.facts();
+        let mut response = self.source.facts();
         for (key, value) in [
             ("version", json!(env!("CARGO_PKG_VERSION"))),
             (
@@ -188,9 +188,9 @@ impl Dashboard {
             ("rows", json!(rows)),
             ("next", json!(next)),
         ] {
-            answer.insert(key.to_owned(), value);
+            response.insert(key.to_owned(), value);
         }
-        json_page(Value::from(answer).to_string())
+        json_page(Value::from(response).to_string())
     }
 }
 

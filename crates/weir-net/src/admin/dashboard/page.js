@@ -152,41 +152,41 @@ function showStatus(kind, text) {
   if (status.textContent !== text) status.textContent = text;
 }
 
-function showState(answer) {
-  if (answer.draining) showStatus("warn", "shutting down");
-  else if (PRODUCT.waiting(answer)) showStatus("bad", "not ready");
+function showState(response) {
+  if (response.draining) showStatus("warn", "shutting down");
+  else if (PRODUCT.waiting(response)) showStatus("bad", "not ready");
   else showStatus("good", "ready");
-  const up = Format.duration(answer.now_unix_ms - answer.started_unix_ms);
-  const parts = [...PRODUCT.facts(answer), `Weir ${answer.version}`, `up ${up}`];
-  const ends = answer.certificate_ends_unix_s;
+  const up = Format.duration(response.now_unix_ms - response.started_unix_ms);
+  const parts = [...PRODUCT.facts(response), `Weir ${response.version}`, `up ${up}`];
+  const ends = response.certificate_ends_unix_s;
   if (ends) parts.push(`certificate until ${new Date(ends * 1000).toISOString().slice(0, 10)}`);
   find("identity").textContent = parts.join(" · ");
 }
 
-function take(answer) {
-  const columns = answer.columns.join("\n");
-  if (page.started !== answer.started_unix_ms || page.history.columns.join("\n") !== columns) {
-    page.history.clear(answer.columns);
-    page.started = answer.started_unix_ms;
+function take(response) {
+  const columns = response.columns.join("\n");
+  if (page.started !== response.started_unix_ms || page.history.columns.join("\n") !== columns) {
+    page.history.clear(response.columns);
+    page.started = response.started_unix_ms;
     buildCharts();
   }
-  page.next = answer.next;
-  page.history.gapMs = answer.period_ms;
-  page.history.add(answer.rows, answer.started_unix_ms, HOUR_MS);
-  page.newest = answer;
+  page.next = response.next;
+  page.history.gapMs = response.period_ms;
+  page.history.add(response.rows, response.started_unix_ms, HOUR_MS);
+  page.newest = response;
   find("main").hidden = false;
   find("token").hidden = true;
   show();
 }
 
 function show() {
-  const answer = page.newest;
-  if (!answer) return;
-  showState(answer);
+  const response = page.newest;
+  if (!response) return;
+  showState(response);
   if (page.paused) return;
-  page.drawnTo = answer.now_unix_ms;
+  page.drawnTo = response.now_unix_ms;
   showTiles();
-  find("tables").replaceChildren(...PRODUCT.tables(answer, latest).map(table));
+  find("tables").replaceChildren(...PRODUCT.tables(response, latest).map(table));
   draw();
 }
 
@@ -205,19 +205,19 @@ async function ask() {
     const token = sessionStorage.getItem("weir-admin-token");
     const headers = token ? { Authorization: `Bearer ${token}` } : {};
     const known = page.started === null ? 0 : page.next;
-    const answer = await fetch(`/dashboard.json?after=${known}`, { headers, cache: "no-store" });
-    if (answer.status === 401) {
+    const response = await fetch(`/dashboard.json?after=${known}`, { headers, cache: "no-store" });
+    if (response.status === 401) {
       sessionStorage.removeItem("weir-admin-token");
       clearInterval(page.timer);
       page.timer = null;
       askForToken(token !== null);
-    } else if (answer.ok) {
-      const samples = await answer.json();
+    } else if (response.ok) {
+      const samples = await response.json();
       // After a restart, sample numbers start again.
       if (page.started !== null && samples.started_unix_ms !== page.started && known > 0) page.started = null;
       else take(samples);
     } else {
-      throw new Error(`status ${answer.status}`);
+      throw new Error(`status ${response.status}`);
     }
   } catch {
     const since = page.newest ? ` since ${Format.clock(page.newest.now_unix_ms, true)}` : "";
