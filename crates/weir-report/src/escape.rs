@@ -76,7 +76,6 @@ pub(crate) fn formula(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns a CSV field of a text.
 pub(crate) fn csv(text: &str) -> Cow<'_, str> {
     match formula(text) {
         Cow::Borrowed(text) if !text.contains(['"', ',', '\n', '\r']) => Cow::Borrowed(text),
