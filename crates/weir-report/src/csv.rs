@@ -51,7 +51,6 @@ const CELL: [[&str; 3]; 6] = [
 const ROLE: &str = "cpu_us_total cpu_cores_mean cpu_us_per_delivered rss_max_bytes \
                     user_memory_per_client_bytes threads_max network_rx_bytes network_tx_bytes";
 
-const CELL_OF_POINT: &str = "architecture clients repetition";
 const POINT: &str = "t_s offered_per_s achieved_per_s delivered_per_s response_p50_us=/p50_us \
                      response_p99_us=/p99_us schedule_lag_p99_us=/lag_p99_us backlog";
 
@@ -114,9 +113,9 @@ pub(crate) fn series(run: &Run) -> String {
     };
     let roles = points().flat_map(|(_, point)| point.cpu_cores.keys());
     let roles: BTreeSet<&String> = roles.collect();
-    let headings = pointers(CELL_OF_POINT).chain(pointers(POINT));
-    let headings = headings.map(|(heading, _)| heading);
-    let headings = headings.chain(roles.iter().map(|role| format!("{role}_cpu_cores")));
+    let columns = pointers("architecture clients repetition").chain(pointers(POINT));
+    let cores = roles.iter().map(|role| format!("{role}_cpu_cores"));
+    let headings = columns.map(|(heading, _)| heading).chain(cores);
     let rows = points().map(|(cell, point)| {
         let value = json(point);
         let mut row = vec![

@@ -69,12 +69,9 @@ pub fn write_data(data: &RunData, dir: &Path) -> Result<Vec<PathBuf>, ReportErro
     outputs.extend(libraries::files(run));
     outputs.push(("report.md".to_owned(), render_markdown(run)));
     outputs.push(("report.html".to_owned(), render_html(data)));
-    let table = overhead_table(run).map(|text| (OVERHEAD_FILE.to_owned(), text));
-    outputs
-        .into_iter()
-        .chain(table)
-        .map(|(name, text)| replace(dir, &name, &text))
-        .collect()
+    outputs.extend(overhead_table(run).map(|text| (OVERHEAD_FILE.to_owned(), text)));
+    let paths = outputs.iter().map(|(name, text)| replace(dir, name, text));
+    paths.collect()
 }
 
 /// Writes a file next to the target and renames it, so that readers never see a partial report.

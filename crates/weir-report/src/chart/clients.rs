@@ -15,7 +15,7 @@ pub(crate) fn latency(run: &Run) -> Option<String> {
         run,
         |figures| figures.mean_us,
         |row| row.latency_mean_ms.map(|ms| ms as f64 * 1e3),
-        |us| format!("mean {}", format::duration_us(us)),
+        |us| format!("mean {} ms", format::number(Some(us / 1e3))),
     )?;
     let values_us: Vec<f64> = ys(&lines).collect();
     let label = "Mean latency by number of clients";
