@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde::Deserialize;
 use weir_net::tls::{self, ServerFiles, TlsAcceptor, TlsFilesError};
-use weir_stats::utc;
 
 use crate::bounds::bounded;
 
@@ -90,8 +90,8 @@ impl TlsFiles {
 
 /// Returns the expiry of a certificate as text.
 pub fn expiry_text(not_after_unix_s: Option<i64>) -> String {
-    let unix_s = not_after_unix_s.and_then(|end| u64::try_from(end).ok());
-    unix_s.map_or_else(|| "an unknown date".to_owned(), utc::rfc3339)
+    let end = not_after_unix_s.and_then(|end| Timestamp::from_second(end).ok());
+    end.map_or_else(|| "an unknown date".to_owned(), |end| end.to_string())
 }
 
 /// Time before the expiry of a certificate in which operators are warned.

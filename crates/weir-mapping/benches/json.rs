@@ -1,9 +1,8 @@
 //! Cost of reading JSON: `cargo bench -p weir-mapping`.
 //!
 //! Each row is one record of the load tests, read once by the mapping (item names and fields, as in
-//! the gateway), once by `sonic_rs::get_many` with the texts of the same values, and once by
-//! `serde_json::Value` with pointers to them. Best of several rounds, in nanoseconds per record, on
-//! one thread.
+//! the gateway) and once by `serde_json::Value` with pointers to the same values. Best of several
+//! rounds, in nanoseconds per record, on one thread.
 
 // The crate has no side effects, but the benchmark reads the clock and prints.
 #![allow(clippy::print_stdout, clippy::disallowed_methods)]
@@ -12,7 +11,6 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use serde_json::Value;
-use sonic_rs::{JsonValueTrait, PointerNode, PointerTree};
 use weir_mapping::{
     ConfigSource, ConnectionConfig, FieldSet, FieldValues, ItemNames, Mapping, Parameter,
     ParseOptions, RecordView,
@@ -23,8 +21,8 @@ const ROUND_NS: u128 = 100_000_000;
 
 fn main() {
     println!(
-        "{:<44}{:>9}{:>9}{:>9}{:>11}{:>13}",
-        "ns per record", "routing", "fields", "WHOLE", "sonic-rs", "serde_json"
+        "{:<44}{:>9}{:>9}{:>9}{:>13}",
+        "ns per record", "routing", "fields", "WHOLE", "serde_json"
     );
     let flat = flat();
     row(
@@ -141,35 +139,13 @@ fn row(
         })
     };
     let (needed, whole) = (fields(&lazy), fields(&whole));
-    let sonic = sonic(document, pointers);
     let tree = time(|| {
         let tree: Value = serde_json::from_str(black_box(document)).expect("valid JSON");
         for pointer in pointers {
             black_box(tree.pointer(pointer));
         }
     });
-    println!("{title:<44}{routing:>9.0}{needed:>9.0}{whole:>9.0}{sonic:>11.0}{tree:>13.0}");
-}
-
-/// Returns the time in which `sonic_rs` collects the texts of the values, escapes decoded.
-fn sonic(document: &str, pointers: &[&str]) -> f64 {
-    let mut paths = PointerTree::new();
-    for pointer in pointers {
-        let steps = pointer.split('/').skip(1);
-        paths.add_path(steps.map(|step| match step.parse() {
-            Ok(index) => PointerNode::Index(index),
-            Err(_) => PointerNode::Key(step.to_owned().into()),
-        }));
-    }
-    let mut texts = String::new();
-    time(|| {
-        texts.clear();
-        let found = sonic_rs::get_many(black_box(document), &paths).expect("valid JSON");
-        for value in found.iter().flatten() {
-            texts.push_str(value.as_str().unwrap_or_else(|| value.as_raw_str()));
-        }
-        black_box(&texts);
-    })
+    println!("{title:<44}{routing:>9.0}{needed:>9.0}{whole:>9.0}{tree:>13.0}");
 }
 
 /// Checks that both readers find the same texts.
