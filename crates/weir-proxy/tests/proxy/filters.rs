@@ -1,10 +1,30 @@
 //! Filters in the running proxy: stored values, read values and errors of producers.
 
+use std::sync::mpsc::{Sender, channel};
+
+use rdkafka::ClientContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::producer::{FutureProducer, FutureRecord};
-use rdkafka::util::Timeout;
+use rdkafka::message::DeliveryResult;
+use rdkafka::producer::{BaseRecord, ProducerContext, ThreadedProducer};
 
 use super::support::*;
+
+/// Passes on the result of each record.
+struct DeliveryResults(Sender<Result<(), KafkaError>>);
+
+impl ClientContext for DeliveryResults {}
+
+impl ProducerContext for DeliveryResults {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
+        let result = result
+            .as_ref()
+            .map(drop)
+            .map_err(|(error, _)| error.clone());
+        let _ = self.0.send(result);
+    }
+}
 
 #[test]
 fn values_change_on_produce_or_fetch() {
@@ -43,18 +63,15 @@ fn rejected_record_is_reported_and_next_passes() {
     let proxy = proxy("[[cluster.filter]]\ntype = \"require\"\njson = true\n");
     let bootstrap = proxy.bootstrap();
     let topic = topic(&bootstrap, "json", 1, 1);
-    let producer: FutureProducer = client_config(&bootstrap)
+    let (sender, results) = channel();
+    let producer: ThreadedProducer<_> = client_config(&bootstrap)
         .set("enable.idempotence", "true")
-        .create()
+        .create_with_context(DeliveryResults(sender))
         .expect("valid configuration");
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let runtime = runtime.expect("a runtime");
     let send = |value: &str| {
-        let record: FutureRecord<'_, (), str> = FutureRecord::to(&topic).payload(value);
-        let sent = runtime.block_on(producer.send(record, Timeout::After(TEST_TIMEOUT)));
-        sent.map(drop).map_err(|(error, _)| error)
+        let record: BaseRecord<'_, (), str> = BaseRecord::to(&topic).payload(value);
+        producer.send(record).expect("an empty queue");
+        results.recv_timeout(TEST_TIMEOUT).expect("a result")
     };
     send("{\"a\":1}").expect("JSON");
     let error = send("no json").expect_err("rejected");
