@@ -114,7 +114,7 @@ fn failed_downloads_are_reported() {
     environment.push(("npm_config_registry", nowhere));
     let node = failing("node_sdk_loads", &environment);
     assert!(
-        node.contains("Fetch {") && node.contains("ECONNREFUSED"),
+        node.contains("Fetch(") && node.contains("ECONNREFUSED"),
         "{node}"
     );
 
@@ -124,7 +124,7 @@ fn failed_downloads_are_reported() {
     environment.push(("PIP_NO_INDEX", "0"));
     let python = failing("python_sdk_loads", &environment);
     assert!(
-        python.contains("Fetch {") && python.contains("refused"),
+        python.contains("Fetch(") && python.contains("refused"),
         "{python}"
     );
     let entries = std::fs::read_dir(cache.path().join("weir")).unwrap();

@@ -112,7 +112,7 @@ fn existing_topic_and_key_are_used(broker: &TestBroker) {
         "load",
         "produce",
         "--topic",
-        "orders",
+        "experiment-orders",
         "--create-topic",
         "2",
         "--count",
@@ -122,7 +122,15 @@ fn existing_topic_and_key_are_used(broker: &TestBroker) {
     produce.args(["--bootstrap", &broker.bootstrap]);
     assert!(produce.output().unwrap().status.success());
     let args = [
-        "--rates", "400", "--hold", "2s", "--drain", "20s", "--topic", "orders", "--key",
+        "--rates",
+        "400",
+        "--hold",
+        "2s",
+        "--drain",
+        "20s",
+        "--topic",
+        "experiment-orders",
+        "--key",
         "order-17",
     ];
     let (_, run) = run(broker, FILTER_BASIC, "own", &args);

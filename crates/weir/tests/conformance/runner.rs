@@ -20,7 +20,7 @@ use super::sdk::{self, Sdk};
 use super::test_env::TestEnv;
 
 /// Number of cases of one SDK that run at the same time. Cases mostly wait.
-const AT_ONCE: usize = 3;
+const AT_ONCE: usize = 2;
 /// Number of lines shown of each log of a failed case.
 const TAIL_LINES: usize = 40;
 

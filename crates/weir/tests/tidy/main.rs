@@ -215,7 +215,6 @@ fn oracles_serve_tests_only() {
         "jsonschema",
         "proptest",
         "syn",
-        "tempfile",
         "tungstenite",
     ];
     let findings = packages().used_outside_tests(ORACLES);
