@@ -58,7 +58,7 @@ impl TlsFiles {
             client_ca: None,
         };
         let handshake = Duration::from_millis(config.handshake_timeout_ms);
-        let (acceptor, files) = tls::TlsFiles::web_server("tls", files, handshake)?;
+        let (acceptor, files) = tls::TlsFiles::server("tls", files, Some(handshake))?;
         Ok(Self {
             config,
             acceptor,

@@ -20,4 +20,5 @@ pub mod tls;
 pub mod watchdog;
 pub mod websocket;
 
-pub use mailbox::{MailboxSender, PostError};
+pub use crossbeam_channel::SendTimeoutError as PostError;
+pub use mailbox::MailboxSender;

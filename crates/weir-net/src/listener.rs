@@ -33,9 +33,6 @@ pub fn listen_shared(address: SocketAddr, count: usize) -> io::Result<Vec<std::n
 /// Sets TCP_USER_TIMEOUT on connections that `listener` accepts from now on. The kernel ends a
 /// connection when the peer acknowledges none of the sent bytes for `timeout`, because it is
 /// unreachable or does not read. Reads and writes then fail.
-///
-/// # Errors
-/// The operating system rejects the option.
 pub fn end_stalled(listener: &std::net::TcpListener, timeout: Duration) -> io::Result<()> {
     // Accepted sockets inherit the option, so it needs no call per connection.
     SockRef::from(listener).set_tcp_user_timeout(Some(timeout))
@@ -44,9 +41,6 @@ pub fn end_stalled(listener: &std::net::TcpListener, timeout: Duration) -> io::R
 /// Sets TCP_NOTSENT_LOWAT on connections that `listener` accepts from now on: the kernel accepts at
 /// most `bytes` that it cannot send yet. The rest stays in the send queue, where newer values can
 /// replace it.
-///
-/// # Errors
-/// The operating system rejects the option.
 pub fn limit_unsent(listener: &std::net::TcpListener, bytes: u32) -> io::Result<()> {
     SockRef::from(listener).set_tcp_notsent_lowat(bytes)
 }

@@ -30,17 +30,6 @@ struct WakeState {
     waker: mio::Waker,
 }
 
-/// Failure to post an event, with the event.
-#[derive(Debug, thiserror::Error)]
-pub enum PostError<T> {
-    /// The queue was full until the timeout.
-    #[error("the event loop's mailbox is full")]
-    Full(T),
-    /// The loop has ended.
-    #[error("the event loop has ended")]
-    Closed(T),
-}
-
 /// Creates a mailbox for `capacity` events; `waker` wakes the event loop that receives them.
 pub(crate) fn mailbox<T>(
     waker: mio::Waker,
@@ -66,11 +55,9 @@ impl<T> Clone for MailboxSender<T> {
 }
 
 impl<T> MailboxSender<T> {
-    /// Posts an event, waiting up to `timeout` while the queue is full.
-    ///
-    /// # Errors
-    /// The queue is full or the event loop has ended.
-    pub fn post(&self, event: T, timeout: Duration) -> Result<(), PostError<T>> {
+    /// Posts an event, waiting up to `timeout` while the queue is full. Fails if it stays full or
+    /// the event loop has ended.
+    pub fn post(&self, event: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
         let posted = self.queue.try_send(event).or_else(|error| match error {
             TrySendError::Full(event) => self.queue.send_timeout(event, timeout),
             TrySendError::Disconnected(event) => Err(SendTimeoutError::Disconnected(event)),
@@ -81,10 +68,7 @@ impl<T> MailboxSender<T> {
             // The waker is an eventfd: writing to it fails only when the loop has ended.
             let _ = self.wake_state.waker.wake();
         }
-        posted.map_err(|error| match error {
-            SendTimeoutError::Timeout(event) => PostError::Full(event),
-            SendTimeoutError::Disconnected(event) => PostError::Closed(event),
-        })
+        posted
     }
 }
 
@@ -107,7 +91,6 @@ impl<T> MailboxReceiver<T> {
         false
     }
 
-    /// Announces that the event loop is running again.
     pub(crate) fn awake(&self) {
         self.wake_state.asleep.store(false, Ordering::Relaxed);
     }

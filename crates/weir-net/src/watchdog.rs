@@ -12,7 +12,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use crate::log::{Truncated, report_suppressed};
 use crate::memory;
@@ -106,7 +107,6 @@ impl Heartbeat {
         self.begin(activity);
     }
 
-    /// Returns the milliseconds since the epoch.
     pub(crate) fn now_ms(&self) -> u64 {
         u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
@@ -115,15 +115,13 @@ impl Heartbeat {
         self.awake_since_ms.load(Ordering::Relaxed).checked_sub(1)
     }
 
-    /// Returns the current activity and the last peer.
     fn describe(&self) -> String {
         let activity = self.activity.load(Ordering::Relaxed);
         let own = activity.checked_sub(Activity::FIRST_OWN);
         let name = match own {
-            Some(own) => self.own.get(own).copied(),
-            None => Some(Activity::NAMES[activity]),
+            Some(own) => self.own.get(own).copied().unwrap_or("unknown activity"),
+            None => Activity::NAMES[activity],
         };
-        let name = name.unwrap_or("unknown activity");
         let [high, low] = [0, 1].map(|half| self.peer[half].load(Ordering::Relaxed));
         match (u128::from(high) << 64) | u128::from(low) {
             0 => name.to_owned(),
@@ -144,7 +142,7 @@ impl Default for Heartbeat {
 
 /// Thresholds for the duration of one iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "WatchdogTable")]
+#[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct WatchdogConfig {
     /// Milliseconds after which a stall is logged and counted.
     pub stall_ms: u64,
@@ -161,35 +159,17 @@ impl Default for WatchdogConfig {
     }
 }
 
-/// The table `[watchdog]` of products as written.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct WatchdogTable {
-    stall_ms: u64,
-    dead_ms: u64,
-}
-
-impl Default for WatchdogTable {
-    fn default() -> Self {
-        let WatchdogConfig { stall_ms, dead_ms } = WatchdogConfig::default();
-        Self { stall_ms, dead_ms }
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "watchdog: stall_ms = {0}, dead_ms = {1}: use 100 to 600000, dead_ms not less than stall_ms"
-)]
-struct WatchdogRangeError(u64, u64);
-
-impl TryFrom<WatchdogTable> for WatchdogConfig {
-    type Error = WatchdogRangeError;
-
-    fn try_from(table: WatchdogTable) -> Result<Self, WatchdogRangeError> {
-        let WatchdogTable { stall_ms, dead_ms } = table;
+impl<'de> Deserialize<'de> for WatchdogConfig {
+    fn deserialize<D: Deserializer<'de>>(table: D) -> Result<Self, D::Error> {
+        // The derived function, which checks no ranges.
+        let config = Self::deserialize(table)?;
+        let Self { stall_ms, dead_ms } = config;
         match (100..=600_000).contains(&stall_ms) && (stall_ms..=600_000).contains(&dead_ms) {
-            true => Ok(Self { stall_ms, dead_ms }),
-            false => Err(WatchdogRangeError(stall_ms, dead_ms)),
+            true => Ok(config),
+            false => Err(D::Error::custom(format_args!(
+                "watchdog: stall_ms = {stall_ms}, dead_ms = {dead_ms}: \
+                 use 100 to 600000, dead_ms not less than stall_ms"
+            ))),
         }
     }
 }
@@ -295,9 +275,6 @@ pub struct Watchdog {
 impl Watchdog {
     /// Starts to check `loops`. The thread also logs sums of suppressed log lines and returns freed
     /// memory to the operating system.
-    ///
-    /// # Errors
-    /// The operating system provides no thread.
     pub fn start(loops: Vec<Arc<Heartbeat>>, config: WatchdogConfig) -> std::io::Result<Self> {
         let vitals = Arc::<Vitals>::default();
         let mut detector = StallDetector::new(loops, config, Arc::clone(&vitals));

@@ -591,9 +591,9 @@ impl client::ClientHandler for Caller {
 }
 
 fn call(server: &Server, trust: ClientTls, authority: &str) -> Caller {
-    let mut options = client::ClientOptions::new(server.tls, 1);
     let name = ClientTls::server_name(authority).expect("a name");
-    options.tls = vec![Some(client::ServerTls { trust, name })];
+    let tls = Some(client::ServerTls { trust, name });
+    let options = client::ClientOptions::new(vec![(server.tls, tls)], 1);
     let mut caller = Caller::default();
     client::run(options, &mut caller).expect("clean end");
     caller

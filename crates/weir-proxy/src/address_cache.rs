@@ -4,24 +4,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::broker_registry::BrokerRegistry;
-use crate::wire::{AddressMapper, AdvertisedAddress, BrokerNode};
+use crate::config::HostPort;
+use crate::wire::{AddressMapper, BrokerNode};
 
 /// Maximum number of cached brokers. A cluster has fewer.
 const ADDRESSES_MAX: usize = 10_000;
 
-/// Advertised addresses by node id.
 #[derive(Debug)]
 pub(crate) struct AddressCache {
     broker_registry: Arc<BrokerRegistry>,
     version: u64,
-    cached: HashMap<i32, CachedAddress>,
-}
-
-#[derive(Debug)]
-struct CachedAddress {
-    host: Box<str>,
-    port: u16,
-    address: AdvertisedAddress,
+    /// Addresses of the broker and of the proxy.
+    cached: HashMap<i32, (HostPort, HostPort)>,
 }
 
 impl AddressCache {
@@ -35,24 +29,20 @@ impl AddressCache {
 }
 
 impl AddressMapper for AddressCache {
-    fn address_of(&mut self, node: BrokerNode<'_>) -> Option<AdvertisedAddress> {
+    fn address_of(&mut self, node: BrokerNode<'_>) -> Option<HostPort> {
         let version = self.broker_registry.version();
         if version != self.version || self.cached.len() > ADDRESSES_MAX {
             self.version = version;
             self.cached.clear();
         }
-        if let Some(cached) = self.cached.get(&node.id) {
-            if cached.port == node.port && &*cached.host == node.host {
-                return Some(cached.address.clone());
+        if let Some((broker, address)) = self.cached.get(&node.id) {
+            if broker.is(node.host, node.port) {
+                return Some(address.clone());
             }
         }
         let address = self.broker_registry.register_broker(node, false)?;
-        let cached = CachedAddress {
-            host: node.host.into(),
-            port: node.port,
-            address: address.clone(),
-        };
-        self.cached.insert(node.id, cached);
+        let broker = HostPort::new(node.host, node.port);
+        self.cached.insert(node.id, (broker, address.clone()));
         Some(address)
     }
 }

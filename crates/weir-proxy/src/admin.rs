@@ -16,15 +16,14 @@ const ROWS_MAX: usize = 10_000;
 /// Maximum time for posting to an event loop, and for the wait for a reply.
 const POST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Sources of the admin pages.
 pub(crate) struct Pages {
-    pub(crate) clusters: Arc<Vec<VirtualCluster>>,
+    pub(crate) clusters: Vec<Arc<VirtualCluster>>,
     pub(crate) loops: Vec<MailboxSender<LoopEvent>>,
 }
 
 impl AdminPages for Pages {
     fn readiness(&self) -> (bool, String) {
-        let each = self.clusters.iter().map(VirtualCluster::readiness);
+        let each = self.clusters.iter().map(|cluster| cluster.readiness());
         each.fold((true, String::new()), |(all, text), (is_ready, lines)| {
             (all && is_ready, text + &lines)
         })
@@ -32,13 +31,13 @@ impl AdminPages for Pages {
 
     fn page(&mut self, path: &str, _query: &str) -> Option<Page> {
         // Event loops reply within an iteration, but this thread must stay free for other requests.
-        let (clusters, loops) = (Arc::clone(&self.clusters), self.loops.clone());
+        let (clusters, loops) = (self.clusters.clone(), self.loops.clone());
         let page = move || connections(&clusters, &loops);
         (path == "/connections").then(|| Page::Slow(Box::new(page)))
     }
 }
 
-fn connections(clusters: &[VirtualCluster], loops: &[MailboxSender<LoopEvent>]) -> Response {
+fn connections(clusters: &[Arc<VirtualCluster>], loops: &[MailboxSender<LoopEvent>]) -> Response {
     let rows = rows(loops);
     let clusters: Vec<_> = clusters
         .iter()
@@ -49,7 +48,7 @@ fn connections(clusters: &[VirtualCluster], loops: &[MailboxSender<LoopEvent>]) 
                 json!({ "node_id": id, "upstream": upstream, "place": advertised })
             });
             json!({
-                "name": cluster.name,
+                "name": cluster.config.name,
                 "listen": cluster.listen.to_string(),
                 "brokers": brokers.collect::<Vec<_>>(),
             })

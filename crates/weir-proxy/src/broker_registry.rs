@@ -5,32 +5,28 @@
 //! frame.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_net::MailboxSender;
 use weir_net::listener::listen_shared;
 
-use crate::config::{BrokerPorts, ClusterConfig, HostPort};
+use crate::config::{ClusterConfig, HostPort};
 use crate::data::{ListenerTarget, LoopEvent};
-use crate::wire::{AdvertisedAddress, BrokerNode};
+use crate::wire::BrokerNode;
 
 /// Time for which a broker's port stays open after the cluster stopped naming the broker.
 const PORT_RETENTION: Duration = Duration::from_secs(600);
 /// Maximum wait for a full loop inbox when a listener is handed over.
 const POST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The brokers of one virtual cluster.
 #[derive(Debug)]
 pub(crate) struct BrokerRegistry {
     /// Index of the cluster in the configuration.
     cluster: usize,
-    name: String,
-    bind: IpAddr,
-    advertised_host: String,
-    ports: BrokerPorts,
+    config: Arc<ClusterConfig>,
     loops: usize,
     senders: OnceLock<Vec<MailboxSender<LoopEvent>>>,
     state: Mutex<BTreeMap<i32, RegisteredBroker>>,
@@ -38,7 +34,6 @@ pub(crate) struct BrokerRegistry {
     version: AtomicU64,
 }
 
-/// A broker that has a port.
 #[derive(Debug, Clone)]
 struct RegisteredBroker {
     upstream: HostPort,
@@ -61,14 +56,10 @@ pub struct BrokerInfo {
 }
 
 impl BrokerRegistry {
-    /// Creates the registry of the cluster with index `cluster`.
-    pub(crate) fn new(cluster: usize, config: &ClusterConfig, loops: usize) -> Self {
+    pub(crate) fn new(cluster: usize, config: Arc<ClusterConfig>, loops: usize) -> Self {
         Self {
             cluster,
-            name: config.name.clone(),
-            bind: config.listen.ip(),
-            advertised_host: config.advertised_host.clone(),
-            ports: config.broker_ports,
+            config,
             loops,
             senders: OnceLock::new(),
             state: Mutex::new(BTreeMap::new()),
@@ -86,18 +77,14 @@ impl BrokerRegistry {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Returns the address of a broker.
     pub(crate) fn upstream(&self, id: i32) -> Option<HostPort> {
         self.state().get(&id).map(|broker| broker.upstream.clone())
     }
 
-    /// Returns the addresses of all registered brokers.
     pub(crate) fn upstreams(&self) -> Vec<HostPort> {
         let state = self.state();
-        state
-            .values()
-            .map(|broker| broker.upstream.clone())
-            .collect()
+        let all = state.values().map(|broker| broker.upstream.clone());
+        all.collect()
     }
 
     pub(crate) fn infos(&self) -> Vec<BrokerInfo> {
@@ -105,24 +92,19 @@ impl BrokerRegistry {
         let infos = state.iter().map(|(id, broker)| BrokerInfo {
             id: *id,
             upstream: broker.upstream.to_string(),
-            advertised: HostPort::new(&self.advertised_host, self.ports.advertised(broker.port))
-                .to_string(),
+            advertised: self.address(broker.port).to_string(),
         });
         infos.collect()
     }
 
     /// Returns the advertised address of a broker. Opens a port if the broker is new.
-    pub(crate) fn register_broker(
-        &self,
-        node: BrokerNode<'_>,
-        fixed: bool,
-    ) -> Option<AdvertisedAddress> {
+    pub(crate) fn register_broker(&self, node: BrokerNode<'_>, fixed: bool) -> Option<HostPort> {
         let mut state = self.state();
         if let Some(broker) = state.get_mut(&node.id) {
             broker.seen = Instant::now();
             if !broker.fixed && !broker.upstream.is(node.host, node.port) {
                 let upstream = HostPort::new(node.host, node.port);
-                let cluster = &self.name;
+                let cluster = &self.config.name;
                 tracing::info!(cluster, id = node.id, %upstream, "broker address changed");
                 broker.upstream = upstream;
                 self.version.fetch_add(1, Ordering::Release);
@@ -131,7 +113,8 @@ impl BrokerRegistry {
         }
         let port = self.open(node.id, &mut state)?;
         let upstream = HostPort::new(node.host, node.port);
-        let (cluster, advertised_port) = (&self.name, self.ports.advertised(port));
+        let address = self.address(port);
+        let (cluster, advertised_port) = (&self.config.name, address.port);
         tracing::info!(cluster, id = node.id, %upstream, advertised_port, "broker port opened");
         let broker = RegisteredBroker {
             upstream,
@@ -141,7 +124,7 @@ impl BrokerRegistry {
         };
         state.insert(node.id, broker);
         self.version.fetch_add(1, Ordering::Release);
-        Some(self.address(port))
+        Some(address)
     }
 
     /// Closes the ports of brokers that the cluster has not named for [`PORT_RETENTION`].
@@ -162,18 +145,16 @@ impl BrokerRegistry {
     /// Reports to the event loops that a broker does not respond.
     pub(crate) fn report_unresponsive(&self, broker: &HostPort) {
         for sender in self.senders.get().into_iter().flatten() {
+            let event = LoopEvent::Unresponsive(self.cluster, broker.clone());
             // The probe repeats the report. A loop that has ended has no connections.
-            let _ = sender.post(
-                LoopEvent::Unresponsive(self.cluster, broker.clone()),
-                POST_TIMEOUT,
-            );
+            let _ = sender.post(event, POST_TIMEOUT);
         }
     }
 
     fn close(&self, id: i32, state: &mut BTreeMap<i32, RegisteredBroker>) {
         state.remove(&id);
         self.version.fetch_add(1, Ordering::Release);
-        let cluster = &self.name;
+        let cluster = &self.config.name;
         tracing::info!(cluster, id, "broker removed, port closed");
         for sender in self.senders.get().into_iter().flatten() {
             let event = LoopEvent::Unlisten(self.cluster, ListenerTarget::Broker(id));
@@ -185,19 +166,20 @@ impl BrokerRegistry {
     /// Opens a listener for the clients of a new broker and returns its port.
     fn open(&self, id: i32, state: &mut BTreeMap<i32, RegisteredBroker>) -> Option<u16> {
         let senders = self.senders.get()?;
-        let port = self.ports.of(id);
+        let cluster = &self.config.name;
+        let port = self.config.broker_ports.of(id);
         let holder = state
             .iter()
             .find(|(_, broker)| port != 0 && broker.port == port)
             .map(|(id, broker)| (*id, broker.fixed));
         match holder {
             Some((holder, false)) if self.is_unnamed(state, holder) => self.close(holder, state),
-            Some((holder, _)) => {
+            Some((port_owner, _)) => {
                 tracing::error!(
-                    cluster = self.name,
+                    cluster,
                     port,
                     broker = id,
-                    port_owner = holder,
+                    port_owner,
                     "two brokers map to the same port, broker hidden from clients: \
                      increase broker_ports"
                 );
@@ -205,17 +187,12 @@ impl BrokerRegistry {
             }
             None => {}
         }
-        let address = SocketAddr::new(self.bind, port);
+        let address = SocketAddr::new(self.config.listen.ip(), port);
         let sockets = match listen_shared(address, self.loops) {
             Ok(sockets) => sockets,
             Err(error) => {
-                tracing::error!(
-                    cluster = self.name,
-                    %address,
-                    broker = id,
-                    %error,
-                    "listen failed, broker hidden from clients"
-                );
+                let text = "listen failed, broker hidden from clients";
+                tracing::error!(cluster, %address, broker = id, %error, "{text}");
                 return None;
             }
         };
@@ -223,11 +200,7 @@ impl BrokerRegistry {
         for (socket, sender) in sockets.into_iter().zip(senders) {
             let event = LoopEvent::Listen(self.cluster, ListenerTarget::Broker(id), socket);
             if sender.post(event, POST_TIMEOUT).is_err() {
-                tracing::warn!(
-                    cluster = self.name,
-                    id,
-                    "event loop did not accept a listener"
-                );
+                tracing::warn!(cluster, id, "event loop did not accept a listener");
             }
         }
         Some(port)
@@ -242,11 +215,9 @@ impl BrokerRegistry {
             .is_some_and(|(newest, seen)| newest.duration_since(seen) > REASSIGN_AFTER)
     }
 
-    fn address(&self, port: u16) -> AdvertisedAddress {
-        AdvertisedAddress {
-            host: self.advertised_host.clone(),
-            port: self.ports.advertised(port),
-        }
+    fn address(&self, port: u16) -> HostPort {
+        let port = self.config.broker_ports.advertised(port);
+        HostPort::new(&self.config.advertised_host, port)
     }
 
     fn state(&self) -> MutexGuard<'_, BTreeMap<i32, RegisteredBroker>> {

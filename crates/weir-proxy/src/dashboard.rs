@@ -41,7 +41,6 @@ const COLUMNS: [(&str, &str); 29] = [
     ("filter_waiting", "weir_proxy_filter_waiting"),
 ];
 
-/// Creates the dashboard of a proxy.
 pub(crate) fn dashboard(sources: MetricSources) -> Dashboard {
     let metrics = sources.metrics();
     let columns = COLUMNS.map(|(column, name)| {
@@ -87,18 +86,18 @@ impl DashboardSource for MetricSources {
     }
 
     fn facts(&self) -> Map<String, Value> {
-        let clusters = self.clusters.iter().map(|cluster| {
+        let clusters = self.shared.clusters.iter().map(|cluster| {
             json!({
-                "name": cluster.name,
+                "name": cluster.config.name,
                 "listen": cluster.listen.to_string(),
                 "ready": cluster.health.is_responding(),
                 "error": cluster.health.error(),
             })
         });
-        let brokers = self.clusters.iter().flat_map(|cluster| {
+        let brokers = self.shared.clusters.iter().flat_map(|cluster| {
             cluster.health.rows().into_iter().map(|row| {
                 let broker = row.broker.to_string();
-                json!({ "cluster": cluster.name, "broker": broker, "error": row.error })
+                json!({ "cluster": cluster.config.name, "broker": broker, "error": row.error })
             })
         });
         let facts = [

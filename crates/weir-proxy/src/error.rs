@@ -39,7 +39,6 @@ pub enum ProxyError {
 
 impl ProxyError {
     /// Returns `true` if a change of the configuration or the command line can fix the error.
-    #[must_use]
     pub fn is_config_error(&self) -> bool {
         !matches!(self, Self::System(_))
     }

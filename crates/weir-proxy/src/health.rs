@@ -17,7 +17,6 @@ pub(crate) struct ClusterHealth {
     brokers: Mutex<Vec<BrokerHealth>>,
 }
 
-/// State of a broker.
 #[derive(Debug, Clone)]
 pub(crate) struct BrokerHealth {
     pub(crate) broker: HostPort,
@@ -45,7 +44,6 @@ impl ClusterHealth {
         unresponsive.or_else(|| Some("not probed yet".to_owned()))
     }
 
-    /// Returns the state of every broker.
     pub(crate) fn rows(&self) -> Vec<BrokerHealth> {
         self.brokers().clone()
     }
@@ -66,7 +64,6 @@ impl ClusterHealth {
         unresponsive.map(|row| row.broker.clone()).collect()
     }
 
-    /// Removes brokers that are not in `brokers`.
     pub(crate) fn retain_only(&self, brokers: &[HostPort]) {
         self.brokers().retain(|row| brokers.contains(&row.broker));
     }

@@ -7,6 +7,7 @@ mod address_cache;
 mod admin;
 mod broker_registry;
 pub mod config;
+mod counters;
 mod dashboard;
 mod data;
 pub mod error;

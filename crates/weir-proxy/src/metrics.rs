@@ -8,24 +8,20 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use weir_net::admin::MetricKind::{self, Counter, Gauge};
-use weir_net::admin::{ProcessMetrics, put_metric};
+use weir_net::admin::{MetricKind, ProcessMetrics, put_metric};
 use weir_net::tls::{TlsAcceptor, TlsFiles};
 use weir_net::watchdog::Vitals;
 
-use crate::data::{FilterPool, LoopMetrics, METRICS, Memory};
-use crate::virtual_cluster::VirtualCluster;
+use crate::counters::{LoopMetrics, MetricRow, ProxyValues, TlsValues};
+use crate::data::LoopShared;
 
-/// Sources of the metric values.
 #[derive(Debug, Clone)]
 pub(crate) struct MetricSources {
     pub(crate) loops: Vec<Arc<LoopMetrics>>,
-    pub(crate) clusters: Arc<Vec<VirtualCluster>>,
     pub(crate) certificates: Vec<Arc<TlsFiles>>,
     /// Certificates presented to clients.
     pub(crate) presented: Vec<Arc<TlsAcceptor>>,
-    pub(crate) memory: Arc<Memory>,
-    pub(crate) pool: Option<Arc<FilterPool>>,
+    pub(crate) shared: Arc<LoopShared>,
 }
 
 /// A metric without labels: name, kind, help text and current value.
@@ -51,10 +47,10 @@ impl Collector for MetricSources {
             None,
             MetricType::Gauge,
         )?;
-        for cluster in self.clusters.iter() {
+        for cluster in &self.shared.clusters {
             for row in cluster.health.rows() {
                 let labels = [
-                    ("cluster", cluster.name.clone()),
+                    ("cluster", cluster.config.name.clone()),
                     ("broker", row.broker.to_string()),
                 ];
                 let up = ConstGauge::new(i64::from(row.error.is_none()));
@@ -68,89 +64,55 @@ impl Collector for MetricSources {
 impl MetricSources {
     /// Returns all metrics without labels.
     pub(crate) fn metrics(&self) -> Vec<Metric> {
-        let of_loops = METRICS.iter().enumerate().map(|(index, metric)| {
+        let of_loops = LoopMetrics::metrics().enumerate().map(|(index, row)| {
             let sum = self.loops.iter().map(|one| one.get(index)).sum();
-            (metric.0, metric.1, metric.2, sum)
+            (row.0, row.1, row.2, sum)
         });
-        let clusters = self.clusters.iter();
-        let ready = clusters.clone().filter(|one| one.health.is_responding());
-        let brokers: usize = clusters.map(|one| one.broker_registry.infos().len()).sum();
-        let (used, waiting, waits) = self.memory.usage();
-        let pool = self.pool.as_ref().map(|pool| pool.usage());
-        let (tasks, cpu) = pool.unwrap_or_default();
-        let mut metrics: Vec<Metric> = of_loops.collect();
-        metrics.extend([
-            (
-                "weir_proxy_clusters_ready",
-                Gauge,
-                "Clusters that responded to the last probe.",
-                ready.count() as u64,
-            ),
-            (
-                "weir_proxy_brokers",
-                Gauge,
-                "Brokers that have a port on the proxy.",
-                brokers as u64,
-            ),
-            (
-                "weir_proxy_buffer_claimed_bytes",
-                Gauge,
-                "Bytes of memory claimed for buffered frames.",
-                used as u64,
-            ),
-            (
-                "weir_proxy_buffer_waiting",
-                Gauge,
-                "Frames that wait for memory.",
-                waiting as u64,
-            ),
-            (
-                "weir_proxy_buffer_waits",
-                Counter,
-                "Frames that had to wait for memory.",
-                waits,
-            ),
-            (
-                "weir_proxy_filter_waiting",
-                Gauge,
-                "Frames that wait for a filter thread.",
-                tasks as u64,
-            ),
-            (
-                "weir_proxy_filter_cpu_milliseconds",
-                Counter,
-                "CPU time of filter threads.",
-                cpu.as_millis() as u64,
-            ),
-        ]);
+        let with_values = |rows: &'static [MetricRow], values: Vec<u64>| {
+            rows.iter()
+                .zip(values)
+                .map(|(row, value)| (row.0, row.1, row.2, value))
+        };
+        let values = self.proxy_values().values().collect();
+        let mut metrics: Vec<_> = of_loops
+            .chain(with_values(ProxyValues::METRICS, values))
+            .collect();
         if !self.certificates.is_empty() {
-            let counts = self.certificates.iter().map(|files| files.counts());
-            let add = |[a, b]: [u64; 2], [c, d]: [u64; 2]| [a + c, b + d];
-            let [reloads, failures] = counts.fold([0; 2], add);
-            let expiry = self.expiry_unix_s().and_then(|end| u64::try_from(end).ok());
-            metrics.extend([
-                (
-                    "weir_proxy_tls_reloads",
-                    Counter,
-                    "Reloads of the files of a tls or upstream_tls table.",
-                    reloads,
-                ),
-                (
-                    "weir_proxy_tls_reload_failures",
-                    Counter,
-                    "Failed reloads; the previous certificates stayed in use.",
-                    failures,
-                ),
-                (
-                    "weir_proxy_tls_certificate_expiry_timestamp_seconds",
-                    Gauge,
-                    "Earliest expiry of the certificates presented to clients, in seconds since \
-                     1970; 0 if unknown.",
-                    expiry.unwrap_or(0),
-                ),
-            ]);
+            let values = self.tls_values().values().collect();
+            metrics.extend(with_values(TlsValues::METRICS, values));
         }
         metrics
+    }
+
+    fn proxy_values(&self) -> ProxyValues {
+        let clusters = self.shared.clusters.iter();
+        let ready = clusters.clone().filter(|one| one.health.is_responding());
+        let brokers: usize = clusters.map(|one| one.broker_registry.infos().len()).sum();
+        let (claimed_bytes, memory_waiting, memory_waits) = self.shared.memory.usage();
+        let pool = self.shared.pool.as_ref().map(|pool| pool.usage());
+        let (filter_waiting, cpu) = pool.unwrap_or_default();
+        ProxyValues {
+            clusters_ready: ready.count() as u64,
+            brokers: brokers as u64,
+            claimed_bytes: claimed_bytes as u64,
+            memory_waiting: memory_waiting as u64,
+            memory_waits,
+            filter_waiting: filter_waiting as u64,
+            filter_cpu_ms: cpu.as_millis() as u64,
+        }
+    }
+
+    fn tls_values(&self) -> TlsValues {
+        let counts = self.certificates.iter().map(|files| files.counts());
+        let add = |[a, b]: [u64; 2], [c, d]: [u64; 2]| [a + c, b + d];
+        let [reloads, failures] = counts.fold([0; 2], add);
+        let expiry = self.expiry_unix_s().and_then(|end| u64::try_from(end).ok());
+        let expiry_unix_s = expiry.unwrap_or(0);
+        TlsValues {
+            reloads,
+            failures,
+            expiry_unix_s,
+        }
     }
 
     /// Returns the earliest expiry of the certificates presented to clients, in seconds since 1970.

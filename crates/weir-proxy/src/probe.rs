@@ -6,17 +6,17 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use weir_net::tls::ClientTls;
 
 use crate::address_cache::AddressCache;
-use crate::broker_registry::BrokerRegistry;
 use crate::config::HostPort;
-use crate::health::ClusterHealth;
 use crate::resolve::resolve;
 use crate::versions::{API_VERSIONS, METADATA};
+use crate::virtual_cluster::VirtualCluster;
 use crate::wire;
 
 /// Interval between probes of a cluster.
@@ -30,32 +30,43 @@ const PARALLEL_PROBES: usize = 16;
 /// Maximum size of a response. Metadata without topics lists brokers only.
 const RESPONSE_BYTES_MAX: usize = 4 << 20;
 
-/// The probe of one cluster.
 #[derive(Debug)]
 pub(crate) struct HealthProbe {
-    pub(crate) name: String,
-    pub(crate) upstream: Vec<HostPort>,
-    pub(crate) tls: Option<ClientTls>,
-    pub(crate) broker_registry: Arc<BrokerRegistry>,
-    pub(crate) health: Arc<ClusterHealth>,
+    cluster: Arc<VirtualCluster>,
     /// Time after which connections that wait for an unresponsive broker are closed.
-    pub(crate) response_timeout: Duration,
+    response_timeout: Duration,
     /// Set if the brokers require authentication for Metadata; it is not requested again.
-    pub(crate) needs_authentication: AtomicBool,
+    needs_authentication: AtomicBool,
 }
 
 impl HealthProbe {
-    /// Probes until the sender of `stop` is dropped.
-    pub(crate) fn run(self, stop: &Receiver<()>) {
+    /// Starts a thread that probes until the sender of `stop` is dropped.
+    pub(crate) fn start(
+        cluster: Arc<VirtualCluster>,
+        response_timeout: Duration,
+        stop: Receiver<()>,
+    ) -> io::Result<JoinHandle<()>> {
+        let probe = Self {
+            cluster,
+            response_timeout,
+            needs_authentication: AtomicBool::new(false),
+        };
+        let thread = std::thread::Builder::new().name("weir-probe".to_owned());
+        thread.spawn(move || probe.run(&stop))
+    }
+
+    fn run(self, stop: &Receiver<()>) {
+        let VirtualCluster {
+            health,
+            broker_registry,
+            ..
+        } = &*self.cluster;
         loop {
             let all_responded = self.probe_all();
-            for host in self
-                .health
-                .unresponsive_for(self.response_timeout, Instant::now())
-            {
-                self.broker_registry.report_unresponsive(&host);
+            for host in health.unresponsive_for(self.response_timeout, Instant::now()) {
+                broker_registry.report_unresponsive(&host);
             }
-            self.broker_registry.close_stale_ports(Instant::now());
+            broker_registry.close_stale_ports(Instant::now());
             let interval = match all_responded {
                 true => PROBE_INTERVAL,
                 false => FAILED_PROBE_INTERVAL,
@@ -68,13 +79,14 @@ impl HealthProbe {
 
     /// Probes every broker. Returns `true` if all of them responded.
     fn probe_all(&self) -> bool {
-        let mut hosts = self.upstream.clone();
-        for host in self.broker_registry.upstreams() {
+        let cluster = &self.cluster;
+        let mut hosts = cluster.config.upstream.clone();
+        for host in cluster.broker_registry.upstreams() {
             if !hosts.contains(&host) {
                 hosts.push(host);
             }
         }
-        self.health.retain_only(&hosts);
+        cluster.health.retain_only(&hosts);
         for some in hosts.chunks(PARALLEL_PROBES) {
             // Probes in parallel, so that an unresponsive broker does not delay the others.
             std::thread::scope(|scope| {
@@ -88,7 +100,7 @@ impl HealthProbe {
                 self.probe_and_record(&some[0]);
             });
         }
-        self.health.end_round()
+        cluster.health.end_round()
     }
 
     fn probe_and_record(&self, host: &HostPort) {
@@ -99,12 +111,12 @@ impl HealthProbe {
             }
             _ => error.to_string(),
         });
-        self.health
-            .record(&self.name, host, outcome, Instant::now());
+        let (health, name) = (&self.cluster.health, &self.cluster.config.name);
+        health.record(name, host, outcome, Instant::now());
     }
 
     fn probe_broker(&self, host: &HostPort) -> io::Result<()> {
-        let mut stream = connect(host, self.tls.as_ref())?;
+        let mut stream = connect(host, self.cluster.config.upstream_tls.as_ref())?;
         exchange(&mut stream, API_VERSIONS, 0, &[])?;
         if self.needs_authentication.load(Ordering::Relaxed) {
             return Ok(());
@@ -112,9 +124,10 @@ impl HealthProbe {
         // An empty list of topics: the response contains only the brokers.
         match exchange(&mut stream, METADATA, 1, &0_i32.to_be_bytes()) {
             Ok(response) => {
-                let mut mapper = AddressCache::new(Arc::clone(&self.broker_registry));
-                wire::register_brokers(&response, METADATA, 1, &mut mapper)
-                    .map_err(io::Error::other)
+                let mut mapper = AddressCache::new(Arc::clone(&self.cluster.broker_registry));
+                // Registers the brokers in the response.
+                let replaced = wire::replace_addresses(&response, METADATA, 1, &mut mapper);
+                replaced.map(drop).map_err(io::Error::other)
             }
             Err(_) => {
                 // It responded to ApiVersions, which needs no authentication.
@@ -159,15 +172,17 @@ fn exchange(
     version: i16,
     body: &[u8],
 ) -> io::Result<Vec<u8>> {
-    let mut request = Vec::with_capacity(32 + body.len());
     let size = 8 + 2 + CLIENT_ID.len() + body.len();
-    request.extend_from_slice(&(size as i32).to_be_bytes());
-    request.extend_from_slice(&key.to_be_bytes());
-    request.extend_from_slice(&version.to_be_bytes());
-    request.extend_from_slice(&i32::from(key).to_be_bytes());
-    request.extend_from_slice(&(CLIENT_ID.len() as i16).to_be_bytes());
-    request.extend_from_slice(CLIENT_ID);
-    request.extend_from_slice(body);
+    let request = [
+        &(size as i32).to_be_bytes()[..],
+        &key.to_be_bytes(),
+        &version.to_be_bytes(),
+        &i32::from(key).to_be_bytes(), // correlation id
+        &(CLIENT_ID.len() as i16).to_be_bytes(),
+        CLIENT_ID,
+        body,
+    ]
+    .concat();
     stream.write_all(&request)?;
     stream.flush()?;
     let mut response = vec![0; wire::SIZE_BYTES];

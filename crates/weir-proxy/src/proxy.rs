@@ -6,28 +6,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Sender, bounded};
 use weir_net::MailboxSender;
 use weir_net::admin::{AdminOptions, AdminServer};
-use weir_net::listener::listen_shared;
 use weir_net::tls::TlsFiles;
 use weir_net::watchdog::{Heartbeat, Watchdog, join_until};
 
-use crate::address_cache::AddressCache;
 use crate::admin::Pages;
-use crate::broker_registry::{BrokerInfo, BrokerRegistry};
-use crate::config::{ClusterConfig, ProxyConfig};
+use crate::broker_registry::BrokerInfo;
+use crate::config::ProxyConfig;
+use crate::counters::LoopMetrics;
 use crate::dashboard::dashboard;
 use crate::data::{
-    Admission, FilterPool, ListenerTarget, LoopCluster, LoopEvent, LoopMetrics, LoopOptions,
-    Memory, open_loop,
+    Admission, FilterPool, ListenerTarget, LoopEvent, LoopShared, Memory, open_loop,
 };
 use crate::error::ProxyError;
 use crate::filter::Direction;
 use crate::metrics::{self, MetricSources};
 use crate::probe::HealthProbe;
-use crate::resolve::Resolver;
-use crate::versions::SupportedVersions;
+use crate::resolve::start_resolver;
 use crate::virtual_cluster::VirtualCluster;
 use crate::wire::BrokerNode;
 
@@ -42,7 +39,7 @@ const JOIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// A running proxy.
 #[derive(Debug)]
 pub struct Proxy {
-    clusters: Arc<Vec<VirtualCluster>>,
+    clusters: Vec<Arc<VirtualCluster>>,
     admin: AdminServer,
     /// Checks the event loops until the proxy is dropped.
     _watchdog: Watchdog,
@@ -54,62 +51,45 @@ pub struct Proxy {
     draining: Arc<AtomicBool>,
     drain: Duration,
     certificates: Vec<Arc<TlsFiles>>,
-    filters: Option<RunningPool>,
-}
-
-/// The filter threads.
-#[derive(Debug)]
-struct RunningPool {
-    pool: Arc<FilterPool>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl RunningPool {
-    /// Starts the threads if any cluster has filters.
-    fn start(config: &ProxyConfig) -> Result<Option<Self>, ProxyError> {
-        let mut filters = config.clusters.iter().map(|cluster| &cluster.filters);
-        let any = filters
-            .any(|filters| filters.wants(Direction::Produce) || filters.wants(Direction::Fetch));
-        if !any {
-            return Ok(None);
-        }
-        let (pool, threads) = FilterPool::start(config.filter_threads, config.limits.filters())?;
-        Ok(Some(Self { pool, threads }))
-    }
+    /// The filter threads; `None` if no cluster has filters.
+    filters: Option<(Arc<FilterPool>, Vec<JoinHandle<()>>)>,
 }
 
 impl Proxy {
     /// Binds the listeners and starts all threads. Brokers need not respond yet.
-    ///
-    /// # Errors
-    /// An address that cannot be bound, or a thread that cannot be started.
     pub fn start(config: ProxyConfig) -> Result<Self, ProxyError> {
-        let admin_listener = std::net::TcpListener::bind(config.admin.listen);
+        let address = config.admin.listen;
+        let admin_listener = std::net::TcpListener::bind(address);
         let admin_listener = admin_listener.map_err(|error| ProxyError::Listen {
-            address: config.admin.listen,
+            address,
             key: "admin.listen".to_owned(),
             error,
         })?;
         let mut clusters = Vec::with_capacity(config.clusters.len());
         let mut listeners = Vec::with_capacity(config.clusters.len());
-        for (index, cluster) in config.clusters.iter().enumerate() {
-            let (listen, sockets) = open(cluster, config.event_loops)?;
+        for (index, cluster) in config.clusters.into_iter().enumerate() {
+            let (cluster, sockets) = VirtualCluster::open(index, cluster, config.event_loops)?;
             listeners.push(sockets);
-            clusters.push(VirtualCluster {
-                name: cluster.name.clone(),
-                listen,
-                broker_registry: Arc::new(BrokerRegistry::new(index, cluster, config.event_loops)),
-                health: Arc::default(),
-            });
+            clusters.push(Arc::new(cluster));
         }
-        let clusters = Arc::new(clusters);
-        let memory = Arc::new(Memory::new(config.limits.buffered()));
-        let filters = RunningPool::start(&config)?;
-        let pool = filters.as_ref().map(|it| &it.pool);
-        let (senders, loops, loop_metrics, heartbeats) =
-            start_loops(&config, &clusters, &memory, pool)?;
+        let limits = &config.limits;
+        let response_timeout = Duration::from_millis(limits.response_ms);
+        let filters = match clusters.iter().any(|cluster| has_filters(cluster)) {
+            true => Some(FilterPool::start(config.filter_threads, limits.filters())?),
+            false => None,
+        };
+        let shared = Arc::new(LoopShared {
+            clusters: clusters.clone(),
+            splice: config.splice,
+            admission: Admission::new(limits.connections, limits.connections_per_address),
+            resolver: start_resolver()?,
+            memory: Arc::new(Memory::new(limits.buffered())),
+            pool: filters.as_ref().map(|(pool, _)| Arc::clone(pool)),
+            limits: config.limits,
+        });
+        let (senders, loops, loop_metrics, heartbeats) = start_loops(&shared, config.event_loops)?;
         let watchdog = Watchdog::start(heartbeats, config.watchdog)?;
-        for cluster in clusters.iter() {
+        for cluster in &clusters {
             cluster.broker_registry.serve_at(senders.clone());
         }
         for (index, sockets) in listeners.into_iter().enumerate() {
@@ -121,9 +101,8 @@ impl Proxy {
         }
         let (stop_probes, stopped) = bounded(0);
         let mut probes = Vec::with_capacity(clusters.len());
-        let response_timeout = Duration::from_millis(config.limits.response_ms);
-        for (cluster, config) in clusters.iter().zip(&config.clusters) {
-            for (id, address) in &config.brokers {
+        for cluster in &clusters {
+            for (id, address) in &cluster.config.brokers {
                 let node = BrokerNode {
                     id: *id,
                     host: &address.host,
@@ -131,22 +110,24 @@ impl Proxy {
                 };
                 cluster.broker_registry.register_broker(node, true);
             }
-            let stopped = stopped.clone();
-            probes.push(start_probe(cluster, config, response_timeout, stopped)?);
+            let cluster = Arc::clone(cluster);
+            probes.push(HealthProbe::start(
+                cluster,
+                response_timeout,
+                stopped.clone(),
+            )?);
         }
-        let presented = config.clusters.iter().filter_map(|one| one.tls.clone());
+        let presented = clusters.iter().filter_map(|one| one.config.tls.clone());
         let draining = Arc::new(AtomicBool::new(false));
         let sources = MetricSources {
             loops: loop_metrics,
-            clusters: Arc::clone(&clusters),
             presented: presented.chain(config.admin.tls.clone()).collect(),
             certificates: config.tls_files.clone(),
-            memory,
-            pool: pool.cloned(),
+            shared,
         };
         let vitals = watchdog.vitals();
         let pages = Pages {
-            clusters: Arc::clone(&clusters),
+            clusters: clusters.clone(),
             loops: senders.clone(),
         };
         let options = AdminOptions {
@@ -177,19 +158,17 @@ impl Proxy {
     /// Returns name and listen address of each virtual cluster.
     pub fn addresses(&self) -> impl Iterator<Item = (&str, SocketAddr)> {
         let clusters = self.clusters.iter();
-        clusters.map(|cluster| (cluster.name.as_str(), cluster.listen))
+        clusters.map(|cluster| (cluster.config.name.as_str(), cluster.listen))
     }
 
     /// Returns the address of the admin port.
-    #[must_use]
     pub fn admin_address(&self) -> SocketAddr {
         self.admin.address()
     }
 
     /// Returns the brokers of a virtual cluster that have a port.
-    #[must_use]
     pub fn brokers(&self, cluster: &str) -> Vec<BrokerInfo> {
-        let found = self.clusters.iter().find(|one| one.name == cluster);
+        let found = self.clusters.iter().find(|one| one.config.name == cluster);
         found.map_or_else(Vec::new, |one| one.broker_registry.infos())
     }
 
@@ -200,20 +179,16 @@ impl Proxy {
     }
 
     /// Returns `true` if every cluster responded to the last probe.
-    #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.clusters
-            .iter()
-            .all(|cluster| cluster.health.is_responding())
+        let mut clusters = self.clusters.iter();
+        clusters.all(|cluster| cluster.health.is_responding())
     }
 
     /// Returns the clusters that do not respond, with the reason.
     pub fn unready_clusters(&self) -> impl Iterator<Item = (&str, Option<String>)> {
-        let unresponsive = self
-            .clusters
-            .iter()
-            .filter(|one| !one.health.is_responding());
-        unresponsive.map(|cluster| (cluster.name.as_str(), cluster.health.error()))
+        let clusters = self.clusters.iter();
+        let unresponsive = clusters.filter(|one| !one.health.is_responding());
+        unresponsive.map(|cluster| (cluster.config.name.as_str(), cluster.health.error()))
     }
 
     /// Stops accepting connections, waits for in-flight requests and stops the threads.
@@ -230,9 +205,9 @@ impl Proxy {
         }
         broadcast(&self.senders, || LoopEvent::Stop);
         self.loops.append(&mut self.probes);
-        if let Some(filters) = self.filters.take() {
-            filters.pool.stop();
-            self.loops.extend(filters.threads);
+        if let Some((pool, threads)) = self.filters {
+            pool.stop();
+            self.loops.extend(threads);
         }
         let mut stuck = join_until(self.loops, until.max(Instant::now()) + JOIN_TIMEOUT);
         let admin = vec![self.admin.stop()];
@@ -255,62 +230,24 @@ type Loops = (
     Vec<Arc<Heartbeat>>,
 );
 
-fn start_loops(
-    config: &ProxyConfig,
-    clusters: &[VirtualCluster],
-    memory: &Arc<Memory>,
-    pool: Option<&Arc<FilterPool>>,
-) -> Result<Loops, ProxyError> {
-    let limits = &config.limits;
-    let admission = Admission::new(limits.connections, limits.connections_per_address);
-    let admission = Arc::new(admission);
-    let resolver = Resolver::start()?;
-    let supported: Vec<_> = config
-        .clusters
-        .iter()
-        .map(|cluster| {
-            Arc::new(SupportedVersions::new(|key| {
-                cluster.filters.version_max(key)
-            }))
-        })
-        .collect();
-    let mut started = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+fn start_loops(shared: &Arc<LoopShared>, count: usize) -> Result<Loops, ProxyError> {
+    let mut started = Loops::default();
     let epoch = Instant::now();
-    for number in 0..config.event_loops {
-        let loop_clusters = clusters.iter().zip(&config.clusters).zip(&supported);
-        let loop_clusters = loop_clusters.map(|((cluster, config), supported)| LoopCluster {
-            name: cluster.name.clone(),
-            supported: Arc::clone(supported),
-            filters: Arc::clone(&config.filters),
-            upstream: config.upstream.clone(),
-            broker_registry: Arc::clone(&cluster.broker_registry),
-            health: Arc::clone(&cluster.health),
-            addresses: AddressCache::new(Arc::clone(&cluster.broker_registry)),
-            tls: config.tls.clone(),
-            upstream_tls: config.upstream_tls.clone(),
-        });
+    for number in 0..count {
+        let name = format!("weir-proxy-{number}");
         let metrics = Arc::new(LoopMetrics::default());
-        let heartbeat = Heartbeat::new(format!("weir-proxy-{number}"), epoch, &[]);
-        let heartbeat = Arc::new(heartbeat);
-        let options = LoopOptions {
-            heartbeat: Arc::clone(&heartbeat),
-            clusters: loop_clusters.collect(),
-            limits: limits.clone(),
-            splice: config.splice,
-            admission: Arc::clone(&admission),
-            resolver: resolver.clone(),
-            memory: Arc::clone(memory),
-            pool: pool.cloned(),
-            metrics: Arc::clone(&metrics),
-        };
-        let (event_loop, sender) = open_loop(options)?;
-        let thread = std::thread::Builder::new()
-            .name(format!("weir-proxy-{number}"))
-            .spawn(move || {
-                if let Err(error) = event_loop.run() {
-                    tracing::error!(%error, "event loop failed");
-                }
-            })?;
+        let heartbeat = Arc::new(Heartbeat::new(name.clone(), epoch, &[]));
+        let (event_loop, sender) = open_loop(
+            Arc::clone(shared),
+            Arc::clone(&metrics),
+            Arc::clone(&heartbeat),
+        )?;
+        let thread = std::thread::Builder::new().name(name);
+        let thread = thread.spawn(move || {
+            if let Err(error) = event_loop.run() {
+                tracing::error!(%error, "event loop failed");
+            }
+        })?;
         started.0.push(sender);
         started.1.push(thread);
         started.2.push(metrics);
@@ -319,36 +256,7 @@ fn start_loops(
     Ok(started)
 }
 
-fn open(
-    cluster: &ClusterConfig,
-    loops: usize,
-) -> Result<(SocketAddr, Vec<std::net::TcpListener>), ProxyError> {
-    let address = cluster.listen;
-    let fail = |error| ProxyError::Listen {
-        address,
-        key: format!("cluster \"{}\", listen", cluster.name),
-        error,
-    };
-    let sockets = listen_shared(address, loops).map_err(fail)?;
-    let listen = sockets[0].local_addr().map_err(fail)?;
-    Ok((listen, sockets))
-}
-
-fn start_probe(
-    cluster: &VirtualCluster,
-    config: &ClusterConfig,
-    response_timeout: Duration,
-    stop: Receiver<()>,
-) -> Result<JoinHandle<()>, ProxyError> {
-    let probe = HealthProbe {
-        name: cluster.name.clone(),
-        upstream: config.upstream.clone(),
-        tls: config.upstream_tls.clone(),
-        broker_registry: Arc::clone(&cluster.broker_registry),
-        health: Arc::clone(&cluster.health),
-        response_timeout,
-        needs_authentication: AtomicBool::new(false),
-    };
-    let thread = std::thread::Builder::new().name("weir-probe".to_owned());
-    Ok(thread.spawn(move || probe.run(&stop))?)
+fn has_filters(cluster: &VirtualCluster) -> bool {
+    let filters = &cluster.config.filters;
+    filters.wants(Direction::Produce) || filters.wants(Direction::Fetch)
 }

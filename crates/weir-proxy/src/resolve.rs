@@ -5,7 +5,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, TrySendError};
+use crossbeam_channel::{Receiver, Sender};
 use weir_net::MailboxSender;
 use weir_net::limited;
 use weir_net::log::Truncated;
@@ -30,29 +30,12 @@ pub(crate) struct ResolveRequest {
     pub(crate) reply: MailboxSender<LoopEvent>,
 }
 
-/// A handle that sends requests to the resolver thread.
-#[derive(Debug, Clone)]
-pub(crate) struct Resolver {
-    requests: Sender<ResolveRequest>,
-}
-
-impl Resolver {
-    /// Starts the thread. It ends when the last handle is dropped.
-    pub(crate) fn start() -> std::io::Result<Self> {
-        let (requests, inbox) = crossbeam_channel::bounded(PENDING_MAX);
-        std::thread::Builder::new()
-            .name("weir-resolve".to_owned())
-            .spawn(move || resolve_all(&inbox))?;
-        Ok(Self { requests })
-    }
-
-    /// Sends a request unless too many are pending.
-    pub(crate) fn try_send(
-        &self,
-        request: ResolveRequest,
-    ) -> Result<(), TrySendError<ResolveRequest>> {
-        self.requests.try_send(request)
-    }
+/// Starts the thread, which ends when the last sender is dropped.
+pub(crate) fn start_resolver() -> std::io::Result<Sender<ResolveRequest>> {
+    let (requests, inbox) = crossbeam_channel::bounded(PENDING_MAX);
+    let thread = std::thread::Builder::new().name("weir-resolve".to_owned());
+    thread.spawn(move || resolve_all(&inbox))?;
+    Ok(requests)
 }
 
 fn resolve_all(inbox: &Receiver<ResolveRequest>) {

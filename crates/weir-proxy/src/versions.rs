@@ -2,25 +2,18 @@
 //!
 //! Newer versions are not supported, because they may contain addresses in new places.
 
-use std::fmt;
-
 /// Produce. With acks=0 there is no response.
 pub(crate) const PRODUCE: i16 = 0;
 /// Fetch. Its responses carry records.
 pub(crate) const FETCH: i16 = 1;
 /// Metadata. Its responses begin with the brokers.
 pub(crate) const METADATA: i16 = 3;
-/// FindCoordinator.
 pub(crate) const FIND_COORDINATOR: i16 = 10;
-/// SaslHandshake.
 pub(crate) const SASL_HANDSHAKE: i16 = 17;
 /// ApiVersions, the first request of most connections.
 pub(crate) const API_VERSIONS: i16 = 18;
-/// DescribeCluster.
 pub(crate) const DESCRIBE_CLUSTER: i16 = 60;
-/// ShareFetch.
 pub(crate) const SHARE_FETCH: i16 = 78;
-/// ShareAcknowledge.
 pub(crate) const SHARE_ACKNOWLEDGE: i16 = 79;
 
 /// API key, name, lowest and highest supported version. These are the versions of Apache Kafka 4.4
@@ -108,23 +101,16 @@ const SUPPORTED: [(i16, &str, i16, i16); 75] = [
 /// One more than the highest supported API key.
 const KEY_END: i16 = 95;
 
-/// Returns the name of an API for messages.
 pub(crate) fn name(key: i16) -> &'static str {
     let found = SUPPORTED.iter().find(|row| row.0 == key && key != KEY_END);
     found.map_or("unknown", |row| row.1)
 }
 
 /// The API versions that clients of one virtual cluster may use.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SupportedVersions {
     /// Lowest and highest version by API key; unsupported if the second is lower.
     by_key: [(i16, i16); KEY_END as usize],
-}
-
-impl fmt::Debug for SupportedVersions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SupportedVersions").finish_non_exhaustive()
-    }
 }
 
 impl SupportedVersions {

@@ -1,35 +1,63 @@
 //! The state of a virtual cluster that all threads share.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use crate::broker_registry::BrokerRegistry;
-use crate::health::ClusterHealth;
+use weir_net::listener::listen_shared;
 
-/// A running virtual cluster.
+use crate::broker_registry::BrokerRegistry;
+use crate::config::ClusterConfig;
+use crate::error::ProxyError;
+use crate::health::{BrokerHealth, ClusterHealth};
+use crate::versions::SupportedVersions;
+
 #[derive(Debug)]
 pub(crate) struct VirtualCluster {
-    pub(crate) name: String,
+    pub(crate) config: Arc<ClusterConfig>,
+    /// Bound bootstrap address.
     pub(crate) listen: SocketAddr,
+    pub(crate) supported: SupportedVersions,
     pub(crate) broker_registry: Arc<BrokerRegistry>,
-    pub(crate) health: Arc<ClusterHealth>,
+    pub(crate) health: ClusterHealth,
 }
 
 impl VirtualCluster {
+    /// Binds the bootstrap address of the cluster with index `index`, one socket per event loop.
+    pub(crate) fn open(
+        index: usize,
+        config: ClusterConfig,
+        loops: usize,
+    ) -> Result<(Self, Vec<TcpListener>), ProxyError> {
+        let address = config.listen;
+        let fail = |error| ProxyError::Listen {
+            address,
+            key: format!("cluster \"{}\", listen", config.name),
+            error,
+        };
+        let sockets = listen_shared(address, loops).map_err(fail)?;
+        let listen = sockets[0].local_addr().map_err(fail)?;
+        let config = Arc::new(config);
+        let registry = BrokerRegistry::new(index, Arc::clone(&config), loops);
+        let cluster = Self {
+            listen,
+            supported: SupportedVersions::new(|key| config.filters.version_max(key)),
+            broker_registry: Arc::new(registry),
+            health: ClusterHealth::default(),
+            config,
+        };
+        Ok((cluster, sockets))
+    }
+
     /// Returns `true` if the cluster is ready, and the text of the readiness page: the state, the
     /// reason and the brokers that do not respond.
     pub(crate) fn readiness(&self) -> (bool, String) {
-        let (name, is_responding) = (&self.name, self.health.is_responding());
+        let (name, is_responding) = (&self.config.name, self.health.is_responding());
         let word = if is_responding { "ready" } else { "not ready" };
         let error = self.health.error();
         let error = error.map_or_else(String::new, |error| format!(": {error}"));
         let mut text = format!("cluster {name}: {word}{error}\n");
-        for row in self.health.rows() {
-            if let Some(unresponsive) = row.describe() {
-                text.push_str(&format!(
-                    "cluster {name}: broker does not respond: {unresponsive}\n"
-                ));
-            }
+        for error in self.health.rows().iter().filter_map(BrokerHealth::describe) {
+            text += &format!("cluster {name}: broker does not respond: {error}\n");
         }
         (is_responding, text)
     }

@@ -299,8 +299,8 @@ impl ShardSenders {
         let mut event = event;
         loop {
             match sender.post(event, POST_TIMEOUT) {
-                Ok(()) | Err(PostError::Closed(_)) => return,
-                Err(PostError::Full(back)) => {
+                Ok(()) | Err(PostError::Disconnected(_)) => return,
+                Err(PostError::Timeout(back)) => {
                     add(&counters.shard_waits, 1);
                     if self.is_too_late() {
                         return add(&counters.undelivered, 1);

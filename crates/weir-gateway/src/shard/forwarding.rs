@@ -126,7 +126,7 @@ impl Shard {
             // A shard that has ended takes its connections with it.
             let inbox = peers.get(usize::from(shard));
             let posted = inbox.map(|inbox| inbox.post(event, Duration::ZERO));
-            if let Some(Err(PostError::Full(event))) = posted {
+            if let Some(Err(PostError::Timeout(event))) = posted {
                 return self.forwards.outgoing.push_front((shard, event));
             }
         }

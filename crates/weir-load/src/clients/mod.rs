@@ -53,9 +53,7 @@ pub fn run(
         });
     }
     let servers = servers::local_servers(options)?;
-    let mut loop_options = ClientOptions::new(servers.addresses[0], clients);
-    loop_options.more_servers = servers.addresses[1..].to_vec();
-    loop_options.tls = servers.tls;
+    let mut loop_options = ClientOptions::new(servers.addresses, clients);
     loop_options.ramp_per_s = options.ramp_per_s / options.share.of.max(1) as f64;
     let target = target::RequestTexts::new(options, &servers.authorities);
     let mut pool = client_pool::ClientPool::new(options, &target, link, Clock::start());

@@ -14,8 +14,7 @@ use super::options::{ClientsOptions, TlsTrust};
 pub(super) struct Servers {
     /// Values of the `Host` header.
     pub(super) authorities: Vec<String>,
-    pub(super) addresses: Vec<SocketAddr>,
-    pub(super) tls: Vec<Option<ServerTls>>,
+    pub(super) addresses: Vec<(SocketAddr, Option<ServerTls>)>,
 }
 
 /// Resolves the servers of this process. Client `n` of the whole run uses server `n` modulo their
@@ -29,14 +28,12 @@ pub(super) fn local_servers(options: &ClientsOptions) -> Result<Servers, Clients
     let mut servers = Servers {
         authorities: Vec::new(),
         addresses: Vec::new(),
-        tls: Vec::new(),
     };
     for server in (0..count).map(|n| &options.servers[(index + n * of) % count]) {
         let (authority, address, secure) = resolve(server)?;
         let tls = secure.then(|| server_tls(server, &authority, &options.tls));
         servers.authorities.push(authority);
-        servers.addresses.push(address);
-        servers.tls.push(tls.transpose()?);
+        servers.addresses.push((address, tls.transpose()?));
     }
     Ok(servers)
 }

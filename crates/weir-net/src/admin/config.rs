@@ -59,9 +59,6 @@ pub enum AdminConfigError {
 impl AdminTable {
     /// Checks the settings and reads the certificate. `option` is the address of the command line,
     /// `default` that without any; relative paths start at `dir`.
-    ///
-    /// # Errors
-    /// A public address without token, or unusable certificate files.
     pub fn open(
         self,
         option: Option<SocketAddr>,
@@ -79,7 +76,7 @@ impl AdminTable {
                 key: dir.join(tls.key),
                 client_ca: None,
             };
-            TlsFiles::web_server("admin.tls", files, HANDSHAKE)
+            TlsFiles::server("admin.tls", files, Some(HANDSHAKE))
         });
         let (tls, files) = opened.transpose()?.unzip();
         Ok(AdminConfig {

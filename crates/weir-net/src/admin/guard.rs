@@ -9,26 +9,19 @@ const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src '
                               connect-src 'self'; img-src data:; base-uri 'none'; \
                               form-action 'none'; frame-ancestors 'none'";
 
-/// Conditions that a request must meet.
 #[derive(Debug)]
 pub(super) struct AccessRules {
-    token: Option<String>,
-    hosts: Vec<String>,
+    pub(super) token: Option<String>,
+    pub(super) hosts: Vec<String>,
 }
 
 impl AccessRules {
-    pub(super) fn new(token: Option<String>, hosts: Vec<String>) -> Self {
-        Self { token, hosts }
-    }
-
     /// Returns the error response to a request without access, `None` if it has access.
     pub(super) fn reject(&self, request: &HttpRequest<'_>, is_public: bool) -> Option<Response> {
         // In a DNS rebinding attack the browser sends the name of a foreign site that resolves to
         // this address.
-        if !request
-            .header("host")
-            .is_none_or(|host| self.is_served_host(host))
-        {
+        let host = request.header("host");
+        if host.is_some_and(|host| !self.is_served_host(host)) {
             let text =
                 "host not served here: use an IP address, localhost or a name in admin.hosts\n";
             return Some(Response::text(421, text));
@@ -72,7 +65,6 @@ impl AccessRules {
     }
 }
 
-/// Compares in constant time.
 fn equals_constant_time(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len() && left.iter().zip(right).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
 }
@@ -108,7 +100,10 @@ mod tests {
 
     #[test]
     fn host_must_be_address_localhost_or_configured_name() {
-        let rules = AccessRules::new(None, vec!["gw.example".to_owned()]);
+        let rules = AccessRules {
+            token: None,
+            hosts: vec!["gw.example".to_owned()],
+        };
         for (host, served) in [
             ("127.0.0.1:8090", true),
             ("10.1.2.3", true),
@@ -132,7 +127,10 @@ mod tests {
 
     #[test]
     fn token_is_required_except_for_public_pages() {
-        let rules = AccessRules::new(Some("s3cret".to_owned()), Vec::new());
+        let rules = AccessRules {
+            token: Some("s3cret".to_owned()),
+            hosts: Vec::new(),
+        };
         let get = |line: &str| format!("GET / HTTP/1.1\r\nHost: localhost\r\n{line}\r\n");
         for (line, expected) in [
             ("Authorization: Bearer s3cret\r\n", 200),

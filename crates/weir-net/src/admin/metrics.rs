@@ -33,9 +33,6 @@ impl MetricKind {
     }
 
     /// Writes a value.
-    ///
-    /// # Errors
-    /// The encoder fails.
     pub fn encode(self, value: u64, encoder: MetricEncoder<'_>) -> Result<(), fmt::Error> {
         match self {
             Self::Gauge => {
@@ -47,9 +44,6 @@ impl MetricKind {
 }
 
 /// Writes a metric without labels.
-///
-/// # Errors
-/// The encoder fails.
 pub fn put_metric(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
@@ -57,10 +51,8 @@ pub fn put_metric(
     help: &str,
     value: u64,
 ) -> Result<(), fmt::Error> {
-    kind.encode(
-        value,
-        encoder.encode_descriptor(name, help, None, kind.metric_type())?,
-    )
+    let described = encoder.encode_descriptor(name, help, None, kind.metric_type())?;
+    kind.encode(value, described)
 }
 
 /// Metrics of the process: suppressed and dropped log lines, stalls of event loops.
@@ -79,17 +71,11 @@ impl ProcessMetrics {
 
 impl Collector for ProcessMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let suppressed = "Log lines suppressed by the limit per kind of event.";
+        let dropped = "Log lines dropped because the log output was too slow.";
         for (name, help, value) in [
-            (
-                "log_lines_suppressed",
-                "Log lines suppressed by the limit per kind of event.",
-                suppressed_lines(),
-            ),
-            (
-                "log_lines_dropped",
-                "Log lines dropped because the log output was too slow.",
-                dropped_lines(),
-            ),
+            ("log_lines_suppressed", suppressed, suppressed_lines()),
+            ("log_lines_dropped", dropped, dropped_lines()),
             ("stalls", "Stalls of event loops.", self.vitals.stalls()),
         ] {
             let name = format!("weir_{}_{name}", self.product);
@@ -102,7 +88,6 @@ impl Collector for ProcessMetrics {
     }
 }
 
-/// Returns the page with all metrics of a registry as OpenMetrics text.
 pub(super) fn metrics_page(registry: &Registry) -> Response {
     let mut page = String::new();
     match text::encode(&mut page, registry) {

@@ -13,7 +13,6 @@ mod metrics;
 pub use config::{AdminConfig, AdminConfigError, AdminTable};
 pub use metrics::{MetricKind, ProcessMetrics, json_page, put_metric};
 
-use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -74,17 +73,7 @@ pub enum Page {
     Slow(Box<dyn FnOnce() -> Response + Send>),
 }
 
-impl fmt::Debug for Page {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Now(response) => f.debug_tuple("Now").field(response).finish(),
-            Self::Slow(_) => f.write_str("Slow"),
-        }
-    }
-}
-
 /// Options of the admin port.
-#[derive(Debug)]
 pub struct AdminOptions {
     /// A listening socket, bound to the address in `config`.
     pub listener: TcpListener,
@@ -110,7 +99,6 @@ pub struct AdminServer {
     thread: JoinHandle<()>,
 }
 
-/// Event posted to the event loop.
 #[derive(Debug)]
 enum Posted {
     Response(ConnId, Response),
@@ -119,10 +107,6 @@ enum Posted {
 
 impl AdminServer {
     /// Starts to serve `pages`.
-    ///
-    /// # Errors
-    /// The operating system rejects a socket option, or provides no epoll file descriptor or
-    /// thread.
     pub fn start(options: AdminOptions, pages: impl AdminPages) -> io::Result<Self> {
         let address = options.listener.local_addr()?;
         options.listener.set_nonblocking(true)?;
@@ -130,7 +114,7 @@ impl AdminServer {
         let AdminConfig { token, hosts, .. } = options.config;
         let handler = AdminHandler {
             pages,
-            access: AccessRules::new(token, hosts),
+            access: AccessRules { token, hosts },
             vitals: options.vitals,
             registry: options.registry,
             dashboard: options.dashboard,
@@ -204,7 +188,6 @@ struct AdminHandler<P> {
     draining: Arc<AtomicBool>,
     /// Sender for the responses of slow pages.
     sender: Option<MailboxSender<Posted>>,
-    /// Thread of the current slow page.
     slow: Option<JoinHandle<()>>,
     is_draining: bool,
 }
@@ -233,12 +216,7 @@ impl<P: AdminPages> AdminHandler<P> {
         conn: ConnId,
         compute: Box<dyn FnOnce() -> Response + Send>,
     ) -> RequestOutcome {
-        let busy = || {
-            RequestOutcome::Respond(with_security_headers(Response::text(
-                503,
-                "busy, try again\n",
-            )))
-        };
+        let busy = || respond(Response::text(503, "busy, try again\n"));
         let is_busy = self.slow.as_ref().is_some_and(|slow| !slow.is_finished());
         let Some(sender) = self.sender.clone().filter(|_| !is_busy) else {
             return busy();
@@ -255,16 +233,16 @@ impl<P: AdminPages> AdminHandler<P> {
                 RequestOutcome::Defer
             }
             Err(error) => {
-                limited!(
-                    warn,
-                    "admin page failed",
-                    %error,
-                    "failed to start thread for admin page"
-                );
+                let text = "failed to start thread for admin page";
+                limited!(warn, "admin page failed", %error, "{text}");
                 busy()
             }
         }
     }
+}
+
+fn respond(response: Response) -> RequestOutcome {
+    RequestOutcome::Respond(with_security_headers(response))
 }
 
 fn live(vitals: &Vitals) -> Response {
@@ -292,10 +270,10 @@ impl<P: AdminPages> ServerHandler for AdminHandler<P> {
         // The dashboard page contains no data; its data requires the token.
         let is_public = self.dashboard.part(request.path).is_some();
         if let Some(refusal) = self.access.reject(request, is_public) {
-            return RequestOutcome::Respond(with_security_headers(refusal));
+            return respond(refusal);
         }
         match self.page(request.path, request.query) {
-            Page::Now(response) => RequestOutcome::Respond(with_security_headers(response)),
+            Page::Now(response) => respond(response),
             Page::Slow(compute) => self.compute(conn, compute),
         }
     }

@@ -1,17 +1,16 @@
 //! One outgoing connection: socket, state and write queue.
 
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Instant;
 
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::{ClientOptions, DisconnectReason, sources};
+use super::{ClientOptions, DisconnectReason};
 use crate::stream::{SendQueue, SocketStream, TlsBuffers, connect_result};
 
-/// An outgoing connection.
 #[derive(Debug)]
 pub(super) struct ClientConnection {
     pub(super) stream: SocketStream,
@@ -31,16 +30,17 @@ impl ClientConnection {
         registry: &Registry,
         now: Instant,
     ) -> io::Result<Self> {
-        let (server, tls) = options.server_of(conn);
-        let tls = tls.map(|tls| (&tls.trust, tls.name.clone()));
-        let domain = Domain::for_address(server);
+        let servers = &options.servers;
+        let (server, tls) = &servers[conn % servers.len()];
+        let tls = tls.as_ref().map(|tls| (&tls.trust, tls.name.clone()));
+        let domain = Domain::for_address(*server);
         let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
         socket.set_nonblocking(true)?;
         socket.set_tcp_nodelay(true)?;
-        if let Some(source) = sources::address(options.server, conn) {
+        if let Some(source) = source_address(servers[0].0, conn) {
             socket.bind(&SocketAddr::new(source, 0).into())?;
         }
-        match socket.connect(&server.into()) {
+        match socket.connect(&(*server).into()) {
             Err(error) if !is_in_progress(&error) => return Err(error),
             _ => {}
         }
@@ -57,13 +57,12 @@ impl ClientConnection {
 
     /// Completes the connection attempt. Returns `Ok(false)` if it is still in progress.
     pub(super) fn finish_connect(&mut self) -> Result<bool, DisconnectReason> {
-        let socket = self.stream.socket();
-        match connect_result(socket) {
-            Ok(true) => self.connecting_since = None,
-            Ok(false) => return Ok(false),
-            Err(error) => return Err(DisconnectReason::ConnectFailed(error.kind())),
+        let connected = connect_result(self.stream.socket());
+        let connected = connected.map_err(|error| DisconnectReason::ConnectFailed(error.kind()))?;
+        if connected {
+            self.connecting_since = None;
         }
-        Ok(true)
+        Ok(connected)
     }
 
     /// Writes `bytes`, queueing what the socket does not accept. Returns the number of bytes that
@@ -121,4 +120,44 @@ impl ClientConnection {
 fn is_in_progress(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
         || error.raw_os_error() == Some(rustix::io::Errno::INPROGRESS.raw_os_error())
+}
+
+/// Number below the 28,232 ports of Linux' default range, which leaves some for other processes.
+const CONNECTIONS_PER_SOURCE: usize = 20_000;
+
+/// Returns the local address of connection `conn`: for an IPv4 loopback server `127.net.0.1`, `.2`
+/// and so on, each for some thousands of connections; `None` leaves the choice to the operating
+/// system. Every process uses its own `net`, so ports left in TIME_WAIT by an earlier process do
+/// not matter.
+fn source_address(server: SocketAddr, conn: usize) -> Option<IpAddr> {
+    let IpAddr::V4(ip) = server.ip() else {
+        return None;
+    };
+    // The remainder fits into a byte; 0 and 255 are not used.
+    let net = (1 + std::process::id() % 254) as u8;
+    ip.is_loopback().then(|| loopback(net, conn).into())
+}
+
+fn loopback(net: u8, conn: usize) -> Ipv4Addr {
+    let host = 1 + conn / CONNECTIONS_PER_SOURCE;
+    let [.., high, low] = (host as u64).to_be_bytes();
+    Ipv4Addr::new(127, net, high, low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_address_changes_before_ports_run_out() {
+        let at = |conn| loopback(7, conn).to_string();
+        assert_eq!(at(0), "127.7.0.1");
+        assert_eq!(at(19_999), "127.7.0.1");
+        assert_eq!(at(20_000), "127.7.0.2");
+        assert_eq!(at(20_000 * 255), "127.7.1.0");
+        let of = |server: &str| source_address(server.parse().unwrap(), 3);
+        assert_eq!(of("[::1]:1"), None);
+        assert_eq!(of("10.1.2.3:1"), None);
+        assert!(of("127.0.0.1:1").is_some());
+    }
 }

@@ -112,9 +112,6 @@ impl ClientIo {
 
 /// Runs an event loop with thousands of outgoing connections until the handler returns `Break`.
 /// Open connections are closed on return.
-///
-/// # Errors
-/// The operating system provides no epoll file descriptor, or waiting for events fails.
 pub fn run(options: ClientOptions, handler: &mut impl ClientHandler) -> io::Result<()> {
     let start = Instant::now();
     let heartbeat = Arc::<Heartbeat>::default();
@@ -146,7 +143,6 @@ pub fn run(options: ClientOptions, handler: &mut impl ClientHandler) -> io::Resu
     event_loop.run()
 }
 
-/// Connections with their handler.
 #[derive(Debug)]
 struct ClientRun<'h, H> {
     io: ClientIo,
@@ -334,5 +330,4 @@ const READ_BUFFER_BYTES: usize = 64 * 1024;
 /// Maximum number of concurrent connection attempts. It is below the usual accept backlog, so that
 /// a slow server slows the ramp instead of losing handshakes. The handler can slow it further.
 const CONNECTING_MAX: usize = 256;
-/// Timeout of one connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

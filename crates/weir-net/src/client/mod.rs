@@ -3,7 +3,6 @@
 
 mod connection;
 mod event_loop;
-mod sources;
 
 use std::io;
 use std::net::SocketAddr;
@@ -60,10 +59,8 @@ impl From<io::Error> for DisconnectReason {
 /// Options of the event loop: servers, number of connections, ramp.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
-    /// The first server.
-    pub server: SocketAddr,
-    /// Further servers; connections are distributed among all servers in turn.
-    pub more_servers: Vec<SocketAddr>,
+    /// Servers, at least one, with their TLS; connections are distributed among them in turn.
+    pub servers: Vec<(SocketAddr, Option<ServerTls>)>,
     /// Number of connections to open; they are numbered from 0.
     pub connections: usize,
     /// New connections per second.
@@ -72,8 +69,6 @@ pub struct ClientOptions {
     pub write_queue_bytes_max: usize,
     /// Interval of [`ClientHandler::on_tick`].
     pub tick: Duration,
-    /// TLS per server: that of the first server, then of further ones, in their order.
-    pub tls: Vec<Option<ServerTls>>,
 }
 
 /// TLS parameters of a server.
@@ -86,28 +81,16 @@ pub struct ServerTls {
 }
 
 impl ClientOptions {
-    /// Returns defaults for `connections` connections to `server`: 1000 connections per second, 64
+    /// Returns defaults for `connections` connections to `servers`: 1000 connections per second, 64
     /// KiB of write queue, a tick of 20 ms.
-    pub fn new(server: SocketAddr, connections: usize) -> Self {
+    pub fn new(servers: Vec<(SocketAddr, Option<ServerTls>)>, connections: usize) -> Self {
         Self {
-            server,
-            more_servers: Vec::new(),
+            servers,
             connections,
             ramp_per_s: 1000.0,
             write_queue_bytes_max: 64 * 1024,
             tick: Duration::from_millis(20),
-            tls: Vec::new(),
         }
-    }
-
-    /// Returns the server of connection `conn`, and its TLS parameters.
-    fn server_of(&self, conn: usize) -> (SocketAddr, Option<&ServerTls>) {
-        let number = conn % (1 + self.more_servers.len());
-        let server = match number {
-            0 => self.server,
-            further => self.more_servers[further - 1],
-        };
-        (server, self.tls.get(number).and_then(Option::as_ref))
     }
 }
 

@@ -94,7 +94,7 @@ fn many_connections_echo() {
         stream.write_all(&line).unwrap();
     });
     let mut recorder = Recorder::new(40, b"hello");
-    run(ClientOptions::new(address, 40), &mut recorder);
+    run(ClientOptions::new(vec![(address, None)], 40), &mut recorder);
     thread.join().unwrap();
     assert!(recorder.received.iter().all(|bytes| bytes == b"hello"));
     assert!(
@@ -113,7 +113,7 @@ fn refused_connections_are_reported() {
         listener.local_addr().unwrap()
     };
     let mut recorder = Recorder::new(3, b"");
-    run(ClientOptions::new(address, 3), &mut recorder);
+    run(ClientOptions::new(vec![(address, None)], 3), &mut recorder);
     let refused = DisconnectReason::ConnectFailed(io::ErrorKind::ConnectionRefused);
     assert!(
         recorder.closed.iter().all(|(_, reason)| *reason == refused),
@@ -129,7 +129,7 @@ fn reset_is_reported() {
         socket.set_linger(Some(Duration::ZERO)).unwrap();
     });
     let mut recorder = Recorder::new(1, b"");
-    run(ClientOptions::new(address, 1), &mut recorder);
+    run(ClientOptions::new(vec![(address, None)], 1), &mut recorder);
     thread.join().unwrap();
     let reset = DisconnectReason::Failed(io::ErrorKind::ConnectionReset);
     let failed = DisconnectReason::ConnectFailed(io::ErrorKind::ConnectionReset);
@@ -155,7 +155,7 @@ fn large_writes_are_sent_in_order() {
     });
     let mut recorder = Recorder::new(1, &(0..1000).map(byte).collect::<Vec<_>>());
     recorder.sends = 8000;
-    let mut options = ClientOptions::new(address, 1);
+    let mut options = ClientOptions::new(vec![(address, None)], 1);
     options.write_queue_bytes_max = 8_000_000;
     run(options, &mut recorder);
     thread.join().unwrap();
@@ -172,7 +172,7 @@ fn full_write_queue_ends_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut recorder = Recorder::new(1, &[0; 1 << 20]);
     recorder.sends = 64;
-    let mut options = ClientOptions::new(listener.local_addr().unwrap(), 1);
+    let mut options = ClientOptions::new(vec![(listener.local_addr().unwrap(), None)], 1);
     options.write_queue_bytes_max = 1 << 20;
     run(options, &mut recorder);
     assert_eq!(recorder.closed, [(0, DisconnectReason::WriteQueueFull)]);
@@ -186,7 +186,7 @@ fn handler_can_close_during_read() {
     });
     let mut recorder = Recorder::new(1, b"");
     recorder.close_after = Some(1);
-    run(ClientOptions::new(address, 1), &mut recorder);
+    run(ClientOptions::new(vec![(address, None)], 1), &mut recorder);
     thread.join().unwrap();
     assert_eq!(recorder.closed_by_handler, 1);
     assert!(recorder.closed.is_empty());

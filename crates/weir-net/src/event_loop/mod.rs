@@ -97,9 +97,6 @@ impl<T, L> LoopCore<T, L> {
     }
 
     /// Registers a socket for both directions, edge-triggered.
-    ///
-    /// # Errors
-    /// The operating system rejects the socket.
     pub fn register(&self, socket: &mut impl Source, token: usize) -> io::Result<()> {
         let interest = Interest::READABLE | Interest::WRITABLE;
         self.registry.register(socket, Token(token), interest)
@@ -117,9 +114,6 @@ impl<T, L> LoopCore<T, L> {
     }
 
     /// Adds a listening socket.
-    ///
-    /// # Errors
-    /// The operating system rejects the socket.
     pub fn listen(&mut self, socket: std::net::TcpListener, listener: L) -> io::Result<()> {
         self.listeners.open(socket, listener, &self.registry)
     }
@@ -147,9 +141,6 @@ impl<H: LoopHandler> EventLoop<H> {
     /// Creates a loop with the handler that `handler` returns; [`Self::run`] starts it. Posting
     /// blocks while `mailbox_capacity` events wait. Accepted connections must not use file
     /// descriptors from `descriptor_ceiling` on, see [`crate::descriptors`].
-    ///
-    /// # Errors
-    /// The operating system provides no epoll or eventfd file descriptor, or `handler` fails.
     pub fn open(
         heartbeat: Arc<Heartbeat>,
         mailbox_capacity: usize,

@@ -1,6 +1,6 @@
 //! Chunked bodies (RFC 9112, section 7.1): reads those of requests, writes those of responses.
 
-use super::error::{ParseError, reject};
+use super::{ParseError, reject};
 
 /// Maximum overhead of one chunk in bytes.
 pub const CHUNK_BYTES_MAX: usize = 20;
@@ -96,7 +96,6 @@ impl ChunkReader {
         }
     }
 
-    /// Returns the complete body.
     pub(super) fn into_body(self) -> Vec<u8> {
         self.body
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 
 use super::chunked::ChunkReader;
-use super::error::{ParseError, reject};
+use super::{ParseError, reject};
 
 /// Maximum number of header lines per request; browsers send about twenty.
 const HEADERS_MAX: usize = 64;
@@ -48,9 +48,6 @@ pub enum Parsed<'a> {
 }
 
 /// Parses the first request in `buffer`, without earlier progress.
-///
-/// # Errors
-/// See [`parse_request_incremental`].
 pub fn parse_request(
     buffer: &[u8],
     limits: ParseLimits,
@@ -147,7 +144,6 @@ pub fn parse_request_incremental<'a>(
     Ok(Parsed::Complete(request, head_bytes + body_bytes))
 }
 
-/// Returns the values of all headers named `name`.
 fn values<'a>(headers: &[(&'a str, &'a [u8])], name: &str) -> impl Iterator<Item = &'a [u8]> {
     let named = headers
         .iter()

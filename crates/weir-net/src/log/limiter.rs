@@ -51,7 +51,6 @@ impl LogLimiter {
         false
     }
 
-    /// Takes a token. Returns `false` if there is none.
     fn take(&self, now_ms: u64) -> bool {
         let taken =
             self.full_at_ms

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 
-/// Maximum number of queued lines.
 const LINES_MAX: usize = 4_096;
 /// Maximum number of bytes of one line; longer ones are truncated.
 const LINE_BYTES_MAX: usize = 8 * 1024;
@@ -32,9 +31,6 @@ enum LogEntry {
 
 impl LogWriter {
     /// Starts the thread that writes to `output` until the last clone is dropped.
-    ///
-    /// # Errors
-    /// The operating system provides no thread.
     pub fn start(output: impl Write + Send + 'static) -> io::Result<Self> {
         let (queue, entries) = bounded(LINES_MAX);
         thread::Builder::new()

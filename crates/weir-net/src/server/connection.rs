@@ -32,22 +32,22 @@ pub(super) struct ServerConnection {
     pub(super) parked: bool,
     /// The handler has paused reading with [`super::ServerIo::pause_input`].
     pub(super) input_paused: bool,
-    /// State of the request in progress.
     pub(super) exchange: HttpExchange,
 }
 
 /// Progress of an HTTP connection between a request and the end of its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HttpExchange {
-    /// No response outstanding.
     None,
-    /// A response is outstanding.
-    Pending { keep_alive: bool },
+    Pending {
+        keep_alive: bool,
+    },
     /// A response has begun; the rest of its body, of unknown length, is outstanding.
-    Body { keep_alive: bool },
+    Body {
+        keep_alive: bool,
+    },
 }
 
-/// Protocol of a connection, with its state.
 #[derive(Debug)]
 pub(super) enum Protocol {
     Http(Box<HttpState>),
@@ -66,10 +66,8 @@ pub(super) struct HttpState {
     pub(super) progress: Option<Box<BodyProgress>>,
 }
 
-/// Life cycle of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnectionPhase {
-    /// Open for reading and writing.
     Open,
     /// Writes the queued bytes, then closes.
     Closing,

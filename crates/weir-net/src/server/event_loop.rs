@@ -60,9 +60,6 @@ pub type EventLoop<H> = event_loop::EventLoop<Server<H>>;
 
 impl<H: ServerHandler> EventLoop<H> {
     /// Creates the loop; [`Self::run`] starts it.
-    ///
-    /// # Errors
-    /// The operating system provides no epoll or eventfd file descriptor.
     pub fn new(
         options: EventLoopOptions,
         handler: H,

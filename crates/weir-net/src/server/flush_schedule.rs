@@ -10,7 +10,6 @@ const PAUSE_FROM: Duration = Duration::from_millis(1);
 /// Maximum pause, and so the maximum latency that it adds to an update.
 const PAUSE_MAX: Duration = Duration::from_millis(10);
 
-/// Schedule of flush rounds.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum FlushSchedule {
     /// Paused; the next round may start at `until`.

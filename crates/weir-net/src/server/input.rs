@@ -262,7 +262,6 @@ impl<H: ServerHandler> Server<H> {
         }
     }
 
-    /// Sends an error response and closes the connection.
     fn end_http(&mut self, conn: ConnId, response: &Response) {
         if let Some(connection) = self.io.get(conn) {
             let tag = connection.tag;
@@ -363,7 +362,6 @@ impl<H: ServerHandler> Server<H> {
     }
 }
 
-/// Returns the text of a compressed message.
 fn inflate<'a>(
     inflater: &'a mut Inflater,
     payload: &[u8],

@@ -70,7 +70,6 @@ pub struct ServerIo {
     pub(super) lost: Vec<(ConnId, CloseReason)>,
     /// Connections whose send queue became empty and whose handler waits for that.
     pub(super) writable: Vec<ConnId>,
-    /// Connections with input for a later iteration.
     pub(super) input: InputQueue,
     pub(super) tls: TlsBuffers,
     pub(super) limits: ConnectionLimits,
@@ -400,7 +399,6 @@ impl ServerIo {
         }
     }
 
-    /// Queues a connection with input for a later iteration.
     pub(super) fn queue_input(&mut self, conn: ConnId) {
         let connection = self.connections.get_mut(conn);
         if let Some(connection) = connection.filter(|one| !one.input_queued) {
@@ -487,7 +485,6 @@ impl ServerIo {
         Some(conn)
     }
 
-    /// Writes the send queue of one connection.
     pub(super) fn flush(&mut self, conn: ConnId) {
         let Some(connection) = self.connections.get_mut(conn) else {
             return;

@@ -33,9 +33,6 @@ pub enum SocketStream {
 
 impl SocketStream {
     /// Creates the stream of an accepted socket.
-    ///
-    /// # Errors
-    /// The cryptography fails.
     pub fn accepted(socket: TcpStream, tls: Option<&TlsAcceptor>) -> io::Result<Self> {
         let Some(tls) = tls else {
             return Ok(Self::Plain(socket));
@@ -46,9 +43,6 @@ impl SocketStream {
 
     /// Creates the stream of a socket that is being connected, to a server with a name if it uses
     /// TLS.
-    ///
-    /// # Errors
-    /// The cryptography fails.
     pub fn connecting(
         socket: TcpStream,
         tls: Option<(&ClientTls, ServerName<'static>)>,
@@ -118,9 +112,6 @@ impl SocketStream {
 
     /// Writes as much of a queue as the socket accepts. With `last`, nothing follows, so TLS sends
     /// close_notify.
-    ///
-    /// # Errors
-    /// The connection failed.
     pub fn flush(
         &mut self,
         queue: &mut SendQueue,
@@ -136,9 +127,6 @@ impl SocketStream {
 
     /// Writes `slices` after the bytes of a queue. The queue stores a copy of what the socket does
     /// not accept; a plain socket with an empty queue needs no other copy.
-    ///
-    /// # Errors
-    /// The connection failed.
     pub fn send(
         &mut self,
         slices: &[IoSlice<'_>],

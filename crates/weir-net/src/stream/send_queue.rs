@@ -7,7 +7,6 @@ use smallvec::SmallVec;
 
 use super::socket::write_some;
 
-/// Maximum number of slices in one vectored write.
 pub(super) const SLICES_PER_WRITE: usize = 64;
 
 /// Unsent chunks of one connection, in order.

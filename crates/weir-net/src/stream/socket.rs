@@ -49,9 +49,6 @@ pub(super) fn write_some(socket: &mut impl Write, slices: &[IoSlice<'_>]) -> io:
 }
 
 /// Returns `true` if a socket is connected, `false` if the attempt is still in progress.
-///
-/// # Errors
-/// The attempt failed.
 pub fn connect_result(socket: &TcpStream) -> io::Result<bool> {
     if let Some(error) = socket.take_error()? {
         return Err(error);

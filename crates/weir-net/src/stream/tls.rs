@@ -34,11 +34,9 @@ const READ_BYTES_MIN: usize = 64 * 1024;
 /// Buffers that all TLS connections of an event loop share.
 #[derive(Debug, Default)]
 pub struct TlsBuffers {
-    /// Records as received.
     incoming: Vec<u8>,
     /// Plain text of the next records to send.
     plain: Vec<u8>,
-    /// Records to send.
     outgoing: Vec<u8>,
 }
 
@@ -100,7 +98,6 @@ impl<S: TlsSession> std::fmt::Debug for TlsStream<S> {
     }
 }
 
-/// Result of processing received bytes.
 struct DecryptResult {
     plain: usize,
     /// Number of processed bytes at the front.

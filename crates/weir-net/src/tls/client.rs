@@ -23,18 +23,12 @@ pub struct ClientTls {
 
 impl ClientTls {
     /// Creates a configuration that trusts the root certificates in `authorities` (PEM).
-    ///
-    /// # Errors
-    /// The text is not PEM or has no certificate.
     pub fn with_roots_pem(authorities: &[u8]) -> Result<Self, TlsError> {
         let config = builder(Some(authorities))?.with_no_client_auth();
         Ok(Self::with_alpn(config))
     }
 
     /// Creates a configuration that accepts every server certificate, for measurements.
-    ///
-    /// # Errors
-    /// The cryptography provider is unusable.
     pub fn insecure() -> Result<Self, TlsError> {
         Ok(Self::with_alpn(builder(None)?.with_no_client_auth()))
     }
@@ -42,9 +36,6 @@ impl ClientTls {
     /// Creates a configuration without ALPN, for protocols that have no ALPN name. Without
     /// `authorities` (PEM) it accepts every server certificate. `identity` is a client certificate
     /// with its key, PEM.
-    ///
-    /// # Errors
-    /// A text is not PEM, there is no root certificate, or the key does not match the certificate.
     pub fn without_alpn(
         authorities: Option<&[u8]>,
         identity: Option<(&[u8], &[u8])>,
@@ -65,9 +56,6 @@ impl ClientTls {
     }
 
     /// Creates the TLS session of a connection to server `name`, with its own buffers.
-    ///
-    /// # Errors
-    /// The cryptography fails.
     pub fn begin(&self, name: ServerName<'static>) -> Result<ClientConnection, rustls::Error> {
         ClientConnection::new(self.config(), name)
     }
@@ -88,9 +76,6 @@ impl ClientTls {
     }
 
     /// Returns the host of `authority` (`host:port`) as a certificate name.
-    ///
-    /// # Errors
-    /// The host is not a valid DNS name or IP address.
     pub fn server_name(authority: &str) -> Result<ServerName<'static>, TlsError> {
         let host = match authority.rsplit_once(':') {
             Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,

@@ -85,35 +85,12 @@ impl fmt::Debug for TlsFiles {
 }
 
 impl TlsFiles {
-    /// Reads the files of a server that speaks HTTP.
-    ///
-    /// # Errors
-    /// Files that cannot be read or do not match each other.
-    pub fn web_server(
+    /// Reads the files of a server that speaks HTTP, with the timeout of handshakes; `None`: of one
+    /// whose protocol has no ALPN name and which limits the time of handshakes itself.
+    pub fn server(
         table: impl Into<String>,
         files: ServerFiles,
-        handshake: Duration,
-    ) -> Result<(Arc<TlsAcceptor>, Self), TlsFilesError> {
-        Self::server(table.into(), files, handshake, true)
-    }
-
-    /// Reads the files of a server whose protocol has no ALPN name and which limits the time of
-    /// handshakes itself.
-    ///
-    /// # Errors
-    /// Files that cannot be read or do not match each other.
-    pub fn plain_server(
-        table: impl Into<String>,
-        files: ServerFiles,
-    ) -> Result<(Arc<TlsAcceptor>, Self), TlsFilesError> {
-        Self::server(table.into(), files, Duration::MAX, false)
-    }
-
-    fn server(
-        table: String,
-        files: ServerFiles,
-        handshake: Duration,
-        is_web: bool,
+        web_handshake: Option<Duration>,
     ) -> Result<(Arc<TlsAcceptor>, Self), TlsFilesError> {
         let paths = [&files.certificate, &files.key].into_iter();
         // The state of the files is recorded before they are read.
@@ -121,9 +98,9 @@ impl TlsFiles {
         let load = move || {
             let (certificate, key) = (read(&files.certificate)?, read(&files.key)?);
             let ca = files.client_ca.as_deref().map(read).transpose()?;
-            let identity = match is_web {
-                true => TlsIdentity::from_pem(&certificate, &key),
-                false => TlsIdentity::without_alpn(&certificate, &key, ca.as_deref()),
+            let identity = match web_handshake {
+                Some(_) => TlsIdentity::from_pem(&certificate, &key),
+                None => TlsIdentity::without_alpn(&certificate, &key, ca.as_deref()),
             };
             identity.map_err(|error| {
                 let (certificate, key) = (files.certificate.display(), files.key.display());
@@ -131,9 +108,10 @@ impl TlsFiles {
                 TlsFilesError::Invalid { files, error }
             })
         };
+        let handshake = web_handshake.unwrap_or(Duration::MAX);
         let acceptor = Arc::new(TlsAcceptor::new(load()?, handshake));
         let installed = Arc::clone(&acceptor);
-        let files = Self::new(table, watched, move || {
+        let files = Self::new(table.into(), watched, move || {
             installed.replace(load()?);
             Ok(())
         });
@@ -141,9 +119,6 @@ impl TlsFiles {
     }
 
     /// Reads the files, if any, of a client whose protocol has no ALPN name.
-    ///
-    /// # Errors
-    /// Files that cannot be read or do not match each other.
     pub fn client(
         table: impl Into<String>,
         files: ClientFiles,

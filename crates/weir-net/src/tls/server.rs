@@ -19,9 +19,6 @@ pub struct TlsIdentity {
 
 impl TlsIdentity {
     /// Parses a certificate chain and its private key from PEM (key: PKCS#8, PKCS#1 or SEC1).
-    ///
-    /// # Errors
-    /// A text is not PEM, or the key does not match the certificate.
     pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         let (chain, key) = parse_identity(certificate, key)?;
         let Some(first) = chain.first() else {
@@ -49,9 +46,6 @@ impl TlsIdentity {
 
     /// Parses an identity for protocols that have no ALPN name. With `client_authorities` (PEM),
     /// clients must present a certificate issued by one of them.
-    ///
-    /// # Errors
-    /// A text is not PEM, or the key does not match the certificate.
     pub fn without_alpn(
         certificate: &[u8],
         key: &[u8],

@@ -17,7 +17,6 @@ pub(super) struct FrameHeader {
     pub(super) opcode: Opcode,
     pub(super) len: u64,
     pub(super) mask: Option<[u8; 4]>,
-    /// Length of the header.
     pub(super) bytes: usize,
 }
 

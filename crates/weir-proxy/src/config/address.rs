@@ -23,7 +23,6 @@ pub struct HostPort {
 
 impl HostPort {
     /// Creates an address from host and port.
-    #[must_use]
     pub fn new(host: &str, port: u16) -> Self {
         Self {
             host: host.into(),
@@ -48,13 +47,11 @@ impl HostPort {
     }
 
     /// Returns `true` if this is the address `host`:`port`.
-    #[must_use]
     pub fn is(&self, host: &str, port: u16) -> bool {
         self.port == port && &*self.host == host
     }
 
     /// Returns the socket address if the host is an IP address.
-    #[must_use]
     pub fn numeric(&self) -> Option<SocketAddr> {
         let ip = self.host.parse::<IpAddr>().ok()?;
         Some(SocketAddr::new(ip, self.port))
@@ -98,7 +95,6 @@ pub enum BrokerPorts {
 
 impl BrokerPorts {
     /// Returns the port of a broker, or 0 for any free port.
-    #[must_use]
     pub fn of(self, id: i32) -> u16 {
         match self {
             Self::Free => 0,
@@ -108,7 +104,6 @@ impl BrokerPorts {
     }
 
     /// Returns the port that clients see for a proxy port.
-    #[must_use]
     pub fn advertised(self, port: u16) -> u16 {
         match self {
             Self::Free => port,

@@ -11,7 +11,6 @@ use weir_net::watchdog::WatchdogConfig;
 
 use super::address::{BrokerPorts, HostPort};
 use crate::filter::{FilterChain, FilterLimits};
-use crate::wire::FrameLimits;
 
 /// A checked configuration.
 #[derive(Debug)]
@@ -62,7 +61,6 @@ pub struct ClusterConfig {
 
 impl ClusterConfig {
     /// Returns one human-readable line per filter.
-    #[must_use]
     pub fn describe_filters(&self) -> Vec<String> {
         self.filters.describe()
     }
@@ -135,7 +133,6 @@ impl Default for ProxyLimits {
 
 impl ProxyLimits {
     /// Returns the bytes for buffered frames.
-    #[must_use]
     pub fn buffered(&self) -> usize {
         let min = self.buffered_frame_bytes.saturating_mul(2);
         self.buffered_bytes
@@ -148,14 +145,6 @@ impl ProxyLimits {
             frame_bytes: self.filter_bytes,
             frame_records: self.filter_records,
             frame_cpu: Duration::from_millis(self.filter_ms),
-        }
-    }
-
-    pub(crate) fn frames(&self) -> FrameLimits {
-        FrameLimits {
-            request_bytes: self.request_bytes,
-            buffered_frame_bytes: self.buffered_frame_bytes,
-            in_flight_requests: self.in_flight_requests,
         }
     }
 }

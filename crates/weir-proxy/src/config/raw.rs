@@ -256,7 +256,7 @@ fn check_cluster(
     let unusable = |key, error| source.error(format!("{}: {error}", table(key)));
     let tls = raw
         .tls
-        .map(|tls| TlsFiles::plain_server(table("tls"), tls.within(source.directory)));
+        .map(|tls| TlsFiles::server(table("tls"), tls.within(source.directory), None));
     let tls = tls.transpose().map_err(|error| unusable("tls", error))?;
     let upstream_tls = raw
         .upstream_tls
@@ -373,7 +373,6 @@ fn check_apart(
     Ok(())
 }
 
-/// Minimum and maximum of each limit.
 const LIMIT_RANGES: [(&str, u64, u64); 13] = [
     ("connections", 1, 10_000_000),
     ("request_bytes", 1024, 1 << 30),
@@ -437,5 +436,4 @@ fn overlap(one: &ClusterConfig, other: &ClusterConfig) -> bool {
 
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9192);
 const DEFAULT_ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9190);
-/// Default number of broker ports.
 const DEFAULT_PORTS: u16 = 100;

@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The connection limits of the whole proxy.
 #[derive(Debug)]
 pub(crate) struct Admission {
     max: usize,

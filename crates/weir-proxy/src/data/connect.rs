@@ -19,14 +19,14 @@ use crate::resolve::ResolveRequest;
 impl LoopState {
     /// Starts connecting a pair to a broker.
     pub(super) fn connect(&mut self, pair: &mut ConnectionPair) -> Result<(), PairCloseReason> {
-        let cluster = &self.clusters[pair.cluster];
+        let cluster = &self.shared.clusters[pair.cluster];
         let wanted: Vec<HostPort> = match pair.target {
             ListenerTarget::Broker(id) => {
                 cluster.broker_registry.upstream(id).into_iter().collect()
             }
             ListenerTarget::Bootstrap => {
-                let first = self.next_broker % cluster.upstream.len().max(1);
-                let (late, early) = cluster.upstream.split_at(first);
+                let upstream = &cluster.config.upstream;
+                let (late, early) = upstream.split_at(self.next_broker % upstream.len().max(1));
                 let known = cluster.broker_registry.upstreams();
                 let all = early.iter().chain(late).cloned().chain(known);
                 let mut all: Vec<_> = all.collect();
@@ -48,12 +48,11 @@ impl LoopState {
                     reply: self.sender.clone(),
                 };
                 // Too many lookups are pending. The client will reconnect.
-                if self.resolver.try_send(request).is_err() {
-                    return Err(PairCloseReason::NoBroker(
-                        "too many pending name lookups".to_owned(),
-                    ));
+                if self.shared.resolver.try_send(request).is_err() {
+                    let reason = "too many pending name lookups".to_owned();
+                    return Err(PairCloseReason::NoBroker(reason));
                 }
-                let until_ms = self.now_ms() + self.limits.connect_timeout_ms;
+                let until_ms = self.now_ms() + self.shared.limits.connect_timeout_ms;
                 pair.up = Upstream::Resolving(until_ms);
                 self.arm(pair, until_ms);
                 Ok(())
@@ -74,7 +73,7 @@ impl LoopState {
         while let Some((address, host)) = candidates.next() {
             match self.begin(pair, address, &host) {
                 Ok(side) => {
-                    let until_ms = self.now_ms() + self.limits.connect_timeout_ms;
+                    let until_ms = self.now_ms() + self.shared.limits.connect_timeout_ms;
                     let rest = candidates.collect();
                     pair.broker = Some(address);
                     pair.broker_host = Some(host);
@@ -100,7 +99,7 @@ impl LoopState {
             return Err(io::Error::other("no file descriptors left"));
         }
         self.core.register(&mut socket, pair.id.index() * 2 + 1)?;
-        let tls = match &self.clusters[pair.cluster].upstream_tls {
+        let tls = match &self.shared.clusters[pair.cluster].config.upstream_tls {
             None => None,
             Some(tls) => {
                 let authority = match host.contains(':') {
@@ -137,7 +136,7 @@ impl LoopState {
                 side.readable = true;
                 side.blocked = false;
                 pair.broker_active_ms = self.now_ms();
-                let until_ms = self.now_ms() + self.limits.connect_timeout_ms;
+                let until_ms = self.now_ms() + self.shared.limits.connect_timeout_ms;
                 if !side.stream.is_plain() {
                     self.arm(pair, until_ms);
                 }
@@ -155,7 +154,6 @@ impl LoopState {
         }
     }
 
-    /// Drops the broker connection, if any.
     pub(super) fn drop_upstream(&mut self, pair: &mut ConnectionPair) {
         if let Some(side) = pair.up.side() {
             self.core.deregister(side.stream.socket());

@@ -16,48 +16,25 @@ use weir_net::stream::{SocketStream, TlsBuffers};
 use weir_net::watchdog::{Activity, Heartbeat};
 use weir_net::{MailboxSender, limited};
 
-use super::admission::Admission;
-use super::counters::{LoopCounters, LoopMetrics};
 use super::events::{ListenerTarget, LoopEvent, PairId};
-use super::filter_pool::FilterPool;
 use super::iteration::{IterationLimits, READ_BYTES};
-use super::loop_state::{LoopCluster, LoopState, PairCloseReason, ProxyCore};
-use super::memory::Memory;
+use super::loop_state::{LoopShared, LoopState, PairCloseReason, ProxyCore};
 use super::pair::{ConnectionPair, Upstream};
 use super::pipe::PipePool;
-use crate::config::{HostPort, ProxyLimits};
+use crate::address_cache::AddressCache;
+use crate::config::HostPort;
+use crate::counters::{FilterCounts, LoopCounters, LoopMetrics};
 use crate::filter::FilterBuffers;
-use crate::resolve::Resolver;
 use crate::wire::{Segments, StreamError};
 
-/// Capacity of the inbox.
 const INBOX_MAX: usize = 1024;
 /// Interval between updates of the buffered-bytes gauge, in milliseconds.
 const BUFFERED_INTERVAL_MS: u64 = 1_000;
 
-/// The parts of an event loop.
-#[derive(Debug)]
-pub(crate) struct LoopOptions {
-    pub(crate) clusters: Vec<LoopCluster>,
-    pub(crate) limits: ProxyLimits,
-    /// Splices large bodies inside the kernel.
-    pub(crate) splice: bool,
-    pub(crate) admission: Arc<Admission>,
-    pub(crate) resolver: Resolver,
-    pub(crate) memory: Arc<Memory>,
-    /// Filter threads; `None` if there are no filters.
-    pub(crate) pool: Option<Arc<FilterPool>>,
-    pub(crate) metrics: Arc<LoopMetrics>,
-    /// Records the loop's progress.
-    pub(crate) heartbeat: Arc<Heartbeat>,
-}
-
-/// The pairs of an event loop.
 #[derive(Debug)]
 pub(crate) struct ProxyLoop {
     state: LoopState,
     pairs: Connections<ConnectionPair>,
-    admission: Arc<Admission>,
     ready_pairs: Vec<PairId>,
     metrics: Arc<LoopMetrics>,
     buffered_at_ms: u64,
@@ -65,23 +42,25 @@ pub(crate) struct ProxyLoop {
     limited: u64,
 }
 
-/// Creates an event loop.
 pub(crate) fn open_loop(
-    options: LoopOptions,
+    shared: Arc<LoopShared>,
+    metrics: Arc<LoopMetrics>,
+    heartbeat: Arc<Heartbeat>,
 ) -> io::Result<(EventLoop<ProxyLoop>, MailboxSender<LoopEvent>)> {
-    let ceiling = client_ceiling();
-    EventLoop::open(options.heartbeat, INBOX_MAX, ceiling, |core, sender| {
+    EventLoop::open(heartbeat, INBOX_MAX, client_ceiling(), |core, sender| {
+        let registries = shared.clusters.iter().map(|one| &one.broker_registry);
         let state = LoopState {
             core,
             tls: TlsBuffers::default(),
-            clusters: options.clusters,
-            frames: options.limits.frames(),
-            filter_buffers: FilterBuffers::new(options.limits.filters()),
-            limits: options.limits,
+            addresses: registries
+                .map(|one| AddressCache::new(Arc::clone(one)))
+                .collect(),
+            filter_buffers: FilterBuffers::new(shared.limits.filters()),
             counters: LoopCounters::default(),
+            filter_counts: FilterCounts::default(),
             buffer: vec![0; READ_BYTES],
             segments: Segments::default(),
-            pipes: match options.splice {
+            pipes: match shared.splice {
                 true => PipePool::default(),
                 false => PipePool::none(),
             },
@@ -90,16 +69,13 @@ pub(crate) fn open_loop(
             requests_until: u64::MAX,
             draining: false,
             sender: sender.clone(),
-            resolver: options.resolver,
-            memory: options.memory,
-            pool: options.pool,
+            shared,
         };
         Ok(ProxyLoop {
             state,
             pairs: Connections::default(),
-            admission: options.admission,
             ready_pairs: Vec::new(),
-            metrics: options.metrics,
+            metrics,
             buffered_at_ms: 0,
             limited: 0,
         })
@@ -160,13 +136,12 @@ impl LoopHandler for ProxyLoop {
     }
 
     fn on_accept(&mut self, socket: TcpStream, peer: SocketAddr, listener: Self::Listener) {
-        let address = peer.ip();
-        if !self.admission.enter(address) {
+        if !self.state.shared.admission.enter(peer.ip()) {
             self.state.counters.rejected += 1;
         } else if let Err(error) = self.set_up(socket, peer, listener) {
             limited!(warn, "connection not set up", %error, "connection setup failed");
             self.state.counters.rejected += 1;
-            self.admission.leave(address);
+            self.state.shared.admission.leave(peer.ip());
         }
     }
 
@@ -216,7 +191,7 @@ impl LoopHandler for ProxyLoop {
             }
             LoopEvent::Unresponsive(cluster, broker) => self.close_waiting(cluster, &broker),
             LoopEvent::Filtered(done) => {
-                self.state.counters.filters.add(&done.counts);
+                self.state.filter_counts += done.counts;
                 let id = done.pair;
                 let Some(pair) = self.pairs.get_mut(id) else {
                     return;
@@ -229,7 +204,7 @@ impl LoopHandler for ProxyLoop {
             LoopEvent::List(max, reply) => {
                 let now_ms = self.state.now_ms();
                 let rows = self.pairs.iter().take(max).map(|(_, pair)| {
-                    let cluster = &self.state.clusters[pair.cluster].name;
+                    let cluster = &self.state.shared.clusters[pair.cluster].config.name;
                     pair.info(cluster, now_ms)
                 });
                 // The requester may have timed out.
@@ -270,13 +245,13 @@ impl ProxyLoop {
     ) -> io::Result<()> {
         let id = self.pairs.next_id();
         self.state.core.register(&mut socket, id.index() * 2)?;
-        let tls = self.state.clusters[cluster].tls.as_deref();
+        let tls = self.state.shared.clusters[cluster].config.tls.as_deref();
         let stream = SocketStream::accepted(socket, tls)?;
         let now_ms = self.state.now_ms();
         let mut pair = ConnectionPair::new(id, cluster, target, peer, now_ms, stream);
         self.state.counters.connections += 1;
         self.state.counters.accepted += 1;
-        let until_ms = now_ms + self.state.limits.handshake_timeout_ms;
+        let until_ms = now_ms + self.state.shared.limits.handshake_timeout_ms;
         self.state.arm(&mut pair, until_ms);
         self.pairs.insert(pair);
         Ok(())
@@ -285,7 +260,7 @@ impl ProxyLoop {
     /// Closes connections that wait for an unresponsive broker. Their clients can use another
     /// broker.
     fn close_waiting(&mut self, cluster: usize, broker: &HostPort) {
-        let response_ms = self.state.limits.response_ms;
+        let response_ms = self.state.shared.limits.response_ms;
         let Some(before_ms) = self.state.now_ms().checked_sub(response_ms) else {
             return;
         };
@@ -305,19 +280,19 @@ impl ProxyLoop {
             let buffered = self.pairs.iter().map(|(_, pair)| pair.buffered_bytes());
             self.state.counters.buffered_bytes = buffered.sum::<usize>() as u64;
         }
-        let counts = self.state.filter_buffers.take_counts();
-        self.state.counters.filters.add(&counts);
-        let limited = self.state.counters.filters.limited;
+        self.state.filter_counts += self.state.filter_buffers.take_counts();
+        let limited = self.state.filter_counts.limited;
         let partitions = limited - std::mem::replace(&mut self.limited, limited);
         if partitions > 0 {
-            limited!(
-                warn,
-                "filter work limited",
-                partitions,
-                "limits on filter work reached, partitions rejected, withheld or cut"
-            );
+            let text = "limits on filter work reached, partitions rejected, withheld or cut";
+            limited!(warn, "filter work limited", partitions, "{text}");
         }
-        self.metrics.publish(&self.state.counters);
+        let LoopState {
+            counters,
+            filter_counts,
+            ..
+        } = &self.state;
+        self.metrics.publish(counters, filter_counts);
     }
 
     fn close(&mut self, id: PairId, reason: &PairCloseReason) {
@@ -331,7 +306,7 @@ impl ProxyLoop {
         }
         self.state.core.deregister(pair.down.stream.socket());
         self.state.counters.connections -= 1;
-        self.admission.leave(pair.peer.ip());
+        self.state.shared.admission.leave(pair.peer.ip());
     }
 }
 
@@ -344,6 +319,7 @@ impl LoopState {
         }
         let delayed_ms = self.check_delayed(pair)?;
         let mut next_ms = pair.ends_ms.unwrap_or(u64::MAX).min(delayed_ms);
+        let limits = &self.shared.limits;
         let mut until = |at_ms: u64, what: &'static str| {
             next_ms = next_ms.min(at_ms);
             if now_ms >= at_ms {
@@ -355,13 +331,11 @@ impl LoopState {
         // A partly received first request has other limits.
         let begins = pair.counted == 0 && !pair.requests.is_identified();
         if pair.down.stream.is_handshaking() || begins {
-            until(
-                pair.since_ms + self.limits.handshake_timeout_ms,
-                "handshake timeout",
-            )?;
+            let at_ms = pair.since_ms + limits.handshake_timeout_ms;
+            until(at_ms, "handshake timeout")?;
         }
-        if self.limits.idle_timeout_ms > 0 {
-            until(pair.active_ms + self.limits.idle_timeout_ms, "idle timeout")?;
+        if limits.idle_timeout_ms > 0 {
+            until(pair.active_ms + limits.idle_timeout_ms, "idle timeout")?;
         }
         match &mut pair.up {
             Upstream::Resolving(at_ms) => until(*at_ms, "name resolution timeout")?,
@@ -382,7 +356,7 @@ impl LoopState {
     }
 
     fn record_close(&mut self, pair: &ConnectionPair, reason: &PairCloseReason) {
-        let (client, cluster) = (pair.peer, &self.clusters[pair.cluster].name);
+        let (client, cluster) = (pair.peer, &self.shared.clusters[pair.cluster].config.name);
         let counters = &mut self.counters;
         match reason {
             PairCloseReason::Closed | PairCloseReason::Drained => {
@@ -391,12 +365,7 @@ impl LoopState {
             PairCloseReason::Timeout(reason) => {
                 counters.timeouts += 1;
                 limited!(
-                    debug,
-                    "connection timed out",
-                    %client,
-                    cluster,
-                    reason,
-                    "connection closed"
+                    debug, "connection timed out", %client, cluster, reason, "connection closed"
                 );
             }
             PairCloseReason::Stream(error) => {
@@ -427,12 +396,7 @@ impl LoopState {
                 let is_tls = error.kind() == io::ErrorKind::InvalidData;
                 counters.tls_failures += u64::from(is_tls);
                 limited!(
-                    debug,
-                    "connection failed",
-                    %client,
-                    cluster,
-                    ?reason,
-                    "connection closed"
+                    debug, "connection failed", %client, cluster, ?reason, "connection closed"
                 );
             }
         }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use weir_kafka::wire::WireError;
 
 use crate::config::HostPort;
-use crate::filter::{Direction, FilterCounts, FilterResult};
+use crate::counters::FilterCounts;
+use crate::filter::{Direction, FilterResult};
 use crate::wire::ProduceHeader;
 
 /// The broker that the connections of a listener go to.
@@ -21,7 +22,6 @@ pub(crate) enum ListenerTarget {
 /// Identifies a connection pair.
 pub(crate) use weir_net::event_loop::ConnId as PairId;
 
-/// Events that other threads post to an event loop.
 #[derive(Debug)]
 pub(crate) enum LoopEvent {
     /// A new listening socket for a target of a cluster.
@@ -39,7 +39,6 @@ pub(crate) enum LoopEvent {
     /// A request to close the listeners, and each connection as soon as its in-flight requests are
     /// complete.
     Drain,
-    /// A request to stop.
     Stop,
 }
 

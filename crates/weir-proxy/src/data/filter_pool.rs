@@ -32,7 +32,6 @@ pub(crate) struct FilterPool {
     wake: Condvar,
 }
 
-/// A frame with unfinished filter work, and its connection.
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) pair: PairId,
@@ -111,7 +110,6 @@ impl Queues {
 }
 
 impl FilterPool {
-    /// Starts the threads.
     pub(crate) fn start(
         threads: usize,
         limits: FilterLimits,
@@ -244,7 +242,7 @@ fn finish(task: Task, error: Option<WireError>, buffers: &mut FilterBuffers) {
     }));
     // Retries forever: without the event the connection would never continue. Loops drain their
     // inboxes in every iteration.
-    while let Err(PostError::Full(again)) = task.reply.post(event, POST_TIMEOUT) {
+    while let Err(PostError::Timeout(again)) = task.reply.post(event, POST_TIMEOUT) {
         event = again;
     }
 }

@@ -5,10 +5,9 @@ use std::io::{self, IoSlice};
 use smallvec::SmallVec;
 use weir_net::stream::{Input, SendQueue};
 
-use super::delayed::WaitReason;
 use super::iteration::{READ_BYTES, read_bytes_for};
 use super::loop_state::{LoopState, PairCloseReason};
-use super::pair::{ConnectionPair, Endpoint, Upstream};
+use super::pair::{ConnectionPair, Endpoint, Upstream, WaitReason};
 use super::splice::SPLICE_BYTES_MIN;
 use crate::filter::Direction;
 use crate::wire::{FilterStage, RequestContext, ResponseContext};
@@ -131,7 +130,9 @@ impl LoopState {
         pair.has_sent_all()
             && pair.produce.queue.is_empty()
             && pair.produce.delayed.is_none()
-            && !pair.in_flight.is_full(self.limits.in_flight_requests)
+            && !pair
+                .in_flight
+                .is_full(self.shared.limits.in_flight_requests)
             && pair.produce.has_memory()
     }
 
@@ -145,7 +146,7 @@ impl LoopState {
         }
         if pair.requests.has_backlog() {
             // The part that does not fit is copied back, so this pays only if much of it fits.
-            if pair.in_flight.len() > self.limits.in_flight_requests / 2 {
+            if pair.in_flight.len() > self.shared.limits.in_flight_requests / 2 {
                 return Ok(false);
             }
             let mut backlog = pair.requests.take_backlog();
@@ -173,7 +174,6 @@ impl LoopState {
         outcome
     }
 
-    /// Processes bytes from the client.
     fn handle_requests(
         &mut self,
         pair: &mut ConnectionPair,
@@ -183,17 +183,17 @@ impl LoopState {
             return Ok(());
         }
         let before = pair.counted;
-        let cluster = &self.clusters[pair.cluster];
+        let cluster = &self.shared.clusters[pair.cluster];
         let mut delayed = None;
         let mut context = RequestContext {
             supported: &cluster.supported,
-            limits: self.frames,
+            limits: &self.shared.limits,
             in_flight: &mut pair.in_flight,
             software: &mut pair.software,
             requests: &mut pair.counted,
             requests_until: self.requests_until,
             filtering: FilterStage {
-                filters: &cluster.filters,
+                filters: &cluster.config.filters,
                 buffers: &mut self.filter_buffers,
                 delayed: &mut delayed,
             },
@@ -279,7 +279,6 @@ impl LoopState {
         outcome
     }
 
-    /// Processes bytes from the broker.
     fn handle_responses(
         &mut self,
         pair: &mut ConnectionPair,
@@ -288,17 +287,17 @@ impl LoopState {
         if input.is_empty() {
             return Ok(());
         }
-        let cluster = &mut self.clusters[pair.cluster];
+        let cluster = &self.shared.clusters[pair.cluster];
         let mut delayed = None;
         let mut context = ResponseContext {
             supported: &cluster.supported,
-            limits: self.frames,
+            limits: &self.shared.limits,
             in_flight: &mut pair.in_flight,
-            mapper: &mut cluster.addresses,
+            mapper: &mut self.addresses[pair.cluster],
             responses: &mut self.counters.responses,
             rewritten: &mut self.counters.rewritten,
             filtering: FilterStage {
-                filters: &cluster.filters,
+                filters: &cluster.config.filters,
                 buffers: &mut self.filter_buffers,
                 delayed: &mut delayed,
             },

@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::delayed::{SlowFrame, WaitReason};
 use super::events::Finished;
 use super::filter_pool::{Cancel, Task};
 use super::loop_state::{LoopState, PairCloseReason};
 use super::memory::Claim;
-use super::pair::ConnectionPair;
+use super::pair::{ConnectionPair, SlowFrame, WaitReason};
 use crate::filter::{Direction, FrameOutput};
 use crate::wire::{DelayedFrame, StreamError};
 
@@ -50,7 +49,7 @@ impl LoopState {
         }
         // Returns the smaller claim of an earlier frame first.
         flow.memory = None;
-        flow.memory = Some(self.memory.claim(bytes));
+        flow.memory = Some(self.shared.memory.claim(bytes));
         self.arm(pair, self.now_ms() + CLAIM_CHECK_MS);
     }
 
@@ -72,7 +71,7 @@ impl LoopState {
             return;
         }
         let (Some(WaitReason::Unfinished(unfinished)), Some(pool)) =
-            (flow.delayed.take(), &self.pool)
+            (flow.delayed.take(), &self.shared.pool)
         else {
             return;
         };
@@ -84,7 +83,7 @@ impl LoopState {
             pair: pair.id,
             direction,
             address: pair.peer.ip(),
-            filters: Arc::clone(&self.clusters[pair.cluster].filters),
+            filters: Arc::clone(&self.shared.clusters[pair.cluster].config.filters),
             unfinished,
             cancelled,
             reply: self.sender.clone(),
@@ -128,7 +127,7 @@ impl LoopState {
     pub(super) fn watch_frame(&mut self, pair: &mut ConnectionPair) {
         let known = pair.slow_frame.is_some_and(|it| it.counted == pair.counted);
         if !known {
-            let until_ms = self.now_ms() + self.limits.frame_ms;
+            let until_ms = self.now_ms() + self.shared.limits.frame_ms;
             pair.slow_frame = Some(SlowFrame {
                 counted: pair.counted,
                 bytes: pair.request_bytes,
@@ -146,7 +145,7 @@ impl LoopState {
     ) -> Result<u64, PairCloseReason> {
         let now_ms = self.now_ms();
         let mut next_ms = self.check_slow_frame(pair)?;
-        let is_short = self.memory.is_short();
+        let is_short = self.shared.memory.is_short();
         for flow in [&mut pair.produce, &mut pair.fetch] {
             // The pair is forwarded after this check, which sends frames that are due.
             if let Some(at_ms) = flow.delayed.as_ref().and_then(WaitReason::until_ms) {
@@ -159,7 +158,7 @@ impl LoopState {
                 next_ms = next_ms.min(now_ms + CLAIM_CHECK_MS);
                 continue;
             };
-            let until_ms = since_ms + self.limits.frame_ms;
+            let until_ms = since_ms + self.shared.limits.frame_ms;
             if is_short && now_ms >= until_ms {
                 return Err(PairCloseReason::Timeout(
                     "kept memory too long while others waited",
@@ -189,7 +188,7 @@ impl LoopState {
         if !paused && !slow.paused && came < FRAME_PROGRESS_BYTES {
             return Err(PairCloseReason::Timeout("no progress of a request"));
         }
-        let until_ms = now_ms + self.limits.frame_ms;
+        let until_ms = now_ms + self.shared.limits.frame_ms;
         pair.slow_frame = Some(SlowFrame {
             bytes: pair.request_bytes,
             until_ms,

@@ -23,14 +23,10 @@ const READ_BYTES_SLOW_PEER: usize = 64 * 1024;
 /// Maximum bytes of one read if very many pairs are busy.
 const READ_BYTES_CROWDED: usize = 32 * 1024;
 
-/// Limits on one pair in one iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct IterationLimits {
-    /// Number of reads.
     pub(super) reads: u32,
-    /// Number of requests.
     pub(super) requests: u64,
-    /// Bytes of one read.
     pub(super) read_bytes: usize,
 }
 

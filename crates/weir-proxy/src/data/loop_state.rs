@@ -3,12 +3,12 @@
 use std::io;
 use std::sync::Arc;
 
+use crossbeam_channel::Sender;
 use weir_net::MailboxSender;
 use weir_net::event_loop::LoopCore;
 use weir_net::stream::TlsBuffers;
-use weir_net::tls::{ClientTls, TlsAcceptor};
 
-use super::counters::LoopCounters;
+use super::admission::Admission;
 use super::events::{ListenerTarget, LoopEvent, PairId};
 use super::filter_pool::FilterPool;
 use super::iteration::IterationLimits;
@@ -16,29 +16,27 @@ use super::memory::Memory;
 use super::pair::ConnectionPair;
 use super::pipe::PipePool;
 use crate::address_cache::AddressCache;
-use crate::broker_registry::BrokerRegistry;
-use crate::config::{HostPort, ProxyLimits};
-use crate::filter::{FilterBuffers, FilterChain};
-use crate::health::ClusterHealth;
-use crate::resolve::Resolver;
-use crate::versions::SupportedVersions;
-use crate::wire::{FrameLimits, Segments, StreamError};
+use crate::config::ProxyLimits;
+use crate::counters::{FilterCounts, LoopCounters};
+use crate::filter::FilterBuffers;
+use crate::resolve::ResolveRequest;
+use crate::virtual_cluster::VirtualCluster;
+use crate::wire::{Segments, StreamError};
 
-/// The state of a virtual cluster that a loop needs.
+/// The state that all loops share.
 #[derive(Debug)]
-pub(crate) struct LoopCluster {
-    pub(crate) name: String,
-    pub(crate) supported: Arc<SupportedVersions>,
-    pub(crate) filters: Arc<FilterChain>,
-    pub(crate) upstream: Vec<HostPort>,
-    pub(crate) broker_registry: Arc<BrokerRegistry>,
-    pub(crate) health: Arc<ClusterHealth>,
-    pub(crate) addresses: AddressCache,
-    pub(crate) tls: Option<Arc<TlsAcceptor>>,
-    pub(crate) upstream_tls: Option<ClientTls>,
+pub(crate) struct LoopShared {
+    pub(crate) clusters: Vec<Arc<VirtualCluster>>,
+    pub(crate) limits: ProxyLimits,
+    /// Splices large bodies inside the kernel.
+    pub(crate) splice: bool,
+    pub(crate) admission: Admission,
+    pub(crate) resolver: Sender<ResolveRequest>,
+    pub(crate) memory: Arc<Memory>,
+    /// Filter threads; `None` if there are no filters.
+    pub(crate) pool: Option<Arc<FilterPool>>,
 }
 
-/// The reason for closing a pair.
 #[derive(Debug)]
 pub(super) enum PairCloseReason {
     /// A close by one side, forwarded to the other.
@@ -68,15 +66,15 @@ impl From<StreamError> for PairCloseReason {
 /// The kit of the loop: a timer belongs to a pair, a listener to a target of a cluster.
 pub(super) type ProxyCore = LoopCore<PairId, (usize, ListenerTarget)>;
 
-/// The state of a loop except its pairs.
 #[derive(Debug)]
 pub(super) struct LoopState {
     pub(super) core: ProxyCore,
     pub(super) tls: TlsBuffers,
-    pub(super) clusters: Vec<LoopCluster>,
-    pub(super) limits: ProxyLimits,
-    pub(super) frames: FrameLimits,
+    pub(super) shared: Arc<LoopShared>,
+    /// Addresses that clients see, per cluster.
+    pub(super) addresses: Vec<AddressCache>,
     pub(super) counters: LoopCounters,
+    pub(super) filter_counts: FilterCounts,
     pub(super) buffer: Vec<u8>,
     pub(super) segments: Segments,
     pub(super) filter_buffers: FilterBuffers,
@@ -89,9 +87,6 @@ pub(super) struct LoopState {
     pub(super) requests_until: u64,
     pub(super) draining: bool,
     pub(super) sender: MailboxSender<LoopEvent>,
-    pub(super) resolver: Resolver,
-    pub(super) memory: Arc<Memory>,
-    pub(super) pool: Option<Arc<FilterPool>>,
 }
 
 impl LoopState {

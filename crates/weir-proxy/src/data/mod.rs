@@ -3,8 +3,6 @@
 
 mod admission;
 mod connect;
-mod counters;
-mod delayed;
 mod event_loop;
 mod events;
 mod filter_pool;
@@ -18,9 +16,8 @@ mod pipe;
 mod splice;
 
 pub(crate) use self::admission::Admission;
-pub(crate) use self::counters::{LoopMetrics, METRICS};
-pub(crate) use self::event_loop::{LoopOptions, open_loop};
+pub(crate) use self::event_loop::open_loop;
 pub(crate) use self::events::{ConnectionInfo, ListenerTarget, LoopEvent, PairId};
 pub(crate) use self::filter_pool::FilterPool;
-pub(crate) use self::loop_state::LoopCluster;
+pub(crate) use self::loop_state::LoopShared;
 pub(crate) use self::memory::Memory;

@@ -5,16 +5,15 @@ use std::sync::Arc;
 
 use weir_net::stream::{SendQueue, SocketStream, TlsBuffers};
 
-use super::delayed::{SlowFrame, WaitReason};
 use super::events::{Candidate, ConnectionInfo};
+use super::filter_pool::Cancel;
 use super::memory::Claim;
 use super::pipe::SplicePipe;
 use super::{ListenerTarget, PairId};
 use crate::config::HostPort;
 use crate::filter::Direction;
-use crate::wire::{InFlightRequests, RequestStream, ResponseSource, ResponseStream};
+use crate::wire::{InFlightRequests, RequestStream, ResponseSource, ResponseStream, Unfinished};
 
-/// One of the two connections.
 #[derive(Debug)]
 pub(super) struct Endpoint {
     pub(super) stream: SocketStream,
@@ -93,6 +92,51 @@ impl Upstream {
     }
 }
 
+/// The reason why a frame waits. Later frames of its direction wait behind it.
+#[derive(Debug)]
+pub(super) enum WaitReason {
+    /// A delay until this time, in milliseconds.
+    Until(u64, Vec<u8>),
+    /// Filter work that waits for memory.
+    Unfinished(Unfinished),
+    /// Filter work in the filter threads, with the size of the frame in bytes.
+    Working(
+        usize,
+        #[expect(dead_code, reason = "dropping it cancels the task")] Cancel,
+    ),
+}
+
+impl WaitReason {
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Until(_, frame) => frame.len(),
+            Self::Unfinished(unfinished) => unfinished.frame.len(),
+            Self::Working(bytes, _) => *bytes,
+        }
+    }
+
+    /// Returns the time at which the wait ends, if it is known.
+    pub(super) fn until_ms(&self) -> Option<u64> {
+        match self {
+            Self::Until(at_ms, _) => Some(*at_ms),
+            Self::Unfinished(_) | Self::Working(..) => None,
+        }
+    }
+}
+
+/// The start of a partly received request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SlowFrame {
+    /// Number of requests before it.
+    pub(super) counted: u64,
+    /// Bytes of all requests at the last check.
+    pub(super) bytes: u64,
+    /// Time by which it must have made progress.
+    pub(super) until_ms: u64,
+    /// The proxy did not read for part of the time.
+    pub(super) paused: bool,
+}
+
 /// State of one direction of a pair.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
@@ -100,7 +144,6 @@ pub(super) struct Flow {
     pub(super) queue: SendQueue,
     /// Frame that waits for a delay, memory or filters.
     pub(super) delayed: Option<WaitReason>,
-    /// Memory claimed for buffered frames.
     pub(super) memory: Option<Claim>,
 }
 
@@ -119,7 +162,6 @@ impl Flow {
     }
 }
 
-/// Both connections and the state between them.
 #[derive(Debug)]
 pub(super) struct ConnectionPair {
     pub(super) id: PairId,

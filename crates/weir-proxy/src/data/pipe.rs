@@ -13,7 +13,6 @@ const PIPE_BYTES: usize = 256 * 1024;
 /// copy.
 const PIPES_MAX: usize = 16;
 
-/// A pipe between two sockets.
 #[derive(Debug)]
 pub(super) struct SplicePipe {
     inlet: OwnedFd,
@@ -33,7 +32,6 @@ impl SplicePipe {
         })
     }
 
-    /// Returns the bytes in the pipe.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -71,7 +69,6 @@ impl SplicePipe {
     }
 }
 
-/// The pipes of one loop.
 #[derive(Debug, Default)]
 pub(super) struct PipePool {
     free: Vec<SplicePipe>,

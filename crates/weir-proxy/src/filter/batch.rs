@@ -6,12 +6,11 @@ use weir_kafka::records::{
     set_crc, set_length_and_crc,
 };
 
-use super::buffers::{BatchBuffers, FilterCounts, WorkMeter};
-use super::changes::{Changes, ReplacementBuffer};
-use super::record::RecordEdit;
+use super::buffers::{BatchBuffers, WorkMeter};
+use super::record::{Changes, RecordEdit, ReplacementBuffer};
 use super::{Filter, RecordRejection};
+use crate::counters::FilterCounts;
 
-/// The result of filtering a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BatchOutcome {
     /// An unchanged batch.
@@ -24,7 +23,6 @@ pub(super) enum BatchOutcome {
     Deferred,
 }
 
-/// The reason why a batch is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BatchRejection {
     /// Message format 0 or 1, which filters cannot decode.
@@ -142,7 +140,6 @@ pub(super) fn run(
     Ok(BatchOutcome::Rebuilt)
 }
 
-/// Applies the filters to the records of one batch.
 struct BatchFilter<'a> {
     chain: &'a [&'a dyn Filter],
     replacements: &'a mut ReplacementBuffer,

@@ -6,7 +6,8 @@ use weir_kafka::records::{BatchCompressor, DecompressBuffer};
 use weir_kafka::wire::byte_edits::ByteEdits;
 use weir_kafka::wire::layout::MessageLayout;
 
-use super::changes::{Changes, ReplacementBuffer};
+use super::record::{Changes, ReplacementBuffer};
+use crate::counters::FilterCounts;
 
 /// Limits on the filter work for one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,9 +16,7 @@ pub(crate) struct FilterLimits {
     pub(crate) batch_bytes: usize,
     /// Bytes to which all batches of one frame may decompress or grow.
     pub(crate) frame_bytes: usize,
-    /// Records of one frame.
     pub(crate) frame_records: usize,
-    /// CPU time of one frame.
     pub(crate) frame_cpu: Duration,
 }
 
@@ -45,7 +44,6 @@ pub(crate) struct FilterBuffers {
 }
 
 impl FilterBuffers {
-    /// Creates buffers for work within these limits.
     pub(crate) fn new(limits: FilterLimits) -> Self {
         Self {
             layout: MessageLayout::default(),
@@ -73,12 +71,10 @@ impl FilterBuffers {
         &self.frame
     }
 
-    /// Takes the rebuilt frame without a copy.
     pub(crate) fn take_frame(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.frame)
     }
 
-    /// Takes the counters and resets them.
     pub(crate) fn take_counts(&mut self) -> FilterCounts {
         self.counts.values_undecodable +=
             std::mem::take(&mut self.batch_buffers.replacements.undecodable);
@@ -209,7 +205,6 @@ impl WorkMeter {
     }
 }
 
-/// The buffers for one batch.
 #[derive(Debug)]
 pub(super) struct BatchBuffers {
     pub(super) scratch: DecompressBuffer,
@@ -242,44 +237,6 @@ impl BatchBuffers {
         }
         self.rows.clear();
         self.rows.shrink_to(RETAINED_ROWS);
-    }
-}
-
-/// Counters of filter work.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct FilterCounts {
-    /// Batches whose records were read.
-    pub(crate) batches: u64,
-    /// Of these, batches changed in place.
-    pub(crate) batches_edited: u64,
-    /// Of these, batches rebuilt because a length changed or they are compressed.
-    pub(crate) batches_rebuilt: u64,
-    /// Records read.
-    pub(crate) records: u64,
-    /// Values that a filter could not decode, such as text that is not UTF-8.
-    pub(crate) values_undecodable: u64,
-    /// Partitions of produce requests that were rejected.
-    pub(crate) partitions_rejected: u64,
-    /// Partitions of fetch responses that were withheld because they could not be decoded.
-    pub(crate) partitions_withheld: u64,
-    /// Partitions of fetch responses that end early; the consumer fetches the rest next.
-    pub(crate) partitions_cut: u64,
-    /// Partitions rejected, withheld or cut because of a limit.
-    pub(crate) limited: u64,
-}
-
-impl FilterCounts {
-    /// Adds the counters `more`.
-    pub(crate) fn add(&mut self, more: &Self) {
-        self.batches += more.batches;
-        self.batches_edited += more.batches_edited;
-        self.batches_rebuilt += more.batches_rebuilt;
-        self.records += more.records;
-        self.values_undecodable += more.values_undecodable;
-        self.partitions_rejected += more.partitions_rejected;
-        self.partitions_withheld += more.partitions_withheld;
-        self.partitions_cut += more.partitions_cut;
-        self.limited += more.limited;
     }
 }
 

@@ -16,14 +16,10 @@ pub(crate) struct FilterChain {
     all: Vec<ScopedFilter>,
 }
 
-/// Filters for the records of one topic.
 pub(super) type TopicFilters<'a> = SmallVec<[&'a dyn Filter; 4]>;
 
 impl FilterChain {
     /// Creates the filters and checks their configuration.
-    ///
-    /// # Errors
-    /// [`FilterError`] with filter, key, value and remedy.
     pub(crate) fn new(configs: &[FilterConfig]) -> Result<Self, FilterError> {
         let all = configs.iter().map(FilterConfig::build);
         Ok(Self {
@@ -53,7 +49,6 @@ impl FilterChain {
         }
     }
 
-    /// Returns one human-readable line per filter.
     pub(crate) fn describe(&self) -> Vec<String> {
         self.all.iter().map(ScopedFilter::describe).collect()
     }

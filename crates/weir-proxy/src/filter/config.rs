@@ -3,13 +3,12 @@
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::error::InvalidKey;
 use super::header_filters::{RemoveHeader, SetHeader};
 use super::mask::MaskConfig;
 use super::pattern::TopicPattern;
 use super::require::Require;
 use super::text::Case;
-use super::{Direction, Filter, FilterError, delay::DelayConfig};
+use super::{Direction, Filter, FilterError, InvalidKey, delay::DelayConfig};
 
 /// One filter as written.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -74,7 +73,6 @@ impl ScopedFilter {
         self.is_on(direction) && self.topics.iter().any(|pattern| pattern.matches(topic))
     }
 
-    /// Returns a human-readable description.
     pub(super) fn describe(&self) -> String {
         let on: Vec<_> = self.on.iter().map(|direction| direction.name()).collect();
         let topics: Vec<_> = self.topics.iter().map(|pattern| &*pattern.0).collect();

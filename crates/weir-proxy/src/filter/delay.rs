@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::error::{BuildResult, InvalidKey};
-use super::{Filter, RecordEdit, RecordRejection};
+use super::{BuildResult, Filter, InvalidKey, RecordEdit, RecordRejection};
 
-/// Configuration of the filter.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DelayConfig {

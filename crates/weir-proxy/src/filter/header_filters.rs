@@ -2,8 +2,7 @@
 
 use serde::Deserialize;
 
-use super::error::{BuildResult, InvalidKey};
-use super::{Filter, RecordEdit, RecordRejection, headers};
+use super::{BuildResult, Filter, InvalidKey, RecordEdit, RecordRejection, headers};
 
 /// Sets a header of every record to a fixed value. Existing headers of this name are replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

@@ -5,7 +5,6 @@ use weir_kafka::wire::reader::WireReader;
 
 use super::RecordRejection;
 
-/// The headers cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Malformed;
 

@@ -5,10 +5,8 @@
 mod batch;
 mod buffers;
 mod chain;
-mod changes;
 mod config;
 mod delay;
-mod error;
 #[cfg(any(test, fuzzing))]
 #[cfg_attr(
     not(fuzzing),
@@ -23,7 +21,6 @@ mod record;
 mod rejected;
 mod require;
 mod run;
-mod scope;
 mod text;
 mod work;
 
@@ -31,14 +28,14 @@ use std::borrow::Cow;
 use std::fmt::Debug;
 use std::time::Duration;
 
-pub(crate) use buffers::WorkMeter;
-pub(crate) use buffers::{FilterBuffers, FilterCounts, FilterLimits};
+use serde::Deserialize;
+use thiserror::Error;
+
+pub(crate) use buffers::{FilterBuffers, FilterLimits, WorkMeter};
 pub(crate) use chain::FilterChain;
 pub(crate) use config::FilterConfig;
-pub(crate) use error::FilterError;
 pub(crate) use record::RecordEdit;
 pub(crate) use rejected::RejectedPartitions;
-pub(crate) use scope::Direction;
 pub(crate) use work::{FilterResult, FilterWork, FrameOutput, WorkProgress};
 
 /// Reads records one by one, and changes their values and headers.
@@ -61,9 +58,6 @@ pub(crate) use work::{FilterResult, FilterWork, FrameOutput, WorkProgress};
 /// Filters do not see transaction markers. They do not handle lengths, checksums and compression.
 pub(crate) trait Filter: Debug + Send + Sync {
     /// Filters one record.
-    ///
-    /// # Errors
-    /// [`RecordRejection`] if the record must not pass.
     fn record(&self, record: &mut RecordEdit<'_>) -> Result<(), RecordRejection>;
 
     /// Returns `true` if the filter needs to read records.
@@ -71,7 +65,6 @@ pub(crate) trait Filter: Debug + Send + Sync {
         true
     }
 
-    /// Returns the delay of frames with its topics.
     fn delay(&self) -> Duration {
         Duration::ZERO
     }
@@ -80,6 +73,41 @@ pub(crate) trait Filter: Debug + Send + Sync {
 /// The reason why a record must not pass, reported to its producer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RecordRejection(pub Cow<'static, str>);
+
+/// Direction in which records travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Direction {
+    /// From a producer to the broker.
+    Produce,
+    /// From the broker to a consumer.
+    Fetch,
+}
+
+impl Direction {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Produce => "produce",
+            Self::Fetch => "fetch",
+        }
+    }
+}
+
+/// An invalid filter configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("filter {filter}: {key} = {value}: {remedy}")]
+pub(crate) struct FilterError {
+    pub(crate) filter: String,
+    pub(crate) key: &'static str,
+    pub(crate) value: String,
+    pub(crate) remedy: &'static str,
+}
+
+/// A key of a filter that cannot be used: key, value and remedy.
+#[derive(Debug)]
+struct InvalidKey(&'static str, String, &'static str);
+
+type BuildResult = Result<Box<dyn Filter>, InvalidKey>;
 
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,36 @@
-//! One record as filters see it, and its changes.
+//! One record as filters see it, its changes, and the buffer of new values and headers.
+
+use std::ops::Range;
 
 use weir_kafka::records::RecordLayout;
 
-use super::changes::{Changes, ReplacementBuffer};
 use super::headers::{self, Malformed};
+
+/// The changes of filters. Ranges refer to the replacement buffer.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// The batch was edited in place.
+    pub(super) edited: bool,
+    pub(super) value: Option<Range<usize>>,
+    pub(super) headers: Option<Range<usize>>,
+}
+
+/// New values and headers whose length differs from the replaced ones.
+#[derive(Debug, Default)]
+pub(super) struct ReplacementBuffer {
+    pub(super) bytes: Vec<u8>,
+    /// Value or header list being written.
+    pub(super) fresh: Vec<u8>,
+    pub(super) undecodable: u64,
+}
+
+impl ReplacementBuffer {
+    pub(super) fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        start..self.bytes.len()
+    }
+}
 
 /// A record that filters read and change within the limits of [`Filter`](super::Filter).
 #[derive(Debug)]
@@ -81,18 +108,12 @@ impl<'a> RecordEdit<'a> {
     }
 
     /// Returns `true` if there is a header with this name.
-    ///
-    /// # Errors
-    /// [`Malformed`] if the headers cannot be decoded.
     pub(super) fn has_header(&self, name: &str) -> Result<bool, Malformed> {
         headers::has(self.headers(), name)
     }
 
     /// Calls `write` to append new headers, beginning with their count; it returns `true` if they
     /// replace the old ones.
-    ///
-    /// # Errors
-    /// [`Malformed`] if the headers cannot be decoded.
     pub(super) fn rewrite_headers(
         &mut self,
         write: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<bool, Malformed>,

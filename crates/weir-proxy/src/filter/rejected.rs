@@ -45,7 +45,6 @@ impl RejectedPartitions {
         self.topics.is_empty()
     }
 
-    /// Returns the approximate memory in use, in bytes.
     pub(crate) fn buffered_bytes(&self) -> usize {
         self.bytes
     }
@@ -91,9 +90,6 @@ impl RejectedPartitions {
 
     /// Returns the broker's response to the forwarded partitions with the errors of the rejected
     /// ones added.
-    ///
-    /// # Errors
-    /// [`WireError`] if `body` is not such a response.
     pub(crate) fn merge(&self, version: i16, body: &[u8]) -> Result<Vec<u8>, WireError> {
         let mut layout = MessageLayout::default();
         produce_response(body, version, &mut layout)?;

@@ -3,8 +3,7 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::error::{BuildResult, InvalidKey};
-use super::{Filter, RecordEdit, RecordRejection};
+use super::{BuildResult, Filter, InvalidKey, RecordEdit, RecordRejection};
 
 /// Requirements on records; at least one is needed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -15,7 +14,6 @@ pub(super) struct Require {
     json: bool,
     /// Maximum bytes of a value. Tombstones pass.
     value_bytes_max: Option<usize>,
-    /// Names of required headers.
     #[serde(default)]
     headers: Vec<String>,
 }

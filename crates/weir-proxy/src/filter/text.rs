@@ -2,7 +2,6 @@
 
 use super::{Filter, RecordEdit, RecordRejection};
 
-/// Lower or upper case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Case {
     LowerCase,

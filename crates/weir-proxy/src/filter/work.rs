@@ -18,7 +18,6 @@ use super::chain::FilterChain;
 use super::rejected::RejectedPartitions;
 use super::{Direction, Filter};
 
-/// The filter work on one frame.
 #[derive(Debug)]
 pub(crate) struct FilterWork {
     direction: Direction,
@@ -64,16 +63,13 @@ struct FilterCosts {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WorkProgress {
-    /// Completed work.
     Done,
-    /// Work interrupted by the meter.
     Paused,
 }
 
 /// The result of filtering a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FilterResult {
-    /// Bytes to forward.
     pub(crate) output: FrameOutput,
     /// Delay of the frame and everything after it.
     pub(crate) delay: Duration,
@@ -81,7 +77,6 @@ pub(crate) struct FilterResult {
     pub(crate) rejected: Option<RejectedPartitions>,
 }
 
-/// The bytes of a frame to forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FrameOutput {
     /// The frame, possibly edited in place.
@@ -132,20 +127,15 @@ impl FilterWork {
         self.edits = std::mem::take(&mut buffers.edits);
     }
 
-    /// Returns the remaining CPU time of the frame.
     pub(crate) fn cpu_left(&self, limits: &FilterLimits) -> Duration {
         limits.frame_cpu.saturating_sub(self.spent.cpu)
     }
 
-    /// Adds CPU time used for the frame.
     pub(crate) fn count_cpu(&mut self, time: Duration) {
         self.spent.cpu += time;
     }
 
     /// Continues as long as the meter in `buffers` allows.
-    ///
-    /// # Errors
-    /// [`WireError`] if the frame does not match its version.
     pub(crate) fn advance(
         &mut self,
         filters: &FilterChain,

@@ -1,24 +1,20 @@
 //! ApiVersions responses: reduces the versions to those that both broker and proxy support.
 
 use weir_kafka::wire::WireError;
+use weir_kafka::wire::layout::put_length;
 use weir_kafka::wire::reader::WireReader;
 
 use super::SIZE_BYTES;
-use super::addresses::put_uvarint;
 use super::features::{self, Api};
 use super::headers::RESPONSE_PEEK_BYTES;
 use crate::versions::{API_VERSIONS, SupportedVersions, flexible};
 
-/// Error code UNSUPPORTED_VERSION.
 const UNSUPPORTED: i16 = 35;
 /// Bytes of an API entry: key, minimum and maximum version.
 const ENTRY_BYTES: usize = 6;
 
 /// Returns the broker's response, reduced to the supported versions. Both frames include the size
 /// prefix.
-///
-/// # Errors
-/// Returns an error if the response does not match its version.
 pub(super) fn restrict(
     frame: &[u8],
     version: i16,
@@ -41,11 +37,8 @@ pub(super) fn restrict(
         if is_flexible {
             reader.skip_tags("api tags")?;
         }
-        common.extend(
-            supported
-                .common(key, min, max)
-                .map(|(min, max)| Api { key, min, max }),
-        );
+        let range = supported.common(key, min, max);
+        common.extend(range.map(|(min, max)| Api { key, min, max }));
     }
     let mut out = Vec::with_capacity(frame.len());
     out.extend_from_slice(head);
@@ -64,26 +57,18 @@ pub(super) fn restrict(
 /// Returns the response to an unsupported version. As with brokers, it is error 35 in the format of
 /// version 0, with the versions of ApiVersions.
 pub(super) fn unsupported(correlation_id: i32, supported: &SupportedVersions) -> Vec<u8> {
-    let range = supported.range(API_VERSIONS).unwrap_or_default();
+    let (min, max) = supported.range(API_VERSIONS).unwrap_or_default();
     let mut out = vec![0; SIZE_BYTES];
     out.extend_from_slice(&correlation_id.to_be_bytes());
-    let ours = Api {
-        key: API_VERSIONS,
-        min: range.0,
-        max: range.1,
-    };
-    put_apis(&mut out, UNSUPPORTED, &[ours], false);
+    let key = API_VERSIONS;
+    put_apis(&mut out, UNSUPPORTED, &[Api { key, min, max }], false);
     set_size(&mut out);
     out
 }
 
 fn put_apis(out: &mut Vec<u8>, error: i16, apis: &[Api], flexible: bool) {
     out.extend_from_slice(&error.to_be_bytes());
-    if flexible {
-        put_uvarint(out, apis.len() as u32 + 1);
-    } else {
-        out.extend_from_slice(&(apis.len() as i32).to_be_bytes());
-    }
+    put_length(out, flexible, apis.len());
     for api in apis {
         for number in [api.key, api.min, api.max] {
             out.extend_from_slice(&number.to_be_bytes());

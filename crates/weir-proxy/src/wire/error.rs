@@ -3,26 +3,20 @@
 use thiserror::Error;
 use weir_kafka::wire::WireError;
 
-/// The reason why a connection must be closed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum StreamError {
-    /// Invalid bytes from the client.
     #[error("client: {0}")]
     Client(WireError),
     /// An unsupported API or version. Brokers close the connection, too.
     #[error("client: {name} (API key {key}) version {version} is not supported")]
     NotSupported {
-        /// API key.
         key: i16,
-        /// API name, if known.
         name: &'static str,
-        /// Requested version.
         version: i16,
     },
     /// A request header that is longer than any valid header.
     #[error("client: {0} bytes of request header, at most {HEADER_BYTES_MAX} are accepted")]
     HeaderTooLong(usize),
-    /// Invalid bytes from the broker.
     #[error("broker: {0}")]
     Broker(WireError),
     /// A response with another correlation id than the next one expected.

@@ -2,11 +2,9 @@
 //! versions that belong to it, so a feature is lowered if its versions are not supported.
 
 use weir_kafka::wire::WireError;
+use weir_kafka::wire::layout::{put_length, put_string, put_uvarint};
 use weir_kafka::wire::reader::WireReader;
 
-use super::addresses::put_uvarint;
-
-/// An API with its version range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Api {
     pub(super) key: i16,
@@ -77,13 +75,12 @@ fn lower(content: &[u8], apis: &[Api], [max, min]: [usize; 2]) -> Result<Vec<u8>
         lowered_features.push((name, levels, tags));
     }
     let mut out = Vec::with_capacity(content.len());
-    put_uvarint(&mut out, lowered_features.len() as u32 + 1);
+    put_length(&mut out, true, lowered_features.len());
     for (name, levels, tags) in lowered_features {
-        put_uvarint(&mut out, name.len() as u32 + 1);
-        out.extend_from_slice(name.as_bytes());
-        levels
-            .iter()
-            .for_each(|level| out.extend_from_slice(&level.to_be_bytes()));
+        put_string(&mut out, true, name);
+        for level in levels {
+            out.extend_from_slice(&level.to_be_bytes());
+        }
         out.extend_from_slice(tags);
     }
     out.extend_from_slice(reader.rest());

@@ -13,35 +13,24 @@ use crate::filter::{
 };
 use crate::versions::{FETCH, PRODUCE, flexible};
 
-/// The filters of a connection and their buffers.
 #[derive(Debug)]
 pub(crate) struct FilterStage<'a> {
-    /// Filters of the cluster.
     pub(crate) filters: &'a FilterChain,
-    /// Buffers of the thread.
     pub(crate) buffers: &'a mut FilterBuffers,
     /// Frame that must wait; no later frame may be forwarded before it.
     pub(crate) delayed: &'a mut Option<DelayedFrame>,
 }
 
-/// A frame that must wait.
 #[derive(Debug)]
 pub(crate) enum DelayedFrame {
     /// A filtered frame with a delay.
-    Delayed {
-        /// Delay.
-        time: Duration,
-        /// Frame to forward.
-        frame: Vec<u8>,
-    },
+    Delayed { time: Duration, frame: Vec<u8> },
     /// A frame with more filter work than an event loop does at once.
     Unfinished(Unfinished),
 }
 
-/// A frame with unfinished filter work.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
-    /// Remaining work.
     pub(crate) work: Box<FilterWork>,
     /// Frame with the changes so far.
     pub(crate) frame: Vec<u8>,
@@ -49,33 +38,25 @@ pub(crate) struct Unfinished {
     pub(crate) request: Option<ProduceHeader>,
 }
 
-/// Header fields of a produce request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProduceHeader {
     pub(crate) correlation_id: i32,
-    /// API version.
     pub(crate) version: i16,
-    /// Requested acknowledgements.
     pub(crate) acks: i16,
 }
 
 /// The output of the filters for a frame.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum FilteredFrame {
-    /// The frame in its buffer.
+/// The action for a frame or for the output of its filters.
+#[derive(Debug)]
+pub(super) enum FrameAction {
+    /// Forward the frame, whose buffered part may have been edited.
     InPlace,
-    /// A new frame.
+    /// Forward this frame instead.
     Rebuilt(Vec<u8>),
-    /// Nothing, or nothing yet.
+    /// Forward nothing, or nothing yet.
     Nothing,
-}
-
-/// The result of filtering a whole frame.
-pub(super) enum Filtered<T> {
-    /// The result of completed work.
-    Done(T),
-    /// The remaining work.
-    Deferred(Box<FilterWork>),
+    /// Forward nothing until the filter threads have done this work.
+    Deferred(Box<FilterWork>, Option<ProduceHeader>),
 }
 
 impl ProduceHeader {
@@ -113,30 +94,29 @@ impl FilterStage<'_> {
         &mut self,
         frame: &mut [u8],
         header: &ProduceHeader,
-    ) -> Result<Filtered<(FilteredFrame, Option<ResponseSource>)>, WireError> {
+    ) -> Result<(FrameAction, Option<ResponseSource>), WireError> {
         let version = header.version;
         let body_at = request_body_at(frame, PRODUCE, version)?;
         let (filters, direction) = (self.filters, Direction::Produce);
         match filters.at_once(direction, frame, body_at, version, self.buffers)? {
             Ok(result) => {
                 let response = header.response_source(&result);
-                Ok(Filtered::Done((self.output(frame, &result), response)))
+                Ok((self.output(frame, &result), response))
             }
-            Err(work) => Ok(Filtered::Deferred(work)),
+            Err(work) => Ok((FrameAction::Deferred(work, Some(*header)), None)),
         }
     }
 
-    /// Filters a whole fetch response with size prefix.
     pub(super) fn fetch(
         &mut self,
         frame: &mut [u8],
         version: i16,
-    ) -> Result<Filtered<FilteredFrame>, WireError> {
+    ) -> Result<FrameAction, WireError> {
         let body_at = response_body_at(frame, FETCH, version)?;
         let (filters, direction) = (self.filters, Direction::Fetch);
         match filters.at_once(direction, frame, body_at, version, self.buffers)? {
-            Ok(result) => Ok(Filtered::Done(self.output(frame, &result))),
-            Err(work) => Ok(Filtered::Deferred(work)),
+            Ok(result) => Ok(self.output(frame, &result)),
+            Err(work) => Ok(FrameAction::Deferred(work, None)),
         }
     }
 
@@ -154,24 +134,24 @@ impl FilterStage<'_> {
         }));
     }
 
-    fn output(&mut self, frame: &[u8], result: &FilterResult) -> FilteredFrame {
+    fn output(&mut self, frame: &[u8], result: &FilterResult) -> FrameAction {
         let output = match result.output {
-            FrameOutput::InPlace => FilteredFrame::InPlace,
-            FrameOutput::Rebuilt => FilteredFrame::Rebuilt(self.buffers.take_frame()),
-            FrameOutput::Nothing => return FilteredFrame::Nothing,
+            FrameOutput::InPlace => FrameAction::InPlace,
+            FrameOutput::Rebuilt => FrameAction::Rebuilt(self.buffers.take_frame()),
+            FrameOutput::Nothing => return FrameAction::Nothing,
         };
         if result.delay == Duration::ZERO {
             return output;
         }
         let frame = match output {
-            FilteredFrame::Rebuilt(frame) => frame,
+            FrameAction::Rebuilt(frame) => frame,
             _ => frame.to_vec(),
         };
         *self.delayed = Some(DelayedFrame::Delayed {
             time: result.delay,
             frame,
         });
-        FilteredFrame::Nothing
+        FrameAction::Nothing
     }
 }
 

@@ -5,16 +5,6 @@ use weir_kafka::wire::WireError;
 /// Bytes of the size prefix of a frame.
 pub(crate) const SIZE_BYTES: usize = 4;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FrameLimits {
-    /// Maximum bytes of a request.
-    pub(crate) request_bytes: usize,
-    /// Maximum bytes of a buffered frame. Frames are buffered if their content may change.
-    pub(crate) buffered_frame_bytes: usize,
-    /// Maximum number of in-flight requests per connection; further ones are not read.
-    pub(crate) in_flight_requests: usize,
-}
-
 /// The start of a frame whose action is not known yet. Uses no memory without one.
 #[derive(Debug, Default)]
 pub(super) struct PartialFrame {
@@ -85,11 +75,15 @@ pub(crate) fn frame_total(bytes: &[u8], limit: usize) -> Result<Option<usize>, W
         what: "frame size",
         value: i64::from(size),
     })?;
-    if length > limit {
-        return Err(WireError::FrameTooLarge {
-            bytes: length as u64,
-            bytes_max: limit,
-        });
-    }
+    check_size(length, limit)?;
     Ok(Some(SIZE_BYTES + length))
+}
+
+/// Returns an error if a frame has more than `bytes_max` bytes.
+pub(super) fn check_size(bytes: usize, bytes_max: usize) -> Result<(), WireError> {
+    let error = WireError::FrameTooLarge {
+        bytes: bytes as u64,
+        bytes_max,
+    };
+    (bytes <= bytes_max).then_some(()).ok_or(error)
 }

@@ -13,12 +13,10 @@ pub(super) const REQUEST_PEEK_BYTES: usize = SIZE_BYTES + 8;
 /// Bytes of a response up to the correlation id: size and correlation id.
 pub(super) const RESPONSE_PEEK_BYTES: usize = SIZE_BYTES + 4;
 
-/// The result of reading the start of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeaderPeek<T> {
     /// At least this many bytes, including the size prefix, are needed.
     Incomplete(usize),
-    /// The value.
     Complete(T),
 }
 
@@ -99,7 +97,6 @@ fn skip_string(reader: &mut WireReader<'_>, what: &'static str) -> Result<(), Wi
     }
 }
 
-/// Returns the mechanism of a SaslHandshake v0 frame.
 pub(super) fn mechanism(frame: &[u8]) -> Result<&[u8], WireError> {
     let mut reader = after_header(frame, SASL_HANDSHAKE, 0)?;
     let length = reader.i16("mechanism")?;

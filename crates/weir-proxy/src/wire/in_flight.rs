@@ -4,15 +4,11 @@ use std::collections::VecDeque;
 
 use crate::filter::RejectedPartitions;
 
-/// A request whose response is outstanding.
 #[derive(Debug)]
 pub(crate) struct InFlightRequest {
     pub(crate) correlation_id: i32,
-    /// API key.
     pub(crate) key: i16,
-    /// API version of request and response.
     pub(crate) version: i16,
-    /// Source of the response.
     pub(crate) response: ResponseSource,
 }
 
@@ -46,7 +42,6 @@ pub(crate) struct InFlightRequests {
 }
 
 impl InFlightRequests {
-    /// Appends a request.
     pub(crate) fn push(&mut self, entry: InFlightRequest) {
         self.own_bytes += entry.response.own_bytes();
         self.entries.push_back(entry);
@@ -63,7 +58,6 @@ impl InFlightRequests {
         self.own_bytes
     }
 
-    /// Returns the request with the next response.
     pub(crate) fn front(&self) -> Option<&InFlightRequest> {
         self.entries.front()
     }
@@ -83,33 +77,27 @@ impl InFlightRequests {
 
     /// Returns the next response if it comes from the proxy.
     pub(crate) fn pop_ready(&mut self) -> Option<Vec<u8>> {
-        match self.entries.front() {
-            Some(InFlightRequest {
-                response: ResponseSource::Ready(_),
-                ..
-            }) => {}
-            _ => return None,
+        if !matches!(self.front()?.response, ResponseSource::Ready(_)) {
+            return None;
         }
         match self.pop()?.response {
             ResponseSource::Ready(frame) => Some(frame.into_vec()),
-            ResponseSource::Broker | ResponseSource::Merged(_) | ResponseSource::Token => None,
+            _ => None,
         }
     }
 
     /// Removes SASL tokens at the front. The last token of some mechanisms has no response.
     pub(crate) fn drop_sasl_tokens(&mut self) {
-        while matches!(self.front(), Some(entry) if matches!(entry.response, ResponseSource::Token))
-        {
+        let is_token = |entry: &InFlightRequest| matches!(entry.response, ResponseSource::Token);
+        while self.front().is_some_and(is_token) {
             self.pop();
         }
     }
 
-    /// Returns the number of requests in flight.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Returns `true` if no request is in flight.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

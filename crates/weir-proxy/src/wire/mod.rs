@@ -15,13 +15,12 @@ mod rewrite;
 mod sasl;
 mod segments;
 
-pub(crate) use addresses::{AddressMapper, AdvertisedAddress, BrokerNode};
+pub(crate) use addresses::{AddressMapper, BrokerNode};
 pub(crate) use error::StreamError;
 pub(crate) use filtering::{DelayedFrame, FilterStage, ProduceHeader, Unfinished};
-pub(crate) use frame::FrameLimits;
 pub(crate) use frame::{SIZE_BYTES, frame_total};
 pub(crate) use in_flight::{InFlightRequests, ResponseSource};
 pub(crate) use requests::{RequestContext, RequestStream};
 pub(crate) use responses::{ResponseContext, ResponseStream};
-pub(crate) use rewrite::register_brokers;
+pub(crate) use rewrite::addresses as replace_addresses;
 pub(crate) use segments::Segments;

@@ -1,38 +1,31 @@
 //! From client to broker: forwards requests as they arrive and decodes only their headers.
 
 use weir_kafka::wire::WireError;
-use weir_kafka::wire::header::RequestPeek;
 
-use super::filtering::{FilterStage, Filtered, FilteredFrame, ProduceHeader};
-use super::frame::PartialFrame;
+use super::filtering::{FilterStage, FrameAction, ProduceHeader};
+use super::frame::{PartialFrame, check_size};
 use super::headers::{self, HeaderPeek, REQUEST_PEEK_BYTES};
 use super::in_flight::{InFlightRequest, InFlightRequests, ResponseSource};
 use super::sasl::SaslState;
 use super::segments::Segments;
-use super::{FrameLimits, StreamError, api_versions, frame_total};
-use crate::filter::{Direction, FilterWork};
+use super::{StreamError, api_versions, frame_total};
+use crate::config::ProxyLimits;
+use crate::filter::Direction;
 use crate::versions::{self, API_VERSIONS, PRODUCE, SASL_HANDSHAKE, SupportedVersions};
 
-/// The state needed to process requests.
 #[derive(Debug)]
 pub(crate) struct RequestContext<'a> {
-    /// API versions that clients may use.
     pub(crate) supported: &'a SupportedVersions,
-    /// Frame limits.
-    pub(crate) limits: FrameLimits,
-    /// In-flight requests.
+    pub(crate) limits: &'a ProxyLimits,
     pub(crate) in_flight: &'a mut InFlightRequests,
     /// Name and version of the client software, once known.
     pub(crate) software: &'a mut Option<Box<str>>,
-    /// Number of requests so far.
     pub(crate) requests: &'a mut u64,
     /// Number of requests at which the rest of the input is stored for the next iteration.
     pub(crate) requests_until: u64,
-    /// Filters for requests.
     pub(crate) filtering: FilterStage<'a>,
 }
 
-/// The request stream of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct RequestStream {
     head: PartialFrame,
@@ -51,19 +44,6 @@ enum BodyAction {
     Forward(usize),
     /// Number of bytes to drop.
     Skip(usize),
-}
-
-/// The action for a request.
-#[derive(Debug)]
-enum RequestAction {
-    /// The request itself to forward; its buffered part may have been edited.
-    Forward,
-    /// Another frame to forward instead.
-    Replace(Vec<u8>),
-    /// No output.
-    Drop,
-    /// No output until the filter threads have done this work.
-    Deferred(Box<FilterWork>, ProduceHeader),
 }
 
 impl RequestStream {
@@ -87,13 +67,13 @@ impl RequestStream {
                     let count = rest.min(left);
                     out.push_input(at..at + count);
                     at += count;
-                    self.rest = BodyAction::forward(rest - count);
+                    self.rest = BodyAction::of(BodyAction::Forward, rest - count);
                     continue;
                 }
                 BodyAction::Skip(rest) => {
                     let count = rest.min(left);
                     at += count;
-                    self.rest = BodyAction::skip(rest - count);
+                    self.rest = BodyAction::of(BodyAction::Skip, rest - count);
                     continue;
                 }
                 BodyAction::None => {}
@@ -127,26 +107,27 @@ impl RequestStream {
             };
             at = input_here.end;
             match action {
-                RequestAction::Forward => {
+                FrameAction::InPlace => {
                     out.push_owned(head);
                     out.push_input(input_here);
-                    self.rest = BodyAction::forward(total - arrived);
+                    self.rest = BodyAction::of(BodyAction::Forward, total - arrived);
                 }
-                RequestAction::Replace(made) => out.push_owned(made),
-                RequestAction::Drop => self.rest = BodyAction::skip(total - arrived),
-                RequestAction::Deferred(work, header) => {
+                FrameAction::Rebuilt(made) => out.push_owned(made),
+                FrameAction::Nothing => {
+                    self.rest = BodyAction::of(BodyAction::Skip, total - arrived)
+                }
+                FrameAction::Deferred(work, header) => {
                     let frame = match head.is_empty() {
                         true => input[input_here].to_vec(),
                         false => head,
                     };
-                    context.filtering.delay(work, frame, Some(header));
+                    context.filtering.delay(work, frame, header);
                 }
             }
         }
         Ok(())
     }
 
-    /// Returns `true` if input is stored in the backlog.
     pub(crate) fn has_backlog(&self) -> bool {
         !self.backlog.is_empty()
     }
@@ -156,7 +137,6 @@ impl RequestStream {
         std::mem::take(&mut self.backlog)
     }
 
-    /// Returns `true` if a request is partly received.
     pub(crate) fn is_mid_request(&self) -> bool {
         !self.head.is_empty() || self.rest != BodyAction::None
     }
@@ -177,7 +157,6 @@ impl RequestStream {
         self.head.len() >= REQUEST_PEEK_BYTES
     }
 
-    /// Returns the memory in use.
     pub(crate) fn buffered_bytes(&self) -> usize {
         self.head.capacity() + self.backlog.capacity()
     }
@@ -193,17 +172,11 @@ impl RequestStream {
 }
 
 impl BodyAction {
-    fn forward(bytes: usize) -> Self {
+    /// Returns `action` of `bytes` bytes, `None` of 0.
+    fn of(action: fn(usize) -> Self, bytes: usize) -> Self {
         match bytes {
             0 => Self::None,
-            _ => Self::Forward(bytes),
-        }
-    }
-
-    fn skip(bytes: usize) -> Self {
-        match bytes {
-            0 => Self::None,
-            _ => Self::Skip(bytes),
+            _ => action(bytes),
         }
     }
 }
@@ -214,14 +187,14 @@ fn classify(
     frame: &mut [u8],
     sasl: &mut SaslState,
     context: &mut RequestContext<'_>,
-) -> Result<HeaderPeek<(RequestAction, usize)>, StreamError> {
+) -> Result<HeaderPeek<(FrameAction, usize)>, StreamError> {
     let limit = context.limits.request_bytes;
     if *sasl != SaslState::None {
         match sasl.next(frame, limit)? {
             HeaderPeek::Incomplete(more) => return Ok(HeaderPeek::Incomplete(more)),
             HeaderPeek::Complete(Some(total)) => {
                 enter(context, (SASL_HANDSHAKE, 0, 0), Some(ResponseSource::Token));
-                return Ok(HeaderPeek::Complete((RequestAction::Forward, total)));
+                return Ok(HeaderPeek::Complete((FrameAction::InPlace, total)));
             }
             HeaderPeek::Complete(None) => context.in_flight.drop_sasl_tokens(),
         }
@@ -241,26 +214,21 @@ fn classify(
     let (key, version) = (peek.api_key, peek.api_version);
     let (action, response) = match key {
         _ if !context.supported.has(key, version) => {
-            match unsupported_response(&peek, context.supported) {
-                Some(response) => (
-                    RequestAction::Drop,
-                    Some(ResponseSource::Ready(response.into())),
-                ),
-                None => {
-                    let name = versions::name(key);
-                    return Err(StreamError::NotSupported { key, name, version });
-                }
+            if key != API_VERSIONS || version <= 0 {
+                let name = versions::name(key);
+                return Err(StreamError::NotSupported { key, name, version });
             }
+            let response = api_versions::unsupported(peek.correlation_id, context.supported);
+            (
+                FrameAction::Nothing,
+                Some(ResponseSource::Ready(response.into())),
+            )
         }
         PRODUCE => match headers::acks(frame, total, version)? {
             HeaderPeek::Incomplete(more) => return Ok(HeaderPeek::Incomplete(more)),
             HeaderPeek::Complete(acks) if context.filtering.filters.wants(Direction::Produce) => {
-                if total > context.limits.buffered_frame_bytes {
-                    return Err(StreamError::Client(WireError::FrameTooLarge {
-                        bytes: total as u64,
-                        bytes_max: context.limits.buffered_frame_bytes,
-                    }));
-                }
+                let bytes_max = context.limits.buffered_frame_bytes;
+                check_size(total, bytes_max).map_err(StreamError::Client)?;
                 if frame.len() < total {
                     return Ok(HeaderPeek::Incomplete(total));
                 }
@@ -270,21 +238,10 @@ fn classify(
                     acks,
                 };
                 let filtered = context.filtering.produce(&mut frame[..total], &header);
-                match filtered.map_err(StreamError::Client)? {
-                    Filtered::Deferred(work) => (RequestAction::Deferred(work, header), None),
-                    Filtered::Done((FilteredFrame::InPlace, response)) => {
-                        (RequestAction::Forward, response)
-                    }
-                    Filtered::Done((FilteredFrame::Rebuilt(made), response)) => {
-                        (RequestAction::Replace(made), response)
-                    }
-                    Filtered::Done((FilteredFrame::Nothing, response)) => {
-                        (RequestAction::Drop, response)
-                    }
-                }
+                filtered.map_err(StreamError::Client)?
             }
-            HeaderPeek::Complete(0) => (RequestAction::Forward, None),
-            HeaderPeek::Complete(_) => (RequestAction::Forward, Some(ResponseSource::Broker)),
+            HeaderPeek::Complete(0) => (FrameAction::InPlace, None),
+            HeaderPeek::Complete(_) => (FrameAction::InPlace, Some(ResponseSource::Broker)),
         },
         API_VERSIONS if total <= SOFTWARE_BYTES_MAX => {
             if frame.len() < total {
@@ -293,22 +250,17 @@ fn classify(
             if let Some((name, version)) = headers::software(&frame[..total], version) {
                 *context.software = Some(format!("{name} {version}").into());
             }
-            (RequestAction::Forward, Some(ResponseSource::Broker))
+            (FrameAction::InPlace, Some(ResponseSource::Broker))
         }
         SASL_HANDSHAKE if version == 0 => {
-            if total > HANDSHAKE_BYTES_MAX {
-                return Err(StreamError::Client(WireError::FrameTooLarge {
-                    bytes: total as u64,
-                    bytes_max: HANDSHAKE_BYTES_MAX,
-                }));
-            }
+            check_size(total, HANDSHAKE_BYTES_MAX).map_err(StreamError::Client)?;
             if frame.len() < total {
                 return Ok(HeaderPeek::Incomplete(total));
             }
             *sasl = SaslState::after(&frame[..total]).map_err(StreamError::Client)?;
-            (RequestAction::Forward, Some(ResponseSource::Broker))
+            (FrameAction::InPlace, Some(ResponseSource::Broker))
         }
-        _ => (RequestAction::Forward, Some(ResponseSource::Broker)),
+        _ => (FrameAction::InPlace, Some(ResponseSource::Broker)),
     };
     enter(context, (key, version, peek.correlation_id), response);
     Ok(HeaderPeek::Complete((action, total)))
@@ -328,16 +280,6 @@ fn enter(
             version,
             response,
         });
-    }
-}
-
-/// Returns the response to an unsupported request, if brokers send one.
-fn unsupported_response(peek: &RequestPeek, supported: &SupportedVersions) -> Option<Vec<u8>> {
-    match (peek.api_key, peek.api_version) {
-        (API_VERSIONS, version) if version > 0 => {
-            Some(api_versions::unsupported(peek.correlation_id, supported))
-        }
-        _ => None,
     }
 }
 

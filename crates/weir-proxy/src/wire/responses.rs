@@ -4,40 +4,28 @@
 use weir_kafka::wire::WireError;
 
 use super::addresses::AddressMapper;
-use super::filtering::{self, FilterStage, Filtered, FilteredFrame};
-use super::frame::PartialFrame;
+use super::filtering::{self, FilterStage, FrameAction};
+use super::frame::{PartialFrame, check_size};
 use super::headers::RESPONSE_PEEK_BYTES;
 use super::in_flight::{InFlightRequest, InFlightRequests, ResponseSource};
 use super::segments::Segments;
-use super::{FrameLimits, SIZE_BYTES, StreamError, api_versions, frame_total, rewrite};
+use super::{SIZE_BYTES, StreamError, api_versions, frame_total, rewrite};
+use crate::config::ProxyLimits;
 use crate::filter::Direction;
 use crate::versions::{API_VERSIONS, FETCH, SupportedVersions};
 
-/// The state needed to process responses.
 pub(crate) struct ResponseContext<'a> {
-    /// API versions that clients may use.
     pub(crate) supported: &'a SupportedVersions,
-    /// Frame limits.
-    pub(crate) limits: FrameLimits,
-    /// In-flight requests.
+    pub(crate) limits: &'a ProxyLimits,
     pub(crate) in_flight: &'a mut InFlightRequests,
     /// Addresses that clients see for brokers.
     pub(crate) mapper: &'a mut dyn AddressMapper,
-    /// Number of responses so far.
     pub(crate) responses: &'a mut u64,
     /// Number of responses whose addresses were replaced.
     pub(crate) rewritten: &'a mut u64,
-    /// Filters for responses.
     pub(crate) filtering: FilterStage<'a>,
 }
 
-impl std::fmt::Debug for ResponseContext<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ResponseContext").finish_non_exhaustive()
-    }
-}
-
-/// The response stream of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseStream {
     head: PartialFrame,
@@ -49,7 +37,6 @@ pub(crate) struct ResponseStream {
     backlog: Vec<u8>,
 }
 
-/// The action for a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ResponseAction {
     /// Total bytes of a response to forward.
@@ -122,17 +109,19 @@ impl ResponseStream {
                         false => &mut head,
                     };
                     match process(frame, context)? {
-                        Filtered::Done(FilteredFrame::InPlace) => {
+                        FrameAction::InPlace => {
                             out.push_owned(head);
                             out.push_input(here);
                         }
-                        Filtered::Done(FilteredFrame::Rebuilt(frame)) => out.push_owned(frame),
-                        Filtered::Done(FilteredFrame::Nothing) => {}
-                        Filtered::Deferred(work) if head.is_empty() => {
-                            let frame = input[here].to_vec();
+                        FrameAction::Rebuilt(frame) => out.push_owned(frame),
+                        FrameAction::Nothing => {}
+                        FrameAction::Deferred(work, _) => {
+                            let frame = match head.is_empty() {
+                                true => input[here].to_vec(),
+                                false => head,
+                            };
                             context.filtering.delay(work, frame, None);
                         }
-                        Filtered::Deferred(work) => context.filtering.delay(work, head, None),
                     }
                     if context.filtering.delayed.is_none() {
                         self.push_ready(context.in_flight, out);
@@ -143,7 +132,6 @@ impl ResponseStream {
         Ok(())
     }
 
-    /// Returns `true` if input is stored after a delayed frame.
     pub(crate) fn has_backlog(&self) -> bool {
         !self.backlog.is_empty()
     }
@@ -190,7 +178,6 @@ impl ResponseStream {
         self.head.wanted()
     }
 
-    /// Returns the memory in use.
     pub(crate) fn buffered_bytes(&self) -> usize {
         self.head.capacity() + self.backlog.capacity()
     }
@@ -203,10 +190,8 @@ fn classify(frame: &[u8], context: &ResponseContext<'_>) -> Result<ResponseActio
     let limit = i32::MAX as usize;
     let total = frame_total(frame, limit).map_err(StreamError::Broker)?;
     if let Some(ResponseSource::Token) = context.in_flight.front().map(|entry| &entry.response) {
-        return Ok(total.map_or(
-            ResponseAction::Incomplete(SIZE_BYTES),
-            ResponseAction::Forward,
-        ));
+        let incomplete = ResponseAction::Incomplete(SIZE_BYTES);
+        return Ok(total.map_or(incomplete, ResponseAction::Forward));
     }
     let Some(total) = total else {
         return Ok(ResponseAction::Incomplete(RESPONSE_PEEK_BYTES));
@@ -223,30 +208,21 @@ fn classify(frame: &[u8], context: &ResponseContext<'_>) -> Result<ResponseActio
     };
     let [_, _, _, _, id @ ..] = *head;
     let id = i32::from_be_bytes(id);
-    let entry = match context.in_flight.front() {
-        Some(
-            entry @ InFlightRequest {
-                response: ResponseSource::Broker | ResponseSource::Merged(_),
-                ..
-            },
-        ) if entry.correlation_id == id => entry,
-        other => {
-            let expected = other.map_or_else(
-                || "none".to_owned(),
-                |entry| entry.correlation_id.to_string(),
-            );
-            return Err(StreamError::Unexpected { got: id, expected });
-        }
+    let first = context.in_flight.front();
+    let of_broker = |entry: &&InFlightRequest| {
+        let source = &entry.response;
+        entry.correlation_id == id
+            && matches!(source, ResponseSource::Broker | ResponseSource::Merged(_))
+    };
+    let Some(entry) = first.filter(of_broker) else {
+        let expected =
+            first.map_or_else(|| "none".to_owned(), |one| one.correlation_id.to_string());
+        return Err(StreamError::Unexpected { got: id, expected });
     };
     if !needs_processing(entry, context) {
         return Ok(ResponseAction::Forward(total));
     }
-    if total > context.limits.buffered_frame_bytes {
-        return Err(StreamError::Broker(WireError::FrameTooLarge {
-            bytes: total as u64,
-            bytes_max: context.limits.buffered_frame_bytes,
-        }));
-    }
+    check_size(total, context.limits.buffered_frame_bytes).map_err(StreamError::Broker)?;
     Ok(if frame.len() < total {
         ResponseAction::Incomplete(total)
     } else {
@@ -269,10 +245,10 @@ fn needs_processing(entry: &InFlightRequest, context: &ResponseContext<'_>) -> b
 fn process(
     frame: &mut [u8],
     context: &mut ResponseContext<'_>,
-) -> Result<Filtered<FilteredFrame>, StreamError> {
+) -> Result<FrameAction, StreamError> {
     *context.responses += 1;
     let Some(entry) = context.in_flight.pop() else {
-        return Ok(Filtered::Done(FilteredFrame::InPlace));
+        return Ok(FrameAction::InPlace);
     };
     if entry.key == FETCH {
         let filtered = context.filtering.fetch(frame, entry.version);
@@ -280,31 +256,31 @@ fn process(
     }
     let left = match (entry.key, &entry.response) {
         (API_VERSIONS, _) => api_versions::restrict(frame, entry.version, context.supported)
-            .map(FilteredFrame::Rebuilt),
+            .map(FrameAction::Rebuilt),
         (_, ResponseSource::Merged(rejected)) => filtering::merge(frame, &entry, rejected)
             .and_then(|merged| {
                 let left = addresses(&merged, &entry, context)?;
                 Ok(match left {
-                    FilteredFrame::InPlace => FilteredFrame::Rebuilt(merged),
+                    FrameAction::InPlace => FrameAction::Rebuilt(merged),
                     other => other,
                 })
             }),
         _ => addresses(frame, &entry, context),
     };
-    left.map(Filtered::Done).map_err(StreamError::Broker)
+    left.map_err(StreamError::Broker)
 }
 
 fn addresses(
     frame: &[u8],
     entry: &InFlightRequest,
     context: &mut ResponseContext<'_>,
-) -> Result<FilteredFrame, WireError> {
+) -> Result<FrameAction, WireError> {
     if !rewrite::may_carry_addresses(entry.key, entry.version) {
-        return Ok(FilteredFrame::InPlace);
+        return Ok(FrameAction::InPlace);
     }
     let made = rewrite::addresses(frame, entry.key, entry.version, context.mapper)?;
     *context.rewritten += u64::from(made.is_some());
-    Ok(made.map_or(FilteredFrame::InPlace, FilteredFrame::Rebuilt))
+    Ok(made.map_or(FrameAction::InPlace, FrameAction::Rebuilt))
 }
 
 #[cfg(test)]

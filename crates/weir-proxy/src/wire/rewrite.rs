@@ -1,14 +1,13 @@
 //! Replaces broker addresses in responses with addresses of the proxy.
 
 use weir_kafka::wire::WireError;
+use weir_kafka::wire::layout::{put_string, put_uvarint};
 use weir_kafka::wire::reader::WireReader;
 
 use super::SIZE_BYTES;
-use super::addresses::{
-    AddressMapper, AdvertisedAddress, BrokerEntryLayout, put_address, put_uvarint, replace_list,
-    resolve, string,
-};
+use super::addresses::{AddressMapper, BrokerEntryLayout, replace_list, resolve, string};
 use super::headers::response_body_at;
+use crate::config::HostPort;
 use crate::versions::{
     DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA, PRODUCE, SHARE_ACKNOWLEDGE, SHARE_FETCH, flexible,
 };
@@ -24,10 +23,7 @@ pub(super) fn may_carry_addresses(key: i16, version: i16) -> bool {
 
 /// Returns the frame with the addresses that clients see, or `None` if it contains no addresses.
 /// Both frames include the size prefix.
-///
-/// # Errors
-/// Returns an error if the response does not match its version.
-pub(super) fn addresses(
+pub(crate) fn addresses(
     frame: &[u8],
     key: i16,
     version: i16,
@@ -46,21 +42,11 @@ pub(super) fn addresses(
         FIND_COORDINATOR => response.coordinators(version, mapper)?,
         DESCRIBE_CLUSTER => response.cluster(version, mapper)?,
         PRODUCE => response.produce(version, mapper)?,
-        SHARE_FETCH => response.share_fetch(version, mapper)?,
-        SHARE_ACKNOWLEDGE => response.share_acknowledge(version, mapper)?,
+        SHARE_FETCH => response.share(version >= 1, true, mapper)?,
+        SHARE_ACKNOWLEDGE => response.share(version >= 2, false, mapper)?,
         _ => {}
     }
     Ok(response.finish())
-}
-
-/// Registers the brokers in a response to a request of the proxy itself.
-pub(crate) fn register_brokers(
-    frame: &[u8],
-    key: i16,
-    version: i16,
-    mapper: &mut dyn AddressMapper,
-) -> Result<(), WireError> {
-    addresses(frame, key, version, mapper).map(drop)
 }
 
 /// A response that is being rewritten. Parts between replacements are copied.
@@ -85,14 +71,12 @@ impl Rewriting<'_> {
         self.frame.len() - self.reader.rest().len()
     }
 
-    /// Copies the part up to the reader's position.
-    fn copy(&mut self) {
+    fn copy_to(&mut self, position: usize) {
         if self.out.is_empty() {
             self.out.reserve(self.frame.len() + 64);
         }
-        let position = self.position();
-        self.out
-            .extend_from_slice(&self.frame[self.copied..position]);
+        let part = &self.frame[self.copied..position];
+        self.out.extend_from_slice(part);
         self.copied = position;
     }
 
@@ -113,7 +97,7 @@ impl Rewriting<'_> {
         layout: BrokerEntryLayout,
         mapper: &mut dyn AddressMapper,
     ) -> Result<(), WireError> {
-        self.copy();
+        self.copy_to(self.position());
         replace_list(&mut self.reader, layout, mapper, &mut self.out)?;
         self.copied = self.position();
         Ok(())
@@ -183,7 +167,8 @@ impl Rewriting<'_> {
                 self.nullable_text("error message")?;
             }
             if !self.coordinator(mapper)? {
-                self.mark_unavailable(error_at);
+                // The error precedes the address, so its position is the same in both frames.
+                put_unavailable(&mut self.out, error_at);
             }
             return Ok(());
         }
@@ -193,7 +178,7 @@ impl Rewriting<'_> {
             let error_at = self.position();
             self.reader.i16("error code")?;
             if !found {
-                self.copy();
+                self.copy_to(self.position());
                 // The fields copied last begin after the address.
                 let at = self.out.len() - (self.position() - error_at);
                 put_unavailable(&mut self.out, at);
@@ -207,7 +192,7 @@ impl Rewriting<'_> {
     /// Replaces node id, host and port of a coordinator. Returns `false` if the coordinator has no
     /// advertised address.
     fn coordinator(&mut self, mapper: &mut dyn AddressMapper) -> Result<bool, WireError> {
-        let before = self.reader;
+        let start = self.position();
         let id = self.reader.i32("node id")?;
         let host = string(&mut self.reader, self.flexible, "host")?;
         let port = self.reader.i32("port")?;
@@ -216,32 +201,16 @@ impl Rewriting<'_> {
             // No coordinator was found, so no address must be replaced.
             return Ok(true);
         }
-        let after = std::mem::replace(&mut self.reader, before);
-        self.copy();
-        self.reader = after;
+        self.copy_to(start);
         self.copied = self.position();
-        match address {
-            Some(address) => {
-                self.out.extend_from_slice(&id.to_be_bytes());
-                put_address(&mut self.out, &address, self.flexible);
-                Ok(true)
-            }
-            None => {
-                self.out.extend_from_slice(&(-1_i32).to_be_bytes());
-                match self.flexible {
-                    true => put_uvarint(&mut self.out, 1),
-                    false => self.out.extend_from_slice(&[0, 0]),
-                }
-                self.out.extend_from_slice(&(-1_i32).to_be_bytes());
-                Ok(false)
-            }
-        }
-    }
-
-    /// Sets the error code of a coordinator. It precedes the address, so its position is the same
-    /// in both frames.
-    fn mark_unavailable(&mut self, error_at: usize) {
-        put_unavailable(&mut self.out, error_at);
+        let (id, host, port) = match &address {
+            Some(address) => (id, &*address.host, i32::from(address.port)),
+            None => (-1, "", -1),
+        };
+        self.out.extend_from_slice(&id.to_be_bytes());
+        put_string(&mut self.out, self.flexible, host);
+        self.out.extend_from_slice(&port.to_be_bytes());
+        Ok(address.is_some())
     }
 
     fn produce(&mut self, version: i16, mapper: &mut dyn AddressMapper) -> Result<(), WireError> {
@@ -272,95 +241,64 @@ impl Rewriting<'_> {
     fn tagged_endpoints(&mut self, mapper: &mut dyn AddressMapper) -> Result<(), WireError> {
         for _ in 0..self.reader.uvarint("tags")? {
             let tag = self.reader.uvarint("tag")?;
-            let before = self.reader;
+            let start = self.position();
             let bytes = self.reader.uvarint("tag size")?;
             let content = self.reader.bytes(bytes as usize, "tag")?;
             if tag != 0 {
                 continue;
             }
-            let after = std::mem::replace(&mut self.reader, before);
-            self.copy();
-            self.reader = after;
+            self.copy_to(start);
             self.copied = self.position();
             let mut endpoints = Vec::with_capacity(content.len() + 32);
-            replace_list(
-                &mut WireReader::new(content),
-                ENDPOINT,
-                mapper,
-                &mut endpoints,
-            )?;
+            let mut list = WireReader::new(content);
+            replace_list(&mut list, ENDPOINT, mapper, &mut endpoints)?;
             put_uvarint(&mut self.out, endpoints.len() as u32);
             self.out.extend_from_slice(&endpoints);
         }
         Ok(())
     }
 
-    fn share_fetch(
+    /// Handles ShareFetch, whose partitions have records, and ShareAcknowledge.
+    fn share(
         &mut self,
-        version: i16,
+        has_lock_time: bool,
+        has_records: bool,
         mapper: &mut dyn AddressMapper,
     ) -> Result<(), WireError> {
         self.reader.i32("throttle time")?;
         self.reader.i16("error code")?;
         self.nullable_text("error message")?;
-        if version >= 1 {
+        if has_lock_time {
             self.reader.i32("lock time")?;
         }
-        self.share_topics(|response| {
-            response.reader.i32("partition")?;
-            response.reader.i16("error code")?;
-            response.nullable_text("error message")?;
-            response.reader.i16("acknowledge error code")?;
-            response.nullable_text("acknowledge error message")?;
-            response.leader()?;
-            response.nullable_text("records")?;
-            for _ in 0..response.count(19, "acquired records")? {
-                response.reader.bytes(18, "acquired records")?;
-                response.reader.skip_tags("acquired records tags")?;
-            }
-            response.reader.skip_tags("partition tags")
-        })?;
-        self.list(ENDPOINT, mapper)
-    }
-
-    fn share_acknowledge(
-        &mut self,
-        version: i16,
-        mapper: &mut dyn AddressMapper,
-    ) -> Result<(), WireError> {
-        self.reader.i32("throttle time")?;
-        self.reader.i16("error code")?;
-        self.nullable_text("error message")?;
-        if version >= 2 {
-            self.reader.i32("lock time")?;
-        }
-        self.share_topics(|response| {
-            response.reader.i32("partition")?;
-            response.reader.i16("error code")?;
-            response.nullable_text("error message")?;
-            response.leader()?;
-            response.reader.skip_tags("partition tags")
-        })?;
-        self.list(ENDPOINT, mapper)
-    }
-
-    fn share_topics(
-        &mut self,
-        mut partition: impl FnMut(&mut Self) -> Result<(), WireError>,
-    ) -> Result<(), WireError> {
         for _ in 0..self.count(18, "topics")? {
             self.reader.bytes(16, "topic id")?;
             for _ in 0..self.count(17, "partitions")? {
-                partition(self)?;
+                self.share_partition(has_records)?;
             }
             self.reader.skip_tags("topic tags")?;
         }
-        Ok(())
+        self.list(ENDPOINT, mapper)
     }
 
-    fn leader(&mut self) -> Result<(), WireError> {
+    fn share_partition(&mut self, has_records: bool) -> Result<(), WireError> {
+        self.reader.i32("partition")?;
+        self.reader.i16("error code")?;
+        self.nullable_text("error message")?;
+        if has_records {
+            self.reader.i16("acknowledge error code")?;
+            self.nullable_text("acknowledge error message")?;
+        }
         self.reader.bytes(8, "leader")?;
-        self.reader.skip_tags("leader tags")
+        self.reader.skip_tags("leader tags")?;
+        if has_records {
+            self.nullable_text("records")?;
+            for _ in 0..self.count(19, "acquired records")? {
+                self.reader.bytes(18, "acquired records")?;
+                self.reader.skip_tags("acquired records tags")?;
+            }
+        }
+        self.reader.skip_tags("partition tags")
     }
 }
 
@@ -372,11 +310,10 @@ fn put_unavailable(out: &mut [u8], at: usize) {
     out[at..at + 2].copy_from_slice(&15_i16.to_be_bytes());
 }
 
-/// A mapper without addresses.
 struct NoAddresses;
 
 impl AddressMapper for NoAddresses {
-    fn address_of(&mut self, _: super::BrokerNode<'_>) -> Option<AdvertisedAddress> {
+    fn address_of(&mut self, _: super::BrokerNode<'_>) -> Option<HostPort> {
         None
     }
 }

@@ -9,7 +9,6 @@ use super::{SIZE_BYTES, StreamError, frame_total};
 /// The kind of the client's next frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum SaslState {
-    /// A request.
     #[default]
     None,
     /// The only token of PLAIN. Its first byte may look like that of a request.

@@ -4,12 +4,10 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-/// A part of the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Segment {
     /// A range of the input, unchanged or edited in place.
     Input(Range<usize>),
-    /// A new frame.
     Owned(Vec<u8>),
 }
 
@@ -21,7 +19,6 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    /// Appends a range of the input.
     pub(crate) fn push_input(&mut self, range: Range<usize>) {
         if range.is_empty() {
             return;
@@ -35,14 +32,12 @@ impl Segments {
         self.list.push(Segment::Input(range));
     }
 
-    /// Appends a new frame.
     pub(crate) fn push_owned(&mut self, bytes: Vec<u8>) {
         if !bytes.is_empty() {
             self.list.push(Segment::Owned(bytes));
         }
     }
 
-    /// Returns `true` if there is nothing to send.
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -55,7 +50,6 @@ impl Segments {
         })
     }
 
-    /// Removes all segments.
     pub(crate) fn clear(&mut self) {
         self.list.clear();
     }

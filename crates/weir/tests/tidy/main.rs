@@ -686,7 +686,7 @@ fn every_metric_is_documented() {
         let metrics = [
             "crates/weir-gateway/src/metrics",
             "crates/weir-proxy/src/metrics",
-            "crates/weir-proxy/src/data/counters",
+            "crates/weir-proxy/src/counters",
         ];
         if !metrics.iter().any(|prefix| path.starts_with(prefix)) || !path.ends_with(".rs") {
             continue;

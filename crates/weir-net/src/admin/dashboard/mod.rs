@@ -8,7 +8,6 @@ mod host;
 mod page;
 mod ring;
 
-use std::fmt;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
@@ -62,19 +61,12 @@ pub struct Dashboard {
     last: LastSample,
 }
 
-/// Values of the previous sample.
 struct LastSample {
     at: Instant,
     values: Vec<f64>,
     /// CPU time of each group of threads, in clock ticks.
     groups: Vec<u64>,
     cores: Vec<[u64; 2]>,
-}
-
-impl fmt::Debug for Dashboard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Dashboard").finish_non_exhaustive()
-    }
 }
 
 impl Dashboard {
@@ -161,7 +153,6 @@ impl Dashboard {
         self.ring.push(sample);
     }
 
-    /// Returns the public part of the page at `path`, if there is one.
     pub(super) fn part(&self, path: &str) -> Option<Response> {
         page::part(path, self.layout.script)
     }
@@ -174,23 +165,20 @@ impl Dashboard {
         let (rows, next) = self.ring.after(after);
         // A clock that does not jump.
         let now = self.started_unix + self.started.elapsed();
-        let mut response = self.source.facts();
-        for (key, value) in [
-            ("version", json!(env!("CARGO_PKG_VERSION"))),
-            (
-                "started_unix_ms",
-                json!(self.started_unix.as_millis() as u64),
-            ),
-            ("now_unix_ms", json!(now.as_millis() as u64)),
-            ("period_ms", json!(SAMPLE_INTERVAL.as_millis() as u64)),
-            ("draining", json!(draining)),
-            ("columns", json!(self.columns)),
-            ("rows", json!(rows)),
-            ("next", json!(next)),
-        ] {
-            response.insert(key.to_owned(), value);
+        let mut response = json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "started_unix_ms": self.started_unix.as_millis() as u64,
+            "now_unix_ms": now.as_millis() as u64,
+            "period_ms": SAMPLE_INTERVAL.as_millis() as u64,
+            "draining": draining,
+            "columns": self.columns,
+            "rows": rows,
+            "next": next,
+        });
+        if let Some(response) = response.as_object_mut() {
+            response.extend(self.source.facts());
         }
-        json_page(Value::from(response).to_string())
+        json_page(response.to_string())
     }
 }
 

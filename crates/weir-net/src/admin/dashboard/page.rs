@@ -12,7 +12,6 @@ const SCRIPTS: [(&str, &str); 3] = [
 ];
 const PRODUCT: &str = "/dashboard/product.js";
 
-/// Returns the public part at `path`, if there is one.
 pub(super) fn part(path: &str, product: &'static str) -> Option<Response> {
     let (content_type, body) = match path {
         "/dashboard" => ("text/html; charset=utf-8", HTML),

@@ -8,11 +8,9 @@ pub(super) type Sample = Vec<f32>;
 /// Number of samples stored, those of the last hour.
 const SAMPLES_MAX: usize = 1_800;
 
-/// The latest samples.
 #[derive(Debug, Default)]
 pub(super) struct SampleRing {
     samples: VecDeque<Sample>,
-    /// Number of the newest sample.
     newest: u64,
 }
 

@@ -6,17 +6,14 @@ mod walk;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::error::{BuildResult, InvalidKey};
-use super::{Filter, RecordEdit, RecordRejection};
+use super::{BuildResult, Filter, InvalidKey, RecordEdit, RecordRejection};
 
-/// Configuration of the filter.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MaskConfig {
     /// Members as paths of names separated by dots, for example `card.number`. `*` matches any
     /// name. Array elements are searched as if they were in the place of the array.
     members: Vec<String>,
-    /// Replacement text.
     #[serde(default = "stars")]
     with: String,
 }

@@ -16,9 +16,8 @@ use proptest::prelude::*;
 use serde::Deserialize;
 
 use super::batch::{self, BatchOutcome, BatchRejection};
-use super::{
-    Filter, FilterBuffers, FilterChain, FilterConfig, FilterCounts, FilterError, FilterLimits,
-};
+use super::{Filter, FilterBuffers, FilterChain, FilterConfig, FilterError, FilterLimits};
+use crate::counters::FilterCounts;
 
 const ALL: [Compression; 5] = [
     Compression::None,

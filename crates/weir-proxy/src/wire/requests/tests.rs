@@ -2,11 +2,14 @@ use super::*;
 use crate::filter::{FilterBuffers, FilterChain};
 use proptest::prelude::*;
 
-const LIMITS: FrameLimits = FrameLimits {
-    request_bytes: 4096,
-    buffered_frame_bytes: 4096,
-    in_flight_requests: 8,
-};
+fn limits() -> ProxyLimits {
+    ProxyLimits {
+        request_bytes: 4096,
+        buffered_frame_bytes: 4096,
+        in_flight_requests: 8,
+        ..ProxyLimits::default()
+    }
+}
 
 /// Returns a request with `body` after a version 1 header.
 fn request(key: i16, version: i16, id: i32, body: &[u8]) -> Vec<u8> {
@@ -25,7 +28,7 @@ struct Run {
     software: Option<Box<str>>,
     requests: u64,
     requests_until: u64,
-    limits: FrameLimits,
+    limits: ProxyLimits,
     out: Vec<u8>,
 }
 
@@ -37,7 +40,7 @@ impl Run {
             software: None,
             requests: 0,
             requests_until: u64::MAX,
-            limits: LIMITS,
+            limits: limits(),
             out: Vec::new(),
         }
     }
@@ -47,7 +50,7 @@ impl Run {
         let filters = FilterChain::default();
         let mut context = RequestContext {
             supported: &supported,
-            limits: self.limits,
+            limits: &self.limits,
             in_flight: &mut self.in_flight,
             software: &mut self.software,
             requests: &mut self.requests,
@@ -300,7 +303,7 @@ proptest! {
                 break;
             }
             prop_assert!(run.stream.buffered_bytes() <= 8192);
-            prop_assert!(run.in_flight.len() <= LIMITS.in_flight_requests);
+            prop_assert!(run.in_flight.len() <= run.limits.in_flight_requests);
         }
     }
 }

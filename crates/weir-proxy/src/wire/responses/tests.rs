@@ -4,11 +4,14 @@ use crate::versions::METADATA;
 use crate::wire::addresses::tests::TestAddressMapper;
 use proptest::prelude::*;
 
-const LIMITS: FrameLimits = FrameLimits {
-    request_bytes: 4096,
-    buffered_frame_bytes: 4096,
-    in_flight_requests: 100,
-};
+fn limits() -> ProxyLimits {
+    ProxyLimits {
+        request_bytes: 4096,
+        buffered_frame_bytes: 4096,
+        in_flight_requests: 100,
+        ..ProxyLimits::default()
+    }
+}
 
 fn response(id: i32, body: &[u8]) -> Vec<u8> {
     let mut frame = ((4 + body.len()) as i32).to_be_bytes().to_vec();
@@ -69,7 +72,7 @@ impl Run {
         let mut input = input.to_vec();
         let mut context = ResponseContext {
             supported: &supported,
-            limits: LIMITS,
+            limits: &limits(),
             in_flight: &mut self.in_flight,
             mapper: &mut self.mapper,
             responses: &mut 0,

@@ -1,0 +1,142 @@
+//! Counters and current values, each with its metric (docs/metrics.md). A loop publishes its own
+//! once per iteration; a scrape sums them.
+
+use std::ops::AddAssign;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weir_net::admin::MetricKind;
+
+/// Name (a counter's name gets the suffix `_total`), kind and help text of a metric.
+pub(crate) type MetricRow = (&'static str, MetricKind, &'static str);
+
+/// Defines a struct of numbers, with the metric of each field.
+macro_rules! counters {
+    ($(#[$meta:meta])* $name:ident
+     $($field:ident $metric:literal $kind:ident $help:literal)*) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub(crate) struct $name {
+            $(pub(crate) $field: u64,)*
+        }
+
+        impl $name {
+            pub(crate) const METRICS: &[MetricRow] =
+                &[$(($metric, MetricKind::$kind, $help)),*];
+
+            pub(crate) fn values(&self) -> impl Iterator<Item = u64> {
+                [$(self.$field),*].into_iter()
+            }
+        }
+
+        impl AddAssign for $name {
+            fn add_assign(&mut self, more: Self) {
+                $(self.$field += more.$field;)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// Values of one event loop.
+    LoopCounters
+    connections "weir_proxy_connections" Gauge "Open client connections."
+    broker_connections "weir_proxy_broker_connections" Gauge "Open connections to brokers."
+    accepted "weir_proxy_connections_accepted" Counter "Client connections accepted."
+    rejected "weir_proxy_connections_rejected" Counter
+        "Client connections closed at once: limit reached, or no file descriptors left."
+    requests "weir_proxy_requests" Counter "Requests from clients."
+    responses "weir_proxy_responses" Counter "Responses from brokers."
+    rewritten "weir_proxy_responses_rewritten" Counter
+        "Responses whose addresses or versions were rewritten."
+    request_bytes "weir_proxy_request_bytes" Counter "Bytes read from clients."
+    response_bytes "weir_proxy_response_bytes" Counter "Bytes read from brokers."
+    spliced_bytes "weir_proxy_spliced_bytes" Counter
+        "Of these, bytes spliced inside the kernel without being copied."
+    reads "weir_proxy_reads" Counter "Read calls on sockets."
+    writes "weir_proxy_writes" Counter "Write calls on sockets."
+    blocked "weir_proxy_blocked_writes" Counter
+        "Writes that left unsent bytes: the other side was not read until they were sent."
+    client_errors "weir_proxy_client_errors" Counter
+        "Connections closed because of what the client sent."
+    broker_errors "weir_proxy_broker_errors" Counter
+        "Connections closed because of what the broker sent."
+    tls_failures "weir_proxy_tls_failures" Counter "TLS failures, downstream or upstream."
+    connect_failures "weir_proxy_connect_failures" Counter
+        "Client connections closed because no broker could be reached."
+    timeouts "weir_proxy_timeouts" Counter
+        "Connections closed because they were idle or made no progress."
+    silent_broker "weir_proxy_silent_broker" Counter
+        "Client connections closed because their broker had stopped responding."
+    buffered_bytes "weir_proxy_buffered_bytes" Gauge
+        "Bytes buffered for connections; about a second old."
+    iterations "weir_proxy_loop_iterations" Counter "Iterations of event loops."
+    filter_tasks "weir_proxy_filter_tasks" Counter
+        "Frames whose filter work was handed to the filter threads."
+}
+
+counters! {
+    /// Counters of filter work.
+    FilterCounts
+    batches "weir_proxy_filter_batches" Counter "Record batches that filters read."
+    batches_edited "weir_proxy_filter_batches_edited" Counter "Of these, changed in place."
+    batches_rebuilt "weir_proxy_filter_batches_rebuilt" Counter "Of these, rebuilt."
+    records "weir_proxy_filter_records" Counter "Records that filters read."
+    values_undecodable "weir_proxy_filter_undecodable_values" Counter
+        "Values that a filter could not decode."
+    partitions_rejected "weir_proxy_filter_rejected_partitions" Counter
+        "Partitions of produce requests that filters rejected."
+    partitions_withheld "weir_proxy_filter_withheld_partitions" Counter
+        "Partitions of fetch responses withheld because they could not be decoded."
+    partitions_cut "weir_proxy_filter_cut" Counter
+        "Partitions of fetch responses that end early; the consumer fetches the rest next."
+    limited "weir_proxy_filter_limited" Counter
+        "Partitions rejected, withheld or cut because a limit on filter work was reached."
+}
+
+counters! {
+    /// Values of the whole proxy.
+    ProxyValues
+    clusters_ready "weir_proxy_clusters_ready" Gauge "Clusters that responded to the last probe."
+    brokers "weir_proxy_brokers" Gauge "Brokers that have a port on the proxy."
+    claimed_bytes "weir_proxy_buffer_claimed_bytes" Gauge
+        "Bytes of memory claimed for buffered frames."
+    memory_waiting "weir_proxy_buffer_waiting" Gauge "Frames that wait for memory."
+    memory_waits "weir_proxy_buffer_waits" Counter "Frames that had to wait for memory."
+    filter_waiting "weir_proxy_filter_waiting" Gauge "Frames that wait for a filter thread."
+    filter_cpu_ms "weir_proxy_filter_cpu_milliseconds" Counter "CPU time of filter threads."
+}
+
+counters! {
+    /// Values of certificate files.
+    TlsValues
+    reloads "weir_proxy_tls_reloads" Counter "Reloads of the files of a tls or upstream_tls table."
+    failures "weir_proxy_tls_reload_failures" Counter
+        "Failed reloads; the previous certificates stayed in use."
+    expiry_unix_s "weir_proxy_tls_certificate_expiry_timestamp_seconds" Gauge
+        "Earliest expiry of the certificates presented to clients, in seconds since 1970; 0 if \
+         unknown."
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct LoopMetrics {
+    values: [AtomicU64; LoopCounters::METRICS.len() + FilterCounts::METRICS.len()],
+}
+
+impl LoopMetrics {
+    /// Publishes the values. Called only by the loop itself.
+    pub(crate) fn publish(&self, counters: &LoopCounters, filters: &FilterCounts) {
+        let values = counters.values().chain(filters.values());
+        for (published, value) in self.values.iter().zip(values) {
+            published.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the metrics of all values, in their order.
+    pub(crate) fn metrics() -> impl Iterator<Item = &'static MetricRow> {
+        LoopCounters::METRICS.iter().chain(FilterCounts::METRICS)
+    }
+
+    pub(crate) fn get(&self, index: usize) -> u64 {
+        self.values[index].load(Ordering::Relaxed)
+    }
+}
