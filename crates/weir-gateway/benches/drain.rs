@@ -140,7 +140,7 @@ fn preload(bootstrap: &str, topic: &str, records: usize) {
         );
         let key = keys[number % KEYS].as_bytes();
         while producer
-            .send(topic, None, Some(key), value.as_bytes(), &[], None, 0)
+            .send(topic, None, Some(key), Some(value.as_bytes()), &[], None, 0)
             .is_err()
         {
             std::thread::yield_now();

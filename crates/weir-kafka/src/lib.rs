@@ -5,6 +5,7 @@
 //! This crate handles records, partitions and offsets, but no items, filters or scenarios.
 
 pub mod admin;
+mod exchange;
 #[doc(hidden)]
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
@@ -22,7 +23,7 @@ pub mod wire;
 pub use admin::{Admin, AdminError};
 pub use ingest::{
     IngestConfig, KafkaIngest, KafkaReader, LentRecord, Offsets, PartitionLag, PauseScope,
-    RecordSource, SourceError, SourceStatus, StartFrom, TopicStatus,
+    SourceError, SourceStatus, StartFrom, TopicStatus,
 };
 pub use produce::{Acks, DeliveryReport, Producer, ProducerConfig, ProducerError, SendError};
 pub use properties::PropertyError;

@@ -1,14 +1,10 @@
 //! Finds the latest matching record of a topic, searching backwards from the end.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::message::Message;
+use rdkafka::message::{BorrowedMessage, Message};
 
-use crate::peek::{
-    OwnedRecord, PeekError, RecordSelector, owned, partitions, read, reader, select_partitions,
-    time_left, with_read_count,
-};
+use crate::peek::{OwnedRecord, PeekError, RecordSelector, TopicReader, owned};
 
 /// Number of offsets in the first block; each further block is ten times as large.
 const FIRST_STEP: u64 = 100;
@@ -33,22 +29,17 @@ pub struct LookBack {
 ///
 /// # Errors
 /// The topic or partition does not exist or is empty, or brokers do not respond within `timeout`.
-/// The topic or partition does not exist or is empty, or brokers do not respond within `timeout`.
 pub fn look_back(
     (servers, topic, partition): (&str, &str, Option<i32>),
     records_max: u64,
     timeout: Duration,
     fits: &mut dyn FnMut(&OwnedRecord) -> bool,
 ) -> Result<LookBack, PeekError> {
-    let deadline = Instant::now() + timeout;
-    let consumer = reader(servers)?;
-    let partitions = partitions(&consumer, servers, topic, deadline)?;
-    let chosen = select_partitions(partitions, topic, partition, RecordSelector::Last)?;
+    let reader = TopicReader::open(servers, topic, timeout)?;
+    let chosen = reader.select(partition, RecordSelector::Last)?;
     let offsets_max = records_max.div_ceil(chosen.len() as u64).max(1);
     let mut scan = BackwardScan {
-        consumer: &consumer,
-        topic,
-        deadline,
+        reader: &reader,
         fits,
         matching: None,
         newest: None,
@@ -56,8 +47,13 @@ pub fn look_back(
         is_complete: true,
     };
     for partition in chosen {
-        scan.search_partition(partition, offsets_max)
-            .map_err(|error| with_read_count(error, scan.read))?;
+        let searched = scan.search_partition(partition, offsets_max);
+        searched.map_err(|error| match error {
+            PeekError::Kafka(text) => {
+                PeekError::Kafka(format!("{text}, after {} records", scan.read))
+            }
+            other => other,
+        })?;
     }
     let matches = scan.matching.is_some();
     let nothing = || PeekError::NoRecord(format!("topic \"{topic}\" is empty"));
@@ -70,9 +66,7 @@ pub fn look_back(
 }
 
 struct BackwardScan<'a> {
-    consumer: &'a BaseConsumer,
-    topic: &'a str,
-    deadline: Instant,
+    reader: &'a TopicReader<'a>,
     fits: &'a mut dyn FnMut(&OwnedRecord) -> bool,
     matching: Option<OwnedRecord>,
     newest: Option<OwnedRecord>,
@@ -81,12 +75,8 @@ struct BackwardScan<'a> {
 }
 
 impl BackwardScan<'_> {
-    /// Searches a partition in blocks, backwards from its end.
     fn search_partition(&mut self, partition: i32, offsets_max: u64) -> Result<(), PeekError> {
-        let timeout = time_left(self.deadline);
-        let (low, high) = self
-            .consumer
-            .fetch_watermarks(self.topic, partition, timeout)?;
+        let (low, high) = self.reader.watermarks(partition)?;
         let offsets_max = i64::try_from(offsets_max).unwrap_or(i64::MAX);
         let oldest = high.saturating_sub(offsets_max).max(low);
         let mut end = high;
@@ -117,7 +107,7 @@ impl BackwardScan<'_> {
         end: i64,
     ) -> Result<(Option<OwnedRecord>, Option<OwnedRecord>), PeekError> {
         let (mut last, mut matching) = (None, None);
-        let take = |record: &rdkafka::message::BorrowedMessage<'_>| {
+        let take = |record: &BorrowedMessage<'_>| {
             if record.offset() >= end {
                 return false;
             }
@@ -130,14 +120,7 @@ impl BackwardScan<'_> {
             last = Some(record);
             has_more
         };
-        read(
-            self.consumer,
-            self.topic,
-            partition,
-            start,
-            self.deadline,
-            take,
-        )?;
+        self.reader.read(partition, start, take)?;
         Ok((last, matching))
     }
 }

@@ -46,32 +46,21 @@ pub enum RecordSelector {
 
 /// Reason why no record was read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs)] // the messages describe variants and fields
 pub enum PeekError {
-    /// The topic does not exist.
     #[error("topic \"{0}\" does not exist on {1}")]
     NoTopic(String, String),
-    /// The topic does not have this partition.
     #[error("topic \"{topic}\" has no partition {partition}; it has {count}")]
     NoPartition {
-        /// Topic name.
         topic: String,
-        /// Requested partition.
         partition: i32,
-        /// Number of partitions.
         count: usize,
     },
     /// An offset was given without a partition, but the topic has several.
     #[error("topic \"{topic}\" has {count} partitions: specify the partition of the offset")]
-    WhichPartition {
-        /// Topic name.
-        topic: String,
-        /// Number of partitions.
-        count: usize,
-    },
-    /// There is no such record.
+    WhichPartition { topic: String, count: usize },
     #[error("no record found: {0}")]
     NoRecord(String),
-    /// A broker error, or no response.
     #[error("{0}")]
     Kafka(String),
 }
@@ -93,22 +82,16 @@ pub fn peek(
     selector: RecordSelector,
     timeout: Duration,
 ) -> Result<OwnedRecord, PeekError> {
-    let deadline = Instant::now() + timeout;
-    let consumer = reader(bootstrap_servers)?;
-    let partitions = partitions(&consumer, bootstrap_servers, topic, deadline)?;
-    let chosen = select_partitions(partitions, topic, partition, selector)?;
+    let reader = TopicReader::open(bootstrap_servers, topic, timeout)?;
     let mut found: Option<OwnedRecord> = None;
-    for partition in chosen {
+    for partition in reader.select(partition, selector)? {
         let record = match selector {
-            RecordSelector::Last => last(&consumer, topic, partition, deadline)?,
-            RecordSelector::Offset(offset) => from(&consumer, topic, partition, offset, deadline)?,
+            RecordSelector::Last => reader.last(partition)?,
+            RecordSelector::Offset(offset) => reader.first_from(partition, offset)?,
         };
-        let newest = found
-            .as_ref()
-            .map_or(i64::MIN, |record| record.timestamp_ms);
-        if let Some(record) = record.filter(|record| record.timestamp_ms >= newest) {
-            found = Some(record);
-        }
+        let time = |record: &OwnedRecord| record.timestamp_ms;
+        let newest = found.as_ref().map_or(i64::MIN, time);
+        found = record.filter(|record| time(record) >= newest).or(found);
     }
     found.ok_or_else(|| match selector {
         RecordSelector::Last => PeekError::NoRecord(format!("topic \"{topic}\" is empty")),
@@ -116,28 +99,6 @@ pub fn peek(
             "topic \"{topic}\" has no record at or after offset {offset}"
         )),
     })
-}
-
-/// Returns the partitions to read.
-pub(crate) fn select_partitions(
-    partitions: Vec<i32>,
-    topic: &str,
-    partition: Option<i32>,
-    selector: RecordSelector,
-) -> Result<Vec<i32>, PeekError> {
-    let (topic, count) = (topic.to_owned(), partitions.len());
-    match (partition, selector) {
-        (Some(partition), _) if partitions.contains(&partition) => Ok(vec![partition]),
-        (Some(partition), _) => Err(PeekError::NoPartition {
-            topic,
-            partition,
-            count,
-        }),
-        (None, RecordSelector::Offset(_)) if count > 1 => {
-            Err(PeekError::WhichPartition { topic, count })
-        }
-        (None, _) => Ok(partitions),
-    }
 }
 
 /// Reads the oldest records of a topic: up to `records` in total, an equal number per partition,
@@ -152,18 +113,16 @@ pub fn sample(
     bytes_max: usize,
     timeout: Duration,
 ) -> Result<Vec<OwnedRecord>, PeekError> {
-    let deadline = Instant::now() + timeout;
-    let consumer = reader(bootstrap_servers)?;
-    let partitions = partitions(&consumer, bootstrap_servers, topic, deadline)?;
-    let records_per_partition = records.div_ceil(partitions.len());
+    let reader = TopicReader::open(bootstrap_servers, topic, timeout)?;
+    let records_per_partition = records.div_ceil(reader.partitions.len());
     let (mut found, mut bytes) = (Vec::new(), 0);
-    for partition in partitions {
-        let (low, high) = consumer.fetch_watermarks(topic, partition, time_left(deadline))?;
+    for partition in &reader.partitions {
+        let (low, high) = reader.watermarks(*partition)?;
         let mut count = 0;
         if low == high || records_per_partition == 0 {
             continue;
         }
-        read(&consumer, topic, partition, low, deadline, |record| {
+        reader.read(*partition, low, |record| {
             let length = |part: Option<&[u8]>| part.map_or(0, <[u8]>::len);
             bytes += length(record.key()) + length(record.payload());
             if bytes <= bytes_max {
@@ -177,126 +136,145 @@ pub fn sample(
     Ok(found)
 }
 
-/// Creates a consumer that joins no group, commits nothing and creates no topics.
-pub(crate) fn reader(bootstrap_servers: &str) -> Result<BaseConsumer, PeekError> {
-    let mut client_config = properties::base(bootstrap_servers, "weir-peek");
-    client_config
-        .set("group.id", "weir-peek")
-        .set("enable.auto.commit", "false")
-        .set("enable.partition.eof", "true")
-        .set("allow.auto.create.topics", "false")
-        .set("auto.offset.reset", "error");
-    Ok(client_config.create()?)
-}
-
-/// Returns the time until `deadline`, or zero after it.
-pub(crate) fn time_left(deadline: Instant) -> Duration {
-    deadline.saturating_duration_since(Instant::now())
-}
-
-/// Returns the partitions of a topic.
-pub(crate) fn partitions(
-    consumer: &BaseConsumer,
-    servers: &str,
-    topic: &str,
+/// A consumer of one topic that joins no group, commits nothing and creates no topics. All calls
+/// together end at the deadline.
+pub(crate) struct TopicReader<'a> {
+    consumer: BaseConsumer,
+    topic: &'a str,
     deadline: Instant,
-) -> Result<Vec<i32>, PeekError> {
-    let metadata = consumer.fetch_metadata(Some(topic), time_left(deadline))?;
-    let found = metadata.topics().iter().find(|t| t.name() == topic);
-    let partitions = found.map_or(&[][..], |t| t.partitions());
-    if partitions.is_empty() {
-        return Err(PeekError::NoTopic(topic.to_owned(), servers.to_owned()));
-    }
-    Ok(partitions.iter().map(|partition| partition.id()).collect())
+    partitions: Vec<i32>,
 }
 
-/// Returns the latest record of a partition.
-fn last(
-    consumer: &BaseConsumer,
-    topic: &str,
-    partition: i32,
-    deadline: Instant,
-) -> Result<Option<OwnedRecord>, PeekError> {
-    let (low, high) = consumer.fetch_watermarks(topic, partition, time_left(deadline))?;
-    let (mut start, mut step) = (high, STEP_BACK);
-    while start > low {
-        start = high.saturating_sub(step).max(low);
-        step = step.saturating_mul(100);
-        let mut newest = None;
-        read(consumer, topic, partition, start, deadline, |record| {
-            newest = Some(record.offset());
-            record.offset() + 1 < high
-        })?;
-        if let Some(offset) = newest {
-            return from(consumer, topic, partition, offset, deadline);
+impl<'a> TopicReader<'a> {
+    pub(crate) fn open(
+        bootstrap_servers: &str,
+        topic: &'a str,
+        timeout: Duration,
+    ) -> Result<Self, PeekError> {
+        let mut client_config = properties::base(bootstrap_servers, "weir-peek");
+        client_config
+            .set("group.id", "weir-peek")
+            .set("enable.auto.commit", "false")
+            .set("enable.partition.eof", "true")
+            .set("allow.auto.create.topics", "false")
+            .set("auto.offset.reset", "error");
+        let mut reader = Self {
+            consumer: client_config.create()?,
+            topic,
+            deadline: Instant::now() + timeout,
+            partitions: Vec::new(),
+        };
+        let metadata = (reader.consumer).fetch_metadata(Some(topic), reader.time_left())?;
+        let found = metadata.topics().iter().find(|t| t.name() == topic);
+        let found = found.map_or(&[][..], |t| t.partitions());
+        if found.is_empty() {
+            let (topic, servers) = (topic.to_owned(), bootstrap_servers.to_owned());
+            return Err(PeekError::NoTopic(topic, servers));
         }
+        reader.partitions = found.iter().map(|partition| partition.id()).collect();
+        Ok(reader)
     }
-    Ok(None)
-}
 
-/// Returns the first record of a partition at or after an offset.
-fn from(
-    consumer: &BaseConsumer,
-    topic: &str,
-    partition: i32,
-    offset: i64,
-    deadline: Instant,
-) -> Result<Option<OwnedRecord>, PeekError> {
-    let (low, high) = consumer.fetch_watermarks(topic, partition, time_left(deadline))?;
-    if !(low..high).contains(&offset) {
-        let available = format!(
-            "partition {partition} of topic \"{topic}\" has offsets {low} to {}",
-            high - 1
-        );
-        return Err(PeekError::NoRecord(if low == high {
-            format!("partition {partition} of topic \"{topic}\" is empty")
-        } else {
-            format!("offset {offset} is out of range: {available}")
-        }));
-    }
-    let mut found = None;
-    read(consumer, topic, partition, offset, deadline, |record| {
-        found = Some(owned(record));
-        false
-    })?;
-    Ok(found)
-}
-
-/// Passes the records from an offset on to `take`, until it returns `false` or the partition ends.
-pub(crate) fn read(
-    consumer: &BaseConsumer,
-    topic: &str,
-    partition: i32,
-    offset: i64,
-    deadline: Instant,
-    mut take: impl FnMut(&BorrowedMessage<'_>) -> bool,
-) -> Result<(), PeekError> {
-    let mut assignment = TopicPartitionList::new();
-    assignment.add_partition_offset(topic, partition, Offset::Offset(offset))?;
-    consumer.assign(&assignment)?;
-    loop {
-        let timeout = time_left(deadline);
-        match consumer.poll(timeout) {
-            Some(Ok(record)) if record.partition() != partition => {}
-            Some(Ok(record)) if take(&record) => {}
-            Some(Ok(_)) | Some(Err(KafkaError::PartitionEOF(_))) => return Ok(()),
-            // Connections may fail and be restored; the deadline decides.
-            Some(Err(error)) if is_transient(&error) && !timeout.is_zero() => {}
-            Some(Err(error)) => return Err(error.into()),
-            None if timeout.is_zero() => {
-                let text = "the brokers did not deliver a record before the timeout".to_owned();
-                return Err(PeekError::Kafka(text));
+    pub(crate) fn select(
+        &self,
+        partition: Option<i32>,
+        selector: RecordSelector,
+    ) -> Result<Vec<i32>, PeekError> {
+        let (topic, count) = (self.topic.to_owned(), self.partitions.len());
+        match (partition, selector) {
+            (Some(partition), _) if self.partitions.contains(&partition) => Ok(vec![partition]),
+            (Some(partition), _) => Err(PeekError::NoPartition {
+                topic,
+                partition,
+                count,
+            }),
+            (None, RecordSelector::Offset(_)) if count > 1 => {
+                Err(PeekError::WhichPartition { topic, count })
             }
-            None => {}
+            (None, _) => Ok(self.partitions.clone()),
         }
     }
-}
 
-/// Adds the number of records read to a broker error.
-pub(crate) fn with_read_count(error: PeekError, records: u64) -> PeekError {
-    match error {
-        PeekError::Kafka(text) => PeekError::Kafka(format!("{text}, after {records} records")),
-        other => other,
+    /// Returns the first offset and the end offset of a partition.
+    pub(crate) fn watermarks(&self, partition: i32) -> Result<(i64, i64), PeekError> {
+        let timeout = self.time_left();
+        Ok(self
+            .consumer
+            .fetch_watermarks(self.topic, partition, timeout)?)
+    }
+
+    /// Returns the time until the deadline, or zero after it.
+    fn time_left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// Returns the latest record of a partition.
+    fn last(&self, partition: i32) -> Result<Option<OwnedRecord>, PeekError> {
+        let (low, high) = self.watermarks(partition)?;
+        let (mut start, mut step) = (high, STEP_BACK);
+        while start > low {
+            start = high.saturating_sub(step).max(low);
+            step = step.saturating_mul(100);
+            let mut newest = None;
+            self.read(partition, start, |record| {
+                newest = Some(record.offset());
+                record.offset() + 1 < high
+            })?;
+            if let Some(offset) = newest {
+                return self.first_from(partition, offset);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the first record of a partition at or after an offset.
+    fn first_from(&self, partition: i32, offset: i64) -> Result<Option<OwnedRecord>, PeekError> {
+        let (low, high) = self.watermarks(partition)?;
+        let place = format!("partition {partition} of topic \"{}\"", self.topic);
+        if low == high {
+            return Err(PeekError::NoRecord(format!("{place} is empty")));
+        }
+        if !(low..high).contains(&offset) {
+            return Err(PeekError::NoRecord(format!(
+                "offset {offset} is out of range: {place} has offsets {low} to {}",
+                high - 1
+            )));
+        }
+        let mut found = None;
+        self.read(partition, offset, |record| {
+            found = Some(owned(record));
+            false
+        })?;
+        Ok(found)
+    }
+
+    /// Passes the records from an offset on to `take`, until it returns `false` or the partition
+    /// ends.
+    pub(crate) fn read(
+        &self,
+        partition: i32,
+        offset: i64,
+        mut take: impl FnMut(&BorrowedMessage<'_>) -> bool,
+    ) -> Result<(), PeekError> {
+        let mut assignment = TopicPartitionList::new();
+        assignment.add_partition_offset(self.topic, partition, Offset::Offset(offset))?;
+        self.consumer.assign(&assignment)?;
+        loop {
+            let timeout = self.time_left();
+            match self.consumer.poll(timeout) {
+                Some(Ok(record)) if record.partition() != partition => {}
+                Some(Ok(record)) if take(&record) => {}
+                Some(Ok(_)) | Some(Err(KafkaError::PartitionEOF(_))) => return Ok(()),
+                // Connections may fail and be restored; the deadline decides.
+                Some(Err(error)) if is_transient(&error) && !timeout.is_zero() => {}
+                Some(Err(error)) => return Err(error.into()),
+                None if timeout.is_zero() => {
+                    let text = "the brokers did not deliver a record before the timeout";
+                    return Err(PeekError::Kafka(text.to_owned()));
+                }
+                None => {}
+            }
+        }
     }
 }
 

@@ -2,58 +2,39 @@
 //!
 //! The send queue is bounded. If it is full, `send` returns an error and the caller decides.
 
-use std::fmt;
-use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Header, Message, OwnedHeaders};
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext};
+use rdkafka::producer::{BaseRecord, Producer as _, ProducerContext, ThreadedProducer};
 use rdkafka::{ClientConfig, ClientContext, Statistics};
 use thiserror::Error;
 
 use crate::properties::{self, PropertyError};
 
 /// Acknowledgement that a record requires.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::Display, strum::EnumString)]
+#[strum(parse_err_fn = unknown_acks, parse_err_ty = ProducerError)]
 pub enum Acks {
     /// None: a record counts as delivered when it is written to the socket, and has no offset.
+    #[strum(serialize = "0")]
     None,
     /// From the partition leader.
+    #[strum(serialize = "1")]
     Leader,
     /// From all in-sync replicas. Also makes the producer idempotent, unless
     /// [`ProducerConfig::idempotent`] is `false`.
     #[default]
+    #[strum(to_string = "all", serialize = "-1")]
     All,
 }
 
-impl fmt::Display for Acks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::None => "0",
-            Self::Leader => "1",
-            Self::All => "all",
-        })
-    }
-}
-
-impl FromStr for Acks {
-    type Err = ProducerError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "0" => Ok(Self::None),
-            "1" => Ok(Self::Leader),
-            "all" | "-1" => Ok(Self::All),
-            _ => Err(ProducerError::UnknownAcks {
-                value: text.to_owned(),
-            }),
-        }
-    }
+fn unknown_acks(value: &str) -> ProducerError {
+    let value = value.to_owned();
+    ProducerError::UnknownAcks { value }
 }
 
 /// Configuration of a [`Producer`].
@@ -110,36 +91,18 @@ pub struct DeliveryReport {
 
 /// Reason why a producer could not be started or metadata not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs)] // the messages describe variants and fields
 pub enum ProducerError {
-    /// Unknown value of `acks`.
     #[error("unknown acks \"{value}\": use 0, 1 or all")]
-    UnknownAcks {
-        /// Configured value.
-        value: String,
-    },
-    /// A property that this client sets itself.
+    UnknownAcks { value: String },
     #[error(transparent)]
     Property(#[from] PropertyError),
-    /// librdkafka rejected the configuration; its message names the property.
-    #[error("producer configuration rejected: {reason}")]
-    Rejected {
-        /// Message of librdkafka.
-        reason: String,
-    },
-    /// The poll thread could not be started.
-    #[error("cannot start the producer's poll thread: {reason}")]
-    Thread {
-        /// Message of the operating system.
-        reason: String,
-    },
-    /// The topic's metadata could not be read before the timeout.
+    #[error("producer configuration rejected: {0}")]
+    Rejected(#[from] KafkaError),
     #[error("no metadata for topic \"{topic}\" from \"{bootstrap_servers}\": {reason}")]
     Metadata {
-        /// Requested topic.
         topic: String,
-        /// Configured bootstrap servers.
         bootstrap_servers: String,
-        /// Message of librdkafka.
         reason: String,
     },
 }
@@ -157,11 +120,9 @@ pub enum SendError {
 
 /// A running producer. Dropping it discards queued records; each gets a failed delivery report.
 pub struct Producer {
-    client: Arc<BaseProducer<ProduceContext>>,
+    client: ThreadedProducer<ProduceContext>,
     pending: Arc<PendingRecords>,
     wire_bytes: Arc<AtomicU64>,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
     bootstrap_servers: String,
 }
 
@@ -180,21 +141,10 @@ impl Producer {
             wire_bytes: Arc::clone(&wire_bytes),
         };
         let client_config = client_config(config)?;
-        let client =
-            BaseProducer::from_config_and_context(&client_config, context).map_err(|error| {
-                ProducerError::Rejected {
-                    reason: error.to_string(),
-                }
-            })?;
-        let client = Arc::new(client);
-        let stop = Arc::new(AtomicBool::new(false));
-        let thread = spawn_poll_thread(&client, &stop)?;
         Ok(Self {
-            client,
+            client: ThreadedProducer::from_config_and_context(&client_config, context)?,
             pending,
             wire_bytes,
-            stop,
-            thread: Some(thread),
             bootstrap_servers: config.bootstrap_servers.clone(),
         })
     }
@@ -221,67 +171,12 @@ impl Producer {
         }
     }
 
-    /// Queues one record without blocking. With `partition: None` the hash of the key selects the
-    /// partition, and records without a key are distributed. With `timestamp_ms: None` the current
-    /// time is used. The [`DeliveryReport`] returns the `token`.
+    /// Queues one record without blocking. With `value: None` it is a tombstone. With
+    /// `partition: None` the hash of the key selects the partition, and records without a key are
+    /// distributed. With `timestamp_ms: None` the current time is used. The [`DeliveryReport`]
+    /// returns the `token`.
     #[allow(clippy::too_many_arguments)] // a record has this many parts
     pub fn send(
-        &self,
-        topic: &str,
-        partition: Option<i32>,
-        key: Option<&[u8]>,
-        value: &[u8],
-        headers: &[(&str, &[u8])],
-        timestamp_ms: Option<i64>,
-        token: u64,
-    ) -> Result<(), SendError> {
-        self.send_value(
-            topic,
-            partition,
-            key,
-            Some(value),
-            headers,
-            timestamp_ms,
-            token,
-        )
-    }
-
-    /// Queues a record with a null value, a tombstone. Otherwise like [`send`](Self::send).
-    pub fn send_tombstone(
-        &self,
-        topic: &str,
-        partition: Option<i32>,
-        key: Option<&[u8]>,
-        headers: &[(&str, &[u8])],
-        timestamp_ms: Option<i64>,
-        token: u64,
-    ) -> Result<(), SendError> {
-        self.send_value(topic, partition, key, None, headers, timestamp_ms, token)
-    }
-
-    /// Returns the bytes written to sockets of brokers. librdkafka updates the value every second.
-    #[must_use]
-    pub fn wire_bytes(&self) -> u64 {
-        self.wire_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of queued records without a delivery report.
-    #[must_use]
-    pub fn in_flight(&self) -> usize {
-        self.pending.count.load(Ordering::Acquire)
-    }
-
-    /// Waits up to `timeout` until every record has a delivery report. Returns the number of
-    /// records without one.
-    ///
-    /// The flush of `rdkafka` works in steps of 100 ms, so this function waits for the count
-    /// instead.
-    pub fn flush(&self, timeout: Duration) -> usize {
-        self.pending.wait_empty(Instant::now() + timeout)
-    }
-
-    #[allow(clippy::too_many_arguments)] // see `send`
-    fn send_value(
         &self,
         topic: &str,
         partition: Option<i32>,
@@ -309,15 +204,24 @@ impl Producer {
             }
         }
     }
-}
 
-impl Drop for Producer {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            // A panic of the callback was already reported; there is nothing to handle.
-            let _ = thread.join();
-        }
+    /// Returns the bytes written to sockets of brokers. librdkafka updates the value every second.
+    pub fn wire_bytes(&self) -> u64 {
+        self.wire_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of queued records without a delivery report.
+    pub fn in_flight(&self) -> usize {
+        self.pending.count.load(Ordering::Acquire)
+    }
+
+    /// Waits up to `timeout` until every record has a delivery report. Returns the number of
+    /// records without one.
+    ///
+    /// The flush of `rdkafka` works in steps of 100 ms, so this function waits for the count
+    /// instead.
+    pub fn flush(&self, timeout: Duration) -> usize {
+        self.pending.wait_empty(Instant::now() + timeout)
     }
 }
 
@@ -354,10 +258,8 @@ impl PendingRecords {
             }
             // The bounded wait covers a report between the check and the wait.
             let wait = (deadline - now).min(FLUSH_WAIT_MAX);
-            guard = match self.empty.wait_timeout(guard, wait) {
-                Ok((guard, _)) => guard,
-                Err(poisoned) => poisoned.into_inner().0,
-            };
+            let waited = self.empty.wait_timeout(guard, wait);
+            guard = waited.unwrap_or_else(PoisonError::into_inner).0;
         };
         drop(guard);
         self.waiters.fetch_sub(1, Ordering::AcqRel);
@@ -424,25 +326,6 @@ fn client_config(config: &ProducerConfig) -> Result<ClientConfig, ProducerError>
     Ok(client_config)
 }
 
-fn spawn_poll_thread(
-    client: &Arc<BaseProducer<ProduceContext>>,
-    stop: &Arc<AtomicBool>,
-) -> Result<JoinHandle<()>, ProducerError> {
-    let client = Arc::clone(client);
-    let stop = Arc::clone(stop);
-    std::thread::Builder::new()
-        .name("kafka-produce".to_owned())
-        .spawn(move || {
-            while !stop.load(Ordering::Acquire) {
-                // Handles each report as it arrives and returns after the interval.
-                client.poll(POLL_TIMEOUT);
-            }
-        })
-        .map_err(|error| ProducerError::Thread {
-            reason: error.to_string(),
-        })
-}
-
 fn owned_headers(headers: &[(&str, &[u8])]) -> Option<OwnedHeaders> {
     if headers.is_empty() {
         return None;
@@ -470,10 +353,7 @@ const _: () = assert!(usize::BITS >= u64::BITS);
 const OWNED: [&str; 1] = ["bootstrap.servers"];
 /// 256 MiB, a quarter of librdkafka's default, to bound the memory while a broker is unavailable.
 const QUEUE_KBYTES_MAX: &str = "262144";
-/// Interval of librdkafka's statistics.
 const STATISTICS_INTERVAL_MS: &str = "1000";
-/// Maximum time to stop the poll thread. Reports are handled at once.
-const POLL_TIMEOUT: Duration = Duration::from_millis(20);
 const FLUSH_WAIT_MAX: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
@@ -516,10 +396,10 @@ mod tests {
         let producer = Producer::start(&config, Box::new(|_| ())).expect("starts without a broker");
         for token in 0..2 {
             producer
-                .send("t", Some(0), None, b"v", &[], None, token)
+                .send("t", Some(0), None, Some(b"v"), &[], None, token)
                 .expect("fits");
         }
-        let full = producer.send("t", Some(0), None, b"v", &[], None, 2);
+        let full = producer.send("t", Some(0), None, Some(b"v"), &[], None, 2);
         assert_eq!(full, Err(SendError::QueueFull));
         assert_eq!(producer.in_flight(), 2);
         assert_eq!(producer.flush(Duration::from_millis(5)), 2);

@@ -5,20 +5,14 @@ use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 use thiserror::Error;
 
-/// A property that the user cannot set.
+/// A property that the user cannot set, because guarantees of the client depend on it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum PropertyError {
-    /// The client sets the property itself, because its guarantees depend on it.
-    #[error("property \"{key}\" = \"{value}\" cannot be set: the client sets it itself; remove it")]
-    Owned {
-        /// Property name.
-        key: String,
-        /// Configured value.
-        value: String,
-    },
+#[error("property \"{key}\" = \"{value}\" cannot be set: the client sets it itself; remove it")]
+pub struct PropertyError {
+    key: String,
+    value: String,
 }
 
-/// Returns the configuration that all clients share.
 pub(crate) fn base(bootstrap_servers: &str, client_id: &str) -> ClientConfig {
     let mut config = ClientConfig::new();
     config
@@ -41,7 +35,7 @@ pub(crate) fn apply(
 ) -> Result<(), PropertyError> {
     for (key, value) in properties {
         if owned.contains(&key.as_str()) {
-            return Err(PropertyError::Owned {
+            return Err(PropertyError {
                 key: key.clone(),
                 value: value.clone(),
             });

@@ -179,7 +179,7 @@ fn send_alone(bootstrap: &str, topic: &str, kind: PayloadKind, records: u64, ide
     for record in 0..records {
         let (key, value) = (payloads.key(0), payloads.value());
         loop {
-            match producer.send(topic, None, key, value, &[], None, record) {
+            match producer.send(topic, None, key, Some(value), &[], None, record) {
                 Ok(()) => break,
                 Err(SendError::QueueFull) => std::thread::sleep(Duration::from_micros(500)),
                 Err(SendError::Fatal(reason)) => panic!("send failed: {reason}"),

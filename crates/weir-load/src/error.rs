@@ -90,9 +90,7 @@ impl LoadError {
                 | ProducerError::Property(_)
                 | ProducerError::Rejected { .. },
             ) => ErrorClass::Usage,
-            Self::Producer(ProducerError::Thread { .. }) | Self::System(..) => {
-                ErrorClass::Instrument
-            }
+            Self::System(..) => ErrorClass::Instrument,
             Self::TopicMissing(..)
             | Self::Admin(_)
             | Self::Producer(_)

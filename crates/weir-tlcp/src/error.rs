@@ -138,91 +138,45 @@ pub fn shortened(text: &str) -> Cow<'_, str> {
 
 /// A line of a server that violates the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // the messages describe variants and fields
 pub enum LineError {
-    /// Too few arguments.
     #[error("line {tag} ends before its argument {argument}")]
     Missing {
-        /// Tag of the line.
         tag: &'static str,
-        /// Name of the missing argument.
         argument: &'static str,
     },
-    /// An argument that is not a valid number or word.
     #[error("line {tag} has an invalid argument {argument}")]
     Bad {
-        /// Tag of the line.
         tag: &'static str,
-        /// Name of the invalid argument.
         argument: &'static str,
     },
-    /// Bytes that are not UTF-8.
     #[error("line is not UTF-8")]
     NotUtf8,
 }
 
 /// A `U` payload that cannot be applied to the item's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // the messages describe variants and fields
 pub enum DecodeError {
     /// The first update of an item must contain every field.
     #[error("first update leaves field {field} unchanged")]
-    UnchangedInFirst {
-        /// Field position, from 1.
-        field: usize,
-    },
+    UnchangedInFirst { field: usize },
     /// The payload does not cover the fields of the field schema exactly.
     #[error("update covers {found} fields instead of {expected}")]
-    FieldCount {
-        /// Number of fields of the field schema.
-        expected: usize,
-        /// Number of fields in the payload; counting stops at the first excess field.
-        found: usize,
-    },
-    /// `^` that is not followed by a positive count or a known diff tag.
+    FieldCount { expected: usize, found: usize },
     #[error("field {field} has an invalid \"^\" token")]
-    BadMark {
-        /// Field position, from 1.
-        field: usize,
-    },
-    /// A diff in a format that this client did not offer.
+    BadMark { field: usize },
     #[error("field {field} contains a {format} diff, which was not negotiated")]
-    NotNegotiated {
-        /// Field position, from 1.
-        field: usize,
-        /// `P` (JSON Patch) or `T` (TLCP-diff).
-        format: char,
-    },
-    /// A diff that cannot be applied to the previous value.
+    NotNegotiated { field: usize, format: char },
     #[error("field {field} contains a {format} diff that cannot be applied")]
-    BadDiff {
-        /// Field position, from 1.
-        field: usize,
-        /// Diff format, `P` or `T`.
-        format: char,
-    },
-    /// A diff of a null value.
+    BadDiff { field: usize, format: char },
     #[error("field {field} contains a {format} diff of null")]
-    DiffOfNull {
-        /// Field position, from 1.
-        field: usize,
-        /// Diff format, `P` or `T`.
-        format: char,
-    },
+    DiffOfNull { field: usize, format: char },
     /// A TLCP-diff of a value that a JSON Patch has set.
     #[error("field {field} contains a T diff after a JSON Patch")]
-    DiffAfterPatch {
-        /// Field position, from 1.
-        field: usize,
-    },
-    /// `%` without two hexadecimal digits.
+    DiffAfterPatch { field: usize },
     #[error("field {field} has an invalid escape sequence")]
-    BadEscape {
-        /// Field position, from 1.
-        field: usize,
-    },
-    /// Bytes that are not UTF-8.
+    BadEscape { field: usize },
     #[error("field {field} is not UTF-8")]
-    NotUtf8 {
-        /// Field position, from 1.
-        field: usize,
-    },
+    NotUtf8 { field: usize },
 }

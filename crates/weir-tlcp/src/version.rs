@@ -1,9 +1,11 @@
 //! Supported protocol versions and their differences.
 
+use bounded_static::ToStatic;
+
 use crate::request::Diffs;
 
 /// Protocol version of a client, in ascending order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ToStatic)]
 pub enum Version {
     /// 2.1.0: no diffs. SDKs of this version end their session on unknown lines.
     V2_1,
@@ -13,37 +15,13 @@ pub enum Version {
     V2_5,
 }
 
-/// Properties of a version. Requests of older versions need no entry: their deprecated parameters
-/// have no effect here.
-struct Features {
-    version: Version,
-    /// `LS_protocol` of HTTP requests.
-    name: &'static str,
-    /// WebSocket subprotocol, which the server must repeat exactly.
-    subprotocol: &'static str,
-    /// Clients without `LS_supported_diffs` accept `^P` and `^T`.
-    diffs: bool,
-}
-
-const TABLE: [Features; 3] = [
-    Features {
-        version: Version::V2_1,
-        name: "TLCP-2.1.0",
-        subprotocol: "TLCP-2.1.0.lightstreamer.com",
-        diffs: false,
-    },
-    Features {
-        version: Version::V2_4,
-        name: "TLCP-2.4.0",
-        subprotocol: "TLCP-2.4.0.lightstreamer.com",
-        diffs: true,
-    },
-    Features {
-        version: Version::V2_5,
-        name: crate::PROTOCOL,
-        subprotocol: crate::WEBSOCKET_SUBPROTOCOL,
-        diffs: true,
-    },
+/// Versions in ascending order, with the `LS_protocol` of HTTP requests and the WebSocket
+/// subprotocol. Requests of older versions need no entry: their deprecated parameters have no
+/// effect here.
+const TABLE: [(Version, &str, &str); 3] = [
+    (Version::V2_1, "TLCP-2.1.0", "TLCP-2.1.0.lightstreamer.com"),
+    (Version::V2_4, "TLCP-2.4.0", "TLCP-2.4.0.lightstreamer.com"),
+    (Version::V2_5, crate::PROTOCOL, crate::WEBSOCKET_SUBPROTOCOL),
 ];
 
 impl Version {
@@ -52,41 +30,37 @@ impl Version {
 
     /// Returns all versions in ascending order.
     pub fn all() -> impl Iterator<Item = Self> {
-        TABLE.iter().map(|row| row.version)
+        TABLE.iter().map(|row| row.0)
     }
 
     /// Returns the version with this `LS_protocol`.
     pub fn named(name: &str) -> Option<Self> {
-        let row = TABLE.iter().find(|row| row.name == name)?;
-        Some(row.version)
+        Self::all().find(|version| version.name() == name)
     }
 
     /// Returns the latest supported version among the subprotocols that a client offers.
     pub fn offered<'a>(offers: impl Iterator<Item = &'a str>) -> Option<Self> {
-        let known = |offer| TABLE.iter().find(|row| row.subprotocol == offer);
-        offers.filter_map(known).map(|row| row.version).max()
+        let known = |offer| Self::all().find(|version| version.subprotocol() == offer);
+        offers.filter_map(known).max()
     }
 
     /// Returns the `LS_protocol` of the version.
     pub fn name(self) -> &'static str {
-        self.features().name
+        TABLE[self as usize].1
     }
 
-    /// Returns the WebSocket subprotocol of the version.
+    /// Returns the WebSocket subprotocol of the version, which the server must repeat exactly.
     pub fn subprotocol(self) -> &'static str {
-        self.features().subprotocol
+        TABLE[self as usize].2
     }
 
     /// Returns the diff formats that a client accepts, depending on its version and its request.
+    /// From 2.4, clients without `LS_supported_diffs` accept all.
     pub fn diffs(self, requested: Diffs) -> Diffs {
-        match self.features().diffs {
+        match self >= Self::V2_4 {
             true => requested,
             false => Diffs::NONE,
         }
-    }
-
-    fn features(self) -> &'static Features {
-        &TABLE[self as usize]
     }
 }
 

@@ -81,7 +81,7 @@ fn node_and_python_show_live_records() {
         let line = loop {
             let (key, value) = (Some(&b"Kiwi"[..]), "grün 猕猴桃".as_bytes());
             producer
-                .send("LTest", None, key, value, &[], None, 0)
+                .send("LTest", None, key, Some(value), &[], None, 0)
                 .unwrap();
             match lines.recv_timeout(PERIOD) {
                 Ok(line) => break line,

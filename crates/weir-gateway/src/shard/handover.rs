@@ -5,7 +5,7 @@ use weir_net::limited;
 use weir_net::log::Truncated;
 use weir_net::server::{Detached, ServerIo};
 use weir_tlcp::codes::SessionCode;
-use weir_tlcp::request::{BindSession, StreamOptions};
+use weir_tlcp::request::{BindSession, StreamOptions, ToBoundedStatic as _};
 use weir_tlcp::server::{write_conerr, write_prog};
 
 use super::event::{Handover, HandoverRequest, ShardEvent};
@@ -32,7 +32,7 @@ impl Shard {
         bind: &BindSession<'_>,
         responses: &mut ResponseBatch,
     ) -> MessageOutcome {
-        let mut bind = bind.clone().into_owned();
+        let mut bind = bind.to_static();
         if bind.session.is_none() {
             let entry = self.sessions.tagged(wire.tag(responses.conn));
             bind.session = entry.map(|entry| entry.core.id().into());

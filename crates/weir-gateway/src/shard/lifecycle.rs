@@ -4,7 +4,7 @@ use weir_net::limited;
 use weir_net::log::Truncated;
 use weir_net::server::{ConnId, TrySend};
 use weir_tlcp::codes::SessionCode;
-use weir_tlcp::request::SessionRef;
+use weir_tlcp::request::{SessionRef, ToBoundedStatic as _};
 use weir_tlcp::server::{WakeOutcome, write_end};
 
 use super::event::ShardEvent;
@@ -148,7 +148,7 @@ impl Shard {
     /// Ends a session that its client has replaced by a new one, before it times out.
     pub(super) fn discard_replaced(&mut self, wire: &mut impl Wire, old: &SessionRef<'_>) {
         if let Some(shard) = self.shared.remote_shard(self.number, old) {
-            let id = old.clone().into_owned();
+            let id = old.to_static();
             return self.send_event(shard, ShardEvent::DiscardSession(id));
         }
         if let Some(key) = self.sessions.find(self.number, old) {

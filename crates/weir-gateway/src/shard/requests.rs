@@ -6,7 +6,9 @@ use weir_net::log::Truncated;
 use weir_net::server::ConnId;
 use weir_tlcp::RequestError;
 use weir_tlcp::codes::{ControlCode, SessionCode};
-use weir_tlcp::request::{ControlOp, CreateSession, Request, parse_ws_message};
+use weir_tlcp::request::{
+    ControlOp, CreateSession, Request, ToBoundedStatic as _, parse_ws_message,
+};
 use weir_tlcp::server::{Session, SessionId, write_conerr, write_error, write_reqok, write_wsok};
 
 use super::admission::{NO_MEMORY, TOO_MANY};
@@ -126,7 +128,7 @@ impl Shard {
         };
         if let Some(shard) = named.and_then(|id| self.shared.remote_shard(self.number, id)) {
             let before = std::mem::take(&mut responses.lines);
-            let request = request.clone().into_owned();
+            let request = request.to_static();
             responses.remote.push((before, shard, request));
             return MessageOutcome::Respond;
         }

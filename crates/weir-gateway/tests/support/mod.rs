@@ -135,7 +135,7 @@ impl TestEnv {
     /// Produces a record without a value.
     pub fn delete(&self, key: &str) {
         let key = Some(key.as_bytes());
-        let sent = (self.producer).send_tombstone(&self.topic, None, key, &[], None, 0);
+        let sent = (self.producer).send(&self.topic, None, key, None, &[], None, 0);
         sent.expect("a free queue slot");
         self.flush();
     }
@@ -162,7 +162,7 @@ impl TestEnv {
             topic,
             None,
             Some(key.as_bytes()),
-            value.as_bytes(),
+            Some(value.as_bytes()),
             &headers,
             Some(1_700_000_000_000),
             0,

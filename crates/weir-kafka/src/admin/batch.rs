@@ -2,12 +2,13 @@
 
 use std::time::Instant;
 
+use pollster::block_on;
 use rdkafka::admin::{NewTopic, TopicReplication};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::view::TopicView;
-use super::{Admin, AdminError, POLL_MAX, POLL_MIN, block_on, topic_error};
+use super::{Admin, AdminError, POLL_MAX, POLL_MIN, check, topic_error};
 
 impl Admin {
     /// Creates topics of one partition and one replica in one request. Waits until every broker
@@ -20,23 +21,17 @@ impl Admin {
         names: &[String],
         configs: &[(&str, &str)],
     ) -> Result<(), AdminError> {
-        if names.is_empty() {
+        let Some(first) = names.first() else {
             return Ok(());
-        }
-        let topics: Vec<NewTopic<'_>> = names
-            .iter()
-            .map(|name| {
-                let mut topic = NewTopic::new(name, 1, TopicReplication::Fixed(1));
-                topic.config = configs.to_vec();
-                topic
-            })
-            .collect();
+        };
+        let topic = |name| {
+            let mut topic = NewTopic::new(name, 1, TopicReplication::Fixed(1));
+            topic.config = configs.to_vec();
+            topic
+        };
+        let topics: Vec<NewTopic<'_>> = names.iter().map(|name| topic(name)).collect();
         let response = block_on(self.client.create_topics(&topics, &self.options()));
-        let results =
-            response.map_err(|error| topic_error("create", &names[0], error.to_string()))?;
-        for result in results {
-            result.map_err(|(name, code)| topic_error("create", &name, code.to_string()))?;
-        }
+        check("create", first, response)?;
         names.iter().try_for_each(|name| {
             self.wait_leaders(name, 1)?;
             // A broker reports itself as a leader shortly before it accepts records.
@@ -46,22 +41,18 @@ impl Admin {
 
     /// Deletes topics in one request and waits until no broker reports any of them. Topics that do
     /// not exist are ignored.
-    ///
-    /// # Errors
-    /// If a topic cannot be deleted.
     pub fn delete_topics(&self, names: &[String]) -> Result<(), AdminError> {
         let Some(first) = names.first() else {
             return Ok(());
         };
         let names_only: Vec<&str> = names.iter().map(String::as_str).collect();
         let response = block_on(self.client.delete_topics(&names_only, &self.options()));
-        let results = response.map_err(|error| topic_error("delete", first, error.to_string()))?;
-        for result in results {
-            match result {
-                Ok(_) | Err((_, RDKafkaErrorCode::UnknownTopicOrPartition)) => {}
-                Err((name, code)) => return Err(topic_error("delete", &name, code.to_string())),
-            }
-        }
+        let missing = RDKafkaErrorCode::UnknownTopicOrPartition;
+        let response = response.map(|mut results| {
+            results.retain(|result| !matches!(result, Err((_, code)) if *code == missing));
+            results
+        });
+        check("delete", first, response)?;
         let deleted = |view: &TopicView| *view == TopicView::Missing;
         names
             .iter()
@@ -69,9 +60,6 @@ impl Admin {
     }
 
     /// Deletes the records of a partition before `offset`.
-    ///
-    /// # Errors
-    /// Kafka rejected the request.
     pub fn delete_records(
         &self,
         topic: &str,
@@ -83,19 +71,15 @@ impl Admin {
         list.add_partition_offset(topic, partition, Offset::Offset(offset))
             .map_err(failed)?;
         let response = block_on(self.client.delete_records(&list, &self.options()));
-        let elements = response.map_err(failed)?;
-        let elements = elements.elements();
+        let list = response.map_err(failed)?;
+        let mut elements = list.elements().into_iter();
         elements
-            .iter()
             .try_for_each(|element| element.error())
             .map_err(failed)
     }
 
     /// Returns the offset of the next record of a partition. Retries while a leader is being
     /// elected.
-    ///
-    /// # Errors
-    /// If no leader responds.
     pub fn end_offset(&self, topic: &str, partition: i32) -> Result<u64, AdminError> {
         let deadline = Instant::now() + self.timeout;
         let mut pause = POLL_MIN;

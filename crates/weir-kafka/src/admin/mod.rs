@@ -3,13 +3,9 @@
 mod batch;
 mod view;
 
-use std::future::Future;
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use pollster::block_on;
 use rdkafka::admin::{
     AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication, TopicResult,
 };
@@ -24,46 +20,31 @@ use view::TopicView;
 
 /// Reason why an administrative call failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs)] // the messages describe variants and fields
 pub enum AdminError {
-    /// librdkafka rejected the configuration.
     #[error("admin client configuration rejected: {reason}")]
-    Rejected {
-        /// Message of librdkafka.
-        reason: String,
-    },
-    /// No broker responded.
+    Rejected { reason: String },
     #[error(
         "no response from a Kafka broker at \"{bootstrap_servers}\" within {timeout_ms} ms \
          ({reason}): check the address and that the broker is running"
     )]
     Unreachable {
-        /// Configured bootstrap servers.
         bootstrap_servers: String,
-        /// Timeout in milliseconds.
         timeout_ms: u128,
-        /// Message of librdkafka.
         reason: String,
     },
-    /// Kafka rejected the request.
     #[error("cannot {action} topic \"{topic}\": {reason}")]
     Topic {
-        /// Operation: create, grow, delete, look up.
         action: &'static str,
-        /// Topic name.
         topic: String,
-        /// Error text of Kafka.
         reason: String,
     },
     /// Kafka accepted the request, but not all brokers reported the result before the timeout.
     #[error("topic \"{topic}\" is not {wanted} on every broker after {timeout_ms} ms: {last}")]
     NotSettled {
-        /// Topic name.
         topic: String,
-        /// Expected state.
         wanted: &'static str,
-        /// Timeout in milliseconds.
         timeout_ms: u128,
-        /// Last state by broker.
         last: String,
     },
 }
@@ -79,12 +60,10 @@ impl Admin {
     /// Connects and waits for the response of a broker. `timeout` also bounds each later call.
     pub fn connect(bootstrap_servers: &str, timeout: Duration) -> Result<Self, AdminError> {
         let client_config = properties::base(bootstrap_servers, "weir-admin");
-        let client =
-            AdminClient::from_config_and_context(&client_config, LogOnly).map_err(|error| {
-                AdminError::Rejected {
-                    reason: error.to_string(),
-                }
-            })?;
+        let client = AdminClient::from_config_and_context(&client_config, LogOnly);
+        let client = client.map_err(|error| AdminError::Rejected {
+            reason: error.to_string(),
+        })?;
         let admin = Self {
             client,
             bootstrap_servers: bootstrap_servers.to_owned(),
@@ -159,11 +138,11 @@ impl Admin {
     }
 
     fn wait_leaders(&self, name: &str, partitions: usize) -> Result<(), AdminError> {
-        self.wait_everywhere(
-            name,
-            "ready",
-            |view| matches!(view, TopicView::Led { with_leader, .. } if *with_leader >= partitions),
-        )
+        let led = |view: &TopicView| match view {
+            TopicView::Led { with_leader, .. } => *with_leader >= partitions,
+            TopicView::Missing | TopicView::Failed(_) => false,
+        };
+        self.wait_everywhere(name, "ready", led)
     }
 
     /// Requests the topic's state from every broker until all satisfy `done`, because a client may
@@ -180,11 +159,11 @@ impl Admin {
             let metadata = self.metadata(None)?;
             let mut pending = Vec::new();
             for broker in metadata.brokers() {
-                let view = view::request_view(broker.host(), broker.port(), name, VIEW_TIMEOUT);
-                match view {
+                let (id, host, port) = (broker.id(), broker.host(), broker.port());
+                match view::request_view(host, port, name, VIEW_TIMEOUT) {
                     Ok(view) if done(&view) => {}
-                    Ok(view) => pending.push(format!("broker {}: {view}", broker.id())),
-                    Err(reason) => pending.push(format!("broker {}: {reason}", broker.id())),
+                    Ok(view) => pending.push(format!("broker {id}: {view}")),
+                    Err(error) => pending.push(format!("broker {id}: {host}:{port}: {error}")),
                 }
             }
             if pending.is_empty() && !metadata.brokers().is_empty() {
@@ -221,7 +200,6 @@ impl Admin {
     }
 }
 
-/// Client context that only logs.
 struct LogOnly;
 
 impl ClientContext for LogOnly {
@@ -240,12 +218,10 @@ fn check(
     response: KafkaResult<Vec<TopicResult>>,
 ) -> Result<(), AdminError> {
     let results = response.map_err(|error| topic_error(action, topic, error.to_string()))?;
-    for result in results {
-        if let Err((_, code)) = result {
-            return Err(topic_error(action, topic, code.to_string()));
-        }
-    }
-    Ok(())
+    results.into_iter().try_for_each(|result| match result {
+        Ok(_) => Ok(()),
+        Err((name, code)) => Err(topic_error(action, &name, code.to_string())),
+    })
 }
 
 fn topic_error(action: &'static str, topic: &str, reason: String) -> AdminError {
@@ -253,25 +229,6 @@ fn topic_error(action: &'static str, topic: &str, reason: String) -> AdminError 
         action,
         topic: topic.to_owned(),
         reason,
-    }
-}
-
-/// Runs one future on this thread, inside or outside a runtime.
-fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut context = Context::from_waker(&waker);
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => std::thread::park(),
-        }
     }
 }
 

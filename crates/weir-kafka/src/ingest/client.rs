@@ -53,7 +53,6 @@ impl ClientContext for IngestContext {
 
 impl ConsumerContext for IngestContext {}
 
-/// Creates the consumer, without an assignment.
 pub(super) fn consumer(
     config: &IngestConfig,
     shared: &Arc<IngestState>,
@@ -76,11 +75,10 @@ pub(super) fn consumer(
     let context = IngestContext {
         shared: Arc::clone(shared),
     };
-    BaseConsumer::from_config_and_context(&client_config, context).map_err(|error| {
-        SourceError::Rejected {
-            reason: error.to_string(),
-        }
-    })
+    Ok(BaseConsumer::from_config_and_context(
+        &client_config,
+        context,
+    )?)
 }
 
 fn check_topics(topics: &[String]) -> Result<(), SourceError> {

@@ -13,8 +13,8 @@ use super::client::IngestContext;
 use super::config::{IngestConfig, StartFrom};
 use super::error::SourceError;
 use super::identity::Identities;
-use super::moves::{Move, Moves};
-use super::state::{IngestState, TopicLookup};
+use super::moves::{Move, log_move};
+use super::state::{IngestState, TopicLookup, TopicState, partition_mut};
 
 /// Starts the thread. It ends when `shared` is stopped, and returns the known topic ids.
 pub(super) fn spawn(
@@ -100,7 +100,7 @@ impl Discovery {
     /// Decides how to continue at positions that librdkafka could not fetch from. If all positions
     /// are valid, reading restarts at each of them.
     fn check_positions(&self) {
-        let Some(positions) = self.shared.with_moves(Moves::take_unchecked) else {
+        let Some(positions) = self.shared.with_moves(|moves| moves.unchecked.take()) else {
             return;
         };
         let partitions: Vec<_> = positions
@@ -127,14 +127,14 @@ impl Discovery {
             moves.retain(|one| one.from != one.to);
         }
         self.shared.with_moves(|shared| {
-            shared.add_moves(moves);
+            shared.decided.extend(moves);
             if unknown > 0 {
-                shared.return_unchecked(positions);
+                // Positions that were noted since are newer.
+                shared.unchecked.get_or_insert(positions);
             }
         });
     }
 
-    /// Requests the metadata of one topic and adds its new partitions.
     fn look_up_topic(&mut self, index: usize) -> KafkaResult<()> {
         let name = self.topics[index].clone();
         let name = name.as_str();
@@ -156,21 +156,17 @@ impl Discovery {
             }
             Some(code) => return Err(KafkaError::MetadataFetch(code)),
         };
-        let lookup = self
-            .shared
-            .with_topics(|topics| topics[index].apply_lookup(partitions));
-        match lookup {
-            TopicLookup::Same => Ok(()),
-            TopicLookup::Grew => {
-                tracing::info!(topic = name, partitions, "started reading topic");
-                Ok(())
-            }
+        let apply = |topics: &mut [TopicState]| topics[index].apply_lookup(partitions);
+        match self.shared.with_topics(apply) {
+            TopicLookup::Same => {}
+            TopicLookup::Grew => tracing::info!(topic = name, partitions, "started reading topic"),
             TopicLookup::Deleted => {
                 tracing::warn!(topic = name, "topic deleted");
                 self.identities.deleted(name);
-                self.unassign_deleted(index)
+                return self.unassign_deleted(index);
             }
         }
+        Ok(())
     }
 
     /// Stops reading a deleted topic. If it is created again, it is read from its beginning.
@@ -199,16 +195,17 @@ impl Discovery {
         let (mut late, mut unknown_starts) = (TopicPartitionList::new(), TopicPartitionList::new());
         self.shared.with_topics(|topics| {
             for topic in topics {
-                for (partition, state) in &topic.partitions {
-                    match state.start {
-                        Some(_) => {}
-                        None if state.late => {
-                            late.add_partition(&topic.name, *partition);
-                        }
-                        None => {
-                            unknown_starts.add_partition(&topic.name, *partition);
-                        }
-                    }
+                let new = topic
+                    .partitions
+                    .iter()
+                    .filter(|(_, state)| state.start.is_none());
+                for (partition, state) in new {
+                    let list = if state.late {
+                        &mut late
+                    } else {
+                        &mut unknown_starts
+                    };
+                    list.add_partition(&topic.name, *partition);
                 }
             }
         });
@@ -294,22 +291,14 @@ impl Discovery {
             };
             let to = bounds.replacement(from, self.from);
             if let Some(to) = to {
-                let topic = topic.to_owned();
                 self.shared.note_reset();
-                Move {
-                    topic,
-                    partition,
-                    from,
-                    to,
-                }
-                .log();
+                log_move(topic, partition, from, to);
             }
             checked.add_partition_offset(topic, partition, Offset::Offset(to.unwrap_or(from)))?;
         }
         Ok(checked)
     }
 
-    /// Stores the offsets that are numeric.
     fn note_starts(&self, found: &TopicPartitionList, stored: bool) -> KafkaResult<()> {
         for element in found.elements() {
             if let Err(error) = element.error() {
@@ -324,10 +313,8 @@ impl Discovery {
                 continue;
             };
             self.shared.with_topics(|topics| {
-                let mut topics = topics.iter_mut();
-                let topic = topics.find(|topic| topic.name == element.topic());
-                let state = topic.and_then(|topic| topic.partitions.get_mut(&element.partition()));
-                if let Some(state) = state {
+                let found = partition_mut(topics, element.topic(), element.partition());
+                if let Some(state) = found {
                     state.start = Some(start);
                     state.stored = stored;
                 }

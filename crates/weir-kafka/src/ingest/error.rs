@@ -1,5 +1,6 @@
 //! Errors of ingest.
 
+use rdkafka::error::KafkaError;
 use thiserror::Error;
 
 use crate::properties::PropertyError;
@@ -7,35 +8,19 @@ use crate::properties::PropertyError;
 /// Reason why ingest cannot start or continue. Unavailable brokers are not an error; see
 /// [`SourceStatus`](super::SourceStatus).
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs)] // the messages describe variants and fields
 pub enum SourceError {
-    /// No topic is configured.
     #[error("no topic configured: specify at least one")]
     NoTopic,
-    /// Invalid topic name.
     #[error("\"{topic}\" is not a valid topic name: use 1 to 249 letters, digits, '.', '_' or '-'")]
-    TopicName {
-        /// Configured name.
-        topic: String,
-    },
-    /// A property that this client sets itself.
+    TopicName { topic: String },
     #[error(transparent)]
     Property(#[from] PropertyError),
-    /// librdkafka rejected the configuration; its message names the property.
-    #[error("consumer configuration rejected: {reason}")]
-    Rejected {
-        /// Message of librdkafka.
-        reason: String,
-    },
-    /// A background thread could not be started.
+    #[error("consumer configuration rejected: {0}")]
+    Rejected(#[from] KafkaError),
     #[error("cannot start a background thread: {reason}")]
-    Thread {
-        /// Message of the operating system.
-        reason: String,
-    },
+    Thread { reason: String },
     /// A fatal error of librdkafka: this instance cannot be used any more.
     #[error("fatal Kafka consumer error: {reason}")]
-    Fatal {
-        /// Message of librdkafka.
-        reason: String,
-    },
+    Fatal { reason: String },
 }

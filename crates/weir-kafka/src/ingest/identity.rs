@@ -3,19 +3,15 @@
 //! ids are requested over a separate connection.
 
 use std::collections::HashMap;
-use std::io::{Error, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::io::{Error, ErrorKind};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use kafka_protocol::messages::ResponseHeader;
-use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
-use kafka_protocol::messages::{ApiKey, MetadataRequest, MetadataResponse, TopicName};
-use kafka_protocol::protocol::{Decodable, StrBytes};
+use bytes::Bytes;
+use kafka_protocol::messages::MetadataResponse;
+use kafka_protocol::protocol::Decodable;
 
-use crate::wire::WireError;
-use crate::wire::frame::KafkaFrameReader;
-use crate::wire::header::write_request;
+use crate::exchange::BrokerStream;
+use crate::wire::metadata;
 
 /// Topic id; 0 is none.
 type Id = u128;
@@ -25,8 +21,7 @@ type Id = u128;
 pub(super) struct Identities {
     client_id: String,
     /// Connection to a broker that responded before; others may not know of a change yet.
-    stream: Option<TcpStream>,
-    correlation_id: i32,
+    stream: Option<BrokerStream>,
     known: HashMap<String, KnownTopic>,
 }
 
@@ -42,7 +37,6 @@ impl Identities {
         Self {
             client_id: client_id.to_owned(),
             stream: None,
-            correlation_id: 0,
             known: HashMap::new(),
         }
     }
@@ -53,7 +47,6 @@ impl Identities {
         let ids = match self.request_ids(brokers, topics) {
             Ok(ids) => ids,
             Err(error) => {
-                self.stream = None;
                 tracing::debug!(%error, "topic id request failed");
                 return Vec::new();
             }
@@ -86,25 +79,14 @@ impl Identities {
         brokers: &[(String, u16)],
         topics: &[String],
     ) -> std::io::Result<Vec<(String, Id)>> {
-        let names = topics.iter().map(|topic| {
-            let name = TopicName(StrBytes::from_string(topic.clone()));
-            MetadataRequestTopic::default().with_name(Some(name))
-        });
-        let body = MetadataRequest::default()
-            .with_allow_auto_topic_creation(false)
-            .with_topics(Some(names.collect()));
-        self.correlation_id = self.correlation_id.wrapping_add(1);
-        let mut request = BytesMut::new();
-        let (api, number) = (ApiKey::Metadata, self.correlation_id);
-        write_request(&mut request, api, VERSION, number, &self.client_id, &body)
-            .map_err(Error::other)?;
-        if self.stream.is_none() {
-            self.stream = Some(connect(brokers)?);
-        }
-        let stream = self.stream.as_mut().ok_or(ErrorKind::NotConnected)?;
-        stream.write_all(&request)?;
-        let frame = read_frame(stream)?;
-        read_ids(frame, number)
+        let mut stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => connect(brokers)?,
+        };
+        let request = metadata::request(topics.iter().map(String::as_str));
+        let ids = read_ids(stream.exchange(&self.client_id, VERSION, &request)?)?;
+        self.stream = Some(stream);
+        Ok(ids)
     }
 }
 
@@ -120,19 +102,10 @@ impl KnownTopic {
     }
 }
 
-fn connect(brokers: &[(String, u16)]) -> std::io::Result<TcpStream> {
+fn connect(brokers: &[(String, u16)]) -> std::io::Result<BrokerStream> {
     let mut last = Error::from(ErrorKind::NotFound);
     for (host, port) in brokers {
-        let addresses = (host.as_str(), *port).to_socket_addrs();
-        let connected = addresses.and_then(|mut addresses| {
-            let address = addresses.next().ok_or(ErrorKind::NotFound)?;
-            let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
-            stream.set_read_timeout(Some(TIMEOUT))?;
-            stream.set_write_timeout(Some(TIMEOUT))?;
-            stream.set_nodelay(true)?;
-            Ok(stream)
-        });
-        match connected {
+        match BrokerStream::connect(host, *port, TIMEOUT) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,
         }
@@ -140,33 +113,8 @@ fn connect(brokers: &[(String, u16)]) -> std::io::Result<TcpStream> {
     Err(last)
 }
 
-fn read_frame(stream: &mut TcpStream) -> std::io::Result<Bytes> {
-    let mut frames = KafkaFrameReader::new(FRAME_BYTES_MAX);
-    let mut buffer = vec![0; 16 << 10];
-    let mut complete = None;
-    loop {
-        let count = stream.read(&mut buffer)?;
-        if count == 0 {
-            return Err(ErrorKind::UnexpectedEof.into());
-        }
-        let fed = frames.feed::<WireError>(&buffer[..count], |frame| {
-            complete = Some(Bytes::copy_from_slice(frame));
-            Ok(())
-        });
-        fed.map_err(Error::other)?;
-        if let Some(frame) = complete.take() {
-            return Ok(frame);
-        }
-    }
-}
-
-fn read_ids(mut frame: Bytes, correlation_id: i32) -> std::io::Result<Vec<(String, Id)>> {
-    let version = ApiKey::Metadata.response_header_version(VERSION);
-    let header = ResponseHeader::decode(&mut frame, version).map_err(Error::other)?;
-    if header.correlation_id != correlation_id {
-        return Err(Error::other("response to another request"));
-    }
-    let response = MetadataResponse::decode(&mut frame, VERSION).map_err(Error::other)?;
+fn read_ids(mut body: Bytes) -> std::io::Result<Vec<(String, Id)>> {
+    let response = MetadataResponse::decode(&mut body, VERSION).map_err(Error::other)?;
     let topics = response.topics.into_iter();
     let found = topics.filter(|topic| topic.error_code == 0);
     let named = found.filter_map(|topic| Some((topic.name?.to_string(), topic.topic_id.as_u128())));
@@ -177,8 +125,6 @@ fn read_ids(mut frame: Bytes, correlation_id: i32) -> std::io::Result<Vec<(Strin
 const VERSION: i16 = 10;
 /// Timeout of each operation on the connection to a broker.
 const TIMEOUT: Duration = Duration::from_secs(1);
-const FRAME_BYTES_MAX: usize = 16 << 20;
-/// Former ids stored per topic.
 const FORMER_MAX: usize = 16;
 
 #[cfg(test)]
@@ -210,7 +156,6 @@ mod tests {
 
     #[test]
     fn malformed_responses_are_errors() {
-        assert!(read_ids(Bytes::from_static(b"\0\0\0\x01\0\xff\xff"), 1).is_err());
-        assert!(read_ids(Bytes::from_static(b"\0\0\0\x02\0"), 1).is_err());
+        assert!(read_ids(Bytes::from_static(b"\xff\xff")).is_err());
     }
 }

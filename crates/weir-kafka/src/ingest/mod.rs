@@ -38,27 +38,6 @@ pub use reader::{KafkaReader, LentRecord};
 pub use status::{PartitionLag, SourceStatus, TopicStatus};
 
 /// A source of records, in order within each partition.
-pub trait RecordSource: Send {
-    /// Waits up to `timeout` for a first record, then passes the available records, at most `max`,
-    /// to `sink`. Returns their number.
-    ///
-    /// # Errors
-    /// Only if the source can never deliver records again.
-    fn poll(
-        &mut self,
-        timeout: Duration,
-        max: usize,
-        sink: &mut dyn FnMut(Record<'_>),
-    ) -> Result<usize, SourceError>;
-
-    /// Returns the current status without a request to a broker.
-    fn status(&self) -> SourceStatus;
-
-    /// Returns the lag of each partition from cached values, without a request to a broker.
-    fn lag(&mut self) -> Vec<PartitionLag>;
-}
-
-/// [`RecordSource`] on librdkafka.
 pub struct KafkaIngest {
     consumer: Arc<BaseConsumer<IngestContext>>,
     shared: Arc<IngestState>,
@@ -71,9 +50,6 @@ pub struct KafkaIngest {
 
 impl KafkaIngest {
     /// Starts to read in the background; does not wait for a broker.
-    ///
-    /// # Errors
-    /// An invalid configuration.
     pub fn start(config: &IngestConfig) -> Result<Self, SourceError> {
         let shared = Arc::new(IngestState::new(&config.topics, config.pause));
         let identities = Identities::new(&config.client_id);
@@ -105,9 +81,6 @@ impl KafkaIngest {
     /// Replaces the librdkafka client after topics were deleted and created again. The old client
     /// would wait for the leaders of the old topics, or read the new ones from old positions.
     /// Replaced topics are read from their beginning; the others continue at their positions.
-    ///
-    /// # Errors
-    /// A thread could not be started.
     pub fn renew(&mut self) -> Result<(), SourceError> {
         let identities = self.end_discovery();
         let mut cursor = std::mem::take(&mut self.cursor);
@@ -137,10 +110,13 @@ impl KafkaIngest {
             cursor: &mut self.cursor,
         }
     }
-}
 
-impl RecordSource for KafkaIngest {
-    fn poll(
+    /// Waits up to `timeout` for a first record, then passes the available records, at most `max`,
+    /// to `sink`. Returns their number.
+    ///
+    /// # Errors
+    /// Only if the source can never deliver records again.
+    pub fn poll(
         &mut self,
         timeout: Duration,
         max: usize,
@@ -160,14 +136,16 @@ impl RecordSource for KafkaIngest {
         Ok(count)
     }
 
-    fn status(&self) -> SourceStatus {
+    /// Returns the current status without a request to a broker.
+    pub fn status(&self) -> SourceStatus {
         SourceStatus {
             headers_skipped: self.cursor.headers_skipped,
             ..self.shared.status()
         }
     }
 
-    fn lag(&mut self) -> Vec<PartitionLag> {
+    /// Returns the lag of each partition from cached values, without a request to a broker.
+    pub fn lag(&mut self) -> Vec<PartitionLag> {
         self.reader().lag().0
     }
 }

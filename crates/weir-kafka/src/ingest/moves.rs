@@ -14,51 +14,19 @@ pub(super) struct Move {
     pub(super) to: i64,
 }
 
-impl Move {
-    pub(super) fn log(&self) {
-        let Self {
-            topic,
-            partition,
-            from,
-            to,
-        } = self;
-        tracing::warn!(
-            topic,
-            partition,
-            position = from,
-            continues_at = to,
-            "position out of range, continuing at another offset"
-        );
-    }
+pub(super) fn log_move(topic: &str, partition: i32, position: i64, continues_at: i64) {
+    tracing::warn!(
+        topic,
+        partition,
+        position,
+        continues_at,
+        "position out of range, continuing at another offset"
+    );
 }
 
-/// Unchecked positions for discovery, and moves for the reader.
+/// Positions that were not checked yet, for discovery, and moves for the reader.
 #[derive(Debug, Default)]
 pub(super) struct Moves {
-    unchecked: Option<Offsets>,
-    decided: Vec<Move>,
-}
-
-impl Moves {
-    /// Requests a check of all positions; replaces positions that were not checked yet.
-    pub(super) fn set_unchecked(&mut self, positions: Offsets) {
-        self.unchecked = Some(positions);
-    }
-
-    /// Returns positions that could not be checked, unless newer ones were set.
-    pub(super) fn return_unchecked(&mut self, positions: Offsets) {
-        self.unchecked.get_or_insert(positions);
-    }
-
-    pub(super) fn take_unchecked(&mut self) -> Option<Offsets> {
-        self.unchecked.take()
-    }
-
-    pub(super) fn add_moves(&mut self, moves: Vec<Move>) {
-        self.decided.extend(moves);
-    }
-
-    pub(super) fn take_moves(&mut self) -> Vec<Move> {
-        std::mem::take(&mut self.decided)
-    }
+    pub(super) unchecked: Option<Offsets>,
+    pub(super) decided: Vec<Move>,
 }

@@ -9,7 +9,6 @@ pub struct Offsets {
 
 impl Offsets {
     /// Returns the offset of a partition, or `None` if it has none.
-    #[must_use]
     pub fn get(&self, topic: &str, partition: i32) -> Option<i64> {
         let (_, partitions) = self.topics.iter().find(|(name, _)| &**name == topic)?;
         *partitions.get(usize::try_from(partition).ok()?)?

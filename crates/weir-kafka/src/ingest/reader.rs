@@ -14,9 +14,9 @@ use super::committer::Committer;
 use super::config::PauseScope;
 use super::discovery::assign_ready;
 use super::error::SourceError;
-use super::moves::Move;
+use super::moves::{Move, log_move};
 use super::offsets::Offsets;
-use super::state::IngestState;
+use super::state::{IngestState, partition_mut};
 use super::status::{PartitionLag, SourceStatus};
 use crate::record::{HeaderList, Record};
 
@@ -43,25 +43,21 @@ pub struct LentRecord<'a>(BorrowedMessage<'a>);
 
 impl LentRecord<'_> {
     /// Returns the topic of the record.
-    #[must_use]
     pub fn topic(&self) -> &str {
         self.0.topic()
     }
 
     /// Returns the partition within that topic.
-    #[must_use]
     pub fn partition(&self) -> i32 {
         self.0.partition()
     }
 
     /// Returns the offset in that partition.
-    #[must_use]
     pub fn offset(&self) -> i64 {
         self.0.offset()
     }
 
     /// Returns the key; `None` is a null key.
-    #[must_use]
     pub fn key(&self) -> Option<&[u8]> {
         self.0.key()
     }
@@ -76,7 +72,6 @@ impl LentRecord<'_> {
     }
 
     /// Returns the record without its headers, so that librdkafka does not parse them.
-    #[must_use]
     pub fn without_headers(&self) -> Record<'_> {
         Record {
             topic: self.0.topic(),
@@ -106,10 +101,9 @@ impl<'a> KafkaReader<'a> {
         let deadline = Instant::now() + timeout;
         let mut count = 0;
         while count < max {
-            let wait = if count == 0 {
-                deadline.saturating_duration_since(Instant::now())
-            } else {
-                Duration::ZERO
+            let wait = match count {
+                0 => deadline.saturating_duration_since(Instant::now()),
+                _ => Duration::ZERO,
             };
             match self.consumer.poll(wait) {
                 None => break,
@@ -147,7 +141,7 @@ impl<'a> KafkaReader<'a> {
             self.cursor.next.set(topic, partition, record.offset());
         }
         let next = &self.cursor.next;
-        let outcome = self.shared.with_pause(|pause, topics| {
+        self.shared.with_pause(|pause, topics| {
             *pause = PauseScope::All;
             let mut read = TopicPartitionList::new();
             for topic in topics {
@@ -160,34 +154,26 @@ impl<'a> KafkaReader<'a> {
             }
             match read.count() {
                 0 => Ok(()),
-                _ => self.consumer.incremental_unassign(&read),
+                _ => Ok(self.consumer.incremental_unassign(&read)?),
             }
-        });
-        outcome.map_err(rejected)
+        })
     }
 
     /// Resumes all paused partitions where they were paused.
-    ///
-    /// # Errors
-    /// librdkafka rejected the call, which would be a bug in this crate.
     pub fn resume(&mut self) -> Result<(), SourceError> {
         self.shared
             .with_pause(|pause, _| *pause = PauseScope::Nothing);
-        assign_ready(self.consumer, self.shared).map_err(rejected)
+        Ok(assign_ready(self.consumer, self.shared)?)
     }
 
     /// Resumes paused partitions, except those that resume from a stored offset.
-    ///
-    /// # Errors
-    /// librdkafka rejected the call, which would be a bug in this crate.
     pub fn resume_new(&mut self) -> Result<(), SourceError> {
         self.shared
             .with_pause(|pause, _| *pause = PauseScope::Stored);
-        assign_ready(self.consumer, self.shared).map_err(rejected)
+        Ok(assign_ready(self.consumer, self.shared)?)
     }
 
     /// Returns `true` if any partition resumes from a stored offset.
-    #[must_use]
     pub fn has_stored_positions(&self) -> bool {
         self.shared.with_topics(|topics| {
             let partitions = topics.iter().flat_map(|topic| topic.partitions.values());
@@ -198,15 +184,11 @@ impl<'a> KafkaReader<'a> {
     /// Returns `true` if a topic was replaced by another one with the same name, so that this
     /// reader does not return its records. Drop the reader and call
     /// [`renew`](super::KafkaIngest::renew).
-    #[must_use]
     pub fn needs_renewal(&self) -> bool {
         self.shared.needs_renewal()
     }
 
     /// Runs librdkafka's callbacks while reading is paused.
-    ///
-    /// # Errors
-    /// librdkafka rejected the call, which would be a bug in this crate.
     pub fn run_callbacks(&mut self) -> Result<(), SourceError> {
         self.take_changes()?;
         // This record is delivered again, so it does not count as read.
@@ -216,18 +198,13 @@ impl<'a> KafkaReader<'a> {
 
     /// Returns the next offset of each partition: after the last record polled, or the start
     /// offset.
-    #[must_use]
     pub fn positions(&self) -> Offsets {
         let mut positions = Offsets::default();
         self.shared.with_topics(|topics| {
             for topic in topics.iter() {
                 for (partition, state) in &topic.partitions {
-                    let next = self
-                        .cursor
-                        .next
-                        .get(&topic.name, *partition)
-                        .or(state.start);
-                    if let Some(next) = next {
+                    let next = self.cursor.next.get(&topic.name, *partition);
+                    if let Some(next) = next.or(state.start) {
                         positions.set(&topic.name, *partition, next);
                     }
                 }
@@ -238,9 +215,6 @@ impl<'a> KafkaReader<'a> {
 
     /// Stores offsets under the group id, without waiting for the result, which [`SourceStatus`]
     /// counts. Does nothing without a group id, or if the same offsets were committed last.
-    ///
-    /// # Errors
-    /// librdkafka rejected an offset.
     pub fn commit(&mut self, offsets: &Offsets) -> Result<(), SourceError> {
         let Some(committer) = self.committer else {
             return Ok(());
@@ -250,8 +224,7 @@ impl<'a> KafkaReader<'a> {
         }
         let mut list = TopicPartitionList::new();
         for (topic, partition, offset) in offsets.iter() {
-            let added = list.add_partition_offset(topic, partition, Offset::Offset(offset));
-            added.map_err(rejected)?;
+            list.add_partition_offset(topic, partition, Offset::Offset(offset))?;
         }
         committer.post(list);
         self.cursor.stored = offsets.clone();
@@ -266,7 +239,6 @@ impl<'a> KafkaReader<'a> {
     }
 
     /// Returns the current status without a request to a broker.
-    #[must_use]
     pub fn status(&self) -> SourceStatus {
         SourceStatus {
             headers_skipped: self.cursor.headers_skipped,
@@ -276,7 +248,6 @@ impl<'a> KafkaReader<'a> {
 
     /// Returns the cached lag of each partition, and `true` if brokers respond and every end is
     /// known. Sends no request to a broker.
-    #[must_use]
     pub fn lag(&self) -> (Vec<PartitionLag>, bool) {
         let (mut lag, known) = self.shared.lag();
         for entry in &mut lag {
@@ -325,7 +296,7 @@ impl<'a> KafkaReader<'a> {
         }
         match moves.is_empty() {
             true => Ok(()),
-            false => self.apply(&moves).map_err(rejected),
+            false => Ok(self.apply(&moves)?),
         }
     }
 
@@ -336,9 +307,9 @@ impl<'a> KafkaReader<'a> {
         self.shared.with_topics(|topics| {
             let mut read = TopicPartitionList::new();
             for step in moves {
-                let topic = topics.iter_mut().find(|topic| topic.name == step.topic);
-                let state = topic.and_then(|topic| topic.partitions.get_mut(&step.partition));
-                let Some(state) = state else { continue };
+                let Some(state) = partition_mut(topics, &step.topic, step.partition) else {
+                    continue;
+                };
                 let position = next.get(&step.topic, step.partition).or(state.start);
                 if position != Some(step.from) {
                     continue;
@@ -359,15 +330,9 @@ impl<'a> KafkaReader<'a> {
         })?;
         for step in lost {
             self.shared.note_reset();
-            step.log();
+            log_move(&step.topic, step.partition, step.from, step.to);
         }
         assign_ready(self.consumer, self.shared)
-    }
-}
-
-fn rejected(error: KafkaError) -> SourceError {
-    SourceError::Rejected {
-        reason: error.to_string(),
     }
 }
 

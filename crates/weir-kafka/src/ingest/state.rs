@@ -11,6 +11,7 @@ use super::offsets::Offsets;
 use super::status::{PartitionLag, SourceStatus, TopicStatus};
 
 /// State behind one lock. It is used per error, per second and per status call, not per record.
+#[derive(Default)]
 pub(super) struct IngestState {
     inner: Mutex<Inner>,
     wake: Condvar,
@@ -20,6 +21,7 @@ pub(super) struct IngestState {
     needs_new_client: AtomicBool,
 }
 
+#[derive(Default)]
 struct Inner {
     topics: Vec<TopicState>,
     reachable: bool,
@@ -79,34 +81,18 @@ pub(super) enum TopicLookup {
 
 impl IngestState {
     pub(super) fn new(topics: &[String], pause: PauseScope) -> Self {
-        let topics = topics
-            .iter()
-            .map(|name| TopicState {
-                name: name.clone(),
-                ..TopicState::default()
-            })
-            .collect();
+        let topic = |name: &String| TopicState {
+            name: name.clone(),
+            ..TopicState::default()
+        };
+        let topics = topics.iter().map(topic).collect();
         Self {
             inner: Mutex::new(Inner {
                 topics,
-                reachable: false,
-                failed_probes: 0,
-                is_stopping: false,
-                probe_now: false,
-                errors: 0,
-                last_error: None,
-                commit_error: None,
                 pause,
-                deleted: Vec::new(),
-                moves: Moves::default(),
-                replaced: Vec::new(),
-                resets: 0,
-                commits: 0,
-                commit_errors: 0,
+                ..Inner::default()
             }),
-            wake: Condvar::new(),
-            has_changes: AtomicBool::new(false),
-            needs_new_client: AtomicBool::new(false),
+            ..Self::default()
         }
     }
 
@@ -158,12 +144,10 @@ impl IngestState {
         inner.last_error = Some(text);
     }
 
-    /// Counts a partition whose offsets restarted.
     pub(super) fn note_reset(&self) {
         self.lock().resets += 1;
     }
 
-    /// Counts the result of a commit.
     pub(super) fn note_commit(&self, error: Option<String>) {
         let mut inner = self.lock();
         match &error {
@@ -192,7 +176,6 @@ impl IngestState {
         change(pause, topics)
     }
 
-    /// Notes that a topic was deleted and that its positions are invalid.
     pub(super) fn note_deleted(&self, topic: &str) {
         self.lock().deleted.push(topic.to_owned());
         self.has_changes.store(true, Ordering::Release);
@@ -206,10 +189,9 @@ impl IngestState {
         }
         let mut inner = self.lock();
         let deleted = std::mem::take(&mut inner.deleted);
-        Some((deleted, inner.moves.take_moves()))
+        Some((deleted, std::mem::take(&mut inner.moves.decided)))
     }
 
-    /// Notes topics that were replaced by others with the same name.
     pub(super) fn note_replaced(&self, topics: Vec<String>) {
         let mut inner = self.lock();
         inner.resets += topics.len() as u64;
@@ -218,7 +200,6 @@ impl IngestState {
         self.needs_new_client.store(true, Ordering::Release);
     }
 
-    /// Returns `true` if the client must be replaced.
     pub(super) fn needs_renewal(&self) -> bool {
         self.needs_new_client.load(Ordering::Acquire)
     }
@@ -244,9 +225,8 @@ impl IngestState {
         replaced
     }
 
-    /// Requests an immediate check of positions.
     pub(super) fn request_check(&self, positions: Offsets) {
-        self.lock().moves.set_unchecked(positions);
+        self.lock().moves.unchecked = Some(positions);
         self.probe_soon();
     }
 
@@ -271,23 +251,18 @@ impl IngestState {
     /// row.
     pub(super) fn note_probe(&self, succeeded: bool) {
         let mut inner = self.lock();
-        if succeeded {
-            inner.failed_probes = 0;
-            inner.reachable = true;
-        } else {
-            inner.failed_probes = inner.failed_probes.saturating_add(1);
-            if inner.failed_probes > 1 {
-                inner.reachable = false;
-            }
-        }
+        inner.failed_probes = match succeeded {
+            true => 0,
+            false => inner.failed_probes.saturating_add(1),
+        };
+        inner.reachable = succeeded || (inner.reachable && inner.failed_probes < 2);
     }
 
     /// Notes the end of a partition as reported with fetched records; `None` if it has no leader.
     /// Ignored if the partition is not assigned, because the value would be outdated.
     pub(super) fn note_fetched_end(&self, topic: &str, partition: i32, end: Option<i64>) {
         let mut inner = self.lock();
-        let found = inner.topics.iter_mut().find(|known| known.name == topic);
-        let state = found.and_then(|topic| topic.partitions.get_mut(&partition));
+        let state = partition_mut(&mut inner.topics, topic, partition);
         if let Some(state) = state.filter(|state| state.assigned) {
             state.end = end;
         }
@@ -311,8 +286,7 @@ impl IngestState {
     pub(super) fn note_ends(&self, requested: &[(String, i32)], ends: &Offsets) {
         let mut inner = self.lock();
         for (name, partition) in requested {
-            let found = inner.topics.iter_mut().find(|known| known.name == *name);
-            let state = found.and_then(|topic| topic.partitions.get_mut(partition));
+            let state = partition_mut(&mut inner.topics, name, *partition);
             if let Some(state) = state.filter(|state| !state.assigned) {
                 state.end = ends.get(name, *partition);
             }
@@ -339,10 +313,7 @@ impl IngestState {
     pub(super) fn wait(&self, interval: Duration) -> bool {
         let idle = |inner: &mut Inner| !inner.is_stopping && !inner.probe_now;
         let waited = self.wake.wait_timeout_while(self.lock(), interval, idle);
-        let mut inner = match waited {
-            Ok((inner, _)) => inner,
-            Err(poisoned) => poisoned.into_inner().0,
-        };
+        let (mut inner, _) = waited.unwrap_or_else(PoisonError::into_inner);
         inner.probe_now = false;
         !inner.is_stopping
     }
@@ -390,15 +361,24 @@ impl Inner {
     }
 }
 
+pub(super) fn partition_mut<'a>(
+    topics: &'a mut [TopicState],
+    topic: &str,
+    partition: i32,
+) -> Option<&'a mut PartitionState> {
+    let topic = topics.iter_mut().find(|known| known.name == topic)?;
+    topic.partitions.get_mut(&partition)
+}
+
 impl PartitionState {
     /// Returns `true` if the partition is neither assigned nor paused.
     pub(super) fn can_be_assigned(&self, pause: PauseScope) -> bool {
-        let unassigned = match pause {
+        let paused = match pause {
             PauseScope::Nothing => false,
             PauseScope::Stored => self.stored,
             PauseScope::All => true,
         };
-        !self.assigned && !unassigned
+        !self.assigned && !paused
     }
 }
 
@@ -429,10 +409,9 @@ impl TopicState {
                 }
             });
         }
-        if grew {
-            TopicLookup::Grew
-        } else {
-            TopicLookup::Same
+        match grew {
+            true => TopicLookup::Grew,
+            false => TopicLookup::Same,
         }
     }
 

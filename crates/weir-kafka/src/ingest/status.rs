@@ -52,7 +52,6 @@ pub struct PartitionLag {
 
 impl PartitionLag {
     /// Returns the number of records between position and end, or `None` if the end is not known.
-    #[must_use]
     pub fn records(&self) -> Option<u64> {
         let end = self.end?;
         Some(u64::try_from(end.saturating_sub(self.position)).unwrap_or(0))

@@ -16,7 +16,7 @@ use super::config::LeanConfig;
 use super::error::LeanError;
 use crate::wire::WireError;
 use crate::wire::frame::KafkaFrameReader;
-use crate::wire::header::read_response_v0;
+use crate::wire::header::{read_response_v0, write_request};
 use crate::wire::metadata::{self, Metadata};
 
 pub(super) struct ClusterCache {
@@ -105,7 +105,6 @@ impl ClusterCache {
         self.changes.subscribe()
     }
 
-    /// Returns the version of the current view.
     pub(super) fn version(&self) -> u64 {
         *self.changes.borrow()
     }
@@ -142,29 +141,28 @@ impl ClusterCache {
     }
 
     async fn request_view(&self) -> Result<View, String> {
-        let mut servers: Vec<String> = self
+        let configured = self
             .bootstrap_servers
             .split(',')
-            .map(str::to_owned)
-            .collect();
+            .map(str::trim)
+            .map(str::to_owned);
+        let mut servers: Vec<String> = configured.collect();
         let known = self.view.borrow().brokers.clone();
         servers.extend(known.iter().map(|(_, address)| address.to_string()));
         let mut last_error = "no bootstrap server configured".to_owned();
         for server in servers {
-            let outcome =
-                tokio::time::timeout(REQUEST_TIMEOUT, self.request_metadata(server.trim())).await;
-            match outcome {
-                Ok(Ok(metadata)) => match self.view_of(metadata).await {
-                    Ok(view) => return Ok(view),
-                    Err(reason) => last_error = format!("{server}: {reason}"),
-                },
-                Ok(Err(error)) => last_error = format!("{server}: {error}"),
-                Err(_) => {
-                    last_error = format!(
-                        "{server}: no response within {} s",
-                        REQUEST_TIMEOUT.as_secs()
-                    )
-                }
+            let request = self.request_metadata(&server);
+            let view = match tokio::time::timeout(REQUEST_TIMEOUT, request).await {
+                Ok(Ok(metadata)) => self.view_of(metadata).await,
+                Ok(Err(error)) => Err(error.to_string()),
+                Err(_) => Err(format!(
+                    "no response within {} s",
+                    REQUEST_TIMEOUT.as_secs()
+                )),
+            };
+            match view {
+                Ok(view) => return Ok(view),
+                Err(reason) => last_error = format!("{server}: {reason}"),
             }
         }
         Err(last_error)
@@ -173,7 +171,8 @@ impl ClusterCache {
     async fn request_metadata(&self, server: &str) -> std::io::Result<Metadata> {
         let mut stream = TcpStream::connect(server).await?;
         let mut request = BytesMut::new();
-        metadata::write(&mut request, 1, &self.client_id, &self.topic)
+        let body = metadata::request([self.topic.as_str()]);
+        write_request(&mut request, metadata::VERSION, 1, &self.client_id, &body)
             .map_err(std::io::Error::other)?;
         stream.write_all(&request).await?;
         let mut frames = KafkaFrameReader::new(RESPONSE_BYTES_MAX);

@@ -53,7 +53,6 @@ pub struct LeanGroups {
 impl LeanGroups {
     /// Returns one group per consumer, with the Java client's heartbeat interval and session
     /// timeout.
-    #[must_use]
     pub fn new(prefix: &str) -> Self {
         Self {
             prefix: prefix.to_owned(),
@@ -64,63 +63,65 @@ impl LeanGroups {
         }
     }
 
-    fn check(&self) -> Result<(), LeanError> {
-        let invalid = |key, value: String, remedy| Err(LeanError::Config { key, value, remedy });
-        if self.prefix.is_empty() || self.prefix.len() > 200 {
-            let remedy = "use 1 to 200 characters";
-            return invalid("groups.prefix", self.prefix.clone(), remedy);
-        }
-        if self.members == 0 {
-            return invalid("groups.members", "0".to_owned(), "must be at least 1");
-        }
-        if self.commit_interval.is_zero() || self.heartbeat_interval.is_zero() {
-            let remedy = "must not be zero";
-            return invalid(
-                "groups.commit_interval or heartbeat_interval",
-                "0".to_owned(),
-                remedy,
-            );
-        }
-        if self.session_timeout <= self.heartbeat_interval {
-            let value = format!("{} ms", self.session_timeout.as_millis());
-            return invalid(
-                "groups.session_timeout",
-                value,
-                "must be longer than heartbeat_interval",
-            );
-        }
-        Ok(())
-    }
-
     pub(super) fn group_of(&self, consumer: usize) -> String {
         format!("{}{}", self.prefix, consumer / self.members.max(1))
     }
 }
 
 impl LeanConfig {
+    /// Returns an error for the first invalid value.
     pub(super) fn check(&self) -> Result<(), LeanError> {
-        let invalid = |key, value: &dyn ToString, remedy| {
-            let value = value.to_string();
-            Err(LeanError::Config { key, value, remedy })
+        let topic_fits = (1..=249).contains(&self.topic.len());
+        require(topic_fits, "topic", &self.topic, "use 1 to 249 characters")?;
+        let (id, fits) = (&self.client_id, self.client_id.len() <= 1000);
+        require(fits, "client_id", id, "use at most 1000 characters")?;
+        let (rate, positive) = (self.connect_rate_per_s, "must be at least 1");
+        require(rate > 0, "connect_rate_per_s", &rate, positive)?;
+        let bytes = self.fetch_max_bytes;
+        require(bytes > 0, "fetch_max_bytes", &bytes, positive)?;
+        let least = self.max_wait_ms.min(self.min_bytes);
+        require(
+            least >= 0,
+            "max_wait_ms or min_bytes",
+            &least,
+            "must not be negative",
+        )?;
+        let Some(groups) = &self.groups else {
+            return Ok(());
         };
-        if self.topic.is_empty() || self.topic.len() > 249 {
-            return invalid("topic", &self.topic, "use 1 to 249 characters");
-        }
-        if self.client_id.len() > 1000 {
-            return invalid("client_id", &self.client_id, "use at most 1000 characters");
-        }
-        if self.connect_rate_per_s == 0 {
-            return invalid("connect_rate_per_s", &0, "must be at least 1");
-        }
-        if self.fetch_max_bytes <= 0 {
-            let value = self.fetch_max_bytes;
-            return invalid("fetch_max_bytes", &value, "must be at least 1");
-        }
-        if self.max_wait_ms < 0 || self.min_bytes < 0 {
-            let value = self.max_wait_ms.min(self.min_bytes);
-            return invalid("max_wait_ms or min_bytes", &value, "must not be negative");
-        }
-        self.groups.as_ref().map_or(Ok(()), LeanGroups::check)
+        let prefix_fits = (1..=200).contains(&groups.prefix.len());
+        require(
+            prefix_fits,
+            "groups.prefix",
+            &groups.prefix,
+            "use 1 to 200 characters",
+        )?;
+        require(groups.members > 0, "groups.members", &0, positive)?;
+        let key = "groups.commit_interval or heartbeat_interval";
+        let (timeout, heartbeat) = (groups.session_timeout, groups.heartbeat_interval);
+        let shortest = groups.commit_interval.min(heartbeat);
+        require(!shortest.is_zero(), key, &0, "must not be zero")?;
+        let timeout_ms = format!("{} ms", timeout.as_millis());
+        let remedy = "must be longer than heartbeat_interval";
+        require(
+            timeout > heartbeat,
+            "groups.session_timeout",
+            &timeout_ms,
+            remedy,
+        )
+    }
+}
+
+fn require(
+    valid: bool,
+    key: &'static str,
+    value: &dyn ToString,
+    remedy: &'static str,
+) -> Result<(), LeanError> {
+    let value = value.to_string();
+    match valid {
+        true => Ok(()),
+        false => Err(LeanError::Config { key, value, remedy }),
     }
 }
 

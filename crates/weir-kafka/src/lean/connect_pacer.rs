@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Rate limiter of connection attempts.
 #[derive(Debug)]
 pub(super) struct ConnectPacer {
     next: Cell<Option<Instant>>,
@@ -22,7 +21,6 @@ impl ConnectPacer {
         }
     }
 
-    /// Waits until the caller may connect.
     pub(super) async fn wait(&self) {
         tokio::time::sleep_until(self.slot(Instant::now())).await;
     }

@@ -11,8 +11,9 @@ use super::connection::BrokerConnection;
 use super::error::LeanError;
 use super::sink::LeanSink;
 use super::state::LeanState;
-use crate::wire::fetch::{self, FetchQuery, FetchedPartition};
-use crate::wire::list_offsets;
+use crate::wire::fetch::{self, FetchQuery};
+use crate::wire::header::write_request;
+use crate::wire::list_offsets::{self, PartitionOffset};
 
 /// Starts a fetcher for each leader that has none for this consumer yet.
 pub(super) fn start_all<S: LeanSink + 'static>(shared: &Rc<LeanState<S>>, consumer: usize) {
@@ -45,17 +46,12 @@ async fn serve<S: LeanSink>(
     broker: i32,
     backoff: &mut Backoff,
 ) -> Result<(), LeanError> {
-    let mut led = LedPartitions::of(shared, consumer, broker);
-    if led.partitions.is_empty() {
+    if led_partitions(shared, consumer, broker).is_empty() {
         return Ok(());
     }
     let mut fetcher = LeaderFetcher::open(shared, consumer, broker).await?;
-    loop {
-        led.update(shared, consumer, broker);
-        if led.partitions.is_empty() {
-            return Ok(());
-        }
-        match fetcher.step(shared, &led.partitions).await {
+    while fetcher.update_partitions() {
+        match fetcher.step().await {
             Ok(()) => backoff.reset(),
             Err(error) => {
                 shared.count(|report| report.disconnects += 1);
@@ -63,43 +59,30 @@ async fn serve<S: LeanSink>(
             }
         }
     }
+    Ok(())
 }
 
-/// Partitions of a consumer that a broker leads, for one metadata version and one assignment.
-struct LedPartitions {
-    partitions: Vec<i32>,
-    cluster: u64,
-    assignment: u64,
+/// Returns the partitions of a consumer that a broker leads.
+fn led_partitions<S: LeanSink>(shared: &LeanState<S>, consumer: usize, broker: i32) -> Vec<i32> {
+    let mut partitions = shared.cluster.led_by(broker, shared.partitions.get());
+    partitions.retain(|partition| shared.owns(consumer, *partition));
+    partitions
 }
 
-impl LedPartitions {
-    fn of<S: LeanSink>(shared: &LeanState<S>, consumer: usize, broker: i32) -> Self {
-        let mut partitions = shared.cluster.led_by(broker, shared.partitions.get());
-        partitions.retain(|partition| shared.owns(consumer, *partition));
-        Self {
-            partitions,
-            cluster: shared.cluster.version(),
-            assignment: shared.assignment(consumer),
-        }
-    }
-
-    fn update<S: LeanSink>(&mut self, shared: &LeanState<S>, consumer: usize, broker: i32) {
-        let now = (shared.cluster.version(), shared.assignment(consumer));
-        if (self.cluster, self.assignment) != now {
-            *self = Self::of(shared, consumer, broker);
-        }
-    }
-}
-
-struct LeaderFetcher {
-    connection: BrokerConnection,
+struct LeaderFetcher<'a, S> {
+    shared: &'a LeanState<S>,
     consumer: usize,
+    broker: i32,
+    connection: BrokerConnection,
     max_wait: Duration,
+    partitions: Vec<i32>,
+    /// Versions of the metadata and of the assignment that `partitions` are for.
+    versions: Option<(u64, u64)>,
 }
 
-impl LeaderFetcher {
-    async fn open<S: LeanSink>(
-        shared: &LeanState<S>,
+impl<'a, S: LeanSink> LeaderFetcher<'a, S> {
+    async fn open(
+        shared: &'a LeanState<S>,
         consumer: usize,
         broker: i32,
     ) -> Result<Self, LeanError> {
@@ -113,54 +96,63 @@ impl LeaderFetcher {
         let fetch_bytes = usize::try_from(config.fetch_max_bytes).unwrap_or(0);
         let frame_bytes_max = fetch_bytes + FRAME_SLACK_BYTES;
         Ok(Self {
-            connection: BrokerConnection::open(shared, consumer, address, frame_bytes_max).await?,
+            shared,
             consumer,
+            broker,
+            connection: BrokerConnection::open(shared, consumer, address, frame_bytes_max).await?,
             max_wait: Duration::from_millis(config.max_wait_ms.unsigned_abs().into()),
+            partitions: Vec::new(),
+            versions: None,
         })
+    }
+
+    /// Returns `false` if there is no partition left to read.
+    fn update_partitions(&mut self) -> bool {
+        let (shared, consumer) = (self.shared, self.consumer);
+        let now = Some((shared.cluster.version(), shared.assignment(consumer)));
+        if self.versions != now {
+            self.partitions = led_partitions(shared, consumer, self.broker);
+            self.versions = now;
+        }
+        !self.partitions.is_empty()
     }
 
     /// Looks up the start offsets of partitions without a position; if there are none, fetches
     /// once.
-    async fn step<S: LeanSink>(
-        &mut self,
-        shared: &LeanState<S>,
-        partitions: &[i32],
-    ) -> Result<(), LeanError> {
-        let known = |partition: &&i32| shared.position(self.consumer, **partition).is_some();
-        if partitions.iter().all(|partition| known(&partition)) {
-            return self.fetch(shared, partitions).await;
+    async fn step(&mut self) -> Result<(), LeanError> {
+        let unknown = |it: &&i32| self.shared.position(self.consumer, **it).is_none();
+        let new: Vec<i32> = self.partitions.iter().filter(unknown).copied().collect();
+        if new.is_empty() {
+            return self.fetch().await;
         }
-        let new: Vec<i32> = partitions.iter().filter(|it| !known(it)).copied().collect();
-        let start = match shared.config.from_oldest {
+        let start = match self.shared.config.from_oldest {
             true => list_offsets::EARLIEST,
             false => list_offsets::LATEST,
         };
-        let offsets = self.offsets(shared, &new, start).await?;
-        for (partition, offset) in offsets {
-            shared.set_start(self.consumer, partition, offset);
+        for (partition, offset) in self.offsets(&new, start).await? {
+            self.shared.set_start(self.consumer, partition, offset);
         }
         Ok(())
     }
 
-    async fn offsets<S: LeanSink>(
+    async fn offsets(
         &mut self,
-        shared: &LeanState<S>,
         partitions: &[i32],
         timestamp: i64,
     ) -> Result<Vec<(i32, i64)>, LeanError> {
-        let config = &shared.config;
+        let config = &self.shared.config;
+        let body = list_offsets::request(&config.topic, partitions, timestamp);
         let write = |out: &mut BytesMut, id| {
-            let (client, topic) = (&config.client_id, &config.topic);
-            list_offsets::write(out, id, client, topic, partitions, timestamp)
+            write_request(out, list_offsets::VERSION, id, &config.client_id, &body)
         };
         let mut response = Vec::new();
-        self.connection
-            .exchange(shared, self.max_wait, write, |body| {
-                response = list_offsets::read(body)?;
-                Ok(())
-            })
-            .await?;
-        let offset = |row: list_offsets::PartitionOffset| match row.error {
+        let read = |body: &[u8]| {
+            response = list_offsets::read(body)?;
+            Ok(())
+        };
+        let exchange = (self.connection).exchange(self.shared, self.max_wait, write, read);
+        exchange.await?;
+        let offset = |row: PartitionOffset| match row.error {
             0 => Ok((row.partition, row.offset.max(0))),
             code => Err(kafka_error(
                 "list offsets",
@@ -172,12 +164,8 @@ impl LeaderFetcher {
         response.into_iter().map(offset).collect()
     }
 
-    async fn fetch<S: LeanSink>(
-        &mut self,
-        shared: &LeanState<S>,
-        partitions: &[i32],
-    ) -> Result<(), LeanError> {
-        let consumer = self.consumer;
+    async fn fetch(&mut self) -> Result<(), LeanError> {
+        let (shared, consumer) = (self.shared, self.consumer);
         let config = &shared.config;
         let query = FetchQuery {
             client_id: &config.client_id,
@@ -190,9 +178,10 @@ impl LeaderFetcher {
             let position = shared.position(consumer, *partition);
             (*partition, position.unwrap_or(0))
         };
-        let write =
-            |out: &mut BytesMut, id| fetch::write(out, id, &query, partitions.iter().map(from));
-        let mut errors = FetchErrors::default();
+        let write = |out: &mut BytesMut, id| {
+            fetch::write(out, id, &query, self.partitions.iter().map(from))
+        };
+        let (mut out_of_range, mut failure) = (Vec::new(), None);
         let assignment = shared.assignment(consumer);
         self.connection
             .exchange(shared, self.max_wait, write, |body| {
@@ -204,38 +193,36 @@ impl LeaderFetcher {
                     }
                     match fetched.error {
                         0 => return shared.deliver(consumer, &fetched),
-                        OFFSET_OUT_OF_RANGE => errors.out_of_range.push(fetched.partition),
-                        _ => errors.note(&fetched),
+                        OFFSET_OUT_OF_RANGE => out_of_range.push(fetched.partition),
+                        // Usually another broker is the leader now; the connection is then closed
+                        // and the metadata requested again.
+                        code => failure = Some((fetched.partition, code)),
                     }
                     Ok(())
                 })?;
                 if code != 0 {
-                    errors.error = Some(kafka_error("fetch", &config.topic, -1, code));
+                    failure = Some((-1, code));
                 }
                 Ok(())
             })
             .await?;
         shared.count(|report| report.fetches += 1);
-        if !errors.out_of_range.is_empty() {
-            self.reset(shared, &errors.out_of_range).await?;
+        if !out_of_range.is_empty() {
+            self.reset(&out_of_range).await?;
         }
-        errors.error.map_or(Ok(()), Err)
+        match failure {
+            None => Ok(()),
+            Some((partition, code)) => Err(kafka_error("fetch", &config.topic, partition, code)),
+        }
     }
 
     /// Replaces positions that are out of range: by the oldest offset if retention removed the
     /// records, else by the end of the partition.
-    async fn reset<S: LeanSink>(
-        &mut self,
-        shared: &LeanState<S>,
-        partitions: &[i32],
-    ) -> Result<(), LeanError> {
-        let topic = &shared.config.topic;
-        let oldest = self
-            .offsets(shared, partitions, list_offsets::EARLIEST)
-            .await?;
-        let newest = self
-            .offsets(shared, partitions, list_offsets::LATEST)
-            .await?;
+    async fn reset(&mut self, partitions: &[i32]) -> Result<(), LeanError> {
+        let (shared, topic) = (self.shared, &self.shared.config.topic);
+        let (first, end) = (list_offsets::EARLIEST, list_offsets::LATEST);
+        let oldest = self.offsets(partitions, first).await?;
+        let newest = self.offsets(partitions, end).await?;
         for ((partition, oldest), (_, newest)) in oldest.into_iter().zip(newest) {
             let error = kafka_error("fetch", topic, partition, OFFSET_OUT_OF_RANGE);
             shared.on_error(self.consumer, &error);
@@ -244,27 +231,6 @@ impl LeaderFetcher {
             shared.set_position(self.consumer, partition, next);
         }
         Ok(())
-    }
-}
-
-/// Errors of a fetch response.
-#[derive(Default)]
-struct FetchErrors {
-    out_of_range: Vec<i32>,
-    error: Option<LeanError>,
-}
-
-impl FetchErrors {
-    /// Stores the error of a partition. Usually another broker is the leader now; the connection is
-    /// then closed and the metadata requested again.
-    fn note(&mut self, fetched: &FetchedPartition<'_>) {
-        let FetchedPartition {
-            topic,
-            partition,
-            error,
-            ..
-        } = *fetched;
-        self.error = Some(kafka_error("fetch", topic, partition, error));
     }
 }
 

@@ -8,6 +8,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use kafka_protocol::messages::ApiKey;
+use kafka_protocol::protocol::Request;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -18,18 +20,18 @@ use super::error::LeanError;
 use super::fetcher;
 use super::sink::LeanSink;
 use super::state::LeanState;
-use crate::wire::group::membership::{self, GroupTimeouts, JoinResponse};
-use crate::wire::group::{self as wire, MemberIdentity, offsets, subscription};
-use crate::wire::{EncodeError, WireError};
+use crate::wire::WireError;
+use crate::wire::group::membership::{self, JoinResponse};
+use crate::wire::group::{self as wire, Call, MemberIdentity, offsets, subscription};
+use crate::wire::header::write_request;
 
-/// Starts the consumer's group membership.
 pub(super) fn start<S: LeanSink + 'static>(
     shared: &Rc<LeanState<S>>,
     groups: &LeanGroups,
     consumer: usize,
 ) {
     let members = &shared.members;
-    members.present.set(members.present.get() + 1);
+    members.present.send_modify(|present| *present += 1);
     let member = GroupMember {
         shared: Rc::clone(shared),
         leaving: members.leaving.subscribe(),
@@ -46,12 +48,11 @@ pub(super) fn start<S: LeanSink + 'static>(
 
 /// Makes all members commit and leave. Waits for them up to `LEAVE_TIMEOUT`.
 pub(super) async fn leave_all<S: LeanSink>(shared: &LeanState<S>) {
-    let mut changed = shared.members.changed.subscribe();
+    let mut present = shared.members.present.subscribe();
     shared.members.leaving.send_replace(true);
-    let all =
-        async { while shared.members.present.get() > 0 && changed.changed().await.is_ok() {} };
+    let all = present.wait_for(|present| *present == 0);
     if tokio::time::timeout(LEAVE_TIMEOUT, all).await.is_err() {
-        let present = shared.members.present.get();
+        let present = *shared.members.present.borrow();
         tracing::debug!(present, "group members did not leave before the timeout");
     }
 }
@@ -104,8 +105,7 @@ impl<S: LeanSink + 'static> GroupMember<S> {
             }
         }
         let members = &self.shared.members;
-        members.present.set(members.present.get() - 1);
-        members.changed.send_replace(());
+        members.present.send_modify(|present| *present -= 1);
     }
 
     /// Serves one connection to the coordinator until it fails or the run ends.
@@ -155,11 +155,8 @@ impl<S: LeanSink + 'static> GroupMember<S> {
     /// Asks a broker for the coordinator and connects to it, or reuses the connection if that
     /// broker is the coordinator.
     async fn coordinator(&self) -> Result<BrokerConnection, LeanError> {
-        let Some(address) = self
-            .shared
-            .cluster
-            .some_address(self.consumer.wrapping_add(self.attempt))
-        else {
+        let start = self.consumer.wrapping_add(self.attempt);
+        let Some(address) = self.shared.cluster.some_address(start) else {
             return Err(self.failed("find coordinator", wire::COORDINATOR_NOT_AVAILABLE));
         };
         let mut connection = match self.open(address).await {
@@ -171,15 +168,11 @@ impl<S: LeanSink + 'static> GroupMember<S> {
                 return Err(error);
             }
         };
-        let identity = self.identity();
-        let found = self
-            .request(
-                &mut connection,
-                Duration::ZERO,
-                |out, id| wire::write_find_coordinator(out, id, identity),
-                wire::read_find_coordinator,
-            )
-            .await?;
+        let (call, read) = (
+            wire::find_coordinator(&self.group),
+            wire::read_find_coordinator,
+        );
+        let found = self.request(&mut connection, call, read).await?;
         if found.error != 0 {
             return Err(self.failed("find coordinator", found.error));
         }
@@ -202,23 +195,10 @@ impl<S: LeanSink + 'static> GroupMember<S> {
     /// once.
     async fn join(&mut self, connection: &mut BrokerConnection) -> Result<bool, LeanError> {
         let topic = self.shared.config.topic.clone();
-        let identity = self.identity();
-        let timeouts = GroupTimeouts {
-            session_timeout_ms: millis(self.groups.session_timeout),
-            rebalance_timeout_ms: millis(REBALANCE_TIMEOUT),
-        };
-        let wanted = subscription::write_subscription(&topic);
-        let joined = self
-            .request(
-                connection,
-                REBALANCE_TIMEOUT,
-                |out, id| {
-                    let assignor = subscription::RANGE;
-                    membership::write_join(out, id, identity, timeouts, assignor, wanted)
-                },
-                membership::read_join,
-            )
-            .await?;
+        let timeout = millis(self.groups.session_timeout);
+        let (rebalance, read) = (millis(REBALANCE_TIMEOUT), membership::read_join);
+        let call = membership::join(self.identity(), timeout, rebalance, &topic);
+        let joined = self.request(connection, call, read).await?;
         match joined.error {
             0 => {}
             wire::MEMBER_ID_REQUIRED => {
@@ -237,14 +217,11 @@ impl<S: LeanSink + 'static> GroupMember<S> {
             generation: joined.generation,
             ..self.identity()
         };
-        let (code, share) = self
-            .request(
-                connection,
-                REBALANCE_TIMEOUT,
-                |out, id| membership::write_sync(out, id, identity, assignments),
-                membership::read_sync,
-            )
-            .await?;
+        let (call, read) = (
+            membership::sync(identity, assignments),
+            membership::read_sync,
+        );
+        let (code, share) = self.request(connection, call, read).await?;
         match code {
             0 => {}
             wire::REBALANCE_IN_PROGRESS => return Ok(false),
@@ -270,17 +247,14 @@ impl<S: LeanSink + 'static> GroupMember<S> {
         &self,
         joined: &JoinResponse,
     ) -> Result<Vec<(String, Vec<u8>)>, LeanError> {
-        if !joined.is_leader() {
+        if joined.member != joined.leader {
             return Ok(Vec::new());
         }
         let topic = &self.shared.config.topic;
         let (mut ours, mut others) = (Vec::new(), Vec::new());
         for (member, wanted) in &joined.members {
-            let list = if subscription::subscribes(wanted, topic)? {
-                &mut ours
-            } else {
-                &mut others
-            };
+            let subscribes = subscription::subscribes(wanted, topic)?;
+            let list = if subscribes { &mut ours } else { &mut others };
             list.push(member.clone());
         }
         let assignments = subscription::range_assign(self.shared.partitions.get(), ours);
@@ -291,7 +265,6 @@ impl<S: LeanSink + 'static> GroupMember<S> {
         Ok(assignments.into_iter().chain(none).map(written).collect())
     }
 
-    /// Returns the committed offsets of `partitions`.
     async fn committed(
         &self,
         connection: &mut BrokerConnection,
@@ -300,16 +273,8 @@ impl<S: LeanSink + 'static> GroupMember<S> {
         if partitions.is_empty() {
             return Ok(Vec::new());
         }
-        let topic = &self.shared.config.topic;
-        let identity = self.identity();
-        let found = self
-            .request(
-                connection,
-                Duration::ZERO,
-                |out, id| offsets::write_fetch(out, id, identity, topic, partitions),
-                offsets::read_fetch,
-            )
-            .await?;
+        let call = offsets::fetch(self.identity(), &self.shared.config.topic, partitions);
+        let found = self.request(connection, call, offsets::read_fetch).await?;
         if found.error != 0 {
             return Err(self.failed("fetch committed offsets", found.error));
         }
@@ -352,14 +317,11 @@ impl<S: LeanSink + 'static> GroupMember<S> {
     }
 
     async fn heartbeat(&self, connection: &mut BrokerConnection) -> Result<i16, LeanError> {
-        let identity = self.identity();
-        self.request(
-            connection,
-            Duration::ZERO,
-            |out, id| membership::write_heartbeat(out, id, identity),
+        let (call, read) = (
+            membership::heartbeat(self.identity()),
             membership::read_code,
-        )
-        .await
+        );
+        self.request(connection, call, read).await
     }
 
     /// Commits the positions if they changed since the last commit. If the generation has ended,
@@ -372,16 +334,8 @@ impl<S: LeanSink + 'static> GroupMember<S> {
         if positions.is_empty() || positions == self.committed {
             return Ok(());
         }
-        let topic = &self.shared.config.topic;
-        let identity = self.identity();
-        let codes = self
-            .request(
-                connection,
-                Duration::ZERO,
-                |out, id| offsets::write_commit(out, id, identity, topic, &positions),
-                offsets::read_commit,
-            )
-            .await?;
+        let call = offsets::commit(self.identity(), &self.shared.config.topic, &positions);
+        let codes = self.request(connection, call, offsets::read_commit).await?;
         match codes.iter().map(|(_, code)| *code).find(|code| *code != 0) {
             None => {
                 self.committed = positions;
@@ -401,43 +355,40 @@ impl<S: LeanSink + 'static> GroupMember<S> {
     }
 
     async fn leave(&self, connection: &mut BrokerConnection) -> Result<(), LeanError> {
-        let identity = self.identity();
-        let code = self
-            .request(
-                connection,
-                Duration::ZERO,
-                |out, id| membership::write_leave(out, id, identity),
-                membership::read_code,
-            )
-            .await?;
+        let (call, read) = (membership::leave(self.identity()), membership::read_code);
+        let code = self.request(connection, call, read).await?;
         match code {
             0 | wire::UNKNOWN_MEMBER => Ok(()),
             code => Err(self.failed("leave", code)),
         }
     }
 
-    async fn request<T>(
+    /// Sends a request. Brokers delay responses about the membership until a rebalance ends.
+    async fn request<R: Request, T>(
         &self,
         connection: &mut BrokerConnection,
-        max_wait: Duration,
-        write: impl FnOnce(&mut BytesMut, i32) -> Result<(), EncodeError>,
+        (version, body): Call<R>,
         read: impl Fn(&[u8]) -> Result<T, WireError>,
     ) -> Result<T, LeanError> {
+        let max_wait = match ApiKey::try_from(R::KEY) {
+            Ok(ApiKey::JoinGroup | ApiKey::SyncGroup) => REBALANCE_TIMEOUT,
+            _ => Duration::ZERO,
+        };
+        let client_id = &self.shared.config.client_id;
+        let write = |out: &mut BytesMut, id| write_request(out, version, id, client_id, &body);
         let mut response = None;
         let store = |body: &[u8]| {
             response = Some(read(body)?);
             Ok(())
         };
-        connection
-            .exchange(&self.shared, max_wait, write, store)
-            .await?;
+        let exchange = connection.exchange(&self.shared, max_wait, write, store);
+        exchange.await?;
         // Invariant: a successful exchange has read a response.
         response.ok_or_else(|| self.failed("read response", -1))
     }
 
     fn identity(&self) -> MemberIdentity<'_> {
         MemberIdentity {
-            client_id: &self.shared.config.client_id,
             group: &self.group,
             member: &self.id,
             generation: self.generation.unwrap_or(-1),

@@ -12,7 +12,6 @@ mod connection;
 mod error;
 mod fetcher;
 mod group;
-mod members;
 mod report;
 mod sink;
 mod state;

@@ -1,10 +1,11 @@
 //! Records and events, as passed to the caller.
 
 use std::cell::RefCell;
+use std::ops::Deref;
 use std::rc::Rc;
 
 use super::error::LeanError;
-use crate::records::{Headers, RecordSlice};
+use crate::records::RecordSlice;
 
 /// A record, borrowed from the thread's read buffer.
 #[derive(Debug, Clone, Copy)]
@@ -13,43 +14,14 @@ pub struct LeanRecord<'a> {
     pub topic: &'a str,
     /// Partition of that topic.
     pub partition: i32,
-    /// Offset in that partition.
-    pub offset: i64,
-    /// Milliseconds since the Unix epoch, -1 for none.
-    pub timestamp_ms: i64,
-    /// `timestamp_ms` was set by the broker (`LogAppendTime`), not by the producer.
-    pub log_append_time: bool,
-    /// Key; `None` is null.
-    pub key: Option<&'a [u8]>,
-    /// Value; `None` is a tombstone.
-    pub value: Option<&'a [u8]>,
-    slice: RecordSlice<'a>,
+    pub(super) slice: RecordSlice<'a>,
 }
 
-impl<'a> LeanRecord<'a> {
-    pub(super) fn new(topic: &'a str, partition: i32, slice: RecordSlice<'a>) -> Self {
-        Self {
-            topic,
-            partition,
-            offset: slice.offset,
-            timestamp_ms: slice.timestamp_ms,
-            log_append_time: slice.log_append_time,
-            key: slice.key,
-            value: slice.value,
-            slice,
-        }
-    }
+impl<'a> Deref for LeanRecord<'a> {
+    type Target = RecordSlice<'a>;
 
-    /// Returns the headers in order. They are parsed on iteration.
-    #[must_use]
-    pub fn headers(&self) -> Headers<'a> {
-        self.slice.headers()
-    }
-
-    /// Returns the value of the last header with this name.
-    #[must_use]
-    pub fn header(&self, name: &str) -> Option<&'a [u8]> {
-        self.slice.header(name)
+    fn deref(&self) -> &Self::Target {
+        &self.slice
     }
 }
 

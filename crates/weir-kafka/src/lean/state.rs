@@ -5,12 +5,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 
 use bytes::BytesMut;
+use tokio::sync::watch;
 
 use super::cluster::ClusterCache;
 use super::config::LeanConfig;
 use super::connect_pacer::ConnectPacer;
 use super::error::LeanError;
-use super::members::GroupMembers;
 use super::report::LeanReport;
 use super::sink::{LeanRecord, LeanSink};
 use crate::records::{Batches, DecompressBuffer};
@@ -32,6 +32,13 @@ pub(super) struct LeanState<S> {
     scratch: RefCell<DecompressBuffer>,
     consumers: RefCell<Vec<Consumer>>,
     fetchers: RefCell<HashSet<(usize, i32)>>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct GroupMembers {
+    pub(super) leaving: watch::Sender<bool>,
+    /// Number of members that have not left.
+    pub(super) present: watch::Sender<usize>,
 }
 
 /// Positions of one consumer, by partition number.
@@ -114,10 +121,8 @@ impl<S: LeanSink> LeanState<S> {
     fn slot(&self, consumer: usize, partition: i32) -> Position {
         let consumers = self.consumers.borrow();
         let index = usize::try_from(partition).ok();
-        let slot = consumers
-            .get(consumer)
-            .zip(index)
-            .and_then(|(state, index)| state.positions.get(index));
+        let state = consumers.get(consumer).zip(index);
+        let slot = state.and_then(|(state, index)| state.positions.get(index));
         slot.copied().unwrap_or(Position::Foreign)
     }
 
@@ -167,29 +172,22 @@ impl<S: LeanSink> LeanState<S> {
 
     /// Sets the position of a partition, if the consumer owns it.
     pub(super) fn set_position(&self, consumer: usize, partition: i32, offset: i64) {
-        self.set_if(consumer, partition, offset, |slot| {
-            slot != Position::Foreign
-        });
+        let slot = self.slot(consumer, partition);
+        if slot != Position::Foreign {
+            self.set(consumer, partition, slot, offset);
+        }
     }
 
     /// Sets the start offset of a partition, unless its position is already known.
     pub(super) fn set_start(&self, consumer: usize, partition: i32, offset: i64) {
-        self.set_if(consumer, partition, offset, |slot| {
-            slot == Position::Unknown
-        });
+        let slot = self.slot(consumer, partition);
+        if slot == Position::Unknown {
+            self.set(consumer, partition, slot, offset);
+        }
     }
 
-    fn set_if(
-        &self,
-        consumer: usize,
-        partition: i32,
-        offset: i64,
-        fits: impl FnOnce(Position) -> bool,
-    ) {
-        let slot = self.slot(consumer, partition);
-        if !fits(slot) {
-            return;
-        }
+    /// Replaces the position `slot`.
+    fn set(&self, consumer: usize, partition: i32, slot: Position, offset: i64) {
         // A partition that is not `Foreign` has a valid index.
         let Ok(index) = usize::try_from(partition) else {
             return;
@@ -259,7 +257,11 @@ impl<S: LeanSink> LeanState<S> {
                     if record.offset >= *next {
                         *next = record.offset.saturating_add(1);
                         *delivered += 1;
-                        let record = LeanRecord::new(fetched.topic, fetched.partition, record);
+                        let record = LeanRecord {
+                            topic: fetched.topic,
+                            partition: fetched.partition,
+                            slice: record,
+                        };
                         sink.on_record(consumer, &record);
                     }
                 }

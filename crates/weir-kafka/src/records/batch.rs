@@ -2,7 +2,7 @@
 
 use super::RecordsError;
 use super::compression::{self, Codec, DecompressBuffer};
-use super::record::{BatchTimestamps, Records};
+use super::record::Records;
 use crate::wire::WireError;
 use crate::wire::reader::WireReader;
 
@@ -15,7 +15,6 @@ pub struct Batches<'a> {
 
 impl<'a> Batches<'a> {
     /// Creates an iterator that starts at the first batch.
-    #[must_use]
     pub fn new(records: &'a [u8]) -> Self {
         Self { left: records }
     }
@@ -60,8 +59,6 @@ impl<'a> Iterator for Batches<'a> {
 pub struct BatchView<'a> {
     /// Offset of its first record.
     pub base_offset: i64,
-    /// Epoch of the leader that stored it, -1 if unknown.
-    pub partition_leader_epoch: i32,
     /// CRC-32C of the bytes from the attributes to the end.
     pub crc: u32,
     /// Flag bits; see the methods.
@@ -72,12 +69,6 @@ pub struct BatchView<'a> {
     pub base_timestamp_ms: i64,
     /// Maximum timestamp, in milliseconds. With log-append time, the timestamp of all records.
     pub max_timestamp_ms: i64,
-    /// Idempotent producer's id, -1 for none.
-    pub producer_id: i64,
-    /// That producer's epoch, -1 for none.
-    pub producer_epoch: i16,
-    /// Sequence number of the first record, -1 for none.
-    pub base_sequence: i32,
     /// Number of records.
     pub record_count: usize,
     checked: &'a [u8],
@@ -87,7 +78,7 @@ pub struct BatchView<'a> {
 impl<'a> BatchView<'a> {
     fn read(base_offset: i64, body: &'a [u8]) -> Result<Self, RecordsError> {
         let mut reader = WireReader::new(body);
-        let partition_leader_epoch = reader.i32("leader epoch")?;
+        reader.i32("leader epoch")?;
         let magic = reader.i8("magic")?;
         if magic != 2 {
             return Err(RecordsError::Magic { base_offset, magic });
@@ -98,9 +89,7 @@ impl<'a> BatchView<'a> {
         let last_offset_delta = reader.i32("last offset delta")?;
         let base_timestamp_ms = reader.i64("base timestamp")?;
         let max_timestamp_ms = reader.i64("max timestamp")?;
-        let producer_id = reader.i64("producer id")?;
-        let producer_epoch = reader.i16("producer epoch")?;
-        let base_sequence = reader.i32("base sequence")?;
+        reader.bytes(8 + 2 + 4, "producer id, producer epoch and base sequence")?;
         let count = reader.i32("record count")?;
         let record_count = usize::try_from(count).map_err(|_| WireError::Length {
             what: "record count",
@@ -108,15 +97,11 @@ impl<'a> BatchView<'a> {
         })?;
         Ok(Self {
             base_offset,
-            partition_leader_epoch,
             crc,
             attributes,
             last_offset_delta,
             base_timestamp_ms,
             max_timestamp_ms,
-            producer_id,
-            producer_epoch,
-            base_sequence,
             record_count,
             checked,
             payload: reader.rest(),
@@ -129,19 +114,11 @@ impl<'a> BatchView<'a> {
     }
 
     /// Returns `true` if the broker set the timestamp, which is the same for all records.
-    #[must_use]
     pub fn log_append_time(&self) -> bool {
         self.attributes & 0x08 != 0
     }
 
-    /// Returns `true` if the batch is part of a transaction.
-    #[must_use]
-    pub fn is_transactional(&self) -> bool {
-        self.attributes & 0x10 != 0
-    }
-
     /// Returns `true` if the batch contains a transaction marker, which applications must not see.
-    #[must_use]
     pub fn is_control(&self) -> bool {
         self.attributes & 0x20 != 0
     }
@@ -176,21 +153,16 @@ impl<'a> BatchView<'a> {
             Codec::None => self.payload,
             codec => compression::decompress(codec, self.payload, buffer, &mut || true)?,
         };
-        let timestamps = if self.log_append_time() {
-            BatchTimestamps::All(self.max_timestamp_ms)
-        } else {
-            BatchTimestamps::From(self.base_timestamp_ms)
-        };
-        Ok(Records::new(
-            bytes,
-            self.record_count,
-            self.base_offset,
-            timestamps,
-        ))
+        Ok(Records {
+            reader: WireReader::new(bytes),
+            left: self.record_count,
+            base_offset: self.base_offset,
+            log_append_time_ms: self.log_append_time().then_some(self.max_timestamp_ms),
+            base_timestamp_ms: self.base_timestamp_ms,
+        })
     }
 
     /// Returns the encoded records, which may be compressed.
-    #[must_use]
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }

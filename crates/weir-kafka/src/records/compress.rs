@@ -17,7 +17,6 @@ pub enum SnappyFraming {
 
 impl SnappyFraming {
     /// Returns the framing of compressed records.
-    #[must_use]
     pub fn of(compressed: &[u8]) -> Self {
         match compressed.starts_with(&XERIAL_MAGIC) {
             true => Self::Frames,

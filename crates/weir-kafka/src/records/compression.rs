@@ -6,6 +6,8 @@
 use std::cell::Cell;
 use std::io::{self, BufRead, Read};
 
+use flate2::bufread::MultiGzDecoder;
+
 use super::RecordsError;
 
 /// Codec of a batch.
@@ -45,7 +47,6 @@ pub struct DecompressBuffer {
 
 impl DecompressBuffer {
     /// Creates a buffer. A batch that decompresses to more than `bytes_max` bytes is an error.
-    #[must_use]
     pub fn new(bytes_max: usize) -> Self {
         Self {
             decompressed: Vec::new(),
@@ -59,13 +60,11 @@ impl DecompressBuffer {
     }
 
     /// Returns the latest decompressed records; they may be changed.
-    #[must_use]
     pub fn decompressed_mut(&mut self) -> &mut [u8] {
         &mut self.decompressed
     }
 
     /// Returns the allocated memory in bytes.
-    #[must_use]
     pub fn allocated_bytes(&self) -> usize {
         self.decompressed.capacity()
     }
@@ -93,7 +92,6 @@ pub(super) fn decompress<'s>(
     proceed: &mut dyn FnMut() -> bool,
 ) -> Result<&'s [u8], RecordsError> {
     buffer.decompressed.clear();
-    let failed = |error: io::Error| decompress_error(codec, &error);
     let stopped = Cell::new(false);
     let input = LimitedReader {
         left: compressed,
@@ -105,13 +103,9 @@ pub(super) fn decompress<'s>(
             buffer.decompressed.extend_from_slice(compressed);
             Ok(())
         }
-        Codec::Gzip => read_bounded(codec, flate2::bufread::MultiGzDecoder::new(input), buffer),
-        Codec::Lz4 => lz4::Decoder::new(input)
-            .map_err(failed)
-            .and_then(|decoder| read_bounded(codec, decoder, buffer)),
-        Codec::Zstd => zstd_decoder(input)
-            .map_err(failed)
-            .and_then(|decoder| read_bounded(codec, decoder, buffer)),
+        Codec::Gzip => read_bounded(codec, Ok(MultiGzDecoder::new(input)), buffer),
+        Codec::Lz4 => read_bounded(codec, lz4::Decoder::new(input), buffer),
+        Codec::Zstd => read_bounded(codec, zstd_decoder(input), buffer),
         Codec::Snappy => decompress_snappy(compressed, buffer),
     };
     match decompressed {
@@ -128,21 +122,19 @@ fn zstd_decoder<R: BufRead>(input: R) -> io::Result<zstd::stream::read::Decoder<
     Ok(decoder)
 }
 
-fn decompress_error(codec: Codec, error: &io::Error) -> RecordsError {
-    RecordsError::Decompress {
-        codec,
-        reason: error.to_string(),
-    }
-}
-
 fn read_bounded(
     codec: Codec,
-    decoder: impl Read,
+    decoder: io::Result<impl Read>,
     buffer: &mut DecompressBuffer,
 ) -> Result<(), RecordsError> {
     let limit = buffer.bytes_max as u64 + 1;
-    let outcome = decoder.take(limit).read_to_end(&mut buffer.decompressed);
-    outcome.map_err(|error| decompress_error(codec, &error))?;
+    let read = |decoder| Read::take(decoder, limit).read_to_end(&mut buffer.decompressed);
+    decoder
+        .and_then(read)
+        .map_err(|error| RecordsError::Decompress {
+            codec,
+            reason: error.to_string(),
+        })?;
     check_bound(codec, buffer.decompressed.len(), buffer.bytes_max)
 }
 
@@ -194,10 +186,9 @@ fn decompress_snappy(compressed: &[u8], buffer: &mut DecompressBuffer) -> Result
         decompress_snappy_block(block, buffer)?;
         blocks = rest;
     }
-    if blocks.is_empty() {
-        Ok(())
-    } else {
-        Err(snappy_error("block length is truncated"))
+    match blocks.is_empty() {
+        true => Ok(()),
+        false => Err(snappy_error("block length is truncated")),
     }
 }
 
@@ -213,17 +204,12 @@ fn decompress_snappy_block(
         return Err(snappy_error("decompressed length is impossible"));
     }
     let start = buffer.decompressed.len();
-    check_bound(
-        Codec::Snappy,
-        start.saturating_add(length),
-        buffer.bytes_max,
-    )?;
-    buffer.decompressed.resize(start + length, 0);
+    let end = start.saturating_add(length);
+    check_bound(Codec::Snappy, end, buffer.bytes_max)?;
+    buffer.decompressed.resize(end, 0);
     let target = &mut buffer.decompressed[start..];
-    snap::raw::Decoder::new()
-        .decompress(block, target)
-        .map_err(failed)?;
-    Ok(())
+    let written = snap::raw::Decoder::new().decompress(block, target);
+    written.map(drop).map_err(failed)
 }
 
 fn snappy_error(reason: &str) -> RecordsError {

@@ -21,7 +21,6 @@ pub enum FirstBatch {
 }
 
 /// Returns the state of the first batch of `records`, which must not be empty.
-#[must_use]
 pub fn first_batch(records: &[u8]) -> FirstBatch {
     let (Some(length), Some(magic)) = (records.get(LENGTH), records.get(MAGIC)) else {
         return FirstBatch::Truncated;

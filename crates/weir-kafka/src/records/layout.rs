@@ -21,9 +21,6 @@ pub struct RecordLayout {
 
 impl RecordLayout {
     /// Reads the record that starts at `at`. The next one starts where its headers end.
-    ///
-    /// # Errors
-    /// [`RecordsError`] if the bytes are not a record.
     pub fn read(bytes: &[u8], at: usize) -> Result<Self, RecordsError> {
         let mut outer = WireReader::new(bytes.get(at..).unwrap_or_default());
         let body = outer.varint_bytes("record length")?;
@@ -54,7 +51,6 @@ impl RecordLayout {
     }
 
     /// Returns the position of the next record.
-    #[must_use]
     pub fn end(&self) -> usize {
         self.headers.end
     }

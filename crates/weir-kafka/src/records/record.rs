@@ -7,36 +7,16 @@ use crate::wire::reader::WireReader;
 /// Iterator over the records of one batch, in offset order.
 #[derive(Debug, Clone)]
 pub struct Records<'a> {
-    reader: WireReader<'a>,
-    left: usize,
-    base_offset: i64,
-    timestamps: BatchTimestamps,
-}
-
-/// Timestamps of the records of a batch, in milliseconds.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum BatchTimestamps {
-    /// Base timestamp; each record stores the difference from it.
-    From(i64),
-    /// Log-append time, the same for all records.
-    All(i64),
+    pub(super) reader: WireReader<'a>,
+    pub(super) left: usize,
+    pub(super) base_offset: i64,
+    /// Timestamp of all records, set by the broker.
+    pub(super) log_append_time_ms: Option<i64>,
+    /// Without it: base of the timestamps; each record stores the difference from it.
+    pub(super) base_timestamp_ms: i64,
 }
 
 impl<'a> Records<'a> {
-    pub(super) fn new(
-        bytes: &'a [u8],
-        record_count: usize,
-        base_offset: i64,
-        timestamps: BatchTimestamps,
-    ) -> Self {
-        Self {
-            reader: WireReader::new(bytes),
-            left: record_count,
-            base_offset,
-            timestamps,
-        }
-    }
-
     fn next_record(&mut self) -> Result<RecordSlice<'a>, RecordsError> {
         let body = self.reader.varint_bytes("record length")?;
         let body = body.ok_or(WireError::Length {
@@ -51,16 +31,16 @@ impl<'a> Records<'a> {
             .base_offset
             .checked_add(i64::from(offset_delta))
             .ok_or(RecordsError::Overflow { what: "offset" })?;
-        let timestamp_ms = match self.timestamps {
-            BatchTimestamps::All(timestamp_ms) => timestamp_ms,
-            BatchTimestamps::From(base) => base
+        let timestamp_ms = match self.log_append_time_ms {
+            Some(timestamp_ms) => timestamp_ms,
+            None => (self.base_timestamp_ms)
                 .checked_add(timestamp_delta)
                 .ok_or(RecordsError::Overflow { what: "timestamp" })?,
         };
         Ok(RecordSlice {
             offset,
             timestamp_ms,
-            log_append_time: matches!(self.timestamps, BatchTimestamps::All(_)),
+            log_append_time: self.log_append_time_ms.is_some(),
             key: reader.varint_bytes("key")?,
             value: reader.varint_bytes("value")?,
             header_bytes: reader.rest(),
@@ -105,7 +85,6 @@ pub struct RecordSlice<'a> {
 
 impl<'a> RecordSlice<'a> {
     /// Returns the headers in order. They are parsed on iteration.
-    #[must_use]
     pub fn headers(&self) -> Headers<'a> {
         Headers {
             reader: WireReader::new(self.header_bytes),
@@ -116,7 +95,6 @@ impl<'a> RecordSlice<'a> {
 
     /// Returns the value of the last header with this name, as Kafka's own clients do. Invalid
     /// headers are ignored.
-    #[must_use]
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
         let matching = self.headers().flatten().filter(|(key, _)| *key == name);
         matching.last().and_then(|(_, value)| value)

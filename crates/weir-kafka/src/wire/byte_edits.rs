@@ -19,19 +19,16 @@ impl ByteEdits {
     }
 
     /// Returns `true` if there are no replacements.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     /// Returns the number of replacements, for [`Self::truncate`].
-    #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
     /// Returns the size of all replacement bytes.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
@@ -43,11 +40,11 @@ impl ByteEdits {
 
     /// Replaces `at` by the bytes that `write` appends. Returns their number.
     pub fn replace(&mut self, at: Range<usize>, write: impl FnOnce(&mut Vec<u8>)) -> usize {
-        let start = self.bytes.len();
-        write(&mut self.bytes);
-        let length = self.bytes.len() - start;
-        self.rows.push((at, start..start + length));
-        length
+        let replaced = self.replace_if(at, |out| {
+            write(out);
+            true
+        });
+        replaced.unwrap_or(0)
     }
 
     /// Replaces `at` by the bytes that `write` appends, if it returns `true`. Returns their number,

@@ -9,26 +9,24 @@ use super::reader::WireReader;
 use super::{EncodeError, WireError};
 
 /// Latest version without compact encodings (13 and later have topic ids only).
-pub const VERSION: i16 = 11;
+pub(crate) const VERSION: i16 = 11;
 
 /// Parameters of a fetch request, except its partitions.
 #[derive(Debug, Clone, Copy)]
-pub struct FetchQuery<'a> {
-    /// Name shown in broker logs and quotas.
-    pub client_id: &'a str,
-    /// Topic name.
-    pub topic: &'a str,
+pub(crate) struct FetchQuery<'a> {
+    pub(crate) client_id: &'a str,
+    pub(crate) topic: &'a str,
     /// Maximum time the broker waits for `min_bytes`, in milliseconds.
-    pub max_wait_ms: i32,
+    pub(crate) max_wait_ms: i32,
     /// Minimum size of the records in the response, unless `max_wait_ms` elapses.
-    pub min_bytes: i32,
+    pub(crate) min_bytes: i32,
     /// Maximum size of the records in the response. A larger first batch is returned whole.
-    pub max_bytes: i32,
+    pub(crate) max_bytes: i32,
 }
 
 /// Appends a fetch request without a fetch session. `partitions` contains partitions and their next
 /// offsets. Encoded here without allocations, because each consumer sends one per response.
-pub fn write(
+pub(crate) fn write(
     out: &mut BytesMut,
     correlation_id: i32,
     query: &FetchQuery<'_>,
@@ -84,22 +82,19 @@ fn too_large(what: &str) -> EncodeError {
 
 /// One partition of a response, borrowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FetchedPartition<'a> {
-    /// Topic name.
-    pub topic: &'a str,
-    /// Partition number.
-    pub partition: i32,
-    /// Kafka error code, 0 for none.
-    pub error: i16,
+pub(crate) struct FetchedPartition<'a> {
+    pub(crate) topic: &'a str,
+    pub(crate) partition: i32,
+    pub(crate) error: i16,
     /// Offset after the last record that all in-sync replicas have.
-    pub high_watermark: i64,
+    pub(crate) high_watermark: i64,
     /// Record batches; the last one may be truncated.
-    pub records: &'a [u8],
+    pub(crate) records: &'a [u8],
 }
 
 /// Reads the body of a response and calls `sink` for each partition. Returns the response's error
 /// code, 0 for none.
-pub fn read<'a, E: From<WireError>>(
+pub(crate) fn read<'a, E: From<WireError>>(
     body: &'a [u8],
     mut sink: impl FnMut(FetchedPartition<'a>) -> Result<(), E>,
 ) -> Result<i16, E> {

@@ -18,7 +18,6 @@ pub struct KafkaFrameReader {
 
 impl KafkaFrameReader {
     /// Creates a reader that accepts frames of up to `frame_bytes_max` bytes without prefix.
-    #[must_use]
     pub fn new(frame_bytes_max: usize) -> Self {
         Self {
             partial: Vec::new(),
@@ -63,14 +62,7 @@ impl KafkaFrameReader {
         Ok(())
     }
 
-    /// Returns `true` if no incomplete frame is stored.
-    #[must_use]
-    pub fn at_boundary(&self) -> bool {
-        self.partial.is_empty()
-    }
-
     /// Returns the bytes allocated for the incomplete frame.
-    #[must_use]
     pub fn buffered_bytes(&self) -> usize {
         self.partial.capacity()
     }
@@ -155,7 +147,7 @@ mod tests {
             assert_eq!(collect(&mut reader, &[byte]), Ok(vec![]));
         }
         assert!(reader.buffered_bytes() <= 16, "{}", reader.buffered_bytes());
-        assert!(!reader.at_boundary());
+        assert!(!reader.partial.is_empty());
     }
 
     proptest! {
@@ -181,7 +173,7 @@ mod tests {
                 left = later;
             }
             prop_assert_eq!(seen, frames);
-            prop_assert!(reader.at_boundary());
+            prop_assert!(reader.partial.is_empty());
             prop_assert_eq!(reader.buffered_bytes(), 0);
         }
     }

@@ -2,7 +2,7 @@
 
 use bytes::{BufMut, BytesMut};
 use kafka_protocol::messages::{ApiKey, RequestHeader};
-use kafka_protocol::protocol::{Encodable, StrBytes};
+use kafka_protocol::protocol::{Encodable, Request, StrBytes};
 
 use super::frame::SIZE_BYTES;
 use super::reader::WireReader;
@@ -24,7 +24,7 @@ pub fn response_header_version(key: i16, api_version: i16) -> Result<i16, WireEr
 /// Fields that all versions of the request header start with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestPeek {
-    /// API key.
+    /// Key of the API.
     pub api_key: i16,
     /// API version.
     pub api_version: i16,
@@ -52,31 +52,31 @@ pub fn read_response_v0(frame: &[u8]) -> Result<(i32, &[u8]), WireError> {
 }
 
 /// Appends a request to `out`: size prefix, header, body.
-pub fn write_request<M: Encodable>(
+pub fn write_request<R: Request>(
     out: &mut BytesMut,
-    api: ApiKey,
-    api_version: i16,
+    version: i16,
     correlation_id: i32,
     client_id: &str,
-    body: &M,
+    body: &R,
 ) -> Result<(), EncodeError> {
-    let encode_error = |reason: String| EncodeError {
-        api: format!("{api:?}"),
+    let failed = |reason: String| EncodeError {
+        api: ApiKey::try_from(R::KEY)
+            .map_or_else(|()| R::KEY.to_string(), |key| format!("{key:?}")),
         reason,
     };
     let start = out.len();
     out.put_i32(0);
     let header = RequestHeader::default()
-        .with_request_api_key(api as i16)
-        .with_request_api_version(api_version)
+        .with_request_api_key(R::KEY)
+        .with_request_api_version(version)
         .with_correlation_id(correlation_id)
         .with_client_id(Some(StrBytes::from_string(client_id.to_owned())));
     header
-        .encode(out, api.request_header_version(api_version))
-        .and_then(|()| body.encode(out, api_version))
-        .map_err(|error| encode_error(error.to_string()))?;
+        .encode(out, R::header_version(version))
+        .and_then(|()| body.encode(out, version))
+        .map_err(|error| failed(error.to_string()))?;
     let size = i32::try_from(out.len() - start - SIZE_BYTES)
-        .map_err(|_| encode_error("exceeds the maximum frame size".to_owned()))?;
+        .map_err(|_| failed("exceeds the maximum frame size".to_owned()))?;
     out[start..start + SIZE_BYTES].copy_from_slice(&size.to_be_bytes());
     Ok(())
 }
@@ -106,7 +106,7 @@ mod tests {
     fn request_round_trips() {
         let mut out = BytesMut::from(&b"before"[..]);
         let body = FetchRequest::default().with_max_wait_ms(7);
-        write_request(&mut out, ApiKey::Fetch, 11, 42, "me", &body).expect("encodes");
+        write_request(&mut out, 11, 42, "me", &body).expect("encodes");
         let frame = &out[6 + SIZE_BYTES..];
         let size = i32::from_be_bytes(out[6..10].try_into().expect("four bytes"));
         assert_eq!(size as usize, frame.len());

@@ -1,61 +1,46 @@
 //! ListOffsets version 1: the first or the end offset of partitions.
 
-use bytes::BytesMut;
 use kafka_protocol::messages::list_offsets_request::{
     ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic,
 };
-use kafka_protocol::messages::{ApiKey, BrokerId, TopicName};
+use kafka_protocol::messages::{BrokerId, TopicName};
 use kafka_protocol::protocol::StrBytes;
 
-use super::header::write_request;
+use super::WireError;
 use super::reader::WireReader;
-use super::{EncodeError, WireError};
 
 /// Oldest version that Kafka 4 supports; it returns one offset per partition, which is sufficient.
-pub const VERSION: i16 = 1;
+pub(crate) const VERSION: i16 = 1;
 /// Timestamp that requests the end offset.
-pub const LATEST: i64 = -1;
+pub(crate) const LATEST: i64 = -1;
 /// Timestamp that requests the first offset.
-pub const EARLIEST: i64 = -2;
+pub(crate) const EARLIEST: i64 = -2;
 
 /// Response for one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PartitionOffset {
-    /// Partition number.
-    pub partition: i32,
-    /// Kafka error code, 0 for none.
-    pub error: i16,
+pub(crate) struct PartitionOffset {
+    pub(crate) partition: i32,
+    pub(crate) error: i16,
     /// The offset, -1 if there is none.
-    pub offset: i64,
+    pub(crate) offset: i64,
 }
 
-/// Appends a request for the offsets that `timestamp` stands for.
-pub fn write(
-    out: &mut BytesMut,
-    correlation_id: i32,
-    client_id: &str,
-    topic: &str,
-    partitions: &[i32],
-    timestamp: i64,
-) -> Result<(), EncodeError> {
+/// Returns a request for the offsets that `timestamp` stands for.
+pub(crate) fn request(topic: &str, partitions: &[i32], timestamp: i64) -> ListOffsetsRequest {
     let partition = |index: &i32| {
         ListOffsetsPartition::default()
             .with_partition_index(*index)
             .with_timestamp(timestamp)
     };
-    let body = ListOffsetsRequest::default()
+    let topic = ListOffsetsTopic::default()
+        .with_name(TopicName(StrBytes::from_string(topic.to_owned())))
+        .with_partitions(partitions.iter().map(partition).collect());
+    ListOffsetsRequest::default()
         .with_replica_id(BrokerId(-1))
-        .with_topics(vec![
-            ListOffsetsTopic::default()
-                .with_name(TopicName(StrBytes::from_string(topic.to_owned())))
-                .with_partitions(partitions.iter().map(partition).collect()),
-        ]);
-    let api = ApiKey::ListOffsets;
-    write_request(out, api, VERSION, correlation_id, client_id, &body)
+        .with_topics(vec![topic])
 }
 
-/// Reads the body of a response.
-pub fn read(body: &[u8]) -> Result<Vec<PartitionOffset>, WireError> {
+pub(crate) fn read(body: &[u8]) -> Result<Vec<PartitionOffset>, WireError> {
     let mut reader = WireReader::new(body);
     let mut offsets = Vec::new();
     for _ in 0..reader.count(6, "topics")? {
@@ -64,10 +49,11 @@ pub fn read(body: &[u8]) -> Result<Vec<PartitionOffset>, WireError> {
             let partition = reader.i32("partition")?;
             let error = reader.i16("partition error")?;
             reader.i64("timestamp")?;
+            let offset = reader.i64("offset")?;
             offsets.push(PartitionOffset {
                 partition,
                 error,
-                offset: reader.i64("offset")?,
+                offset,
             });
         }
     }
@@ -77,6 +63,7 @@ pub fn read(body: &[u8]) -> Result<Vec<PartitionOffset>, WireError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::BytesMut;
     use kafka_protocol::messages::ListOffsetsResponse;
     use kafka_protocol::messages::list_offsets_response::{
         ListOffsetsPartitionResponse, ListOffsetsTopicResponse,

@@ -1,80 +1,60 @@
 //! Metadata version 7: brokers, and partition leaders of one topic.
 
-use bytes::BytesMut;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
-use kafka_protocol::messages::{ApiKey, MetadataRequest, TopicName};
+use kafka_protocol::messages::{MetadataRequest, TopicName};
 use kafka_protocol::protocol::StrBytes;
 
-use super::header::write_request;
+use super::WireError;
 use super::reader::WireReader;
-use super::{EncodeError, WireError};
 
 /// Latest version without compact encodings; supported by all brokers since Kafka 2.1.
-pub const VERSION: i16 = 7;
+pub(crate) const VERSION: i16 = 7;
 
 /// Brokers and one topic, as reported by one broker.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Metadata {
-    /// All brokers.
-    pub brokers: Vec<BrokerAddress>,
+pub(crate) struct Metadata {
+    pub(crate) brokers: Vec<BrokerAddress>,
     /// The requested topic, if it is in the response.
-    pub topic: Option<TopicMetadata>,
+    pub(crate) topic: Option<TopicMetadata>,
 }
 
 /// One broker's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BrokerAddress {
-    /// Node id.
-    pub id: i32,
-    /// Advertised host.
-    pub host: String,
-    /// Advertised port.
-    pub port: u16,
+pub(crate) struct BrokerAddress {
+    pub(crate) id: i32,
+    pub(crate) host: String,
+    pub(crate) port: u16,
 }
 
 /// One topic, as reported by a broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TopicMetadata {
-    /// Kafka error code, 0 for none.
-    pub error: i16,
-    /// Topic name.
-    pub name: String,
-    /// Partitions in the order of the response.
-    pub partitions: Vec<PartitionMetadata>,
+pub(crate) struct TopicMetadata {
+    pub(crate) error: i16,
+    pub(crate) name: String,
+    pub(crate) partitions: Vec<PartitionMetadata>,
 }
 
 /// One partition's leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PartitionMetadata {
-    /// Kafka error code, 0 for none.
-    pub error: i16,
-    /// Partition number.
-    pub partition: i32,
+pub(crate) struct PartitionMetadata {
+    pub(crate) partition: i32,
     /// Node id of the leader, -1 for none.
-    pub leader: i32,
-    /// Leader epoch, -1 if unknown.
-    pub leader_epoch: i32,
+    pub(crate) leader: i32,
 }
 
-/// Appends a request for `topic` that does not create the topic.
-pub fn write(
-    out: &mut BytesMut,
-    correlation_id: i32,
-    client_id: &str,
-    topic: &str,
-) -> Result<(), EncodeError> {
-    let name = TopicName(StrBytes::from_string(topic.to_owned()));
-    let body = MetadataRequest::default()
+/// Returns a request for topics that does not create them.
+pub(crate) fn request<'a>(topics: impl IntoIterator<Item = &'a str>) -> MetadataRequest {
+    let topic = |name: &str| {
+        let name = TopicName(StrBytes::from_string(name.to_owned()));
+        MetadataRequestTopic::default().with_name(Some(name))
+    };
+    MetadataRequest::default()
         .with_allow_auto_topic_creation(false)
-        .with_topics(Some(vec![
-            MetadataRequestTopic::default().with_name(Some(name)),
-        ]));
-    let api = ApiKey::Metadata;
-    write_request(out, api, VERSION, correlation_id, client_id, &body)
+        .with_topics(Some(topics.into_iter().map(topic).collect()))
 }
 
 /// Reads the body of a response; other topics than `topic` are ignored.
-pub fn read(body: &[u8], topic: &str) -> Result<Metadata, WireError> {
+pub(crate) fn read(body: &[u8], topic: &str) -> Result<Metadata, WireError> {
     let mut reader = WireReader::new(body);
     reader.i32("throttle time")?;
     let mut metadata = Metadata::default();
@@ -110,12 +90,11 @@ fn read_topic(reader: &mut WireReader<'_>) -> Result<TopicMetadata, WireError> {
     reader.i8("is internal")?;
     let mut partitions = Vec::new();
     for _ in 0..reader.count(26, "partitions")? {
-        partitions.push(PartitionMetadata {
-            error: reader.i16("partition error")?,
-            partition: reader.i32("partition")?,
-            leader: reader.i32("leader")?,
-            leader_epoch: reader.i32("leader epoch")?,
-        });
+        reader.i16("partition error")?;
+        let partition = reader.i32("partition")?;
+        let leader = reader.i32("leader")?;
+        reader.i32("leader epoch")?;
+        partitions.push(PartitionMetadata { partition, leader });
         for what in ["replicas", "in-sync replicas", "offline replicas"] {
             let nodes = reader.count(4, what)?;
             reader.bytes(4 * nodes, what)?;
@@ -131,11 +110,12 @@ fn read_topic(reader: &mut WireReader<'_>) -> Result<TopicMetadata, WireError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::BytesMut;
+    use kafka_protocol::messages::BrokerId;
     use kafka_protocol::messages::metadata_response::{
         MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
     };
-    use kafka_protocol::messages::{BrokerId, RequestHeader};
-    use kafka_protocol::protocol::{Decodable, Encodable};
+    use kafka_protocol::protocol::Encodable;
     use proptest::prelude::*;
 
     fn encoded(leaders: &[i32], hosts: &[String]) -> BytesMut {
@@ -197,11 +177,7 @@ mod tests {
 
     #[test]
     fn request_contains_topic_without_creating_it() {
-        let mut out = BytesMut::new();
-        write(&mut out, 5, "me", "mine").expect("encodes");
-        let mut bytes = out.freeze().slice(4..);
-        RequestHeader::decode(&mut bytes, 1).expect("header");
-        let request = MetadataRequest::decode(&mut bytes, VERSION).expect("body");
+        let request = request(["mine"]);
         assert!(!request.allow_auto_topic_creation);
         let topics = request.topics.expect("one topic");
         assert_eq!(topics[0].name.as_ref().expect("name").as_str(), "mine");

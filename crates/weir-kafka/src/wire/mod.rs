@@ -4,64 +4,40 @@
 //! decoded here, because its decoder trusts array lengths and allocates the claimed sizes.
 
 pub mod byte_edits;
-pub mod fetch;
+#[cfg(any(feature = "lean", test, fuzzing))]
+pub(crate) mod fetch;
 pub mod frame;
-pub mod group;
+#[cfg(feature = "lean")]
+pub(crate) mod group;
 pub mod header;
 pub mod layout;
-pub mod list_offsets;
-pub mod metadata;
+#[cfg(any(feature = "lean", test, fuzzing))]
+pub(crate) mod list_offsets;
+pub(crate) mod metadata;
 pub mod reader;
 
 use thiserror::Error;
 
 /// Bytes that violate the protocol; always an error of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[allow(missing_docs)] // the messages describe variants and fields
 pub enum WireError {
-    /// The bytes end inside a field.
     #[error("{what}: needs {needed} bytes, only {left} left")]
     Truncated {
-        /// Field that was read.
         what: &'static str,
-        /// Size of the field in bytes.
         needed: usize,
-        /// Remaining bytes.
         left: usize,
     },
-    /// An impossible length or count.
     #[error("{what}: impossible length {value}")]
-    Length {
-        /// Field that was read.
-        what: &'static str,
-        /// Claimed length.
-        value: i64,
-    },
-    /// A string that is not UTF-8.
+    Length { what: &'static str, value: i64 },
     #[error("{what}: not UTF-8")]
-    Utf8 {
-        /// Field that was read.
-        what: &'static str,
-    },
-    /// A variable-length number with too many bytes.
+    Utf8 { what: &'static str },
     #[error("{what}: variable-length number too long")]
-    Varint {
-        /// Field that was read.
-        what: &'static str,
-    },
-    /// A frame above the size limit.
+    Varint { what: &'static str },
     #[error("frame of {bytes} bytes exceeds the limit of {bytes_max} bytes: raise the limit")]
-    FrameTooLarge {
-        /// Announced size in bytes.
-        bytes: u64,
-        /// Limit in bytes.
-        bytes_max: usize,
-    },
-    /// An unknown API key.
+    FrameTooLarge { bytes: u64, bytes_max: usize },
     #[error("unknown API key {key}")]
-    ApiKey {
-        /// Received API key.
-        key: i16,
-    },
+    ApiKey { key: i16 },
 }
 
 /// A request that could not be encoded, because of a bug or an invalid configuration.

@@ -2,6 +2,15 @@
 
 use super::WireError;
 
+macro_rules! numbers {
+    ($($number:ident)*) => {$(
+        #[doc = concat!("Reads an `", stringify!($number), "`.")]
+        pub fn $number(&mut self, what: &'static str) -> Result<$number, WireError> {
+            Ok($number::from_be_bytes(self.array(what)?))
+        }
+    )*};
+}
+
 /// Reader of big-endian fields.
 #[derive(Debug, Clone, Copy)]
 pub struct WireReader<'a> {
@@ -10,13 +19,11 @@ pub struct WireReader<'a> {
 
 impl<'a> WireReader<'a> {
     /// Creates a reader that starts at the first byte.
-    #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { left: bytes }
     }
 
     /// Returns the bytes that were not read yet.
-    #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         self.left
     }
@@ -34,30 +41,7 @@ impl<'a> WireReader<'a> {
         Ok(taken)
     }
 
-    /// Reads a signed byte.
-    pub fn i8(&mut self, what: &'static str) -> Result<i8, WireError> {
-        Ok(i8::from_be_bytes(self.array(what)?))
-    }
-
-    /// Reads a 16-bit number.
-    pub fn i16(&mut self, what: &'static str) -> Result<i16, WireError> {
-        Ok(i16::from_be_bytes(self.array(what)?))
-    }
-
-    /// Reads a 32-bit number.
-    pub fn i32(&mut self, what: &'static str) -> Result<i32, WireError> {
-        Ok(i32::from_be_bytes(self.array(what)?))
-    }
-
-    /// Reads an unsigned 32-bit number.
-    pub fn u32(&mut self, what: &'static str) -> Result<u32, WireError> {
-        Ok(u32::from_be_bytes(self.array(what)?))
-    }
-
-    /// Reads a 64-bit number.
-    pub fn i64(&mut self, what: &'static str) -> Result<i64, WireError> {
-        Ok(i64::from_be_bytes(self.array(what)?))
-    }
+    numbers!(i8 i16 i32 u32 i64);
 
     /// Reads a zigzag number of at most 5 bytes.
     pub fn varint(&mut self, what: &'static str) -> Result<i32, WireError> {
@@ -84,16 +68,19 @@ impl<'a> WireReader<'a> {
         self.sized(i64::from(length), what)
     }
 
+    /// Reads a 16-bit length and the bytes after it; length -1 is null.
+    pub(crate) fn short_bytes(
+        &mut self,
+        what: &'static str,
+    ) -> Result<Option<&'a [u8]>, WireError> {
+        let length = self.i16(what)?;
+        self.sized(i64::from(length), what)
+    }
+
     /// Reads a 16-bit length and the text after it; length -1 is null.
     pub fn nullable_string(&mut self, what: &'static str) -> Result<Option<&'a str>, WireError> {
-        let length = self.i16(what)?;
-        match self.sized(i64::from(length), what)? {
-            None => Ok(None),
-            Some(bytes) => match std::str::from_utf8(bytes) {
-                Ok(text) => Ok(Some(text)),
-                Err(_) => Err(WireError::Utf8 { what }),
-            },
-        }
+        let text = self.short_bytes(what)?.map(std::str::from_utf8);
+        text.transpose().map_err(|_| WireError::Utf8 { what })
     }
 
     /// Reads text that must not be null.

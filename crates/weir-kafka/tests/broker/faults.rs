@@ -7,7 +7,7 @@ use std::sync::mpsc;
 
 use tokio::sync::watch;
 use weir_kafka::lean::{self, LeanConfig, LeanError, LeanRecord, LeanSink};
-use weir_kafka::{Admin, RecordSource, StartFrom};
+use weir_kafka::{Admin, StartFrom};
 
 use crate::support::{
     TEST_TIMEOUT, TestBroker, lab, numbered, poll_until, read, until_ready, values,

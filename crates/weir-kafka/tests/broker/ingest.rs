@@ -1,7 +1,7 @@
 //! Ingest: guarantees of `ready`, start positions, topics and partitions that are added later.
 
 use kafka_protocol::records::Compression;
-use weir_kafka::{RecordSource, StartFrom};
+use weir_kafka::StartFrom;
 
 use crate::support::{broker, numbered, poll_until, read, unique, until_ready, values};
 use crate::wire;

@@ -15,15 +15,23 @@ fn keys_headers_and_null_values_round_trip() {
     let part = Some(0);
     sender
         .producer
-        .send(&topic, part, Some(b"k"), b"v", &headers, Some(1_234_567), 7)
+        .send(
+            &topic,
+            part,
+            Some(b"k"),
+            Some(b"v"),
+            &headers,
+            Some(1_234_567),
+            7,
+        )
         .expect("queued");
     sender
         .producer
-        .send_tombstone(&topic, part, Some(b""), &[], None, 8)
+        .send(&topic, part, Some(b""), None, &[], None, 8)
         .expect("queued");
     sender
         .producer
-        .send(&topic, part, None, b"", &[], None, 9)
+        .send(&topic, part, None, Some(b""), &[], None, 9)
         .expect("queued");
     assert_eq!(sender.producer.flush(TEST_TIMEOUT), 0);
     for (token, offset) in [(7, 0), (8, 1), (9, 2)] {
@@ -101,7 +109,7 @@ fn oversized_record_is_rejected_at_once() {
     let large = vec![0_u8; 5 << 20];
     let rejected = sender
         .producer
-        .send(&topic, Some(0), None, &large, &[], None, 1);
+        .send(&topic, Some(0), None, Some(&large), &[], None, 1);
     assert!(matches!(rejected, Err(SendError::Fatal(_))), "{rejected:?}");
     assert_eq!(sender.producer.in_flight(), 0);
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use weir_kafka::{KafkaIngest, Producer, ProducerConfig, RecordSource, StartFrom};
+use weir_kafka::{KafkaIngest, Producer, ProducerConfig, StartFrom};
 
 use crate::support::{
     CopiedRecord, TEST_TIMEOUT, TestBroker, broker, lab, numbered, poll_until, read, until_ready,
@@ -102,7 +102,7 @@ fn recreated_topic_under_load_is_read_soon() {
             let pause = Duration::from_micros(500);
             while stopped.recv_timeout(pause) == Err(mpsc::RecvTimeoutError::Timeout) {
                 // Errors are expected while the topic does not exist.
-                let _ = producer.send(name, Some(0), None, b"v", &[], None, 0);
+                let _ = producer.send(name, Some(0), None, Some(b"v"), &[], None, 0);
             }
         });
         read(&mut source, 500);

@@ -3,9 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_kafka::{
-    IngestConfig, KafkaIngest, KafkaReader, LentRecord, PauseScope, RecordSource, StartFrom,
-};
+use weir_kafka::{IngestConfig, KafkaIngest, KafkaReader, LentRecord, PauseScope, StartFrom};
 
 use crate::support::{
     TEST_TIMEOUT, TestBroker, broker, numbered, read, unique, until_ready, values,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use weir_kafka::{
     Acks, Admin, DeliveryReport, IngestConfig, KafkaIngest, Producer, ProducerConfig, Record,
-    RecordSource, StartFrom,
+    StartFrom,
 };
 use weir_lab::{Lab, LabOptions};
 
@@ -103,7 +103,7 @@ impl TestProducer {
                     topic,
                     Some(partition),
                     None,
-                    value.as_bytes(),
+                    Some(value.as_bytes()),
                     &[],
                     None,
                     token as u64,

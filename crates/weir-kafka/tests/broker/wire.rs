@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
-use kafka_protocol::messages::{ApiKey, ProduceRequest, ProduceResponse, TopicName};
+use kafka_protocol::messages::{ProduceRequest, ProduceResponse, TopicName};
 use kafka_protocol::protocol::{Decodable, StrBytes};
 use kafka_protocol::records::{
     Compression, Record, RecordBatchEncoder, RecordEncodeOptions, TimestampType,
@@ -63,7 +63,7 @@ pub(crate) fn store(bootstrap: &str, topic: &str, batch: Bytes) {
         .with_timeout_ms(10_000)
         .with_topic_data(vec![topic]);
     let mut out = BytesMut::new();
-    write_request(&mut out, ApiKey::Produce, 8, 1, "raw", &request).expect("encodes");
+    write_request(&mut out, 8, 1, "raw", &request).expect("encodes");
 
     let server = bootstrap.split(',').next().expect("one server");
     let mut stream = TcpStream::connect(server).expect("broker listens");

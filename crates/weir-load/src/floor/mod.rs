@@ -13,7 +13,7 @@ mod subscribers;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use weir_kafka::{IngestConfig, KafkaIngest, RecordSource as _, StartFrom};
+use weir_kafka::{IngestConfig, KafkaIngest, StartFrom};
 
 use crate::clients::{DiffChoice, raise_descriptors};
 use crate::clock::Clock;

@@ -254,7 +254,7 @@ impl<'a> ScheduledSender<'a> {
         let topic = &self.options.topic;
         self.target
             .producer
-            .send(topic, partition, key, value, headers, None, token)?;
+            .send(topic, partition, key, Some(value), headers, None, token)?;
         Ok(value.len() + key.map_or(0, <[u8]>::len))
     }
 

@@ -165,164 +165,125 @@ fn other(line: &str) -> Result<Line<'_>, LineError> {
         Some((tag, rest)) => (tag, Some(rest)),
         None => (line, None),
     };
-    let args = |tag| Args { tag, rest };
+    let Some(tag) = TAGS.into_iter().find(|known| *known == tag) else {
+        return Ok(Line::Unknown);
+    };
+    let mut args = Args { tag, rest };
     Ok(match tag {
         "WSOK" => Line::WsOk,
         "PROBE" => Line::Probe,
         "NOOP" => Line::Noop,
-        "CONOK" => connected(args("CONOK"))?,
-        "CONERR" => {
-            let (code, message) = args("CONERR").failure()?;
-            Line::ConErr { code, message }
-        }
-        "END" => {
-            let (code, message) = args("END").failure()?;
-            Line::End { code, message }
-        }
-        "ERROR" => {
-            let (code, message) = args("ERROR").failure()?;
-            Line::Error { code, message }
-        }
+        "CONOK" => Line::ConOk {
+            session_id: args.next("session")?,
+            request_limit: args.number("request limit")?,
+            keepalive_ms: args.number("keepalive")?,
+            control_link: Some(args.last("control link")?).filter(|link| *link != "*"),
+        },
+        "CONERR" => Line::ConErr {
+            code: args.number("code")?,
+            message: args.text("message")?,
+        },
+        "END" => Line::End {
+            code: args.number("code")?,
+            message: args.text("message")?,
+        },
+        "ERROR" => Line::Error {
+            code: args.number("code")?,
+            message: args.text("message")?,
+        },
         "REQOK" => Line::ReqOk { request_id: rest },
-        "REQERR" => {
-            let mut args = args("REQERR");
-            let request_id = args.next("request id")?;
-            let (code, message) = args.failure()?;
-            Line::ReqErr {
-                request_id,
-                code,
-                message,
-            }
-        }
+        "REQERR" => Line::ReqErr {
+            request_id: args.next("request id")?,
+            code: args.number("code")?,
+            message: args.text("message")?,
+        },
         "LOOP" => Line::Loop {
-            delay_ms: args("LOOP").number("delay")?,
+            delay_ms: args.number("delay")?,
         },
         "SYNC" => Line::Sync {
-            seconds: args("SYNC").number("seconds")?,
+            seconds: args.number("seconds")?,
         },
         "PROG" => Line::Prog {
-            count: args("PROG").number("count")?,
+            count: args.number("count")?,
         },
         "CONS" => Line::Cons {
-            bandwidth: args("CONS").last("bandwidth")?,
+            bandwidth: args.last("bandwidth")?,
         },
         "CLIENTIP" => Line::ClientIp {
-            ip: args("CLIENTIP").last("address")?,
+            ip: args.last("address")?,
         },
         "SERVNAME" => Line::ServName {
-            name: percent_decode(args("SERVNAME").last("name")?),
+            name: args.text("name")?,
         },
-        _ => return notification(tag, rest),
-    })
-}
-
-fn connected(mut args: Args<'_>) -> Result<Line<'_>, LineError> {
-    Ok(Line::ConOk {
-        session_id: args.next("session")?,
-        request_limit: args.number("request limit")?,
-        keepalive_ms: args.number("keepalive")?,
-        control_link: Some(args.last("control link")?).filter(|link| *link != "*"),
+        _ => return notification(args),
     })
 }
 
 /// Reads data notifications other than `U`.
-fn notification<'a>(tag: &str, rest: Option<&'a str>) -> Result<Line<'a>, LineError> {
-    let args = |tag| Args { tag, rest };
-    Ok(match tag {
-        "SUBOK" => {
-            let mut args = args("SUBOK");
-            let (sub_id, items) = (args.number("subscription")?, args.number("items")?);
-            Line::SubOk {
-                sub_id,
-                items,
-                fields: args.number("fields")?,
-            }
-        }
-        "SUBCMD" => {
-            let mut args = args("SUBCMD");
-            Line::SubCmd {
-                sub_id: args.number("subscription")?,
-                items: args.number("items")?,
-                fields: args.number("fields")?,
-                key_field: args.number("key field")?,
-                command_field: args.number("command field")?,
-            }
-        }
-        "UNSUB" => Line::Unsub {
-            sub_id: args("UNSUB").number("subscription")?,
+fn notification(mut args: Args<'_>) -> Result<Line<'_>, LineError> {
+    Ok(match args.tag {
+        "SUBOK" => Line::SubOk {
+            sub_id: args.number("subscription")?,
+            items: args.number("items")?,
+            fields: args.number("fields")?,
         },
-        "CONF" => configured(args("CONF"))?,
-        "EOS" => {
-            let mut args = args("EOS");
-            Line::Eos {
-                sub_id: args.number("subscription")?,
-                item: args.number("item")?,
-            }
+        "SUBCMD" => Line::SubCmd {
+            sub_id: args.number("subscription")?,
+            items: args.number("items")?,
+            fields: args.number("fields")?,
+            key_field: args.number("key field")?,
+            command_field: args.number("command field")?,
+        },
+        "UNSUB" => Line::Unsub {
+            sub_id: args.number("subscription")?,
+        },
+        "CONF" => Line::Conf {
+            sub_id: args.number("subscription")?,
+            max_frequency: args.next("frequency")?,
+            filtered: match args.last("filtering")? {
+                "filtered" => true,
+                "unfiltered" => false,
+                _ => return Err(args.bad("filtering")),
+            },
+        },
+        "EOS" => Line::Eos {
+            sub_id: args.number("subscription")?,
+            item: args.number("item")?,
+        },
+        "CS" => Line::Cs {
+            sub_id: args.number("subscription")?,
+            item: args.number("item")?,
+        },
+        "OV" => Line::Overflow {
+            sub_id: args.number("subscription")?,
+            item: args.number("item")?,
+            lost: args.number("lost")?,
+        },
+        "MSGDONE" => Line::MsgDone {
+            sequence: args.sequence()?,
+            prog: args.number("prog")?,
+            response: args.text("response")?,
+        },
+        "MSGFAIL" => Line::MsgFail {
+            sequence: args.sequence()?,
+            prog: args.number("prog")?,
+            code: args.number("code")?,
+            message: args.text("message")?,
+        },
+        // `U` without arguments.
+        tag => {
+            let argument = "subscription";
+            return Err(LineError::Missing { tag, argument });
         }
-        "CS" => {
-            let mut args = args("CS");
-            Line::Cs {
-                sub_id: args.number("subscription")?,
-                item: args.number("item")?,
-            }
-        }
-        "OV" => {
-            let mut args = args("OV");
-            let (sub_id, item) = (args.number("subscription")?, args.number("item")?);
-            Line::Overflow {
-                sub_id,
-                item,
-                lost: args.number("lost")?,
-            }
-        }
-        "MSGDONE" => {
-            let mut args = args("MSGDONE");
-            let (sequence, prog) = (args.sequence()?, args.number("prog")?);
-            Line::MsgDone {
-                sequence,
-                prog,
-                response: percent_decode(args.last("response")?),
-            }
-        }
-        "MSGFAIL" => {
-            let mut args = args("MSGFAIL");
-            let (sequence, prog) = (args.sequence()?, args.number("prog")?);
-            let (code, message) = args.failure()?;
-            Line::MsgFail {
-                sequence,
-                prog,
-                code,
-                message,
-            }
-        }
-        "U" => {
-            return Err(LineError::Missing {
-                tag: "U",
-                argument: "subscription",
-            });
-        }
-        _ => Line::Unknown,
     })
 }
 
-fn configured(mut args: Args<'_>) -> Result<Line<'_>, LineError> {
-    let (sub_id, max_frequency) = (args.number("subscription")?, args.next("frequency")?);
-    let filtered = match args.last("filtering")? {
-        "filtered" => true,
-        "unfiltered" => false,
-        _ => {
-            return Err(LineError::Bad {
-                tag: args.tag,
-                argument: "filtering",
-            });
-        }
-    };
-    Ok(Line::Conf {
-        sub_id,
-        max_frequency,
-        filtered,
-    })
-}
+/// Tags that [`other`] handles.
+const TAGS: [&str; 25] = [
+    "WSOK", "PROBE", "NOOP", "CONOK", "CONERR", "END", "ERROR", "REQOK", "REQERR", "LOOP", "SYNC",
+    "PROG", "CONS", "CLIENTIP", "SERVNAME", "SUBOK", "SUBCMD", "UNSUB", "CONF", "EOS", "CS", "OV",
+    "MSGDONE", "MSGFAIL", "U",
+];
 
 /// Arguments of a line, read from the front. The last one may contain commas.
 struct Args<'a> {
@@ -342,22 +303,23 @@ impl<'a> Args<'a> {
     }
 
     fn last(&self, argument: &'static str) -> Result<&'a str, LineError> {
-        self.rest.ok_or(LineError::Missing {
-            tag: self.tag,
-            argument,
-        })
+        let tag = self.tag;
+        self.rest.ok_or(LineError::Missing { tag, argument })
+    }
+
+    /// Returns the last argument without escapes.
+    fn text(&self, argument: &'static str) -> Result<Cow<'a, str>, LineError> {
+        self.last(argument).map(percent_decode)
     }
 
     fn number<T: std::str::FromStr>(&mut self, argument: &'static str) -> Result<T, LineError> {
         let text = self.next(argument)?;
-        text.parse().map_err(|_| LineError::Bad {
-            tag: self.tag,
-            argument,
-        })
+        text.parse().map_err(|_| self.bad(argument))
     }
 
-    fn failure(&mut self) -> Result<(i32, Cow<'a, str>), LineError> {
-        Ok((self.number("code")?, percent_decode(self.last("message")?)))
+    fn bad(&self, argument: &'static str) -> LineError {
+        let tag = self.tag;
+        LineError::Bad { tag, argument }
     }
 
     fn sequence(&mut self) -> Result<Option<&'a str>, LineError> {

@@ -6,8 +6,8 @@
 
 use super::line::Line;
 use super::request::{
-    AddParams, BindParams, CreateParams, push_add_line, write_bind, write_create_session,
-    write_delete, write_destroy, write_wsok,
+    AddParams, CreateParams, push_add_line, write_bind, write_create_session, write_delete,
+    write_destroy,
 };
 
 /// Configuration of a session.
@@ -22,9 +22,10 @@ pub struct ClientSessionConfig<'a> {
 }
 
 /// State of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientState {
     /// No response to `create_session` or `bind_session` yet.
+    #[default]
     Connecting,
     /// Bound to a stream connection.
     Connected,
@@ -36,6 +37,7 @@ pub enum ClientState {
 
 /// Effect of a line for the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // named after the arguments of the lines
 pub enum SessionEvent<'l, 'a> {
     /// No effect, for example a keepalive.
     Ignored,
@@ -43,11 +45,8 @@ pub enum SessionEvent<'l, 'a> {
     Connected,
     /// A subscription is active.
     Subscribed {
-        /// Subscription.
         sub_id: u32,
-        /// Number of items.
         items: u32,
-        /// Number of fields.
         fields: u32,
         /// All subscriptions of the configuration are active now.
         all: bool,
@@ -55,33 +54,20 @@ pub enum SessionEvent<'l, 'a> {
     /// An update, overflow, end of snapshot or another notification of a subscription or message.
     Notification(&'l Line<'a>),
     /// A request was refused.
-    Refused {
-        /// Code of `REQERR`.
-        code: i32,
-        /// Message of `REQERR`.
-        message: &'l str,
-    },
+    Refused { code: i32, message: &'l str },
     /// The session was unbound; [`ClientSession::rebind`] binds it again after the delay.
-    Loop {
-        /// Delay in milliseconds.
-        delay_ms: u64,
-    },
+    Loop { delay_ms: u64 },
     /// The session was closed by `CONERR`, `END` or `ERROR`.
-    Closed {
-        /// Code of that line.
-        code: i32,
-        /// Message of that line.
-        message: &'l str,
-    },
+    Closed { code: i32, message: &'l str },
 }
 
 /// A client session. It only allocates memory for the session id.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ClientSession {
     state: ClientState,
     next: ConnectStep,
     session_id: Option<Box<str>>,
-    next_request_id: u64,
+    requests: u64,
     data_count: u64,
     keepalive_ms: u64,
     subscribed: u32,
@@ -90,8 +76,9 @@ pub struct ClientSession {
 }
 
 /// Next message while connecting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum ConnectStep {
+    #[default]
     Wsok,
     Open,
     AwaitOpen,
@@ -99,26 +86,10 @@ enum ConnectStep {
     Done,
 }
 
-impl Default for ClientSession {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl ClientSession {
     /// Creates a session that has not sent anything.
     pub fn new() -> Self {
-        Self {
-            state: ClientState::Connecting,
-            next: ConnectStep::Wsok,
-            session_id: None,
-            next_request_id: 1,
-            data_count: 0,
-            keepalive_ms: 0,
-            subscribed: 0,
-            delete: None,
-            destroy: false,
-        }
+        Self::default()
     }
 
     /// Returns the state of the session.
@@ -161,10 +132,9 @@ impl ClientSession {
     pub fn rebind(&mut self, new_socket: bool) {
         if self.state == ClientState::Unbound {
             self.state = ClientState::Connecting;
-            self.next = if new_socket {
-                ConnectStep::Wsok
-            } else {
-                ConnectStep::Open
+            self.next = match new_socket {
+                true => ConnectStep::Wsok,
+                false => ConnectStep::Open,
             };
         }
     }
@@ -177,23 +147,21 @@ impl ClientSession {
         }
         match self.next {
             ConnectStep::Wsok => {
-                write_wsok(out);
+                out.extend_from_slice(b"wsok");
                 self.next = ConnectStep::Open;
-                true
             }
             ConnectStep::Open => {
                 self.write_open(config, out);
                 self.next = ConnectStep::AwaitOpen;
-                true
             }
-            ConnectStep::AwaitOpen => false,
+            ConnectStep::AwaitOpen => return false,
             ConnectStep::Subscribe => {
                 self.next = ConnectStep::Done;
                 self.write_adds(config, out);
-                true
             }
-            ConnectStep::Done => self.write_requested(out),
+            ConnectStep::Done => return self.write_requested(out),
         }
+        true
     }
 
     /// Handles one line of the server.
@@ -280,13 +248,8 @@ impl ClientSession {
                 write_create_session(out, &config.create, adds);
             }
             Some(session) => {
-                let bind = BindParams {
-                    session: Some(session),
-                    keepalive_ms: Some(self.keepalive_ms).filter(|ms| *ms > 0),
-                    send_sync: config.create.send_sync,
-                    ..BindParams::default()
-                };
-                write_bind(out, &bind);
+                let keepalive_ms = Some(self.keepalive_ms).filter(|ms| *ms > 0);
+                write_bind(out, session, keepalive_ms, config.create.send_sync);
             }
         }
     }
@@ -301,19 +264,19 @@ impl ClientSession {
 
     fn write_requested(&mut self, out: &mut Vec<u8>) -> bool {
         if let Some(sub_id) = self.delete.take() {
-            write_delete(out, self.request_id(), sub_id, true);
-        } else if std::mem::take(&mut self.destroy) {
-            write_destroy(out, self.request_id());
-        } else {
-            return false;
+            write_delete(out, self.request_id(), sub_id);
+            return true;
         }
-        true
+        let destroy = std::mem::take(&mut self.destroy);
+        if destroy {
+            write_destroy(out, self.request_id());
+        }
+        destroy
     }
 
     /// Returns the id of the next request, also for requests that the caller encodes.
     pub fn request_id(&mut self) -> u64 {
-        let id = self.next_request_id;
-        self.next_request_id += 1;
-        id
+        self.requests += 1;
+        self.requests
     }
 }

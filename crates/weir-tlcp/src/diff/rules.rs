@@ -8,7 +8,7 @@ use crate::text::push_rest_of_value;
 const WORTH_PERCENT: usize = 70;
 
 /// Diff format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DiffFormat {
     /// `^P`: JSON Patch, RFC 6902.
     JsonPatch,
@@ -18,14 +18,7 @@ pub enum DiffFormat {
 
 /// Diff formats in order of preference; each occurs at most once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct DiffOrder([Option<FormatTag>; 2]);
-
-/// A [`DiffFormat`] that can be compared and hashed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum FormatTag {
-    P,
-    T,
-}
+pub struct DiffOrder([Option<DiffFormat>; 2]);
 
 impl DiffOrder {
     /// No diffs.
@@ -35,14 +28,12 @@ impl DiffOrder {
     pub fn of(formats: impl IntoIterator<Item = DiffFormat>) -> Self {
         let mut order = Self::NONE;
         for format in formats {
-            let tag = match format {
-                DiffFormat::JsonPatch => FormatTag::P,
-                DiffFormat::TlcpDiff => FormatTag::T,
-            };
-            if !order.0.contains(&Some(tag)) {
-                if let Some(free) = order.0.iter_mut().find(|place| place.is_none()) {
-                    *free = Some(tag);
-                }
+            let free = order
+                .0
+                .iter_mut()
+                .find(|place| place.is_none_or(|it| it == format));
+            if let Some(place) = free {
+                *place = Some(format);
             }
         }
         order
@@ -58,10 +49,7 @@ impl DiffOrder {
 
     /// Returns the formats in order of preference.
     pub fn formats(self) -> impl Iterator<Item = DiffFormat> {
-        self.0.into_iter().flatten().map(|tag| match tag {
-            FormatTag::P => DiffFormat::JsonPatch,
-            FormatTag::T => DiffFormat::TlcpDiff,
-        })
+        self.0.into_iter().flatten()
     }
 
     /// Returns `true` if there are no formats.

@@ -30,8 +30,9 @@ pub fn push_tlcp_diff(
         writer.add(&new[new_at..same.new]);
         // The old text after the last copy need not be deleted.
         if same.length > 0 {
-            writer.delete(count(&old[old_at..same.old]));
-            writer.copy(count(&old[same.old..same.old + same.length]));
+            writer.pass(Section::Delete, count(&old[old_at..same.old]));
+            let copied = &old[same.old..same.old + same.length];
+            writer.pass(Section::Copy, count(copied));
         }
         (old_at, new_at) = (same.old + same.length, same.new + same.length);
         fits = writer.out.len() - start <= bytes_max;
@@ -89,19 +90,11 @@ struct DiffWriter<'a> {
 }
 
 impl DiffWriter<'_> {
-    fn copy(&mut self, mut count: u32) {
+    /// Writes sections that copy or delete `count` characters.
+    fn pass(&mut self, section: Section, mut count: u32) {
         while count > 0 {
             let part = count.min(self.number_max);
-            self.start_section(Section::Copy);
-            self.number(part);
-            count -= part;
-        }
-    }
-
-    fn delete(&mut self, mut count: u32) {
-        while count > 0 {
-            let part = count.min(self.number_max);
-            self.start_section(Section::Delete);
+            self.start_section(section);
             self.number(part);
             count -= part;
         }

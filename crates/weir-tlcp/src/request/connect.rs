@@ -3,14 +3,17 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use bounded_static::ToStatic;
+
 use super::params::{LineParams, digits};
 use super::values::{Bandwidth, Diffs};
-use super::{Control, SessionRef, owned};
+use super::{Control, SessionRef};
 use crate::Version;
 use crate::error::RequestFault;
 
 /// A `create_session` request. Unknown parameters are ignored, and `LS_cid` is not checked.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, ToStatic)]
+#[allow(missing_docs)] // named after their parameters
 pub struct CreateSession<'a> {
     /// Version in the query of an HTTP request; `None` over WebSocket, which negotiates it.
     pub version: Option<Version>,
@@ -20,13 +23,9 @@ pub struct CreateSession<'a> {
     pub adapter_set: Cow<'a, str>,
     /// `LS_user`; may be empty.
     pub user: Option<Cow<'a, str>>,
-    /// `LS_password`.
     pub password: Option<Password<'a>>,
-    /// `LS_requested_max_bandwidth`.
     pub requested_max_bandwidth: Option<Bandwidth>,
-    /// `LS_supported_diffs`.
     pub supported_diffs: Diffs,
-    /// `LS_ttl_millis`.
     pub ttl: TimeToLive,
     /// `LS_old_session` (undocumented): session that this one replaces.
     pub old_session: Option<SessionRef<'a>>,
@@ -40,7 +39,8 @@ pub struct CreateSession<'a> {
 }
 
 /// A `bind_session` request.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, ToStatic)]
+#[allow(missing_docs)] // named after their parameters
 pub struct BindSession<'a> {
     /// Version in the query of an HTTP request; `None` over WebSocket, which negotiates it.
     pub version: Option<Version>,
@@ -55,7 +55,7 @@ pub struct BindSession<'a> {
 }
 
 /// Options of a stream connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, ToStatic)]
 pub struct StreamOptions {
     /// `LS_polling=true` and its times; `None` for streaming. Parameters of the other kind are
     /// ignored.
@@ -73,7 +73,7 @@ pub struct StreamOptions {
 }
 
 /// Times of a polling connection, in milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ToStatic)]
 pub struct Polling {
     /// `LS_polling_millis`: expected time until the next poll.
     pub interval_ms: u64,
@@ -82,7 +82,7 @@ pub struct Polling {
 }
 
 /// `LS_ttl_millis`: time the client waits for the response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ToStatic)]
 pub enum TimeToLive {
     /// The default.
     Unknown,
@@ -93,7 +93,7 @@ pub enum TimeToLive {
 }
 
 /// A password that `Debug` does not show.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, ToStatic)]
 pub struct Password<'a>(Cow<'a, str>);
 
 impl Password<'_> {
@@ -142,40 +142,6 @@ impl<'a> BindSession<'a> {
             cause: params.text("LS_cause"),
             stream: StreamOptions::read(params)?,
         })
-    }
-}
-
-impl CreateSession<'_> {
-    /// Returns an owned copy of the request.
-    pub fn into_owned(self) -> CreateSession<'static> {
-        let controls = self.controls.into_iter();
-        CreateSession {
-            version: self.version,
-            cid: self.cid.map(owned),
-            adapter_set: owned(self.adapter_set),
-            user: self.user.map(owned),
-            password: self.password.map(|Password(text)| Password(owned(text))),
-            requested_max_bandwidth: self.requested_max_bandwidth,
-            supported_diffs: self.supported_diffs,
-            ttl: self.ttl,
-            old_session: self.old_session.map(SessionRef::into_owned),
-            cause: self.cause.map(owned),
-            stream: self.stream,
-            controls: controls.map(Control::into_owned).collect(),
-        }
-    }
-}
-
-impl BindSession<'_> {
-    /// Returns an owned copy of the request.
-    pub fn into_owned(self) -> BindSession<'static> {
-        BindSession {
-            version: self.version,
-            session: self.session.map(SessionRef::into_owned),
-            recovery_from: self.recovery_from,
-            cause: self.cause.map(owned),
-            stream: self.stream,
-        }
     }
 }
 

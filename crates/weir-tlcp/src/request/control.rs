@@ -2,14 +2,16 @@
 
 use std::borrow::Cow;
 
+use bounded_static::ToStatic;
+
+use super::SessionRef;
 use super::params::{LineParams, decimal, digits};
 use super::values::Bandwidth;
-use super::{SessionRef, owned};
 use crate::codes::{ControlCode, SessionCode};
 use crate::error::RequestFault;
 
 /// One control request.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, ToStatic)]
 pub struct Control<'a> {
     /// `LS_session`; if absent, the session of the connection.
     pub session: Option<SessionRef<'a>>,
@@ -24,18 +26,15 @@ pub struct Control<'a> {
 }
 
 /// `LS_op` and its parameters.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, ToStatic)]
+#[allow(missing_docs)] // named after their parameters
 pub enum ControlOp<'a> {
     /// `add`: subscribe.
     Add(Add<'a>),
     /// `delete`: unsubscribe.
-    Delete {
-        /// `LS_subId`.
-        sub_id: u32,
-    },
+    Delete { sub_id: u32 },
     /// `reconf`: change a subscription's frequency.
     Reconf {
-        /// `LS_subId`.
         sub_id: u32,
         /// `LS_requested_max_frequency`; `None` = no change.
         requested_max_frequency: Option<Frequency>,
@@ -49,7 +48,6 @@ pub enum ControlOp<'a> {
     ForceRebind {
         /// `LS_polling_millis`: expected time until the next bind.
         polling_ms: Option<u64>,
-        /// `LS_close_socket`.
         close_socket: bool,
     },
     /// `destroy`: end the session with `END`.
@@ -58,79 +56,13 @@ pub enum ControlOp<'a> {
         cause_code: i32,
         /// Message of `END`.
         cause_message: Cow<'a, str>,
-        /// `LS_close_socket`.
         close_socket: bool,
     },
 }
 
-impl Control<'_> {
-    /// Returns an owned copy of the request.
-    pub fn into_owned(self) -> Control<'static> {
-        Control {
-            session: self.session.map(SessionRef::into_owned),
-            request_id: self.request_id.map(owned),
-            ack: self.ack,
-            cause: self.cause.map(owned),
-            op: self.op.into_owned(),
-        }
-    }
-}
-
-impl ControlOp<'_> {
-    fn into_owned(self) -> ControlOp<'static> {
-        match self {
-            Self::Add(add) => ControlOp::Add(add.into_owned()),
-            Self::Delete { sub_id } => ControlOp::Delete { sub_id },
-            Self::Reconf {
-                sub_id,
-                requested_max_frequency,
-            } => ControlOp::Reconf {
-                sub_id,
-                requested_max_frequency,
-            },
-            Self::Constrain {
-                requested_max_bandwidth,
-            } => ControlOp::Constrain {
-                requested_max_bandwidth,
-            },
-            Self::ForceRebind {
-                polling_ms,
-                close_socket,
-            } => ControlOp::ForceRebind {
-                polling_ms,
-                close_socket,
-            },
-            Self::Destroy {
-                cause_code,
-                cause_message,
-                close_socket,
-            } => ControlOp::Destroy {
-                cause_code,
-                cause_message: owned(cause_message),
-                close_socket,
-            },
-        }
-    }
-}
-
-impl Add<'_> {
-    fn into_owned(self) -> Add<'static> {
-        Add {
-            sub_id: self.sub_id,
-            group: owned(self.group),
-            schema: owned(self.schema),
-            mode: self.mode,
-            data_adapter: self.data_adapter.map(owned),
-            selector: self.selector.map(owned),
-            requested_buffer_size: self.requested_buffer_size,
-            requested_max_frequency: self.requested_max_frequency,
-            snapshot: self.snapshot,
-        }
-    }
-}
-
 /// A subscription request.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, ToStatic)]
+#[allow(missing_docs)] // named after their parameters
 pub struct Add<'a> {
     /// `LS_subId`, from 1.
     pub sub_id: u32,
@@ -138,11 +70,9 @@ pub struct Add<'a> {
     pub group: Cow<'a, str>,
     /// `LS_schema`, not empty.
     pub schema: Cow<'a, str>,
-    /// `LS_mode`.
     pub mode: Mode,
     /// `LS_data_adapter`; `None` = `DEFAULT`.
     pub data_adapter: Option<Cow<'a, str>>,
-    /// `LS_selector`.
     pub selector: Option<Cow<'a, str>>,
     /// `LS_requested_buffer_size`; ignored except in MERGE and DISTINCT.
     pub requested_buffer_size: Option<BufferSize>,
@@ -153,7 +83,7 @@ pub struct Add<'a> {
 }
 
 /// `LS_mode`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ToStatic)]
 pub enum Mode {
     /// Every record as it arrives.
     Raw,
@@ -166,7 +96,7 @@ pub enum Mode {
 }
 
 /// `LS_requested_buffer_size`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ToStatic)]
 pub enum BufferSize {
     /// No limit.
     Unlimited,
@@ -175,7 +105,7 @@ pub enum BufferSize {
 }
 
 /// `LS_requested_max_frequency`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, ToStatic)]
 pub enum Frequency {
     /// No limit; conflation and drops are allowed.
     Unlimited,
@@ -186,7 +116,7 @@ pub enum Frequency {
 }
 
 /// `LS_snapshot`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ToStatic)]
 pub enum Snapshot {
     /// No snapshot.
     No,

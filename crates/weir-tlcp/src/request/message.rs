@@ -2,12 +2,15 @@
 
 use std::borrow::Cow;
 
+use bounded_static::ToStatic;
+
+use super::SessionRef;
 use super::params::LineParams;
-use super::{SessionRef, owned};
 use crate::error::RequestFault;
 
 /// A client message.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, ToStatic)]
+#[allow(missing_docs)] // named after their parameters
 pub struct Message<'a> {
     /// `LS_session`; if absent, the session of the connection.
     pub session: Option<SessionRef<'a>>,
@@ -17,7 +20,6 @@ pub struct Message<'a> {
     pub ack: bool,
     /// `LS_outcome`: the result is reported with `MSGDONE` or `MSGFAIL`; `false` without `prog`.
     pub outcome: bool,
-    /// `LS_message`.
     pub text: Cow<'a, str>,
     /// `LS_sequence`, letters, digits and underscores; `None` = unordered.
     pub sequence: Option<Cow<'a, str>>,
@@ -28,35 +30,10 @@ pub struct Message<'a> {
 }
 
 /// A heartbeat, for any session.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, ToStatic)]
 pub struct Heartbeat<'a> {
     /// `LS_session`; an unknown session is not an error.
     pub session: Option<SessionRef<'a>>,
-}
-
-impl Message<'_> {
-    /// Returns an owned copy of the message.
-    pub fn into_owned(self) -> Message<'static> {
-        Message {
-            session: self.session.map(SessionRef::into_owned),
-            request_id: self.request_id.map(owned),
-            ack: self.ack,
-            outcome: self.outcome,
-            text: owned(self.text),
-            sequence: self.sequence.map(owned),
-            prog: self.prog,
-            max_wait_ms: self.max_wait_ms,
-        }
-    }
-}
-
-impl Heartbeat<'_> {
-    /// Returns an owned copy of the heartbeat.
-    pub fn into_owned(self) -> Heartbeat<'static> {
-        Heartbeat {
-            session: self.session.map(SessionRef::into_owned),
-        }
-    }
 }
 
 impl<'a> Message<'a> {

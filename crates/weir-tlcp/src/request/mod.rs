@@ -13,9 +13,13 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
+use bounded_static::ToStatic;
+
 use crate::secret::fmt_secret;
 use crate::server::SessionId;
 
+/// Owned copies of requests.
+pub use bounded_static::ToBoundedStatic;
 pub use connect::{BindSession, CreateSession, Password, Polling, StreamOptions, TimeToLive};
 pub use control::{Add, BufferSize, Control, ControlOp, Frequency, Mode, Snapshot};
 pub use message::{Heartbeat, Message};
@@ -23,7 +27,7 @@ pub use parse::{parse_http_request, parse_ws_message};
 pub use values::{Bandwidth, Diffs};
 
 /// One request. A batch is a sequence of these.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, ToStatic)]
 pub enum Request<'a> {
     /// `wsok`; the response is `WSOK`, before any other line.
     Wsok,
@@ -39,28 +43,9 @@ pub enum Request<'a> {
     Heartbeat(Heartbeat<'a>),
 }
 
-impl Request<'_> {
-    /// Returns an owned copy of the request.
-    pub fn into_owned(self) -> Request<'static> {
-        match self {
-            Self::Wsok => Request::Wsok,
-            Self::CreateSession(create) => Request::CreateSession(create.into_owned()),
-            Self::BindSession(bind) => Request::BindSession(bind.into_owned()),
-            Self::Control(control) => Request::Control(control.into_owned()),
-            Self::Message(message) => Request::Message(message.into_owned()),
-            Self::Heartbeat(heartbeat) => Request::Heartbeat(heartbeat.into_owned()),
-        }
-    }
-}
-
-/// Converts borrowed text into owned text.
-fn owned(text: Cow<'_, str>) -> Cow<'static, str> {
-    Cow::Owned(text.into_owned())
-}
-
 /// A session id in a request. It is a bearer secret: `Debug` and `Display` show only its first six
 /// characters.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, ToStatic)]
 pub struct SessionRef<'a>(Cow<'a, str>);
 
 impl<'a> SessionRef<'a> {
@@ -71,13 +56,6 @@ impl<'a> SessionRef<'a> {
     /// Returns the whole id.
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-}
-
-impl SessionRef<'_> {
-    /// Returns an owned copy of the id.
-    pub fn into_owned(self) -> SessionRef<'static> {
-        SessionRef(Cow::Owned(self.0.into_owned()))
     }
 }
 

@@ -165,43 +165,39 @@ fn heartbeat<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, 
 }
 
 fn control<'a>(line: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, RequestError> {
-    let mut params = LineParams::parse(line);
-    let request_id = request_id(&mut params)?;
-    let read = |params: &mut LineParams<'a>| {
-        params.check()?;
-        let session = session(params, defaults)?;
-        let ack = params.flag("LS_ack", true)?;
-        Ok((session, ack, ControlOp::read(params)?))
-    };
-    match read(&mut params) {
-        Ok((session, ack, op)) => Ok(Request::Control(Control {
+    identified(line, defaults, |params, session, id| {
+        Ok(Request::Control(Control {
             session,
-            request_id: Some(request_id),
-            ack,
+            request_id: Some(id),
+            ack: params.flag("LS_ack", true)?,
             cause: params.text("LS_cause"),
-            op,
-        })),
-        Err(fault) => Err(RequestError::new(
-            ErrorLine::ReqErr(request_id.into()),
-            fault,
-        )),
-    }
+            op: ControlOp::read(params)?,
+        }))
+    })
 }
 
 fn message<'a>(line: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, RequestError> {
+    identified(line, defaults, |params, session, id| {
+        let message = Message::read(params, id)?;
+        Ok(Request::Message(Message { session, ..message }))
+    })
+}
+
+/// Reads a line with a request id, which its errors must carry.
+fn identified<'a>(
+    line: &'a str,
+    defaults: &Defaults<'a>,
+    read: impl FnOnce(
+        &LineParams<'a>,
+        Option<SessionRef<'a>>,
+        Cow<'a, str>,
+    ) -> Result<Request<'a>, RequestFault>,
+) -> Result<Request<'a>, RequestError> {
     let mut params = LineParams::parse(line);
-    let request_id = request_id(&mut params)?;
-    let read = |params: &mut LineParams<'a>| {
-        params.check()?;
-        let session = session(params, defaults)?;
-        Ok(Message {
-            session,
-            ..Message::read(params, request_id.clone())?
-        })
-    };
-    read(&mut params)
-        .map(Request::Message)
-        .map_err(|fault| RequestError::new(ErrorLine::ReqErr(request_id.as_ref().into()), fault))
+    let id = request_id(&mut params)?;
+    let checked = params.check().and_then(|()| session(&params, defaults));
+    let request = checked.and_then(|session| read(&params, session, id.clone()));
+    request.map_err(|fault| RequestError::new(ErrorLine::ReqErr(id.into()), fault))
 }
 
 /// Returns the request id, or an `ERROR` line if there is no usable one.

@@ -1,10 +1,12 @@
 //! Parameter values that several modules use.
 
+use bounded_static::ToStatic;
+
 use super::params::{LineParams, decimal};
 use crate::error::RequestFault;
 
 /// `LS_requested_max_bandwidth`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, ToStatic)]
 pub enum Bandwidth {
     /// No limit.
     Unlimited,
@@ -13,7 +15,7 @@ pub enum Bandwidth {
 }
 
 /// Diff formats that a client accepts; tags other than `P` and `T` are ignored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ToStatic)]
 pub struct Diffs {
     /// `P`.
     pub json_patch: bool,

@@ -10,8 +10,7 @@ pub fn write_wsok(out: &mut Vec<u8>) {
 
 /// Appends `CONERR`: a `create_session` or `bind_session` failed.
 pub fn write_conerr(out: &mut Vec<u8>, code: SessionCode, message: &str) {
-    out.extend_from_slice(b"CONERR,");
-    write_failure(out, code.code(), message);
+    write_failure(out, "CONERR,", code.code(), message);
 }
 
 /// Appends `REQOK`; without an id, the response to an HTTP `heartbeat`.
@@ -30,8 +29,7 @@ pub fn write_reqok(out: &mut Vec<u8>, request_id: Option<&str>) {
 pub fn write_reqerr(out: &mut Vec<u8>, request_id: &str, code: ControlCode, message: &str) {
     out.extend_from_slice(b"REQERR,");
     push_argument(out, request_id);
-    out.push(b',');
-    write_failure(out, code.code(), message);
+    write_failure(out, ",", code.code(), message);
 }
 
 /// Appends `MSGFAIL`, a data notification: a client message was not processed. `sequence` is `None`
@@ -47,20 +45,17 @@ pub fn write_msgfail(
     push_argument(out, sequence.unwrap_or("*"));
     out.push(b',');
     push_number(out, prog);
-    out.push(b',');
-    write_failure(out, code.code(), message);
+    write_failure(out, ",", code.code(), message);
 }
 
 /// Appends `ERROR`, only for requests without a usable id, because official SDKs end their session.
 pub fn write_error(out: &mut Vec<u8>, code: ControlCode, message: &str) {
-    out.extend_from_slice(b"ERROR,");
-    write_failure(out, code.code(), message);
+    write_failure(out, "ERROR,", code.code(), message);
 }
 
 /// Appends `END`: the session is closed.
 pub fn write_end(out: &mut Vec<u8>, code: SessionCode, message: &str) {
-    out.extend_from_slice(b"END,");
-    write_failure(out, code.code(), message);
+    write_failure(out, "END,", code.code(), message);
 }
 
 /// Appends `LOOP`: the session is unbound; the client should bind again after `delay_ms`.
@@ -99,7 +94,8 @@ pub(super) fn write_text(out: &mut Vec<u8>, tag: &str, text: &str) {
     push_line_end(out);
 }
 
-fn write_failure(out: &mut Vec<u8>, code: i32, message: &str) {
+fn write_failure(out: &mut Vec<u8>, before: &str, code: i32, message: &str) {
+    out.extend_from_slice(before.as_bytes());
     push_number(out, code);
     out.push(b',');
     push_argument(out, message);

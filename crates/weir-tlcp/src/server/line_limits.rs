@@ -9,36 +9,6 @@ pub struct LineLimits {
     pub http: u32,
 }
 
-/// A library with known limits, from version `since`.
-struct Library {
-    /// Start of the library's token in `User-Agent`.
-    name: &'static str,
-    /// Major and minor version.
-    since: (u32, u32),
-    limits: LineLimits,
-}
-
-/// Libraries, latest version first. aiohttp, which the SDK for Python uses, rejects longer lines
-/// and messages of 4 MiB. The SDK would then lose its connection repeatedly.
-const LIBRARIES: [Library; 2] = [
-    Library {
-        name: "aiohttp/",
-        since: (3, 14),
-        limits: LineLimits {
-            websocket: (4 << 20) - 1,
-            http: 512 << 10,
-        },
-    },
-    Library {
-        name: "aiohttp/",
-        since: (0, 0),
-        limits: LineLimits {
-            websocket: (4 << 20) - 1,
-            http: 128 << 10,
-        },
-    },
-];
-
 impl LineLimits {
     /// No known limit.
     pub const NONE: Self = Self {
@@ -46,17 +16,22 @@ impl LineLimits {
         http: u32::MAX,
     };
 
-    /// Returns the limits of the client with this `User-Agent`.
+    /// Returns the limits of the client with this `User-Agent`. aiohttp, which the SDK for Python
+    /// uses, rejects longer lines and messages of 4 MiB. The SDK would then lose its connection
+    /// repeatedly.
     pub fn of_user_agent(user_agent: &str) -> Self {
-        let known = |token: &str| {
-            let rows = LIBRARIES.iter();
-            let row = rows.filter_map(|row| Some((row, version(token.strip_prefix(row.name)?))));
-            row.filter(|(row, version)| *version >= row.since)
-                .map(|(row, _)| row.limits)
-                .next()
-        };
         let mut tokens = user_agent.split_ascii_whitespace();
-        tokens.find_map(known).unwrap_or(Self::NONE)
+        let Some(aiohttp) = tokens.find_map(|token| token.strip_prefix("aiohttp/")) else {
+            return Self::NONE;
+        };
+        let http = match version(aiohttp) >= (3, 14) {
+            true => 512 << 10,
+            false => 128 << 10,
+        };
+        Self {
+            websocket: (4 << 20) - 1,
+            http,
+        }
     }
 }
 

@@ -110,11 +110,27 @@ impl<H> Session<H> {
         now_ms: u64,
         out: &mut Vec<u8>,
     ) -> Self {
-        let mut session = Self::open(id, &create.stream, config, now_ms);
-        session.without_cons = create.stream.reduce_head;
+        let mut session = Self {
+            id,
+            data_count: 0,
+            bound_ms: now_ms,
+            last_write_ms: now_ms,
+            last_request_ms: now_ms,
+            next_sync_ms: u64::MAX,
+            sync_period_ms: 0,
+            keepalive_ms: 0,
+            inactivity_limit_ms: u32::MAX,
+            polling: false,
+            bandwidth_kbps: f32::INFINITY,
+            without_cons: create.stream.reduce_head,
+            subscriptions: SmallVec::new(),
+        };
+        session.set_stream(&create.stream, config, now_ms);
         session.set_bandwidth(create.requested_max_bandwidth);
         session.write_conok(config, out);
-        session.write_head(&create.stream, config, client_ip, out);
+        if !create.stream.reduce_head {
+            session.write_head(config, client_ip, out);
+        }
         session
     }
 
@@ -129,27 +145,10 @@ impl<H> Session<H> {
         out: &mut Vec<u8>,
     ) {
         self.set_stream(stream, config, now_ms);
-        self.begin_stream(stream, config, client_ip, out);
-    }
-
-    fn open(id: SessionId, stream: &StreamOptions, config: &SessionConfig, now_ms: u64) -> Self {
-        let mut session = Self {
-            id,
-            data_count: 0,
-            bound_ms: now_ms,
-            last_write_ms: now_ms,
-            last_request_ms: now_ms,
-            next_sync_ms: u64::MAX,
-            sync_period_ms: 0,
-            keepalive_ms: 0,
-            inactivity_limit_ms: u32::MAX,
-            polling: false,
-            bandwidth_kbps: f32::INFINITY,
-            without_cons: false,
-            subscriptions: SmallVec::new(),
-        };
-        session.set_stream(stream, config, now_ms);
-        session
+        if !stream.reduce_head {
+            self.write_conok(config, out);
+            self.write_head(config, client_ip, out);
+        }
     }
 
     /// Sets the state of a connection.
@@ -175,31 +174,10 @@ impl<H> Session<H> {
         self.set_inactivity(stream.inactivity_ms);
     }
 
-    fn begin_stream(
-        &self,
-        stream: &StreamOptions,
-        config: &SessionConfig,
-        client_ip: &str,
-        out: &mut Vec<u8>,
-    ) {
-        if !stream.reduce_head {
-            self.write_conok(config, out);
-        }
-        self.write_head(stream, config, client_ip, out);
-    }
-
-    fn write_head(
-        &self,
-        stream: &StreamOptions,
-        config: &SessionConfig,
-        client_ip: &str,
-        out: &mut Vec<u8>,
-    ) {
-        if !stream.reduce_head {
-            write_text(out, "SERVNAME", &config.server_name);
-            write_text(out, "CLIENTIP", client_ip);
-            self.write_cons(out);
-        }
+    fn write_head(&self, config: &SessionConfig, client_ip: &str, out: &mut Vec<u8>) {
+        write_text(out, "SERVNAME", &config.server_name);
+        write_text(out, "CLIENTIP", client_ip);
+        self.write_cons(out);
     }
 
     /// Sets the requested bandwidth limit; `None` changes nothing. The caller must enforce it, with
@@ -342,8 +320,7 @@ impl<H> Session<H> {
 
     /// Returns the subscription with this id.
     pub fn subscription(&self, sub_id: u32) -> Option<&Subscription<H>> {
-        let at = self.find(sub_id).ok()?;
-        self.subscriptions.get(at)
+        self.subscriptions.get(self.find(sub_id).ok()?)
     }
 
     /// Returns the subscription with this id, to change the caller's state.

@@ -1,7 +1,7 @@
 //! Properties over random values, requests and bytes, with the bodies of the fuzz targets.
 
 use crate::client::{
-    AddParams, CreateParams, ItemState, Lines, push_add_line, write_add, write_create_session,
+    AddParams, CreateParams, ItemState, Lines, push_add_line, write_create_session,
 };
 use crate::request::{ControlOp, Mode, Request, parse_http_request, parse_ws_message};
 use crate::{PROTOCOL, fuzz};
@@ -121,8 +121,8 @@ proptest! {
         sub_id in 1u32..,
         request_id: u64,
     ) {
-        let mut out = Vec::new();
-        write_add(&mut out, request_id, &AddParams::raw(sub_id, &group, &schema));
+        let mut out = b"control\r\n".to_vec();
+        push_add_line(&mut out, request_id, &AddParams::raw(sub_id, &group, &schema));
         let text = String::from_utf8(out).expect("requests are UTF-8");
         let mut found = Vec::new();
         parse_ws_message(&text, &mut |request| found.push(request));

@@ -638,7 +638,7 @@ fn explain_reads_records_of_a_running_cluster() {
     let producer = Producer::start(&config, Box::new(|_| {})).unwrap();
     let send = |topic, partition, key: &str, value: &str, time| {
         let headers: &[(&str, &[u8])] = &[("origin", b"till 7")];
-        let (key, value) = (Some(key.as_bytes()), value.as_bytes());
+        let (key, value) = (Some(key.as_bytes()), Some(value.as_bytes()));
         producer
             .send(topic, Some(partition), key, value, headers, Some(time), 0)
             .unwrap();

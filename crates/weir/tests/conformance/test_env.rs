@@ -263,12 +263,11 @@ impl Case<'_> {
     /// Sends one record to the topic with this name suffix. [`Self::flush`] must follow.
     pub(crate) fn send_to(&self, end: &str, key: Option<&str>, value: Option<&str>) -> Result<()> {
         let topic = &format!("{}{end}", self.env.topic);
-        let key = key.map(str::as_bytes);
-        let producer = &self.env.producer;
-        let sent = match value {
-            Some(value) => producer.send(topic, None, key, value.as_bytes(), &[], None, 0),
-            None => producer.send_tombstone(topic, None, key, &[], None, 0),
-        };
+        let (key, value) = (key.map(str::as_bytes), value.map(str::as_bytes));
+        let sent = self
+            .env
+            .producer
+            .send(topic, None, key, value, &[], None, 0);
         sent.context("a record for the broker")
     }
 

@@ -74,10 +74,7 @@ impl<'a> TestEnv<'a> {
         let producer = Producer::start(&config, Box::new(on_delivery)).expect("a producer");
         for (key, value) in records {
             let key = key.as_deref();
-            let sent = match value {
-                Some(value) => producer.send(topic, Some(0), key, value, &[], None, 0),
-                None => producer.send_tombstone(topic, Some(0), key, &[], None, 0),
-            };
+            let sent = producer.send(topic, Some(0), key, value.as_deref(), &[], None, 0);
             sent.expect("room");
         }
         assert_eq!(

@@ -1,87 +1,59 @@
 //! JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use kafka_protocol::messages::join_group_request::JoinGroupRequestProtocol;
 use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
 use kafka_protocol::messages::{
-    ApiKey, GroupId, HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest,
+    HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest,
 };
 
-use super::super::header::write_request;
-use super::super::reader::WireReader;
-use super::super::{EncodeError, WireError};
-use super::{MemberIdentity, text};
+use super::subscription::{RANGE, write_subscription};
+use super::{Call, MemberIdentity, text};
+use crate::wire::WireError;
+use crate::wire::reader::WireReader;
 
 const JOIN_VERSION: i16 = 5;
 const SYNC_VERSION: i16 = 3;
 const HEARTBEAT_VERSION: i16 = 3;
 const LEAVE_VERSION: i16 = 2;
-/// Protocol type of consumer groups.
-const PROTOCOL_TYPE: &str = "consumer";
 
 /// Response to a join request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JoinResponse {
-    /// Kafka error code, 0 for none.
-    pub error: i16,
+pub(crate) struct JoinResponse {
+    pub(crate) error: i16,
     /// Generation that starts.
-    pub generation: i32,
+    pub(crate) generation: i32,
     /// Member id of the caller, or the id to join with.
-    pub member: String,
+    pub(crate) member: String,
     /// Member id of the leader, which assigns the partitions.
-    pub leader: String,
+    pub(crate) leader: String,
     /// For the leader: member ids and subscriptions.
-    pub members: Vec<(String, Vec<u8>)>,
+    pub(crate) members: Vec<(String, Vec<u8>)>,
 }
 
-impl JoinResponse {
-    /// Returns `true` if the caller must assign the partitions.
-    pub fn is_leader(&self) -> bool {
-        self.member == self.leader
-    }
-}
-
-/// Group timeouts in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GroupTimeouts {
-    /// Time without a heartbeat after which a member is removed.
-    pub session_timeout_ms: i32,
-    /// Time that a rebalance waits for a member to join.
-    pub rebalance_timeout_ms: i32,
-}
-
-/// Appends a join request with one assignor and a subscription.
-pub fn write_join(
-    out: &mut BytesMut,
-    correlation_id: i32,
+/// Returns a join request with the range assignor and a subscription to one topic. The coordinator
+/// removes members after the session timeout without a heartbeat, and a rebalance waits for the
+/// rebalance timeout; both in milliseconds.
+pub(crate) fn join(
     identity: MemberIdentity<'_>,
-    timeout: GroupTimeouts,
-    assignor: &str,
-    subscription: Vec<u8>,
-) -> Result<(), EncodeError> {
+    session_timeout_ms: i32,
+    rebalance_timeout_ms: i32,
+    topic: &str,
+) -> Call<JoinGroupRequest> {
     let protocol = JoinGroupRequestProtocol::default()
-        .with_name(text(assignor))
-        .with_metadata(Bytes::from(subscription));
+        .with_name(text(RANGE))
+        .with_metadata(Bytes::from(write_subscription(topic)));
     let body = JoinGroupRequest::default()
-        .with_group_id(GroupId(text(identity.group)))
+        .with_group_id(identity.group_id())
         .with_member_id(text(identity.member))
-        .with_session_timeout_ms(timeout.session_timeout_ms)
-        .with_rebalance_timeout_ms(timeout.rebalance_timeout_ms)
-        .with_protocol_type(text(PROTOCOL_TYPE))
+        .with_session_timeout_ms(session_timeout_ms)
+        .with_rebalance_timeout_ms(rebalance_timeout_ms)
+        .with_protocol_type(text("consumer"))
         .with_protocols(vec![protocol]);
-    let api = ApiKey::JoinGroup;
-    write_request(
-        out,
-        api,
-        JOIN_VERSION,
-        correlation_id,
-        identity.client_id,
-        &body,
-    )
+    (JOIN_VERSION, body)
 }
 
-/// Reads the body of a join response.
-pub fn read_join(body: &[u8]) -> Result<JoinResponse, WireError> {
+pub(crate) fn read_join(body: &[u8]) -> Result<JoinResponse, WireError> {
     let mut reader = WireReader::new(body);
     reader.i32("throttle time")?;
     let error = reader.i16("error")?;
@@ -105,36 +77,26 @@ pub fn read_join(body: &[u8]) -> Result<JoinResponse, WireError> {
     })
 }
 
-/// Appends a sync request. The leader sends all assignments, other members send none.
-pub fn write_sync(
-    out: &mut BytesMut,
-    correlation_id: i32,
+/// Returns a sync request. The leader sends all assignments, other members send none.
+pub(crate) fn sync(
     identity: MemberIdentity<'_>,
     assignments: Vec<(String, Vec<u8>)>,
-) -> Result<(), EncodeError> {
+) -> Call<SyncGroupRequest> {
     let encode = |(member, assignment): (String, Vec<u8>)| {
         SyncGroupRequestAssignment::default()
             .with_member_id(text(&member))
             .with_assignment(Bytes::from(assignment))
     };
     let body = SyncGroupRequest::default()
-        .with_group_id(GroupId(text(identity.group)))
+        .with_group_id(identity.group_id())
         .with_generation_id(identity.generation)
         .with_member_id(text(identity.member))
         .with_assignments(assignments.into_iter().map(encode).collect());
-    let api = ApiKey::SyncGroup;
-    write_request(
-        out,
-        api,
-        SYNC_VERSION,
-        correlation_id,
-        identity.client_id,
-        &body,
-    )
+    (SYNC_VERSION, body)
 }
 
 /// Reads the body of a sync response. Returns the error code and the caller's assignment.
-pub fn read_sync(body: &[u8]) -> Result<(i16, Vec<u8>), WireError> {
+pub(crate) fn read_sync(body: &[u8]) -> Result<(i16, Vec<u8>), WireError> {
     let mut reader = WireReader::new(body);
     reader.i32("throttle time")?;
     let error = reader.i16("error")?;
@@ -142,35 +104,23 @@ pub fn read_sync(body: &[u8]) -> Result<(i16, Vec<u8>), WireError> {
     Ok((error, assignment.unwrap_or_default().to_vec()))
 }
 
-/// Appends a heartbeat request.
-pub fn write_heartbeat(
-    out: &mut BytesMut,
-    correlation_id: i32,
-    identity: MemberIdentity<'_>,
-) -> Result<(), EncodeError> {
+pub(crate) fn heartbeat(identity: MemberIdentity<'_>) -> Call<HeartbeatRequest> {
     let body = HeartbeatRequest::default()
-        .with_group_id(GroupId(text(identity.group)))
+        .with_group_id(identity.group_id())
         .with_generation_id(identity.generation)
         .with_member_id(text(identity.member));
-    let (api, version) = (ApiKey::Heartbeat, HEARTBEAT_VERSION);
-    write_request(out, api, version, correlation_id, identity.client_id, &body)
+    (HEARTBEAT_VERSION, body)
 }
 
-/// Appends a leave request.
-pub fn write_leave(
-    out: &mut BytesMut,
-    correlation_id: i32,
-    identity: MemberIdentity<'_>,
-) -> Result<(), EncodeError> {
+pub(crate) fn leave(identity: MemberIdentity<'_>) -> Call<LeaveGroupRequest> {
     let body = LeaveGroupRequest::default()
-        .with_group_id(GroupId(text(identity.group)))
+        .with_group_id(identity.group_id())
         .with_member_id(text(identity.member));
-    let (api, version) = (ApiKey::LeaveGroup, LEAVE_VERSION);
-    write_request(out, api, version, correlation_id, identity.client_id, &body)
+    (LEAVE_VERSION, body)
 }
 
 /// Reads the body of a heartbeat or leave response. Returns the error code.
-pub fn read_code(body: &[u8]) -> Result<i16, WireError> {
+pub(crate) fn read_code(body: &[u8]) -> Result<i16, WireError> {
     let mut reader = WireReader::new(body);
     reader.i32("throttle time")?;
     reader.i16("error")
@@ -179,15 +129,16 @@ pub fn read_code(body: &[u8]) -> Result<i16, WireError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::group::subscription::subscribes;
+    use bytes::BytesMut;
     use kafka_protocol::messages::join_group_response::JoinGroupResponseMember;
     use kafka_protocol::messages::{
-        HeartbeatResponse, JoinGroupResponse, LeaveGroupResponse, RequestHeader, SyncGroupResponse,
+        HeartbeatResponse, JoinGroupResponse, LeaveGroupResponse, SyncGroupResponse,
     };
-    use kafka_protocol::protocol::{Decodable, Encodable};
+    use kafka_protocol::protocol::Encodable;
     use proptest::prelude::*;
 
     const IDENTITY: MemberIdentity<'_> = MemberIdentity {
-        client_id: "me",
         group: "g1",
         member: "m1",
         generation: 7,
@@ -238,26 +189,17 @@ mod tests {
 
     #[test]
     fn requests_contain_member_identity() {
-        let mut out = BytesMut::new();
-        let timeout = GroupTimeouts {
-            session_timeout_ms: 6000,
-            rebalance_timeout_ms: 9000,
-        };
-        write_join(&mut out, 1, IDENTITY, timeout, "range", b"abc".to_vec()).expect("encodes");
-        let mut bytes = out.freeze().slice(4..);
-        RequestHeader::decode(&mut bytes, 1).expect("header");
-        let join = JoinGroupRequest::decode(&mut bytes, JOIN_VERSION).expect("body");
+        let (_, join) = join(IDENTITY, 6000, 9000, "t");
+        encoded(&join, JOIN_VERSION);
         assert_eq!(join.group_id.0.as_str(), "g1");
         assert_eq!(
             (join.session_timeout_ms, join.rebalance_timeout_ms),
             (6000, 9000)
         );
         assert_eq!(join.protocols[0].name.as_str(), "range");
-        let mut out = BytesMut::new();
-        write_sync(&mut out, 1, IDENTITY, vec![("m1".to_owned(), vec![9])]).expect("encodes");
-        let mut bytes = out.freeze().slice(4..);
-        RequestHeader::decode(&mut bytes, 1).expect("header");
-        let sync = SyncGroupRequest::decode(&mut bytes, SYNC_VERSION).expect("body");
+        assert_eq!(subscribes(&join.protocols[0].metadata, "t"), Ok(true));
+        let (_, sync) = sync(IDENTITY, vec![("m1".to_owned(), vec![9])]);
+        encoded(&sync, SYNC_VERSION);
         assert_eq!((sync.generation_id, sync.member_id.as_str()), (7, "m1"));
         assert_eq!(sync.assignments[0].assignment[..], [9]);
     }

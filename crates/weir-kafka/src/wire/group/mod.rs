@@ -2,72 +2,64 @@
 //!
 //! Requests use the latest versions without flexible headers; Kafka 4 supports them.
 
-pub mod membership;
-pub mod offsets;
-pub mod subscription;
+pub(crate) mod membership;
+pub(crate) mod offsets;
+pub(crate) mod subscription;
 
-use bytes::BytesMut;
-use kafka_protocol::messages::{ApiKey, FindCoordinatorRequest};
+use kafka_protocol::messages::{FindCoordinatorRequest, GroupId};
 use kafka_protocol::protocol::StrBytes;
 
-use super::header::write_request;
+use super::WireError;
 use super::reader::WireReader;
-use super::{EncodeError, WireError};
 
 /// The coordinator is loading offsets or being elected; retry.
-pub const COORDINATOR_LOADING: i16 = 14;
+pub(crate) const COORDINATOR_LOADING: i16 = 14;
 /// The group has no coordinator yet; retry.
-pub const COORDINATOR_NOT_AVAILABLE: i16 = 15;
-/// Another broker is the group coordinator.
-pub const NOT_COORDINATOR: i16 = 16;
+pub(crate) const COORDINATOR_NOT_AVAILABLE: i16 = 15;
+pub(crate) const NOT_COORDINATOR: i16 = 16;
 /// The generation has ended.
-pub const ILLEGAL_GENERATION: i16 = 22;
-/// The coordinator does not know the member id.
-pub const UNKNOWN_MEMBER: i16 = 25;
+pub(crate) const ILLEGAL_GENERATION: i16 = 22;
+pub(crate) const UNKNOWN_MEMBER: i16 = 25;
 /// The group rebalances; members must join again.
-pub const REBALANCE_IN_PROGRESS: i16 = 27;
+pub(crate) const REBALANCE_IN_PROGRESS: i16 = 27;
 /// A new member must join again with the member id of the response.
-pub const MEMBER_ID_REQUIRED: i16 = 79;
+pub(crate) const MEMBER_ID_REQUIRED: i16 = 79;
 
 const FIND_COORDINATOR_VERSION: i16 = 2;
 
+/// Version and body of a request.
+pub(crate) type Call<R> = (i16, R);
+
 /// Group member that sends a request.
 #[derive(Debug, Clone, Copy)]
-pub struct MemberIdentity<'a> {
-    /// Name shown in broker logs.
-    pub client_id: &'a str,
-    /// Group id.
-    pub group: &'a str,
+pub(crate) struct MemberIdentity<'a> {
+    pub(crate) group: &'a str,
     /// Member id; empty before the first join.
-    pub member: &'a str,
+    pub(crate) member: &'a str,
     /// Generation of the last join.
-    pub generation: i32,
+    pub(crate) generation: i32,
 }
 
-/// Address of a group coordinator.
+impl MemberIdentity<'_> {
+    fn group_id(&self) -> GroupId {
+        GroupId(text(self.group))
+    }
+}
+
+/// Address of a group coordinator; invalid if there is an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GroupCoordinator {
-    /// Kafka error code, 0 for none. With an error, the address is invalid.
-    pub error: i16,
-    /// Host of the coordinator.
-    pub host: String,
-    /// Port of the coordinator; 0 with an error.
-    pub port: u16,
+pub(crate) struct GroupCoordinator {
+    pub(crate) error: i16,
+    pub(crate) host: String,
+    pub(crate) port: u16,
 }
 
-/// Appends a request for the coordinator of the caller's group.
-pub fn write_find_coordinator(
-    out: &mut BytesMut,
-    correlation_id: i32,
-    identity: MemberIdentity<'_>,
-) -> Result<(), EncodeError> {
-    let body = FindCoordinatorRequest::default().with_key(text(identity.group));
-    let (api, version) = (ApiKey::FindCoordinator, FIND_COORDINATOR_VERSION);
-    write_request(out, api, version, correlation_id, identity.client_id, &body)
+pub(crate) fn find_coordinator(group: &str) -> Call<FindCoordinatorRequest> {
+    let body = FindCoordinatorRequest::default().with_key(text(group));
+    (FIND_COORDINATOR_VERSION, body)
 }
 
-/// Reads the body of a coordinator response.
-pub fn read_find_coordinator(body: &[u8]) -> Result<GroupCoordinator, WireError> {
+pub(crate) fn read_find_coordinator(body: &[u8]) -> Result<GroupCoordinator, WireError> {
     let mut reader = WireReader::new(body);
     reader.i32("throttle time")?;
     let error = reader.i16("error")?;
@@ -87,6 +79,7 @@ fn text(text: &str) -> StrBytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::BytesMut;
     use kafka_protocol::messages::{BrokerId, FindCoordinatorResponse};
     use kafka_protocol::protocol::Encodable;
     use proptest::prelude::*;

@@ -1,30 +1,24 @@
 //! OffsetCommit and OffsetFetch for one topic.
 
-use bytes::BytesMut;
 use kafka_protocol::messages::offset_commit_request::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
 use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestTopic;
-use kafka_protocol::messages::{
-    ApiKey, GroupId, OffsetCommitRequest, OffsetFetchRequest, TopicName,
-};
+use kafka_protocol::messages::{OffsetCommitRequest, OffsetFetchRequest, TopicName};
 
-use super::super::header::write_request;
-use super::super::reader::WireReader;
-use super::super::{EncodeError, WireError};
-use super::{MemberIdentity, text};
+use super::{Call, MemberIdentity, text};
+use crate::wire::WireError;
+use crate::wire::reader::WireReader;
 
 const COMMIT_VERSION: i16 = 7;
 const FETCH_VERSION: i16 = 5;
 
-/// Appends a request to commit positions (partition and next offset).
-pub fn write_commit(
-    out: &mut BytesMut,
-    correlation_id: i32,
+/// Returns a request to commit positions (partition and next offset).
+pub(crate) fn commit(
     identity: MemberIdentity<'_>,
     topic: &str,
     positions: &[(i32, i64)],
-) -> Result<(), EncodeError> {
+) -> Call<OffsetCommitRequest> {
     let partition = |(partition, offset): &(i32, i64)| {
         OffsetCommitRequestPartition::default()
             .with_partition_index(*partition)
@@ -36,23 +30,15 @@ pub fn write_commit(
         .with_name(TopicName(text(topic)))
         .with_partitions(positions.iter().map(partition).collect());
     let body = OffsetCommitRequest::default()
-        .with_group_id(GroupId(text(identity.group)))
+        .with_group_id(identity.group_id())
         .with_generation_id_or_member_epoch(identity.generation)
         .with_member_id(text(identity.member))
         .with_topics(vec![topic]);
-    let api = ApiKey::OffsetCommit;
-    write_request(
-        out,
-        api,
-        COMMIT_VERSION,
-        correlation_id,
-        identity.client_id,
-        &body,
-    )
+    (COMMIT_VERSION, body)
 }
 
 /// Reads the body of a commit response. Returns partitions and their error codes.
-pub fn read_commit(body: &[u8]) -> Result<Vec<(i32, i16)>, WireError> {
+pub(crate) fn read_commit(body: &[u8]) -> Result<Vec<(i32, i16)>, WireError> {
     let mut reader = WireReader::new(body);
     reader.i32("throttle time")?;
     let mut codes = Vec::new();
@@ -66,38 +52,33 @@ pub fn read_commit(body: &[u8]) -> Result<Vec<(i32, i16)>, WireError> {
     Ok(codes)
 }
 
-/// Appends a request for the committed offsets of `partitions`.
-pub fn write_fetch(
-    out: &mut BytesMut,
-    correlation_id: i32,
+pub(crate) fn fetch(
     identity: MemberIdentity<'_>,
     topic: &str,
     partitions: &[i32],
-) -> Result<(), EncodeError> {
+) -> Call<OffsetFetchRequest> {
     let topic = OffsetFetchRequestTopic::default()
         .with_name(TopicName(text(topic)))
         .with_partition_indexes(partitions.to_vec());
     let body = OffsetFetchRequest::default()
-        .with_group_id(GroupId(text(identity.group)))
+        .with_group_id(identity.group_id())
         .with_topics(Some(vec![topic]));
-    let (api, version) = (ApiKey::OffsetFetch, FETCH_VERSION);
-    write_request(out, api, version, correlation_id, identity.client_id, &body)
+    (FETCH_VERSION, body)
 }
 
 /// Committed offsets of a group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CommittedOffsets {
+pub(crate) struct CommittedOffsets {
     /// Kafka error code of the response or of a partition, 0 for none.
-    pub error: i16,
+    pub(crate) error: i16,
     /// Partition and offset; `None` if the partition has no committed offset.
-    pub positions: Vec<(i32, Option<i64>)>,
+    pub(crate) positions: Vec<(i32, Option<i64>)>,
 }
 
-/// Reads the body of a response with committed offsets.
-pub fn read_fetch(body: &[u8]) -> Result<CommittedOffsets, WireError> {
+pub(crate) fn read_fetch(body: &[u8]) -> Result<CommittedOffsets, WireError> {
     let mut reader = WireReader::new(body);
     reader.i32("throttle time")?;
-    let mut committed = CommittedOffsets::default();
+    let (mut error, mut positions) = (0, Vec::new());
     for _ in 0..reader.count(6, "topics")? {
         reader.string("topic name")?;
         for _ in 0..reader.count(20, "partitions")? {
@@ -105,33 +86,32 @@ pub fn read_fetch(body: &[u8]) -> Result<CommittedOffsets, WireError> {
             let offset = reader.i64("offset")?;
             reader.i32("leader epoch")?;
             reader.nullable_string("metadata")?;
-            let error = reader.i16("partition error")?;
-            if error != 0 {
-                committed.error = error;
+            let partition_error = reader.i16("partition error")?;
+            if partition_error != 0 {
+                error = partition_error;
             }
-            committed
-                .positions
-                .push((partition, (offset >= 0).then_some(offset)));
+            positions.push((partition, (offset >= 0).then_some(offset)));
         }
     }
-    let error = reader.i16("error")?;
-    if error != 0 {
-        committed.error = error;
+    let group_error = reader.i16("error")?;
+    if group_error != 0 {
+        error = group_error;
     }
-    Ok(committed)
+    Ok(CommittedOffsets { error, positions })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::BytesMut;
     use kafka_protocol::messages::offset_commit_response::{
         OffsetCommitResponsePartition, OffsetCommitResponseTopic,
     };
     use kafka_protocol::messages::offset_fetch_response::{
         OffsetFetchResponsePartition, OffsetFetchResponseTopic,
     };
-    use kafka_protocol::messages::{OffsetCommitResponse, OffsetFetchResponse, RequestHeader};
-    use kafka_protocol::protocol::{Decodable, Encodable};
+    use kafka_protocol::messages::{OffsetCommitResponse, OffsetFetchResponse};
+    use kafka_protocol::protocol::Encodable;
     use proptest::prelude::*;
 
     proptest! {
@@ -181,16 +161,13 @@ mod tests {
     #[test]
     fn commit_contains_generation_and_positions() {
         let identity = MemberIdentity {
-            client_id: "me",
             group: "g",
             member: "m",
             generation: 3,
         };
         let mut out = BytesMut::new();
-        write_commit(&mut out, 1, identity, "t", &[(0, 10), (2, 5)]).expect("encodes");
-        let mut bytes = out.freeze().slice(4..);
-        RequestHeader::decode(&mut bytes, 1).expect("header");
-        let commit = OffsetCommitRequest::decode(&mut bytes, COMMIT_VERSION).expect("body");
+        let (_, commit) = commit(identity, "t", &[(0, 10), (2, 5)]);
+        commit.encode(&mut out, COMMIT_VERSION).expect("encodes");
         assert_eq!(commit.generation_id_or_member_epoch, 3);
         let partitions = &commit.topics[0].partitions;
         let found: Vec<_> = partitions

@@ -6,10 +6,9 @@ use super::super::WireError;
 use super::super::reader::WireReader;
 
 /// Name of the range assignor, which all members must support.
-pub const RANGE: &str = "range";
+pub(crate) const RANGE: &str = "range";
 
-/// Returns an encoded subscription to one topic.
-pub fn write_subscription(topic: &str) -> Vec<u8> {
+pub(crate) fn write_subscription(topic: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(16 + topic.len());
     out.put_i16(0);
     out.put_i32(1);
@@ -19,7 +18,7 @@ pub fn write_subscription(topic: &str) -> Vec<u8> {
 }
 
 /// Returns `true` if a subscription contains `topic`. Other client libraries may have written it.
-pub fn subscribes(subscription: &[u8], topic: &str) -> Result<bool, WireError> {
+pub(crate) fn subscribes(subscription: &[u8], topic: &str) -> Result<bool, WireError> {
     let mut reader = WireReader::new(subscription);
     reader.i16("version")?;
     let mut found = false;
@@ -29,8 +28,7 @@ pub fn subscribes(subscription: &[u8], topic: &str) -> Result<bool, WireError> {
     Ok(found)
 }
 
-/// Returns an encoded assignment of partitions of one topic.
-pub fn write_assignment(topic: &str, partitions: &[i32]) -> Vec<u8> {
+pub(crate) fn write_assignment(topic: &str, partitions: &[i32]) -> Vec<u8> {
     let mut out = Vec::with_capacity(20 + topic.len() + 4 * partitions.len());
     out.put_i16(0);
     out.put_i32(i32::from(!partitions.is_empty()));
@@ -46,7 +44,7 @@ pub fn write_assignment(topic: &str, partitions: &[i32]) -> Vec<u8> {
 
 /// Returns the partitions of `topic` in an assignment. The coordinator may send an empty
 /// assignment.
-pub fn read_assignment(assignment: &[u8], topic: &str) -> Result<Vec<i32>, WireError> {
+pub(crate) fn read_assignment(assignment: &[u8], topic: &str) -> Result<Vec<i32>, WireError> {
     let mut reader = WireReader::new(assignment);
     let mut partitions = Vec::new();
     if assignment.is_empty() {
@@ -67,7 +65,7 @@ pub fn read_assignment(assignment: &[u8], topic: &str) -> Result<Vec<i32>, WireE
 
 /// Assigns the partitions `0..count` to members in the order of their ids. Each member gets a
 /// contiguous range; the first members get one partition more if the division leaves a remainder.
-pub fn range_assign(count: usize, mut members: Vec<String>) -> Vec<(String, Vec<i32>)> {
+pub(crate) fn range_assign(count: usize, mut members: Vec<String>) -> Vec<(String, Vec<i32>)> {
     members.sort_unstable();
     let (each, more) = match members.len() {
         0 => (0, 0),

@@ -4,9 +4,6 @@ use super::{LayoutCursor, MessageLayout, PartitionSpan, fetch_is_flexible};
 use crate::wire::WireError;
 
 /// Finds topics and partitions in the body of a response.
-///
-/// # Errors
-/// [`WireError`] if the bytes are not such a body.
 pub fn fetch(body: &[u8], version: i16, layout: &mut MessageLayout) -> Result<(), WireError> {
     let mut cursor = LayoutCursor::new(body, fetch_is_flexible(version));
     if version >= 1 {

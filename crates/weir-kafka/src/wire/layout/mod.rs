@@ -159,21 +159,6 @@ impl<'a> LayoutCursor<'a> {
         self.reader.bytes(count, what).map(drop)
     }
 
-    /// Reads a length or count. Flexible versions encode it plus one; 0 is null.
-    fn length(&mut self, wide: bool, what: &'static str) -> Result<Option<usize>, WireError> {
-        let value = match (self.flexible, wide) {
-            (true, _) => i64::from(self.reader.uvarint(what)?) - 1,
-            (false, true) => i64::from(self.reader.i32(what)?),
-            (false, false) => i64::from(self.reader.i16(what)?),
-        };
-        match value {
-            -1 => Ok(None),
-            _ => usize::try_from(value)
-                .map(Some)
-                .map_err(|_| WireError::Length { what, value }),
-        }
-    }
-
     /// Reads the count of an array with elements of at least `element_bytes_min` bytes. Returns it
     /// with the range of its field.
     fn count(
@@ -182,18 +167,20 @@ impl<'a> LayoutCursor<'a> {
         what: &'static str,
     ) -> Result<(usize, Range<usize>), WireError> {
         let start = self.at();
-        let count = self.length(true, what)?.unwrap_or(0);
-        if count > self.reader.rest().len() / element_bytes_min.max(1) {
-            let value = i64::try_from(count).unwrap_or(i64::MAX);
-            return Err(WireError::Length { what, value });
-        }
+        let count = match self.flexible {
+            true => self.reader.compact_count(element_bytes_min, what)?,
+            false => self.reader.count(element_bytes_min, what)?,
+        };
         Ok((count, start..self.at()))
     }
 
     /// Skips a string, which may be null.
     fn skip_string(&mut self, what: &'static str) -> Result<(), WireError> {
-        let length = self.length(false, what)?.unwrap_or(0);
-        self.skip(length, what)
+        let text = match self.flexible {
+            true => self.reader.compact_bytes(what),
+            false => self.reader.short_bytes(what),
+        };
+        text.map(drop)
     }
 
     /// Reads a name in UTF-8, which must not be null. Returns its range.
@@ -208,10 +195,12 @@ impl<'a> LayoutCursor<'a> {
     /// Reads a length and skips the bytes after it; null counts as empty. Returns both ranges.
     fn sized(&mut self, what: &'static str) -> Result<(Range<usize>, Range<usize>), WireError> {
         let start = self.at();
-        let length = self.length(true, what)?.unwrap_or(0);
-        let bytes_start = self.at();
-        self.skip(length, what)?;
-        Ok((start..bytes_start, bytes_start..bytes_start + length))
+        let bytes = match self.flexible {
+            true => self.reader.compact_bytes(what)?,
+            false => self.reader.nullable_bytes(what)?,
+        };
+        let (bytes_start, end) = (self.at() - bytes.map_or(0, <[u8]>::len), self.at());
+        Ok((start..bytes_start, bytes_start..end))
     }
 
     /// Skips tagged fields, which only flexible versions have.
@@ -269,18 +258,15 @@ pub fn put_string(out: &mut Vec<u8>, flexible: bool, text: &str) {
 }
 
 /// Returns `true` if the Produce version has compact lengths and tagged fields.
-#[must_use]
 pub fn produce_is_flexible(version: i16) -> bool {
     version >= 9
 }
 
 /// Returns `true` if the Fetch version has compact lengths and tagged fields.
-#[must_use]
 pub fn fetch_is_flexible(version: i16) -> bool {
     version >= 12
 }
 
-/// Maximum of a 16-bit signed length.
 const STRING_BYTES_MAX: usize = i16::MAX as usize;
 
 #[cfg(test)]

@@ -7,9 +7,6 @@ use super::{
 use crate::wire::WireError;
 
 /// Finds topics and partitions in the body of a response.
-///
-/// # Errors
-/// [`WireError`] if the bytes are not such a body.
 pub fn produce_response(
     body: &[u8],
     version: i16,
