@@ -5,16 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
 use crate::error::ItemNameError;
 use crate::text::has_line_end;
 
 /// Item name in canonical form, with its parts.
-///
-/// Equality and hash are those of the canonical text.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CanonicalItem {
     text: Box<str>,
     prefix_len: usize,
@@ -74,36 +71,11 @@ impl CanonicalItem {
             .iter()
             .map(|(name, value)| (&self.text[name.clone()], &self.text[value.clone()]))
     }
-
-    /// Converts the item into its canonical text.
-    pub fn into_text(self) -> Box<str> {
-        self.text
-    }
 }
 
 impl fmt::Display for CanonicalItem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
-    }
-}
-
-impl AsRef<str> for CanonicalItem {
-    fn as_ref(&self) -> &str {
-        &self.text
-    }
-}
-
-impl PartialEq for CanonicalItem {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-impl Eq for CanonicalItem {}
-
-impl Hash for CanonicalItem {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.text.hash(state);
     }
 }
 
