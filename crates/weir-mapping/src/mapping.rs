@@ -18,9 +18,9 @@ use crate::record_view::RecordView;
 use crate::selector::{Selector, is_tombstone};
 use crate::selector_value::SelectorValue;
 
-/// A field with its compiled expression.
+/// A field or template parameter with its compiled expression.
 #[derive(Debug, Clone)]
-pub(crate) struct CompiledField {
+pub(crate) struct NamedSelector {
     pub(crate) name: Arc<str>,
     pub(crate) expression: Arc<str>,
     pub(crate) selector: Selector,
@@ -39,11 +39,9 @@ pub(crate) struct ItemSource {
 
 #[derive(Debug)]
 pub(crate) struct TemplateParameter {
-    pub(crate) name: Arc<str>,
-    pub(crate) expression: Arc<str>,
-    pub(crate) selector: Selector,
     /// Text before the value: `prefix-[name=` or `,name=`.
     pub(crate) text_before: Box<str>,
+    pub(crate) value: NamedSelector,
 }
 
 /// Options that apply to all fields.
@@ -59,7 +57,7 @@ pub struct Mapping {
     topics: Vec<MappedTopic>,
     /// One source per prefix and set of parameter names.
     schemas: Vec<Arc<ItemSource>>,
-    fields: Vec<CompiledField>,
+    fields: Vec<NamedSelector>,
     options: FieldOptions,
     rows: RowSources,
     item_paths: PathTrees,
@@ -77,7 +75,7 @@ struct RowSources {
 }
 
 impl RowSources {
-    fn of(fields: &[CompiledField], mode: CommandMode) -> Self {
+    fn of(fields: &[NamedSelector], mode: CommandMode) -> Self {
         let position = |name: &str| fields.iter().position(|field| *field.name == *name);
         let command = position(COMMAND_FIELD);
         let tombstones = command.and_then(|index| match fields[index].selector {
@@ -105,7 +103,9 @@ struct MappedTopic {
 impl MappedTopic {
     fn new(name: Box<str>, sources: Vec<Arc<ItemSource>>) -> Self {
         let parameters = sources.iter().flat_map(|source| &source.parameters);
-        let json_nodes = parameters.filter_map(|p| p.selector.json_node()).collect();
+        let json_nodes = parameters
+            .filter_map(|p| p.value.selector.json_node())
+            .collect();
         Self {
             name,
             sources,
@@ -117,7 +117,7 @@ impl MappedTopic {
 impl Mapping {
     pub(crate) fn new(
         topics: Vec<(Box<str>, Vec<Arc<ItemSource>>)>,
-        fields: Vec<CompiledField>,
+        fields: Vec<NamedSelector>,
         options: FieldOptions,
         command_mode: CommandMode,
         item_paths: PathTrees,
@@ -269,7 +269,7 @@ impl Mapping {
     fn set_field(
         &self,
         index: usize,
-        field: &CompiledField,
+        field: &NamedSelector,
         record: &RecordView<'_>,
         out: &mut FieldValues,
     ) -> Result<(), ExtractionReason> {
@@ -303,7 +303,9 @@ impl ItemSource {
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
-        self.parameters.iter().map(|parameter| &*parameter.name)
+        self.parameters
+            .iter()
+            .map(|parameter| &*parameter.value.name)
     }
 
     /// Appends the canonical name. Returns `false` if a value contains a comma.
@@ -323,21 +325,25 @@ impl ItemSource {
         for parameter in &self.parameters {
             text.push_str(&parameter.text_before);
             let start = text.len();
-            match parameter.selector.append(record, false, payloads, text) {
+            match parameter
+                .value
+                .selector
+                .append(record, false, payloads, text)
+            {
                 Ok(SelectorValue::Text) if has_comma(&text[start..]) => return Ok(false),
                 Ok(SelectorValue::Text) => {}
                 Ok(SelectorValue::Null) if is_single => text.push_str("null"),
                 Ok(SelectorValue::Null) => {
-                    return Err(self.error(parameter, ExtractionReason::NullParameter));
+                    return Err(self.error(&parameter.value, ExtractionReason::NullParameter));
                 }
-                Err(reason) => return Err(self.error(parameter, reason)),
+                Err(reason) => return Err(self.error(&parameter.value, reason)),
             }
         }
         text.push(']');
         Ok(true)
     }
 
-    fn error(&self, parameter: &TemplateParameter, reason: ExtractionReason) -> ExtractionError {
+    fn error(&self, parameter: &NamedSelector, reason: ExtractionReason) -> ExtractionError {
         ExtractionError {
             target: ExtractionTarget::Template {
                 template: Arc::clone(&self.name),

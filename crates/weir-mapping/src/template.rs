@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::error::{ExpressionError, TemplateError};
 use crate::expression::Expression;
-use crate::item_name::{ItemParameters, is_prefix};
+use crate::item_name::{is_prefix, item_parameters};
 use crate::text::has_line_end;
 
 /// A parsed item template; parameters are sorted by name.
@@ -19,7 +19,7 @@ impl ItemTemplate {
     pub(crate) fn parse(text: &str) -> Result<Self, TemplateError> {
         let (prefix, list) = split(text).ok_or(TemplateError::Invalid)?;
         let mut parameters = BTreeMap::new();
-        for parameter in ItemParameters::new(list) {
+        for parameter in item_parameters(list) {
             let (name, value) = parameter.ok_or(TemplateError::Invalid)?;
             if parameters.contains_key(name) {
                 return Err(TemplateError::DuplicateParameter);

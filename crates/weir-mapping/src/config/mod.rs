@@ -181,7 +181,7 @@ fn check_class(provider: &RawProvider, findings: &mut Findings<'_>) -> bool {
         (METADATA_CLASS, LEGACY_METADATA_CLASS)
     };
     let (class, line) = match &provider.class {
-        Class::Named { name, line } => (name, *line),
+        Class::Named(name, line) => (name, *line),
         Class::Unresolved => return true,
         Class::Missing => {
             let remedy = "write the connector's class";

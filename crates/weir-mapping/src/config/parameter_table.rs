@@ -110,6 +110,16 @@ const EVALUATORS: &[&str] = &[
     "UUID",
 ];
 
+const KEY: &str = "record.key.evaluator.";
+const VALUE: &str = "record.value.evaluator.";
+const REGISTRY_ENCRYPTION: &str = "schema.registry.confluent.encryption.";
+
+const SECURITY_SWITCHES: &[Row] = &[
+    ("encryption.enable", Boolean),
+    ("authentication.enable", Boolean),
+];
+const TOPIC_PATTERNS: &[Row] = &[("map.regex.enable", Boolean)];
+const FIELD_PATTERN: &[Row] = &[("field.*", Text)];
 /// Encryption of connections to Kafka and to a schema registry.
 const ENCRYPTION: &[Row] = &[
     ("protocol", Choice(TLS_PROTOCOLS)),
@@ -205,54 +215,25 @@ const HONOURED: &[Row] = &[
 /// Parameters with a common prefix and the same support.
 const SECTIONS: &[(&str, &[Row], ParameterSupport)] = &[
     ("", HONOURED, Honoured),
-    (
-        "encryption.",
-        &[("enable", Boolean)],
-        Only("false", USE_PLAIN),
-    ),
+    ("", SECURITY_SWITCHES, Only("false", USE_PLAIN)),
     ("encryption.", ENCRYPTION, In(TLS)),
     ("encryption.", KAFKA_ENCRYPTION, In(TLS)),
-    (
-        "authentication.",
-        &[("enable", Boolean)],
-        Only("false", USE_PLAIN),
-    ),
     ("authentication.", LOGIN, In(AUTHENTICATION)),
     ("", UNUSED_GROUP, Ignored(NO_GROUP)),
     ("", UNUSED_TUNING, Ignored(NO_TUNING)),
     ("consumer.", FIXED_CONSUMER, Ignored(FIXED)),
-    ("record.key.evaluator.", EVALUATOR_TYPE, NO_SCHEMA_TYPE),
-    ("record.key.evaluator.", SCHEMA, Ignored(NO_SCHEMA)),
-    (
-        "record.key.evaluator.",
-        REGISTRY_SWITCH,
-        Only("false", REMOVE),
-    ),
-    ("record.key.evaluator.", KVP, With(KEY_TYPE, "KVP", NO_KVP)),
-    ("record.value.evaluator.", EVALUATOR_TYPE, NO_SCHEMA_TYPE),
-    ("record.value.evaluator.", SCHEMA, Ignored(NO_SCHEMA)),
-    (
-        "record.value.evaluator.",
-        REGISTRY_SWITCH,
-        Only("false", REMOVE),
-    ),
-    (
-        "record.value.evaluator.",
-        KVP,
-        With(VALUE_TYPE, "KVP", NO_KVP),
-    ),
+    (KEY, EVALUATOR_TYPE, NO_SCHEMA_TYPE),
+    (KEY, SCHEMA, Ignored(NO_SCHEMA)),
+    (KEY, REGISTRY_SWITCH, Only("false", REMOVE)),
+    (KEY, KVP, With(KEY_TYPE, "KVP", NO_KVP)),
+    (VALUE, EVALUATOR_TYPE, NO_SCHEMA_TYPE),
+    (VALUE, SCHEMA, Ignored(NO_SCHEMA)),
+    (VALUE, REGISTRY_SWITCH, Only("false", REMOVE)),
+    (VALUE, KVP, With(VALUE_TYPE, "KVP", NO_KVP)),
     ("schema.registry.", REGISTRIES, In(REGISTRY)),
-    (
-        "schema.registry.confluent.encryption.",
-        ENCRYPTION,
-        In(REGISTRY),
-    ),
-    (
-        "",
-        &[("map.regex.enable", Boolean)],
-        Only("false", NAME_TOPICS),
-    ),
-    ("", &[("field.*", Text)], Only("", NAME_FIELDS)),
+    (REGISTRY_ENCRYPTION, ENCRYPTION, In(REGISTRY)),
+    ("", TOPIC_PATTERNS, Only("false", NAME_TOPICS)),
+    ("", FIELD_PATTERN, Only("", NAME_FIELDS)),
 ];
 
 const NO_SCHEMA_TYPE: ParameterSupport = Except(&["AVRO", "PROTOBUF"], USE_ANOTHER);

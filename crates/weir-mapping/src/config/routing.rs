@@ -11,7 +11,7 @@ use crate::error::{ExpressionError, Problem, TemplateError};
 use crate::evaluator::{Evaluator, Separators};
 use crate::expression::Expression;
 use crate::item_name::{CanonicalItem, is_prefix};
-use crate::mapping::{CompiledField, FieldOptions, ItemSource, Mapping, TemplateParameter};
+use crate::mapping::{FieldOptions, ItemSource, Mapping, NamedSelector, TemplateParameter};
 use crate::payload::PartConfig;
 use crate::record_part::KeyAndValue;
 use crate::selector::{Compiler, Selector};
@@ -77,7 +77,9 @@ pub(super) fn compile(
         .filter(|(_, e)| e.is_resolved)
     {
         let text = &entry.written.value;
-        let field = field(name, text, &mut for_fields).map_err(|reason| {
+        let field = Expression::parse_wrapped(text);
+        let field = field.and_then(|expression| named(name, &expression, &mut for_fields));
+        let field = field.map_err(|reason| {
             Problem(format!(
                 "got the following error while evaluating the field [{name}] containing the \
                  expression [{text}]: {reason}"
@@ -118,14 +120,14 @@ fn part_config(part: &str, parameters: &ConnectionParameters) -> PartConfig {
 }
 
 /// Replaces or adds the field `command` in auto command mode, in which the record determines it.
-fn set_command_field(fields: &mut Vec<CompiledField>, value: Evaluator) {
+fn set_command_field(fields: &mut Vec<NamedSelector>, value: Evaluator) {
     let selector = Selector::Command(value);
     match fields
         .iter_mut()
         .find(|field| *field.name == *COMMAND_FIELD)
     {
         Some(field) => field.selector = selector,
-        None => fields.push(CompiledField {
+        None => fields.push(NamedSelector {
             name: COMMAND_FIELD.into(),
             expression: "presence of the record value".into(),
             selector,
@@ -169,10 +171,8 @@ fn compile_template(
             false => format!(",{parameter}="),
         };
         parameters.push(TemplateParameter {
-            name: parameter.into(),
-            expression: expression.text().into(),
-            selector: compiler.compile(expression)?,
             text_before: text_before.into(),
+            value: named(parameter, expression, compiler)?,
         });
     }
     Ok(ItemSource {
@@ -231,16 +231,14 @@ fn check_simple_item(entry: &ParameterEntry, name: &str, findings: &mut Findings
     }
 }
 
-fn field(
+fn named(
     name: &str,
-    text: &str,
+    expression: &Expression,
     compiler: &mut Compiler,
-) -> Result<CompiledField, ExpressionError> {
-    let expression = Expression::parse_wrapped(text)?;
-    let selector = compiler.compile(&expression)?;
-    Ok(CompiledField {
+) -> Result<NamedSelector, ExpressionError> {
+    Ok(NamedSelector {
         name: name.into(),
         expression: expression.text().into(),
-        selector,
+        selector: compiler.compile(expression)?,
     })
 }

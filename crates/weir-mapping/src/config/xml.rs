@@ -43,10 +43,8 @@ pub(super) struct RawProvider {
 /// Adapter class of a provider.
 pub(super) enum Class {
     Missing,
-    Named {
-        name: String,
-        line: Option<u32>,
-    },
+    /// With the line of the name.
+    Named(String, Option<u32>),
     /// The name contains undefined variables.
     Unresolved,
 }
@@ -116,19 +114,14 @@ impl XmlReader<'_, '_> {
     }
 
     fn set_id(&mut self, root: Node<'_, '_>) -> Option<String> {
-        let remedy = "write the adapter set name that clients give";
-        match self.attribute(root, "id") {
-            Text::Known(id) if is_blank(&id) => {
-                self.missing(root, "value of attribute id of <adapters_conf>", remedy);
-                None
-            }
-            Text::Known(id) => Some(id),
-            Text::Unresolved(_) => None,
-            Text::Missing => {
-                self.missing(root, "attribute id of <adapters_conf>", remedy);
-                None
-            }
-        }
+        let what = match self.attribute(root, "id") {
+            Text::Unresolved(_) => return None,
+            Text::Known(id) if !is_blank(&id) => return Some(id),
+            Text::Known(_) => "value of attribute id of <adapters_conf>",
+            Text::Missing => "attribute id of <adapters_conf>",
+        };
+        self.missing(root, what, "write the adapter set name that clients give");
+        None
     }
 
     fn provider(&mut self, element: Node<'_, '_>) -> RawProvider {
@@ -147,10 +140,9 @@ impl XmlReader<'_, '_> {
             match child.tag_name().name() {
                 "adapter_class" => {
                     provider.class = match self.text(child, "element <adapter_class>") {
-                        Text::Known(class) => Class::Named {
-                            name: class.trim().to_owned(),
-                            line: self.line(child),
-                        },
+                        Text::Known(class) => {
+                            Class::Named(class.trim().to_owned(), self.line(child))
+                        }
                         _ => Class::Unresolved,
                     };
                 }

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::{ItemNames, ItemSource, Mapping};
+use super::{ItemNames, ItemSource, Mapping, NamedSelector};
 use crate::error::{ExtractionError, ExtractionReason};
 use crate::field_set::FieldSet;
 use crate::field_values::FieldValues;
 use crate::item_name::CanonicalItem;
 use crate::payload::{PathTrees, PayloadReader, WantedPaths};
 use crate::record_view::RecordView;
-use crate::selector::Selector;
 use crate::selector_value::SelectorValue;
 
 /// Explanation of the mapping of a record.
@@ -113,11 +112,7 @@ impl Mapping {
         let together = self.field_values(record, wanted, &mut values);
         let fields = wanted.iter().filter_map(|index| self.fields.get(index));
         let complex = self.options.map_non_scalar;
-        let extracted = fields.map(|field| Extracted {
-            name: Arc::clone(&field.name),
-            expression: Arc::clone(&field.expression),
-            outcome: extract(&field.selector, &self.field_paths, complex, record),
-        });
+        let extracted = fields.map(|field| extract(field, &self.field_paths, complex, record));
         let topic = self
             .topics
             .iter()
@@ -147,13 +142,9 @@ impl Mapping {
         let parameters = source.parameters.iter();
         let written = parameters
             .clone()
-            .map(|p| format!("{}={}", p.name, p.expression));
+            .map(|p| format!("{}={}", p.value.name, p.value.expression));
         let written: Vec<_> = written.collect();
-        let parameters = parameters.map(|parameter| Extracted {
-            name: Arc::clone(&parameter.name),
-            expression: Arc::clone(&parameter.expression),
-            outcome: extract(&parameter.selector, &self.item_paths, false, record),
-        });
+        let parameters = parameters.map(|p| extract(&p.value, &self.item_paths, false, record));
         let parameters: Vec<_> = parameters.collect();
         SourceOutcome {
             template: Some(Arc::clone(&source.name)),
@@ -188,20 +179,24 @@ fn item_of(prefix: &str, parameters: &[Extracted]) -> Result<String, NoItem> {
     Ok(format!("{prefix}-[{}]", list.join(",")))
 }
 
-/// Extracts the value of one selector, independently of others.
+/// Extracts one value, independently of others.
 fn extract(
-    selector: &Selector,
+    from: &NamedSelector,
     paths: &PathTrees,
     complex: bool,
     record: &RecordView<'_>,
-) -> Result<Option<String>, ExtractionReason> {
+) -> Extracted {
     let mut payloads = PayloadReader::default();
     payloads.next_record(paths, |_| false);
     let wanted = WantedPaths::Fields(FieldSet::empty());
-    payloads.want(paths, wanted, selector.json_node().into_iter());
+    payloads.want(paths, wanted, from.selector.json_node().into_iter());
     let mut text = String::new();
-    match selector.append(record, complex, &mut payloads, &mut text)? {
-        SelectorValue::Text => Ok(Some(text)),
-        SelectorValue::Null => Ok(None),
+    let found = from
+        .selector
+        .append(record, complex, &mut payloads, &mut text);
+    Extracted {
+        name: Arc::clone(&from.name),
+        expression: Arc::clone(&from.expression),
+        outcome: found.map(|value| (value == SelectorValue::Text).then_some(text)),
     }
 }
