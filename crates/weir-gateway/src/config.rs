@@ -357,12 +357,9 @@ fn read_connections(
         };
         let mut parameters = Vec::new();
         flatten("", table, &mut parameters);
-        match ConnectionConfig::collect_errors(name, parameters, &source, None, notes) {
+        match ConnectionConfig::from_parameters(name, parameters, &source, None, notes) {
             Ok(connection) => connections.push(connection),
-            Err(refused) => {
-                let all = std::iter::once(refused.first).chain(refused.more);
-                errors.extend(all.map(GatewayError::from));
-            }
+            Err(rejected) => errors.extend(rejected.errors.into_iter().map(GatewayError::from)),
         }
     }
     GatewayError::join(errors).map_or(Ok(connections), Err)

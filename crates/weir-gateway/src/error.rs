@@ -94,7 +94,7 @@ impl GatewayError {
             })
         };
         match self {
-            Self::Mapping(error) => (Some(error.at.clone()), error.problem.to_string()),
+            Self::Mapping(error) => (Some(error.at.clone()), error.text.clone()),
             Self::Config { file, reason } => (at(file.clone(), None), reason.clone()),
             Self::Line { file, line, reason } => (at(file.clone(), Some(*line)), reason.clone()),
             Self::Read { path, error } => (

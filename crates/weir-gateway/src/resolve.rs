@@ -126,7 +126,7 @@ fn resolve_items(
             let message = format!("more than {most} items in one subscription");
             return refuse(ControlCode::BAD_GROUP, message);
         }
-        let item = mapping.canonical_item(written);
+        let item = CanonicalItem::parse(written);
         // Each duplicate would add a line per update.
         if item
             .as_ref()

@@ -1,5 +1,7 @@
 //! Mode COMMAND: the effect of a record on the rows of an item.
 
+use strum::EnumString;
+
 /// Name of the field that identifies a row.
 pub const KEY_FIELD: &str = "key";
 /// Name of the field with the command for the row.
@@ -22,7 +24,8 @@ pub enum CommandMode {
 }
 
 /// Command for a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString)]
+#[strum(serialize_all = "UPPERCASE")]
 pub enum RowCommand {
     /// Add the row.
     Add,
@@ -57,11 +60,6 @@ impl RowCommand {
             Self::Delete => "DELETE",
         }
     }
-
-    fn from_word(word: &str) -> Option<Self> {
-        let all = [Self::Add, Self::Update, Self::Delete];
-        all.into_iter().find(|command| command.as_str() == word)
-    }
 }
 
 impl CommandMode {
@@ -86,7 +84,7 @@ impl CommandMode {
                 _ => None,
             };
         }
-        let command = RowCommand::from_word(command)?;
+        let command = command.parse().ok()?;
         Some(CommandEvent::Row { key, command })
     }
 }

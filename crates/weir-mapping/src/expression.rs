@@ -3,75 +3,82 @@
 //! `ROOT [index...] ( "." name [index...] )* [ ".*" ]`. The text is split at every dot first, even
 //! inside quotes. So names that contain a dot cannot be addressed.
 
-use crate::error::ExpressionError;
+use std::sync::Arc;
+
+use strum::EnumString;
+
+use crate::error::{ExpressionError, ExtractionReason};
 use crate::text::{has_line_end, trim};
 
 /// Part of a record where an expression starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Root {
-    /// Record key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString)]
+#[strum(serialize_all = "UPPERCASE")]
+pub(crate) enum Root {
     Key,
-    /// Record value.
     Value,
-    /// Record headers.
     Headers,
-    /// Topic name.
     Topic,
-    /// Kafka timestamp in milliseconds since 1970.
     Timestamp,
-    /// Partition number.
     Partition,
-    /// Offset.
     Offset,
-}
-
-impl Root {
-    fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "KEY" => Self::Key,
-            "VALUE" => Self::Value,
-            "HEADERS" => Self::Headers,
-            "TOPIC" => Self::Topic,
-            "TIMESTAMP" => Self::Timestamp,
-            "PARTITION" => Self::Partition,
-            "OFFSET" => Self::Offset,
-            _ => return None,
-        })
-    }
-
-    fn allows_index(self) -> bool {
-        matches!(self, Self::Key | Self::Value | Self::Headers)
-    }
 }
 
 /// A step from a node to a child node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PathStep {
-    /// Member with this name.
-    Member(Box<str>),
-    /// Element at this position.
+pub(crate) enum PathStep {
+    Member(Arc<str>),
+    /// Position from 0, and the name of the indexed node for error texts.
     Index {
-        /// Position from 0.
         index: u32,
-        /// Name of the indexed node, for error texts.
-        container: Box<str>,
+        container: Arc<str>,
     },
+}
+
+/// Kind of the value in which a step fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ParentKind {
+    Object,
+    Array,
+    Scalar,
+    Null,
+}
+
+impl PathStep {
+    /// Returns the reason why the step fails in a value of this kind.
+    pub(crate) fn missing(&self, parent: ParentKind) -> ExtractionReason {
+        match self {
+            Self::Member(name) => {
+                let name = Arc::clone(name);
+                match parent {
+                    ParentKind::Object => ExtractionReason::NotFound(name),
+                    ParentKind::Array => ExtractionReason::ArrayObject(name),
+                    ParentKind::Scalar => ExtractionReason::ScalarObject(name),
+                    ParentKind::Null => ExtractionReason::NullObject(name),
+                }
+            }
+            Self::Index { index, container } => match parent {
+                ParentKind::Object => ExtractionReason::NotArray(*index),
+                ParentKind::Array => ExtractionReason::IndexNotFound(*index),
+                ParentKind::Scalar => ExtractionReason::NotIndexed(Arc::clone(container)),
+                ParentKind::Null => ExtractionReason::NullIndex(*index),
+            },
+        }
+    }
 }
 
 /// A parsed extraction expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Expression {
+pub(crate) struct Expression {
     text: Box<str>,
     root: Root,
-    root_steps: Vec<PathStep>,
-    path: Vec<PathStep>,
-    segments: usize,
+    steps: Vec<PathStep>,
+    has_path: bool,
     wildcard: bool,
 }
 
 impl Expression {
     /// Parses `#{expression}`, the form used in field parameters.
-    pub fn parse_wrapped(text: &str) -> Result<Self, ExpressionError> {
+    pub(crate) fn parse_wrapped(text: &str) -> Result<Self, ExpressionError> {
         let inner = text
             .strip_prefix("#{")
             .and_then(|rest| rest.strip_suffix('}'));
@@ -82,7 +89,7 @@ impl Expression {
     }
 
     /// Parses a bare expression, the form used in template parameters.
-    pub fn parse(text: &str) -> Result<Self, ExpressionError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, ExpressionError> {
         let tokens = tokens(text)?;
         let first = tokens.first().copied().unwrap_or_default();
         let root = root_of(first).ok_or_else(|| ExpressionError::MissingRoot(text.to_owned()))?;
@@ -98,48 +105,44 @@ impl Expression {
 
         // Every second token is a segment. After an empty segment, dots are at positions of
         // segments, so `VALUE..a` selects a member named ".". The connector does the same.
-        let mut root_steps = Vec::new();
-        let mut path = Vec::new();
-        indexes_of(first, text, &mut root_steps)?;
+        let mut steps = Vec::new();
+        indexes_of(first, text, &mut steps)?;
         for segment in tokens.iter().step_by(2).skip(1) {
             let name = segment.split('[').next().unwrap_or_default();
-            path.push(PathStep::Member(name.into()));
-            indexes_of(segment, text, &mut path)?;
+            steps.push(PathStep::Member(name.into()));
+            indexes_of(segment, text, &mut steps)?;
         }
-        let segments = tokens.len().saturating_sub(1);
         Ok(Self {
             text: text.into(),
             root,
-            root_steps,
-            path,
-            segments,
+            steps,
+            has_path: tokens.len() > 1,
             wildcard,
         })
     }
 
     /// Returns the expression as written, without `#{` and `}`.
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns the root.
-    pub fn root(&self) -> Root {
+    pub(crate) fn root(&self) -> Root {
         self.root
     }
 
     /// Returns `true` if the expression ends in `.*`.
-    pub fn is_wildcard(&self) -> bool {
+    pub(crate) fn is_wildcard(&self) -> bool {
         self.wildcard
     }
 
     /// Returns `true` if a name follows the root. Indexes of the root do not count.
-    pub fn has_path(&self) -> bool {
-        self.segments > 0
+    pub(crate) fn has_path(&self) -> bool {
+        self.has_path
     }
 
     /// Returns all steps below the root, starting with the root's own indexes.
-    pub fn steps(&self) -> impl Iterator<Item = &PathStep> {
-        self.root_steps.iter().chain(&self.path)
+    pub(crate) fn steps(&self) -> &[PathStep] {
+        &self.steps
     }
 }
 
@@ -167,9 +170,10 @@ fn tokens(text: &str) -> Result<Vec<&str>, ExpressionError> {
 fn root_of(token: &str) -> Option<Root> {
     match token.split_once('[') {
         Some((name, rest)) if rest.ends_with(']') => {
-            Root::from_name(name).filter(|root| root.allows_index())
+            let root = name.parse().ok();
+            root.filter(|root| matches!(root, Root::Key | Root::Value | Root::Headers))
         }
-        _ => Root::from_name(token),
+        _ => token.parse().ok(),
     }
 }
 
@@ -178,7 +182,7 @@ fn indexes_of(segment: &str, text: &str, out: &mut Vec<PathStep>) -> Result<(), 
     let Some(start) = segment.find('[') else {
         return Ok(());
     };
-    let mut container = segment[..start].to_owned();
+    let mut container: Arc<str> = segment[..start].into();
     let mut rest = &segment[start..];
     while !rest.is_empty() {
         let (index, after) =
@@ -186,12 +190,12 @@ fn indexes_of(segment: &str, text: &str, out: &mut Vec<PathStep>) -> Result<(), 
         rest = after;
         match index {
             PathIndex::Name(name) => {
-                name.clone_into(&mut container);
-                out.push(PathStep::Member(name.into()));
+                container = name.into();
+                out.push(PathStep::Member(Arc::clone(&container)));
             }
             PathIndex::Position(index) => {
-                let inner = format!("{container}[{index}]");
-                let container = std::mem::replace(&mut container, inner).into();
+                let inner = format!("{container}[{index}]").into();
+                let container = std::mem::replace(&mut container, inner);
                 out.push(PathStep::Index { index, container });
             }
         }

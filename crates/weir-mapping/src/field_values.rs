@@ -1,5 +1,7 @@
 //! Field values of one record: one text buffer, in the order of the configured fields.
 
+use std::ops::Deref;
+
 use crate::payload::PayloadReader;
 
 /// Markers instead of a length; lengths of texts stay below both.
@@ -30,48 +32,30 @@ impl<'a> FieldValue<'a> {
     }
 }
 
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct TextSpan {
+pub struct TextSpan {
     start: u32,
     len: u32,
 }
 
-fn value<'a>(text: &'a str, spans: &[TextSpan], index: usize) -> FieldValue<'a> {
-    match spans.get(index) {
-        None | Some(TextSpan { len: SKIPPED, .. }) => FieldValue::Skipped,
-        Some(TextSpan { len: NULL, .. }) => FieldValue::Null,
-        Some(TextSpan { start, len }) => {
-            FieldValue::Text(&text[*start as usize..*start as usize + *len as usize])
-        }
-    }
+/// Values of the fields of one record, in the order of the mapping's fields.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Values<Text, Spans> {
+    text: Text,
+    spans: Spans,
 }
 
-/// Reusable buffer for the field values of a record; its memory is reused between records.
-#[derive(Debug, Clone, Default)]
-pub struct FieldValues {
-    text: String,
-    spans: Vec<TextSpan>,
-    payloads: PayloadReader,
-}
+/// Immutable, compact field values of one record, in at most two allocations.
+pub type FrozenValues = Values<Box<str>, Box<[TextSpan]>>;
 
-impl FieldValues {
-    /// Creates an empty buffer.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Removes the values but not the memory.
-    pub fn clear(&mut self) {
-        self.text.clear();
-        self.spans.clear();
-    }
-
+impl<Text: Deref<Target = str>, Spans: Deref<Target = [TextSpan]>> Values<Text, Spans> {
     /// Returns the number of fields, skipped ones included.
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Returns `true` before the first record.
+    /// Returns `true` if there are no fields, as before the first record.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
@@ -83,7 +67,13 @@ impl FieldValues {
 
     /// Returns the value of a field by its index. Fields beyond the last count as skipped.
     pub fn value(&self, index: usize) -> FieldValue<'_> {
-        value(&self.text, &self.spans, index)
+        match self.spans.get(index) {
+            None | Some(TextSpan { len: SKIPPED, .. }) => FieldValue::Skipped,
+            Some(TextSpan { len: NULL, .. }) => FieldValue::Null,
+            Some(TextSpan { start, len }) => {
+                FieldValue::Text(&self.text[*start as usize..*start as usize + *len as usize])
+            }
+        }
     }
 
     /// Returns all values in field order.
@@ -94,9 +84,37 @@ impl FieldValues {
     /// Returns a compact copy that threads can share.
     pub fn freeze(&self) -> FrozenValues {
         FrozenValues {
-            text: self.text.as_str().into(),
-            spans: self.spans.as_slice().into(),
+            text: (*self.text).into(),
+            spans: (*self.spans).into(),
         }
+    }
+}
+
+/// Reusable buffer for the field values of a record; its memory is reused between records.
+#[derive(Debug, Clone, Default)]
+pub struct FieldValues {
+    values: Values<String, Vec<TextSpan>>,
+    payloads: PayloadReader,
+}
+
+impl Deref for FieldValues {
+    type Target = Values<String, Vec<TextSpan>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.values
+    }
+}
+
+impl FieldValues {
+    /// Creates an empty buffer.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Removes the values but not the memory.
+    pub fn clear(&mut self) {
+        self.values.text.clear();
+        self.values.spans.clear();
     }
 
     /// Removes the values of the previous record and marks `count` fields as skipped.
@@ -106,7 +124,7 @@ impl FieldValues {
             start: 0,
             len: SKIPPED,
         };
-        self.spans.resize(count, skipped);
+        self.values.spans.resize(count, skipped);
     }
 
     pub(crate) fn payloads_mut(&mut self) -> &mut PayloadReader {
@@ -115,22 +133,22 @@ impl FieldValues {
 
     /// Returns the payload reader and the buffer for the next text.
     pub(crate) fn parts_mut(&mut self) -> (&mut PayloadReader, &mut String) {
-        (&mut self.payloads, &mut self.text)
+        (&mut self.payloads, &mut self.values.text)
     }
 
     /// Returns the current length of all texts, for [`Self::set_text`].
     pub(crate) fn text_len(&self) -> usize {
-        self.text.len()
+        self.values.text.len()
     }
 
     /// Sets a field to the text from `start` on. Returns `false` if the texts are too long.
     pub(crate) fn set_text(&mut self, index: usize, start: usize) -> bool {
-        if self.text.len() > TEXT_BYTES_MAX {
+        if self.values.text.len() > TEXT_BYTES_MAX {
             return false;
         }
         // Both fit into u32 because the end of the text does.
-        let (start, len) = (start as u32, (self.text.len() - start) as u32);
-        self.spans[index] = TextSpan { start, len };
+        let (start, len) = (start as u32, (self.values.text.len() - start) as u32);
+        self.values.spans[index] = TextSpan { start, len };
         true
     }
 
@@ -143,15 +161,15 @@ impl FieldValues {
                 true
             }
             FieldValue::Text(text) => {
-                let start = self.text.len();
-                self.text.push_str(text);
+                let start = self.values.text.len();
+                self.values.text.push_str(text);
                 self.set_text(index, start)
             }
         }
     }
 
     pub(crate) fn set_null(&mut self, index: usize) {
-        self.spans[index] = TextSpan {
+        self.values.spans[index] = TextSpan {
             start: 0,
             len: NULL,
         };
@@ -159,43 +177,11 @@ impl FieldValues {
 
     /// Removes the text from `start` on, which belongs to no field.
     pub(crate) fn drop_text(&mut self, start: usize) {
-        self.text.truncate(start);
+        self.values.text.truncate(start);
     }
-}
-
-/// Immutable, compact field values of one record, in at most two allocations.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FrozenValues {
-    text: Box<str>,
-    spans: Box<[TextSpan]>,
 }
 
 impl FrozenValues {
-    /// Returns the number of fields, skipped ones included.
-    pub fn len(&self) -> usize {
-        self.spans.len()
-    }
-
-    /// Returns `true` if the mapping has no fields.
-    pub fn is_empty(&self) -> bool {
-        self.spans.is_empty()
-    }
-
-    /// Returns the text of a field by its index in the mapping, `None` for null and skipped fields.
-    pub fn get(&self, index: usize) -> Option<&str> {
-        self.value(index).text()
-    }
-
-    /// Returns the value of a field by its index. Fields beyond the last count as skipped.
-    pub fn value(&self, index: usize) -> FieldValue<'_> {
-        value(&self.text, &self.spans, index)
-    }
-
-    /// Returns all values in field order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = FieldValue<'_>> {
-        (0..self.spans.len()).map(|index| self.value(index))
-    }
-
     /// Returns these values with skipped fields filled from `older`, where `carries` returns `true`
     /// for the field's index. Returns `None` if no field can be filled or the texts become too
     /// long.

@@ -1,7 +1,7 @@
 //! Fuzz targets, run by `fuzz/` and briefly by the property tests.
 
 use crate::config::{
-    AdaptersFile, ConfigSource, ConnectionConfig, Parameter, ParseOptions, expand,
+    ConfigReport, ConfigSource, ConnectionConfig, Parameter, ParseOptions, expand,
 };
 use crate::error::ItemNameError;
 use crate::expression::Expression;
@@ -19,10 +19,11 @@ pub fn config(data: &[u8]) {
     let env = |name: &str| (name.len() < 4).then(|| name.repeat(2));
     for strict in [false, true] {
         let options = ParseOptions { strict };
-        let Ok(file) = AdaptersFile::parse("adapters.xml", xml, &env, options) else {
+        let report = ConfigReport::of("adapters.xml", xml, &env, options);
+        if !report.errors.is_empty() {
             continue;
-        };
-        for connection in &file.connections {
+        }
+        for connection in report.connections.iter().flatten() {
             let (mut names, mut values) = (ItemNames::new(), FieldValues::new());
             for topic in connection.mapping.topics() {
                 let record = RecordView {

@@ -5,16 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
 use crate::error::ItemNameError;
 use crate::text::has_line_end;
 
 /// Item name in canonical form, with its parts.
-///
-/// Equality and hash are those of the canonical text.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CanonicalItem {
     text: Box<str>,
     prefix_len: usize,
@@ -26,7 +23,7 @@ impl CanonicalItem {
     pub fn parse(written: &str) -> Result<Self, ItemNameError> {
         let (prefix, list) = split(written).ok_or(ItemNameError::Invalid)?;
         let mut parameters = BTreeMap::new();
-        for parameter in ItemParameters::new(list) {
+        for parameter in item_parameters(list) {
             let (name, value) = parameter.ok_or(ItemNameError::Invalid)?;
             if parameters.insert(name, value).is_some() {
                 return Err(ItemNameError::DuplicateParameter);
@@ -74,36 +71,11 @@ impl CanonicalItem {
             .iter()
             .map(|(name, value)| (&self.text[name.clone()], &self.text[value.clone()]))
     }
-
-    /// Converts the item into its canonical text.
-    pub fn into_text(self) -> Box<str> {
-        self.text
-    }
 }
 
 impl fmt::Display for CanonicalItem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
-    }
-}
-
-impl AsRef<str> for CanonicalItem {
-    fn as_ref(&self) -> &str {
-        &self.text
-    }
-}
-
-impl PartialEq for CanonicalItem {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-impl Eq for CanonicalItem {}
-
-impl Hash for CanonicalItem {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.text.hash(state);
     }
 }
 
@@ -122,37 +94,19 @@ fn split(written: &str) -> Option<(&str, &str)> {
     (is_prefix(prefix) && !has_line_end(list)).then_some((prefix, list))
 }
 
-/// Iterator over `name=value,name=value[,]`; yields `None` once at the first syntax error.
-pub(crate) struct ItemParameters<'a> {
-    rest: &'a str,
-}
-
-impl<'a> ItemParameters<'a> {
-    pub(crate) fn new(list: &'a str) -> Self {
-        Self { rest: list }
-    }
-
-    fn take(&mut self) -> Option<(&'a str, &'a str)> {
-        let (name, rest) = self.rest.split_once('=')?;
-        let (value, rest) = rest.split_once(',').unwrap_or((rest, ""));
-        self.rest = rest;
-        (is_parameter_name(name) && !value.is_empty()).then_some((name, value))
-    }
-}
-
-impl<'a> Iterator for ItemParameters<'a> {
-    type Item = Option<(&'a str, &'a str)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.rest.is_empty() {
+/// Parses `name=value,name=value[,]`. The caller stops at the first `None`, a syntax error.
+pub(crate) fn item_parameters(list: &str) -> impl Iterator<Item = Option<(&str, &str)>> {
+    let mut rest = list;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
             return None;
         }
-        let parameter = self.take();
-        if parameter.is_none() {
-            self.rest = "";
-        }
-        Some(parameter)
-    }
+        Some(rest.split_once('=').and_then(|(name, after)| {
+            let (value, after) = after.split_once(',').unwrap_or((after, ""));
+            rest = after;
+            (is_parameter_name(name) && !value.is_empty()).then_some((name, value))
+        }))
+    })
 }
 
 fn is_parameter_name(name: &str) -> bool {

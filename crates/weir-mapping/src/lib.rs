@@ -4,12 +4,8 @@
 //! The crate has no side effects. It opens no files, reads neither environment nor clock, starts no
 //! threads and does not log. Findings for the operator are returned as [`Note`]s.
 
-// Modules that integration tests share name the crate.
-#[cfg(test)]
-extern crate self as weir_mapping;
-
 mod command;
-pub mod config;
+mod config;
 mod error;
 mod evaluator;
 mod expression;
@@ -34,23 +30,18 @@ mod text;
 
 pub use command::{COMMAND_FIELD, CommandEvent, CommandMode, KEY_FIELD, RowCommand};
 pub use config::{
-    AdaptersFile, ConfigReport, ConfigSource, ConnectionConfig, ConsumeFrom, ErrorStrategy, Note,
-    OrderStrategy, Parameter, ParameterOutcome, ParameterStatus, ParseOptions, ReferencedFile,
-    RejectedConnection, Severity, Threads,
+    ConfigReport, ConfigSource, ConnectionConfig, ConsumeFrom, ErrorStrategy, Note, OrderStrategy,
+    Parameter, ParameterOutcome, ParameterStatus, ParseOptions, RejectedConnection, Severity,
+    Threads,
 };
 pub use error::{
-    ConfigError, ExpressionError, ExtractionError, ExtractionReason, ExtractionTarget,
-    ItemNameError, Location, PayloadError, PayloadProblem, Problem, TemplateError,
+    ConfigError, ExtractionError, ExtractionReason, ExtractionTarget, ItemNameError, Location,
+    PayloadError,
 };
-pub use evaluator::Evaluator;
-pub use expression::{Expression, PathStep, Root};
 pub use field_set::FieldSet;
 pub use field_values::{FieldValue, FieldValues, FrozenValues};
 pub use item_name::CanonicalItem;
-pub use json::{JsonError, JsonFault};
-pub use mapping::explain::{Explanation, Extracted, Mismatch, NoItem, SourceOutcome};
-pub use mapping::{FieldName, ItemNames, Mapping};
-pub use record_part::RecordPart;
+pub use mapping::explain::{Explanation, Extracted, NoItem, SourceOutcome};
+pub use mapping::{ItemNames, Mapping};
 pub use record_view::RecordView;
-pub use template::ItemTemplate;
 pub use text::{split_fields, split_items};

@@ -3,11 +3,10 @@
 
 pub(crate) mod explain;
 
-use std::fmt;
 use std::sync::Arc;
 
 use crate::command::{COMMAND_FIELD, CommandMode, KEY_FIELD};
-use crate::error::{ExtractionError, ExtractionReason, ExtractionTarget, ItemNameError};
+use crate::error::{ExtractionError, ExtractionReason, ExtractionTarget};
 use crate::evaluator::Evaluator;
 use crate::field_set::FieldSet;
 use crate::field_values::FieldValues;
@@ -19,55 +18,30 @@ use crate::record_view::RecordView;
 use crate::selector::{Selector, is_tombstone};
 use crate::selector_value::SelectorValue;
 
-/// Name of a configured field; cheap to clone.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct FieldName(Arc<str>);
-
-impl FieldName {
-    /// Returns the name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for FieldName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// A field with its compiled expression.
+/// A field or template parameter with its compiled expression.
 #[derive(Debug, Clone)]
-pub(crate) struct CompiledField {
+pub(crate) struct NamedSelector {
     pub(crate) name: Arc<str>,
     pub(crate) expression: Arc<str>,
     pub(crate) selector: Selector,
 }
 
-/// Destination of a topic's records.
-#[derive(Debug, Clone)]
-pub(crate) enum ItemSource {
-    /// One fixed item; also used for a template without parameters.
-    Simple(Box<str>),
-    /// One item per combination of parameter values.
-    Template(Arc<Template>),
-}
-
-/// A compiled template; parameters are sorted by name.
+/// Simple item or compiled template: items that a topic's records belong to.
 #[derive(Debug)]
-pub(crate) struct Template {
+pub(crate) struct ItemSource {
+    /// Template name; without parameters it is not used.
     pub(crate) name: Arc<str>,
+    /// Item name if there are no parameters.
     pub(crate) prefix: Box<str>,
+    /// Sorted by name.
     pub(crate) parameters: Vec<TemplateParameter>,
 }
 
 #[derive(Debug)]
 pub(crate) struct TemplateParameter {
-    pub(crate) name: Arc<str>,
-    pub(crate) expression: Arc<str>,
-    pub(crate) selector: Selector,
     /// Text before the value: `prefix-[name=` or `,name=`.
     pub(crate) text_before: Box<str>,
+    pub(crate) value: NamedSelector,
 }
 
 /// Options that apply to all fields.
@@ -81,9 +55,9 @@ pub(crate) struct FieldOptions {
 #[derive(Debug)]
 pub struct Mapping {
     topics: Vec<MappedTopic>,
-    schemas: Vec<ItemSchema>,
-    fields: Vec<CompiledField>,
-    names: Vec<FieldName>,
+    /// One source per prefix and set of parameter names.
+    schemas: Vec<Arc<ItemSource>>,
+    fields: Vec<NamedSelector>,
     options: FieldOptions,
     rows: RowSources,
     item_paths: PathTrees,
@@ -101,7 +75,7 @@ struct RowSources {
 }
 
 impl RowSources {
-    fn of(fields: &[CompiledField], mode: CommandMode) -> Self {
+    fn of(fields: &[NamedSelector], mode: CommandMode) -> Self {
         let position = |name: &str| fields.iter().position(|field| *field.name == *name);
         let command = position(COMMAND_FIELD);
         let tombstones = command.and_then(|index| match fields[index].selector {
@@ -121,15 +95,17 @@ impl RowSources {
 #[derive(Debug)]
 struct MappedTopic {
     name: Box<str>,
-    sources: Vec<ItemSource>,
+    sources: Vec<Arc<ItemSource>>,
     /// JSON nodes that its templates need.
     json_nodes: Vec<(RecordPart, NodeId)>,
 }
 
 impl MappedTopic {
-    fn new(name: Box<str>, sources: Vec<ItemSource>) -> Self {
-        let parameters = sources.iter().flat_map(ItemSource::parameters);
-        let json_nodes = parameters.filter_map(|p| p.selector.json_node()).collect();
+    fn new(name: Box<str>, sources: Vec<Arc<ItemSource>>) -> Self {
+        let parameters = sources.iter().flat_map(|source| &source.parameters);
+        let json_nodes = parameters
+            .filter_map(|p| p.value.selector.json_node())
+            .collect();
         Self {
             name,
             sources,
@@ -138,17 +114,10 @@ impl MappedTopic {
     }
 }
 
-/// Prefix and sorted parameter names of the items of one source.
-#[derive(Debug, PartialEq, Eq)]
-struct ItemSchema {
-    prefix: Box<str>,
-    parameters: Vec<Arc<str>>,
-}
-
 impl Mapping {
     pub(crate) fn new(
-        topics: Vec<(Box<str>, Vec<ItemSource>)>,
-        fields: Vec<CompiledField>,
+        topics: Vec<(Box<str>, Vec<Arc<ItemSource>>)>,
+        fields: Vec<NamedSelector>,
         options: FieldOptions,
         command_mode: CommandMode,
         item_paths: PathTrees,
@@ -156,22 +125,19 @@ impl Mapping {
     ) -> Self {
         let mut schemas = Vec::new();
         for source in topics.iter().flat_map(|(_, sources)| sources) {
-            let schema = ItemSchema::of(source);
-            if !schemas.contains(&schema) {
-                schemas.push(schema);
+            let is_same = |other: &Arc<ItemSource>| {
+                other.prefix == source.prefix && other.names().eq(source.names())
+            };
+            if !schemas.iter().any(is_same) {
+                schemas.push(Arc::clone(source));
             }
         }
-        let names = fields
-            .iter()
-            .map(|field| FieldName(Arc::clone(&field.name)))
-            .collect();
         let topics = topics.into_iter();
         Self {
             topics: topics.map(|(name, s)| MappedTopic::new(name, s)).collect(),
             schemas,
             rows: RowSources::of(&fields, command_mode),
             fields,
-            names,
             options,
             item_paths,
             field_paths,
@@ -183,9 +149,9 @@ impl Mapping {
         self.topics.iter().map(|topic| &*topic.name)
     }
 
-    /// Returns the configured fields; positions are the indexes in [`FieldValues`].
-    pub fn fields(&self) -> &[FieldName] {
-        &self.names
+    /// Returns the names of the configured fields; positions are the indexes in [`FieldValues`].
+    pub fn fields(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.fields.iter().map(|field| &*field.name)
     }
 
     /// Returns the set of all fields.
@@ -195,7 +161,7 @@ impl Mapping {
 
     /// Returns the index of a field, `None` if it is not configured.
     pub fn field_index(&self, name: &str) -> Option<usize> {
-        self.names.iter().position(|field| field.as_str() == name)
+        self.fields().position(|field| field == name)
     }
 
     /// Returns the source of row commands.
@@ -208,17 +174,14 @@ impl Mapping {
         self.rows.key.zip(self.rows.command)
     }
 
-    /// Returns the canonical form of an item name given by a client.
-    ///
-    /// A valid name cannot always be subscribed, see [`Self::admits`].
-    pub fn canonical_item(&self, written: &str) -> Result<CanonicalItem, ItemNameError> {
-        CanonicalItem::parse(written)
-    }
-
     /// Returns `true` if a template or simple item of a mapped topic has the same prefix and the
     /// same parameter names.
     pub fn admits(&self, item: &CanonicalItem) -> bool {
-        self.schemas.iter().any(|schema| schema.admits(item))
+        let mut schemas = self.schemas.iter();
+        schemas.any(|schema| {
+            let names = item.parameters().map(|(name, _)| name);
+            *schema.prefix == *item.prefix() && schema.names().eq(names)
+        })
     }
 
     /// Writes the items of this record to `out`; none if the topic is not mapped.
@@ -245,19 +208,13 @@ impl Mapping {
         }
         for source in &topic.sources {
             let start = out.text.len();
-            match source {
-                ItemSource::Simple(name) => {
-                    out.text.push_str(name);
-                    out.push(start);
+            match source.expand(record, out) {
+                Ok(true) => out.push(start),
+                Ok(false) => out.reject(start),
+                Err(error) => {
+                    out.clear();
+                    return Err(error);
                 }
-                ItemSource::Template(template) => match template.expand(record, out) {
-                    Ok(true) => out.push(start),
-                    Ok(false) => out.reject(start),
-                    Err(error) => {
-                        out.clear();
-                        return Err(error);
-                    }
-                },
             }
         }
         Ok(())
@@ -312,7 +269,7 @@ impl Mapping {
     fn set_field(
         &self,
         index: usize,
-        field: &CompiledField,
+        field: &NamedSelector,
         record: &RecordView<'_>,
         out: &mut FieldValues,
     ) -> Result<(), ExtractionReason> {
@@ -337,45 +294,20 @@ impl Mapping {
 }
 
 impl ItemSource {
-    fn parameters(&self) -> &[TemplateParameter] {
-        match self {
-            Self::Simple(_) => &[],
-            Self::Template(template) => &template.parameters,
-        }
-    }
-}
-
-impl ItemSchema {
-    fn of(source: &ItemSource) -> Self {
-        match source {
-            ItemSource::Simple(name) => Self {
-                prefix: name.clone(),
-                parameters: Vec::new(),
-            },
-            ItemSource::Template(template) => Self {
-                prefix: template.prefix.clone(),
-                parameters: template
-                    .parameters
-                    .iter()
-                    .map(|p| Arc::clone(&p.name))
-                    .collect(),
-            },
+    pub(crate) fn simple(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            prefix: name.into(),
+            parameters: Vec::new(),
         }
     }
 
-    fn admits(&self, item: &CanonicalItem) -> bool {
-        let parameters = item.parameters();
-        *self.prefix == *item.prefix()
-            && self.parameters.len() == parameters.len()
-            && self
-                .parameters
-                .iter()
-                .zip(parameters)
-                .all(|(name, (other, _))| **name == *other)
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.parameters
+            .iter()
+            .map(|parameter| &*parameter.value.name)
     }
-}
 
-impl Template {
     /// Appends the canonical name. Returns `false` if a value contains a comma.
     ///
     /// A client cannot write such a value, and the name would parse as that of another item.
@@ -385,25 +317,33 @@ impl Template {
         out: &mut ItemNames,
     ) -> Result<bool, ExtractionError> {
         let ItemNames { text, payloads, .. } = out;
+        if self.parameters.is_empty() {
+            text.push_str(&self.prefix);
+            return Ok(true);
+        }
         let is_single = self.parameters.len() == 1;
         for parameter in &self.parameters {
             text.push_str(&parameter.text_before);
             let start = text.len();
-            match parameter.selector.append(record, false, payloads, text) {
+            match parameter
+                .value
+                .selector
+                .append(record, false, payloads, text)
+            {
                 Ok(SelectorValue::Text) if has_comma(&text[start..]) => return Ok(false),
                 Ok(SelectorValue::Text) => {}
                 Ok(SelectorValue::Null) if is_single => text.push_str("null"),
                 Ok(SelectorValue::Null) => {
-                    return Err(self.error(parameter, ExtractionReason::NullParameter));
+                    return Err(self.error(&parameter.value, ExtractionReason::NullParameter));
                 }
-                Err(reason) => return Err(self.error(parameter, reason)),
+                Err(reason) => return Err(self.error(&parameter.value, reason)),
             }
         }
         text.push(']');
         Ok(true)
     }
 
-    fn error(&self, parameter: &TemplateParameter, reason: ExtractionReason) -> ExtractionError {
+    fn error(&self, parameter: &NamedSelector, reason: ExtractionReason) -> ExtractionError {
         ExtractionError {
             target: ExtractionTarget::Template {
                 template: Arc::clone(&self.name),

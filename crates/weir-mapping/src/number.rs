@@ -4,25 +4,10 @@
 //! the shortest decimal that reads back as the same number, with at least two digits. Earlier JDKs
 //! print some numbers with unnecessary digits, such as 2e23 as `1.9999999999999998E23`.
 
-use std::fmt::{LowerExp, Write};
+use std::fmt::{self, LowerExp, Write};
 
-/// Appends an integer.
 pub(crate) fn append_integer(number: i64, out: &mut String) {
-    let mut digits = [0_u8; 20];
-    let mut start = digits.len();
-    let mut rest = number.unsigned_abs();
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    if number < 0 {
-        out.push('-');
-    }
-    out.extend(digits[start..].iter().map(|&digit| char::from(digit)));
+    out.push_str(itoa::Buffer::new().format(number));
 }
 
 /// Appends a number as `Double.toString` does.
@@ -49,15 +34,22 @@ where
     if wide.is_infinite() {
         return out.push_str("Infinity");
     }
-    let mut text = Decimal::default();
-    // The buffer fits the longest text: 17 digits, point, sign, exponent.
-    let _ = write!(text, "{number:e}");
+    let mut text = scientific(format_args!("{number:e}"), out);
     if text.count == 1 && wide.abs() < least_normal.into() {
         // Java shows at least two digits, and two may be nearer to a subnormal number.
-        text = Decimal::default();
-        let _ = write!(text, "{number:.1e}");
+        text = scientific(format_args!("{number:.1e}"), out);
     }
     text.append(out);
+}
+
+/// Returns the digits of a formatted number; `out` is only used as memory.
+fn scientific(number: fmt::Arguments<'_>, out: &mut String) -> Decimal {
+    let start = out.len();
+    // Writing to a string cannot fail, and the longest text has 17 digits.
+    let _ = out.write_fmt(number);
+    let decimal = Decimal::parse(&out[start..]).unwrap_or_default();
+    out.truncate(start);
+    decimal
 }
 
 /// Number of significant digits that always survive conversion to a double and back.
@@ -69,7 +61,7 @@ const SAFE_EXPONENT: i64 = 290;
 ///
 /// `text` must be a valid JSON number.
 pub(crate) fn append_json_double(text: &str, out: &mut String) {
-    if let Some(decimal) = Decimal::of_short(text) {
+    if let Some(decimal) = Decimal::parse(text).filter(Decimal::is_exact) {
         if text.starts_with('-') {
             out.push('-');
         }
@@ -87,21 +79,12 @@ struct Decimal {
     /// Number of zeros after the last significant digit, added if another digit follows.
     zeros: usize,
     exponent: i64,
-    part: DecimalPart,
-    negative_exponent: bool,
-}
-
-#[derive(Clone, Copy, Default)]
-enum DecimalPart {
-    #[default]
-    Digits,
-    Exponent,
 }
 
 impl Decimal {
-    /// Parses a number whose shortest text has the same digits. Returns `None` if rounding could
-    /// change them.
-    fn of_short(text: &str) -> Option<Self> {
+    /// Parses a JSON number, or a number in the format `{:e}`. Returns `None` if it has too many
+    /// digits.
+    fn parse(text: &str) -> Option<Self> {
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
             Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
             None => (text, 0),
@@ -120,8 +103,12 @@ impl Decimal {
             return Some(decimal);
         }
         decimal.exponent = decimal.exponent.checked_add(exponent)?;
-        let is_short = decimal.count <= EXACT_DIGITS;
-        (is_short && decimal.exponent.abs() <= SAFE_EXPONENT).then_some(decimal)
+        Some(decimal)
+    }
+
+    /// Returns `true` if the shortest text of the nearest double has the same digits.
+    fn is_exact(&self) -> bool {
+        self.count <= EXACT_DIGITS && self.exponent.abs() <= SAFE_EXPONENT
     }
 
     /// Adds the digit at the given power of ten. Returns `false` if there are too many digits.
@@ -177,31 +164,6 @@ impl Decimal {
                 append_integer(exponent, out);
             }
         }
-    }
-}
-
-/// Parses the output of the standard library for `{:e}`: `-d.ddde-n`.
-impl Write for Decimal {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        for byte in text.bytes() {
-            match (byte, self.part) {
-                (b'e', _) => self.part = DecimalPart::Exponent,
-                (b'-', DecimalPart::Exponent) => self.negative_exponent = true,
-                (b'0'..=b'9', DecimalPart::Exponent) => {
-                    let digit = i64::from(byte - b'0');
-                    let digit = if self.negative_exponent {
-                        -digit
-                    } else {
-                        digit
-                    };
-                    self.exponent = self.exponent * 10 + digit;
-                }
-                (b'0'..=b'9', DecimalPart::Digits) if self.push_digit(byte, 0) => {}
-                (b'0'..=b'9', DecimalPart::Digits) => return Err(std::fmt::Error),
-                _ => {}
-            }
-        }
-        Ok(())
     }
 }
 

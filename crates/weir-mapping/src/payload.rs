@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::error::{ExtractionReason, PayloadError, PayloadProblem};
+use crate::error::{ExtractionReason, PayloadError};
 use crate::evaluator::{Evaluator, Separators, append_kvp, append_text, kvp_value};
-use crate::expression::PathStep;
+use crate::expression::{ParentKind, PathStep};
 use crate::field_set::FieldSet;
 use crate::json::{JsonCheck, JsonError, JsonReader, Missing, NodeId, PathTree};
 use crate::record_part::{KeyAndValue, RecordPart};
@@ -90,7 +90,11 @@ impl PayloadReader {
     ) -> Result<SelectorValue, ExtractionReason> {
         // A JSON payload without bytes is null.
         let bytes = payload(record, part).unwrap_or_default();
-        let error = |error| PayloadError::new(part, Evaluator::Json, PayloadProblem::Json(error));
+        let error = |json: JsonError| PayloadError {
+            part,
+            evaluator: Evaluator::Json,
+            problem: json.into(),
+        };
         let reader = self.readers.of_mut(part);
         let json = &mut reader.json;
         let outcome = *reader
@@ -126,7 +130,11 @@ pub(crate) fn append_scalar(
         return Ok(SelectorValue::Null);
     };
     let appended = evaluator.append(bytes, out);
-    appended.map_err(|problem| PayloadError::new(part, evaluator, problem))?;
+    appended.map_err(|problem| PayloadError {
+        part,
+        evaluator,
+        problem,
+    })?;
     Ok(SelectorValue::Text)
 }
 
@@ -139,32 +147,29 @@ pub(crate) fn append_pairs(
     out: &mut String,
 ) -> Result<SelectorValue, ExtractionReason> {
     let text = bytes.map(decode).unwrap_or_default();
-    let is_null = crate::text::is_blank(&text);
-    let name = |name: &str| name.into();
-    let value = match steps {
-        [] if is_null => return Ok(SelectorValue::Null),
-        [] if !complex => return Err(ExtractionReason::NotScalar),
-        [] => {
-            append_kvp(&text, separators, out);
-            return Ok(SelectorValue::Text);
-        }
-        [PathStep::Member(key), ..] if is_null => {
-            return Err(ExtractionReason::NullObject(name(key)));
-        }
-        [PathStep::Index { index, .. }, ..] if is_null => {
-            return Err(ExtractionReason::NullIndex(*index));
-        }
-        [PathStep::Index { index, .. }, ..] => return Err(ExtractionReason::NotArray(*index)),
-        [PathStep::Member(key), ..] => kvp_value(&text, key, separators)
-            .ok_or_else(|| ExtractionReason::NotFound(name(key)))?,
+    let parent = match crate::text::is_blank(&text) {
+        true => ParentKind::Null,
+        false => ParentKind::Object,
     };
-    match steps.get(1) {
-        None => out.push_str(value),
-        Some(PathStep::Member(key)) => return Err(ExtractionReason::ScalarObject(name(key))),
-        Some(PathStep::Index { container, .. }) => {
-            return Err(ExtractionReason::NotIndexed(name(container)));
+    let Some((step, below)) = steps.split_first() else {
+        if parent == ParentKind::Null {
+            return Ok(SelectorValue::Null);
         }
+        if !complex {
+            return Err(ExtractionReason::NotScalar);
+        }
+        append_kvp(&text, separators, out);
+        return Ok(SelectorValue::Text);
+    };
+    let value = match step {
+        PathStep::Member(key) => kvp_value(&text, key, separators),
+        PathStep::Index { .. } => None,
+    };
+    let value = value.ok_or_else(|| step.missing(parent))?;
+    if let Some(step) = below.first() {
+        return Err(step.missing(ParentKind::Scalar));
     }
+    out.push_str(value);
     Ok(SelectorValue::Text)
 }
 

@@ -1,21 +1,13 @@
 //! Parts of a record that evaluators read: key and value.
 
-/// Part of a record that an evaluator reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RecordPart {
-    /// The record key.
-    Key,
-    /// The record value.
-    Value,
-}
+use strum::Display;
 
-impl std::fmt::Display for RecordPart {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Key => "key",
-            Self::Value => "value",
-        })
-    }
+/// Part of a record that an evaluator reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Display)]
+#[strum(serialize_all = "lowercase")]
+pub(crate) enum RecordPart {
+    Key,
+    Value,
 }
 
 /// A pair of values, one for the key and one for the value of a record.

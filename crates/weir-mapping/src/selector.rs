@@ -1,21 +1,23 @@
 //! Compiled expressions: expressions bound to the evaluators of a connection.
 
+use std::sync::Arc;
+
 use crate::command::RowCommand;
 use crate::error::{ExpressionError, ExtractionReason};
 use crate::evaluator::{Evaluator, Separators, append_text};
-use crate::expression::{Expression, PathStep, Root};
+use crate::expression::{Expression, ParentKind, PathStep, Root};
 use crate::json::{JsonCheck, NodeId, PathTree};
 use crate::number::append_integer;
-use crate::payload::{PartConfig, PayloadReader, append_pairs, append_scalar, payload};
+use crate::payload::{PartConfig, PathTrees, PayloadReader, append_pairs, append_scalar, payload};
 use crate::record_part::{KeyAndValue, RecordPart};
 use crate::record_view::RecordView;
 use crate::selector_value::SelectorValue;
 
 /// Compiler that binds expressions to evaluators and collects their JSON paths.
 pub(crate) struct Compiler {
-    pub(crate) part_configs: KeyAndValue<PartConfig>,
-    pub(crate) json_check: JsonCheck,
-    pub(crate) paths: KeyAndValue<PathTree>,
+    part_configs: KeyAndValue<PartConfig>,
+    json_check: JsonCheck,
+    paths: KeyAndValue<PathTree>,
 }
 
 #[derive(Debug, Clone)]
@@ -44,6 +46,14 @@ impl Compiler {
         }
     }
 
+    /// Returns the paths of the compiled expressions.
+    pub(crate) fn into_paths(self) -> PathTrees {
+        PathTrees {
+            key: Arc::new(self.paths.key),
+            value: Arc::new(self.paths.value),
+        }
+    }
+
     /// Compiles an expression. Fails for a path below a scalar.
     pub(crate) fn compile(&mut self, expression: &Expression) -> Result<Selector, ExpressionError> {
         if expression.is_wildcard() {
@@ -62,7 +72,7 @@ impl Compiler {
         let part = match expression.root() {
             Root::Key => RecordPart::Key,
             Root::Value => RecordPart::Value,
-            Root::Headers => return Ok(Selector::Headers(expression.steps().cloned().collect())),
+            Root::Headers => return Ok(Selector::Headers(expression.steps().into())),
             Root::Topic => return scalar(Selector::Topic),
             Root::Timestamp => return scalar(Selector::Timestamp),
             Root::Partition => return scalar(Selector::Partition),
@@ -75,7 +85,7 @@ impl Compiler {
                 Ok(Selector::Json(part, node, self.json_check))
             }
             Evaluator::Kvp => {
-                let steps = expression.steps().cloned().collect();
+                let steps = expression.steps().into();
                 Ok(Selector::Pairs(part, steps, part_configs.separators))
             }
             evaluator => scalar(Selector::Scalar(part, evaluator)),
@@ -163,33 +173,31 @@ fn append_headers(
         node = step_header(node, step, record.headers)?;
     }
     match node {
-        HeaderNode::Single(None) => Ok(SelectorValue::Null),
-        HeaderNode::Single(Some(value)) => {
-            append_text(value, out);
-            Ok(SelectorValue::Text)
+        HeaderNode::Single(None) => return Ok(SelectorValue::Null),
+        HeaderNode::Single(Some(value)) => append_text(value, out),
+        HeaderNode::All | HeaderNode::Repeated(_) if !complex => {
+            return Err(ExtractionReason::NotScalar);
         }
-        HeaderNode::All | HeaderNode::Repeated(_) if !complex => Err(ExtractionReason::NotScalar),
         HeaderNode::All => {
             out.push('{');
             for (i, (key, value)) in record.headers.iter().enumerate() {
                 out.push_str(if i > 0 { ", " } else { "" });
                 out.push_str(key);
                 out.push('=');
-                append_or_null(*value, out);
+                append_text(value.unwrap_or(b"null"), out);
             }
             out.push('}');
-            Ok(SelectorValue::Text)
         }
         HeaderNode::Repeated(key) => {
             out.push('[');
             for (i, value) in values(record.headers, key).enumerate() {
                 out.push_str(if i > 0 { ", " } else { "" });
-                append_or_null(value, out);
+                append_text(value.unwrap_or(b"null"), out);
             }
             out.push(']');
-            Ok(SelectorValue::Text)
         }
     }
+    Ok(SelectorValue::Text)
 }
 
 fn step_header<'a>(
@@ -197,33 +205,28 @@ fn step_header<'a>(
     step: &'a PathStep,
     headers: &[Header<'a>],
 ) -> Result<HeaderNode<'a>, ExtractionReason> {
-    match (node, step) {
+    let (found, parent) = match (node, step) {
         (HeaderNode::All, PathStep::Member(name)) => {
             let mut found = values(headers, name);
-            match (found.next(), found.next()) {
-                (None, _) => Err(ExtractionReason::NotFound(name.as_ref().into())),
-                (Some(value), None) => Ok(HeaderNode::Single(value)),
-                (Some(_), Some(_)) => Ok(HeaderNode::Repeated(name)),
-            }
+            let found = match (found.next(), found.next()) {
+                (Some(_), Some(_)) => Some(HeaderNode::Repeated(name)),
+                (single, _) => single.map(HeaderNode::Single),
+            };
+            (found, ParentKind::Object)
         }
-        (HeaderNode::All, PathStep::Index { index, .. }) => headers
-            .get(*index as usize)
-            .map(|(_, value)| HeaderNode::Single(*value))
-            .ok_or(ExtractionReason::IndexNotFound(*index)),
-        (HeaderNode::Repeated(name), PathStep::Index { index, .. }) => values(headers, name)
-            .nth(*index as usize)
-            .map(HeaderNode::Single)
-            .ok_or(ExtractionReason::IndexNotFound(*index)),
-        (HeaderNode::Repeated(_), PathStep::Member(name)) => {
-            Err(ExtractionReason::ArrayObject(name.as_ref().into()))
+        (HeaderNode::All, PathStep::Index { index, .. }) => {
+            let header = headers.get(*index as usize);
+            let found = header.map(|(_, value)| HeaderNode::Single(*value));
+            (found, ParentKind::Array)
         }
-        (HeaderNode::Single(_), PathStep::Member(name)) => {
-            Err(ExtractionReason::ScalarObject(name.as_ref().into()))
+        (HeaderNode::Repeated(name), PathStep::Index { index, .. }) => {
+            let value = values(headers, name).nth(*index as usize);
+            (value.map(HeaderNode::Single), ParentKind::Array)
         }
-        (HeaderNode::Single(_), PathStep::Index { container, .. }) => {
-            Err(ExtractionReason::NotIndexed(container.as_ref().into()))
-        }
-    }
+        (HeaderNode::Repeated(_), PathStep::Member(_)) => (None, ParentKind::Array),
+        (HeaderNode::Single(_), _) => (None, ParentKind::Scalar),
+    };
+    found.ok_or_else(|| step.missing(parent))
 }
 
 fn values<'a, 'h>(
@@ -234,13 +237,6 @@ fn values<'a, 'h>(
         .iter()
         .filter(move |(name, _)| *name == key)
         .map(|(_, value)| *value)
-}
-
-fn append_or_null(value: Option<&[u8]>, out: &mut String) {
-    match value {
-        Some(bytes) => append_text(bytes, out),
-        None => out.push_str("null"),
-    }
 }
 
 #[cfg(test)]

@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 
 use crate::error::{ExpressionError, TemplateError};
 use crate::expression::Expression;
-use crate::item_name::{ItemParameters, is_prefix};
+use crate::item_name::{is_prefix, item_parameters};
 use crate::text::has_line_end;
 
 /// A parsed item template; parameters are sorted by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ItemTemplate {
+pub(crate) struct ItemTemplate {
     prefix: Box<str>,
     parameters: Vec<(Box<str>, Expression)>,
 }
 
 impl ItemTemplate {
     /// Parses a template with at least one parameter.
-    pub fn parse(text: &str) -> Result<Self, TemplateError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, TemplateError> {
         let (prefix, list) = split(text).ok_or(TemplateError::Invalid)?;
         let mut parameters = BTreeMap::new();
-        for parameter in ItemParameters::new(list) {
+        for parameter in item_parameters(list) {
             let (name, value) = parameter.ok_or(TemplateError::Invalid)?;
             if parameters.contains_key(name) {
                 return Err(TemplateError::DuplicateParameter);
@@ -40,13 +40,12 @@ impl ItemTemplate {
         })
     }
 
-    /// Returns the part before `-#{`.
-    pub fn prefix(&self) -> &str {
+    pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }
 
     /// Returns the parameter names and expressions, sorted by name.
-    pub fn parameters(&self) -> impl ExactSizeIterator<Item = (&str, &Expression)> {
+    pub(crate) fn parameters(&self) -> impl ExactSizeIterator<Item = (&str, &Expression)> {
         self.parameters
             .iter()
             .map(|(name, expression)| (&**name, expression))

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use weir_mapping::{AdaptersFile, ParseOptions};
+use weir_mapping::{ConfigReport, ParseOptions};
 use weir_net::http1::{ParseLimits, Parsed, Response, parse_request};
 use weir_net::server::{ConnId, RequestOutcome, TrySend};
 use weir_net::websocket::{DeflateWindow, server_text_payload};
@@ -184,8 +184,9 @@ struct TestEnv {
 impl TestEnv {
     fn new(limits: GatewayLimits) -> Self {
         let none = |_: &str| None;
-        let parsed = AdaptersFile::parse("adapters.xml", ADAPTERS, &none, ParseOptions::default());
-        let config = parsed.expect("valid file").connections.remove(0);
+        let options = ParseOptions::default();
+        let mut report = ConfigReport::of("adapters.xml", ADAPTERS, &none, options);
+        let config = report.connections.remove(0).expect("valid file");
         let shared = Arc::new(ShardContext {
             set_id: "Set".to_owned(),
             connections: vec![Arc::new(KafkaConnection::new(config, &Default::default()))],

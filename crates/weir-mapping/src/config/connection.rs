@@ -1,23 +1,21 @@
 //! Checked configuration of one Kafka connection.
 
-use super::note::{Note, ParameterStatus, ReferencedFile};
-use super::parameter_table::{AUTO_COMMAND, EVALUATE_COMMAND, FIELD, JSON_CHECK, MAP, MAP_SUFFIX};
-use super::parameters::{ConnectionParameters, ParameterError};
+use strum::EnumString;
+
+use super::note::{Note, ParameterStatus};
+use super::parameter_table::{AUTO_COMMAND, EVALUATE_COMMAND, FIELD, MAP, MAP_SUFFIX};
+use super::parameters::ConnectionParameters;
 use super::routing;
-use super::source::{ConfigSource, Parameter};
+use super::source::{ConfigSource, Findings, Parameter};
 use super::types::text_list;
 use crate::command::{COMMAND_FIELD, CommandMode, KEY_FIELD};
 use crate::error::{ConfigError, Problem};
-use crate::evaluator::{Evaluator, Separators};
-use crate::json::JsonCheck;
-use crate::mapping::{FieldOptions, Mapping};
-use crate::payload::PartConfig;
-use crate::record_part::KeyAndValue;
-use crate::selector::Compiler;
+use crate::mapping::Mapping;
 use crate::text::is_blank;
 
 /// Start position in partitions without a committed offset.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumString)]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum ConsumeFrom {
     /// End of the partition.
     #[default]
@@ -27,7 +25,8 @@ pub enum ConsumeFrom {
 }
 
 /// Handling of records that cannot be extracted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumString)]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum ErrorStrategy {
     /// Skip the record.
     #[default]
@@ -37,14 +36,17 @@ pub enum ErrorStrategy {
 }
 
 /// Records that keep their order when several threads process them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumString)]
 pub enum OrderStrategy {
     /// Records of the same partition.
     #[default]
+    #[strum(serialize = "ORDER_BY_PARTITION")]
     ByPartition,
     /// Records with the same key.
+    #[strum(serialize = "ORDER_BY_KEY")]
     ByKey,
     /// None.
+    #[strum(serialize = "UNORDERED")]
     Unordered,
 }
 
@@ -60,8 +62,8 @@ pub enum Threads {
 /// Parts of a connection that contain undefined variables.
 #[derive(Debug, Default)]
 pub(super) struct Unresolved {
-    /// Parameters whose values contain such a variable; they are also among the written parameters.
-    pub(super) values: Vec<ParameterError>,
+    /// Errors of parameters with such a value; they are also among the written parameters.
+    pub(super) values: Vec<ConfigError>,
     /// A parameter name contains such a variable, so missing parameters cannot be detected.
     pub(super) has_names: bool,
 }
@@ -91,30 +93,13 @@ pub struct ConnectionConfig {
     pub mapping: Mapping,
     /// Outcome of each parameter, in file order.
     pub parameters: Vec<ParameterStatus>,
-    /// Files named by parameters, for the caller to check.
-    pub files: Vec<ReferencedFile>,
 }
 
 impl ConnectionConfig {
     /// Checks the parameters of one connection; `line` is its line in the file.
     ///
-    /// Variables in values must have been expanded, see [`super::expand()`].
-    ///
-    /// # Errors
-    /// The first error.
+    /// Variables in values must have been expanded. All errors are returned.
     pub fn from_parameters(
-        name: &str,
-        written: impl IntoIterator<Item = Parameter>,
-        source: &ConfigSource<'_>,
-        line: Option<u32>,
-        notes: &mut Vec<Note>,
-    ) -> Result<Self, ConfigError> {
-        let checked = Self::collect_errors(name, written, source, line, notes);
-        checked.map_err(|rejected| rejected.first)
-    }
-
-    /// Checks parameters as [`Self::from_parameters`] does, but reports all errors.
-    pub fn collect_errors(
         name: &str,
         written: impl IntoIterator<Item = Parameter>,
         source: &ConfigSource<'_>,
@@ -124,7 +109,7 @@ impl ConnectionConfig {
         Self::check_parameters(name, written, Unresolved::default(), source, line, notes)
     }
 
-    /// Checks parameters as [`Self::collect_errors`] does, where some variables are undefined.
+    /// Checks parameters as [`Self::from_parameters`] does, where some variables are undefined.
     pub(super) fn check_parameters(
         name: &str,
         written: impl IntoIterator<Item = Parameter>,
@@ -133,48 +118,41 @@ impl ConnectionConfig {
         line: Option<u32>,
         notes: &mut Vec<Note>,
     ) -> Result<Self, Box<RejectedConnection>> {
-        let mut rejected = unresolved.values;
-        let parameters = ConnectionParameters::read(source, name, written, notes, &mut rejected);
-        let missing = match unresolved.has_names {
-            true => Vec::new(),
-            false => missing(name, &parameters),
-        };
-        let missing = missing.into_iter();
-        let mut missing = missing.map(|problem| source.error(line, Some(name), problem));
-        let compiler = || Compiler::new(part_configs(&parameters), json_check(&parameters));
-        let mapping = routing::compile(
-            &parameters,
-            compiler(),
-            compiler(),
-            FieldOptions {
-                skip_failed: parameters.boolean("fields.skip.failed.mapping.enable", false),
-                map_non_scalar: parameters.boolean("fields.map.non.scalar.values.enable", false),
-            },
-            command_mode(&parameters),
+        let mut errors = unresolved.values;
+        let findings = &mut Findings {
+            source,
+            connection: Some(name),
             notes,
-            &mut rejected,
-        );
-        let mut errors = rejected.iter().map(|rejected| rejected.error.clone());
-        if let Some(first) = errors.next().or_else(|| missing.next()) {
-            let more = errors.chain(missing).collect();
+            errors: &mut errors,
+        };
+        let parameters = ConnectionParameters::read(written, findings);
+        let mode = command_mode(&parameters);
+        let mapping = routing::compile(&parameters, mode, findings);
+        if !unresolved.has_names {
+            for problem in missing(name, &parameters, mode) {
+                findings.reject(line, problem);
+            }
+        }
+        let name = name.to_owned();
+        if !errors.is_empty() {
             return Err(Box::new(RejectedConnection {
-                name: name.to_owned(),
-                first,
-                more,
-                parameters: parameters.into_statuses(&rejected),
+                name,
+                parameters: parameters.into_statuses(&errors),
+                errors,
             }));
         }
+        let servers = parameters.get(BOOTSTRAP).and_then(text_list);
+        let servers = servers.into_iter().flatten().map(str::to_owned);
         Ok(Self {
-            name: name.to_owned(),
-            enabled: parameters.boolean("enable", true),
-            bootstrap_servers: bootstrap(&parameters),
+            name,
+            enabled: parameters.parsed("enable").unwrap_or(true),
+            bootstrap_servers: servers.collect(),
             group_id: parameters.get("group.id").map(str::to_owned),
-            consume_from: consume_from(&parameters),
+            consume_from: parameters.parsed("record.consume.from").unwrap_or_default(),
             threads: threads(&parameters),
-            order_strategy: order_strategy(&parameters),
-            error_strategy: error_strategy(&parameters),
+            order_strategy: parameters.parsed(ORDER_STRATEGY).unwrap_or_default(),
+            error_strategy: parameters.parsed(ERROR_STRATEGY).unwrap_or_default(),
             mapping,
-            files: parameters.files(),
             parameters: parameters.into_statuses(&[]),
         })
     }
@@ -190,145 +168,80 @@ impl ConnectionConfig {
 pub struct RejectedConnection {
     /// Name that clients would give as `LS_data_adapter`.
     pub name: String,
-    /// First error.
-    pub first: ConfigError,
-    /// Further errors.
-    pub more: Vec<ConfigError>,
+    /// All errors, at least one.
+    pub errors: Vec<ConfigError>,
     /// Outcome of each parameter, in file order.
     pub parameters: Vec<ParameterStatus>,
 }
 
 const BOOTSTRAP: &str = "bootstrap.servers";
-
-fn bootstrap(parameters: &ConnectionParameters<'_>) -> Vec<String> {
-    let list = parameters.get(BOOTSTRAP).and_then(text_list);
-    list.into_iter().flatten().map(str::to_owned).collect()
-}
+const ORDER_STRATEGY: &str = "record.consume.with.order.strategy";
+const ERROR_STRATEGY: &str = "record.extraction.error.strategy";
 
 /// Returns a problem for each missing mandatory parameter.
-fn missing(name: &str, parameters: &ConnectionParameters<'_>) -> Vec<Problem> {
+fn missing(name: &str, parameters: &ConnectionParameters, mode: CommandMode) -> Vec<Problem> {
     let mut missing = Vec::new();
     if is_blank(name) {
-        missing.push(Problem::MissingPart {
-            what: "name of the connection".to_owned(),
-            remedy: "write the name that clients give as data adapter",
-        });
+        let remedy = "write the name that clients give as data adapter";
+        missing.push(Problem::missing_part("name of the connection", remedy));
     }
     if parameters.get(BOOTSTRAP).is_none() {
-        missing.push(Problem::MissingParameter {
-            parameter: BOOTSTRAP.to_owned(),
-            remedy: "write host:port of at least one broker",
-        });
+        let remedy = "write host:port of at least one broker";
+        missing.push(Problem::missing_parameter(BOOTSTRAP, remedy));
     }
+    let any_of = |form: &str, remedy: &str| {
+        Problem(format!("specify at least one parameter [{form}]; {remedy}"))
+    };
     if parameters.matching(MAP, MAP_SUFFIX).next().is_none() {
-        missing.push(Problem::MissingAny {
-            parameter: "map.<...>.to",
-            remedy: "name the items a topic is delivered as",
-        });
+        let remedy = "name the items a topic is delivered as";
+        missing.push(any_of("map.<...>.to", remedy));
     }
     if parameters.matching(FIELD, "").next().is_none() {
-        missing.push(Problem::MissingAny {
-            parameter: "field.<...>",
-            remedy: "name a field and its expression, such as field.value = #{VALUE}",
-        });
+        let remedy = "name a field and its expression, such as field.value = #{VALUE}";
+        missing.push(any_of("field.<...>", remedy));
     }
-    missing.extend(missing_for_command(parameters));
-    missing
-}
-
-/// Returns the problems with parameters that the command mode needs.
-fn missing_for_command(parameters: &ConnectionParameters<'_>) -> Vec<Problem> {
-    let (needed, remedy): (&[&str], _) = match command_mode(parameters) {
-        CommandMode::AsMapped => return Vec::new(),
+    let (needed, remedy): (&[&str], _) = match mode {
+        CommandMode::AsMapped => (&[], ""),
         CommandMode::Auto => (&[KEY_FIELD], "auto command mode needs a key field"),
         CommandMode::Evaluated => (
             &[KEY_FIELD, COMMAND_FIELD],
             "command mode needs a key field and a command field",
         ),
     };
-    let has = |name: &str| {
-        parameters
+    for name in needed {
+        if parameters
             .matching(FIELD, "")
-            .any(|(field, _)| field == name)
-    };
-    let lacking = needed.iter().filter(|name| !has(name));
-    let mut missing: Vec<Problem> = lacking
-        .map(|name| Problem::MissingParameter {
-            parameter: format!("{FIELD}.{name}"),
-            remedy,
-        })
-        .collect();
-    if needed.len() > 1 && threads(parameters) != Threads::Count(1) {
-        missing.push(Problem::ThreadsOfCommand);
+            .all(|(field, _)| field != *name)
+        {
+            missing.push(Problem::missing_parameter(
+                &format!("{FIELD}.{name}"),
+                remedy,
+            ));
+        }
+    }
+    if mode == CommandMode::Evaluated && threads(parameters) != Threads::Count(1) {
+        // Records would lose their order.
+        missing.push(Problem(format!(
+            "[{EVALUATE_COMMAND}] = \"true\" needs exactly one consumer thread; remove \
+             [record.consume.with.num.threads] or write 1"
+        )));
     }
     missing
 }
 
 /// Returns the command mode. If both parameters are true, auto command mode takes precedence.
-fn command_mode(parameters: &ConnectionParameters<'_>) -> CommandMode {
-    if parameters.boolean(AUTO_COMMAND, false) {
-        CommandMode::Auto
-    } else if parameters.boolean(EVALUATE_COMMAND, false) {
-        CommandMode::Evaluated
-    } else {
-        CommandMode::AsMapped
+fn command_mode(parameters: &ConnectionParameters) -> CommandMode {
+    let is_on = |name| parameters.parsed(name).unwrap_or(false);
+    match (is_on(AUTO_COMMAND), is_on(EVALUATE_COMMAND)) {
+        (true, _) => CommandMode::Auto,
+        (false, true) => CommandMode::Evaluated,
+        (false, false) => CommandMode::AsMapped,
     }
 }
 
-fn part_configs(parameters: &ConnectionParameters<'_>) -> KeyAndValue<PartConfig> {
-    let config = |part: &str| {
-        let get = |name: &str| parameters.get(&format!("record.{part}.evaluator.{name}"));
-        let char =
-            |name: &str, default| get(name).and_then(|c| c.chars().next()).unwrap_or(default);
-        let separators = Separators::default();
-        PartConfig {
-            // An unknown or unsupported type is an error already. JSON replaces it here, so that
-            // paths into the payload cause no further errors.
-            evaluator: get("type").map_or_else(Evaluator::default, |name| {
-                Evaluator::from_name(name).unwrap_or(Evaluator::Json)
-            }),
-            separators: Separators {
-                pairs: char("kvp.pairs.separator", separators.pairs),
-                key_value: char("kvp.key-value.separator", separators.key_value),
-            },
-        }
-    };
-    KeyAndValue {
-        key: config("key"),
-        value: config("value"),
-    }
-}
-
-fn json_check(parameters: &ConnectionParameters<'_>) -> JsonCheck {
-    match parameters.get(JSON_CHECK) {
-        Some("WHOLE") => JsonCheck::Whole,
-        _ => JsonCheck::Needed,
-    }
-}
-
-fn consume_from(parameters: &ConnectionParameters<'_>) -> ConsumeFrom {
-    match parameters.get("record.consume.from") {
-        Some("EARLIEST") => ConsumeFrom::Earliest,
-        _ => ConsumeFrom::Latest,
-    }
-}
-
-fn threads(parameters: &ConnectionParameters<'_>) -> Threads {
-    let number = parameters.int("record.consume.with.num.threads", 1);
+fn threads(parameters: &ConnectionParameters) -> Threads {
+    let number: i32 = parameters
+        .parsed("record.consume.with.num.threads")
+        .unwrap_or(1);
     u32::try_from(number).map_or(Threads::Processors, Threads::Count)
-}
-
-fn order_strategy(parameters: &ConnectionParameters<'_>) -> OrderStrategy {
-    match parameters.get("record.consume.with.order.strategy") {
-        Some("ORDER_BY_KEY") => OrderStrategy::ByKey,
-        Some("UNORDERED") => OrderStrategy::Unordered,
-        _ => OrderStrategy::ByPartition,
-    }
-}
-
-fn error_strategy(parameters: &ConnectionParameters<'_>) -> ErrorStrategy {
-    match parameters.get("record.extraction.error.strategy") {
-        Some("FORCE_UNSUBSCRIPTION") => ErrorStrategy::ForceUnsubscription,
-        _ => ErrorStrategy::IgnoreAndContinue,
-    }
 }

@@ -1,50 +1,40 @@
 //! Expands variables in attributes and texts: `$env.NAME`, and `\$` for a literal dollar sign.
 
-use std::borrow::Cow;
-
 /// Replaces every `$env.NAME` by the result of `env` and every `\$` by `$`.
 ///
 /// A name consists of ASCII letters, digits and `_`. A dollar sign in any other form stays
-/// unchanged.
-///
-/// # Errors
-/// The names of the undefined variables, each once.
-pub fn expand<'a>(
-    text: &'a str,
+/// unchanged. Undefined variables are returned as an error, each once.
+pub(crate) fn expand(
+    text: &str,
     env: &dyn Fn(&str) -> Option<String>,
-) -> Result<Cow<'a, str>, Vec<String>> {
-    let Some(first) = memchr::memchr(b'$', text.as_bytes()) else {
-        return Ok(Cow::Borrowed(text));
-    };
-    let mut out = String::with_capacity(text.len());
-    let mut at = first;
-    let mut copied = 0;
+) -> Result<String, Vec<String>> {
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     let mut undefined: Vec<String> = Vec::new();
-    loop {
-        if text[copied..at].ends_with('\\') {
-            out.push_str(&text[copied..at - 1]);
+    while let Some(at) = rest.find('$') {
+        let (before, variable_on) = rest.split_at(at);
+        rest = &variable_on[1..];
+        if let Some(before) = before.strip_suffix('\\') {
+            out.push_str(before);
             out.push('$');
-            copied = at + 1;
-        } else if let Some(name) = variable(&text[at..]) {
-            out.push_str(&text[copied..at]);
-            match env(name) {
-                Some(value) => out.push_str(&value),
-                None if undefined.iter().any(|other| other == name) => {}
-                None => undefined.push(name.to_owned()),
-            }
-            copied = at + PREFIX.len() + name.len();
+            continue;
         }
-        let next = copied.max(at + 1);
-        match memchr::memchr(b'$', &text.as_bytes()[next..]) {
-            Some(offset) => at = next + offset,
-            None => break,
+        out.push_str(before);
+        let Some(name) = variable(variable_on) else {
+            out.push('$');
+            continue;
+        };
+        rest = &variable_on[PREFIX.len() + name.len()..];
+        match env(name) {
+            Some(value) => out.push_str(&value),
+            None if undefined.iter().any(|other| other == name) => {}
+            None => undefined.push(name.to_owned()),
         }
     }
-    if !undefined.is_empty() {
-        return Err(undefined);
+    out.push_str(rest);
+    match undefined.is_empty() {
+        true => Ok(out),
+        false => Err(undefined),
     }
-    out.push_str(&text[copied..]);
-    Ok(Cow::Owned(out))
 }
 
 const PREFIX: &str = "$env.";

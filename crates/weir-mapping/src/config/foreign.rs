@@ -31,11 +31,17 @@ pub(super) fn recognize(text: &str) -> Option<(u32, Problem)> {
             continue;
         };
         if KAFKA_CONNECT.contains(&key) {
-            let key = key.to_owned();
-            return Some((number, Problem::KafkaConnect { key }));
+            let problem = format!(
+                "this is a configuration of the Kafka Connect sink (it has [{key}]), not \
+                 adapters.xml; weir gateway does not run inside Kafka Connect: write an \
+                 adapters.xml with item-template.NAME for item.templates, map.TOPIC.to for \
+                 topic.mappings, field.NAME for record.mappings, and bootstrap.servers"
+            );
+            return Some((number, Problem(problem)));
         }
     }
-    toml.map(|line| (line, Problem::Toml))
+    let problem = "this is TOML, not adapters.xml; give it with --config";
+    toml.map(|line| (line, Problem(problem.to_owned())))
 }
 
 /// Returns the key of a line `key = value`, `key: value` or `"key": value`.
@@ -51,7 +57,6 @@ mod tests {
 
     #[test]
     fn other_file_kinds_are_recognized() {
-        let connect = |key: &str| Problem::KafkaConnect { key: key.into() };
         let rows = [
             ("\u{feff} \n<adapters_conf/>", None),
             ("<a>\nconnector.class=x\n</a>", None),
@@ -59,20 +64,28 @@ mod tests {
             ("", None),
             (
                 "name=a\nconnector.class=x",
-                Some((2, connect("connector.class"))),
+                Some((2, "(it has [connector.class])")),
             ),
-            ("topic.mappings : a:b", Some((1, connect("topic.mappings")))),
+            (
+                "topic.mappings : a:b",
+                Some((1, "(it has [topic.mappings])")),
+            ),
             (
                 "{\n \"name\": \"a\",\n \"config\": {\n  \"record.mappings\": \"x\"\n}}",
-                Some((4, connect("record.mappings"))),
+                Some((4, "(it has [record.mappings])")),
             ),
             (
                 "listen = \"h:1\"\n[limits]\nitems = 1",
-                Some((2, Problem::Toml)),
+                Some((2, "this is TOML")),
             ),
         ];
         for (text, expected) in rows {
-            assert_eq!(recognize(text), expected, "{text}");
+            let found = recognize(text);
+            assert_eq!(found.as_ref().map(|f| f.0), expected.map(|e| e.0), "{text}");
+            let texts = found.iter().zip(expected.iter());
+            for ((_, problem), (_, part)) in texts {
+                assert!(problem.0.contains(part), "{problem}");
+            }
         }
     }
 }

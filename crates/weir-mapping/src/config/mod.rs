@@ -12,16 +12,16 @@ mod suggest;
 mod types;
 mod xml;
 
-use std::borrow::Cow;
-
 pub use connection::{
     ConnectionConfig, ConsumeFrom, ErrorStrategy, OrderStrategy, RejectedConnection, Threads,
 };
-pub use expand::expand;
-pub use note::{Note, ParameterOutcome, ParameterStatus, ReferencedFile, Severity};
+#[cfg(any(test, fuzzing))]
+pub(crate) use expand::expand;
+pub use note::{Note, ParameterOutcome, ParameterStatus, Severity};
 pub use source::{ConfigSource, Parameter, ParseOptions};
 
 use crate::error::{ConfigError, Problem};
+use source::Findings;
 use xml::{Class, RawFile, RawProvider};
 
 /// Parameter of the metadata provider that names the connector's logging configuration.
@@ -36,55 +36,15 @@ const LEGACY_DATA_CLASS: &str = "com.lightstreamer.kafka_connector.adapters.Conn
 /// Name of a data provider without a name.
 const DEFAULT_CONNECTION: &str = "DEFAULT";
 
-/// A checked `adapters.xml`.
-#[derive(Debug)]
-pub struct AdaptersFile {
-    /// Name of the adapter set, which clients give as `LS_adapter_set`.
-    pub set_id: String,
+/// Result of parsing an `adapters.xml`, valid or not.
+#[derive(Debug, Default)]
+pub struct ConfigReport {
+    /// Name of the adapter set, which clients give as `LS_adapter_set`; always present without
+    /// errors.
+    pub set_id: Option<String>,
     /// `logging.configuration.path`, which names a file that is not read.
     pub logging_path: Option<Parameter>,
     /// Connections in file order, disabled ones included.
-    pub connections: Vec<ConnectionConfig>,
-    /// Findings for the operator.
-    pub notes: Vec<Note>,
-}
-
-impl AdaptersFile {
-    /// Parses an `adapters.xml`; `env` returns the value of `$env.NAME`.
-    ///
-    /// No files are opened. The caller checks that `logging_path` and the files of the connections
-    /// exist.
-    ///
-    /// # Errors
-    /// The first error in the file.
-    pub fn parse(
-        file_name: &str,
-        xml: &str,
-        env: &dyn Fn(&str) -> Option<String>,
-        options: ParseOptions,
-    ) -> Result<Self, ConfigError> {
-        let report = ConfigReport::of(file_name, xml, env, options);
-        if let Some(error) = report.errors.into_iter().next() {
-            return Err(error);
-        }
-        Ok(Self {
-            // A file without a name of the adapter set has an error.
-            set_id: report.set_id.unwrap_or_default(),
-            logging_path: report.logging_path,
-            connections: report.connections.into_iter().flatten().collect(),
-            notes: report.notes,
-        })
-    }
-}
-
-/// Result of checking an `adapters.xml`, valid or not.
-#[derive(Debug, Default)]
-pub struct ConfigReport {
-    /// Name of the adapter set, if it could be read.
-    pub set_id: Option<String>,
-    /// `logging.configuration.path`, which names a file.
-    pub logging_path: Option<Parameter>,
-    /// Connections in file order.
     pub connections: Vec<Result<ConnectionConfig, Box<RejectedConnection>>>,
     /// Findings for the operator.
     pub notes: Vec<Note>,
@@ -93,200 +53,161 @@ pub struct ConfigReport {
 }
 
 impl ConfigReport {
-    /// Parses a file as [`AdaptersFile::parse`] does, but continues after errors.
+    /// Parses an `adapters.xml` and continues after errors; `env` returns the value of `$env.NAME`.
+    ///
+    /// No files are opened; the caller checks that `logging_path` exists.
     pub fn of(
         file_name: &str,
         xml: &str,
         env: &dyn Fn(&str) -> Option<String>,
         options: ParseOptions,
     ) -> Self {
-        let source = ConfigSource {
+        let source = &ConfigSource {
             file: file_name,
             options,
         };
         let mut report = Self::default();
-        let (notes, errors) = (&mut report.notes, &mut report.errors);
-        if let Some(raw) = RawFile::parse(&source, xml, env, notes, errors) {
-            report.read(&source, raw);
+        let mut findings = Findings {
+            source,
+            connection: None,
+            notes: &mut report.notes,
+            errors: &mut report.errors,
+        };
+        let Some(raw) = RawFile::parse(xml, env, &mut findings) else {
+            return report;
+        };
+        report.set_id = raw.set_id;
+        report.logging_path = logging_path(raw.metadata, &mut findings);
+        for provider in raw.data {
+            read_connection(provider, &mut report.connections, &mut findings);
+        }
+        if report.connections.is_empty() && findings.errors.is_empty() {
+            let what = "a <data_provider> of the Kafka connector";
+            let remedy = "add one for each Kafka connection";
+            findings.reject(None, Problem::missing_part(what, remedy));
         }
         report
     }
+}
 
-    fn read(&mut self, source: &ConfigSource<'_>, raw: RawFile) {
-        self.set_id = raw.set_id;
-        if let Err(error) = self.read_metadata(source, raw.metadata) {
-            self.errors.push(error);
-        }
-        for provider in raw.data {
-            if let Err(error) = self.read_connection(source, provider) {
-                self.errors.push(error);
-            }
-        }
-        if self.connections.is_empty() && self.errors.is_empty() {
-            let problem = Problem::MissingPart {
-                what: "a <data_provider> of the Kafka connector".into(),
-                remedy: "add one for each Kafka connection",
-            };
-            self.errors.push(source.error(None, None, problem));
-        }
-    }
-
-    /// Reads the metadata provider; only its logging path and class are used.
-    fn read_metadata(
-        &mut self,
-        source: &ConfigSource<'_>,
-        provider: Option<RawProvider>,
-    ) -> Result<(), ConfigError> {
-        let Some(provider) = provider else {
-            let remedy = "add it with its adapter_class and logging.configuration.path";
-            let what = "<metadata_provider>".to_owned();
-            let problem = Problem::MissingPart { what, remedy };
-            return warn_or_reject(source, None, problem, &mut self.notes);
-        };
-        if let Err(error) = check_class(source, &provider, None, &mut self.notes) {
-            self.errors.push(error);
-        }
-        let unresolved = provider.unresolved.values.into_iter();
-        self.errors
-            .extend(unresolved.map(|rejected| rejected.error));
-        let (is_path, others): (Vec<_>, Vec<_>) = provider
-            .parameters
-            .into_iter()
-            .partition(|parameter| parameter.name == LOGGING_PATH);
-        for parameter in others {
-            let text = format!(
-                "parameter [{}] of the metadata provider is ignored: there is no Java subclass \
-                 to read it",
-                parameter.name
-            );
-            self.notes
-                .push(source.note(Severity::Info, parameter.line, None, text));
-        }
-        let parameter = LOGGING_PATH.to_owned();
-        let Some(path) = is_path.into_iter().next_back() else {
-            if provider.unresolved.has_names {
-                return Ok(());
-            }
-            let remedy = "name a log4j properties file";
-            let problem = Problem::MissingParameter { parameter, remedy };
-            return warn_or_reject(source, Some(provider.line), problem, &mut self.notes);
-        };
-        if crate::text::is_blank(&path.value) {
-            let problem = Problem::BadValue {
-                parameter,
-                value: path.value,
-                expected: "the path of a file".to_owned(),
-            };
-            return Err(source.error(path.line, None, problem));
-        }
-        self.logging_path = Some(path);
-        Ok(())
-    }
-
-    fn read_connection(
-        &mut self,
-        source: &ConfigSource<'_>,
-        provider: RawProvider,
-    ) -> Result<(), ConfigError> {
-        let name = provider.name.as_deref().unwrap_or(DEFAULT_CONNECTION);
-        if !check_class(source, &provider, Some(name), &mut self.notes)? {
-            return Ok(());
-        }
-        let is_taken = |connection: &Result<ConnectionConfig, Box<RejectedConnection>>| {
-            let other = connection.as_ref().map_or_else(|r| &r.name, |c| &c.name);
-            other == name
-        };
-        if self.connections.iter().any(is_taken) {
-            let problem = Problem::DuplicateConnection(name.to_owned());
-            return Err(source.error(Some(provider.line), None, problem));
-        }
-        let line = Some(provider.line);
-        let connection = ConnectionConfig::check_parameters(
-            name,
-            provider.parameters,
-            provider.unresolved,
-            source,
-            line,
-            &mut self.notes,
+/// Reads the metadata provider; only its class and logging path are used.
+fn logging_path(provider: Option<RawProvider>, findings: &mut Findings<'_>) -> Option<Parameter> {
+    let Some(provider) = provider else {
+        let remedy = "add it with its adapter_class and logging.configuration.path";
+        warn_or_reject(
+            None,
+            Problem::missing_part("<metadata_provider>", remedy),
+            findings,
         );
-        if let Err(rejected) = &connection {
-            self.errors.push(rejected.first.clone());
-            self.errors.extend(rejected.more.iter().cloned());
+        return None;
+    };
+    check_class(&provider, findings);
+    findings.errors.extend(provider.unresolved.values);
+    let mut path = None;
+    for parameter in provider.parameters {
+        if parameter.name == LOGGING_PATH {
+            path = Some(parameter);
+            continue;
         }
-        self.connections.push(connection);
-        Ok(())
+        let text = format!(
+            "parameter [{}] of the metadata provider is ignored: there is no Java subclass to \
+             read it",
+            parameter.name
+        );
+        findings.note(Severity::Info, parameter.line, text);
+    }
+    let Some(path) = path else {
+        if !provider.unresolved.has_names {
+            let remedy = "name a log4j properties file";
+            let problem = Problem::missing_parameter(LOGGING_PATH, remedy);
+            warn_or_reject(provider.line, problem, findings);
+        }
+        return None;
+    };
+    if crate::text::is_blank(&path.value) {
+        let expected = "the path of a file";
+        let problem = Problem::bad_value(LOGGING_PATH, &path.value, expected);
+        findings.reject(path.line, problem);
+        return None;
+    }
+    Some(path)
+}
+
+fn read_connection(
+    provider: RawProvider,
+    connections: &mut Vec<Result<ConnectionConfig, Box<RejectedConnection>>>,
+    findings: &mut Findings<'_>,
+) {
+    let name = provider.name.as_deref().unwrap_or(DEFAULT_CONNECTION);
+    if !check_class(&provider, &mut findings.inside(name)) {
+        return;
+    }
+    let line = provider.line;
+    let mut names = connections.iter().map(|connection| match connection {
+        Ok(connection) => &connection.name,
+        Err(rejected) => &rejected.name,
+    });
+    if names.any(|other| other == name) {
+        let problem = format!(
+            "a second data_provider is named \"{name}\"; give each connection a unique name"
+        );
+        return findings.reject(line, Problem(problem));
+    }
+    let (source, notes) = (findings.source, &mut *findings.notes);
+    let (parameters, unresolved) = (provider.parameters, provider.unresolved);
+    let connection =
+        ConnectionConfig::check_parameters(name, parameters, unresolved, source, line, notes);
+    if let Err(rejected) = &connection {
+        findings.errors.extend_from_slice(&rejected.errors);
+    }
+    connections.push(connection);
+}
+
+fn warn_or_reject(line: Option<u32>, problem: Problem, findings: &mut Findings<'_>) {
+    if findings.is_strict() {
+        findings.reject(line, problem);
+    } else {
+        findings.warn(line, problem.0);
     }
 }
 
-fn warn_or_reject(
-    source: &ConfigSource<'_>,
-    line: Option<u32>,
-    problem: Problem,
-    notes: &mut Vec<Note>,
-) -> Result<(), ConfigError> {
-    if source.options.strict {
-        return Err(source.error(line, None, problem));
-    }
-    notes.push(source.note(Severity::Warning, line, None, problem.to_string()));
-    Ok(())
-}
-
-/// Checks the adapter class. Returns `false` for a data provider of another adapter.
-fn check_class(
-    source: &ConfigSource<'_>,
-    provider: &RawProvider,
-    connection: Option<&str>,
-    notes: &mut Vec<Note>,
-) -> Result<bool, ConfigError> {
-    let is_data = connection.is_some();
+/// Checks the adapter class. Returns `false` for a data provider that is not read because its class
+/// is wrong.
+fn check_class(provider: &RawProvider, findings: &mut Findings<'_>) -> bool {
+    let is_data = findings.connection.is_some();
     let (current, legacy) = if is_data {
         (DATA_CLASS, LEGACY_DATA_CLASS)
     } else {
         (METADATA_CLASS, LEGACY_METADATA_CLASS)
     };
     let (class, line) = match &provider.class {
-        Class::Named { name, line } => (name, line),
-        Class::Unresolved => return Ok(true),
+        Class::Named(name, line) => (name, *line),
+        Class::Unresolved => return true,
         Class::Missing => {
-            let what = "element <adapter_class>".to_owned();
             let remedy = "write the connector's class";
-            let problem = Problem::MissingPart { what, remedy };
-            return Err(source.error(Some(provider.line), connection, problem));
+            let problem = Problem::missing_part("element <adapter_class>", remedy);
+            findings.reject(provider.line, problem);
+            return false;
         }
     };
     if class == current {
-        return Ok(true);
+        return true;
     }
-    if source.options.strict {
-        let problem = Problem::ForeignClass {
-            class: class.clone(),
-            expected: current,
-        };
-        return Err(source.error(Some(*line), connection, problem));
+    let foreign = format!("adapter class \"{class}\" is not the Kafka connector's \"{current}\"");
+    if findings.is_strict() {
+        findings.reject(line, Problem(foreign));
+        return false;
     }
     let is_legacy = class == legacy;
-    let text: Cow<'_, str> = if is_legacy {
-        format!("adapter class \"{class}\" is a name from before 1.0; write \"{current}\"").into()
+    let text = if is_legacy {
+        format!("adapter class \"{class}\" is a name from before 1.0; write \"{current}\"")
     } else if is_data {
-        format!(
-            "adapter class \"{class}\" is not the Kafka connector's \"{current}\": this data \
-             provider is ignored"
-        )
-        .into()
+        format!("{foreign}: this data provider is ignored")
     } else {
-        format!(
-            "adapter class \"{class}\" is not the Kafka connector's \"{current}\": its \
-             additions have no effect"
-        )
-        .into()
+        format!("{foreign}: its additions have no effect")
     };
-    notes.push(source.note(
-        Severity::Warning,
-        Some(*line),
-        connection,
-        text.into_owned(),
-    ));
-    Ok(is_legacy || !is_data)
+    findings.warn(line, text);
+    is_legacy || !is_data
 }
 
 #[cfg(test)]

@@ -1,26 +1,21 @@
-//! Results of reading a configuration besides the connections: notes, parameter outcomes, files.
+//! Results of reading a configuration besides the connections: notes and outcomes of parameters.
 
 use std::borrow::Cow;
 use std::fmt;
 
+use strum::Display;
+
 use crate::error::Location;
 
 /// Severity of a note.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
 pub enum Severity {
     /// Information.
+    #[strum(to_string = "note")]
     Info,
     /// Probable mistake.
+    #[strum(to_string = "warning")]
     Warning,
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Info => "note",
-            Self::Warning => "warning",
-        })
-    }
 }
 
 /// Finding for the operator that does not prevent the start.
@@ -41,24 +36,17 @@ impl fmt::Display for Note {
 }
 
 /// Outcome of a parameter.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Display)]
 pub enum ParameterOutcome {
     /// Implemented as in the connector.
+    #[strum(to_string = "honoured")]
     Honoured,
     /// Read but without effect, with the reason.
+    #[strum(to_string = "ignored: {0}")]
     Ignored(Cow<'static, str>),
     /// Rejected, so that the connection cannot start, with the reason.
+    #[strum(to_string = "refused: {0}")]
     Refused(String),
-}
-
-impl fmt::Display for ParameterOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Honoured => f.write_str("honoured"),
-            Self::Ignored(reason) => write!(f, "ignored: {reason}"),
-            Self::Refused(reason) => write!(f, "refused: {reason}"),
-        }
-    }
 }
 
 /// Outcome of one parameter, for the operator.
@@ -72,15 +60,4 @@ pub struct ParameterStatus {
     pub line: Option<u32>,
     /// Outcome.
     pub outcome: ParameterOutcome,
-}
-
-/// File that a parameter names; relative paths start at the directory of the configuration file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReferencedFile {
-    /// Parameter name.
-    pub parameter: String,
-    /// Path as written.
-    pub path: String,
-    /// Line of the file, if known.
-    pub line: Option<u32>,
 }

@@ -1,8 +1,9 @@
 //! Table of parameters with the support of each, and earlier spellings.
 
+use std::sync::LazyLock;
+
 use super::suggest::nearest;
-use super::types::ValueType;
-use crate::evaluator::Evaluator;
+use super::types::{INT, NON_NEGATIVE_INT, NON_NEGATIVE_LONG, POSITIVE_INT, ValueType};
 
 pub(super) const FIELD: &str = "field";
 pub(super) const ITEM_TEMPLATE: &str = "item-template";
@@ -41,10 +42,7 @@ pub(super) struct Group {
 }
 
 use ParameterSupport::{Except, Honoured, Ignored, In, Only, With};
-use ValueType::{
-    Boolean, Char, Choice, ChoiceList, File, HostList, Int, NonNegativeInt, NonNegativeLong,
-    PositiveInt, Text, TextList, Threads, Url,
-};
+use ValueType::{Boolean, Char, Choice, ChoiceList, File, HostList, Text, TextList, Threads, Url};
 
 const NO_GROUP: &str = "partitions are assigned without a consumer group";
 const NO_TUNING: &str = "the Kafka consumer uses its own fetch and reconnect settings";
@@ -67,19 +65,8 @@ const REGISTRY: &Group = &Group {
 /// Reason why a parameter of a group has no effect although a switch is on: the switch is rejected.
 pub(super) const GROUP_UNSUPPORTED: &str = "its group is not supported by this version";
 
-const TLS_PROTOCOLS: &[&str] = &["TLSv1.2", "TLSv1.3"];
-const STORE_TYPES: &[&str] = &["JKS", "PKCS12"];
-const MECHANISMS: &[&str] = &[
-    "PLAIN",
-    "SCRAM-SHA-256",
-    "SCRAM-SHA-512",
-    "GSSAPI",
-    "AWS_MSK_IAM",
-];
 const NO_SCHEMA: &str = "payloads are read without a schema";
 const NO_KVP: &str = "read only by the KVP evaluator";
-
-const NO_SCHEMA_TYPES: &[&str] = &["AVRO", "PROTOBUF"];
 const USE_ANOTHER: &str = "use JSON, KVP, STRING or a scalar type";
 const KEY_TYPE: &str = "record.key.evaluator.type";
 const VALUE_TYPE: &str = "record.value.evaluator.type";
@@ -92,308 +79,184 @@ const NAME_FIELDS: &str = "name each field: field.NAME = #{EXPRESSION}";
 const NAME_TOPICS: &str = "map each topic by its name";
 const REMOVE: &str = "remove it";
 
-/// Parameters with a fixed name, as known to connector 1.5.2.
-pub(super) const KNOWN: &[(&str, ValueType, ParameterSupport)] = &[
-    ("enable", Boolean, Honoured),
-    ("bootstrap.servers", HostList, Honoured),
-    ("group.id", Text, Honoured),
-    ("encryption.enable", Boolean, Only("false", USE_PLAIN)),
-    ("encryption.protocol", Choice(TLS_PROTOCOLS), In(TLS)),
-    (
-        "encryption.enabled.protocols",
-        ChoiceList(TLS_PROTOCOLS),
-        In(TLS),
-    ),
-    ("encryption.cipher.suites", TextList, In(TLS)),
-    ("encryption.hostname.verification.enable", Boolean, In(TLS)),
-    ("encryption.truststore.path", File, In(TLS)),
-    ("encryption.truststore.type", Choice(STORE_TYPES), In(TLS)),
-    ("encryption.truststore.password", Text, In(TLS)),
-    ("encryption.keystore.enable", Boolean, In(TLS)),
-    ("encryption.keystore.path", File, In(TLS)),
-    ("encryption.keystore.type", Choice(STORE_TYPES), In(TLS)),
-    ("encryption.keystore.password", Text, In(TLS)),
-    ("encryption.keystore.key.password", Text, In(TLS)),
-    ("encryption.provider", Text, In(TLS)),
-    ("encryption.engine.factory.class", Text, In(TLS)),
-    ("encryption.keymanager.algorithm", Text, In(TLS)),
-    ("encryption.secure.random.implementation", Text, In(TLS)),
-    ("encryption.trustmanager.algorithm", Text, In(TLS)),
-    ("encryption.security.providers", Text, In(TLS)),
-    ("authentication.enable", Boolean, Only("false", USE_PLAIN)),
-    (
-        "authentication.mechanism",
-        Choice(MECHANISMS),
-        In(AUTHENTICATION),
-    ),
-    ("authentication.username", Text, In(AUTHENTICATION)),
-    ("authentication.password", Text, In(AUTHENTICATION)),
-    (
-        "authentication.gssapi.kerberos.service.name",
-        Text,
-        In(AUTHENTICATION),
-    ),
-    (
-        "authentication.gssapi.key.tab.enable",
-        Boolean,
-        In(AUTHENTICATION),
-    ),
-    (
-        "authentication.gssapi.key.tab.path",
-        File,
-        In(AUTHENTICATION),
-    ),
-    (
-        "authentication.gssapi.store.key.enable",
-        Boolean,
-        In(AUTHENTICATION),
-    ),
-    ("authentication.gssapi.principal", Text, In(AUTHENTICATION)),
-    (
-        "authentication.gssapi.ticket.cache.enable",
-        Boolean,
-        In(AUTHENTICATION),
-    ),
-    (
-        "authentication.iam.credential.profile.name",
-        Text,
-        In(AUTHENTICATION),
-    ),
-    ("authentication.iam.role.arn", Text, In(AUTHENTICATION)),
-    (
-        "authentication.iam.role.session.name",
-        Text,
-        In(AUTHENTICATION),
-    ),
-    ("authentication.iam.sts.region", Text, In(AUTHENTICATION)),
-    (
-        "record.consume.from",
-        Choice(&["LATEST", "EARLIEST"]),
-        Honoured,
-    ),
-    (
-        "record.consume.with.max.poll.records",
-        PositiveInt,
-        Ignored(NO_TUNING),
-    ),
-    (
-        "record.consume.with.session.timeout.ms",
-        Int,
-        Ignored(NO_GROUP),
-    ),
-    (
-        "record.consume.with.max.poll.interval.ms",
-        PositiveInt,
-        Ignored(NO_GROUP),
-    ),
-    ("record.consume.with.num.threads", Threads, Honoured),
-    (
-        "record.consume.with.order.strategy",
-        Choice(&["ORDER_BY_PARTITION", "ORDER_BY_KEY", "UNORDERED"]),
-        Honoured,
-    ),
-    (
-        "record.extraction.error.strategy",
-        Choice(&["IGNORE_AND_CONTINUE", "FORCE_UNSUBSCRIPTION"]),
-        Honoured,
-    ),
-    ("consumer.client.id", Text, Ignored(FIXED)),
-    ("consumer.enable.auto.commit", Boolean, Ignored(FIXED)),
-    (
-        "consumer.metadata.max.age.ms",
-        NonNegativeLong,
-        Ignored(FIXED),
-    ),
-    (
-        "consumer.request.timeout.ms",
-        NonNegativeInt,
-        Ignored(FIXED),
-    ),
-    (
-        "consumer.default.api.timeout.ms",
-        NonNegativeInt,
-        Ignored(FIXED),
-    ),
-    ("consumer.retries", NonNegativeInt, Ignored(FIXED)),
-    (
-        "consumer.fetch.min.bytes",
-        NonNegativeInt,
-        Ignored(NO_TUNING),
-    ),
-    (
-        "consumer.fetch.max.bytes",
-        NonNegativeInt,
-        Ignored(NO_TUNING),
-    ),
-    (
-        "consumer.fetch.max.wait.ms",
-        NonNegativeInt,
-        Ignored(NO_TUNING),
-    ),
-    (
-        "consumer.reconnect.backoff.ms",
-        NonNegativeLong,
-        Ignored(NO_TUNING),
-    ),
-    (
-        "consumer.reconnect.backoff.max.ms",
-        NonNegativeLong,
-        Ignored(NO_TUNING),
-    ),
-    (
-        "consumer.heartbeat.interval.ms",
-        NonNegativeInt,
-        Ignored(NO_GROUP),
-    ),
-    (
-        KEY_TYPE,
-        Choice(Evaluator::NAMES),
-        Except(NO_SCHEMA_TYPES, USE_ANOTHER),
-    ),
-    ("record.key.evaluator.schema.path", File, Ignored(NO_SCHEMA)),
-    (
-        "record.key.evaluator.schema.registry.enable",
-        Boolean,
-        Only("false", REMOVE),
-    ),
-    (
-        "record.key.evaluator.protobuf.message.type",
-        Text,
-        Ignored(NO_SCHEMA),
-    ),
-    (
-        "record.key.evaluator.kvp.pairs.separator",
-        Char,
-        With(KEY_TYPE, "KVP", NO_KVP),
-    ),
-    (
-        "record.key.evaluator.kvp.key-value.separator",
-        Char,
-        With(KEY_TYPE, "KVP", NO_KVP),
-    ),
-    (
-        VALUE_TYPE,
-        Choice(Evaluator::NAMES),
-        Except(NO_SCHEMA_TYPES, USE_ANOTHER),
-    ),
-    (
-        "record.value.evaluator.schema.path",
-        File,
-        Ignored(NO_SCHEMA),
-    ),
-    (
-        "record.value.evaluator.schema.registry.enable",
-        Boolean,
-        Only("false", REMOVE),
-    ),
-    (
-        "record.value.evaluator.protobuf.message.type",
-        Text,
-        Ignored(NO_SCHEMA),
-    ),
-    (
-        "record.value.evaluator.kvp.pairs.separator",
-        Char,
-        With(VALUE_TYPE, "KVP", NO_KVP),
-    ),
-    (
-        "record.value.evaluator.kvp.key-value.separator",
-        Char,
-        With(VALUE_TYPE, "KVP", NO_KVP),
-    ),
-    (JSON_CHECK, Choice(&["NEEDED", "WHOLE"]), Honoured),
-    (
-        "schema.registry.provider",
-        Choice(&["CONFLUENT", "AZURE"]),
-        In(REGISTRY),
-    ),
-    ("schema.registry.url", Url, In(REGISTRY)),
-    ("schema.registry.confluent.url", Url, In(REGISTRY)),
-    (
-        "schema.registry.confluent.basic.authentication.enable",
-        Boolean,
-        In(REGISTRY),
-    ),
-    (
-        "schema.registry.confluent.basic.authentication.username",
-        Text,
-        In(REGISTRY),
-    ),
-    (
-        "schema.registry.confluent.basic.authentication.password",
-        Text,
-        In(REGISTRY),
-    ),
-    (
-        "schema.registry.confluent.encryption.protocol",
-        Choice(TLS_PROTOCOLS),
-        In(REGISTRY),
-    ),
-    (
-        "schema.registry.confluent.encryption.enabled.protocols",
-        ChoiceList(TLS_PROTOCOLS),
-        In(REGISTRY),
-    ),
-    (
-        "schema.registry.confluent.encryption.cipher.suites",
-        TextList,
-        In(REGISTRY),
-    ),
-    (
-        "schema.registry.confluent.encryption.hostname.verification.enable",
-        Boolean,
-        In(REGISTRY),
-    ),
-    (
-        "schema.registry.confluent.encryption.truststore.path",
-        File,
-        In(REGISTRY),
-    ),
-    (
-        "schema.registry.confluent.encryption.truststore.type",
-        Choice(STORE_TYPES),
-        In(REGISTRY),
-    ),
-    (
-        "schema.registry.confluent.encryption.truststore.password",
-        Text,
-        In(REGISTRY),
-    ),
-    (
-        "schema.registry.confluent.encryption.keystore.enable",
-        Boolean,
-        In(REGISTRY),
-    ),
-    (
-        "schema.registry.confluent.encryption.keystore.path",
-        File,
-        In(REGISTRY),
-    ),
-    (
-        "schema.registry.confluent.encryption.keystore.type",
-        Choice(STORE_TYPES),
-        In(REGISTRY),
-    ),
-    (
-        "schema.registry.confluent.encryption.keystore.password",
-        Text,
-        In(REGISTRY),
-    ),
-    (
-        "schema.registry.confluent.encryption.keystore.key.password",
-        Text,
-        In(REGISTRY),
-    ),
-    ("schema.registry.azure.tenant.id", Text, In(REGISTRY)),
-    ("schema.registry.azure.client.id", Text, In(REGISTRY)),
-    ("schema.registry.azure.client.secret", Text, In(REGISTRY)),
-    ("map.regex.enable", Boolean, Only("false", NAME_TOPICS)),
-    ("field.*", Text, Only("", NAME_FIELDS)),
-    ("fields.skip.failed.mapping.enable", Boolean, Honoured),
-    ("fields.map.non.scalar.values.enable", Boolean, Honoured),
-    (EVALUATE_COMMAND, Boolean, Honoured),
-    (AUTO_COMMAND, Boolean, Honoured),
+type Row = (&'static str, ValueType);
+
+const TLS_PROTOCOLS: &[&str] = &["TLSv1.2", "TLSv1.3"];
+const STORE_TYPES: &[&str] = &["JKS", "PKCS12"];
+const MECHANISMS: &[&str] = &[
+    "PLAIN",
+    "SCRAM-SHA-256",
+    "SCRAM-SHA-512",
+    "GSSAPI",
+    "AWS_MSK_IAM",
 ];
+const ORDERS: &[&str] = &["ORDER_BY_PARTITION", "ORDER_BY_KEY", "UNORDERED"];
+const STRATEGIES: &[&str] = &["IGNORE_AND_CONTINUE", "FORCE_UNSUBSCRIPTION"];
+const EVALUATORS: &[&str] = &[
+    "AVRO",
+    "JSON",
+    "PROTOBUF",
+    "KVP",
+    "STRING",
+    "INTEGER",
+    "BOOLEAN",
+    "BYTE_ARRAY",
+    "BYTE_BUFFER",
+    "BYTES",
+    "DOUBLE",
+    "FLOAT",
+    "LONG",
+    "SHORT",
+    "UUID",
+];
+
+const KEY: &str = "record.key.evaluator.";
+const VALUE: &str = "record.value.evaluator.";
+const REGISTRY_ENCRYPTION: &str = "schema.registry.confluent.encryption.";
+
+const SECURITY_SWITCHES: &[Row] = &[
+    ("encryption.enable", Boolean),
+    ("authentication.enable", Boolean),
+];
+const TOPIC_PATTERNS: &[Row] = &[("map.regex.enable", Boolean)];
+const FIELD_PATTERN: &[Row] = &[("field.*", Text)];
+/// Encryption of connections to Kafka and to a schema registry.
+const ENCRYPTION: &[Row] = &[
+    ("protocol", Choice(TLS_PROTOCOLS)),
+    ("enabled.protocols", ChoiceList(TLS_PROTOCOLS)),
+    ("cipher.suites", TextList),
+    ("hostname.verification.enable", Boolean),
+    ("truststore.path", File),
+    ("truststore.type", Choice(STORE_TYPES)),
+    ("truststore.password", Text),
+    ("keystore.enable", Boolean),
+    ("keystore.path", File),
+    ("keystore.type", Choice(STORE_TYPES)),
+    ("keystore.password", Text),
+    ("keystore.key.password", Text),
+];
+const KAFKA_ENCRYPTION: &[Row] = &[
+    ("provider", Text),
+    ("engine.factory.class", Text),
+    ("keymanager.algorithm", Text),
+    ("secure.random.implementation", Text),
+    ("trustmanager.algorithm", Text),
+    ("security.providers", Text),
+];
+const LOGIN: &[Row] = &[
+    ("mechanism", Choice(MECHANISMS)),
+    ("username", Text),
+    ("password", Text),
+    ("gssapi.kerberos.service.name", Text),
+    ("gssapi.key.tab.enable", Boolean),
+    ("gssapi.key.tab.path", File),
+    ("gssapi.store.key.enable", Boolean),
+    ("gssapi.principal", Text),
+    ("gssapi.ticket.cache.enable", Boolean),
+    ("iam.credential.profile.name", Text),
+    ("iam.role.arn", Text),
+    ("iam.role.session.name", Text),
+    ("iam.sts.region", Text),
+];
+const UNUSED_GROUP: &[Row] = &[
+    ("record.consume.with.session.timeout.ms", INT),
+    ("record.consume.with.max.poll.interval.ms", POSITIVE_INT),
+    ("consumer.heartbeat.interval.ms", NON_NEGATIVE_INT),
+];
+const UNUSED_TUNING: &[Row] = &[
+    ("record.consume.with.max.poll.records", POSITIVE_INT),
+    ("consumer.fetch.min.bytes", NON_NEGATIVE_INT),
+    ("consumer.fetch.max.bytes", NON_NEGATIVE_INT),
+    ("consumer.fetch.max.wait.ms", NON_NEGATIVE_INT),
+    ("consumer.reconnect.backoff.ms", NON_NEGATIVE_LONG),
+    ("consumer.reconnect.backoff.max.ms", NON_NEGATIVE_LONG),
+];
+const FIXED_CONSUMER: &[Row] = &[
+    ("client.id", Text),
+    ("enable.auto.commit", Boolean),
+    ("metadata.max.age.ms", NON_NEGATIVE_LONG),
+    ("request.timeout.ms", NON_NEGATIVE_INT),
+    ("default.api.timeout.ms", NON_NEGATIVE_INT),
+    ("retries", NON_NEGATIVE_INT),
+];
+const EVALUATOR_TYPE: &[Row] = &[("type", Choice(EVALUATORS))];
+const SCHEMA: &[Row] = &[("schema.path", File), ("protobuf.message.type", Text)];
+const REGISTRY_SWITCH: &[Row] = &[("schema.registry.enable", Boolean)];
+const KVP: &[Row] = &[
+    ("kvp.pairs.separator", Char),
+    ("kvp.key-value.separator", Char),
+];
+const REGISTRIES: &[Row] = &[
+    ("provider", Choice(&["CONFLUENT", "AZURE"])),
+    ("url", Url),
+    ("confluent.url", Url),
+    ("confluent.basic.authentication.enable", Boolean),
+    ("confluent.basic.authentication.username", Text),
+    ("confluent.basic.authentication.password", Text),
+    ("azure.tenant.id", Text),
+    ("azure.client.id", Text),
+    ("azure.client.secret", Text),
+];
+const HONOURED: &[Row] = &[
+    ("enable", Boolean),
+    ("bootstrap.servers", HostList),
+    ("group.id", Text),
+    ("record.consume.from", Choice(&["LATEST", "EARLIEST"])),
+    ("record.consume.with.num.threads", Threads),
+    ("record.consume.with.order.strategy", Choice(ORDERS)),
+    ("record.extraction.error.strategy", Choice(STRATEGIES)),
+    (JSON_CHECK, Choice(&["NEEDED", "WHOLE"])),
+    ("fields.skip.failed.mapping.enable", Boolean),
+    ("fields.map.non.scalar.values.enable", Boolean),
+    (EVALUATE_COMMAND, Boolean),
+    (AUTO_COMMAND, Boolean),
+];
+
+/// Parameters with a common prefix and the same support.
+const SECTIONS: &[(&str, &[Row], ParameterSupport)] = &[
+    ("", HONOURED, Honoured),
+    ("", SECURITY_SWITCHES, Only("false", USE_PLAIN)),
+    ("encryption.", ENCRYPTION, In(TLS)),
+    ("encryption.", KAFKA_ENCRYPTION, In(TLS)),
+    ("authentication.", LOGIN, In(AUTHENTICATION)),
+    ("", UNUSED_GROUP, Ignored(NO_GROUP)),
+    ("", UNUSED_TUNING, Ignored(NO_TUNING)),
+    ("consumer.", FIXED_CONSUMER, Ignored(FIXED)),
+    (KEY, EVALUATOR_TYPE, NO_SCHEMA_TYPE),
+    (KEY, SCHEMA, Ignored(NO_SCHEMA)),
+    (KEY, REGISTRY_SWITCH, Only("false", REMOVE)),
+    (KEY, KVP, With(KEY_TYPE, "KVP", NO_KVP)),
+    (VALUE, EVALUATOR_TYPE, NO_SCHEMA_TYPE),
+    (VALUE, SCHEMA, Ignored(NO_SCHEMA)),
+    (VALUE, REGISTRY_SWITCH, Only("false", REMOVE)),
+    (VALUE, KVP, With(VALUE_TYPE, "KVP", NO_KVP)),
+    ("schema.registry.", REGISTRIES, In(REGISTRY)),
+    (REGISTRY_ENCRYPTION, ENCRYPTION, In(REGISTRY)),
+    ("", TOPIC_PATTERNS, Only("false", NAME_TOPICS)),
+    ("", FIELD_PATTERN, Only("", NAME_FIELDS)),
+];
+
+const NO_SCHEMA_TYPE: ParameterSupport = Except(&["AVRO", "PROTOBUF"], USE_ANOTHER);
+
+/// A parameter with a fixed name.
+#[derive(Debug)]
+pub(super) struct KnownParameter {
+    pub(super) name: String,
+    pub(super) value_type: ValueType,
+    pub(super) support: ParameterSupport,
+}
+
+/// All parameters with a fixed name, as known to connector 1.5.2.
+pub(super) static KNOWN: LazyLock<Vec<KnownParameter>> = LazyLock::new(|| {
+    let known = SECTIONS.iter().flat_map(|(prefix, rows, support)| {
+        rows.iter().map(move |(name, value_type)| KnownParameter {
+            name: format!("{prefix}{name}"),
+            value_type: *value_type,
+            support: *support,
+        })
+    });
+    known.collect()
+});
 
 /// Names that exist on public branches of the connector but in no release.
 pub(super) const UNRELEASED: &[&str] = &[
@@ -435,8 +298,8 @@ pub(super) const PATTERNS: &[(&str, &str, &str)] = &[
     (MAP, MAP_SUFFIX, "map.<...>.to"),
 ];
 
-pub(super) fn is_known(name: &str) -> bool {
-    KNOWN.iter().any(|(known, ..)| *known == name)
+pub(super) fn known(name: &str) -> Option<&'static KnownParameter> {
+    KNOWN.iter().find(|known| known.name == name)
 }
 
 /// Returns the current name of an earlier one.
@@ -446,7 +309,7 @@ pub(super) fn current_name(name: &str) -> Option<String> {
     }
     LEGACY_PREFIXES.iter().find_map(|(legacy, current)| {
         let name = format!("{current}{}", name.strip_prefix(legacy)?);
-        is_known(&name).then_some(name)
+        known(&name).is_some().then_some(name)
     })
 }
 
@@ -455,7 +318,7 @@ pub(super) fn suggestion(name: &str) -> Option<String> {
     if let Some(topic) = name.strip_prefix("map.") {
         return Some(format!("map.{topic}{MAP_SUFFIX}"));
     }
-    let known = KNOWN.iter().map(|(known, ..)| *known);
+    let known = KNOWN.iter().map(|known| known.name.as_str());
     if let Some(near) = nearest(name, known) {
         return Some(near.to_owned());
     }
@@ -491,7 +354,7 @@ mod tests {
         ];
         for (legacy, current) in rows {
             assert_eq!(current_name(legacy).as_deref(), Some(current));
-            assert!(is_known(current), "{current}");
+            assert!(known(current).is_some(), "{current}");
         }
         assert_eq!(current_name("value.evaluator.typo"), None);
         assert_eq!(current_name("record.value.evaluator.type"), None);
@@ -517,7 +380,7 @@ mod tests {
     #[test]
     fn manual_lists_every_parameter() {
         let manual = include_str!("../../../../docs/connector.md");
-        for (name, ..) in KNOWN {
+        for KnownParameter { name, .. } in KNOWN.iter() {
             assert!(
                 manual.contains(&format!("`{name}`")),
                 "{name} is missing in docs/connector.md"

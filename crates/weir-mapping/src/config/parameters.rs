@@ -1,12 +1,14 @@
 //! Checked parameters of one connection under their current names, with the outcome of each.
 
-use super::note::{Note, ParameterOutcome, ParameterStatus, ReferencedFile, Severity};
+use std::str::FromStr;
+
+use super::note::{ParameterOutcome, ParameterStatus};
 use super::parameter_table::{
-    GROUP_UNSUPPORTED, Group, KNOWN, PATTERNS, ParameterSupport, UNRELEASED, current_name,
-    is_known, suggestion,
+    GROUP_UNSUPPORTED, Group, PATTERNS, ParameterSupport, UNRELEASED, current_name, known,
+    suggestion,
 };
-use super::source::{ConfigSource, Parameter};
-use super::types::{self, ValueType};
+use super::source::{Findings, Parameter};
+use super::types::ValueType;
 use crate::error::{ConfigError, Problem};
 use crate::text::{is_blank, trim};
 
@@ -23,37 +25,35 @@ pub(super) struct ParameterEntry {
     status: Option<ParameterOutcome>,
 }
 
-/// An error of a parameter.
-#[derive(Debug)]
-pub(super) struct ParameterError {
-    /// Name as written, without blanks around it.
-    pub(super) name: String,
-    pub(super) error: ConfigError,
+impl ParameterEntry {
+    pub(super) fn bad_value(&self, expected: &str) -> Problem {
+        let value = masked(&self.name, &self.written.value);
+        Problem::bad_value(&self.written.name, &value, expected)
+    }
+
+    fn unsupported(&self, remedy: &str) -> Problem {
+        let (name, value) = (&self.written.name, masked(&self.name, &self.written.value));
+        Problem(format!(
+            "[{name}] = \"{value}\" is not supported by this version; {remedy}"
+        ))
+    }
 }
 
 /// Checked parameters of one connection; each name occurs once.
-pub(super) struct ConnectionParameters<'a> {
-    source: &'a ConfigSource<'a>,
-    connection: &'a str,
+#[derive(Default)]
+pub(super) struct ConnectionParameters {
     entries: Vec<ParameterEntry>,
 }
 
-impl<'a> ConnectionParameters<'a> {
+impl ConnectionParameters {
     /// Resolves names, checks types and rejects what is not supported.
     ///
-    /// `refusals` already contains the parameters with undefined variables.
+    /// The errors already contain the parameters with undefined variables.
     pub(super) fn read(
-        source: &'a ConfigSource<'a>,
-        connection: &'a str,
         written: impl IntoIterator<Item = Parameter>,
-        notes: &mut Vec<Note>,
-        errors: &mut Vec<ParameterError>,
+        findings: &mut Findings<'_>,
     ) -> Self {
-        let mut parameters = Self {
-            source,
-            connection,
-            entries: Vec::new(),
-        };
+        let mut parameters = Self::default();
         let mut padded = Vec::new();
         for mut parameter in written {
             let name = trim(&parameter.name).to_owned();
@@ -61,58 +61,38 @@ impl<'a> ConnectionParameters<'a> {
                 padded.push(parameter.clone());
                 parameter.name = name;
             }
-            let name = parameter.name.clone();
-            let is_resolved = !errors
-                .iter()
-                .any(|r| r.name == name && r.error.at.line == parameter.line);
-            if let Err(error) = parameters.add(parameter, is_resolved, notes) {
-                errors.push(ParameterError { name, error });
-            }
+            let added = parameters.add(parameter.clone(), findings);
+            findings.accept(&parameter, added);
         }
-        if let Err(error) = parameters.note_padded(&padded, notes) {
-            let name = padded.swap_remove(0).name;
-            errors.push(ParameterError { name, error });
+        if let Some((first, more)) = padded.split_first() {
+            let noted = note_padded(first, more.len(), findings);
+            findings.accept(first, noted);
         }
         for index in 0..parameters.entries.len() {
             let entry = &parameters.entries[index];
-            if !entry.is_resolved {
-                continue;
-            }
-            match parameters.check(entry, notes) {
-                Ok(status) => parameters.entries[index].status = Some(status),
-                Err(error) => {
-                    let name = entry.written.name.clone();
-                    errors.push(ParameterError { name, error });
-                }
+            if entry.is_resolved {
+                let status = parameters.check(entry, findings);
+                let status = findings.accept(&entry.written, status);
+                parameters.entries[index].status = status;
             }
         }
         parameters
     }
 
-    /// Adds one warning for all parameters with blanks around the name; a file may have thousands.
-    fn note_padded(&self, padded: &[Parameter], notes: &mut Vec<Note>) -> Result<(), ConfigError> {
-        let Some((first, more)) = padded.split_first() else {
-            return Ok(());
+    fn add(&mut self, written: Parameter, findings: &mut Findings<'_>) -> Result<(), Problem> {
+        let line = written.line;
+        let is_error_of = |error: &ConfigError| {
+            error.at.line == line && error.parameter.as_ref() == Some(&written.name)
         };
-        let problem = Problem::PaddedName {
-            parameter: first.name.clone(),
-            more: if self.is_strict() { 0 } else { more.len() },
-        };
-        self.warn_or_reject(first.line, problem, "blanks removed", notes)
-    }
-
-    fn add(
-        &mut self,
-        written: Parameter,
-        is_resolved: bool,
-        notes: &mut Vec<Note>,
-    ) -> Result<(), ConfigError> {
+        let is_resolved = !findings.errors.iter().any(is_error_of);
         let current = current_name(&written.name);
         let is_legacy = current.is_some();
         if let Some(current) = &current {
-            let (parameter, current) = (written.name.clone(), current.clone());
-            let problem = Problem::LegacyName { parameter, current };
-            self.warn_or_reject(written.line, problem, "read as that parameter", notes)?;
+            let problem = Problem(format!(
+                "parameter [{}] is not known to connector 1.5; write [{current}]",
+                written.name
+            ));
+            findings.tolerate(line, problem, "read as that parameter")?;
         }
         let name = current.unwrap_or_else(|| written.name.clone());
         let entry = ParameterEntry {
@@ -121,59 +101,49 @@ impl<'a> ConnectionParameters<'a> {
             is_resolved,
             status: None,
         };
-        let Some(index) = self
-            .entries
-            .iter()
-            .position(|other| other.name == entry.name)
-        else {
+        let Some(other) = self.entries.iter_mut().find(|e| e.name == entry.name) else {
             self.entries.push(entry);
             return Ok(());
         };
-        let problem = Problem::RepeatedParameter {
-            parameter: entry.name.clone(),
-        };
-        let line = entry.written.line;
+        let problem = Problem(format!(
+            "parameter [{}] is given twice; keep one of the two",
+            entry.name
+        ));
         // The current spelling wins over an earlier one. Of two equal ones the later wins, as in a
         // map.
-        if is_legacy && self.entries[index].written.name == entry.name {
-            return self.warn_or_reject(line, problem, "used the current spelling", notes);
+        if is_legacy && other.written.name == entry.name {
+            return findings.tolerate(line, problem, "used the current spelling");
         }
-        self.entries[index] = entry;
-        self.warn_or_reject(line, problem, "used the later one", notes)
+        *other = entry;
+        findings.tolerate(line, problem, "used the later one")
     }
 
     fn check(
         &self,
         entry: &ParameterEntry,
-        notes: &mut Vec<Note>,
-    ) -> Result<ParameterOutcome, ConfigError> {
-        if let Some((_, value_type, support)) = KNOWN.iter().find(|(name, ..)| *name == entry.name)
-        {
-            if let ParameterSupport::In(group) = support {
-                return self.check_member(entry, *value_type, group, notes);
-            }
-            if !value_type.accepts(&entry.written.value) {
-                return Err(self.bad_value(entry, value_type.expected()));
-            }
-            return match support {
-                ParameterSupport::Only(value, remedy) if *value != entry.written.value => {
-                    Err(self.unsupported(entry, remedy))
-                }
-                ParameterSupport::Except(values, remedy)
-                    if values.contains(&entry.written.value.as_str()) =>
-                {
-                    Err(self.unsupported(entry, remedy))
-                }
-                ParameterSupport::With(other, value, reason) if self.get(other) != Some(value) => {
-                    Ok(ParameterOutcome::Ignored((*reason).into()))
-                }
-                ParameterSupport::Ignored(reason) => {
-                    Ok(ParameterOutcome::Ignored((*reason).into()))
-                }
-                _ => Ok(ParameterOutcome::Honoured),
-            };
+        findings: &mut Findings<'_>,
+    ) -> Result<ParameterOutcome, Problem> {
+        let Some(known) = known(&entry.name) else {
+            return check_pattern(entry, findings);
+        };
+        if let ParameterSupport::In(group) = known.support {
+            return self.check_member(entry, known.value_type, group, findings);
         }
-        self.check_pattern(entry, notes)
+        let value = entry.written.value.as_str();
+        if !known.value_type.accepts(value) {
+            return Err(entry.bad_value(&known.value_type.expected()));
+        }
+        match known.support {
+            ParameterSupport::Only(only, remedy) if only != value => Err(entry.unsupported(remedy)),
+            ParameterSupport::Except(values, remedy) if values.contains(&value) => {
+                Err(entry.unsupported(remedy))
+            }
+            ParameterSupport::With(other, value, reason) if self.get(other) != Some(value) => {
+                Ok(ParameterOutcome::Ignored(reason.into()))
+            }
+            ParameterSupport::Ignored(reason) => Ok(ParameterOutcome::Ignored(reason.into())),
+            _ => Ok(ParameterOutcome::Honoured),
+        }
     }
 
     /// Checks a parameter of an unsupported group. A wrong value is an error if the group is
@@ -184,71 +154,22 @@ impl<'a> ConnectionParameters<'a> {
         entry: &ParameterEntry,
         value_type: ValueType,
         group: &Group,
-        notes: &mut Vec<Note>,
-    ) -> Result<ParameterOutcome, ConfigError> {
+        findings: &mut Findings<'_>,
+    ) -> Result<ParameterOutcome, Problem> {
         let is_on = |switch: &&str| self.get(switch) == Some("true");
         let is_on = group.switches.iter().any(is_on);
         if !value_type.accepts(&entry.written.value) {
-            let error = self.bad_value(entry, value_type.expected());
+            let problem = entry.bad_value(&value_type.expected());
             if is_on {
-                return Err(error);
+                return Err(problem);
             }
             if !is_blank(&entry.written.value) {
-                let text = format!("{}; parameter is {}", error.problem, group.off);
-                notes.push(self.note(Severity::Warning, entry, text));
+                let text = format!("{problem}; parameter is {}", group.off);
+                findings.warn(entry.written.line, text);
             }
         }
         let reason = if is_on { GROUP_UNSUPPORTED } else { group.off };
         Ok(ParameterOutcome::Ignored(reason.into()))
-    }
-
-    /// Checks parameters with a variable part: `field.X`, `map.X.to`, `item-template.X`.
-    fn check_pattern(
-        &self,
-        entry: &ParameterEntry,
-        notes: &mut Vec<Note>,
-    ) -> Result<ParameterOutcome, ConfigError> {
-        let pattern = PATTERNS.iter().find(|(prefix, suffix, _)| {
-            let rest = entry.name.strip_prefix(prefix);
-            rest.is_some_and(|r| r.is_empty() || r.starts_with('.')) && entry.name.ends_with(suffix)
-        });
-        let Some((prefix, suffix, expected)) = pattern else {
-            return self.unknown(entry, notes);
-        };
-        if variable_part(&entry.name, prefix, suffix).is_none() {
-            let parameter = entry.written.name.clone();
-            return Err(self.error(
-                entry,
-                Problem::MalformedName {
-                    parameter,
-                    expected,
-                },
-            ));
-        }
-        if is_blank(&entry.written.value) {
-            return Err(self.bad_value(entry, ValueType::Text.expected()));
-        }
-        Ok(ParameterOutcome::Honoured)
-    }
-
-    fn unknown(
-        &self,
-        entry: &ParameterEntry,
-        notes: &mut Vec<Note>,
-    ) -> Result<ParameterOutcome, ConfigError> {
-        if UNRELEASED.contains(&entry.name.as_str()) {
-            let reason = "belongs to no released connector version";
-            let text = format!("parameter [{}] {reason}; parameter ignored", entry.name);
-            notes.push(self.note(Severity::Warning, entry, text));
-            return Ok(ParameterOutcome::Ignored(reason.into()));
-        }
-        let parameter = entry.written.name.clone();
-        let problem = Problem::UnknownParameter {
-            parameter,
-            nearest: suggestion(&entry.name),
-        };
-        self.warn_or_reject(entry.written.line, problem, "parameter ignored", notes)?;
-        Ok(ParameterOutcome::Ignored("unknown".into()))
     }
 
     /// Returns the checked value of a parameter.
@@ -257,14 +178,9 @@ impl<'a> ConnectionParameters<'a> {
         entry.map(|entry| entry.written.value.as_str())
     }
 
-    /// Returns a checked boolean or its default.
-    pub(super) fn boolean(&self, name: &str, default: bool) -> bool {
-        self.get(name).and_then(types::boolean).unwrap_or(default)
-    }
-
-    /// Returns a checked number or its default.
-    pub(super) fn int(&self, name: &str, default: i32) -> i32 {
-        self.get(name).and_then(types::int).unwrap_or(default)
+    /// Returns a parsed value, `None` if the parameter is missing or has an error.
+    pub(super) fn parsed<T: FromStr>(&self, name: &str) -> Option<T> {
+        self.get(name)?.parse().ok()
     }
 
     /// Returns the variable part and the entry of each parameter of a pattern, in file order.
@@ -273,39 +189,17 @@ impl<'a> ConnectionParameters<'a> {
         prefix: &'static str,
         suffix: &'static str,
     ) -> impl Iterator<Item = (&str, &ParameterEntry)> {
-        self.entries
-            .iter()
-            .filter(|entry| !is_known(&entry.name))
-            .filter_map(move |entry| {
-                variable_part(&entry.name, prefix, suffix).map(|part| (part, entry))
-            })
-    }
-
-    /// Returns the files that parameters name.
-    pub(super) fn files(&self) -> Vec<ReferencedFile> {
-        let is_file = |name: &str| {
-            KNOWN.iter().any(|(n, value_type, support)| {
-                *n == name
-                    && *value_type == ValueType::File
-                    && !matches!(support, ParameterSupport::In(_))
-            })
-        };
-        let entries = self.entries.iter().filter(|entry| is_file(&entry.name));
-        entries
-            .map(|entry| ReferencedFile {
-                parameter: entry.written.name.clone(),
-                path: entry.written.value.clone(),
-                line: entry.written.line,
-            })
-            .collect()
+        let entries = self.entries.iter().filter(|e| known(&e.name).is_none());
+        entries.filter_map(move |e| variable_part(&e.name, prefix, suffix).map(|part| (part, e)))
     }
 
     /// Returns the outcome of each parameter, in file order.
-    pub(super) fn into_statuses(self, errors: &[ParameterError]) -> Vec<ParameterStatus> {
+    pub(super) fn into_statuses(self, errors: &[ConfigError]) -> Vec<ParameterStatus> {
         let statuses = self.entries.into_iter().map(|entry| {
-            let rejected = errors.iter().find(|r| r.name == entry.written.name);
-            let status = match rejected {
-                Some(rejection) => ParameterOutcome::Refused(rejection.error.problem.to_string()),
+            let is_of_entry =
+                |error: &&ConfigError| error.parameter.as_ref() == Some(&entry.written.name);
+            let outcome = match errors.iter().find(is_of_entry) {
+                Some(error) => ParameterOutcome::Refused(error.text.clone()),
                 // Every parameter without an error has been checked.
                 None => entry.status.unwrap_or(ParameterOutcome::Honoured),
             };
@@ -313,69 +207,68 @@ impl<'a> ConnectionParameters<'a> {
                 value: masked(&entry.name, &entry.written.value),
                 name: entry.written.name,
                 line: entry.written.line,
-                outcome: status,
+                outcome,
             }
         });
         statuses.collect()
     }
+}
 
-    pub(super) fn error(&self, entry: &ParameterEntry, problem: Problem) -> ConfigError {
-        self.source
-            .error(entry.written.line, Some(self.connection), problem)
-    }
+/// Adds one warning for all parameters with blanks around the name; a file may have thousands.
+fn note_padded(first: &Parameter, more: usize, findings: &mut Findings<'_>) -> Result<(), Problem> {
+    let more = match more {
+        1.. if !findings.is_strict() => format!(" (and {more} more in this connection)"),
+        _ => String::new(),
+    };
+    let problem = Problem(format!(
+        "parameter [{}] begins or ends with a blank{more}; connector 1.5 does not know such a name",
+        first.name
+    ));
+    findings.tolerate(first.line, problem, "blanks removed")
+}
 
-    pub(super) fn note(&self, severity: Severity, entry: &ParameterEntry, text: String) -> Note {
-        self.source
-            .note(severity, entry.written.line, Some(self.connection), text)
+/// Checks parameters with a variable part: `field.X`, `map.X.to`, `item-template.X`.
+fn check_pattern(
+    entry: &ParameterEntry,
+    findings: &mut Findings<'_>,
+) -> Result<ParameterOutcome, Problem> {
+    let pattern = PATTERNS.iter().find(|(prefix, suffix, _)| {
+        let rest = entry.name.strip_prefix(prefix);
+        rest.is_some_and(|r| r.is_empty() || r.starts_with('.')) && entry.name.ends_with(suffix)
+    });
+    let Some((prefix, suffix, expected)) = pattern else {
+        return unknown(entry, findings);
+    };
+    if variable_part(&entry.name, prefix, suffix).is_none() {
+        let name = &entry.written.name;
+        return Err(Problem(format!(
+            "specify a valid parameter [{expected}] instead of [{name}]"
+        )));
     }
+    if is_blank(&entry.written.value) {
+        return Err(entry.bad_value(&ValueType::Text.expected()));
+    }
+    Ok(ParameterOutcome::Honoured)
+}
 
-    pub(super) fn bad_value(&self, entry: &ParameterEntry, expected: String) -> ConfigError {
-        let parameter = entry.written.name.clone();
-        let value = masked(&entry.name, &entry.written.value);
-        self.error(
-            entry,
-            Problem::BadValue {
-                parameter,
-                value,
-                expected,
-            },
-        )
+fn unknown(
+    entry: &ParameterEntry,
+    findings: &mut Findings<'_>,
+) -> Result<ParameterOutcome, Problem> {
+    if UNRELEASED.contains(&entry.name.as_str()) {
+        let reason = "belongs to no released connector version";
+        let text = format!("parameter [{}] {reason}; parameter ignored", entry.name);
+        findings.warn(entry.written.line, text);
+        return Ok(ParameterOutcome::Ignored(reason.into()));
     }
-
-    pub(super) fn is_strict(&self) -> bool {
-        self.source.options.strict
-    }
-
-    fn unsupported(&self, entry: &ParameterEntry, remedy: &'static str) -> ConfigError {
-        let parameter = entry.written.name.clone();
-        let value = masked(&entry.name, &entry.written.value);
-        self.error(
-            entry,
-            Problem::Unsupported {
-                parameter,
-                value,
-                remedy,
-            },
-        )
-    }
-
-    fn warn_or_reject(
-        &self,
-        line: Option<u32>,
-        problem: Problem,
-        consequence: &str,
-        notes: &mut Vec<Note>,
-    ) -> Result<(), ConfigError> {
-        if self.is_strict() {
-            return Err(self.source.error(line, Some(self.connection), problem));
-        }
-        let text = format!("{problem}; {consequence}");
-        notes.push(
-            self.source
-                .note(Severity::Warning, line, Some(self.connection), text),
-        );
-        Ok(())
-    }
+    let nearest = match suggestion(&entry.name) {
+        Some(nearest) => format!("the nearest known name is [{nearest}]"),
+        None => "no known name is similar".to_owned(),
+    };
+    let name = &entry.written.name;
+    let problem = Problem(format!("unknown parameter [{name}]; {nearest}"));
+    findings.tolerate(entry.written.line, problem, "parameter ignored")?;
+    Ok(ParameterOutcome::Ignored("unknown".into()))
 }
 
 /// Returns the part between `prefix.` and `suffix`, `None` if it is blank or missing.

@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 
-use super::note::{Note, Severity};
-use super::parameter_table::{FIELD, ITEM_TEMPLATE, MAP, MAP_SUFFIX};
-use super::parameters::{ConnectionParameters, ParameterEntry, ParameterError};
+use super::parameter_table::{FIELD, ITEM_TEMPLATE, JSON_CHECK, MAP, MAP_SUFFIX};
+use super::parameters::{ConnectionParameters, ParameterEntry};
+use super::source::Findings;
 use super::types::text_list;
 use crate::command::{COMMAND_FIELD, CommandMode};
-use crate::error::{ConfigError, ExpressionError, Problem, TemplateError};
-use crate::evaluator::Evaluator;
+use crate::error::{ExpressionError, Problem, TemplateError};
+use crate::evaluator::{Evaluator, Separators};
 use crate::expression::Expression;
 use crate::item_name::{CanonicalItem, is_prefix};
-use crate::mapping::{
-    CompiledField, FieldOptions, ItemSource, Mapping, Template, TemplateParameter,
-};
-use crate::payload::PathTrees;
+use crate::mapping::{FieldOptions, ItemSource, Mapping, NamedSelector, TemplateParameter};
+use crate::payload::PartConfig;
+use crate::record_part::KeyAndValue;
 use crate::selector::{Compiler, Selector};
 use crate::template::ItemTemplate;
 
@@ -24,38 +23,35 @@ const TEMPLATE_REFERENCE: &str = "item-template.";
 struct DefinedTemplate<'a> {
     name: &'a str,
     entry: &'a ParameterEntry,
-    source: ItemSource,
+    source: Arc<ItemSource>,
     /// A topic refers to it.
     is_used: bool,
 }
 
 pub(super) fn compile(
-    parameters: &ConnectionParameters<'_>,
-    mut for_items: Compiler,
-    mut for_fields: Compiler,
-    options: FieldOptions,
+    parameters: &ConnectionParameters,
     command_mode: CommandMode,
-    notes: &mut Vec<Note>,
-    errors: &mut Vec<ParameterError>,
+    findings: &mut Findings<'_>,
 ) -> Mapping {
-    let mut reject = |entry: &ParameterEntry, error| {
-        let name = entry.written.name.clone();
-        errors.push(ParameterError { name, error });
-    };
+    let (key, value) = (
+        part_config("key", parameters),
+        part_config("value", parameters),
+    );
+    let json_check = parameters.parsed(JSON_CHECK).unwrap_or_default();
+    let compiler = || Compiler::new(KeyAndValue { key, value }, json_check);
+    let (mut for_items, mut for_fields) = (compiler(), compiler());
     let mut templates = Vec::new();
     for (name, entry) in parameters.matching(ITEM_TEMPLATE, "") {
-        // Placeholder, so that topics that refer to the template cause no further errors.
-        let mut source = ItemSource::Simple(name.into());
+        let mut source = None;
         if entry.is_resolved {
-            match template(parameters, name, entry, &mut for_items, notes) {
-                Ok(compiled) => source = compiled,
-                Err(error) => reject(entry, error),
-            }
+            let compiled = template(name, entry, &mut for_items, findings);
+            source = findings.accept(&entry.written, compiled);
         }
         templates.push(DefinedTemplate {
             name,
             entry,
-            source,
+            // Placeholder, so that topics that refer to the template cause no further errors.
+            source: Arc::new(source.unwrap_or_else(|| ItemSource::simple(name))),
             is_used: false,
         });
     }
@@ -66,49 +62,72 @@ pub(super) fn compile(
             all_known = false;
             continue;
         }
-        match sources(parameters, entry, &mut templates, notes) {
-            Ok(sources) => topics.push((topic.into(), sources)),
-            Err(error) => reject(entry, error),
-        }
+        let sources = sources(entry, &mut templates, findings);
+        let sources = findings.accept(&entry.written, sources);
+        topics.extend(sources.map(|sources| (topic.into(), sources)));
     }
-    let is_unused = |template: &&DefinedTemplate<'_>| all_known && !template.is_used;
-    for template in templates.iter().filter(is_unused) {
-        let text = format!(
-            "item template [{}] is used by no parameter [map.*.to]",
-            template.name
-        );
-        notes.push(parameters.note(Severity::Warning, template.entry, text));
+    for template in templates.iter().filter(|t| all_known && !t.is_used) {
+        let name = template.name;
+        let text = format!("item template [{name}] is used by no parameter [map.*.to]");
+        findings.warn(template.entry.written.line, text);
     }
     let mut fields = Vec::new();
-    for (name, entry) in parameters.matching(FIELD, "") {
-        if !entry.is_resolved {
-            continue;
-        }
-        match field(parameters, name, entry, &mut for_fields) {
-            Ok(field) => fields.push(field),
-            Err(error) => reject(entry, error),
-        }
+    for (name, entry) in parameters
+        .matching(FIELD, "")
+        .filter(|(_, e)| e.is_resolved)
+    {
+        let text = &entry.written.value;
+        let field = Expression::parse_wrapped(text);
+        let field = field.and_then(|expression| named(name, &expression, &mut for_fields));
+        let field = field.map_err(|reason| {
+            Problem(format!(
+                "got the following error while evaluating the field [{name}] containing the \
+                 expression [{text}]: {reason}"
+            ))
+        });
+        fields.extend(findings.accept(&entry.written, field));
     }
     if command_mode == CommandMode::Auto {
-        set_command_field(&mut fields, for_fields.part_configs.value.evaluator);
+        set_command_field(&mut fields, value.evaluator);
     }
-    let paths = |compiler: Compiler| PathTrees {
-        key: Arc::new(compiler.paths.key),
-        value: Arc::new(compiler.paths.value),
+    let options = FieldOptions {
+        skip_failed: parameters
+            .parsed("fields.skip.failed.mapping.enable")
+            .unwrap_or(false),
+        map_non_scalar: parameters
+            .parsed("fields.map.non.scalar.values.enable")
+            .unwrap_or(false),
     };
-    let (for_items, for_fields) = (paths(for_items), paths(for_fields));
+    let (for_items, for_fields) = (for_items.into_paths(), for_fields.into_paths());
     Mapping::new(topics, fields, options, command_mode, for_items, for_fields)
 }
 
+fn part_config(part: &str, parameters: &ConnectionParameters) -> PartConfig {
+    let get = |name: &str| parameters.get(&format!("record.{part}.evaluator.{name}"));
+    let char = |name: &str, default| get(name).and_then(|c| c.chars().next()).unwrap_or(default);
+    let separators = Separators::default();
+    PartConfig {
+        // An unknown or unsupported type is an error already. JSON replaces it here, so that paths
+        // into the payload cause no further errors.
+        evaluator: get("type").map_or_else(Evaluator::default, |name| {
+            name.parse().unwrap_or(Evaluator::Json)
+        }),
+        separators: Separators {
+            pairs: char("kvp.pairs.separator", separators.pairs),
+            key_value: char("kvp.key-value.separator", separators.key_value),
+        },
+    }
+}
+
 /// Replaces or adds the field `command` in auto command mode, in which the record determines it.
-fn set_command_field(fields: &mut Vec<CompiledField>, value: Evaluator) {
+fn set_command_field(fields: &mut Vec<NamedSelector>, value: Evaluator) {
     let selector = Selector::Command(value);
     match fields
         .iter_mut()
         .find(|field| *field.name == *COMMAND_FIELD)
     {
         Some(field) => field.selector = selector,
-        None => fields.push(CompiledField {
+        None => fields.push(NamedSelector {
             name: COMMAND_FIELD.into(),
             expression: "presence of the record value".into(),
             selector,
@@ -117,42 +136,34 @@ fn set_command_field(fields: &mut Vec<CompiledField>, value: Evaluator) {
 }
 
 fn template(
-    parameters: &ConnectionParameters<'_>,
     name: &str,
     entry: &ParameterEntry,
     compiler: &mut Compiler,
-    notes: &mut Vec<Note>,
-) -> Result<ItemSource, ConfigError> {
-    let text = &entry.written.value;
-    if is_prefix(text) && !parameters.is_strict() {
+    findings: &mut Findings<'_>,
+) -> Result<ItemSource, Problem> {
+    let text = entry.written.value.as_str();
+    if is_prefix(text) && !findings.is_strict() {
         let warning = format!(
             "item template [{name}] = \"{text}\" has no parameters, which connector 1.5 rejects; \
              it is read as the simple item \"{text}\""
         );
-        notes.push(parameters.note(Severity::Warning, entry, warning));
-        return Ok(ItemSource::Simple(text.as_str().into()));
+        findings.warn(entry.written.line, warning);
+        return Ok(ItemSource::simple(text));
     }
     let compiled = ItemTemplate::parse(text).and_then(|t| compile_template(name, &t, compiler));
-    compiled
-        .map(|template| ItemSource::Template(Arc::new(template)))
-        .map_err(|reason| {
-            let (template, expression) = (name.to_owned(), text.clone());
-            parameters.error(
-                entry,
-                Problem::Template {
-                    template,
-                    expression,
-                    reason,
-                },
-            )
-        })
+    compiled.map_err(|reason| {
+        Problem(format!(
+            "got the following error while evaluating the template [{name}] containing the \
+             expression [{text}]: {reason}"
+        ))
+    })
 }
 
 fn compile_template(
     name: &str,
     template: &ItemTemplate,
     compiler: &mut Compiler,
-) -> Result<Template, TemplateError> {
+) -> Result<ItemSource, TemplateError> {
     let mut parameters = Vec::with_capacity(template.parameters().len());
     for (parameter, expression) in template.parameters() {
         let text_before = match parameters.is_empty() {
@@ -160,13 +171,11 @@ fn compile_template(
             false => format!(",{parameter}="),
         };
         parameters.push(TemplateParameter {
-            name: parameter.into(),
-            expression: expression.text().into(),
-            selector: compiler.compile(expression)?,
             text_before: text_before.into(),
+            value: named(parameter, expression, compiler)?,
         });
     }
-    Ok(Template {
+    Ok(ItemSource {
         name: name.into(),
         prefix: template.prefix().into(),
         parameters,
@@ -175,52 +184,41 @@ fn compile_template(
 
 /// Returns the items and templates that a topic is mapped to.
 fn sources(
-    parameters: &ConnectionParameters<'_>,
     entry: &ParameterEntry,
     templates: &mut [DefinedTemplate<'_>],
-    notes: &mut Vec<Note>,
-) -> Result<Vec<ItemSource>, ConfigError> {
+    findings: &mut Findings<'_>,
+) -> Result<Vec<Arc<ItemSource>>, Problem> {
     let Some(elements) = text_list(&entry.written.value) else {
-        let expected = "a list of non-empty strings, separated by commas".to_owned();
-        return Err(parameters.bad_value(entry, expected));
+        return Err(entry.bad_value("a list of non-empty strings, separated by commas"));
     };
+    let parameter = &entry.written.name;
     let mut sources = Vec::with_capacity(elements.len());
     for element in elements {
         let Some(reference) = element.strip_prefix(TEMPLATE_REFERENCE) else {
-            check_simple_item(parameters, entry, element, notes);
-            sources.push(ItemSource::Simple(element.into()));
+            check_simple_item(entry, element, findings);
+            sources.push(Arc::new(ItemSource::simple(element)));
             continue;
         };
-        let parameter = entry.written.name.clone();
         if reference.is_empty() {
-            return Err(parameters.error(entry, Problem::EmptyTemplateReference { parameter }));
+            return Err(Problem(format!(
+                "item template reference must be a non-empty string in parameter [{parameter}]; \
+                 write item-template.NAME"
+            )));
         }
-        let Some(defined) = templates
-            .iter_mut()
-            .find(|template| template.name == reference)
-        else {
-            let template = reference.to_owned();
-            return Err(parameters.error(
-                entry,
-                Problem::UnknownTemplate {
-                    parameter,
-                    template,
-                },
-            ));
+        let Some(defined) = templates.iter_mut().find(|t| t.name == reference) else {
+            return Err(Problem(format!(
+                "no item template [{reference}] found, which parameter [{parameter}] refers to; \
+                 define [item-template.{reference}]"
+            )));
         };
         defined.is_used = true;
-        sources.push(defined.source.clone());
+        sources.push(Arc::clone(&defined.source));
     }
     Ok(sources)
 }
 
 /// Warns if no client can name a simple item.
-fn check_simple_item(
-    parameters: &ConnectionParameters<'_>,
-    entry: &ParameterEntry,
-    name: &str,
-    notes: &mut Vec<Note>,
-) {
+fn check_simple_item(entry: &ParameterEntry, name: &str, findings: &mut Findings<'_>) {
     let nameable = CanonicalItem::parse(name)
         .is_ok_and(|item| item.as_str() == name && item.parameters().len() == 0);
     if !nameable {
@@ -229,40 +227,18 @@ fn check_simple_item(
              letters, digits, '_' and '-' are allowed in an item name",
             entry.written.name
         );
-        notes.push(parameters.note(Severity::Warning, entry, text));
+        findings.warn(entry.written.line, text);
     }
 }
 
-fn field(
-    parameters: &ConnectionParameters<'_>,
+fn named(
     name: &str,
-    entry: &ParameterEntry,
+    expression: &Expression,
     compiler: &mut Compiler,
-) -> Result<CompiledField, ConfigError> {
-    let text = &entry.written.value;
-    compile_field(name, text, compiler).map_err(|reason| {
-        let (field, expression) = (name.to_owned(), text.clone());
-        parameters.error(
-            entry,
-            Problem::Field {
-                field,
-                expression,
-                reason,
-            },
-        )
-    })
-}
-
-fn compile_field(
-    name: &str,
-    text: &str,
-    compiler: &mut Compiler,
-) -> Result<CompiledField, ExpressionError> {
-    let expression = Expression::parse_wrapped(text)?;
-    let selector = compiler.compile(&expression)?;
-    Ok(CompiledField {
+) -> Result<NamedSelector, ExpressionError> {
+    Ok(NamedSelector {
         name: name.into(),
         expression: expression.text().into(),
-        selector,
+        selector: compiler.compile(expression)?,
     })
 }

@@ -3,7 +3,7 @@
 use crate::text::{is_blank, trim};
 
 /// Maximum number of threads of one connection; the connector uses operating system threads.
-const THREADS_MAX: i32 = 256;
+const THREADS_MAX: i64 = 256;
 
 /// Type of a parameter's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,14 +14,8 @@ pub(crate) enum ValueType {
     Boolean,
     /// One of these words, case-sensitive.
     Choice(&'static [&'static str]),
-    /// A Java int.
-    Int,
-    /// A Java int of at least 0.
-    NonNegativeInt,
-    /// A Java long of at least 0.
-    NonNegativeLong,
-    /// A Java int of at least 1.
-    PositiveInt,
+    /// A whole number in this range.
+    Number(i64, i64),
     /// -1 or 1 to 256; the connector has no upper bound.
     Threads,
     /// One character that is not blank.
@@ -34,9 +28,16 @@ pub(crate) enum ValueType {
     ChoiceList(&'static [&'static str]),
     /// `scheme://host`, with or without port and path.
     Url,
-    /// A path; the caller checks that the file exists.
+    /// A path of a file, which is not opened.
     File,
 }
+
+/// A Java int.
+pub(super) const INT: ValueType = ValueType::Number(i32::MIN as i64, i32::MAX as i64);
+pub(super) const POSITIVE_INT: ValueType = ValueType::Number(1, i32::MAX as i64);
+pub(super) const NON_NEGATIVE_INT: ValueType = ValueType::Number(0, i32::MAX as i64);
+/// A Java long of at least 0.
+pub(super) const NON_NEGATIVE_LONG: ValueType = ValueType::Number(0, i64::MAX);
 
 impl ValueType {
     /// Returns `true` if `value` is of this type.
@@ -44,24 +45,21 @@ impl ValueType {
         if is_blank(value) {
             return false;
         }
+        let is_in = |min, max| value.parse().is_ok_and(|i: i64| (min..=max).contains(&i));
+        let all = |is_one: &dyn Fn(&str) -> bool| {
+            text_list(value).is_some_and(|list| list.into_iter().all(is_one))
+        };
         match self {
             Self::Text | Self::File => true,
-            Self::Boolean => boolean(value).is_some(),
-            Self::Choice(members) => members.contains(&value),
-            Self::Int => int(value).is_some(),
-            Self::NonNegativeInt => int(value).is_some_and(|i| i >= 0),
-            Self::NonNegativeLong => value.parse::<i64>().is_ok_and(|i| i >= 0),
-            Self::PositiveInt => int(value).is_some_and(|i| i >= 1),
-            Self::Threads => int(value).is_some_and(|i| i == -1 || (1..=THREADS_MAX).contains(&i)),
+            Self::Boolean => value.parse::<bool>().is_ok(),
+            Self::Choice(words) => words.contains(&value),
+            Self::Number(min, max) => is_in(min, max),
+            Self::Threads => is_in(-1, -1) || is_in(1, THREADS_MAX),
             // One UTF-16 code unit, as in Java.
             Self::Char => value.encode_utf16().count() == 1,
-            Self::HostList => {
-                text_list(value).is_some_and(|hosts| hosts.iter().all(|h| is_host(h)))
-            }
-            Self::TextList => text_list(value).is_some(),
-            Self::ChoiceList(members) => {
-                text_list(value).is_some_and(|some| some.iter().all(|one| members.contains(one)))
-            }
+            Self::HostList => all(&is_host),
+            Self::TextList => all(&|_| true),
+            Self::ChoiceList(words) => all(&|word| words.contains(&word)),
             Self::Url => is_url(value),
         }
     }
@@ -71,36 +69,19 @@ impl ValueType {
         match self {
             Self::Text => "a text that is not blank".into(),
             Self::Boolean => "true or false".into(),
-            Self::Choice(members) => format!("one of {}", members.join(", ")),
-            Self::Int => "a whole number from -2147483648 to 2147483647".into(),
-            Self::NonNegativeInt => "a whole number from 0 to 2147483647".into(),
-            Self::NonNegativeLong => format!("a whole number from 0 to {}", i64::MAX),
-            Self::PositiveInt => "a whole number from 1 to 2147483647".into(),
+            Self::Choice(words) => format!("one of {}", words.join(", ")),
+            Self::Number(min, max) => format!("a whole number from {min} to {max}"),
             Self::Threads => format!("-1 or a whole number from 1 to {THREADS_MAX}"),
             Self::Char => "exactly one character".into(),
             Self::HostList => "a list of host:port, separated by commas".into(),
             Self::TextList => "a list of texts, separated by commas".into(),
-            Self::ChoiceList(members) => {
-                format!("a list of {}, separated by commas", members.join(", "))
+            Self::ChoiceList(words) => {
+                format!("a list of {}, separated by commas", words.join(", "))
             }
             Self::Url => "a URL with a host, such as http://localhost:8081".into(),
             Self::File => "the path of a file".into(),
         }
     }
-}
-
-/// Parses `true` or `false`.
-pub(crate) fn boolean(value: &str) -> Option<bool> {
-    match value {
-        "true" => Some(true),
-        "false" => Some(false),
-        _ => None,
-    }
-}
-
-/// Parses a decimal Java int.
-pub(crate) fn int(value: &str) -> Option<i32> {
-    value.parse().ok()
 }
 
 /// Splits at commas and trims the elements. Returns `None` if an element is blank.
@@ -168,18 +149,14 @@ mod tests {
     #[test]
     fn numbers_are_checked() {
         check(
-            ValueType::Int,
+            INT,
             &["0", "-5", "2147483647"],
             &["", "1.0", "2147483648", "x", " 1"],
         );
-        check(ValueType::PositiveInt, &["1", "500"], &["0", "-1"]);
+        check(POSITIVE_INT, &["1", "500"], &["0", "-1"]);
+        check(NON_NEGATIVE_INT, &["0", "5"], &["-1", "2147483648"]);
         check(
-            ValueType::NonNegativeInt,
-            &["0", "5"],
-            &["-1", "2147483648"],
-        );
-        check(
-            ValueType::NonNegativeLong,
+            NON_NEGATIVE_LONG,
             &["0", "9223372036854775807"],
             &["-1", "9223372036854775808", "1s"],
         );

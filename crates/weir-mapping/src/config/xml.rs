@@ -5,10 +5,9 @@ use roxmltree::{Document, Node};
 use super::connection::Unresolved;
 use super::expand::expand;
 use super::foreign;
-use super::note::{Note, Severity};
-use super::parameters::ParameterError;
-use super::source::{ConfigSource, Parameter};
-use crate::error::{ConfigError, Problem};
+use super::note::Severity;
+use super::source::{Findings, Parameter};
+use crate::error::Problem;
 use crate::text::{is_blank, trim};
 
 /// Elements for the Lightstreamer server that may occur in a provider and have no effect here.
@@ -35,7 +34,7 @@ pub(super) struct RawFile {
 
 pub(super) struct RawProvider {
     pub(super) name: Option<String>,
-    pub(super) line: u32,
+    pub(super) line: Option<u32>,
     pub(super) class: Class,
     pub(super) parameters: Vec<Parameter>,
     pub(super) unresolved: Unresolved,
@@ -44,10 +43,8 @@ pub(super) struct RawProvider {
 /// Adapter class of a provider.
 pub(super) enum Class {
     Missing,
-    Named {
-        name: String,
-        line: u32,
-    },
+    /// With the line of the name.
+    Named(String, Option<u32>),
     /// The name contains undefined variables.
     Unresolved,
 }
@@ -55,42 +52,36 @@ pub(super) enum Class {
 impl RawFile {
     /// Parses as much as possible. Returns `None` if there is nothing usable.
     pub(super) fn parse(
-        source: &ConfigSource<'_>,
         xml: &str,
         env: &dyn Fn(&str) -> Option<String>,
-        notes: &mut Vec<Note>,
-        errors: &mut Vec<ConfigError>,
+        findings: &mut Findings<'_>,
     ) -> Option<Self> {
         if let Some((line, problem)) = foreign::recognize(xml) {
-            errors.push(source.error(Some(line), None, problem));
+            findings.reject(Some(line), problem);
             return None;
         }
         let document = match Document::parse(xml) {
             Ok(document) => document,
             Err(error) => {
-                let line = error.pos().row;
-                errors.push(source.error(Some(line), None, Problem::Xml(error.to_string())));
+                let problem = Problem(format!("not well-formed XML: {error}"));
+                findings.reject(Some(error.pos().row), problem);
                 return None;
             }
         };
         let lines = LineIndex::new(xml);
         let mut reader = XmlReader {
-            source,
             env,
             lines,
-            notes,
-            errors,
+            findings,
         };
         reader.file(document.root_element())
     }
 }
 
-struct XmlReader<'a> {
-    source: &'a ConfigSource<'a>,
+struct XmlReader<'a, 'f> {
     env: &'a dyn Fn(&str) -> Option<String>,
     lines: LineIndex,
-    notes: &'a mut Vec<Note>,
-    errors: &'a mut Vec<ConfigError>,
+    findings: &'a mut Findings<'f>,
 }
 
 /// An attribute or a text.
@@ -101,7 +92,7 @@ enum Text {
     Unresolved(String),
 }
 
-impl XmlReader<'_> {
+impl XmlReader<'_, '_> {
     fn file(&mut self, root: Node<'_, '_>) -> Option<RawFile> {
         if root.tag_name().name() != "adapters_conf" {
             self.missing(root, "root element <adapters_conf>", "is this the file?");
@@ -123,19 +114,14 @@ impl XmlReader<'_> {
     }
 
     fn set_id(&mut self, root: Node<'_, '_>) -> Option<String> {
-        let remedy = "write the adapter set name that clients give";
-        match self.attribute(root, "id") {
-            Text::Known(id) if is_blank(&id) => {
-                self.missing(root, "value of attribute id of <adapters_conf>", remedy);
-                None
-            }
-            Text::Known(id) => Some(id),
-            Text::Unresolved(_) => None,
-            Text::Missing => {
-                self.missing(root, "attribute id of <adapters_conf>", remedy);
-                None
-            }
-        }
+        let what = match self.attribute(root, "id") {
+            Text::Unresolved(_) => return None,
+            Text::Known(id) if !is_blank(&id) => return Some(id),
+            Text::Known(_) => "value of attribute id of <adapters_conf>",
+            Text::Missing => "attribute id of <adapters_conf>",
+        };
+        self.missing(root, what, "write the adapter set name that clients give");
+        None
     }
 
     fn provider(&mut self, element: Node<'_, '_>) -> RawProvider {
@@ -154,10 +140,9 @@ impl XmlReader<'_> {
             match child.tag_name().name() {
                 "adapter_class" => {
                     provider.class = match self.text(child, "element <adapter_class>") {
-                        Text::Known(class) => Class::Named {
-                            name: class.trim().to_owned(),
-                            line: self.line(child),
-                        },
+                        Text::Known(class) => {
+                            Class::Named(class.trim().to_owned(), self.line(child))
+                        }
                         _ => Class::Unresolved,
                     };
                 }
@@ -183,43 +168,35 @@ impl XmlReader<'_> {
         for child in element.children().filter(Node::is_element) {
             self.foreign(child, "param");
         }
-        let line = Some(self.line(element));
-        let before = self.errors.len();
+        let before = self.findings.errors.len();
         let value = match self.text(element, &format!("parameter [{name}]")) {
             Text::Known(value) | Text::Unresolved(value) => value,
             Text::Missing => String::new(),
         };
-        for mut error in self.errors.drain(before..) {
+        for mut error in self.findings.errors.drain(before..) {
             error.at.connection.clone_from(&provider.name);
-            let name = trim(&name).to_owned();
-            provider
-                .unresolved
-                .values
-                .push(ParameterError { name, error });
+            error.parameter = Some(trim(&name).to_owned());
+            provider.unresolved.values.push(error);
         }
+        let line = self.line(element);
         provider.parameters.push(Parameter { name, value, line });
     }
 
     /// Reports an element of the Lightstreamer server as a note, any other as an error or warning.
     fn foreign(&mut self, element: Node<'_, '_>, parent: &str) {
         let name = element.tag_name().name();
-        let line = Some(self.line(element));
-        let (severity, text) = if SERVER_ELEMENTS.contains(&name) {
-            (
-                Severity::Info,
-                format!("element <{name}> is ignored: it configures the Lightstreamer server"),
-            )
-        } else {
-            let (element, parent) = (name.to_owned(), parent.to_owned());
-            let problem = Problem::UnknownElement { element, parent };
-            if self.source.options.strict {
-                self.errors.push(self.source.error(line, None, problem));
-                return;
-            }
-            (Severity::Warning, format!("{problem}; element ignored"))
-        };
-        self.notes
-            .push(self.source.note(severity, line, None, text));
+        let line = self.line(element);
+        if SERVER_ELEMENTS.contains(&name) {
+            let text =
+                format!("element <{name}> is ignored: it configures the Lightstreamer server");
+            return self.findings.note(Severity::Info, line, text);
+        }
+        let problem = Problem(format!(
+            "unknown element <{name}> inside <{parent}>; remove it or correct its spelling"
+        ));
+        if let Err(problem) = self.findings.tolerate(line, problem, "element ignored") {
+            self.findings.reject(line, problem);
+        }
     }
 
     fn attribute(&mut self, node: Node<'_, '_>, name: &str) -> Text {
@@ -241,29 +218,26 @@ impl XmlReader<'_> {
 
     fn expand(&mut self, node: Node<'_, '_>, text: &str, context: &str) -> Text {
         let undefined = match expand(text, self.env) {
-            Ok(expanded) => return Text::Known(expanded.into_owned()),
+            Ok(expanded) => return Text::Known(expanded),
             Err(undefined) => undefined,
         };
-        let line = Some(self.line(node));
         for variable in undefined {
-            let context = context.to_owned();
-            let problem = Problem::UndefinedVariable { variable, context };
-            self.errors.push(self.source.error(line, None, problem));
+            let problem = Problem(format!(
+                "environment variable \"{variable}\" used in {context} is not defined; define it, \
+                 or write \\$ for a literal dollar sign"
+            ));
+            self.findings.reject(self.line(node), problem);
         }
         Text::Unresolved(text.to_owned())
     }
 
-    fn missing(&mut self, node: Node<'_, '_>, what: &str, remedy: &'static str) {
-        let problem = Problem::MissingPart {
-            what: what.to_owned(),
-            remedy,
-        };
-        let line = Some(self.line(node));
-        self.errors.push(self.source.error(line, None, problem));
+    fn missing(&mut self, node: Node<'_, '_>, what: &str, remedy: &str) {
+        let problem = Problem::missing_part(what, remedy);
+        self.findings.reject(self.line(node), problem);
     }
 
-    fn line(&self, node: Node<'_, '_>) -> u32 {
-        self.lines.of(node.range().start)
+    fn line(&self, node: Node<'_, '_>) -> Option<u32> {
+        Some(self.lines.of(node.range().start))
     }
 }
 

@@ -6,20 +6,27 @@ mod scalar;
 mod string;
 
 use crate::error::PayloadProblem;
+use crate::number::{append_double, append_float, append_integer};
 pub(crate) use kvp::{Separators, append_kvp, kvp_value};
-pub use names::Evaluator;
+pub(crate) use names::Evaluator;
 pub(crate) use string::append_text;
 
 impl Evaluator {
-    /// Appends the text of a scalar payload.
+    /// Appends the text of a scalar payload; numbers are big-endian.
     pub(crate) fn append(self, payload: &[u8], out: &mut String) -> Result<(), PayloadProblem> {
         match self {
             Self::String | Self::Json | Self::Kvp => append_text(payload, out),
-            Self::Integer => scalar::append_integer(payload, out)?,
-            Self::Short => scalar::append_short(payload, out)?,
-            Self::Long => scalar::append_long(payload, out)?,
-            Self::Float => scalar::append_float(payload, out)?,
-            Self::Double => scalar::append_double(payload, out)?,
+            Self::Integer => {
+                let number = i32::from_be_bytes(scalar::fixed(payload)?);
+                append_integer(number.into(), out);
+            }
+            Self::Short => {
+                let number = i16::from_be_bytes(scalar::fixed(payload)?);
+                append_integer(number.into(), out);
+            }
+            Self::Long => append_integer(i64::from_be_bytes(scalar::fixed(payload)?), out),
+            Self::Float => append_float(f32::from_be_bytes(scalar::fixed(payload)?), out),
+            Self::Double => append_double(f64::from_be_bytes(scalar::fixed(payload)?), out),
             Self::Boolean => scalar::append_boolean(payload, out)?,
             Self::Uuid => scalar::append_uuid(payload, out)?,
             Self::Bytes | Self::ByteArray | Self::ByteBuffer => scalar::append_bytes(payload, out),

@@ -1,43 +1,14 @@
-//! Scalar payloads: Kafka's serialized numbers, booleans, UUIDs and bytes.
+//! Scalar payloads: serialized numbers, booleans, UUIDs and bytes.
 
 use crate::error::PayloadProblem;
-use crate::number;
 
-type ScalarResult = Result<(), PayloadProblem>;
-
-fn fixed<const N: usize>(payload: &[u8]) -> Result<[u8; N], PayloadProblem> {
-    payload.try_into().map_err(|_| PayloadProblem::Length {
-        bytes: payload.len(),
-        expected: N,
-    })
+/// Returns a payload that must have `N` bytes.
+pub(super) fn fixed<const N: usize>(payload: &[u8]) -> Result<[u8; N], PayloadProblem> {
+    let length = PayloadProblem::Length(payload.len(), N);
+    payload.try_into().map_err(|_| length)
 }
 
-pub(super) fn append_integer(payload: &[u8], out: &mut String) -> ScalarResult {
-    number::append_integer(i32::from_be_bytes(fixed(payload)?).into(), out);
-    Ok(())
-}
-
-pub(super) fn append_short(payload: &[u8], out: &mut String) -> ScalarResult {
-    number::append_integer(i16::from_be_bytes(fixed(payload)?).into(), out);
-    Ok(())
-}
-
-pub(super) fn append_long(payload: &[u8], out: &mut String) -> ScalarResult {
-    number::append_integer(i64::from_be_bytes(fixed(payload)?), out);
-    Ok(())
-}
-
-pub(super) fn append_float(payload: &[u8], out: &mut String) -> ScalarResult {
-    number::append_float(f32::from_be_bytes(fixed(payload)?), out);
-    Ok(())
-}
-
-pub(super) fn append_double(payload: &[u8], out: &mut String) -> ScalarResult {
-    number::append_double(f64::from_be_bytes(fixed(payload)?), out);
-    Ok(())
-}
-
-pub(super) fn append_boolean(payload: &[u8], out: &mut String) -> ScalarResult {
+pub(super) fn append_boolean(payload: &[u8], out: &mut String) -> Result<(), PayloadProblem> {
     match fixed(payload)? {
         [0] => out.push_str("false"),
         [1] => out.push_str("true"),
@@ -47,7 +18,7 @@ pub(super) fn append_boolean(payload: &[u8], out: &mut String) -> ScalarResult {
 }
 
 /// Appends the canonical text of a UUID. As in Java, groups may be short.
-pub(super) fn append_uuid(payload: &[u8], out: &mut String) -> ScalarResult {
+pub(super) fn append_uuid(payload: &[u8], out: &mut String) -> Result<(), PayloadProblem> {
     /// Number of hexadecimal digits per group; longer groups lose their first digits.
     const DIGITS: [u32; 5] = [8, 4, 4, 4, 12];
     let text = std::str::from_utf8(payload).map_err(|_| PayloadProblem::NoUuid)?;

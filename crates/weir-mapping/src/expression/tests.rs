@@ -4,6 +4,7 @@ fn steps(text: &str) -> Vec<String> {
     let expression = Expression::parse(text).unwrap();
     expression
         .steps()
+        .iter()
         .map(|step| match step {
             PathStep::Member(name) => format!(".{name}"),
             PathStep::Index { index, container } => format!("{container}[{index}]"),
@@ -31,7 +32,7 @@ fn roots_are_valid_expressions() {
         assert_eq!(expression.root(), root);
         assert_eq!(expression.text(), text);
         assert!(!expression.has_path() && !expression.is_wildcard());
-        assert_eq!(expression.steps().count(), 0);
+        assert!(expression.steps().is_empty());
     }
 }
 

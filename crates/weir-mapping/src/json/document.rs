@@ -28,9 +28,9 @@ pub(super) fn append_compact(
 
 /// Receiver of the parts of a document, in order.
 trait Sink {
-    fn mark(&mut self, mark: char);
-    fn word(&mut self, word: &'static str);
-    fn number(&mut self, bytes: &[u8], at: usize, number: Number);
+    fn mark(&mut self, _mark: char) {}
+    fn word(&mut self, _word: &'static str) {}
+    fn number(&mut self, _bytes: &[u8], _at: usize, _number: Number) {}
     /// Receives a string; `at` is the byte after the opening quote.
     fn string(&mut self, bytes: &[u8], at: usize, end: StringEnd) -> Result<(), JsonError>;
 }
@@ -179,12 +179,6 @@ struct Checked {
 }
 
 impl Sink for Checked {
-    fn mark(&mut self, _: char) {}
-
-    fn word(&mut self, _: &'static str) {}
-
-    fn number(&mut self, _: &[u8], _: usize, _: Number) {}
-
     fn string(&mut self, bytes: &[u8], at: usize, end: StringEnd) -> Result<(), JsonError> {
         self.decoded.clear();
         append_string(bytes, at, end, &mut self.decoded)

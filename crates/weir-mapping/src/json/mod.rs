@@ -9,6 +9,6 @@ mod reader;
 mod scalar;
 mod skip;
 
-pub use error::{JsonError, JsonFault};
+pub(crate) use error::JsonError;
 pub(crate) use path_tree::{NodeId, PathTree};
 pub(crate) use reader::{JsonCheck, JsonReader, Missing};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::ExtractionReason;
-use crate::expression::PathStep;
+use crate::expression::{ParentKind, PathStep};
 
 /// A node of a [`PathTree`].
 pub(crate) type NodeId = u32;
@@ -22,30 +22,15 @@ pub(super) struct PathNode {
     /// Parent node; the root is its own parent.
     pub(super) parent: NodeId,
     /// Step from the parent; `None` for the root.
-    step: Option<NodeStep>,
+    step: Option<PathStep>,
     /// Members, ordered by length, then by bytes.
     members: Vec<(Arc<str>, NodeId)>,
     /// Elements, ordered by index.
     pub(super) elements: Vec<(u32, NodeId)>,
 }
 
-#[derive(Debug)]
-enum NodeStep {
-    Member(Arc<str>),
-    Element { index: u32, container: Arc<str> },
-}
-
-/// Kind of value in which a step of a path failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ParentKind {
-    Object,
-    Array,
-    Scalar,
-    Null,
-}
-
 impl PathNode {
-    fn new(parent: NodeId, step: Option<NodeStep>) -> Self {
+    fn new(parent: NodeId, step: Option<PathStep>) -> Self {
         Self {
             parent,
             step,
@@ -56,7 +41,7 @@ impl PathNode {
 
     /// Returns `true` if an index leads to the node.
     pub(super) fn is_element(&self) -> bool {
-        matches!(self.step, Some(NodeStep::Element { .. }))
+        matches!(self.step, Some(PathStep::Index { .. }))
     }
 
     /// Returns the child nodes.
@@ -93,81 +78,48 @@ impl PathTree {
     }
 
     /// Adds a path. Equal paths share their node.
-    pub(crate) fn add<'a>(&mut self, steps: impl Iterator<Item = &'a PathStep>) -> NodeId {
+    pub(crate) fn add(&mut self, steps: &[PathStep]) -> NodeId {
         let mut at = ROOT;
         for step in steps {
-            at = match step {
-                PathStep::Member(name) => self.add_member(at, name),
-                PathStep::Index { index, container } => self.add_element(at, *index, container),
+            // The configuration file limits the number of nodes to far less than 4 billion.
+            let new = self.nodes.len() as NodeId;
+            let node = &mut self.nodes[at as usize];
+            let found = match step {
+                PathStep::Member(name) => {
+                    let members = &mut node.members;
+                    match members.binary_search_by(|(n, _)| order(n.as_bytes(), name.as_bytes())) {
+                        Ok(i) => Some(members[i].1),
+                        Err(i) => {
+                            members.insert(i, (Arc::clone(name), new));
+                            None
+                        }
+                    }
+                }
+                PathStep::Index { index, .. } => {
+                    let elements = &mut node.elements;
+                    match elements.binary_search_by_key(index, |(index, _)| *index) {
+                        Ok(i) => Some(elements[i].1),
+                        Err(i) => {
+                            elements.insert(i, (*index, new));
+                            None
+                        }
+                    }
+                }
             };
+            at = found.unwrap_or_else(|| {
+                self.nodes.push(PathNode::new(at, Some(step.clone())));
+                new
+            });
         }
         at
     }
 
-    fn add_member(&mut self, parent: NodeId, name: &str) -> NodeId {
-        let members = &self.nodes[parent as usize].members;
-        match members.binary_search_by(|(n, _)| order(n.as_bytes(), name.as_bytes())) {
-            Ok(i) => members[i].1,
-            Err(i) => {
-                let name: Arc<str> = name.into();
-                let node = self.push(parent, NodeStep::Member(Arc::clone(&name)));
-                self.nodes[parent as usize].members.insert(i, (name, node));
-                node
-            }
-        }
-    }
-
-    fn add_element(&mut self, parent: NodeId, index: u32, container: &str) -> NodeId {
-        let elements = &self.nodes[parent as usize].elements;
-        match elements.binary_search_by_key(&index, |(index, _)| *index) {
-            Ok(i) => elements[i].1,
-            Err(i) => {
-                let container = container.into();
-                let node = self.push(parent, NodeStep::Element { index, container });
-                self.nodes[parent as usize]
-                    .elements
-                    .insert(i, (index, node));
-                node
-            }
-        }
-    }
-
-    fn push(&mut self, parent: NodeId, step: NodeStep) -> NodeId {
-        self.nodes.push(PathNode::new(parent, Some(step)));
-        // The configuration file limits the number of nodes to far less than 4 billion.
-        (self.nodes.len() - 1) as NodeId
-    }
-
-    /// Returns the reason why `node` is missing below a value of kind `above`.
+    /// Returns the reason why `node` is missing below a value of kind `parent`.
     pub(super) fn missing(&self, node: NodeId, parent: ParentKind) -> ExtractionReason {
-        let name = Arc::clone;
-        match (&self.nodes[node as usize].step, parent) {
+        match &self.nodes[node as usize].step {
+            Some(step) => step.missing(parent),
             // The root exists, or there is no document.
-            (None, _) => ExtractionReason::NotScalar,
-            (Some(NodeStep::Member(member)), ParentKind::Object) => {
-                ExtractionReason::NotFound(name(member))
-            }
-            (Some(NodeStep::Member(member)), ParentKind::Array) => {
-                ExtractionReason::ArrayObject(name(member))
-            }
-            (Some(NodeStep::Member(member)), ParentKind::Scalar) => {
-                ExtractionReason::ScalarObject(name(member))
-            }
-            (Some(NodeStep::Member(member)), ParentKind::Null) => {
-                ExtractionReason::NullObject(name(member))
-            }
-            (Some(NodeStep::Element { index, .. }), ParentKind::Object) => {
-                ExtractionReason::NotArray(*index)
-            }
-            (Some(NodeStep::Element { index, .. }), ParentKind::Array) => {
-                ExtractionReason::IndexNotFound(*index)
-            }
-            (Some(NodeStep::Element { container, .. }), ParentKind::Scalar) => {
-                ExtractionReason::NotIndexed(name(container))
-            }
-            (Some(NodeStep::Element { index, .. }), ParentKind::Null) => {
-                ExtractionReason::NullIndex(*index)
-            }
+            None => ExtractionReason::NotScalar,
         }
     }
 }

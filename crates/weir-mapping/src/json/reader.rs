@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
+use strum::EnumString;
+
 use super::document::{DEPTH_MAX, append_compact, check};
 use super::error::{JsonError, JsonFault};
-use super::path_tree::{NodeId, ParentKind, PathTree, ROOT};
+use super::path_tree::{NodeId, PathTree, ROOT};
 use super::scalar::{Number, append_number, append_string, name, number, word};
-use super::skip::{self, Elements, StringEnd, end_of};
+use super::skip::{self, Next, StringEnd, end_of};
 use crate::error::ExtractionReason;
+use crate::expression::ParentKind;
 use crate::selector_value::SelectorValue;
 
 /// Extent of reading a document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumString)]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub(crate) enum JsonCheck {
     /// Up to the wanted nodes; of a repeated member the first one is used.
     #[default]
@@ -42,41 +46,36 @@ struct NodeState {
     elements: u32,
     /// Number of the last document in which the node was found.
     document: u32,
-    node: JsonNode,
+    kind: ValueKind,
+    /// Position of the first byte of the value, of a string after its opening quote.
+    at: u32,
+    /// Position after a number, or of the closing quote of a string.
+    end: u32,
 }
 
-/// Kind and position of a found value.
+/// Kind of a found value.
 #[derive(Debug, Clone, Copy, Default)]
-enum JsonNode {
+enum ValueKind {
     #[default]
     Null,
     True,
     False,
-    /// Positions of the first byte and of the closing quote.
     String {
-        at: u32,
-        quote: u32,
         escaped: bool,
     },
     Number {
-        at: u32,
-        end: u32,
         is_whole: bool,
     },
-    Object {
-        at: u32,
-    },
-    Array {
-        at: u32,
-    },
+    Object,
+    Array,
 }
 
-impl JsonNode {
-    fn parent_kind(self) -> ParentKind {
+impl ValueKind {
+    fn as_parent(self) -> ParentKind {
         match self {
             Self::Null => ParentKind::Null,
-            Self::Object { .. } => ParentKind::Object,
-            Self::Array { .. } => ParentKind::Array,
+            Self::Object => ParentKind::Object,
+            Self::Array => ParentKind::Array,
             _ => ParentKind::Scalar,
         }
     }
@@ -144,17 +143,21 @@ impl JsonReader {
         if u32::try_from(bytes.len()).is_err() {
             return Err(JsonFault::Size.at(0));
         }
-        self.start_document();
+        if self.document == u32::MAX {
+            self.states.iter_mut().for_each(|state| state.document = 0);
+            self.document = 0;
+        }
+        self.document += 1;
         if bytes.is_empty() {
             let state = &mut self.states[ROOT as usize];
-            state.node = JsonNode::Null;
+            state.kind = ValueKind::Null;
             state.document = self.document;
             return Ok(());
         }
-        let start = if bytes.starts_with(b"\xef\xbb\xbf") {
-            3
-        } else {
-            0
+        let byte_order_mark = b"\xef\xbb\xbf";
+        let start = match bytes.starts_with(byte_order_mark) {
+            true => byte_order_mark.len(),
+            false => 0,
         };
         let start = skip::white_space(bytes, start);
         if extent == JsonCheck::Whole {
@@ -172,14 +175,6 @@ impl JsonReader {
         walk.value(ROOT, start, false, 0).map(drop)
     }
 
-    fn start_document(&mut self) {
-        if self.document == u32::MAX {
-            self.states.iter_mut().for_each(|state| state.document = 0);
-            self.document = 0;
-        }
-        self.document += 1;
-    }
-
     /// Appends the value found at `node`; `bytes` must be the last document read.
     pub(crate) fn append(
         &self,
@@ -192,22 +187,22 @@ impl JsonReader {
         if state.document != self.document {
             return Err(Missing::Reason(self.why_missing(node)));
         }
-        match state.node {
-            JsonNode::Null => return Ok(SelectorValue::Null),
-            JsonNode::True => out.push_str("true"),
-            JsonNode::False => out.push_str("false"),
-            JsonNode::String { at, quote, escaped } => {
-                let quote = quote as usize;
-                append_string(bytes, at as usize, StringEnd { quote, escaped }, out)?;
+        let (at, end) = (state.at as usize, state.end as usize);
+        match state.kind {
+            ValueKind::Null => return Ok(SelectorValue::Null),
+            ValueKind::True => out.push_str("true"),
+            ValueKind::False => out.push_str("false"),
+            ValueKind::String { escaped } => {
+                let quote = end;
+                append_string(bytes, at, StringEnd { quote, escaped }, out)?;
             }
-            JsonNode::Number { at, end, is_whole } => {
-                let end = end as usize;
-                append_number(bytes, at as usize, Number { end, is_whole }, out);
+            ValueKind::Number { is_whole } => {
+                append_number(bytes, at, Number { end, is_whole }, out);
             }
-            JsonNode::Object { at } | JsonNode::Array { at } if complex => {
-                append_compact(bytes, at as usize, self.depth(node), out)?;
+            ValueKind::Object | ValueKind::Array if complex => {
+                append_compact(bytes, at, self.depth(node), out)?;
             }
-            JsonNode::Object { .. } | JsonNode::Array { .. } => {
+            ValueKind::Object | ValueKind::Array => {
                 return Err(Missing::Reason(ExtractionReason::NotScalar));
             }
         }
@@ -235,7 +230,7 @@ impl JsonReader {
             let parent = paths.nodes[node as usize].parent;
             let state = &self.states[parent as usize];
             if state.document == self.document || parent == node {
-                return paths.missing(node, state.node.parent_kind());
+                return paths.missing(node, state.kind.as_parent());
             }
             node = parent;
         }
@@ -245,9 +240,7 @@ impl JsonReader {
 /// Reason why a document has no text for a node.
 #[derive(Debug)]
 pub(crate) enum Missing {
-    /// The node is missing in a well-formed document.
     Reason(ExtractionReason),
-    /// The document is malformed there.
     Json(JsonError),
 }
 
@@ -279,52 +272,45 @@ impl PathWalk<'_> {
         depth: usize,
     ) -> Result<usize, JsonError> {
         let bytes = self.bytes;
-        let here = at as u32;
-        let (found, end) = match bytes.get(at) {
+        let (kind, end) = match bytes.get(at) {
             Some(b'"') => {
                 let end = skip::string(bytes, at + 1)?;
-                let (at, quote) = (here + 1, end.quote as u32);
                 let escaped = end.escaped;
-                (JsonNode::String { at, quote, escaped }, end.quote + 1)
+                self.record(node, ValueKind::String { escaped }, at + 1, end.quote);
+                return Ok(end.quote + 1);
             }
             Some(b'{' | b'[') if depth == DEPTH_MAX => return Err(JsonFault::Depth.at(at)),
             Some(b'{') => {
-                self.record(node, JsonNode::Object { at: here });
+                self.record(node, ValueKind::Object, at, at);
                 return self.object(node, at + 1, to_end, depth + 1);
             }
             Some(b'[') => {
-                self.record(node, JsonNode::Array { at: here });
+                self.record(node, ValueKind::Array, at, at);
                 return self.array(node, at + 1, to_end, depth + 1);
             }
-            Some(b't') => (JsonNode::True, word(bytes, at, "true")?),
-            Some(b'f') => (JsonNode::False, word(bytes, at, "false")?),
-            Some(b'n') => (JsonNode::Null, word(bytes, at, "null")?),
+            Some(b't') => (ValueKind::True, word(bytes, at, "true")?),
+            Some(b'f') => (ValueKind::False, word(bytes, at, "false")?),
+            Some(b'n') => (ValueKind::Null, word(bytes, at, "null")?),
             Some(b'-' | b'0'..=b'9') => {
-                let number = number(bytes, at)?;
-                if depth > 0 && number.end == bytes.len() {
+                let Number { end, is_whole } = number(bytes, at)?;
+                if depth > 0 && end == bytes.len() {
                     // The number may be truncated.
                     return Err(end_of(bytes));
                 }
-                let (end, is_whole) = (number.end as u32, number.is_whole);
-                (
-                    JsonNode::Number {
-                        at: here,
-                        end,
-                        is_whole,
-                    },
-                    number.end,
-                )
+                (ValueKind::Number { is_whole }, end)
             }
             Some(_) => return Err(JsonFault::Value.at(at)),
             None => return Err(end_of(bytes)),
         };
-        self.record(node, found);
+        self.record(node, kind, at, end);
         Ok(end)
     }
 
-    fn record(&mut self, node: NodeId, found: JsonNode) {
+    fn record(&mut self, node: NodeId, kind: ValueKind, at: usize, end: usize) {
         let state = &mut self.states[node as usize];
-        state.node = found;
+        state.kind = kind;
+        // The length of the document fits into 32 bits.
+        (state.at, state.end) = (at as u32, end as u32);
         state.document = self.document;
     }
 
@@ -339,11 +325,7 @@ impl PathWalk<'_> {
         let bytes = self.bytes;
         let mut missing = self.states[node as usize].members;
         if missing == 0 {
-            return if to_end {
-                skip::container(bytes, at)
-            } else {
-                Ok(at)
-            };
+            return leave(bytes, at, to_end);
         }
         let mut at = skip::white_space(bytes, at);
         if bytes.get(at) == Some(&b'}') {
@@ -357,22 +339,15 @@ impl PathWalk<'_> {
                     let is_last = missing == 0 && !self.uses_last;
                     let end = self.value(child, value, to_end || !is_last, depth)?;
                     if is_last {
-                        return if to_end {
-                            skip::container(bytes, end)
-                        } else {
-                            Ok(end)
-                        };
+                        return leave(bytes, end, to_end);
                     }
                     end
                 }
                 None => skip::value(bytes, value)?,
             };
-            at = skip::white_space(bytes, at);
-            match bytes.get(at) {
-                Some(b',') => at = skip::white_space(bytes, at + 1),
-                Some(b'}') => return Ok(at + 1),
-                Some(_) => return Err(JsonFault::MemberEnd.at(at)),
-                None => return Err(end_of(bytes)),
+            match next(bytes, at, b'}', JsonFault::MemberEnd)? {
+                Next::Part(part) => at = part,
+                Next::End(end) => return Ok(end),
             }
         }
     }
@@ -432,11 +407,7 @@ impl PathWalk<'_> {
         let paths = self.paths;
         let mut missing = self.states[node as usize].elements;
         if missing == 0 {
-            return if to_end {
-                skip::container(bytes, at)
-            } else {
-                Ok(at)
-            };
+            return leave(bytes, at, to_end);
         }
         let mut at = skip::white_space(bytes, at);
         if bytes.get(at) == Some(&b']') {
@@ -449,30 +420,45 @@ impl PathWalk<'_> {
             }
             if index > position {
                 match skip::elements(bytes, at, index - position)? {
-                    Elements::Skipped(next) => at = skip::white_space(bytes, next),
-                    Elements::Ended(end) => return Ok(end),
+                    Next::Part(part) => at = skip::white_space(bytes, part),
+                    Next::End(end) => return Ok(end),
                 }
             }
             missing -= 1;
             let is_last = missing == 0;
             at = self.value(child, at, to_end || !is_last, depth)?;
             if is_last {
-                return if to_end {
-                    skip::container(bytes, at)
-                } else {
-                    Ok(at)
-                };
+                return leave(bytes, at, to_end);
             }
-            at = skip::white_space(bytes, at);
-            match bytes.get(at) {
-                Some(b',') => at = skip::white_space(bytes, at + 1),
-                Some(b']') => return Ok(at + 1),
-                Some(_) => return Err(JsonFault::ElementEnd.at(at)),
-                None => return Err(end_of(bytes)),
+            match next(bytes, at, b']', JsonFault::ElementEnd)? {
+                Next::Part(part) => at = part,
+                Next::End(end) => return Ok(end),
             }
             position = index + 1;
         }
         // Not reached: the number of wanted elements was counted from the same list.
         Ok(at)
+    }
+}
+
+/// Leaves an object or array, of which nothing else is wanted, from a position directly inside it.
+#[inline]
+fn leave(bytes: &[u8], at: usize, to_end: bool) -> Result<usize, JsonError> {
+    if to_end {
+        skip::container(bytes, at)
+    } else {
+        Ok(at)
+    }
+}
+
+/// Reads the comma or closing bracket after a member or element.
+#[inline]
+fn next(bytes: &[u8], at: usize, close: u8, fault: JsonFault) -> Result<Next, JsonError> {
+    let at = skip::white_space(bytes, at);
+    match bytes.get(at) {
+        Some(b',') => Ok(Next::Part(skip::white_space(bytes, at + 1))),
+        Some(&byte) if byte == close => Ok(Next::End(at + 1)),
+        Some(_) => Err(fault.at(at)),
+        None => Err(end_of(bytes)),
     }
 }

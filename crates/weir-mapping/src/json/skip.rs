@@ -94,17 +94,17 @@ pub(super) fn container(bytes: &[u8], mut at: usize) -> Result<usize, JsonError>
     Err(end_of(bytes))
 }
 
-/// Result of skipping elements of an array.
-pub(super) enum Elements {
-    /// Skipped; the position after the last comma.
-    Skipped(usize),
-    /// The array ended; the position after its bracket.
-    Ended(usize),
+/// Position in an object or array.
+pub(super) enum Next {
+    /// After a comma.
+    Part(usize),
+    /// After the closing bracket.
+    End(usize),
 }
 
 /// Skips `count` elements of an array and their commas; `at` is a position inside the first
 /// element.
-pub(super) fn elements(bytes: &[u8], mut at: usize, mut count: u32) -> Result<Elements, JsonError> {
+pub(super) fn elements(bytes: &[u8], mut at: usize, mut count: u32) -> Result<Next, JsonError> {
     let mut blocks = Blocks::default();
     let mut depth = 0_u64;
     while at < bytes.len() {
@@ -124,14 +124,14 @@ pub(super) fn elements(bytes: &[u8], mut at: usize, mut count: u32) -> Result<El
             if found.commas >> bit & 1 == 1 {
                 count -= u32::from(depth == 0);
                 if count == 0 {
-                    return Ok(Elements::Skipped(position + 1));
+                    return Ok(Next::Part(position + 1));
                 }
             } else if found.opens >> bit & 1 == 1 {
                 depth += 1;
             } else if depth > 0 {
                 depth -= 1;
             } else if bytes[position] == b']' {
-                return Ok(Elements::Ended(position + 1));
+                return Ok(Next::End(position + 1));
             } else {
                 return Err(JsonFault::ElementEnd.at(position));
             }
@@ -189,8 +189,8 @@ mod tests {
     fn skip_elements_counts_commas() {
         let text = format!(r#"{}"a,b",[1,2],{{"x":[3,4]}},5,6]rest"#, "7,".repeat(100));
         let skipped = |count| match elements(text.as_bytes(), 0, count) {
-            Ok(Elements::Skipped(at)) => text[at..].chars().next(),
-            Ok(Elements::Ended(at)) => {
+            Ok(Next::Part(at)) => text[at..].chars().next(),
+            Ok(Next::End(at)) => {
                 assert_eq!(&text[at..], "rest");
                 None
             }

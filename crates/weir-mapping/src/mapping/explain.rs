@@ -1,18 +1,16 @@
 //! Step-by-step explanation of the mapping of one record, for display; not optimized.
 
-use std::fmt;
 use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::{ItemNames, ItemSource, Mapping, Template};
+use super::{ItemNames, ItemSource, Mapping, NamedSelector};
 use crate::error::{ExtractionError, ExtractionReason};
 use crate::field_set::FieldSet;
 use crate::field_values::FieldValues;
 use crate::item_name::CanonicalItem;
 use crate::payload::{PathTrees, PayloadReader, WantedPaths};
 use crate::record_view::RecordView;
-use crate::selector::Selector;
 use crate::selector_value::SelectorValue;
 
 /// Explanation of the mapping of a record.
@@ -53,122 +51,45 @@ pub struct SourceOutcome {
     prefix: String,
 }
 
-/// Reason why a template yields no item.
+/// Reason why a template or simple item does not yield an item, as text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum NoItem {
-    /// A parameter cannot be extracted, so the mapping of the record fails.
-    #[error("parameter \"{name}\" by [{expression}]: {reason}")]
-    Failed {
-        /// Name of the parameter.
-        name: Arc<str>,
-        /// Expression of the parameter.
-        expression: Arc<str>,
-        /// Cause.
-        reason: ExtractionReason,
-    },
-    /// A value contains a comma, so that no client can name the item.
-    #[error("parameter \"{name}\" = \"{value}\" contains a comma, so no client can name the item")]
-    Comma {
-        /// Name of the parameter.
-        name: Arc<str>,
-        /// Value of the parameter.
-        value: String,
-    },
-}
-
-/// Reason why an item is not the one that a template or simple item yields.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Mismatch {
-    /// The prefixes differ.
-    Prefix {
-        /// Prefix of the configured item.
-        actual: String,
-        /// Prefix of the requested item.
-        requested: String,
-    },
-    /// The sets of parameter names differ.
-    Parameters {
-        /// Parameter names of the configured item.
-        actual: Vec<String>,
-        /// Parameter names of the requested item.
-        requested: Vec<String>,
-    },
-    /// The values of a parameter differ.
-    Value {
-        /// Name of the parameter.
-        name: String,
-        /// Value in the record.
-        actual: String,
-        /// Value in the requested item.
-        requested: String,
-    },
-    /// The template yields no item for this record.
-    NoItem(NoItem),
-}
-
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |names: &[String]| match names {
-            [] => "no parameters".to_owned(),
-            names => format!("the parameters {}", names.join(", ")),
-        };
-        match self {
-            Self::Prefix { actual, requested } => {
-                write!(
-                    f,
-                    "its items begin with \"{actual}\", not with \"{requested}\""
-                )
-            }
-            Self::Parameters { actual, requested } => {
-                let (actual, requested) = (list(actual), list(requested));
-                write!(f, "its items have {actual}, this one has {requested}")
-            }
-            Self::Value {
-                name,
-                actual,
-                requested,
-            } => {
-                write!(
-                    f,
-                    "{name} is \"{actual}\" in the record, not \"{requested}\""
-                )
-            }
-            Self::NoItem(reason) => reason.fmt(f),
-        }
-    }
-}
+#[error("{0}")]
+pub struct NoItem(String);
 
 impl SourceOutcome {
     /// Checks if this template or simple item routes the record to `item`.
     ///
     /// # Errors
     /// The first difference.
-    pub fn matches(&self, item: &CanonicalItem) -> Result<(), Mismatch> {
-        if self.prefix != item.prefix() {
-            let (actual, requested) = (self.prefix.clone(), item.prefix().to_owned());
-            return Err(Mismatch::Prefix { actual, requested });
+    pub fn matches(&self, item: &CanonicalItem) -> Result<(), NoItem> {
+        let (prefix, requested) = (&self.prefix, item.prefix());
+        if prefix != requested {
+            return Err(NoItem(format!(
+                "its items begin with \"{prefix}\", not with \"{requested}\""
+            )));
         }
-        let requested = item.parameters().map(|(name, _)| name);
-        let actual = self.parameters.iter().map(|parameter| &*parameter.name);
-        if !actual.clone().eq(requested.clone()) {
-            let (actual, requested) = (actual.map(str::to_owned), requested.map(str::to_owned));
-            let (actual, requested) = (actual.collect(), requested.collect());
-            return Err(Mismatch::Parameters { actual, requested });
+        let actual: Vec<_> = self.parameters.iter().map(|p| &*p.name).collect();
+        let requested: Vec<_> = item.parameters().map(|(name, _)| name).collect();
+        if actual != requested {
+            let list = |names: &[&str]| match names {
+                [] => "no parameters".to_owned(),
+                names => format!("the parameters {}", names.join(", ")),
+            };
+            let (actual, requested) = (list(&actual), list(&requested));
+            return Err(NoItem(format!(
+                "its items have {actual}, this one has {requested}"
+            )));
         }
-        match &self.item {
-            Err(reason) => return Err(Mismatch::NoItem(reason.clone())),
-            Ok(name) if *name == item.as_str() => return Ok(()),
-            Ok(_) => {}
+        if *self.item.as_ref().map_err(NoItem::clone)? == item.as_str() {
+            return Ok(());
         }
         let pairs = self.parameters.iter().zip(item.parameters());
-        let texts = pairs.map(|(parameter, (name, requested))| (name, parameter.text(), requested));
-        let mut differences = texts.filter(|(_, actual, requested)| actual != requested);
-        let (name, actual, requested) = differences.next().unwrap_or_default();
-        Err(Mismatch::Value {
-            name: name.to_owned(),
-            actual: actual.to_owned(),
-            requested: requested.to_owned(),
-        })
+        let mut pairs = pairs.map(|(actual, (name, requested))| (name, actual.text(), requested));
+        let different = pairs.find(|(_, actual, requested)| actual != requested);
+        let (name, actual, requested) = different.unwrap_or_default();
+        Err(NoItem(format!(
+            "{name} is \"{actual}\" in the record, not \"{requested}\""
+        )))
     }
 }
 
@@ -191,11 +112,7 @@ impl Mapping {
         let together = self.field_values(record, wanted, &mut values);
         let fields = wanted.iter().filter_map(|index| self.fields.get(index));
         let complex = self.options.map_non_scalar;
-        let extracted = fields.map(|field| Extracted {
-            name: Arc::clone(&field.name),
-            expression: Arc::clone(&field.expression),
-            outcome: extract(&field.selector, &self.field_paths, complex, record),
-        });
+        let extracted = fields.map(|field| extract(field, &self.field_paths, complex, record));
         let topic = self
             .topics
             .iter()
@@ -212,57 +129,49 @@ impl Mapping {
     }
 
     fn explain_source(&self, source: &ItemSource, record: &RecordView<'_>) -> SourceOutcome {
-        match source {
-            ItemSource::Simple(name) => SourceOutcome {
+        let prefix = source.prefix.to_string();
+        if source.parameters.is_empty() {
+            return SourceOutcome {
                 template: None,
-                text: name.to_string(),
+                text: prefix.clone(),
                 parameters: Vec::new(),
-                item: Ok(name.to_string()),
-                prefix: name.to_string(),
-            },
-            ItemSource::Template(template) => {
-                let parameters = template.parameters.iter().map(|parameter| Extracted {
-                    name: Arc::clone(&parameter.name),
-                    expression: Arc::clone(&parameter.expression),
-                    outcome: extract(&parameter.selector, &self.item_paths, false, record),
-                });
-                let parameters: Vec<_> = parameters.collect();
-                SourceOutcome {
-                    template: Some(Arc::clone(&template.name)),
-                    text: text_of(template),
-                    item: item_of(&template.prefix, &parameters),
-                    parameters,
-                    prefix: template.prefix.to_string(),
-                }
-            }
+                item: Ok(prefix.clone()),
+                prefix,
+            };
+        }
+        let parameters = source.parameters.iter();
+        let written = parameters
+            .clone()
+            .map(|p| format!("{}={}", p.value.name, p.value.expression));
+        let written: Vec<_> = written.collect();
+        let parameters = parameters.map(|p| extract(&p.value, &self.item_paths, false, record));
+        let parameters: Vec<_> = parameters.collect();
+        SourceOutcome {
+            template: Some(Arc::clone(&source.name)),
+            text: format!("{prefix}-#{{{}}}", written.join(",")),
+            item: item_of(&prefix, &parameters),
+            parameters,
+            prefix,
         }
     }
-}
-
-fn text_of(template: &Template) -> String {
-    let parameters = template.parameters.iter();
-    let list: Vec<_> = parameters
-        .map(|p| format!("{}={}", p.name, p.expression))
-        .collect();
-    format!("{}-#{{{}}}", template.prefix, list.join(","))
 }
 
 fn item_of(prefix: &str, parameters: &[Extracted]) -> Result<String, NoItem> {
     let single = parameters.len() == 1;
     let mut list = Vec::with_capacity(parameters.len());
     for parameter in parameters {
-        let name = Arc::clone(&parameter.name);
-        let failed = |reason| NoItem::Failed {
-            name: Arc::clone(&parameter.name),
-            expression: Arc::clone(&parameter.expression),
-            reason,
+        let (name, expression) = (&parameter.name, &parameter.expression);
+        let failed = |reason: &ExtractionReason| {
+            NoItem(format!("parameter \"{name}\" by [{expression}]: {reason}"))
         };
         match &parameter.outcome {
-            Err(reason) => return Err(failed(reason.clone())),
-            Ok(None) if !single => return Err(failed(ExtractionReason::NullParameter)),
+            Err(reason) => return Err(failed(reason)),
+            Ok(None) if !single => return Err(failed(&ExtractionReason::NullParameter)),
             Ok(Some(value)) if value.contains(',') => {
-                let value = value.clone();
-                return Err(NoItem::Comma { name, value });
+                return Err(NoItem(format!(
+                    "parameter \"{name}\" = \"{value}\" contains a comma, so no client can name \
+                     the item"
+                )));
             }
             Ok(_) => list.push(format!("{name}={}", parameter.text())),
         }
@@ -270,20 +179,24 @@ fn item_of(prefix: &str, parameters: &[Extracted]) -> Result<String, NoItem> {
     Ok(format!("{prefix}-[{}]", list.join(",")))
 }
 
-/// Extracts the value of one selector, independently of others.
+/// Extracts one value, independently of others.
 fn extract(
-    selector: &Selector,
+    from: &NamedSelector,
     paths: &PathTrees,
     complex: bool,
     record: &RecordView<'_>,
-) -> Result<Option<String>, ExtractionReason> {
+) -> Extracted {
     let mut payloads = PayloadReader::default();
     payloads.next_record(paths, |_| false);
     let wanted = WantedPaths::Fields(FieldSet::empty());
-    payloads.want(paths, wanted, selector.json_node().into_iter());
+    payloads.want(paths, wanted, from.selector.json_node().into_iter());
     let mut text = String::new();
-    match selector.append(record, complex, &mut payloads, &mut text)? {
-        SelectorValue::Text => Ok(Some(text)),
-        SelectorValue::Null => Ok(None),
+    let found = from
+        .selector
+        .append(record, complex, &mut payloads, &mut text);
+    Extracted {
+        name: Arc::clone(&from.name),
+        expression: Arc::clone(&from.expression),
+        outcome: found.map(|value| (value == SelectorValue::Text).then_some(text)),
     }
 }

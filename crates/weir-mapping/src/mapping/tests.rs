@@ -188,7 +188,7 @@ const FIELDS: &[(&str, &str)] = &[
 #[test]
 fn fields_are_in_configuration_order() {
     let mapping = mapping(FIELDS);
-    let names: Vec<_> = mapping.fields().iter().map(FieldName::as_str).collect();
+    let names: Vec<_> = mapping.fields().collect();
     assert_eq!(
         names,
         [
@@ -270,7 +270,7 @@ fn admission_needs_prefix_and_all_parameters() {
         ),
         ("field.value", "#{VALUE}"),
     ]);
-    let admits = |written: &str| mapping.admits(&mapping.canonical_item(written).unwrap());
+    let admits = |written: &str| mapping.admits(&CanonicalItem::parse(written).unwrap());
     for written in [
         "simple",
         "simple-[]",

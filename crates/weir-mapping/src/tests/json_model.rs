@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use super::common::{mapping, record, values};
-use crate::{Expression, Mapping, PathStep, fuzz};
+use crate::expression::{Expression, PathStep};
+use crate::{Mapping, fuzz};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;

@@ -1,6 +1,11 @@
-//! Property tests that use the bodies of the fuzz targets.
+//! Tests of the whole crate through its public types, and properties that use the bodies of the
+//! fuzz targets.
 
-#[path = "../../tests/common/mod.rs"]
-mod common;
+mod command;
+pub(crate) mod common;
+mod explain;
+mod json;
 mod json_model;
 mod properties;
+mod published;
+mod types;

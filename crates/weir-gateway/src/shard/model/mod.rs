@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use proptest::prelude::*;
-use weir_mapping::{AdaptersFile, FieldSet, ParseOptions};
+use weir_mapping::{ConfigReport, FieldSet, ParseOptions};
 use weir_tlcp::server::SessionConfig;
 
 use self::client::ModelClient;
@@ -87,8 +87,9 @@ impl TestEnv {
 
     fn limited(has_other_shard: bool, limits: GatewayLimits) -> Self {
         let none = |_: &str| None;
-        let parsed = AdaptersFile::parse("adapters.xml", ADAPTERS, &none, ParseOptions::default());
-        let config = parsed.expect("valid file").connections.remove(0);
+        let options = ParseOptions::default();
+        let mut report = ConfigReport::of("adapters.xml", ADAPTERS, &none, options);
+        let config = report.connections.remove(0).expect("valid file");
         let connection = Arc::new(KafkaConnection::new(config, &differences::settings()));
         let shared = Arc::new(ShardContext {
             set_id: "Set".to_owned(),

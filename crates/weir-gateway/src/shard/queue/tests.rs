@@ -27,8 +27,8 @@ impl Rows {
     fn new(keys_max: usize) -> Self {
         let none = |_: &str| None;
         let options = ParseOptions::default();
-        let file = weir_mapping::AdaptersFile::parse("a.xml", ADAPTERS, &none, options);
-        let mapping = file.expect("valid file").connections.remove(0).mapping;
+        let mut report = weir_mapping::ConfigReport::of("a.xml", ADAPTERS, &none, options);
+        let mapping = report.connections.remove(0).expect("valid file").mapping;
         let rules = RowTableConfig {
             mode: mapping.command_mode(),
             fields: mapping.command_fields(),

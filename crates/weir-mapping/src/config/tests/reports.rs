@@ -118,7 +118,8 @@ fn parameters_with_type_reject_other_values() {
         ("authentication.enable", "true"),
         ("record.key.evaluator.schema.registry.enable", "true"),
     ];
-    for (name, value_type, _) in parameter_table::KNOWN {
+    for known in parameter_table::KNOWN.iter() {
+        let (name, value_type) = (known.name.as_str(), known.value_type);
         let free = [
             "id",
             "username",
@@ -138,14 +139,14 @@ fn parameters_with_type_reject_other_values() {
             || name.contains("algorithm")
             || name.ends_with("class")
             || name.ends_with("implementation");
-        let is_text = *value_type == types::ValueType::Text;
+        let is_text = value_type == types::ValueType::Text;
         assert!(!is_text || free, "{name} has no type");
         let value = if is_text { " " } else { "\u{20}x, \u{20}" };
         let others = MINIMAL.iter().chain(&switches).copied();
-        let mut parameters: Vec<_> = others.filter(|(other, _)| other != name).collect();
+        let mut parameters: Vec<_> = others.filter(|(other, _)| *other != name).collect();
         parameters.push((name, value));
         let found = errors(&file(&parameters));
-        let is_file = *value_type == types::ValueType::File;
+        let is_file = value_type == types::ValueType::File;
         let named = format!("parameter [{name}]");
         assert!(
             is_file || found.iter().any(|error| error.contains(&named)),

@@ -6,7 +6,7 @@ use weir_gateway::config::CliOverrides;
 use weir_gateway::tls::expiry_text;
 use weir_gateway::{GatewayConfig, GatewayError, client_addresses};
 use weir_mapping::{
-    ConfigReport, ConnectionConfig, FieldName, Location, Note, ParameterOutcome, ParameterStatus,
+    ConfigReport, ConnectionConfig, Location, Note, ParameterOutcome, ParameterStatus,
     ParseOptions, Severity,
 };
 
@@ -122,7 +122,7 @@ impl ConnectionFindings {
                 enabled: config.enabled,
                 brokers: config.bootstrap(),
                 topics: mapping.topics().map(str::to_owned).collect(),
-                fields: mapping.fields().iter().map(FieldName::to_string).collect(),
+                fields: mapping.fields().map(str::to_owned).collect(),
             }),
             diffs: None,
             parameters: config.parameters.clone(),

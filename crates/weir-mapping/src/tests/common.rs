@@ -1,12 +1,39 @@
 //! Mappings built from parameters, and records for them.
 
-// Each test program uses a part of this module.
-#![allow(dead_code)]
-
-use weir_mapping::{
-    ConfigSource, ConnectionConfig, ExtractionError, FieldValue, FieldValues, Mapping, Parameter,
-    ParseOptions, RecordView,
+use crate::{
+    ConfigError, ConfigReport, ConfigSource, ConnectionConfig, ExtractionError, FieldValue,
+    FieldValues, Mapping, Note, Parameter, ParseOptions, RecordView,
 };
+
+/// An `adapters.xml` without errors.
+#[derive(Debug)]
+pub(crate) struct AdaptersFile {
+    pub(crate) set_id: String,
+    pub(crate) logging_path: Option<Parameter>,
+    pub(crate) connections: Vec<ConnectionConfig>,
+    pub(crate) notes: Vec<Note>,
+}
+
+impl AdaptersFile {
+    /// Parses a file. Returns the first error.
+    pub(crate) fn parse(
+        file_name: &str,
+        xml: &str,
+        env: &dyn Fn(&str) -> Option<String>,
+        options: ParseOptions,
+    ) -> Result<Self, ConfigError> {
+        let report = ConfigReport::of(file_name, xml, env, options);
+        if let Some(error) = report.errors.into_iter().next() {
+            return Err(error);
+        }
+        Ok(Self {
+            set_id: report.set_id.expect("a name"),
+            logging_path: report.logging_path,
+            connections: report.connections.into_iter().flatten().collect(),
+            notes: report.notes,
+        })
+    }
+}
 
 /// Returns a mapping of topic `T` with these parameters, bootstrap servers and a simple item.
 pub(crate) fn mapping(parameters: &[(&str, &str)]) -> Mapping {

@@ -1,8 +1,6 @@
 //! Keys and values of types other than text and JSON.
 
-mod common;
-
-use common::{mapping, record, values};
+use super::common::{mapping, record, values};
 
 const VALUE_TYPE: &str = "record.value.evaluator.type";
 

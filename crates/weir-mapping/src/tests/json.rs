@@ -1,9 +1,7 @@
 //! JSON keys and values, with the results known from the connector.
 
-mod common;
-
-use common::{mapping, record, values};
-use weir_mapping::{FieldSet, FieldValues, ItemNames, RecordView};
+use super::common::{mapping, record, values};
+use crate::{FieldSet, FieldValues, ItemNames, RecordView};
 
 const JSON: (&str, &str) = ("record.value.evaluator.type", "JSON");
 const COMPLEX: (&str, &str) = ("fields.map.non.scalar.values.enable", "true");

@@ -1,8 +1,7 @@
 //! Mode COMMAND according to the connector's parameters.
 
-use weir_mapping::{
-    AdaptersFile, CommandMode, FieldValue, FieldValues, Mapping, ParseOptions, RecordView,
-};
+use super::common::AdaptersFile;
+use crate::{CommandMode, FieldValue, FieldValues, Mapping, ParseOptions, RecordView};
 
 /// Returns the mapping of a connection with JSON values and additional parameters.
 fn parse(extra: &[(&str, &str)]) -> Result<Mapping, String> {

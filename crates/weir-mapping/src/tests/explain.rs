@@ -1,9 +1,7 @@
 //! Explanations of the mapping of a record, and of items that it does not reach.
 
-mod common;
-
-use common::{mapping, record};
-use weir_mapping::{CanonicalItem, Explanation, FieldSet, Mapping, RecordView};
+use super::common::{mapping, record};
+use crate::{CanonicalItem, Explanation, FieldSet, Mapping, RecordView};
 
 const PARAMETERS: &[(&str, &str)] = &[
     ("record.value.evaluator.type", "JSON"),
