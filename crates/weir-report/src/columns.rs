@@ -5,7 +5,6 @@ use crate::view::SubjectRow;
 
 type Show = fn(&SubjectRow<'_>, TimeUnit) -> String;
 
-/// One column.
 pub(crate) struct Column {
     /// Heading below that of its group.
     pub(crate) name: &'static str,
@@ -32,7 +31,6 @@ const fn column(name: &'static str, rank: u8, show: Show) -> Column {
     Column { name, rank, show }
 }
 
-/// All columns in reading order.
 pub(crate) static COLUMNS: [Column; 17] = [
     column("mean", 7, |it, unit| unit.show(it.figures.mean_us)),
     column("sd", 12, |it, unit| unit.show(it.figures.stddev_us)),
@@ -46,7 +44,7 @@ pub(crate) static COLUMNS: [Column; 17] = [
     column("delivered/s", 5, |it, _| number(it.figures.delivered_per_s)),
     column("Mbit/s", 13, |it, _| number(it.figures.mbit_per_s)),
     column(OWN_CPU, 2, |it, _| number(it.figures.cpu_us_delivering)),
-    column("× floor", 3, |it, _| {
+    column("× floor", CPU_RATIO, |it, _| {
         factor(it.cpu_ratio.map(|ratio| ratio.value))
     }),
     column("with broker", ONLY_HTML, |it, _| {
@@ -62,13 +60,25 @@ pub(crate) static COLUMNS: [Column; 17] = [
 ];
 
 const OWN_CPU: &str = "own";
+/// Rank of the ratio of CPU times.
+const CPU_RATIO: u8 = 3;
+
+/// Returns the columns of a format, those below a rank.
+pub(crate) fn below(rank: u8) -> Vec<&'static Column> {
+    let columns = COLUMNS.iter();
+    columns.filter(|column| column.rank < rank).collect()
+}
 
 impl Column {
+    pub(crate) fn is_cpu_ratio(&self) -> bool {
+        self.rank == CPU_RATIO
+    }
+
     /// Returns the heading without a group.
-    pub(crate) fn heading(&self) -> &'static str {
+    pub(crate) fn heading(&self) -> String {
         match self.name {
-            OWN_CPU => "CPU µs/rec",
-            other => other,
+            OWN_CPU => "CPU µs/rec".to_owned(),
+            other => other.to_owned(),
         }
     }
 
@@ -76,7 +86,7 @@ impl Column {
     pub(crate) fn heading_with_unit(&self, unit: TimeUnit) -> String {
         match self.name {
             "mean" | "sd" | "p50" | "p99" | "max" => format!("{} {}", self.name, unit.name()),
-            _ => self.heading().to_owned(),
+            _ => self.heading(),
         }
     }
 

@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
+use maud::Markup;
 use weir_stats::run::{Comparison, FindMax, MetricComparison, SubjectComparison, Verdict};
 
 use crate::escape::{markdown, terminal};
 use crate::format;
 use crate::shared;
-use crate::table::ReportTable;
+use crate::table::{Field, ReportTable};
 
 /// Returns a note if each side has only one repetition, too few to test a difference.
 pub(crate) fn single_repetition_note(comparison: &Comparison) -> Option<String> {
@@ -39,7 +40,7 @@ pub fn render_comparison(comparison: &Comparison, all: bool, color: bool) -> Str
     );
     for subject in &comparison.subjects {
         let _ = writeln!(out, "\n{}", terminal(&subject.subject.to_string()));
-        out.push_str(&table(subject, all).text("  ", color));
+        out.push_str(&table(subject, all, no_drawing).text("  ", usize::MAX, color));
     }
     for warning in &comparison.warnings {
         let _ = writeln!(out, "note: {}", terminal(warning));
@@ -68,7 +69,8 @@ pub fn comparison_markdown(comparison: &Comparison) -> String {
     );
     for subject in &comparison.subjects {
         let title = markdown(&subject.subject.to_string());
-        let _ = write!(out, "\n#### {title}\n\n{}", table(subject, true).markdown());
+        let table = table(subject, true, no_drawing);
+        let _ = write!(out, "\n#### {title}\n\n{}", table.markdown());
     }
     if !comparison.warnings.is_empty() {
         out.push('\n');
@@ -84,55 +86,60 @@ pub fn render_find_max(find_max: &FindMax) -> String {
     let steps = shared::steps(find_max).select(4, &[0, 2, 4, 5]);
     format!(
         "{}\n{}\n",
-        steps.text("  ", false),
+        steps.text("  ", usize::MAX, false),
         terminal(&find_max.summary)
     )
 }
 
-fn table(subject: &SubjectComparison, all: bool) -> ReportTable {
-    let headings = [
-        "metric",
-        "base",
-        "other",
-        "change",
-        "95 % interval",
-        "noise",
-        "n",
-        "verdict",
-    ];
-    let mut table = ReportTable::new(1, headings).text_from(7);
+fn no_drawing(_: &MetricComparison) -> Markup {
+    Markup::default()
+}
+
+/// Returns a row per metric; `draw` draws its interval for HTML. `all` includes metrics that do not
+/// affect the result.
+pub(crate) fn table(
+    subject: &SubjectComparison,
+    all: bool,
+    draw: impl Fn(&MetricComparison) -> Markup,
+) -> ReportTable {
+    let headings = "metric|base|other|change|95 % interval|noise|n|verdict";
+    let mut table = ReportTable::headed(1, headings).text_from(7);
     let metrics = subject.metrics.iter();
     for metric in metrics.filter(|metric| all || metric.is_headline) {
+        let percent =
+            |ratio: Option<f64>| ratio.map(|ratio| format!("{:+.1}", (ratio - 1.0) * 100.0));
+        let none = || format::NONE.to_owned();
+        let change = percent(metric.ratio).map_or_else(none, |change| format!("{change} %"));
+        let interval = percent(metric.ratio_low).zip(percent(metric.ratio_high));
+        let interval = interval.map_or_else(none, |(low, high)| format!("[{low}, {high}]"));
+        let noise = metric
+            .noise_share
+            .map(|share| format::number(Some(share * 100.0)));
         let class = match metric.verdict {
             Verdict::Worse => "bad",
             Verdict::Better => "ok",
             Verdict::Inconclusive => "warn",
             Verdict::Equivalent => "",
         };
-        table.row(class, row(metric));
+        let repetitions = format!("{}+{}", metric.base_values.len(), metric.other_values.len());
+        let fields: [Field; 8] = [
+            Field::from(&metric.metric),
+            format::number(metric.base_mean()).into(),
+            format::number(metric.other_mean()).into(),
+            change.into(),
+            Field {
+                drawing: draw(metric),
+                ..Field::from(interval)
+            },
+            noise
+                .map_or_else(none, |noise| format!("±{noise} %"))
+                .into(),
+            repetitions.into(),
+            Field::with(class, verdict_text(metric)),
+        ];
+        table.row("", fields);
     }
     table
-}
-
-fn row(metric: &MetricComparison) -> [String; 8] {
-    let percent = |ratio: Option<f64>| ratio.map(|ratio| format!("{:+.1}", (ratio - 1.0) * 100.0));
-    let none = || format::NONE.to_owned();
-    let change = percent(metric.ratio).map_or_else(none, |change| format!("{change} %"));
-    let interval = percent(metric.ratio_low).zip(percent(metric.ratio_high));
-    let interval = interval.map_or_else(none, |(low, high)| format!("[{low}, {high}]"));
-    let noise = metric.noise_share.map_or_else(none, |share| {
-        format!("±{} %", format::number(Some(share * 100.0)))
-    });
-    [
-        metric.metric.clone(),
-        format::number(metric.base_mean()),
-        format::number(metric.other_mean()),
-        change,
-        interval,
-        noise,
-        format!("{}+{}", metric.base_values.len(), metric.other_values.len()),
-        verdict_text(metric),
-    ]
 }
 
 /// Returns the verdict; an inconclusive verdict includes the reason and the repetitions needed.
@@ -245,7 +252,9 @@ mod tests {
                 let named = |run| compare::NamedRun { label: "", run };
                 let options = compare::CompareOptions::default();
                 let found = compare::runs(named(&base), named(&other), &[], &options);
-                row(&found.subjects[0].metrics[0])
+                let text = table(&found.subjects[0], true, no_drawing).markdown_with(str::to_owned);
+                let row = text.lines().nth(2).unwrap().trim_start_matches("| ");
+                row.split(" | ").map(str::to_owned).collect::<Vec<_>>()
             };
             let shown = row_of(&base, &other);
             let quotient = shown_number(&shown[2]) / shown_number(&shown[1]);

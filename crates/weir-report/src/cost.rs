@@ -7,7 +7,6 @@ use crate::format;
 use crate::table::ReportTable;
 use crate::view::{self, FLOOR, Level, RowStatus, SubjectRow};
 
-/// One subject at one level.
 #[derive(Serialize)]
 pub(crate) struct CostOption {
     #[serde(skip)]
@@ -91,17 +90,8 @@ pub(crate) const CAPTION: &str = "The choice is the architecture that sustained 
 
 /// Returns the choice at each level; empty if there are no architectures to choose from.
 pub(crate) fn table(run: &Run) -> ReportTable {
-    let headings = [
-        "Clients",
-        "choice",
-        "reason",
-        "p99",
-        "cores",
-        "cores/1,000",
-        "memory MB",
-        "Mbit/s",
-    ];
-    let mut table = ReportTable::new(3, headings);
+    let headings = "Clients|choice|reason|p99|cores|cores/1,000|memory MB|Mbit/s";
+    let mut table = ReportTable::headed(3, headings);
     for options in choices(run) {
         let sustained = sustained(&options);
         let clients = options.first().map_or(0, |option| option.clients);

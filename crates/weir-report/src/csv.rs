@@ -64,7 +64,6 @@ fn pointers(fields: &str) -> impl Iterator<Item = (String, String)> {
         })
 }
 
-/// Returns `cells.csv`.
 pub(crate) fn cells(run: &Run) -> String {
     let usages = run.cells.iter().flat_map(|cell| &cell.roles);
     let roles: BTreeSet<&String> = usages.map(|usage| &usage.role).collect();

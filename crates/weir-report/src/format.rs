@@ -1,44 +1,39 @@
 //! Formats numbers for display: one unit per block, three significant digits, grouped thousands.
 
-/// Placeholder for an undefined value.
 pub(crate) const NONE: &str = "–";
 
 /// A unit of time for a block of latencies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TimeUnit {
-    Micro,
-    Milli,
-    Second,
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct TimeUnit {
+    name: &'static str,
+    us: f64,
 }
 
 impl TimeUnit {
+    const MICRO: Self = Self::new("µs", 1.0);
+    const MILLI: Self = Self::new("ms", 1e3);
+    const SECOND: Self = Self::new("s", 1e6);
+
+    const fn new(name: &'static str, us: f64) -> Self {
+        Self { name, us }
+    }
+
     /// Returns the unit in which the smallest positive value still has two digits.
     pub(crate) fn for_values_us(values_us: impl Iterator<Item = f64>) -> Self {
-        let smallest_us = values_us
-            .filter(|value| *value > 0.0)
-            .fold(f64::INFINITY, f64::min);
-        match smallest_us {
-            us if us < 100.0 => Self::Micro,
-            us if us < 1e6 || !us.is_finite() => Self::Milli,
-            _ => Self::Second,
+        let positive = values_us.filter(|value| *value > 0.0);
+        match positive.fold(f64::INFINITY, f64::min) {
+            us if us < 100.0 => Self::MICRO,
+            us if us < 1e6 || !us.is_finite() => Self::MILLI,
+            _ => Self::SECOND,
         }
     }
 
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Micro => "µs",
-            Self::Milli => "ms",
-            Self::Second => "s",
-        }
+        self.name
     }
 
     pub(crate) fn show(self, value_us: Option<f64>) -> String {
-        let divisor = match self {
-            Self::Micro => 1.0,
-            Self::Milli => 1e3,
-            Self::Second => 1e6,
-        };
-        number(value_us.map(|us| us / divisor))
+        number(value_us.map(|us| us / self.us))
     }
 }
 
@@ -67,12 +62,10 @@ pub(crate) fn figure(value: Option<f64>) -> String {
     }
 }
 
-/// Formats a whole number with grouped thousands.
 pub(crate) fn count(value: u64) -> String {
     grouped(&value.to_string())
 }
 
-/// Formats a count that may be unknown.
 pub(crate) fn maybe_count(value: Option<u64>) -> String {
     value.map_or_else(|| NONE.to_owned(), count)
 }
@@ -96,7 +89,6 @@ pub(crate) fn megabytes(value_bytes: Option<u64>) -> String {
     number(value_bytes.map(|bytes| bytes as f64 / 1e6))
 }
 
-/// Formats bytes with the largest suitable unit.
 pub(crate) fn bytes(value_bytes: f64) -> String {
     let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
     let unit = units.into_iter().find(|(size, _)| value_bytes >= *size);
@@ -129,13 +121,11 @@ pub(crate) fn binary_bytes(value: f64) -> String {
     }
 }
 
-/// Formats a duration with a suitable unit.
 pub(crate) fn duration_us(value_us: f64) -> String {
     let unit = TimeUnit::for_values_us(std::iter::once(value_us));
     format!("{} {}", unit.show(Some(value_us)), unit.name())
 }
 
-/// Formats a duration that may be unknown.
 pub(crate) fn maybe_duration_us(value_us: Option<f64>) -> String {
     value_us.map_or_else(|| NONE.to_owned(), duration_us)
 }
@@ -176,11 +166,11 @@ mod tests {
     #[test]
     fn unit_follows_smallest_value() {
         let unit = |values: &[f64]| TimeUnit::for_values_us(values.iter().copied());
-        assert_eq!(unit(&[45.0, 900_000.0]), TimeUnit::Micro);
-        assert_eq!(unit(&[0.0, 450.0, 9e6]), TimeUnit::Milli);
-        assert_eq!(unit(&[2e6]), TimeUnit::Second);
-        assert_eq!(unit(&[]), TimeUnit::Milli);
-        assert_eq!(TimeUnit::Milli.show(Some(3_400.0)), "3.40");
+        assert_eq!(unit(&[45.0, 900_000.0]), TimeUnit::MICRO);
+        assert_eq!(unit(&[0.0, 450.0, 9e6]), TimeUnit::MILLI);
+        assert_eq!(unit(&[2e6]), TimeUnit::SECOND);
+        assert_eq!(unit(&[]), TimeUnit::MILLI);
+        assert_eq!(TimeUnit::MILLI.show(Some(3_400.0)), "3.40");
     }
 
     #[test]

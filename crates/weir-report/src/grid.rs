@@ -2,32 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use crate::format::TimeUnit;
+use crate::format::{self, TimeUnit};
+use crate::table::{Field, ReportTable};
 use crate::view::{Level, RowStatus, SubjectRow};
 
-/// Parameter of the second dimension, next to the number of clients.
 const RATE: &str = "rate_per_s";
 
-/// The grid of one subject.
-pub(crate) struct RateGrid {
-    pub(crate) unit: TimeUnit,
-    pub(crate) rates: Vec<f64>,
-    /// Number of clients, with the point of each rate, `None` if there is none.
-    pub(crate) rows: Vec<(u64, Vec<Option<GridPoint>>)>,
-}
-
-/// One grid point.
-pub(crate) struct GridPoint {
-    /// `None` if the point was not run or is invalid.
-    pub(crate) is_sustained: Option<bool>,
-    /// Mean and standard deviation, or the status of a point without results.
-    pub(crate) text: String,
-    /// Reason why the point is not sustained or has no results.
-    pub(crate) reason: String,
-}
-
-/// Returns the grid; `None` unless there are at least two numbers of clients and two rates.
-pub(crate) fn rate_grid(name: &str, levels: &[Level<'_>]) -> Option<RateGrid> {
+/// Returns the grid of one subject, with mean and standard deviation in the unit; `None` unless
+/// there are at least two numbers of clients and two rates.
+pub(crate) fn rate_grid(name: &str, levels: &[Level<'_>]) -> Option<(TimeUnit, ReportTable)> {
     let points = || {
         levels.iter().flat_map(|level| {
             let rows = level.rows.iter().filter(|row| row.name == name);
@@ -42,35 +25,29 @@ pub(crate) fn rate_grid(name: &str, levels: &[Level<'_>]) -> Option<RateGrid> {
         return None;
     }
     let unit = TimeUnit::for_values_us(points().filter_map(|(_, _, row)| row.figures.mean_us));
-    let row = |clients: u64| {
-        let at = |rate: &f64| {
+    let corner = "clients \\ records/s".to_owned();
+    let headings = rates.iter().map(|rate| format::figure(Some(*rate)));
+    let mut table = ReportTable::new(1, [corner].into_iter().chain(headings));
+    for clients in clients {
+        let field = |rate: &f64| {
             let mut points = points();
-            let (.., row) = points.find(|(c, r, _)| *c == clients && r == rate)?;
-            Some(point(row, unit))
+            let found = points.find(|(c, r, _)| *c == clients && r == rate);
+            found.map_or_else(|| Field::with("none", ""), |(.., row)| point(row, unit))
         };
-        (clients, rates.iter().map(at).collect())
-    };
-    Some(RateGrid {
-        rows: clients.into_iter().map(row).collect(),
-        unit,
-        rates,
-    })
+        let start = [Field::from(format::count(clients))].into_iter();
+        table.row("", start.chain(rates.iter().map(field)));
+    }
+    Some((unit, table))
 }
 
-fn point(row: &SubjectRow<'_>, unit: TimeUnit) -> GridPoint {
-    let (is_sustained, text, reason) = match &row.state {
-        RowStatus::Skipped(reason) => (None, "not run".to_owned(), reason.clone()),
-        RowStatus::Invalid(reasons) => (None, "invalid".to_owned(), reasons.join("; ")),
-        RowStatus::Valid => {
-            let [mean, sd] = [row.figures.mean_us, row.figures.stddev_us].map(|us| unit.show(us));
-            let limit = row.limit();
-            let text = format!("{mean} ({sd})");
-            (Some(limit.is_none()), text, limit.unwrap_or_default())
+fn point(row: &SubjectRow<'_>, unit: TimeUnit) -> Field {
+    let [mean, sd] = [row.figures.mean_us, row.figures.stddev_us].map(|us| unit.show(us));
+    match &row.state {
+        RowStatus::Skipped(_) => Field::with("none", "not run"),
+        RowStatus::Invalid(_) => Field::with("none", "invalid"),
+        RowStatus::Valid if row.limit().is_some() => {
+            Field::with("fail", format!("✗ {mean} ({sd})"))
         }
-    };
-    GridPoint {
-        is_sustained,
-        text,
-        reason,
+        RowStatus::Valid => Field::with("pass", format!("✓ {mean} ({sd})")),
     }
 }

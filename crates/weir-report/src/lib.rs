@@ -18,11 +18,13 @@ mod markdown;
 mod overhead;
 mod overlay;
 mod published;
+mod results;
 mod run_dir;
 mod shared;
 mod sweep_table;
 mod table;
 mod terminal;
+mod text;
 mod timeline;
 mod view;
 
@@ -41,22 +43,13 @@ pub use terminal::render_table;
 ///
 /// A missing or damaged interval log becomes a warning in the report. Each file is replaced
 /// atomically.
-///
-/// # Errors
-/// Returns an error if `run.json` cannot be read or an output cannot be written.
 pub fn write_all(dir: &Path) -> Result<Vec<PathBuf>, ReportError> {
     write_data(&RunData::read(dir)?, dir)
 }
 
 /// Writes every output of `data` into `dir`; creates `dir` if it does not exist.
-///
-/// # Errors
-/// Returns an error if an output cannot be written.
 pub fn write_data(data: &RunData, dir: &Path) -> Result<Vec<PathBuf>, ReportError> {
-    fs::create_dir_all(dir).map_err(|source| ReportError::Write {
-        path: dir.to_owned(),
-        source,
-    })?;
+    fs::create_dir_all(dir).map_err(|error| ReportError::Write(dir.to_owned(), error))?;
     let run = &data.run;
     let mut outputs = Vec::new();
     // A library run has samples instead of cells.
@@ -78,11 +71,9 @@ pub fn write_data(data: &RunData, dir: &Path) -> Result<Vec<PathBuf>, ReportErro
 fn replace(dir: &Path, name: &str, text: &str) -> Result<PathBuf, ReportError> {
     let path = dir.join(name);
     let partial = dir.join(format!(".{name}.partial"));
-    fs::write(&partial, text)
-        .and_then(|()| fs::rename(&partial, &path))
-        .map_err(|source| ReportError::Write {
-            path: path.clone(),
-            source,
-        })?;
-    Ok(path)
+    let written = fs::write(&partial, text).and_then(|()| fs::rename(&partial, &path));
+    match written {
+        Ok(()) => Ok(path),
+        Err(error) => Err(ReportError::Write(path, error)),
+    }
 }

@@ -29,23 +29,15 @@ fn table(run: &Run) -> String {
     let groups = Repetitions::group(&run.cells);
     let base = run.base_variant().unwrap_or_default();
     let ratio = format!("ratio to {}, 95 % interval", plain(base));
-    let headings = [
-        "subject",
-        "records/s (min..max)",
-        &ratio,
-        "mean us",
-        "p50 us",
-        "p95 us",
-        "p99 us",
-        "p99.9 us",
-        "proxy CPU s/GB",
-        "proxy RSS MiB",
-    ];
+    let headings = format!(
+        "subject|records/s (min..max)|{ratio}|mean us|p50 us|p95 us|p99 us|p99.9 us|\
+         proxy CPU s/GB|proxy RSS MiB"
+    );
     let mut tables: Vec<(Load<'_>, ReportTable)> = Vec::new();
     for group in &groups {
         let load = load(group);
         if !tables.iter().any(|(known, _)| *known == load) {
-            tables.push((load, ReportTable::new(10, headings)));
+            tables.push((load, ReportTable::headed(10, &headings)));
         }
         let same = tables.iter_mut().find(|(known, _)| *known == load);
         if let (Some((_, table)), Some(row)) = (same, row(&groups, group, base)) {
@@ -125,7 +117,7 @@ fn section(text: &mut String, title: &str, note: &str, table: &ReportTable) {
 }
 
 fn limits(text: &mut String, run: &Run) {
-    let mut table = ReportTable::new(4, ["limit", "scope", "measured", "met"]);
+    let mut table = ReportTable::headed(4, "limit|scope|measured|met");
     for it in &run.thresholds {
         let limit = plain(&it.expression.replace("<=", "≤").replace(">=", "≥"));
         let actual = format!("{} {}", figure(it.actual, 3), plain(&it.unit));
@@ -139,7 +131,7 @@ fn limits(text: &mut String, run: &Run) {
 
 fn published(text: &mut String, run: &Run) {
     let Some(it) = &run.reference else { return };
-    let mut table = ReportTable::new(3, ["series", "Mbit/s", "mean ms"]);
+    let mut table = ReportTable::headed(3, "series|Mbit/s|mean ms");
     for row in &it.rows {
         let rate = row.throughput_bit_per_s.unwrap_or(0) as f64 / 1e6;
         let mean = figure(row.latency_mean_ms.map(|ms| ms as f64), 0);

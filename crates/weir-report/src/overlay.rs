@@ -9,21 +9,14 @@ use weir_stats::run::{Run, RunOutcome};
 
 use crate::run_dir::{ReportError, RunData};
 
-/// Plan name of a combined run.
 pub(crate) const PLAN: &str = "side by side";
 /// Letters of the runs; their number limits the number of runs.
 const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 /// Reads run directories and combines them.
-///
-/// # Errors
-/// Returns an error if a directory contains no run or there are more directories than letters.
 pub fn overlay(dirs: &[&Path]) -> Result<RunData, ReportError> {
     if dirs.len() > LETTERS.len() {
-        return Err(ReportError::TooMany {
-            count: dirs.len(),
-            limit: LETTERS.len(),
-        });
+        return Err(ReportError::TooMany(dirs.len(), LETTERS.len()));
     }
     let mut runs = Vec::new();
     for (letter, dir) in LETTERS.chars().zip(dirs) {
@@ -72,9 +65,8 @@ fn describe(whole: &mut Run, letter: &str, run: &Run, dir: &Path) {
         run.weir_version,
         run.verdict
     ));
-    if run.machine.cpu_model != whole.machine.cpu_model
-        || run.machine.cpu_cores != whole.machine.cpu_cores
-    {
+    let (own, first) = (&run.machine, &whole.machine);
+    if (&own.cpu_model, own.cpu_cores) != (&first.cpu_model, first.cpu_cores) {
         let text =
             format!("{letter} ran on a different machine than A; results are not comparable");
         whole.warnings.push(text);
@@ -99,7 +91,6 @@ fn describe(whole: &mut Run, letter: &str, run: &Run, dir: &Path) {
     whole.outcome = worse(whole.outcome, run.outcome);
 }
 
-/// Returns the more serious outcome.
 fn worse(one: RunOutcome, other: RunOutcome) -> RunOutcome {
     use RunOutcome::{Interrupted, Invalid, Passed, ThresholdFailed};
     let mut by_weight = [Invalid, Interrupted, ThresholdFailed].into_iter();

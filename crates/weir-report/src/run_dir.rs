@@ -19,40 +19,20 @@ const RUN_BYTES_MAX: u64 = 256 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// The run file cannot be read.
-    #[error("cannot read {}: {source}; pass a run directory", path.display())]
-    Read {
-        /// Path of the file.
-        path: PathBuf,
-        /// Error of the operating system.
-        source: io::Error,
-    },
+    #[error("cannot read {path}: {1}; pass a run directory", path = .0.display())]
+    Read(PathBuf, #[source] io::Error),
     /// The run file is not valid.
-    #[error("cannot use {}: {source}", path.display())]
-    Run {
-        /// Path of the file.
-        path: PathBuf,
-        /// Cause.
-        source: RunError,
-    },
+    #[error("cannot use {path}: {1}", path = .0.display())]
+    Run(PathBuf, #[source] RunError),
     /// No run directory was given.
     #[error("no run directory given; pass at least one")]
     None,
-    /// More runs were given than can be shown side by side.
-    #[error("{count} runs given, the maximum is {limit}")]
-    TooMany {
-        /// Number of runs given.
-        count: usize,
-        /// Maximum number.
-        limit: usize,
-    },
+    /// More runs were given than can be shown side by side, the second number.
+    #[error("{0} runs given, the maximum is {1}")]
+    TooMany(usize, usize),
     /// An output file cannot be written.
-    #[error("cannot write {}: {source}", path.display())]
-    Write {
-        /// Path of the file.
-        path: PathBuf,
-        /// Error of the operating system.
-        source: io::Error,
-    },
+    #[error("cannot write {path}: {1}", path = .0.display())]
+    Write(PathBuf, #[source] io::Error),
 }
 
 /// A problem with an interval log, which becomes a warning.
@@ -76,7 +56,6 @@ pub struct RunData {
     logs: BTreeMap<String, Log>,
 }
 
-/// Content of the interval log of a cell.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     /// Histograms by stage, merged over all seconds.
@@ -87,10 +66,6 @@ pub(crate) struct Log {
 impl RunData {
     /// Reads a run directory. A directory with `run.json.gz` instead of `run.json` is an archived
     /// run: interval logs are not expected, and a warning says that percentile curves are missing.
-    ///
-    /// # Errors
-    /// Returns an error if the run file is missing, unreadable, or not a run of a supported
-    /// version.
     pub fn read(dir: &Path) -> Result<Self, ReportError> {
         let plain = dir.join(FILE_NAME);
         let archived = dir.join(format!("{FILE_NAME}.gz"));
@@ -126,12 +101,10 @@ impl RunData {
         }
     }
 
-    /// Removes and returns the log of a cell.
     pub(crate) fn take_log(&mut self, cell: &Cell) -> Option<Log> {
         self.logs.remove(&cell.id())
     }
 
-    /// Adds a cell and its log.
     pub(crate) fn add(&mut self, cell: Cell, log: Option<Log>) {
         if let Some(log) = log {
             self.logs.insert(cell.id(), log);
@@ -144,7 +117,6 @@ impl RunData {
         self.logs.get(&cell.id())?.stages.get(stage)
     }
 
-    /// Returns the response times of one cell by second.
     pub(crate) fn timeline(&self, cell: &Cell) -> Option<&Timeline> {
         let timeline = &self.logs.get(&cell.id())?.response;
         (!timeline.seconds.is_empty()).then_some(timeline)
@@ -156,8 +128,8 @@ fn read_run(
     read: impl FnOnce(&PathBuf) -> io::Result<String>,
 ) -> Result<Run, ReportError> {
     match read(&path) {
-        Ok(text) => Run::from_json(&text).map_err(|source| ReportError::Run { path, source }),
-        Err(source) => Err(ReportError::Read { path, source }),
+        Ok(text) => Run::from_json(&text).map_err(|error| ReportError::Run(path, error)),
+        Err(error) => Err(ReportError::Read(path, error)),
     }
 }
 

@@ -1,15 +1,14 @@
 //! Tables that Markdown and HTML share.
 
-use weir_stats::run::{DerivedFrom, FindMax, FindMaxPhase, RoleUsage, Run};
+use weir_stats::run::{Cell, DerivedFrom, FindMax, FindMaxPhase, RoleUsage, Run};
 
 use crate::chart::sweep::words;
 use crate::format::{self, kilobytes, maybe_count, megabytes, number};
 use crate::table::ReportTable;
 use crate::view;
 
-/// Returns the derived results.
 pub(crate) fn derived(run: &Run) -> ReportTable {
-    let mut table = ReportTable::new(5, ["result", "of", "value", "derivation", "from"]);
+    let mut table = ReportTable::headed(5, "result|of|value|derivation|from");
     for answer in &run.derived {
         let basis = match answer.basis {
             DerivedFrom::Measured => "measured",
@@ -25,18 +24,10 @@ pub(crate) fn derived(run: &Run) -> ReportTable {
     table
 }
 
-/// Returns the steps of a search for the maximum sustained load.
 pub(crate) fn steps(search: &FindMax) -> ReportTable {
-    let variable = words(&search.variable);
-    let headings = [
-        &variable,
-        "phase",
-        "sustained",
-        "cell",
-        "saturated",
-        "reason",
-    ];
-    let mut table = ReportTable::new(6, headings);
+    let variable = words(&search.variable).replace('|', "/");
+    let headings = format!("{variable}|phase|sustained|cell|saturated|reason");
+    let mut table = ReportTable::headed(6, &headings);
     for step in &search.steps {
         let phase = match step.phase {
             FindMaxPhase::Bracket => "bracket",
@@ -57,20 +48,84 @@ pub(crate) fn steps(search: &FindMax) -> ReportTable {
     table
 }
 
-/// Returns the delivery totals of all cells.
-pub(crate) fn delivery(run: &Run) -> ReportTable {
-    let headings = [
-        "cell",
-        "expected",
-        "delivered",
-        "lost",
-        "dup",
-        "reord",
-        "conflated",
-        "unchecked",
-        "disconnects",
+/// Returns everything needed to repeat the run except its command: titles, each with names and
+/// values.
+pub(crate) fn configuration(run: &Run) -> Vec<(&str, Vec<(&str, String)>)> {
+    let it = &run.machine;
+    let machine = [
+        ("processor", it.cpu_model.clone()),
+        ("cores", it.cpu_cores.to_string()),
+        ("memory", format::bytes(it.memory_bytes as f64)),
+        ("system", it.os.clone()),
+        ("kernel", it.kernel.clone()),
     ];
-    let mut table = ReportTable::new(1, headings);
+    let placement = run.placement.iter().map(|it| {
+        let comma = if it.description.is_empty() { "" } else { ", " };
+        let text = format!("{} × on {}{comma}{}", it.processes, it.host, it.description);
+        (it.role.as_str(), text)
+    });
+    let versions = run
+        .versions
+        .iter()
+        .map(|(name, text)| (name.as_str(), text.clone()));
+    let versions = [("weir", run.weir_version.clone())]
+        .into_iter()
+        .chain(versions);
+    let mut groups = vec![
+        ("machine", machine.to_vec()),
+        ("placement", placement.collect()),
+        ("versions", versions.collect()),
+    ];
+    groups.extend(run.settings.iter().map(|group| {
+        let settings = group.settings.iter();
+        let settings = settings.map(|it| (it.name.as_str(), it.value.clone()));
+        (group.part.as_str(), settings.collect())
+    }));
+    let files = run
+        .files
+        .iter()
+        .map(|it| (it.path.as_str(), it.description.clone()));
+    groups.push(("files of the run directory", files.collect()));
+    groups.retain(|(_, values)| !values.is_empty());
+    groups
+}
+
+pub(crate) fn client_errors(run: &Run) -> ReportTable {
+    let mut table = ReportTable::headed(2, "cell|error|count");
+    for cell in view::cells(run) {
+        for (text, times) in cell.delivery.iter().flat_map(|it| &it.errors) {
+            table.row("", [&cell.id(), text, &format::count(*times)]);
+        }
+    }
+    table
+}
+
+/// Returns the result of each SDK client, and `true` if it passed.
+pub(crate) fn probes(run: &Run) -> Vec<(bool, String)> {
+    let probe = |cell: &Cell| {
+        let it = cell.probe.as_ref()?;
+        // The few updates do not support higher percentiles.
+        let late = match it.latency.as_ref().map(|it| (it.p99_us, it.max_us)) {
+            Some((Some(us), _)) => format!(", p99 {}", format::duration_us(us)),
+            Some((None, Some(us))) => format!(", max {}", format::duration_us(us)),
+            _ => String::new(),
+        };
+        let [updates, lost, dup] = [it.updates, it.lost, it.duplicated].map(format::count);
+        let text = format!(
+            "{}, {} {}: {updates} updates, {lost} lost, {dup} duplicated{late}. {}",
+            cell.id(),
+            it.sdk,
+            it.version,
+            it.status_changes.join(" → ")
+        );
+        Some((it.ok, text))
+    };
+    view::cells(run).into_iter().filter_map(probe).collect()
+}
+
+pub(crate) fn delivery(run: &Run) -> ReportTable {
+    let headings = "cell|expected|delivered|lost|dup|reord|conflated|unchecked|disconnects";
+    let mut table = ReportTable::headed(1, headings);
     for cell in view::cells(run) {
         let Some(it) = &cell.delivery else { continue };
         let is_faulty = it.lost + it.duplicated + it.reordered > 0;
@@ -142,5 +197,4 @@ pub(crate) fn usage(run: &Run) -> ReportTable {
     table
 }
 
-/// Columns of [`usage`] in short reports.
 pub(crate) const USAGE_IN_SHORT: [usize; 7] = [0, 1, 2, 3, 5, 6, 7];

@@ -125,7 +125,7 @@ pub(crate) mod tests {
     fn text(run: &Run) -> String {
         tables(run)
             .iter()
-            .map(|(_, table)| table.text("", false))
+            .map(|(_, table)| table.text("", 80, false))
             .collect()
     }
 

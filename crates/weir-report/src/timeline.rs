@@ -10,13 +10,11 @@ pub(crate) const BINS_PER_DECADE: f64 = 10.0;
 /// be this many seconds apart.
 const OPEN_MAX: usize = 6;
 
-/// The response times of one cell over time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Timeline {
     pub(crate) seconds: Vec<TimelineSecond>,
 }
 
-/// One second of the measured window.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct TimelineSecond {
     /// End of the second, relative to the first value.
@@ -25,11 +23,9 @@ pub(crate) struct TimelineSecond {
     pub(crate) p99_us: Option<f64>,
     pub(crate) p999_us: Option<f64>,
     pub(crate) max_us: Option<f64>,
-    /// Number of values by latency range.
     pub(crate) bins: BTreeMap<u16, u64>,
 }
 
-/// Collects the lines of a log.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     first_s: Option<f64>,

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use weir_stats::interval::{self, Estimate};
 use weir_stats::run::{
-    Cell, CellStatus, ClockMode, DeliveryTotals, LatencySummary, Repetitions, Run,
+    Cell, CellStatus, ClockMode, DeliveryTotals, LatencySummary, Repetitions, Run, RunOutcome,
+    ThresholdResult,
 };
 
 use crate::format::{self, TimeUnit};
@@ -19,7 +20,6 @@ pub(crate) struct Level<'a> {
     pub(crate) rows: Vec<SubjectRow<'a>>,
 }
 
-/// One subject at one level.
 pub(crate) struct SubjectRow<'a> {
     pub(crate) name: String,
     /// At least one repetition.
@@ -32,7 +32,6 @@ pub(crate) struct SubjectRow<'a> {
     pub(crate) p99_ratio: Option<f64>,
 }
 
-/// Status of a row's results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RowStatus {
     Valid,
@@ -61,7 +60,6 @@ pub(crate) struct RowFigures {
     pub(crate) conflated: Option<u64>,
 }
 
-/// Architecture used as the baseline.
 pub(crate) const FLOOR: &str = "floor";
 
 /// Returns the subjects in the order of their first cell.
@@ -143,7 +141,6 @@ impl Level<'_> {
         label(self.clients, self.parameters)
     }
 
-    /// Returns the rows with valid results.
     pub(crate) fn valid(&self) -> impl Iterator<Item = &SubjectRow<'_>> {
         self.rows.iter().filter(|row| row.state == RowStatus::Valid)
     }
@@ -174,7 +171,6 @@ impl<'a> SubjectRow<'a> {
         self.cells[0].variant.as_deref()
     }
 
-    /// Returns the number of clients of the row's level.
     pub(crate) fn clients(&self) -> u64 {
         self.cells[0].clients
     }
@@ -188,6 +184,11 @@ impl<'a> SubjectRow<'a> {
             (Some(role), Some(why)) => format!("{reason}; {role} saturated: {why}"),
             _ => format!("{reason}; no role saturated"),
         })
+    }
+
+    /// Returns [`limit`](Self::limit) as a sentence.
+    pub(crate) fn not_sustained(&self) -> Option<String> {
+        self.limit().map(|limit| format!("not sustained: {limit}"))
     }
 
     pub(crate) fn repetitions(&self) -> Repetitions<'a> {
@@ -356,7 +357,25 @@ pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// Returns processor, cores and memory.
+/// Returns the class and the words of the outcome.
+pub(crate) fn outcome(run: &Run) -> (&'static str, &'static str) {
+    match run.outcome {
+        RunOutcome::Passed => ("ok", "Passed"),
+        RunOutcome::ThresholdFailed => ("bad", "Threshold failed"),
+        RunOutcome::Invalid => ("bad", "Invalid measurement"),
+        RunOutcome::Interrupted => ("warn", "Interrupted"),
+    }
+}
+
+/// Returns a limit with the measured value.
+pub(crate) fn threshold(it: &ThresholdResult) -> String {
+    let (limit, scope, unit) = (&it.expression, &it.scope, &it.unit);
+    format!(
+        "{limit} ({scope}): measured {} {unit}",
+        format::figure(it.actual)
+    )
+}
+
 pub(crate) fn machine(run: &Run) -> String {
     let (it, memory) = (&run.machine, format::bytes(run.machine.memory_bytes as f64));
     format!("{}, {} cores, {memory}", it.cpu_model, it.cpu_cores)

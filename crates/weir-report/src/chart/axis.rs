@@ -17,7 +17,7 @@ impl Scale {
         }
         // The margin separates the line of the highest value from the frame.
         let high = high * 1.04;
-        let step = nice_step(high / 5.0);
+        let step = round_up(high / 5.0 * 0.999);
         Self::between(0.0, (high / step).ceil() * step)
     }
 
@@ -63,7 +63,7 @@ impl Scale {
         if self.is_log {
             return log_ticks(self.low, self.high);
         }
-        let step = nice_step((self.high - self.low) / 5.0);
+        let step = round_up((self.high - self.low) / 5.0 * 0.999);
         let first = (self.low / step - 1e-9).ceil() as i64;
         let last = (self.high / step + 1e-9).floor() as i64;
         (first..=last).map(|index| index as f64 * step).collect()
@@ -89,29 +89,18 @@ fn log_ticks(low: f64, high: f64) -> Vec<f64> {
         .collect()
 }
 
-fn nice_step(rough: f64) -> f64 {
-    let unit = 10_f64.powf(rough.log10().floor());
-    let steps = [1.0, 2.0, 5.0, 10.0];
-    let step = steps.into_iter().find(|step| step * unit >= rough * 0.999);
-    step.unwrap_or(10.0) * unit
-}
-
+/// Returns the nearest value at or below that is 1, 2 or 5 times a power of ten.
 fn round_down(value: f64) -> f64 {
     let unit = 10_f64.powf(value.log10().floor());
-    [5.0, 2.0, 1.0]
-        .into_iter()
-        .find(|step| step * unit <= value)
-        .unwrap_or(1.0)
-        * unit
+    let mut steps = [5.0, 2.0, 1.0].into_iter();
+    steps.find(|step| step * unit <= value).unwrap_or(1.0) * unit
 }
 
+/// Returns the nearest value at or above that is 1, 2 or 5 times a power of ten.
 fn round_up(value: f64) -> f64 {
     let unit = 10_f64.powf(value.log10().floor());
-    [1.0, 2.0, 5.0]
-        .into_iter()
-        .find(|step| step * unit >= value)
-        .unwrap_or(10.0)
-        * unit
+    let mut steps = [1.0, 2.0, 5.0].into_iter();
+    steps.find(|step| step * unit >= value).unwrap_or(10.0) * unit
 }
 
 #[cfg(test)]

@@ -4,9 +4,7 @@ use super::plot::{LegendSymbol, time_plot};
 
 /// The repetitions of one library in one cell, in microseconds.
 pub(crate) struct BoxOf {
-    /// Index on the x axis.
     pub(crate) place: usize,
-    /// Index of the series.
     pub(crate) series: usize,
     pub(crate) slot: &'static str,
     /// Minimum, lower quartile, median, upper quartile and maximum.

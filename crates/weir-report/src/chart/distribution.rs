@@ -5,52 +5,35 @@ use super::lines::{ChartPoint, LineStyle, Series, XAxis, draw, legend, xs};
 use super::plot::{Plot, trimmed};
 use crate::format::{self, TimeUnit};
 
-/// One line: values in microseconds, ascending, each with the share of records at or below it.
-pub(crate) struct DistributionLine<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) slot: &'static str,
-    pub(crate) points: Vec<(f64, f64)>,
+/// Creates a line from ascending values in microseconds, each with the share of records up to it.
+pub(crate) fn distribution_line(name: &str, slot: &'static str, points: &[(f64, f64)]) -> Series {
+    let point =
+        |(us, share): &(f64, f64)| ChartPoint::new(us.max(1.0), *share, format!("{name}: {us} µs"));
+    Series {
+        name: name.to_owned(),
+        slot,
+        style: LineStyle::Plain,
+        points: points.iter().map(point).collect(),
+    }
 }
 
 /// Draws one chart; returns `None` without points.
-pub(crate) fn distribution(
-    label: &str,
-    x_title: &str,
-    lines: &[DistributionLine<'_>],
-) -> Option<String> {
-    let series = lines.iter().map(|line| {
-        let points = line.points.iter().map(|(us, share)| {
-            ChartPoint::new(us.max(1.0), *share, format!("{}: {us} µs", line.name))
-        });
-        Series {
-            name: line.name.to_owned(),
-            slot: line.slot,
-            style: LineStyle::Plain,
-            points: points.collect(),
-        }
-    });
-    let lines: Vec<Series> = series.collect();
-    xs(&lines).next()?;
-    let scale = Scale::log(xs(&lines));
+pub(crate) fn distribution(label: &str, x_title: &str, lines: &[Series]) -> Option<String> {
+    xs(lines).next()?;
+    let (scale, shares) = (Scale::log(xs(lines)), Scale::between(0.0, 1.0));
     let unit = TimeUnit::for_values_us(scale.ticks().into_iter());
     let percent = |share: f64| trimmed(&format::number(Some(share * 100.0)));
-    let mut plot = Plot::new(
-        label,
-        Scale::between(0.0, 1.0),
-        "share of records, %",
-        percent,
-    );
+    let mut plot = Plot::new(label, shares, "share of records, %", percent);
     if lines.len() <= 3 {
-        legend(&mut plot, &lines);
+        legend(&mut plot, lines);
     }
     let ticks = scale.ticks().into_iter();
+    let ticks = ticks.map(|us| (us, trimmed(&unit.show(Some(us)))));
     let x = XAxis {
         title: &format!("{x_title}, {}, log scale", unit.name()),
         scale,
-        ticks: ticks
-            .map(|us| (us, trimmed(&unit.show(Some(us)))))
-            .collect(),
+        ticks: ticks.collect(),
         grid: true,
     };
-    Some(draw(plot, &x, &lines))
+    Some(draw(plot, &x, lines))
 }

@@ -2,44 +2,68 @@
 
 use weir_stats::run::Run;
 
-use super::{cpu, curve, latency, memory, plot, svg, sweep, throughput};
-use crate::view;
+use super::levels::{cpu, latency, memory, throughput};
+use super::{curve, plot, svg, sweep};
+use crate::view::{self, Level};
 
-/// A chart written to its own file, for Markdown.
 pub(crate) struct ChartFile {
     pub(crate) file: String,
     pub(crate) title: String,
     pub(crate) svg: String,
 }
 
+/// A chart of the page that Markdown includes too: file name, title, caption, drawing.
+pub(crate) type PageChart = (&'static str, &'static str, &'static str, Option<String>);
+
+/// Returns the charts of latency and cost by number of clients.
+pub(crate) fn by_clients(run: &Run, levels: &[Level<'_>]) -> [PageChart; 5] {
+    [
+        (
+            "latency",
+            "Latency by number of clients",
+            "Dot: p50. Crossbar: p99. Thin line: up to the maximum. Lower is better. Logarithmic \
+             scale: each grid step is a factor.",
+            Some(latency(run)),
+        ),
+        (
+            "throughput",
+            "Deliveries by number of clients",
+            "Total deliveries to all clients. The cross line marks the expected rate; a gap below \
+             it is loss.",
+            Some(throughput(run)),
+        ),
+        (
+            "cpu",
+            "CPU time per delivered record by number of clients",
+            "CPU time per record delivered to one client. Solid, with value: the delivering \
+             process. Pale: the broker in addition.",
+            Some(cpu(run)),
+        ),
+        (
+            "memory",
+            "Memory per client",
+            "Growth of the delivering process’s resident memory per connected client, without \
+             kernel socket buffers.",
+            memory(run),
+        ),
+        (
+            "curve",
+            "Latency by throughput",
+            "Latency as throughput grows. Each point is one number of clients; the ring marks the \
+             last sustained one.",
+            curve(run, levels),
+        ),
+    ]
+}
+
 /// Returns the charts of the page that Markdown includes too.
 pub(crate) fn chart_files(run: &Run) -> Vec<ChartFile> {
     let levels = view::levels(run);
-    let mut charts = Vec::new();
+    let is_grid = view::is_grid(run);
+    let charts = by_clients(run, &levels).into_iter();
     // Grid points differ in more than the number of clients.
-    if !view::is_grid(run) {
-        charts = vec![
-            (
-                "latency",
-                "Latency by number of clients",
-                Some(latency(run)),
-            ),
-            (
-                "throughput",
-                "Deliveries by number of clients",
-                Some(throughput(run)),
-            ),
-            (
-                "cpu",
-                "CPU time per delivered record by number of clients",
-                Some(cpu(run)),
-            ),
-            ("memory", "Memory per client", memory(run)),
-        ];
-    }
-    charts.push(("curve", "Latency by throughput", curve(run, &levels)));
-    let charts = charts.into_iter();
-    let charts = charts.map(|(file, title, svg)| (file.to_owned(), title.to_owned(), svg));
+    let charts = charts.filter(|(file, ..)| !is_grid || *file == "curve");
+    let charts = charts.map(|(file, title, _, svg)| (file.to_owned(), title.to_owned(), svg));
     let sweeps = sweep::by_subject(run)
         .into_iter()
         .flat_map(|(name, cells)| {

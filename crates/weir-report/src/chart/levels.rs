@@ -52,7 +52,6 @@ fn draw(
 }
 
 impl LevelMark<'_> {
-    /// Draws a bar; the style is a class.
     fn bar(&self, plot: &mut Plot, style: &str, (low, high): (f64, f64), tip: &str) {
         let (top, bottom) = (plot.y(high), plot.y(low));
         let at = (self.x - self.bar_width / 2.0, top);
@@ -61,7 +60,6 @@ impl LevelMark<'_> {
             .rect(at, (self.bar_width, bottom - top), &class, tip);
     }
 
-    /// Draws the value of a bar above it.
     fn value(&self, plot: &mut Plot, height: f64, text: &str) {
         let at = (self.x, plot.y(height) - 4.0);
         plot.svg.text(at, Anchor::Middle, "value", text);

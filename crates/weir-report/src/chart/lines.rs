@@ -22,12 +22,10 @@ pub(crate) enum LineStyle {
     Published,
 }
 
-/// One point of a line.
 #[derive(Default)]
 pub(crate) struct ChartPoint {
     pub(crate) x: f64,
     pub(crate) y: f64,
-    /// Tooltip text.
     pub(crate) tip: String,
     /// `true` for the knee of the curve, drawn with a large ring.
     pub(crate) is_knee: bool,
@@ -48,7 +46,6 @@ impl ChartPoint {
     }
 }
 
-/// The horizontal axis.
 pub(crate) struct XAxis<'a> {
     pub(crate) title: &'a str,
     pub(crate) scale: Scale,
@@ -84,7 +81,6 @@ pub(crate) fn ys(lines: &[Series]) -> impl Iterator<Item = f64> {
         .map(|point| point.y)
 }
 
-/// Adds a legend of all lines.
 pub(crate) fn legend(plot: &mut Plot, lines: &[Series]) {
     let is_named = |line: &&Series| {
         let has_entry = matches!(line.style, LineStyle::Plain | LineStyle::Marked);
@@ -98,7 +94,6 @@ pub(crate) fn legend(plot: &mut Plot, lines: &[Series]) {
     plot.legend(LegendSymbol::Line, &entries);
 }
 
-/// Draws the lines into a prepared plot.
 pub(crate) fn draw(mut plot: Plot, x: &XAxis<'_>, lines: &[Series]) -> String {
     for (value, text) in &x.ticks {
         plot.x_tick(x.scale.fraction(*value), text, x.grid);

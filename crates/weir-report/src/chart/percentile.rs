@@ -19,7 +19,6 @@ const NINES_MAX: f64 = 7.0;
 
 /// One distribution, merged over all valid repetitions.
 pub(crate) struct Curve {
-    /// Name of the stage.
     pub(crate) name: String,
     /// Number of nines, in steps of 1/20 from 0, and latency in microseconds.
     pub(crate) points: Vec<(f64, f64)>,

@@ -11,7 +11,6 @@ const RIGHT: f64 = WIDTH - 10.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = HEIGHT - 38.0;
 
-/// The mark of a series in the legend.
 #[derive(Clone, Copy)]
 pub(crate) enum LegendSymbol {
     Line,
@@ -71,7 +70,6 @@ impl Plot {
         }
     }
 
-    /// Draws the title of the x axis.
     pub(crate) fn x_title(&mut self, text: &str) {
         let at = (f64::midpoint(LEFT, RIGHT), HEIGHT - 4.0);
         self.svg.text(at, Anchor::Middle, "axis", text);
@@ -92,17 +90,14 @@ impl Plot {
         self.svg.text((x, BOTTOM + 15.0), anchor, "tick", text);
     }
 
-    /// Returns the horizontal coordinate of a position from 0 to 1.
     pub(crate) fn x(&self, place: f64) -> f64 {
         LEFT + place * (RIGHT - LEFT)
     }
 
-    /// Returns the vertical coordinate of a value.
     pub(crate) fn y(&self, value: f64) -> f64 {
         BOTTOM - self.y.fraction(value) * (BOTTOM - TOP)
     }
 
-    /// Returns the finished drawing.
     pub(crate) fn finish(self) -> String {
         self.svg.finish()
     }

@@ -9,7 +9,6 @@ use super::style::slot;
 use crate::format::TimeUnit;
 use crate::view::Level;
 
-/// A quantity drawn over time.
 pub(crate) struct SeriesQuantity {
     label: &'static str,
     /// Start of the title of the vertical axis.
@@ -61,7 +60,6 @@ pub(crate) const QUANTITIES: [SeriesQuantity; 4] = [
 
 /// Maximum number of points; longer series keep the largest value of each group.
 const POINTS_MAX: usize = 300;
-/// Title of the horizontal axis.
 pub(crate) const SECONDS: &str = "seconds since start of the measured window";
 
 /// Draws one quantity over time at one level; returns `None` if it was not recorded.

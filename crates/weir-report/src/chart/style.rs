@@ -50,7 +50,6 @@ fn known_slot(subject: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the legend entries of subjects.
 pub(crate) fn entries<'a>(names: &'a [String], run: &Run) -> Vec<(&'a str, &'static str)> {
     names
         .iter()
@@ -58,7 +57,6 @@ pub(crate) fn entries<'a>(names: &'a [String], run: &Run) -> Vec<(&'a str, &'sta
         .collect()
 }
 
-/// Returns the class with the colour of a stage.
 pub(crate) fn stage_slot(stage: &str) -> &'static str {
     match stage {
         "response" => "a1",
@@ -71,7 +69,6 @@ pub(crate) fn stage_slot(stage: &str) -> &'static str {
     }
 }
 
-/// Returns the class with the colour of a process role.
 pub(crate) fn role_slot(role: &str) -> &'static str {
     match role {
         "gateway" | "proxy" => "a1",

@@ -18,7 +18,6 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// An SVG under construction.
 pub(crate) struct Svg {
     size: Place,
     label: String,
@@ -95,7 +94,6 @@ impl Svg {
         self.push(&html! { text x=(x) y=(y) text-anchor=(anchor) class=(class) { (text) } });
     }
 
-    /// Returns the finished element.
     pub(crate) fn finish(self) -> String {
         let ((width, height), body) = (self.size, PreEscaped(self.body));
         let svg = html! {

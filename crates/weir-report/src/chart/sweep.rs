@@ -13,9 +13,7 @@ use crate::format;
 /// Line colours in order; a sweep chart has one subject.
 const SLOTS: [&str; 7] = ["a1", "a2", "a4", "a3", "a5", "a6", "a0"];
 
-/// One chart of a sweep.
 pub(crate) struct SweepChart {
-    /// Name of the metric in words.
     pub(crate) title: String,
     pub(crate) svg: String,
     /// `true` if dotted lines show results of Kafka's own tool.
@@ -134,7 +132,6 @@ fn frame(title: &str, lines: &[Series]) -> Plot {
     Plot::new(title, Scale::from_zero(ys(lines)), title, tick)
 }
 
-/// Returns the mean of the repetitions.
 fn point(line: &str, x: f64, values: &[f64], x_name: &str) -> Option<ChartPoint> {
     let y = interval::repetition_mean(values)?;
     let tip = format!(

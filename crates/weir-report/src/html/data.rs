@@ -65,7 +65,6 @@ fn clean(value: &mut Value) {
     }
 }
 
-/// Returns the resource usage of each subject at every level.
 fn cost_options(data: &RunData, names: &[String]) -> Vec<Value> {
     let choices = cost::choices(&data.run);
     let options: Vec<_> = choices.iter().flatten().collect();
@@ -175,7 +174,6 @@ impl<'a> StepSeries<'a> {
     }
 }
 
-/// Returns value counts by second and latency range.
 fn heat(timeline: &Timeline) -> Option<Value> {
     let (low, high) = timeline.bins()?;
     let counts = |second: &TimelineSecond| -> Vec<u64> {

@@ -10,7 +10,6 @@ use crate::format::{self, TimeUnit};
 use crate::table::ReportTable;
 use crate::{shared, view};
 
-/// Returns the resource usage of every process role.
 pub(crate) fn parts(run: &Run) -> Markup {
     let usage = shared::usage(run);
     html! { @if !usage.is_empty() {
@@ -49,50 +48,15 @@ fn network_sources(run: &Run) -> String {
     }
 }
 
-/// Returns everything needed to repeat the run.
 pub(crate) fn configuration(run: &Run) -> Markup {
-    let machine = &run.machine;
-    let cores = machine.cpu_cores.to_string();
-    let memory = format::bytes(machine.memory_bytes as f64);
-    let place = [
-        ("processor", machine.cpu_model.as_str()),
-        ("cores", &cores),
-        ("memory", &memory),
-        ("system", &machine.os),
-        ("kernel", &machine.kernel),
-    ];
-    let parts = run.placement.iter().map(|place| {
-        let comma = if place.description.is_empty() {
-            ""
-        } else {
-            ", "
-        };
-        let (count, host, text) = (place.processes, &place.host, &place.description);
-        (
-            place.role.as_str(),
-            format!("{count} × on {host}{comma}{text}"),
-        )
-    });
-    let parts: Vec<(&str, String)> = parts.collect();
-    let own = [("weir", run.weir_version.as_str())].into_iter();
-    let versions = run
-        .versions
-        .iter()
-        .map(|(name, text)| (name.as_str(), text.as_str()));
     let content = html! {
         pre { code { (command(run)) } }
-        div."grid2 settings" {
-            (list("machine", place))
-            (list("placement", parts.iter().map(|(role, text)| (*role, text.as_str()))))
-            (list("versions", own.chain(versions)))
-            @for group in &run.settings {
-                @let settings = group.settings.iter();
-                (list(&group.part, settings.map(|it| (it.name.as_str(), it.value.as_str()))))
+        div."grid2 settings" { @for (title, values) in shared::configuration(run) {
+            div.group {
+                h3 { (title) }
+                dl { @for (name, value) in values { dt { (name) } dd { (value) } "\n" } }
             }
-            @let files = run.files.iter();
-            @let files = files.map(|it| (it.path.as_str(), it.description.as_str()));
-            (list("files of the run directory", files))
-        }
+        } }
     };
     section("configuration", "Configuration", &content)
 }
@@ -109,23 +73,12 @@ fn command(run: &Run) -> String {
     quoted.collect::<Vec<_>>().join(" ")
 }
 
-fn list<'a>(name: &str, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Markup {
-    let mut pairs = pairs.into_iter().peekable();
-    html! { @if pairs.peek().is_some() { div.group {
-        h3 { (name) }
-        dl { @for (key, value) in pairs { dt { (key) } dd { (value) } "\n" } }
-    } } }
-}
-
 /// Returns the values of every repetition, all stages.
 pub(crate) fn raw(run: &Run) -> Markup {
     let all = run.cells.iter().flat_map(|cell| cell.latency.values());
     let unit = TimeUnit::for_values_us(all.filter_map(|summary| summary.p50_us));
-    let headings = [
-        "Cell", "stage", "values", "mean", "sd", "min", "p50", "p90", "p95", "p99", "p99.9",
-        "p99.99", "max", "negative",
-    ];
-    let mut table = ReportTable::new(2, headings);
+    let headings = "Cell|stage|values|mean|sd|min|p50|p90|p95|p99|p99.9|p99.99|max|negative";
+    let mut table = ReportTable::headed(2, headings);
     for cell in view::cells(run) {
         let class = if cell.is_valid() { "" } else { "invalid" };
         for (stage, it) in &cell.latency {
@@ -156,7 +109,6 @@ fn resolution(run: &Run) -> String {
     }
 }
 
-/// Returns the reasons of cells without results, and notes.
 fn notes(run: &Run) -> impl Iterator<Item = Markup> {
     run.cells.iter().flat_map(|cell| {
         let reasons = match &cell.status {

@@ -2,7 +2,6 @@
 
 use maud::{Markup, PreEscaped, html};
 
-/// Returns a chart with its caption.
 pub(crate) fn chart(svg: &str, caption: &str) -> Markup {
     html! { figure { div.scroll { (PreEscaped(svg)) } figcaption { (caption) } } "\n" }
 }
@@ -19,7 +18,6 @@ pub(crate) fn remarks(class: &str, items: impl IntoIterator<Item = Markup>) -> M
     } }
 }
 
-/// Returns names with their values.
 pub(crate) fn facts<'a>(pairs: impl IntoIterator<Item = (&'a str, String)>) -> Markup {
     html! { dl.facts { @for (name, value) in pairs { div { dt { (name) } dd { (value) } } } } "\n" }
 }

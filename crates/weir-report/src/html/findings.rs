@@ -2,10 +2,9 @@
 //! results.
 
 use maud::{Markup, html};
-use weir_stats::run::{Comparison, MetricComparison, Run, Verdict};
+use weir_stats::run::{Comparison, MetricComparison, Run};
 
 use super::element::{remarks, section};
-use crate::chart::sweep::words;
 use crate::{compare, format, shared};
 
 pub(crate) fn sections(run: &Run) -> Markup {
@@ -36,30 +35,15 @@ fn compared(comparison: &Comparison) -> Markup {
             "The runs were made one after the other, so the change includes drift between them."
         }
     };
-    let headings = [
-        "subject",
-        "metric",
-        "verdict",
-        "change",
-        "95 % interval",
-        "runs",
-        "reason",
-    ];
+    let draw =
+        |metric: &MetricComparison| interval(metric, reach(comparison), comparison.margin_share);
     html! { section.comparison {
         h2 { (other) " compared with " (base) }
         @if let Some(text) = compare::single_repetition_note(comparison) { p { (text) } } @else {
             p.lead { (comparison.summary) }
-            div.scroll { table {
-                thead { tr { @for (index, heading) in headings.into_iter().enumerate() {
-                    th scope="col" class=[matches!(index, 3 | 5).then_some("n")] { (heading) }
-                } } }
-                tbody { @for subject in &comparison.subjects {
-                    @for (index, metric) in subject.metrics.iter().enumerate() {
-                        @let name = (index == 0).then(|| subject.subject.to_string());
-                        (line(name, metric, reach(comparison), comparison.margin_share))
-                    }
-                } }
-            } }
+            @for subject in &comparison.subjects {
+                h3 { (subject.subject.to_string()) } (compare::table(subject, true, draw))
+            }
             p.caption {
                 "Change of " (other) " relative to " (base) ", from the repetitions of both. "
                 b { "Equivalent" } ": the whole interval is within ±"
@@ -83,35 +67,6 @@ fn reach(comparison: &Comparison) -> f64 {
     // A wide margin must be visible in full.
     let least = (1.0 + 2.0 * comparison.margin_share.max(0.005)).ln();
     far.clamp(least, least.max(2_f64.ln()))
-}
-
-fn line(name: Option<String>, metric: &MetricComparison, reach: f64, margin: f64) -> Markup {
-    let class = match metric.verdict {
-        Verdict::Better => "ok",
-        Verdict::Worse => "bad",
-        Verdict::Equivalent => "",
-        Verdict::Inconclusive => "warn",
-    };
-    let change = |ratio: Option<f64>| {
-        ratio.map_or_else(
-            || format::NONE.to_owned(),
-            |ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0),
-        )
-    };
-    html! {
-        tr class=[name.is_none().then_some("cont")] {
-            th scope="row" { @if let Some(name) = name { (name) } }
-            td { (words(&metric.metric)) }
-            td { span class={ "badge " (class) } { (metric.verdict.name()) } }
-            td.n { (change(metric.ratio)) }
-            td {
-                (interval(metric, reach, margin)) " "
-                small { (change(metric.ratio_low)) " to " (change(metric.ratio_high)) }
-            }
-            td.n { (metric.base_values.len()) " + " (metric.other_values.len()) }
-            td.reason { (metric.reason) }
-        } "\n"
-    }
 }
 
 /// Returns the interval on a line whose centre means no change.

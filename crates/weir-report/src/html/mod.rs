@@ -111,18 +111,11 @@ fn cells(data: &RunData, levels: &[Level<'_>], initial: Option<&Level<'_>>) -> M
 
 /// Returns the published results; the heading says that they are from other hardware.
 fn reference(run: &Run, levels: &[Level<'_>]) -> Markup {
-    let caption = match view::is_grid(run) {
-        true => published::CAPTION,
-        false => {
-            "Mean response time in ms with its standard deviation, and total Mbit/s received by \
-             clients. Here: this run, same number of clients and architecture."
-        }
-    };
     html! { @if let Some(it) = &run.reference { section id="reference" {
         h2 { "Published results " span."badge warn" { "other hardware" } }
         p { (it.source) ". Measured on " (it.hardware) ". " (it.note) }
-        (published::wide_table(run, levels))
-        p.caption { (caption) }
+        (published::table(run, levels))
+        p.caption { (published::CAPTION) }
     } "\n" } }
 }
 

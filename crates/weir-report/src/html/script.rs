@@ -17,7 +17,6 @@ const PAGE: [&str; 5] = [
     include_str!("script/start.js"),
 ];
 
-/// Contents of the page's script elements and style element.
 pub(crate) struct Inline {
     pub(crate) library: String,
     pub(crate) page: String,

@@ -61,14 +61,8 @@ pub(crate) fn sections(data: &RunData, initial: Option<&Level<'_>>) -> Markup {
 
 /// Returns minimum, median and maximum of each chart, for browsers without scripts.
 fn ranges(data: &RunData) -> ReportTable {
-    let headings = [
-        "Cell",
-        "deliveries/s",
-        "p99",
-        "schedule lag p99",
-        "CPU of the delivering process, cores",
-    ];
-    let mut table = ReportTable::new(1, headings);
+    let headings = "Cell|deliveries/s|p99|schedule lag p99|CPU of the delivering process, cores";
+    let mut table = ReportTable::headed(1, headings);
     let cells = view::cells(&data.run).into_iter();
     for cell in cells.filter(|cell| cell.series.len() > 1) {
         let role = cell.delivering_role().map(|usage| usage.role.as_str());

@@ -1,19 +1,14 @@
 //! The top of the page: verdict, limits, warnings and setup.
 
 use maud::{Markup, html};
-use weir_stats::run::{Run, RunOutcome};
+use weir_stats::run::Run;
 
 use super::element::{chart, facts, remarks, section};
 use crate::format;
 use crate::{chart as charts, view};
 
 pub(crate) fn verdict(run: &Run) -> Markup {
-    let (class, word) = match run.outcome {
-        RunOutcome::Passed => ("ok", "Passed"),
-        RunOutcome::ThresholdFailed => ("bad", "Threshold failed"),
-        RunOutcome::Invalid => ("bad", "Invalid measurement"),
-        RunOutcome::Interrupted => ("warn", "Interrupted"),
-    };
+    let (class, word) = view::outcome(run);
     html! { header { "\n"
         p.eyebrow { "Weir run report " span { (run.plan) } }
         h1 { (run.title) }

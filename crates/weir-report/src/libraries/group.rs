@@ -7,6 +7,7 @@ use weir_stats::libraries::{
 use weir_stats::run::{Libraries, LibraryCell};
 
 use crate::format::{self, TimeUnit};
+use crate::table::{Field, ReportTable};
 
 /// The cells of one operation in one mode.
 pub(crate) struct Group<'a> {
@@ -19,39 +20,14 @@ pub(crate) struct Group<'a> {
     pub(crate) places: Vec<RowKey>,
 }
 
-/// The load of a row.
+pub(crate) type TitledTable = (String, ReportTable);
+
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub(crate) enum RowKey {
     /// Number of records sent at once.
     Burst(u64),
     /// Records per second.
     Rate(f64),
-}
-
-/// A table with value sizes as columns and a block of rows for each library compared with the
-/// first.
-pub(crate) struct Grid {
-    pub(crate) title: String,
-    pub(crate) columns: Vec<String>,
-    pub(crate) blocks: Vec<LibraryRows>,
-}
-
-/// The rows of one pair of libraries.
-pub(crate) struct LibraryRows {
-    pub(crate) title: String,
-    pub(crate) rows: Vec<(String, Vec<Option<TableCell>>)>,
-}
-
-/// The content of a table cell.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct TableCell {
-    pub(crate) text: String,
-    /// Additional text in a smaller font.
-    pub(crate) more: Vec<String>,
-    /// `true` to print in bold: the first library is better.
-    pub(crate) first_better: bool,
-    /// `true` to print paler: no difference is shown.
-    pub(crate) is_open: bool,
 }
 
 impl RowKey {
@@ -118,7 +94,6 @@ impl<'a> Group<'a> {
         format!("{}{}, {mode}", first.unwrap_or_default(), work.as_str())
     }
 
-    /// Returns the main quantity of the group.
     pub(crate) fn headline(&self) -> &'static Quantity {
         let first = self.cells.first();
         first.map_or(&weir_stats::libraries::QUANTITIES[0], CellView::headline)
@@ -137,7 +112,6 @@ impl<'a> Group<'a> {
             .collect()
     }
 
-    /// Returns name and reason of each cell that was not measured.
     pub(crate) fn skipped(&self) -> impl Iterator<Item = (&str, &str)> {
         let cells = self.cells.iter().map(|view| view.cell);
         cells.filter_map(|cell| Some((cell.name.as_str(), cell.skipped.as_deref()?)))
@@ -157,42 +131,40 @@ impl<'a> Group<'a> {
     }
 
     /// Returns the average ratio and the ratio of standard deviations, as in the published tables.
-    pub(crate) fn averages(&self, quantity: &Quantity) -> Grid {
+    pub(crate) fn averages(&self, quantity: &Quantity) -> TitledTable {
         let title = format!("Average ratio, % (ratio of SD): {}", quantity.title);
-        self.ratios_to_others(title, quantity, |compared| {
+        let table = self.ratios_to_others(quantity, |compared| {
             let percent = compared.ratio.mean?;
             let sd = format::number(compared.ratio.sd);
-            Some(TableCell {
-                text: format!("{} ({sd})", format::number(Some(percent))),
-                first_better: percent < 100.0,
-                ..TableCell::default()
-            })
-        })
+            let class = if percent < 100.0 { "strong" } else { "" };
+            let text = format!("{} ({sd})", format::number(Some(percent)));
+            Some(Field::with(class, text))
+        });
+        (title, table)
     }
 
     /// Returns the median of the pair ratios with its interval.
-    pub(crate) fn medians(&self, quantity: &Quantity) -> Grid {
+    pub(crate) fn medians(&self, quantity: &Quantity) -> TitledTable {
         let title = format!("Median ratio of repetitions, %: {}", quantity.title);
-        self.ratios_to_others(title, quantity, |compared| {
-            Some(median_entry(&compared.pairs?))
-        })
+        let median = |compared: LibraryComparison| Some(median_entry(&compared.pairs?));
+        (title, self.ratios_to_others(quantity, median))
     }
 
     /// Returns the CPU time per record of both libraries, with the ratio.
-    pub(crate) fn cpu_time(&self) -> Option<Grid> {
+    pub(crate) fn cpu_time(&self) -> Option<TitledTable> {
         let quantity = Quantity::named("cpu_us_per_record")?;
-        let title = "CPU time per record, median ratio, %".to_owned();
-        Some(self.ratios_to_others(title, quantity, |compared| {
+        let table = self.ratios_to_others(quantity, |compared| {
             let mut entry = median_entry(&compared.pairs?);
             let us = |value: f64| format::number(Some(value));
             let (first, other) = (us(compared.first.median), us(compared.other.median));
             entry.more.insert(0, format!("{first} : {other} µs"));
             Some(entry)
-        }))
+        });
+        Some(("CPU time per record, median ratio, %".to_owned(), table))
     }
 
     /// Returns medians with their standard deviations, a block per library.
-    pub(crate) fn times(&self, quantity: &Quantity) -> Grid {
+    pub(crate) fn times(&self, quantity: &Quantity) -> TitledTable {
         let views = self.cells.iter().flat_map(|view| &view.drivers);
         let medians = views.filter_map(|driver| Some(driver.statistics(quantity)?.median));
         let unit = TimeUnit::for_values_us(medians);
@@ -203,80 +175,66 @@ impl<'a> Group<'a> {
             .flat_map(|view| &view.drivers);
         let blocks = drivers.map(|driver| {
             let name = &driver.driver.name;
-            self.block(name.clone(), |view| {
-                let figures = view.driver(name)?.statistics(quantity)?;
+            let entry = move |place, payload| {
+                let figures = self
+                    .at(place, payload)?
+                    .driver(name)?
+                    .statistics(quantity)?;
                 let (median, sd) = (unit.show(Some(figures.median)), unit.show(figures.sd));
-                Some(TableCell {
-                    text: format!("{median} ({sd})"),
-                    ..TableCell::default()
-                })
-            })
+                Some(Field::from(format!("{median} ({sd})")))
+            };
+            (name.clone(), entry)
         });
         let title = format!("Median (SD), {}: {}", unit.name(), quantity.title);
-        self.grid(title, blocks)
+        (title, self.table(blocks))
     }
 
-    /// Returns the table of the blocks that are not empty.
-    pub(super) fn grid(&self, title: String, blocks: impl Iterator<Item = LibraryRows>) -> Grid {
-        let columns = self.payloads.iter();
-        Grid {
-            title,
-            columns: columns.map(|bytes| format::count(*bytes)).collect(),
-            blocks: blocks.filter(|block| !block.is_empty()).collect(),
+    /// Returns a table with value sizes as columns, from the title and the fields of each block.
+    /// Blocks without fields are omitted.
+    pub(super) fn table<F: Fn(RowKey, u64) -> Option<Field>>(
+        &self,
+        blocks: impl IntoIterator<Item = (String, F)>,
+    ) -> ReportTable {
+        let start = ["Libraries", self.corner()].map(str::to_owned).into_iter();
+        let sizes = self.payloads.iter().map(|bytes| format::count(*bytes));
+        let mut table = ReportTable::new(2, start.chain(sizes)).grouped();
+        for (title, field) in blocks {
+            let fields = |place| self.payloads.iter().map(move |payload| (place, *payload));
+            let mut all = self.places.iter().flat_map(|place| fields(*place));
+            if all.all(|(place, payload)| field(place, payload).is_none()) {
+                continue;
+            }
+            for place in &self.places {
+                let start = [Field::from(&title), Field::from(place.label())].into_iter();
+                let none = || Field::with("open", format::NONE);
+                let fields = fields(*place).map(|(place, payload)| field(place, payload));
+                table.row("", start.chain(fields.map(|it| it.unwrap_or_else(none))));
+            }
         }
+        table
     }
 
     fn ratios_to_others(
         &self,
-        title: String,
         quantity: &Quantity,
-        entry: impl Fn(LibraryComparison) -> Option<TableCell>,
-    ) -> Grid {
+        field: impl Fn(LibraryComparison) -> Option<Field>,
+    ) -> ReportTable {
         let first = self.cells.first();
         let name = first.and_then(|view| Some(view.first()?.driver.name.as_str()));
         let name = name.unwrap_or_default();
         let others = first.into_iter().flat_map(CellView::others);
-        let blocks = others.map(|other| {
+        let field = &field;
+        self.table(others.map(|other| {
             let other = &other.driver.name;
-            self.block(format!("{name} / {other}"), |view| {
-                entry(view.compare(quantity, other)?)
-            })
-        });
-        self.grid(title, blocks)
-    }
-
-    fn block(
-        &self,
-        title: String,
-        entry: impl Fn(&CellView<'a>) -> Option<TableCell>,
-    ) -> LibraryRows {
-        self.rows(title, |place, payload| entry(self.at(place, payload)?))
-    }
-
-    pub(super) fn rows(
-        &self,
-        title: String,
-        entry: impl Fn(RowKey, u64) -> Option<TableCell>,
-    ) -> LibraryRows {
-        let row = |place: &RowKey| {
-            let entries = self.payloads.iter().map(|payload| entry(*place, *payload));
-            (place.label(), entries.collect())
-        };
-        LibraryRows {
-            title,
-            rows: self.places.iter().map(row).collect(),
-        }
+            let field =
+                move |place, payload| field(self.at(place, payload)?.compare(quantity, other)?);
+            (format!("{name} / {other}"), field)
+        }))
     }
 }
 
-impl LibraryRows {
-    fn is_empty(&self) -> bool {
-        let mut entries = self.rows.iter().flat_map(|(_, entries)| entries);
-        entries.all(Option::is_none)
-    }
-}
-
-fn median_entry(ratio: &PairRatio) -> TableCell {
+/// Returns a ratio in bold if the first library is better, and paler if no difference is shown.
+fn median_entry(ratio: &PairRatio) -> Field {
     let shown = ratio.verdict();
     let percent = |value: f64| format::number(Some(value));
     let interval = match ratio.bounds {
@@ -288,10 +246,13 @@ fn median_entry(ratio: &PairRatio) -> TableCell {
     if shown == RatioVerdict::NoDifference {
         more.push(shown.words().to_owned());
     }
-    TableCell {
-        text: percent(ratio.percent),
+    let class = match shown {
+        RatioVerdict::FirstBetter => "strong",
+        RatioVerdict::NoDifference | RatioVerdict::TooFew => "open",
+        RatioVerdict::OtherBetter => "",
+    };
+    Field {
         more,
-        first_better: shown == RatioVerdict::FirstBetter,
-        is_open: matches!(shown, RatioVerdict::NoDifference | RatioVerdict::TooFew),
+        ..Field::with(class, percent(ratio.percent))
     }
 }

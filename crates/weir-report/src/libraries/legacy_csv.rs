@@ -94,7 +94,6 @@ fn round_trips(names: [&str; 2], group: &Group<'_>) -> String {
     )
 }
 
-/// Number of records and size of the values.
 type Place = (u64, u64);
 
 /// Returns a line with the values of both libraries for each repetition that has any.
@@ -133,7 +132,6 @@ fn place(view: &CellView<'_>) -> Place {
     (view.cell.records, view.cell.value_bytes)
 }
 
-/// Returns the sample of a library.
 fn sample<'a>(
     group: &Group<'a>,
     at: Place,

@@ -2,10 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{Grid, Group, LibraryReport, PUBLISHED_NOTE, PUBLISHED_SOURCE, TableCell};
+use super::{Group, LibraryReport, PUBLISHED_NOTE, PUBLISHED_SOURCE, TitledTable};
 use crate::escape::markdown as esc;
-use crate::format;
-use crate::table::ReportTable;
 
 /// Writes everything between the verdict and the configuration.
 pub(crate) fn sections(out: &mut String, compared: &LibraryReport<'_>) {
@@ -33,34 +31,6 @@ fn overview(out: &mut String, compared: &LibraryReport<'_>) {
     if let Some(text) = super::aa_test(compared) {
         let _ = writeln!(out, "{}\n", esc(&text));
     }
-    let headings = [
-        "driver",
-        "library",
-        "version",
-        "binding",
-        "runtime",
-        "warm-up rounds",
-        "",
-    ];
-    let mut table = ReportTable::new(5, headings).text_from(6);
-    for it in &libraries.drivers {
-        let state = match (&it.failed, it.is_warm_up_complete()) {
-            (Some(why), _) => format!("abandoned: {why}"),
-            (None, false) => "warm-up reached no steady state".to_owned(),
-            (None, true) => String::new(),
-        };
-        let (rounds, version) = (it.warm_up_rounds.to_string(), &it.library_version);
-        let fields = [
-            &it.name,
-            &it.library,
-            version,
-            &it.binding,
-            &it.runtime,
-            &rounds,
-            &state,
-        ];
-        table.row("", fields);
-    }
     let first = esc(compared.first_name());
     let _ = writeln!(
         out,
@@ -68,7 +38,7 @@ fn overview(out: &mut String, compared: &LibraryReport<'_>) {
          printed in **bold**. The median is over pairs of repetitions, with a 95 % interval from \
          {} pairs; if it contains 100, no difference is shown. No .NET was involved: calls through \
          JNI could not be counted.",
-        table.markdown(),
+        super::drivers(compared).markdown(),
         weir_stats::libraries::PAIRS_MIN
     );
     if !compared.others.is_empty() {
@@ -83,45 +53,25 @@ fn overview(out: &mut String, compared: &LibraryReport<'_>) {
 fn section(out: &mut String, compared: &LibraryReport<'_>, group: &Group<'_>) {
     let _ = writeln!(out, "\n### {}", esc(&group.title()));
     let quantity = group.headline();
-    grid(out, group, &group.averages(quantity));
+    grid(out, &group.averages(quantity));
     if let Some(published) = super::published(group).filter(|_| compared.is_legacy()) {
-        grid(out, group, &published);
+        grid(out, &published);
         let _ = writeln!(out, "\n{}. {}", esc(PUBLISHED_SOURCE), esc(PUBLISHED_NOTE));
     }
-    grid(out, group, &group.medians(quantity));
+    grid(out, &group.medians(quantity));
     if let Some(cpu_time) = group.cpu_time() {
-        grid(out, group, &cpu_time);
+        grid(out, &cpu_time);
     }
-    grid(out, group, &group.times(quantity));
+    grid(out, &group.times(quantity));
     for (name, why) in group.skipped() {
         let _ = writeln!(out, "\n- {} was not measured: {}", esc(name), esc(why));
     }
 }
 
-fn grid(out: &mut String, group: &Group<'_>, grid: &Grid) {
-    if grid.blocks.is_empty() {
-        return;
+fn grid(out: &mut String, (title, table): &TitledTable) {
+    if !table.is_empty() {
+        let _ = write!(out, "\n{}:\n\n{}", esc(title), table.markdown());
     }
-    let corner = ["Libraries", group.corner()].map(esc).into_iter();
-    let mut table = ReportTable::new(2, corner.chain(grid.columns.clone()));
-    for block in &grid.blocks {
-        for (label, entries) in &block.rows {
-            let start = [esc(&block.title), label.clone()].into_iter();
-            table.row("", start.chain(entries.iter().map(|it| field(it.as_ref()))));
-        }
-    }
-    // The fields are escaped except for their bold type.
-    let table = table.markdown_with(str::to_owned);
-    let _ = write!(out, "\n{}:\n\n{table}", esc(&grid.title));
-}
-
-fn field(entry: Option<&TableCell>) -> String {
-    let Some(entry) = entry else {
-        return format::NONE.to_owned();
-    };
-    let bold = if entry.first_better { "**" } else { "" };
-    let (text, more) = (esc(&entry.text), esc(&entry.more.join(", ")));
-    format!("{bold}{text}{bold} {more}").trim_end().to_owned()
 }
 
 fn data_quality(out: &mut String, compared: &LibraryReport<'_>) {

@@ -15,18 +15,17 @@ mod text;
 
 use weir_stats::run::Run;
 
-pub(crate) use group::{Grid, Group, TableCell};
+pub(crate) use group::{Group, TitledTable};
 pub(crate) use published::{NOTE as PUBLISHED_NOTE, SOURCE as PUBLISHED_SOURCE, published};
 pub(crate) use report::LibraryReport;
 pub(crate) use tables::{
-    at_a_glance, questionable_repetitions, resources, settings, without_noisy,
+    at_a_glance, drivers, questionable_repetitions, resources, settings, without_noisy,
 };
 pub(crate) use text::{aa_test, explained, profile};
 
 pub(crate) use markdown::sections as markdown;
 pub(crate) use terminal::blocks as terminal;
 
-/// Returns names and contents of the additional files of a library run.
 pub(crate) fn files(run: &Run) -> Vec<(String, String)> {
     let Some(compared) = LibraryReport::of(run) else {
         return Vec::new();

@@ -5,7 +5,6 @@ use weir_stats::run::{Libraries, LibraryDriver, Run};
 
 use super::group::{self, Group};
 
-/// The library comparison of a run.
 pub(crate) struct LibraryReport<'a> {
     pub(crate) libraries: &'a Libraries,
     /// The library that ratios refer to.
@@ -38,7 +37,6 @@ impl<'a> LibraryReport<'a> {
         })
     }
 
-    /// Returns the class with the colour of a driver.
     pub(crate) fn slot(&self, name: &str) -> &'static str {
         const SLOTS: [&str; 7] = ["a1", "a2", "a4", "a3", "a5", "a6", "a0"];
         let drivers = &self.libraries.drivers;

@@ -5,7 +5,30 @@ use weir_stats::run::{LibraryDriver, LibrarySample};
 
 use super::LibraryReport;
 use crate::format;
-use crate::table::ReportTable;
+use crate::table::{Field, ReportTable};
+
+pub(crate) fn drivers(compared: &LibraryReport<'_>) -> ReportTable {
+    let headings = "driver|library|version|binding|runtime|warm-up rounds|";
+    let mut table = ReportTable::headed(5, headings).text_from(6);
+    for it in &compared.libraries.drivers {
+        let state = match (&it.failed, it.is_warm_up_complete()) {
+            (Some(why), _) => Field::with("bad", format!("abandoned: {why}")),
+            (None, false) => Field::with("warn", "warm-up reached no steady state"),
+            (None, true) => Field::default(),
+        };
+        let name = Field {
+            swatch: Some(compared.slot(&it.name)),
+            ..Field::from(&it.name)
+        };
+        let texts = [&it.library, &it.library_version, &it.binding, &it.runtime];
+        let fields = [name].into_iter().chain(texts.map(Field::from));
+        table.row(
+            "",
+            fields.chain([it.warm_up_rounds.to_string().into(), state]),
+        );
+    }
+    table
+}
 
 /// Returns, for each operation, the number of cells in which each library is faster or slower than
 /// the first.
@@ -31,17 +54,9 @@ pub(crate) fn at_a_glance(compared: &LibraryReport<'_>) -> ReportTable {
 
 /// Returns memory and threads of each driver process with samples.
 pub(crate) fn resources(compared: &LibraryReport<'_>) -> ReportTable {
-    let mut table = ReportTable::new(
-        1,
-        [
-            "Library",
-            "resident, MB: median",
-            "most",
-            "managed heap, MB: median",
-            "threads: median",
-            "most",
-        ],
-    );
+    let headings =
+        "Library|resident, MB: median|most|managed heap, MB: median|threads: median|most";
+    let mut table = ReportTable::headed(1, headings);
     for driver in &compared.libraries.drivers {
         let of = |pick: fn(&LibrarySample) -> Option<u64>| {
             let samples = compared.libraries.samples.iter();
@@ -59,13 +74,8 @@ pub(crate) fn resources(compared: &LibraryReport<'_>) -> ReportTable {
         if rss.0.is_some() || threads.0.is_some() {
             let memory = [rss.0, rss.1, heap.0].map(megabytes);
             let threads = [threads.0, threads.1].map(format::figure);
-            table.row(
-                "",
-                [driver.name.clone()]
-                    .into_iter()
-                    .chain(memory)
-                    .chain(threads),
-            );
+            let start = [driver.name.clone()].into_iter();
+            table.row("", start.chain(memory).chain(threads));
         }
     }
     table
@@ -101,7 +111,7 @@ pub(crate) fn questionable_repetitions(
     compared: &LibraryReport<'_>,
     limit: usize,
 ) -> (ReportTable, usize) {
-    let mut table = ReportTable::new(2, ["Cell", "library", "repetition", "reason"]).text_from(3);
+    let mut table = ReportTable::headed(2, "Cell|library|repetition|reason").text_from(3);
     let samples = compared.libraries.samples.iter();
     let found = samples.filter(|it| !it.invalid.is_empty() || !it.marks.is_empty());
     for sample in found.clone().take(limit) {
@@ -109,27 +119,15 @@ pub(crate) fn questionable_repetitions(
         let invalid = (!sample.invalid.is_empty()).then_some(invalid);
         let reasons: Vec<String> = invalid.into_iter().chain(sample.marks.clone()).collect();
         let repetition = (u64::from(sample.repetition) + 1).to_string();
-        let fields = [
-            &sample.cell,
-            &sample.driver,
-            &repetition,
-            &reasons.join("; "),
-        ];
-        table.row("", fields);
+        let reasons = reasons.join("; ");
+        table.row("", [&sample.cell, &sample.driver, &repetition, &reasons]);
     }
     (table, found.count().saturating_sub(limit))
 }
 
 /// Returns cells with noisy repetitions: the main ratio with and without them.
 pub(crate) fn without_noisy(compared: &LibraryReport<'_>) -> ReportTable {
-    let headings = [
-        "Cell",
-        "library",
-        "noisy pairs",
-        "with them, %",
-        "without, %",
-    ];
-    let mut table = ReportTable::new(2, headings);
+    let mut table = ReportTable::headed(2, "Cell|library|noisy pairs|with them, %|without, %");
     for view in compared.groups.iter().flat_map(|group| &group.cells) {
         for other in view.others() {
             let name = &other.driver.name;

@@ -6,7 +6,6 @@ use weir_stats::run::LibraryDriver;
 use super::LibraryReport;
 use crate::format;
 
-/// Returns the description of a profile.
 pub(crate) fn profile(name: &str) -> &'static str {
     match name {
         "legacy" => {
@@ -83,7 +82,6 @@ fn explanation(first: &str, other: &LibraryDriver, shape: &LegacyFetchWait) -> S
 /// Maximum wait of the broker for a fetch, in the published settings and in Weir's.
 const FETCH_WAIT_MS: f64 = 500.0;
 
-/// Returns the result of an A/A test.
 pub(crate) fn aa_test(compared: &LibraryReport<'_>) -> Option<String> {
     if !compared.libraries.aa_test {
         return None;

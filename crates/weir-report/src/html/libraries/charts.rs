@@ -5,7 +5,7 @@ use weir_stats::libraries::CellView;
 use weir_stats::run::{Distribution, LibrarySample};
 
 use super::super::element::chart;
-use crate::chart::{BoxOf, DistributionLine, boxes, distribution};
+use crate::chart::{BoxOf, boxes, distribution, distribution_line};
 use crate::format;
 use crate::libraries::{Group, LibraryReport};
 
@@ -59,13 +59,18 @@ pub(super) fn latencies(compared: &LibraryReport<'_>, group: &Group<'_>) -> Mark
         let name = &view.cell.name;
         let latency = merged(compared, view, |sample| sample.latency.as_ref());
         let pacing = merged(compared, view, |sample| sample.pacing.as_ref());
-        let (shown, lag) = (lines(compared, &latency), lines(compared, &pacing));
-        let latency = distribution("Distribution of latency", "latency", &shown)
-            .map(|svg| chart(&svg, &format!("Latency, {name}: {}", tail(&latency))));
-        let caption = format!("Schedule lag, {name}: send time minus due time.");
-        let lag = distribution("Distribution of schedule lag", "schedule lag", &lag)
-            .map(|svg| chart(&svg, &caption));
-        latency.into_iter().chain(lag)
+        let drawn = |quantity: &str, merged: &[(&str, Distribution)], caption: String| {
+            let line = |(name, merged): &(&str, Distribution)| {
+                distribution_line(name, compared.slot(name), &merged.curve(POINTS))
+            };
+            let lines: Vec<_> = merged.iter().map(line).collect();
+            let svg = distribution(&format!("Distribution of {quantity}"), quantity, &lines)?;
+            Some(chart(&svg, &caption))
+        };
+        let caption = format!("Latency, {name}: {}", tail(&latency));
+        let lag = format!("Schedule lag, {name}: send time minus due time.");
+        let latency = drawn("latency", &latency, caption).into_iter();
+        latency.chain(drawn("schedule lag", &pacing, lag))
     });
     charts_of("Distribution over all records", charts, None)
 }
@@ -91,18 +96,6 @@ fn merged<'a>(
         (merged.count > 0).then_some((driver.name.as_str(), merged))
     });
     drivers.collect()
-}
-
-fn lines<'a>(
-    compared: &LibraryReport<'_>,
-    merged: &[(&'a str, Distribution)],
-) -> Vec<DistributionLine<'a>> {
-    let lines = merged.iter().map(|(name, merged)| DistributionLine {
-        name,
-        slot: compared.slot(name),
-        points: merged.curve(POINTS),
-    });
-    lines.collect()
 }
 
 /// Number of points; enough for a smooth line at chart size.

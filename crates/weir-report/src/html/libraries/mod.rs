@@ -2,29 +2,26 @@
 
 mod charts;
 mod data_quality;
-mod tables;
 
 use maud::{Markup, html};
 use weir_stats::libraries::PAIRS_MIN;
 use weir_stats::run::Run;
 
 use super::element::{facts, remarks, section};
-use crate::format;
-use crate::libraries::{self, Group, LibraryReport, PUBLISHED_NOTE, PUBLISHED_SOURCE};
+use crate::libraries::{self, Group, LibraryReport, PUBLISHED_NOTE, PUBLISHED_SOURCE, TitledTable};
+use crate::{format, view};
 
 /// Returns all sections; none if the run compares no libraries.
 pub(crate) fn sections(run: &Run) -> Markup {
     let Some(compared) = LibraryReport::of(run) else {
         return html! {};
     };
-    let mut works: Vec<&str> = compared.groups.iter().map(|group| group.work).collect();
-    let mut seen = Vec::new();
-    works.retain(|work| {
-        !seen.contains(work) && {
-            seen.push(*work);
-            true
+    let mut works: Vec<&str> = Vec::new();
+    for group in &compared.groups {
+        if !works.contains(&group.work) {
+            works.push(group.work);
         }
-    });
+    }
     html! {
         (section("libraries", "Client libraries", &overview(run, &compared)))
         @for work in works { (work_section(&compared, work)) }
@@ -44,22 +41,17 @@ fn overview(run: &Run, compared: &LibraryReport<'_>) -> Markup {
         true => most.to_string(),
         false => format!("{least} to {most}"),
     };
-    let (machine, first) = (&run.machine, compared.first_name());
-    let memory = format::bytes(machine.memory_bytes as f64);
-    let host = format!(
-        "{}, {} cores, {memory}",
-        machine.cpu_model, machine.cpu_cores
-    );
+    let first = compared.first_name();
     let explained = libraries::explained(compared);
     html! {
         p { "Profile " (libraries::profile(&all.profile)) }
         @if let Some(text) = libraries::aa_test(compared) { p.lead { (text) } }
-        (drivers(compared))
+        (libraries::drivers(compared))
         (facts([
             ("Cells", cells.count().to_string()),
             ("Repetitions", repetitions),
             ("Samples", format::count(all.samples.len() as u64)),
-            ("Machine", host),
+            ("Machine", view::machine(run)),
         ]))
         @if !compared.others.is_empty() {
             h3 { "Comparison with " (first) }
@@ -78,31 +70,6 @@ fn overview(run: &Run, compared: &LibraryReport<'_>) -> Markup {
     }
 }
 
-fn drivers(compared: &LibraryReport<'_>) -> Markup {
-    html! { div.scroll { table { "\n"
-        thead { tr {
-            @for heading in ["Driver", "library", "binding", "runtime"] {
-                th scope="col" { (heading) }
-            }
-            th scope="col" class="n" { "warm-up rounds" }
-            th scope="col" {}
-        } } "\n"
-        tbody { @for driver in &compared.libraries.drivers { tr {
-            th scope="row" { (swatch(compared, &driver.name)) (driver.name) }
-            td { (driver.library) " " (driver.library_version) }
-            td { (driver.binding) }
-            td { (driver.runtime) }
-            td.n { (driver.warm_up_rounds) }
-            td.reason { @if let Some(why) = &driver.failed {
-                span class="badge bad" { "abandoned" } " " (why)
-            } @else if !driver.is_warm_up_complete() {
-                span class="badge warn" { "warm-up reached no steady state" }
-            } }
-        } "\n" } }
-    } } "\n" }
-}
-
-/// Returns the colour of a library in all charts.
 fn swatch(compared: &LibraryReport<'_>, name: &str) -> Markup {
     html! { i class={ "swatch " (compared.slot(name)) } {} }
 }
@@ -137,7 +104,6 @@ fn work_section(compared: &LibraryReport<'_>, work: &str) -> Markup {
 
 fn group_tables(compared: &LibraryReport<'_>, group: &Group<'_>) -> Markup {
     let quantity = group.headline();
-    let grid = |grid| tables::grid(group, &grid);
     let skipped = group.skipped();
     html! {
         h3.group-title { (group.title()) } "\n"
@@ -187,10 +153,14 @@ fn caption(group: &Group<'_>) -> &'static str {
     }
 }
 
+fn grid((title, table): TitledTable) -> Markup {
+    html! { @if !table.is_empty() { div { h4 { (title) } "\n" (table) } "\n" } }
+}
+
 fn published(group: &Group<'_>) -> Option<Markup> {
-    let grid = libraries::published(group)?;
+    let published = libraries::published(group)?;
     Some(html! { div.published-grid {
-        (tables::grid(group, &grid))
+        (grid(published))
         p.caption {
             span class="badge warn" { "other hardware, through .NET" } " " (PUBLISHED_SOURCE) ". "
             (PUBLISHED_NOTE)
