@@ -162,21 +162,22 @@ impl Measured<'_> {
         clients: u64,
     ) -> DeliveryTotals {
         let delivered = summary
+            .counts
             .deliveries_in_window
-            .saturating_sub(summary.duplicated);
+            .saturating_sub(summary.counts.duplicated);
         let received = self
             .collected
             .counter_in(self.receiving, "bytes_received", span);
         let received_bytes = received.unwrap_or(0.0).max(0.0);
         DeliveryTotals {
-            expected: delivered + summary.lost + summary.conflated,
+            expected: delivered + summary.counts.lost + summary.counts.conflated,
             delivered,
-            wanted: self.wanted(delivered, summary.lost, clients),
-            lost: summary.lost,
-            duplicated: summary.duplicated,
-            reordered: summary.reordered,
-            conflated: summary.conflated,
-            unchecked: summary.unchecked,
+            wanted: self.wanted(delivered, summary.counts.lost, clients),
+            lost: summary.counts.lost,
+            duplicated: summary.counts.duplicated,
+            reordered: summary.counts.reordered,
+            conflated: summary.counts.conflated,
+            unchecked: summary.counts.unchecked,
             delivered_per_s: Some(delivered as f64 / hold_s),
             received_bytes: received_bytes as u64,
             received_mbit_per_s: Some(received_bytes * 8.0 / 1e6 / hold_s),
@@ -401,6 +402,7 @@ mod tests {
 
     use super::super::child::ChildEvent;
     use super::*;
+    use weir_load::delivery::DeliveryCounts;
     use weir_load::worker::protocol::{Summary, WorkerEvent, WorkerProgress};
 
     const WINDOW: MeasuredWindow = MeasuredWindow {
@@ -469,9 +471,12 @@ mod tests {
         };
         let delivery = DeliverySummary {
             clients: 2,
-            deliveries_in_window: 501,
-            duplicated: 1,
-            lost: 4,
+            counts: DeliveryCounts {
+                deliveries_in_window: 501,
+                duplicated: 1,
+                lost: 4,
+                ..DeliveryCounts::default()
+            },
             settled: true,
             latency_resolution_ns: 1,
             ..DeliverySummary::default()

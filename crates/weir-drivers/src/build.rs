@@ -15,6 +15,7 @@ use weir_lab::cache;
 use weir_lab::error::LabError;
 use weir_lab::host_tools;
 use weir_lab::maven;
+use weir_lab::operation::Operation;
 use weir_lab::sdk::npm::{self, Packages};
 use weir_lab::sdk::python::VenvSpec;
 
@@ -28,9 +29,10 @@ impl DriverProgram {
         progress: &mut dyn FnMut(&str),
         stop: &AtomicBool,
     ) -> Result<Self, DriverError> {
+        let operation = &mut Operation { progress, stop };
         let driver = known(name).ok_or_else(|| unknown(name));
         driver
-            .and_then(|known| build(known, progress, stop))
+            .and_then(|known| build(known, operation))
             .map_err(|error| DriverError::not_built(name, error))
     }
 }
@@ -38,14 +40,9 @@ impl DriverProgram {
 /// Builds a driver, or finds it in the cache.
 fn build(
     known: &'static BuiltInDriver,
-    progress: &mut dyn FnMut(&str),
-    stop: &AtomicBool,
+    operation: &mut Operation<'_>,
 ) -> Result<DriverProgram, LabError> {
-    let mut site = DriverBuild {
-        known,
-        progress,
-        stop,
-    };
+    let mut site = DriverBuild { known, operation };
     match known.build_system {
         BuildSystem::Maven => site.maven(),
         BuildSystem::Go => site.go(),
@@ -56,13 +53,12 @@ fn build(
 }
 
 /// Build of one driver.
-struct DriverBuild<'a> {
+struct DriverBuild<'a, 'b> {
     known: &'static BuiltInDriver,
-    progress: &'a mut dyn FnMut(&str),
-    stop: &'a AtomicBool,
+    operation: &'a mut Operation<'b>,
 }
 
-impl DriverBuild<'_> {
+impl DriverBuild<'_, '_> {
     fn maven(&mut self) -> Result<DriverProgram, LabError> {
         let java = host_tools::java(&self.purpose())?;
         let dir = self.entry(|site, dir| {
@@ -98,7 +94,7 @@ impl DriverBuild<'_> {
             what: format!("{} (driver {})", self.known.library, self.known.name),
             requirements: requirements.text,
         };
-        let (_, python) = venv.find(self.progress, self.stop)?;
+        let (_, python) = venv.find(self.operation)?;
         let dir = self.entry(|_, _| Ok(()))?;
         let argv = [python.into(), dir.join("driver.py").into()];
         Ok(DriverProgram::new(self.known.name, argv))
@@ -117,9 +113,8 @@ impl DriverBuild<'_> {
         };
         let name = format!("npm-{}-{}", self.known.name, hash([json, lock]));
         let what = format!("{} (driver {})", self.known.library, self.known.name);
-        let stop = self.stop;
-        let modules = cache::entry(&name, BUILD_BYTES, self.progress, stop, |dir, progress| {
-            npm::install(&packages, &what, dir, progress, stop)
+        let modules = cache::entry(&name, BUILD_BYTES, self.operation, |dir, operation| {
+            npm::install(&packages, &what, dir, operation)
         })?;
         let dir = self.entry(|_, _| Ok(()))?;
         let argv = [node.into(), dir.join("driver.js").into()];
@@ -143,21 +138,16 @@ impl DriverBuild<'_> {
     /// Returns the cache entry with the sources and the output of `build`.
     fn entry(
         &mut self,
-        build: impl FnOnce(&mut DriverBuild<'_>, &Path) -> Result<(), LabError>,
+        build: impl FnOnce(&mut DriverBuild<'_, '_>, &Path) -> Result<(), LabError>,
     ) -> Result<PathBuf, LabError> {
-        let (known, stop) = (self.known, self.stop);
+        let known = self.known;
         let name = format!("driver-{}-{}", known.name, hash(known.sources));
-        cache::entry(&name, BUILD_BYTES, self.progress, stop, |dir, progress| {
+        cache::entry(&name, BUILD_BYTES, self.operation, |dir, operation| {
             known
                 .sources
                 .iter()
                 .try_for_each(|source| write(dir, source))?;
-            let mut site = DriverBuild {
-                known,
-                progress,
-                stop,
-            };
-            build(&mut site, dir)
+            build(&mut DriverBuild { known, operation }, dir)
         })
     }
 
@@ -169,9 +159,9 @@ impl DriverBuild<'_> {
         product: &str,
         error_line: impl Fn(&str) -> String,
     ) -> Result<(), LabError> {
-        (self.progress)(&format!("building driver {} (once)", self.known.name));
+        (self.operation.progress)(&format!("building driver {} (once)", self.known.name));
         command.current_dir(dir);
-        let (status, output) = host_tools::run(&mut command, "building a driver", self.stop)?;
+        let (status, output) = host_tools::run(&mut command, "building a driver", self.operation)?;
         if status.success() && dir.join(product).is_file() {
             return Ok(());
         }

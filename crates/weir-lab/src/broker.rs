@@ -10,17 +10,16 @@ use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crate::class_archive;
 use crate::diagnose::CONSOLE_LOG;
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use crate::host_tools;
+use crate::operation::Operation;
 use crate::process::{ProcessIdentity, Signal};
 use crate::state::{self, LabState};
 
-/// Parameters for starting the brokers of a lab.
 #[derive(Debug, Clone)]
 pub(crate) struct Launch {
     pub(crate) java: PathBuf,
@@ -38,8 +37,8 @@ impl Launch {
         &self,
         node_id: i32,
         cluster_id: &str,
-        stop: &AtomicBool,
-    ) -> Result<(), LabError> {
+        operation: &Operation<'_>,
+    ) -> Result<()> {
         let mut command = Command::new(&self.java);
         command
             .args([
@@ -52,7 +51,7 @@ impl Launch {
             .args(self.common_arguments(node_id))
             .args(["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c"])
             .arg(self.properties_file(node_id));
-        let (status, output) = host_tools::run(&mut command, "formatting storage", stop)?;
+        let (status, output) = host_tools::run(&mut command, "formatting storage", operation)?;
         if status.success() {
             return Ok(());
         }
@@ -65,7 +64,7 @@ impl Launch {
     }
 
     /// Starts the broker of a node and returns as soon as the process exists.
-    pub(crate) fn spawn(&self, node_id: i32, state: &LabState) -> Result<BrokerProcess, LabError> {
+    pub(crate) fn spawn(&self, node_id: i32, state: &LabState) -> Result<BrokerProcess> {
         let failed = |error: io::Error| LabError::io(format!("start broker {node_id}"), error);
         let logs = state::log_dir(&self.dir, node_id);
         fs::create_dir_all(&logs).map_err(failed)?;
@@ -74,9 +73,10 @@ impl Launch {
             .append(true)
             .open(logs.join(CONSOLE_LOG))
             .map_err(failed)?;
-        let temporary_dir = match self.dir_is_temporary {
-            true => self.dir.as_os_str(),
-            false => "".as_ref(),
+        let temporary_dir = if self.dir_is_temporary {
+            self.dir.as_os_str()
+        } else {
+            "".as_ref()
         };
         let mut child = Command::new("sh")
             .args(["-c", WATCHDOG, "weir-lab-guard"])
@@ -134,7 +134,6 @@ pub(crate) struct BrokerProcess {
     pub(crate) identity: ProcessIdentity,
     /// Handle for reaping, if this process started the broker.
     child: Option<Child>,
-    /// Pipe to the watchdog.
     watchdog: Option<ChildStdin>,
 }
 
@@ -152,8 +151,7 @@ impl BrokerProcess {
     pub(crate) fn exit_status(&mut self) -> Option<String> {
         if let Some(child) = &mut self.child {
             return match child.try_wait() {
-                Ok(None) => None,
-                Ok(Some(status)) => Some(status.to_string()),
+                Ok(status) => status.map(|status| status.to_string()),
                 Err(error) => Some(error.to_string()),
             };
         }
@@ -187,13 +185,12 @@ impl BrokerProcess {
     }
 }
 
-/// Writes the configuration files of a node.
 pub(crate) fn write_config(
     dir: &Path,
     node_id: i32,
     server_properties: &str,
     log4j_properties: &str,
-) -> Result<(), LabError> {
+) -> Result<()> {
     let node = state::node_dir(dir, node_id);
     let write = || {
         fs::create_dir_all(state::log_dir(dir, node_id))?;

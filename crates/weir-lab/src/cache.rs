@@ -2,14 +2,14 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
 use crate::disk;
-use crate::error::LabError;
+use crate::error::{LabError, Result};
+use crate::operation::Operation;
 
 /// Returns the cache directory `name`, created by `build` if it does not exist.
 ///
@@ -17,17 +17,16 @@ use crate::error::LabError;
 pub fn entry(
     name: &str,
     needed_bytes: u64,
-    progress: &mut dyn FnMut(&str),
-    stop: &AtomicBool,
-    build: impl FnOnce(&Path, &mut dyn FnMut(&str)) -> Result<(), LabError>,
-) -> Result<PathBuf, LabError> {
+    operation: &mut Operation<'_>,
+    build: impl FnOnce(&Path, &mut Operation<'_>) -> Result<()>,
+) -> Result<PathBuf> {
     let cache = disk::cache_dir()?;
     let entry = cache.join(name);
     if entry.is_dir() {
         return Ok(entry);
     }
     disk::prepare(&cache, needed_bytes)?;
-    let _lock = wait_for_lock(&cache.join(format!("{name}.lock")), name, progress, stop)?;
+    let _lock = wait_for_lock(&cache.join(format!("{name}.lock")), name, operation)?;
     if entry.is_dir() {
         return Ok(entry);
     }
@@ -36,7 +35,7 @@ pub fn entry(
     disk::remove(&unfinished)?;
     let unusable = |error| LabError::file(&entry, error);
     fs::create_dir(&unfinished).map_err(unusable)?;
-    if let Err(error) = build(&unfinished, progress) {
+    if let Err(error) = build(&unfinished, operation) {
         disk::remove(&unfinished)?;
         return Err(error);
     }
@@ -44,32 +43,23 @@ pub fn entry(
     Ok(entry)
 }
 
-fn wait_for_lock(
-    path: &Path,
-    name: &str,
-    progress: &mut dyn FnMut(&str),
-    stop: &AtomicBool,
-) -> Result<File, LabError> {
+fn wait_for_lock(path: &Path, name: &str, op: &mut Operation<'_>) -> Result<File> {
     let mut is_reported = false;
     loop {
         if let Some(lock) = try_lock(path)? {
             return Ok(lock);
         }
         if !is_reported {
-            progress(&format!("waiting for another process to install {name}"));
+            (op.progress)(&format!("waiting for another process to install {name}"));
             is_reported = true;
         }
-        if stop.load(Ordering::Relaxed) {
-            return Err(LabError::Interrupted(
-                "waiting for another process to fill the cache",
-            ));
-        }
+        op.proceed("waiting for another process to fill the cache")?;
         thread::sleep(Duration::from_millis(100));
     }
 }
 
 /// Locks the file `path`; `None` if another process has the lock. Dropping the file unlocks it.
-pub(crate) fn try_lock(path: &Path) -> Result<Option<File>, LabError> {
+pub(crate) fn try_lock(path: &Path) -> Result<Option<File>> {
     let failed = |error| LabError::io(format!("lock {}", path.display()), error);
     let file = File::options()
         .create(true)

@@ -6,21 +6,21 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
 use crate::cache;
 use crate::disk;
-use crate::error::LabError;
+use crate::error::{LabError, Result};
+use crate::operation::Operation;
 
 /// Free space that the archive needs, in bytes.
 const ARCHIVE_BYTES: u64 = 100 << 20;
 const FILE: &str = "classes.jsa";
+const RECORDING: &str = "recording the classes of Apache Kafka, once, so that brokers start faster";
 const WRITE: &str = "-XX:ArchiveClassesAtExit=";
 
 /// Archive for one release of Kafka and one of Java.
 #[derive(Debug)]
 pub(crate) struct ClassArchive {
-    /// Name of the cache entry.
     name: String,
     /// File with the reason why the last recording failed.
     failure: PathBuf,
@@ -28,11 +28,7 @@ pub(crate) struct ClassArchive {
 
 impl ClassArchive {
     /// Returns the archive, which may not exist yet. `retry`: forgets a failed recording.
-    pub(crate) fn new(
-        kafka_version: &str,
-        java_version: &str,
-        retry: bool,
-    ) -> Result<Self, LabError> {
+    pub(crate) fn new(kafka_version: &str, java_version: &str, retry: bool) -> Result<Self> {
         let java = java_version.replace(|c: char| !c.is_ascii_alphanumeric(), ".");
         let name = format!("kafka-{kafka_version}-classes-java-{java}");
         let failure = disk::cache_dir()?.join(format!("{name}.failed"));
@@ -48,30 +44,19 @@ impl ClassArchive {
     /// Returns `None` if the archive cannot be written; brokers then start without it.
     pub(crate) fn find_or_write(
         &self,
-        progress: &mut dyn FnMut(&str),
-        stop: &AtomicBool,
-        run: impl FnOnce(String) -> Result<(), LabError>,
+        operation: &mut Operation<'_>,
+        run: impl FnOnce(String) -> Result<()>,
     ) -> Option<PathBuf> {
+        let build = |dir: &Path, op: &mut Operation<'_>| {
+            (op.progress)(RECORDING);
+            let file = dir.join(FILE);
+            run(format!("{WRITE}{}", file.display()))?;
+            // A JVM that cannot write the archive still ends normally.
+            let written = file.metadata().map(drop);
+            written.map_err(|error| LabError::io("record classes", error))
+        };
         let file = remember_failure(&self.failure, || {
-            let entry = cache::entry(
-                &self.name,
-                ARCHIVE_BYTES,
-                progress,
-                stop,
-                |dir, progress| {
-                    progress(
-                        "recording the classes of Apache Kafka, once, so that brokers start faster",
-                    );
-                    let file = dir.join(FILE);
-                    run(format!("{WRITE}{}", file.display()))?;
-                    // A JVM that cannot write the archive still ends normally.
-                    let written = file.metadata();
-                    written
-                        .map(drop)
-                        .map_err(|error| LabError::io("record classes", error))
-                },
-            )?;
-            Ok(entry.join(FILE))
+            Ok(cache::entry(&self.name, ARCHIVE_BYTES, operation, build)?.join(FILE))
         })?;
         Some(file).filter(|file| file.is_file())
     }
@@ -79,10 +64,7 @@ impl ClassArchive {
 
 /// Returns the result of `record`. A failure, except an interruption, is logged and stored in
 /// `marker`; while that file exists, `record` is not called.
-fn remember_failure(
-    marker: &Path,
-    record: impl FnOnce() -> Result<PathBuf, LabError>,
-) -> Option<PathBuf> {
+fn remember_failure(marker: &Path, record: impl FnOnce() -> Result<PathBuf>) -> Option<PathBuf> {
     if marker.is_file() {
         tracing::debug!(marker = %marker.display(), "class archive not recorded before, skipped");
         return None;

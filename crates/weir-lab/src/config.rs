@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use crate::state::LabNode;
 
 /// A listener that advertises another port than its own.
@@ -111,7 +111,7 @@ pub(crate) fn log4j_properties(logs: &Path) -> String {
 }
 
 /// Rejects broker properties that the lab sets itself, and malformed ones.
-pub(crate) fn check_extra(extra: &[(String, String)]) -> Result<(), LabError> {
+pub(crate) fn check_extra(extra: &[(String, String)]) -> Result<()> {
     for (key, value) in extra {
         let reason = if RESERVED.contains(&key.as_str()) {
             "is set by the lab itself"
@@ -126,10 +126,8 @@ pub(crate) fn check_extra(extra: &[(String, String)]) -> Result<(), LabError> {
     Ok(())
 }
 
-/// File name of the broker's log in a node's log directory.
 pub(crate) const BROKER_LOG: &str = "broker.log";
 
-/// Properties that the lab sets itself.
 const RESERVED: [&str; 8] = [
     "process.roles",
     "node.id",
@@ -141,7 +139,6 @@ const RESERVED: [&str; 8] = [
     "log.dirs",
 ];
 
-/// Properties that do not depend on the node.
 const FIXED: &str = "\
 # Topics are created explicitly, with the partitions of the measurement.
 auto.create.topics.enable=false

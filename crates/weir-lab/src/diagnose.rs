@@ -10,7 +10,6 @@ use crate::error::LabError;
 use crate::ports;
 use crate::state::{self, LabNode};
 
-/// File for the output of the JVM itself.
 pub(crate) const CONSOLE_LOG: &str = "console.log";
 
 /// Returns the error for a broker that exited during its start.
@@ -41,9 +40,13 @@ pub(crate) fn log_tail(dir: &Path, node_id: i32) -> (String, PathBuf) {
     (error_lines(&tail(&logs)), log_file(&logs))
 }
 
-/// Returns `true` if the log of a node reports a full disk.
-pub(crate) fn disk_was_full(dir: &Path, node_id: i32) -> bool {
-    tail(&state::log_dir(dir, node_id)).contains(NO_SPACE)
+/// Returns the reason for the exit of a broker that had been running.
+pub(crate) fn exit_reason(dir: &Path, node_id: i32) -> String {
+    let text = tail(&state::log_dir(dir, node_id));
+    match text.contains(NO_SPACE) {
+        true => "the disk was full".to_owned(),
+        false => error_lines(&text),
+    }
 }
 
 /// Returns up to three lines with errors, otherwise the last three lines.
@@ -52,16 +55,9 @@ fn error_lines(text: &str) -> String {
         let mut marks = [" ERROR ", " FATAL ", "Exception", "Error: ", "error: "].iter();
         marks.any(|mark| line.contains(mark)) && !line.trim_start().starts_with("at ")
     };
-    let lines: Vec<_> = text
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .collect();
-    let errors: Vec<_> = lines
-        .iter()
-        .copied()
-        .filter(is_error)
-        .take(LINES_MAX)
-        .collect();
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    let errors: Vec<_> = lines.clone().filter(is_error).take(LINES_MAX).collect();
+    let lines: Vec<_> = lines.collect();
     match (lines.as_slice(), errors.as_slice()) {
         ([], _) => "its log is empty".to_owned(),
         (_, []) => lines[lines.len().saturating_sub(LINES_MAX)..].join(" | "),
@@ -69,7 +65,6 @@ fn error_lines(text: &str) -> String {
     }
 }
 
-/// Returns the last lines of both logs.
 fn tail(logs: &Path) -> String {
     [CONSOLE_LOG, BROKER_LOG]
         .map(|log| tail_of(&logs.join(log)))
@@ -91,10 +86,9 @@ fn tail_of(path: &Path) -> String {
 /// Returns the log of the broker, or that of the JVM if the broker has written nothing.
 fn log_file(logs: &Path) -> PathBuf {
     let log = logs.join(BROKER_LOG);
-    if log.metadata().is_ok_and(|meta| meta.len() > 0) {
-        log
-    } else {
-        logs.join(CONSOLE_LOG)
+    match log.metadata() {
+        Ok(meta) if meta.len() > 0 => log,
+        _ => logs.join(CONSOLE_LOG),
     }
 }
 
@@ -127,7 +121,7 @@ mod tests {
             with_log("INFO x\nERROR y\njava.io.IOException: No space left on device\n");
         let error = exit_error(dir.path(), Ipv4Addr::LOCALHOST, &node, "exit 1".to_owned());
         assert!(matches!(error, LabError::DiskFull { .. }), "{error}");
-        assert!(disk_was_full(dir.path(), 1));
+        assert_eq!(exit_reason(dir.path(), 1), "the disk was full");
     }
 
     #[test]

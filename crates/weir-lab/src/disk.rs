@@ -5,19 +5,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 pub(crate) use crate::disk_space::free_bytes;
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 
 /// Returns the per-user directory for data that can be downloaded again.
-pub(crate) fn cache_dir() -> Result<PathBuf, LabError> {
+pub(crate) fn cache_dir() -> Result<PathBuf> {
     user_dir("XDG_CACHE_HOME", ".cache")
 }
 
 /// Returns the per-user directory for state that outlives a command.
-pub(crate) fn state_dir() -> Result<PathBuf, LabError> {
+pub(crate) fn state_dir() -> Result<PathBuf> {
     user_dir("XDG_STATE_HOME", ".local/state")
 }
 
-fn user_dir(variable: &'static str, below_home: &str) -> Result<PathBuf, LabError> {
+fn user_dir(variable: &'static str, below_home: &str) -> Result<PathBuf> {
     let absolute = |name: &str| {
         let path = PathBuf::from(env::var_os(name)?);
         path.is_absolute().then_some(path)
@@ -32,7 +32,7 @@ fn user_dir(variable: &'static str, below_home: &str) -> Result<PathBuf, LabErro
 }
 
 /// Creates `dir` if needed. Checks that it is writable and has `needed_bytes` of free space.
-pub(crate) fn prepare(dir: &Path, needed_bytes: u64) -> Result<(), LabError> {
+pub(crate) fn prepare(dir: &Path, needed_bytes: u64) -> Result<()> {
     let unusable = |error| LabError::file(dir, error);
     fs::create_dir_all(dir).map_err(unusable)?;
     let free_bytes = free_bytes(dir).map_err(unusable)?;
@@ -46,7 +46,7 @@ pub(crate) fn prepare(dir: &Path, needed_bytes: u64) -> Result<(), LabError> {
 }
 
 /// Removes a file or a whole directory. A missing one is not an error.
-pub(crate) fn remove(path: &Path) -> Result<(), LabError> {
+pub(crate) fn remove(path: &Path) -> Result<()> {
     let removed = match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),

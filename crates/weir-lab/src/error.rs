@@ -17,6 +17,9 @@ pub enum ErrorClass {
     Interrupted,
 }
 
+/// Result of an operation of a lab or an installation.
+pub type Result<T, E = LabError> = std::result::Result<T, E>;
+
 /// Errors of a lab or an installation.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
@@ -213,5 +216,4 @@ fn by(owner: Option<&Owner>) -> String {
     })
 }
 
-/// Recommended free space for a small lab.
 const RECOMMENDED_BYTES: u64 = 1 << 30;

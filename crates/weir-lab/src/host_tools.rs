@@ -6,19 +6,19 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::error::LabError;
+use crate::error::{LabError, Result};
+use crate::operation::Operation;
 use crate::process::POLL_INTERVAL;
 
 /// Returns the path of `java`, version 17 or newer. `purpose` explains in errors why it is needed.
 ///
 /// # Errors
 /// Fails if `java` is missing, too old or does not run.
-pub fn java(purpose: &str) -> Result<PathBuf, LabError> {
+pub fn java(purpose: &str) -> Result<PathBuf> {
     let path = match env::var_os("JAVA_HOME").filter(|home| !home.is_empty()) {
         Some(home) => {
             let path = Path::new(&home).join("bin/java");
@@ -71,18 +71,13 @@ fn java_version(output: &str) -> Option<(&str, u32)> {
 /// Returns the path of the program `name` in `PATH`.
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
-    env::split_paths(&path)
-        .filter(|dir| dir.is_absolute())
-        .map(|dir| dir.join(name))
+    let dirs = env::split_paths(&path).filter(|dir| dir.is_absolute());
+    dirs.map(|dir| dir.join(name))
         .find(|program| is_program(program))
 }
 
 /// Returns the path of a required program in `PATH`, see [`LabError::MissingTool`].
-pub fn require(
-    tool: &'static str,
-    purpose: String,
-    remedy: &'static str,
-) -> Result<PathBuf, LabError> {
+pub fn require(tool: &'static str, purpose: String, remedy: &'static str) -> Result<PathBuf> {
     find(tool).ok_or_else(|| LabError::MissingTool {
         tool,
         looked: " in PATH".to_owned(),
@@ -97,19 +92,17 @@ pub(crate) fn is_program(path: &Path) -> bool {
 }
 
 /// Runs a program with one argument, such as `--version`, and returns both of its outputs.
-pub(crate) fn version_output(path: &Path, argument: &str) -> Result<String, LabError> {
+pub(crate) fn version_output(path: &Path, argument: &str) -> Result<String> {
     let broken = |detail| LabError::BrokenTool(path.to_owned(), detail);
     let output = Command::new(path)
         .arg(argument)
         .stdin(Stdio::null())
         .output()
         .map_err(|error| broken(error.to_string()))?;
-    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text.push_str(&String::from_utf8_lossy(&output.stderr));
-    if output.status.success() {
-        Ok(text)
-    } else {
-        Err(broken(format!("{}, {}", output.status, first_line(&text))))
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    match output.status.success() {
+        true => Ok(text),
+        false => Err(broken(format!("{}, {}", output.status, first_line(&text)))),
     }
 }
 
@@ -121,13 +114,13 @@ fn first_line(text: &str) -> String {
 /// Runs `command` in its own process group and returns its exit status and both outputs.
 ///
 /// # Errors
-/// Fails if the command cannot be run. If `stop` is set, kills the whole group and returns
+/// Fails if the command cannot be run. If `operation` is stopped, kills the whole group and returns
 /// [`LabError::Interrupted`], which names the activity `doing`.
 pub fn run(
     command: &mut Command,
     doing: &'static str,
-    stop: &AtomicBool,
-) -> Result<(ExitStatus, String), LabError> {
+    operation: &Operation<'_>,
+) -> Result<(ExitStatus, String)> {
     let name = command.get_program().to_string_lossy().into_owned();
     let failed = |error: io::Error| LabError::io(format!("run {name}"), error);
     // A file instead of a pipe, so that nothing has to read while the program runs.
@@ -144,22 +137,18 @@ pub fn run(
         if let Some(status) = child.try_wait().map_err(failed)? {
             break status;
         }
-        if stop.load(Ordering::Relaxed) {
+        if operation.is_stopped() {
             let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-            if let Some(group) = group {
-                // Fails only if the group has already ended.
-                let _ = kill_process_group(group, Signal::KILL);
-            }
+            // Fails only if the group has already ended.
+            let _ = group.map(|group| kill_process_group(group, Signal::KILL));
             child.wait().map_err(failed)?;
             return Err(LabError::Interrupted(doing));
         }
         thread::sleep(POLL_INTERVAL);
     };
     let mut bytes = Vec::new();
-    output
-        .rewind()
-        .and_then(|()| output.read_to_end(&mut bytes))
-        .map_err(failed)?;
+    output.rewind().map_err(failed)?;
+    output.read_to_end(&mut bytes).map_err(failed)?;
     Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
 }
 
@@ -169,6 +158,8 @@ const JAVA_REMEDY: &str = "install a JDK 17 or newer \
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
 
     #[test]
@@ -187,22 +178,25 @@ mod tests {
         assert_eq!(java_version("command not found"), None);
     }
 
+    fn run_unless(command: &mut Command, is_stopped: bool) -> Result<(ExitStatus, String)> {
+        let (progress, stop) = (&mut |_: &str| (), &AtomicBool::new(is_stopped));
+        run(command, "testing", &Operation { progress, stop })
+    }
+
     #[test]
     fn run_returns_both_outputs() {
-        let stop = AtomicBool::new(false);
         let mut command = Command::new("sh");
         command.args(["-c", "echo one; echo two >&2; exit 3"]);
-        let (status, output) = run(&mut command, "testing", &stop).unwrap();
+        let (status, output) = run_unless(&mut command, false).unwrap();
         assert_eq!(status.code(), Some(3));
         assert_eq!(output, "one\ntwo\n");
     }
 
     #[test]
     fn run_is_interrupted_by_stop() {
-        let stop = AtomicBool::new(true);
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 600"]);
-        let error = run(&mut command, "testing", &stop).unwrap_err();
+        let error = run_unless(&mut command, true).unwrap_err();
         assert!(matches!(error, LabError::Interrupted { .. }));
     }
 }

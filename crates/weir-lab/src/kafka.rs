@@ -1,13 +1,17 @@
-//! The jars of Apache Kafka, downloaded with Maven into the cache once per version.
+//! The jars of Apache Kafka and its command-line tools, downloaded with Maven into the cache once
+//! per version.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use crate::error::LabError;
+use crate::error::{LabError, Result};
+use crate::host_tools;
 use crate::maven::{self, MavenRequest};
+use crate::operation::Operation;
 
 /// Checks that a lab supports the release `version`.
-pub(crate) fn check_version(version: &str) -> Result<(), LabError> {
+pub(crate) fn check_version(version: &str) -> Result<()> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-';
     let mut numbers = version.split('.').map(|part| part.parse::<u32>().ok());
     let reason = match (numbers.next(), numbers.next(), numbers.next()) {
@@ -23,11 +27,7 @@ pub(crate) fn check_version(version: &str) -> Result<(), LabError> {
 }
 
 /// Returns the directory with the jars of `version`.
-pub(crate) fn libs(
-    version: &str,
-    progress: &mut dyn FnMut(&str),
-    stop: &AtomicBool,
-) -> Result<PathBuf, LabError> {
+pub(crate) fn libs(version: &str, operation: &mut Operation<'_>) -> Result<PathBuf> {
     let request = MavenRequest {
         name: "kafka",
         version,
@@ -39,13 +39,55 @@ pub(crate) fn libs(
             ("org.apache.logging.log4j", "log4j-core", LOG4J),
         ],
     };
-    maven::libs(&request, progress, stop)
+    maven::libs(&request, operation)
+}
+
+/// The command-line tools of one release, for comparisons and tests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KafkaTools {
+    java: PathBuf,
+    libs: PathBuf,
+}
+
+impl KafkaTools {
+    /// Returns the tools of a release, downloaded with Maven if they are not cached.
+    pub fn find(version: &str, progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<Self> {
+        let java = host_tools::java("to run Apache Kafka's tools")?;
+        let request = MavenRequest {
+            name: "kafka-tools",
+            version,
+            what: format!("the tools of Apache Kafka {version}"),
+            size: "60 MB",
+            dependencies: &[
+                ("org.apache.kafka", "kafka-tools", version),
+                ("org.slf4j", "slf4j-nop", SLF4J),
+            ],
+        };
+        let libs = maven::libs(&request, &mut Operation { progress, stop })?;
+        Ok(Self { java, libs })
+    }
+
+    /// Returns the command of a tool without arguments, by its Java class.
+    ///
+    /// An example is `org.apache.kafka.tools.ProducerPerformance`. Log output of the tool is
+    /// discarded.
+    pub fn command(&self, class: &str) -> Command {
+        let mut command = Command::new(&self.java);
+        command
+            .args(["-Xmx512m", "-XX:+UseG1GC", "-XX:-UsePerfData"])
+            .arg("-cp")
+            .arg(format!("{}/*", self.libs.display()))
+            .arg(class);
+        command
+    }
 }
 
 /// Oldest tested major and minor release.
 const OLDEST: (u32, u32) = (3, 9);
 /// Version of the logging implementation; the server depends only on the interface.
 const LOG4J: &str = "2.25.4";
+/// Version of the logging interface of the tools; its no-op implementation discards all output.
+const SLF4J: &str = "1.7.36";
 
 #[cfg(test)]
 mod tests {
@@ -59,6 +101,22 @@ mod tests {
         for bad in ["", "4.3", "latest", "2.8.1", "4.3.1/../..", "4.3.1<x>"] {
             let error = check_version(bad).unwrap_err();
             assert!(matches!(error, LabError::Setting { .. }), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn performance_tools_print_help() {
+        let stop = AtomicBool::new(false);
+        let tools = KafkaTools::find(crate::KAFKA_VERSION, &mut |_| {}, &stop).unwrap();
+        for (class, option) in [
+            ("ProducerPerformance", "--num-records"),
+            ("ConsumerPerformance", "--messages"),
+        ] {
+            let mut command = tools.command(&format!("org.apache.kafka.tools.{class}"));
+            let output = command.arg("--help").output().unwrap();
+            let text = [output.stdout, output.stderr].concat();
+            let text = String::from_utf8_lossy(&text);
+            assert!(text.contains(option), "{class}: {text}");
         }
     }
 }

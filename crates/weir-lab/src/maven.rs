@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 
 use crate::cache;
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use crate::host_tools;
+use crate::operation::Operation;
 
 /// Jars to download into the cache once.
 #[derive(Debug)]
@@ -16,7 +16,6 @@ pub(crate) struct MavenRequest<'a> {
     pub(crate) name: &'static str,
     /// Version, of the first dependency, too.
     pub(crate) version: &'a str,
-    /// Human-readable name.
     pub(crate) what: String,
     /// Approximate size of the download, human-readable.
     pub(crate) size: &'static str,
@@ -25,31 +24,21 @@ pub(crate) struct MavenRequest<'a> {
 }
 
 /// Returns the directory with the jars, downloaded if they are not cached.
-pub(crate) fn libs(
-    request: &MavenRequest<'_>,
-    progress: &mut dyn FnMut(&str),
-    stop: &AtomicBool,
-) -> Result<PathBuf, LabError> {
+pub(crate) fn libs(request: &MavenRequest<'_>, operation: &mut Operation<'_>) -> Result<PathBuf> {
     let name = format!("{}-{}", request.name, request.version);
-    let entry = cache::entry(&name, FETCH_BYTES, progress, stop, |dir, progress| {
-        fetch(request, dir, progress, stop)
-    })?;
+    let build = |dir: &Path, op: &mut Operation<'_>| fetch(request, dir, op);
+    let entry = cache::entry(&name, FETCH_BYTES, operation, build)?;
     Ok(entry.join("libs"))
 }
 
-fn fetch(
-    request: &MavenRequest<'_>,
-    dir: &Path,
-    progress: &mut dyn FnMut(&str),
-    stop: &AtomicBool,
-) -> Result<(), LabError> {
+fn fetch(request: &MavenRequest<'_>, dir: &Path, op: &mut Operation<'_>) -> Result<()> {
     let what = &request.what;
     let purpose = format!("to download {what}, which is not cached yet");
     let remedy = "install Maven (Debian, Ubuntu: apt install maven)";
     let maven = host_tools::require("mvn", purpose, remedy)?;
-    progress(&format!(
-        "downloading {what} with Maven (about {}, once)",
-        request.size
+    let size = request.size;
+    (op.progress)(&format!(
+        "downloading {what} with Maven (about {size}, once)"
     ));
     let pom = dir.join("pom.xml");
     fs::write(&pom, pom_text(request.dependencies))
@@ -62,7 +51,7 @@ fn fetch(
         .arg("-DincludeScope=runtime")
         .arg(format!("-DoutputDirectory={}", dir.join("libs").display()))
         .current_dir(dir);
-    let (status, output) = host_tools::run(&mut command, "downloading jars with Maven", stop)?;
+    let (status, output) = host_tools::run(&mut command, "downloading jars with Maven", op)?;
     let (_, artifact, version) = request.dependencies[0];
     let jar = dir.join(format!("libs/{artifact}-{version}.jar"));
     if status.success() && jar.is_file() {
@@ -76,7 +65,7 @@ pub fn relevant_line(output: &str) -> &str {
     let errors = || {
         output
             .lines()
-            .filter_map(|line| line.split_once("[ERROR]").map(|(_, rest)| rest.trim()))
+            .filter_map(|line| Some(line.split_once("[ERROR]")?.1.trim()))
     };
     let reason = errors().find_map(|line| {
         let start = REASON_STARTS.iter().find_map(|mark| line.find(mark))?;

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 pub use crate::port_owner::{Owner, owner};
 
 /// Returns a currently free port of 127.0.0.1.
@@ -33,28 +33,22 @@ pub fn free_ports(host: Ipv4Addr, count: usize) -> io::Result<Vec<u16>> {
         }
     }
     if bound.len() < count {
-        return Err(io::Error::new(
-            io::ErrorKind::AddrInUse,
-            format!("fewer than {count} free ports on {host}"),
-        ));
+        let reason = format!("fewer than {count} free ports on {host}");
+        return Err(io::Error::new(io::ErrorKind::AddrInUse, reason));
     }
     Ok(bound.into_iter().map(|(port, _)| port).collect())
 }
 
 /// Checks that `port` of `host` is free.
-pub fn require_free(host: Ipv4Addr, port: u16) -> Result<(), LabError> {
+pub fn require_free(host: Ipv4Addr, port: u16) -> Result<()> {
     match TcpListener::bind((host, port)) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             Err(LabError::PortTaken(port, owner(port)))
         }
         Err(error) => {
-            let reason = format!("cannot listen: {error}");
-            Err(LabError::setting(
-                "port",
-                &format!("{host}:{port}"),
-                &reason,
-            ))
+            let (address, reason) = (format!("{host}:{port}"), format!("cannot listen: {error}"));
+            Err(LabError::setting("port", &address, &reason))
         }
     }
 }

@@ -43,7 +43,6 @@ impl ProcessIdentity {
         true
     }
 
-    /// Sends a signal if the process is alive.
     pub(crate) fn signal(&self, signal: Signal) {
         if !self.is_alive() {
             return;

@@ -8,7 +8,7 @@ pub mod python;
 use std::fs;
 use std::path::Path;
 
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 
 pub use java::{JAVA_SDK_VERSION, JavaSdk, java};
 pub use node::{
@@ -18,7 +18,7 @@ pub use python::{
     OLD_PYTHON_SDK_VERSION, PYTHON_SDK_VERSION, PythonSdk, aiokafka, old_python, python,
 };
 
-fn write(path: &Path, text: &str) -> Result<(), LabError> {
+fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).map_err(|error| LabError::io(format!("write {}", path.display()), error))
 }
 

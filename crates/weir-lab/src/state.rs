@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use crate::process::{self, ProcessIdentity};
 
-/// Phases of a lab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LabPhase {
@@ -42,7 +41,6 @@ pub struct LabState {
     pub(crate) nodes: Vec<LabNode>,
 }
 
-/// One node in `lab.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LabNode {
     pub(crate) node_id: i32,
@@ -53,7 +51,7 @@ pub(crate) struct LabNode {
 
 impl LabState {
     /// Reads the state of the lab in `dir`; `None` if there is no lab.
-    pub(crate) fn load(dir: &Path) -> Result<Option<Self>, LabError> {
+    pub(crate) fn load(dir: &Path) -> Result<Option<Self>> {
         let path = state_file(dir);
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
@@ -71,7 +69,7 @@ impl LabState {
     }
 
     /// Writes the state atomically: readers see either the old or the new state.
-    pub(crate) fn save(&self, dir: &Path) -> Result<(), LabError> {
+    pub(crate) fn save(&self, dir: &Path) -> Result<()> {
         let path = state_file(dir);
         let fresh = dir.join("lab.json.new");
         let text = serde_json::to_string_pretty(self)
@@ -89,26 +87,19 @@ impl LabState {
 
     /// Returns the bootstrap servers, `host:port` separated by commas.
     pub(crate) fn bootstrap(&self) -> String {
-        let addresses: Vec<_> = self
-            .nodes
-            .iter()
-            .map(|node| format!("{}:{}", self.host, node.port))
-            .collect();
-        addresses.join(",")
+        let address = |node: &LabNode| format!("{}:{}", self.host, node.port);
+        self.nodes.iter().map(address).collect::<Vec<_>>().join(",")
     }
 }
 
-/// Returns the directory of a node.
 pub(crate) fn node_dir(dir: &Path, node_id: i32) -> PathBuf {
     dir.join(format!("node-{node_id}"))
 }
 
-/// Returns the directory of a node's records.
 pub(crate) fn data_dir(dir: &Path, node_id: i32) -> PathBuf {
     node_dir(dir, node_id).join("data")
 }
 
-/// Returns the directory of a node's logs.
 pub(crate) fn log_dir(dir: &Path, node_id: i32) -> PathBuf {
     node_dir(dir, node_id).join("logs")
 }

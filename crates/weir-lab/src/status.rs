@@ -9,7 +9,7 @@ use crate::broker::BrokerProcess;
 use crate::cache;
 use crate::diagnose;
 use crate::disk;
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use crate::process::{self, Signal};
 use crate::ready;
 use crate::state::{self, LabPhase, LabState};
@@ -70,7 +70,7 @@ impl LabStatus {
 }
 
 /// Returns the status of the lab in `dir` (`None`: the per-user lab).
-pub fn status(dir: Option<&Path>) -> Result<LabStatus, LabError> {
+pub fn status(dir: Option<&Path>) -> Result<LabStatus> {
     let dir = lab_dir(dir)?;
     let Some(state) = LabState::load(&dir)? else {
         return Ok(LabStatus {
@@ -80,9 +80,8 @@ pub fn status(dir: Option<&Path>) -> Result<LabStatus, LabError> {
             ..LabStatus::default()
         });
     };
-    let brokers: Vec<_> = state
-        .nodes
-        .iter()
+    let nodes = state.nodes.iter();
+    let brokers: Vec<_> = nodes
         .map(|node| broker_status(&dir, &state, node))
         .collect();
     let all_ready = brokers.iter().all(|broker| broker.ready);
@@ -97,7 +96,7 @@ pub fn status(dir: Option<&Path>) -> Result<LabStatus, LabError> {
     let started_unix_ms = if is_up { state.started_unix_ms } else { 0 };
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
-        .unwrap_or(Duration::ZERO);
+        .unwrap_or_default();
     let uptime = now.saturating_sub(Duration::from_millis(started_unix_ms));
     let pids = brokers.iter().filter_map(|broker| broker.pid);
     Ok(LabStatus {
@@ -122,12 +121,8 @@ fn broker_status(dir: &Path, state: &LabState, node: &state::LabNode) -> BrokerS
         (LabPhase::Running | LabPhase::Starting, Some(_)) if !ready => {
             "does not respond".to_owned()
         }
-        (LabPhase::Running, None) if diagnose::disk_was_full(dir, node.node_id) => {
-            "exited: the disk was full".to_owned()
-        }
         (LabPhase::Running, None) => {
-            let (log_tail, _) = diagnose::log_tail(dir, node.node_id);
-            format!("exited: {log_tail}")
+            format!("exited: {}", diagnose::exit_reason(dir, node.node_id))
         }
         _ => String::new(),
     };
@@ -160,7 +155,7 @@ pub fn down(
     dir: Option<&Path>,
     keep_data: bool,
     progress: &mut dyn FnMut(&str),
-) -> Result<DownReport, LabError> {
+) -> Result<DownReport> {
     let dir = lab_dir(dir)?;
     let mut report = DownReport {
         dir: dir.clone(),
@@ -198,7 +193,7 @@ pub fn down(
 pub(crate) fn stop_all<'a>(
     brokers: impl Iterator<Item = (i32, &'a mut BrokerProcess)>,
     timeout: Duration,
-) -> Result<(), LabError> {
+) -> Result<()> {
     let brokers: Vec<_> = brokers.collect();
     for (_, process) in &brokers {
         process.identity.signal(Signal::TERM);
@@ -215,7 +210,7 @@ pub(crate) fn stop_all<'a>(
 }
 
 /// Cleans the directory of a stopped lab: keeps data and state, or removes all files of the lab.
-pub(crate) fn clear(dir: &Path, state: &mut LabState, keep_data: bool) -> Result<(), LabError> {
+pub(crate) fn clear(dir: &Path, state: &mut LabState, keep_data: bool) -> Result<()> {
     for node in &mut state.nodes {
         node.process = None;
     }
@@ -233,7 +228,7 @@ pub(crate) fn clear(dir: &Path, state: &mut LabState, keep_data: bool) -> Result
 }
 
 /// Removes the directory if it contains no lab and no other files.
-pub(crate) fn remove_if_unused(dir: &Path) -> Result<(), LabError> {
+pub(crate) fn remove_if_unused(dir: &Path) -> Result<()> {
     if LabState::load(dir)?.is_none() {
         disk::remove(&dir.join(LOCK_FILE))?;
         // Fails if the directory contains other files, which must stay.
@@ -257,36 +252,30 @@ pub(crate) fn lock_when_free(dir: &Path) -> Option<std::fs::File> {
 }
 
 /// Locks the lab in `dir` for changes. Fails if another command has the lock.
-pub(crate) fn lock(dir: &Path) -> Result<std::fs::File, LabError> {
+pub(crate) fn lock(dir: &Path) -> Result<std::fs::File> {
     let lock = cache::try_lock(&dir.join(LOCK_FILE))?;
     lock.ok_or_else(|| LabError::Busy(dir.to_owned()))
 }
 
 /// Returns the per-user directory of a lab that outlives its command.
-pub fn default_dir() -> Result<PathBuf, LabError> {
+pub fn default_dir() -> Result<PathBuf> {
     Ok(disk::state_dir()?.join("lab"))
 }
 
 /// Returns `dir` as an absolute path, or the per-user lab directory.
-pub(crate) fn lab_dir(dir: Option<&Path>) -> Result<PathBuf, LabError> {
-    match dir {
-        Some(dir) => {
-            std::path::absolute(dir).map_err(|error| LabError::Directory(dir.to_owned(), error))
-        }
-        None => default_dir(),
-    }
+pub(crate) fn lab_dir(dir: Option<&Path>) -> Result<PathBuf> {
+    let Some(dir) = dir else { return default_dir() };
+    std::path::absolute(dir).map_err(|error| LabError::Directory(dir.to_owned(), error))
 }
 
 /// Returns the number of client connections that the file descriptor limit of a broker allows.
 pub(crate) fn clients_max(pid: u32) -> u64 {
-    process::open_files_max(pid)
-        .unwrap_or(0)
-        .saturating_sub(OWN_DESCRIPTORS)
+    let files = process::open_files_max(pid).unwrap_or(0);
+    files.saturating_sub(OWN_DESCRIPTORS)
 }
 
 /// Timeout of a graceful shutdown; a single broker takes about a second.
 pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 /// File descriptors of a broker for jars, other brokers, and the files of some hundred partitions.
 const OWN_DESCRIPTORS: u64 = 600;
-/// Lock file of the command that changes a lab.
 pub(crate) const LOCK_FILE: &str = "lab.lock";

@@ -21,7 +21,7 @@ impl Clock {
             .unwrap_or_default();
         Self {
             anchor,
-            anchor_unix_ns: u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX),
+            anchor_unix_ns: nanos(unix),
         }
     }
 

@@ -6,7 +6,6 @@ use memchr::memmem::Finder;
 use crate::local_time::{LocalTime, TEXT_LEN};
 use crate::payload::MARK;
 
-/// Parsed timestamp text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DueTimestamp {
     /// Due time; `None` if the text does not start with a timestamp.

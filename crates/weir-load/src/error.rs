@@ -21,6 +21,9 @@ pub enum ErrorClass {
     Instrument,
 }
 
+/// Result of an operation of a load worker.
+pub type Result<T, E = LoadError> = std::result::Result<T, E>;
+
 /// Error of a load worker.
 #[derive(Debug, Error)]
 pub enum LoadError {
@@ -58,6 +61,15 @@ pub enum LoadError {
     /// The program cannot listen on the address.
     #[error("cannot listen on {0}: {1}; is another program using the port?")]
     Listen(String, io::Error),
+    /// The file descriptors that these clients need exceed the limit.
+    #[error(
+        "{0} clients need {1} file descriptors, the limit is {2}: raise the hard limit \
+         (ulimit -Hn), use fewer clients, or distribute them with --engine local"
+    )]
+    Descriptors(usize, u64, u64),
+    /// No client could subscribe at the servers; the most frequent reason.
+    #[error("no client could subscribe at {0}: {1}")]
+    Unreachable(String, String),
     /// The operating system denied a resource for an operation.
     #[error("{0}: {1}")]
     System(&'static str, io::Error),
@@ -90,12 +102,8 @@ impl LoadError {
                 | ProducerError::Property(_)
                 | ProducerError::Rejected { .. },
             ) => ErrorClass::Usage,
-            Self::System(..) => ErrorClass::Instrument,
-            Self::TopicMissing(..)
-            | Self::Admin(_)
-            | Self::Producer(_)
-            | Self::Source(_)
-            | Self::Consumer(_) => ErrorClass::Target,
+            Self::Descriptors(..) | Self::System(..) => ErrorClass::Instrument,
+            _ => ErrorClass::Target,
         }
     }
 }

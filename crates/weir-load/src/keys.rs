@@ -4,7 +4,6 @@ use std::sync::LazyLock;
 
 use foldhash::HashMap;
 
-/// Pool of 40 names.
 type Names = LazyLock<Vec<&'static str>>;
 
 /// 40 keys of the kinds `keyed` and `json`, in the order of the published generator.
@@ -83,16 +82,12 @@ impl KeyTable {
 
 /// Returns the first `count` names of a pool. Beyond its end the names get a number: `James-1`,
 /// `John-1`.
-pub fn names_of(pool: &[&str], count: usize) -> Vec<String> {
-    (0..count)
-        .map(|i| {
-            let name = pool[i % pool.len()];
-            match i / pool.len() {
-                0 => name.to_owned(),
-                round => format!("{name}-{round}"),
-            }
-        })
-        .collect()
+pub(crate) fn names_of(pool: &[&str], count: usize) -> Vec<String> {
+    let name = |i: usize| match (pool[i % pool.len()], i / pool.len()) {
+        (name, 0) => name.to_owned(),
+        (name, round) => format!("{name}-{round}"),
+    };
+    (0..count).map(name).collect()
 }
 
 #[cfg(test)]

@@ -10,8 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::stamp::parse_decimal;
 
-/// Length of the text.
-pub const TEXT_LEN: usize = 23;
+pub(crate) const TEXT_LEN: usize = 23;
 
 /// Length of the part that is constant for a minute: `yyyy-MM-dd HH:mm:`.
 const MINUTE_LEN: usize = 17;
@@ -68,13 +67,11 @@ impl LocalTime {
         if text[19] != b'.' || second > 59 {
             return None;
         }
-        let known = self.minute.filter(|minute| text.starts_with(&minute.text));
-        let minute = match known {
-            Some(minute) => minute,
-            None => self.read_minute(text.first_chunk()?)?,
+        let minute = match self.minute {
+            Some(minute) if text.starts_with(&minute.text) => minute,
+            _ => self.read_minute(text.first_chunk()?)?,
         };
-        let unix_ms = minute.start_unix_ms + second * 1000 + ms;
-        Some(unix_ms * NS_PER_MS)
+        Some((minute.start_unix_ms + second * 1000 + ms) * NS_PER_MS)
     }
 
     fn minute_at(&mut self, unix_ms: u64) -> Minute {

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 /// Rate above which a sender wakes once per slot instead of once per record.
 const SLOTS_ABOVE_MILLIS: u64 = 5_000 * 1000;
-/// Length of a slot.
 const SLOT_NS: u64 = 1_000_000;
 const NS_PER_S: u128 = 1_000_000_000;
 

@@ -17,7 +17,6 @@ const LISTENER: Token = Token(usize::MAX);
 const READ_BYTES: usize = 256 * 1024;
 /// Reads of one connection per iteration, before the other connections.
 const READS_PER_ITERATION: usize = 8;
-/// Interval at which the stop flag is checked.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Counters of a relay.
@@ -42,10 +41,11 @@ pub struct RelaySummary {
 impl RelayCounters {
     /// Returns the current values.
     pub fn summary(&self) -> RelaySummary {
+        let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         RelaySummary {
-            connections: self.connections.load(Ordering::Relaxed),
-            upstream_bytes: self.upstream_bytes.load(Ordering::Relaxed),
-            downstream_bytes: self.downstream_bytes.load(Ordering::Relaxed),
+            connections: value(&self.connections),
+            upstream_bytes: value(&self.upstream_bytes),
+            downstream_bytes: value(&self.downstream_bytes),
         }
     }
 }
@@ -103,10 +103,9 @@ impl Relay {
         let mut events = Events::with_capacity(256);
         let mut again = Vec::new();
         while !stop.load(Ordering::Relaxed) {
-            let timeout = if again.is_empty() {
-                STOP_CHECK_INTERVAL
-            } else {
-                Duration::ZERO
+            let timeout = match again.is_empty() {
+                true => STOP_CHECK_INTERVAL,
+                false => Duration::ZERO,
             };
             match self.poll.poll(&mut events, Some(timeout)) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
@@ -161,18 +160,17 @@ impl Relay {
     fn relay_pair(&mut self, index: usize) -> Option<io::Result<bool>> {
         let [client, broker] = self.pairs.get_mut(index)?;
         let buffer = &mut self.buffer;
-        let up = copy(client, broker, buffer, &self.counters.upstream_bytes);
-        let down = up.and_then(|up| {
-            copy(broker, client, buffer, &self.counters.downstream_bytes).map(|down| up || down)
-        });
-        let is_finished =
-            |from: &RelaySocket, to: &RelaySocket| from.ended && to.waiting.is_empty();
-        Some(match down {
-            Ok(_) if is_finished(client, broker) || is_finished(broker, client) => {
-                Err(io::ErrorKind::ConnectionAborted.into())
+        let mut copy_both = || {
+            let up = copy(client, broker, buffer, &self.counters.upstream_bytes)?;
+            let down = copy(broker, client, buffer, &self.counters.downstream_bytes)?;
+            let is_finished =
+                |from: &RelaySocket, to: &RelaySocket| from.ended && to.waiting.is_empty();
+            match is_finished(client, broker) || is_finished(broker, client) {
+                true => Err(io::ErrorKind::ConnectionAborted.into()),
+                false => Ok(up || down),
             }
-            other => other,
-        })
+        };
+        Some(copy_both())
     }
 }
 
@@ -193,23 +191,15 @@ impl RelaySocket {
 
     /// Writes to the socket; returns the number of accepted bytes.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        use io::ErrorKind::{NotConnected, WouldBlock};
         match self.socket.write(bytes) {
-            Ok(count) => Ok(count),
             // An event follows when the connection is established.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected
-                ) =>
-            {
-                Ok(0)
-            }
-            Err(error) => Err(error),
+            Err(error) if matches!(error.kind(), WouldBlock | NotConnected) => Ok(0),
+            result => result,
         }
     }
 }
 
-/// Copies bytes in one direction. Returns `true` if more may be available.
 fn copy(
     from: &mut RelaySocket,
     to: &mut RelaySocket,

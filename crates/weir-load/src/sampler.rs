@@ -4,13 +4,10 @@
 //! A role is a named set of processes, such as `broker`. The caller decides when to sample. Usage
 //! is the difference of two samples, so its resolution is the sampling interval.
 
-mod threads;
-
 use std::collections::BTreeMap;
 
 use procfs::process::{ProcState, Process};
 use procfs::{CurrentSI, KernelStats, ProcError, ticks_per_second};
-use threads::ThreadTimes;
 
 /// Process of a role. The start time excludes another process that gets the same process id later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +15,6 @@ struct WatchedProcess {
     pid: i32,
     started_ticks: u64,
     dead: bool,
-    /// Totals at the last sample.
     used: Sample,
 }
 
@@ -142,14 +138,14 @@ impl Sampler {
         };
         let raw = i32::try_from(pid).map_err(|_| failed(ProcError::NotFound(None)))?;
         let stat = Process::new(raw).and_then(|process| process.stat());
-        let watched = WatchedProcess {
+        let started_ticks = stat.map_err(failed)?.starttime;
+        let role = self.roles.entry(role.to_owned()).or_default();
+        role.processes.push(WatchedProcess {
             pid: raw,
-            started_ticks: stat.map_err(failed)?.starttime,
+            started_ticks,
             dead: false,
             used: Sample::default(),
-        };
-        let role = self.roles.entry(role.to_owned()).or_default();
-        role.processes.push(watched);
+        });
         Ok(())
     }
 
@@ -157,12 +153,11 @@ impl Sampler {
     pub fn sample(&mut self, unix_ns: u64) -> Vec<Died> {
         let mut died = Vec::new();
         for (name, role) in &mut self.roles {
-            for pid in role.sample(unix_ns) {
-                died.push(Died {
-                    role: name.clone(),
-                    pid,
-                });
-            }
+            let ended = role
+                .sample(unix_ns)
+                .into_iter()
+                .map(|pid| (name.clone(), pid));
+            died.extend(ended.map(|(role, pid)| Died { role, pid }));
         }
         match SystemUsage::since_boot(unix_ns) {
             Ok(sample) => self.system.push(sample),
@@ -183,30 +178,15 @@ impl Sampler {
 
     /// Returns the usage of a role between the first and the last sample with `from <= t <= until`;
     /// `None` with fewer than two samples.
-    pub fn usage(
-        &self,
-        role: &str,
-        from_unix_ns: u64,
-        until_unix_ns: u64,
-    ) -> Option<RoleUsageSpan> {
+    pub fn usage(&self, role: &str, from_ns: u64, until_ns: u64) -> Option<RoleUsageSpan> {
         let samples = &self.roles.get(role)?.samples;
-        usage(inside(
-            samples,
-            |it| it.unix_ns,
-            from_unix_ns,
-            until_unix_ns,
-        ))
+        usage(inside(samples, |it| it.unix_ns, from_ns, until_ns))
     }
 
     /// Returns the busiest thread of a role between the same samples: its name and its share of a
     /// core.
-    pub fn busiest_thread(
-        &self,
-        role: &str,
-        from_unix_ns: u64,
-        until_unix_ns: u64,
-    ) -> Option<(&str, f64)> {
-        let shares = self.thread_shares(role, from_unix_ns, until_unix_ns);
+    pub fn busiest_thread(&self, role: &str, from_ns: u64, until_ns: u64) -> Option<(&str, f64)> {
+        let shares = self.thread_shares(role, from_ns, until_ns);
         shares.max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
@@ -354,6 +334,45 @@ impl SystemUsage {
             switches: kernel.ctxt,
             received_bytes: interfaces.values().map(|it| it.recv_bytes).sum(),
             sent_bytes: interfaces.values().map(|it| it.sent_bytes).sum(),
+        })
+    }
+}
+
+/// CPU times by thread id; 16 bytes per thread and sample. One saturated thread limits a process
+/// long before the machine is full.
+#[derive(Debug, Default)]
+struct ThreadTimes(BTreeMap<i32, ThreadTime>);
+
+#[derive(Debug, Default)]
+struct ThreadTime {
+    name: String,
+    /// Time and CPU time in microseconds, ascending.
+    totals: Vec<(u64, u64)>,
+}
+
+impl ThreadTimes {
+    /// Adds the CPU time of a thread at a point in time. If the total decreased, the id belongs to
+    /// a new thread.
+    fn add(&mut self, id: i32, name: String, unix_ns: u64, cpu_us: u64) {
+        let times = self.0.entry(id).or_default();
+        if times.totals.last().is_some_and(|(_, last)| *last > cpu_us) {
+            times.totals.clear();
+        }
+        // A thread gets its name shortly after its start.
+        times.name = name;
+        times.totals.push((unix_ns, cpu_us));
+    }
+
+    /// Returns all threads, each with its share of a core between two points in time.
+    fn shares(&self, from_unix_ns: u64, until_unix_ns: u64) -> impl Iterator<Item = (&str, f64)> {
+        self.0.values().filter_map(move |times| {
+            let inside = |(at, _): &&(u64, u64)| (from_unix_ns..=until_unix_ns).contains(at);
+            let mut totals = times.totals.iter().filter(inside);
+            let first = totals.next()?;
+            let last = totals.next_back()?;
+            let span_ns = last.0.saturating_sub(first.0);
+            let share = (last.1 - first.1) as f64 * 1e3 / span_ns as f64;
+            (span_ns > 0).then_some((times.name.as_str(), share))
         })
     }
 }
@@ -528,5 +547,33 @@ mod tests {
         };
         assert_eq!(usage, expected);
         assert_eq!((usage.cpu_us(), usage.cores()), (2_000_000, 0.5));
+    }
+
+    fn busiest(times: &ThreadTimes, from: u64, until: u64) -> Option<(&str, f64)> {
+        times.shares(from, until).max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    #[test]
+    fn busiest_thread_of_a_span_is_found() {
+        let mut times = ThreadTimes::default();
+        for second in 0..5_u64 {
+            let at = second * 1_000_000_000;
+            times.add(1, "main".to_owned(), at, 5_000_000 + second * 100_000);
+            let busy_from_2 = 900_000 * second.saturating_sub(2);
+            times.add(2, "shard-0".to_owned(), at, busy_from_2);
+        }
+        assert_eq!(busiest(&times, 0, 2_000_000_000), Some(("main", 0.1)));
+        let late = busiest(&times, 2_000_000_000, 9_000_000_000);
+        assert_eq!(late, Some(("shard-0", 0.9)));
+        assert_eq!(busiest(&times, 4_000_000_000, 9_000_000_000), None);
+    }
+
+    #[test]
+    fn reused_id_is_another_thread() {
+        let mut times = ThreadTimes::default();
+        times.add(1, "old".to_owned(), 0, 5_000_000);
+        times.add(1, "new".to_owned(), 1_000_000_000, 0);
+        times.add(1, "new".to_owned(), 2_000_000_000, 500_000);
+        assert_eq!(busiest(&times, 0, 2_000_000_000), Some(("new", 0.5)));
     }
 }

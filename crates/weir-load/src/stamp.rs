@@ -27,13 +27,11 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Returns the value of the header [`DUE_HEADER`].
-    pub fn due_header(&self) -> [u8; 8] {
+    pub(crate) fn due_header(&self) -> [u8; 8] {
         self.due_unix_ns.to_be_bytes()
     }
 
-    /// Returns the value of the header [`SEQ_HEADER`].
-    pub fn seq_header(&self) -> [u8; 12] {
+    pub(crate) fn seq_header(&self) -> [u8; 12] {
         let mut bytes = [0; 12];
         bytes[..4].copy_from_slice(&self.producer.to_be_bytes());
         bytes[4..].copy_from_slice(&self.seq.to_be_bytes());
@@ -44,13 +42,8 @@ impl Stamp {
     /// An unknown send time is written as 0.
     pub fn write_text(&self, out: &mut Vec<u8>) {
         out.clear();
-        let sent_unix_ns = self.sent_unix_ns.unwrap_or(0);
-        for number in [
-            self.due_unix_ns,
-            self.producer.into(),
-            self.seq,
-            sent_unix_ns,
-        ] {
+        let (producer, sent_unix_ns) = (self.producer.into(), self.sent_unix_ns.unwrap_or(0));
+        for number in [self.due_unix_ns, producer, self.seq, sent_unix_ns] {
             out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
             out.push(b'.');
         }
@@ -94,17 +87,13 @@ impl Stamp {
     }
 }
 
-/// Parses the header [`DUE_HEADER`].
-pub fn parse_due(value: &[u8]) -> Option<u64> {
+pub(crate) fn parse_due(value: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(value.try_into().ok()?))
 }
 
 /// Parses at least one digit, without a sign; `None` on overflow.
 pub(crate) fn parse_decimal(text: &[u8]) -> Option<u64> {
-    let digits = text
-        .first()
-        .is_some_and(u8::is_ascii_digit)
-        .then_some(text)?;
+    let digits = text.first()?.is_ascii_digit().then_some(text)?;
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 

@@ -6,12 +6,8 @@ use thiserror::Error;
 
 /// Invalid text of a quantity.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("\"{text}\" is not a {quantity}, write for example {example}")]
-pub struct UnitError {
-    text: String,
-    quantity: &'static str,
-    example: &'static str,
-}
+#[error("\"{0}\" is not a {1}, write for example {2}")]
+pub struct UnitError(String, &'static str, &'static str);
 
 /// Parses a count: digits, optionally a fraction, optionally `k` (thousand) or `m` (million).
 pub fn parse_count(text: &str) -> Result<u64, UnitError> {
@@ -55,12 +51,7 @@ fn parse_scaled(text: &str, suffixes: &str) -> Option<u64> {
 }
 
 fn invalid(text: &str, quantity: &'static str, example: &'static str) -> UnitError {
-    let text = text.to_owned();
-    UnitError {
-        text,
-        quantity,
-        example,
-    }
+    UnitError(text.to_owned(), quantity, example)
 }
 
 /// Parses digits with at most one point: no sign, no exponent, no blanks.

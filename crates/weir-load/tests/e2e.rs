@@ -184,13 +184,13 @@ fn librdkafka_and_lean_consumers_agree() {
         });
         let (_, summary) = consumers.finish();
         let summary = summary.expect("summary");
-        assert_eq!(summary.deliveries_in_window, 1_500);
+        assert_eq!(summary.counts.deliveries_in_window, 1_500);
         assert_eq!(
             (
-                summary.lost,
-                summary.duplicated,
-                summary.reordered,
-                summary.unchecked
+                summary.counts.lost,
+                summary.counts.duplicated,
+                summary.counts.reordered,
+                summary.counts.unchecked
             ),
             (0, 0, 0, 0)
         );
@@ -255,11 +255,18 @@ fn fifty_consumers_receive_all_acknowledged_records() {
     assert!(summary.settled);
     assert_eq!((summary.clients, summary.disconnects), (50, 0));
     assert_eq!(
-        (summary.lost, summary.duplicated, summary.reordered),
+        (
+            summary.counts.lost,
+            summary.counts.duplicated,
+            summary.counts.reordered
+        ),
         (0, 0, 0)
     );
-    assert_eq!((summary.unchecked, summary.latency_resolution_ns), (0, 1));
-    assert_eq!(summary.deliveries_in_window, 50 * 200);
+    assert_eq!(
+        (summary.counts.unchecked, summary.latency_resolution_ns),
+        (0, 1)
+    );
+    assert_eq!(summary.counts.deliveries_in_window, 50 * 200);
     assert_eq!(summary.client_deliveries.min(), Some(200));
     assert_eq!(summary.client_deliveries.max(), Some(200));
     assert_eq!(summary.client_p99_us.clients(), 50);
@@ -301,8 +308,15 @@ fn every_group_receives_all_records() {
         let (events, summary) = consumers.finish();
         let summary = summary.expect("summary");
         let groups = (clients / members) as u64;
-        assert_eq!((summary.clients, summary.lost), (groups, 0), "{summary:?}");
-        assert!(summary.deliveries_in_window >= groups * 150, "{summary:?}");
+        assert_eq!(
+            (summary.clients, summary.counts.lost),
+            (groups, 0),
+            "{summary:?}"
+        );
+        assert!(
+            summary.counts.deliveries_in_window >= groups * 150,
+            "{summary:?}"
+        );
         assert!(summary.group_assignments >= clients as u64, "{summary:?}");
         // Each group commits its offsets at the end.
         assert!(summary.group_commits >= groups, "{summary:?}");
@@ -310,7 +324,7 @@ fn every_group_receives_all_records() {
             WorkerEvent::Report { text } => Some(text.as_str()),
             _ => None,
         });
-        let samples = format!("Number of samples: {}\n", summary.updates_total);
+        let samples = format!("Number of samples: {}\n", summary.counts.updates_total);
         assert!(
             report.is_some_and(|text| text.contains(&samples)),
             "{report:?}"
@@ -351,9 +365,13 @@ fn marked_records_are_timed_among_background() {
     consumers.command(WorkerCommand::Ledger { entries: ledger });
     let (events, summary) = consumers.finish();
     let summary = summary.expect("summary");
-    assert_eq!(summary.deliveries_in_window, 3 * 120);
+    assert_eq!(summary.counts.deliveries_in_window, 3 * 120);
     assert_eq!(
-        (summary.lost, summary.duplicated, summary.unchecked),
+        (
+            summary.counts.lost,
+            summary.counts.duplicated,
+            summary.counts.unchecked
+        ),
         (0, 0, 0)
     );
     assert_eq!(interval_count(&events, LatencyTag::Response), 3 * 20);
@@ -383,10 +401,14 @@ fn deliveries_with_json_keys_are_checked_by_name() {
     let summary = summary.expect("summary");
     // The key differs for every record, but all records of a name are in one partition.
     assert_eq!(
-        (summary.lost, summary.duplicated, summary.unchecked),
+        (
+            summary.counts.lost,
+            summary.counts.duplicated,
+            summary.counts.unchecked
+        ),
         (0, 0, 0)
     );
-    assert_eq!(summary.deliveries_in_window, 2 * 200);
+    assert_eq!(summary.counts.deliveries_in_window, 2 * 200);
 }
 
 #[test]
@@ -411,7 +433,10 @@ fn records_before_a_consumer_starts_are_lost() {
     consumers.command(WorkerCommand::Stop);
     let (_, summary) = consumers.finish();
     let summary = summary.expect("summary");
-    assert_eq!((summary.lost, summary.deliveries_in_window), (20, 0));
+    assert_eq!(
+        (summary.counts.lost, summary.counts.deliveries_in_window),
+        (20, 0)
+    );
 }
 
 /// Minimal client of the baseline server, with its current values.

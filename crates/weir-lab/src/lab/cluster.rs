@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::broker::{BrokerProcess, Launch};
 use crate::config::SecondListener;
 use crate::disk;
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use crate::state::{LabPhase, LabState};
 use crate::status::{self, STOP_TIMEOUT};
 
@@ -78,7 +78,7 @@ impl Lab {
     }
 
     /// Shuts down one broker gracefully and keeps its data. Does nothing if it is stopped.
-    pub fn stop_broker(&mut self, node_id: i32) -> Result<(), LabError> {
+    pub fn stop_broker(&mut self, node_id: i32) -> Result<()> {
         let index = self.index(node_id)?;
         if let Some(process) = &mut self.processes[index] {
             status::stop_all([(node_id, process)].into_iter(), STOP_TIMEOUT)?;
@@ -88,12 +88,12 @@ impl Lab {
     }
 
     /// Shuts down all brokers gracefully and removes their data, unless `keep_data` is set.
-    pub fn down(mut self) -> Result<(), LabError> {
+    pub fn down(mut self) -> Result<()> {
         self.finish_within(STOP_TIMEOUT)
     }
 
     /// Stops a borrowed lab like [`Lab::down`]. The lab cannot be used afterwards.
-    pub fn finish(&mut self) -> Result<(), LabError> {
+    pub fn finish(&mut self) -> Result<()> {
         self.finish_within(STOP_TIMEOUT)
     }
 
@@ -105,7 +105,7 @@ impl Lab {
         !self.is_in_state_file()
     }
 
-    pub(super) fn finish_within(&mut self, timeout: Duration) -> Result<(), LabError> {
+    pub(super) fn finish_within(&mut self, timeout: Duration) -> Result<()> {
         if self.is_down {
             return Ok(());
         }
@@ -131,31 +131,22 @@ impl Lab {
         })
     }
 
-    pub(super) fn stop_processes(&mut self, timeout: Duration) -> Result<(), LabError> {
-        let ids = self.state.nodes.iter().map(|node| node.node_id);
-        let processes = self.processes.iter_mut();
-        let running = ids
-            .zip(processes)
-            .filter_map(|(id, p)| Some((id, p.as_mut()?)));
+    pub(super) fn stop_processes(&mut self, timeout: Duration) -> Result<()> {
+        let running = self.state.nodes.iter().zip(&mut self.processes);
+        let running = running.filter_map(|(node, it)| Some((node.node_id, it.as_mut()?)));
         status::stop_all(running, timeout)?;
-        self.processes
-            .iter_mut()
-            .for_each(|process| *process = None);
+        self.processes.fill_with(|| None);
         Ok(())
     }
 
-    pub(super) fn index(&self, node_id: i32) -> Result<usize, LabError> {
-        self.brokers
-            .iter()
-            .position(|broker| broker.node_id == node_id)
-            .ok_or(LabError::NoSuchBroker(node_id))
+    pub(super) fn index(&self, node_id: i32) -> Result<usize> {
+        let found = self.brokers.iter().position(|it| it.node_id == node_id);
+        found.ok_or(LabError::NoSuchBroker(node_id))
     }
 
     /// Updates the list of brokers and `lab.json` with the process of one broker.
-    pub(super) fn update_process(&mut self, index: usize) -> Result<(), LabError> {
-        let identity = self.processes[index]
-            .as_ref()
-            .map(|process| process.identity);
+    pub(super) fn update_process(&mut self, index: usize) -> Result<()> {
+        let identity = self.processes[index].as_ref().map(|it| it.identity);
         self.brokers[index].pid = identity.map_or(0, |identity| identity.pid);
         self.state.nodes[index].process = identity;
         self.state.save(&self.launch.dir)
@@ -167,7 +158,7 @@ impl Lab {
         running.for_each(BrokerProcess::release);
     }
 
-    pub(super) fn set_phase(&mut self, phase: LabPhase) -> Result<(), LabError> {
+    pub(super) fn set_phase(&mut self, phase: LabPhase) -> Result<()> {
         self.state.phase = phase;
         self.state.save(&self.launch.dir)
     }
@@ -179,10 +170,9 @@ impl Drop for Lab {
             return;
         }
         // A graceful shutdown is only needed if the data is kept.
-        let timeout = if self.keep_data {
-            STOP_TIMEOUT
-        } else {
-            SHORT_STOP_TIMEOUT
+        let timeout = match self.keep_data {
+            true => STOP_TIMEOUT,
+            false => SHORT_STOP_TIMEOUT,
         };
         if let Err(error) = self.finish_within(timeout) {
             tracing::error!(%error, "lab not stopped");
@@ -190,11 +180,10 @@ impl Drop for Lab {
     }
 }
 
-/// Timeout of the shutdown if no data is kept.
 const SHORT_STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Creates a directory, readable by this user only, for a lab that is not detached.
-pub(super) fn temporary_dir() -> Result<PathBuf, LabError> {
+pub(super) fn temporary_dir() -> Result<PathBuf> {
     let prefix = format!("weir-lab-{}-", std::process::id());
     let dir = tempfile::Builder::new().prefix(&prefix).tempdir();
     // The lab removes it, or its watchdog.

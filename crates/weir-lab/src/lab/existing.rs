@@ -6,19 +6,17 @@ use std::path::Path;
 use super::options::LabOptions;
 use crate::broker::BrokerProcess;
 use crate::disk;
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use crate::state::{self, LabPhase, LabState};
 use crate::status::{self, LOCK_FILE, STOP_TIMEOUT};
 
 /// Rejects a directory with other files, because a lab removes its directory when it stops.
-pub(super) fn reject_other_files(dir: &Path) -> Result<(), LabError> {
+pub(super) fn reject_other_files(dir: &Path) -> Result<()> {
     if LabState::load(dir)?.is_some() {
         return Ok(());
     }
     let unreadable = |error| LabError::Directory(dir.to_owned(), error);
-    let mut entries = fs::read_dir(dir)
-        .map_err(unreadable)?
-        .filter_map(Result::ok);
+    let mut entries = fs::read_dir(dir).map_err(unreadable)?.flatten();
     // Another command may just have started or ended here.
     match entries.all(|entry| entry.file_name() == LOCK_FILE) {
         true => Ok(()),
@@ -41,7 +39,7 @@ pub(super) fn find(
     dir: &Path,
     options: &LabOptions,
     progress: &mut dyn FnMut(&str),
-) -> Result<ExistingLab, LabError> {
+) -> Result<ExistingLab> {
     let Some(mut state) = LabState::load(dir)? else {
         return Ok(ExistingLab::None);
     };
@@ -86,7 +84,7 @@ pub(super) fn find(
 }
 
 /// Rejects a running lab whose options differ from the requested ones.
-fn check_same_options(dir: &Path, state: &LabState, options: &LabOptions) -> Result<(), LabError> {
+fn check_same_options(dir: &Path, state: &LabState, options: &LabOptions) -> Result<()> {
     let describe = |brokers: usize, version: &str, port: Option<u16>, heap: u32| {
         let port = port.map_or_else(String::new, |port| format!(", port {port}"));
         format!("{brokers} broker(s), Kafka {version}, heap {heap} MB{port}")
@@ -98,10 +96,11 @@ fn check_same_options(dir: &Path, state: &LabState, options: &LabOptions) -> Res
         let all: Vec<_> = pairs.chain(jvm.iter().cloned()).collect();
         format!("extra settings [{}]", all.join(" "))
     };
-    let mode = |detached| match detached {
-        true => "brokers in the background".to_owned(),
-        false => "brokers in the foreground".to_owned(),
+    let mode = |detached| {
+        let place = if detached { "background" } else { "foreground" };
+        format!("brokers in the {place}")
     };
+    let host = |host| format!("host {host}");
     // Without a requested port, any port is accepted.
     let first = state.nodes.first().map(|node| node.port);
     let port = options.port.and(first);
@@ -111,10 +110,7 @@ fn check_same_options(dir: &Path, state: &LabState, options: &LabOptions) -> Res
             describe(state.nodes.len(), &state.kafka_version, port, state.heap_mb),
             describe(options.brokers.into(), version, options.port, heap_mb),
         ),
-        (
-            format!("host {}", state.host),
-            format!("host {}", options.host),
-        ),
+        (host(state.host), host(options.host)),
         (
             extra(&state.properties, &state.jvm_arguments),
             extra(&options.properties, &options.jvm_arguments),
@@ -129,16 +125,15 @@ fn check_same_options(dir: &Path, state: &LabState, options: &LabOptions) -> Res
 }
 
 /// Rejects stored data of another release or another number of nodes.
-fn check_same_data(dir: &Path, state: &LabState, options: &LabOptions) -> Result<(), LabError> {
+fn check_same_data(dir: &Path, state: &LabState, options: &LabOptions) -> Result<()> {
     let brokers = usize::from(options.brokers);
     if state.nodes.len() == brokers && state.kafka_version == options.kafka_version {
         return Ok(());
     }
+    let (stored, version) = (state.nodes.len(), &state.kafka_version);
     let reason = format!(
-        "contains data of {} broker(s) of Kafka {}, requested are {brokers} of {}; remove it with \
-         \"weir lab down\"",
-        state.nodes.len(),
-        state.kafka_version,
+        "contains data of {stored} broker(s) of Kafka {version}, requested are {brokers} of {}; \
+         remove it with \"weir lab down\"",
         options.kafka_version
     );
     Err(LabError::setting("dir", &dir.display(), &reason))

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::config::{self, SecondListener};
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use crate::kafka;
 
 /// Options of a lab. The default is one broker on free ports in a temporary directory.
@@ -86,10 +86,8 @@ impl Deref for ValidOptions<'_> {
     }
 }
 
-impl<'a> TryFrom<&'a LabOptions> for ValidOptions<'a> {
-    type Error = LabError;
-
-    fn try_from(options: &'a LabOptions) -> Result<Self, LabError> {
+impl<'a> ValidOptions<'a> {
+    pub(super) fn new(options: &'a LabOptions) -> Result<Self> {
         let invalid =
             |name, value: &dyn ToString, reason: &str| Err(LabError::setting(name, value, reason));
         let brokers = options.brokers;
@@ -98,11 +96,8 @@ impl<'a> TryFrom<&'a LabOptions> for ValidOptions<'a> {
         }
         let second = options.second_listeners.len();
         if second != 0 && second != usize::from(brokers) {
-            return invalid(
-                "second listeners",
-                &second,
-                "must be one per broker, or none",
-            );
+            let reason = "must be one per broker, or none";
+            return invalid("second listeners", &second, reason);
         }
         if options.heap_mb < HEAP_MB_MIN {
             return invalid("heap", &options.heap_mb, "must be at least 192 MB");
@@ -119,11 +114,8 @@ impl<'a> TryFrom<&'a LabOptions> for ValidOptions<'a> {
         let dir = options.dir.as_ref().map(|dir| dir.to_string_lossy());
         // Kafka reads its data directories from a comma-separated list in a properties file.
         if let Some(dir) = dir.filter(|dir| dir.contains([',', '\\', '\n'])) {
-            return invalid(
-                "dir",
-                &dir,
-                "must not contain a comma, backslash or line break",
-            );
+            let reason = "must not contain a comma, backslash or line break";
+            return invalid("dir", &dir, reason);
         }
         config::check_extra(&options.properties)?;
         kafka::check_version(&options.kafka_version)?;
@@ -140,7 +132,7 @@ mod tests {
     #[test]
     fn invalid_options_are_rejected_by_name() {
         let base = LabOptions::default;
-        ValidOptions::try_from(&base()).unwrap();
+        ValidOptions::new(&base()).unwrap();
         let cases = [
             (
                 LabOptions {
@@ -186,7 +178,7 @@ mod tests {
             ),
         ];
         for (options, expected) in cases {
-            let text = ValidOptions::try_from(&options).unwrap_err().to_string();
+            let text = ValidOptions::new(&options).unwrap_err().to_string();
             assert!(text.starts_with(expected), "{text}");
         }
     }

@@ -1,7 +1,8 @@
 //! Starts a lab, and cleans up if the start fails.
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -15,59 +16,61 @@ use crate::class_archive::{self, ClassArchive};
 use crate::config;
 use crate::diagnose;
 use crate::disk;
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use crate::host_tools;
 use crate::kafka;
+use crate::operation::Operation;
 use crate::ports;
 use crate::process;
 use crate::ready;
 use crate::state::{self, LabNode, LabPhase, LabState, SCHEMA};
 use crate::status::{self, STOP_TIMEOUT};
 
-/// Starts a lab or attaches to a running one, see [`Lab::up`].
-pub(super) fn up(
-    options: &LabOptions,
-    progress: &mut dyn FnMut(&str),
-    stop: &AtomicBool,
-) -> Result<Lab, LabError> {
-    let options = ValidOptions::try_from(options)?;
-    let mut startup = Startup {
-        options,
-        progress,
-        stop,
-    };
-    if options.dir.is_none() && !options.detached {
-        return startup.up_temporary();
-    }
-    let dir = status::lab_dir(options.dir.as_deref())?;
-    disk::prepare(&dir, 0)?;
-    existing::reject_other_files(&dir)?;
-    let _lock = status::lock(&dir)?;
-    let lab = startup.up_in(&dir);
-    if lab.is_err() {
-        status::remove_if_unused(&dir)?;
-    }
-    lab
-}
-
-fn attach(dir: PathBuf, state: LabState, options: &LabOptions) -> Result<Lab, LabError> {
-    let nodes = state.nodes.iter();
-    let processes = nodes
-        .map(|node| node.process.map(BrokerProcess::found))
-        .collect();
-    let launch = Launch {
-        java: host_tools::java("to run Apache Kafka")?,
-        libs: kafka::libs(&state.kafka_version, &mut |_| (), &AtomicBool::new(false))?,
-        class_archive: None,
-        dir,
-        dir_is_temporary: false,
-    };
-    let mut lab = Lab::new(launch, state, processes, options);
-    lab.was_running = true;
-    Ok(lab)
-}
-
 impl Lab {
+    /// Starts a lab and waits until all its brokers are ready, or attaches to a running one.
+    ///
+    /// A lab that is running in the directory is used if it has the same options. When `stop`
+    /// becomes `true`, or after an error, all started processes are stopped.
+    pub fn up(
+        options: &LabOptions,
+        progress: &mut dyn FnMut(&str),
+        stop: &AtomicBool,
+    ) -> Result<Self> {
+        let options = ValidOptions::new(options)?;
+        let operation = Operation { progress, stop };
+        let mut startup = Startup { options, operation };
+        if options.dir.is_none() && !options.detached {
+            return startup.up_temporary();
+        }
+        let dir = status::lab_dir(options.dir.as_deref())?;
+        disk::prepare(&dir, 0)?;
+        existing::reject_other_files(&dir)?;
+        let _lock = status::lock(&dir)?;
+        let lab = startup.up_in(dir.clone());
+        if lab.is_err() {
+            status::remove_if_unused(&dir)?;
+        }
+        lab
+    }
+
+    /// Restarts a stopped broker with its port and data, and waits until it is ready.
+    pub fn start_broker(&mut self, node_id: i32, stop: &AtomicBool) -> Result<()> {
+        let index = self.index(node_id)?;
+        if self.processes[index].is_some() {
+            return Ok(());
+        }
+        self.processes[index] = Some(self.launch.spawn(node_id, &self.state)?);
+        self.update_process(index)?;
+        let progress = &mut |_: &str| ();
+        let ready = wait_ready(self, &mut Operation { progress, stop });
+        if ready.is_err() {
+            self.stop_broker(node_id)?;
+        } else if self.state.detached {
+            self.release();
+        }
+        ready
+    }
+
     fn new(
         launch: Launch,
         state: LabState,
@@ -94,25 +97,38 @@ impl Lab {
     }
 }
 
-/// The start of a lab.
 struct Startup<'a> {
     options: ValidOptions<'a>,
-    progress: &'a mut dyn FnMut(&str),
-    stop: &'a AtomicBool,
+    operation: Operation<'a>,
 }
 
 impl Startup<'_> {
-    fn up_in(&mut self, dir: &Path) -> Result<Lab, LabError> {
-        let dir = dir.to_owned();
-        let cluster_id = match existing::find(&dir, &self.options, self.progress)? {
-            ExistingLab::Running(state) => return attach(dir, *state, &self.options),
+    fn up_in(&mut self, dir: PathBuf) -> Result<Lab> {
+        let cluster_id = match existing::find(&dir, &self.options, self.operation.progress)? {
+            ExistingLab::Running(state) => return self.attach(dir, *state),
             ExistingLab::Stopped(cluster_id) => Some(cluster_id),
             ExistingLab::None => None,
         };
         self.start_with_retries(dir, false, cluster_id)
     }
 
-    fn up_temporary(&mut self) -> Result<Lab, LabError> {
+    fn attach(&mut self, dir: PathBuf, state: LabState) -> Result<Lab> {
+        let nodes = state.nodes.iter();
+        let processes = nodes.map(|node| node.process.map(BrokerProcess::found));
+        let processes = processes.collect();
+        let launch = Launch {
+            java: host_tools::java("to run Apache Kafka")?,
+            libs: kafka::libs(&state.kafka_version, &mut self.operation)?,
+            class_archive: None,
+            dir,
+            dir_is_temporary: false,
+        };
+        let mut lab = Lab::new(launch, state, processes, &self.options);
+        lab.was_running = true;
+        Ok(lab)
+    }
+
+    fn up_temporary(&mut self) -> Result<Lab> {
         let dir = temporary_dir()?;
         let lab = self.start_with_retries(dir.clone(), true, None);
         let logs_matter = matches!(
@@ -133,7 +149,7 @@ impl Startup<'_> {
         dir: PathBuf,
         dir_is_temporary: bool,
         cluster_id: Option<String>,
-    ) -> Result<Lab, LabError> {
+    ) -> Result<Lab> {
         let options = self.options;
         if let Some(first) = options.port {
             for port in first..first + 2 * u16::from(options.brokers) {
@@ -141,7 +157,7 @@ impl Startup<'_> {
             }
         }
         let java = host_tools::java("to run Apache Kafka")?;
-        let libs = kafka::libs(&options.kafka_version, self.progress, self.stop)?;
+        let libs = kafka::libs(&options.kafka_version, &mut self.operation)?;
         disk::prepare(&dir, options.min_free_bytes)?;
         let launch = Launch {
             java,
@@ -155,7 +171,9 @@ impl Startup<'_> {
             attempts += 1;
             match self.start(launch.clone(), cluster_id.clone()) {
                 Err(LabError::PortTaken(port, _)) if options.port.is_none() && attempts < 3 => {
-                    (self.progress)(&format!("port {port} is now in use; trying other ports"));
+                    (self.operation.progress)(&format!(
+                        "port {port} is now in use; trying other ports"
+                    ));
                 }
                 result => return result,
             }
@@ -164,25 +182,25 @@ impl Startup<'_> {
 
     /// Returns the archive of the broker's classes. If it is missing, starts a broker to write it.
     fn class_archive(&mut self) -> Option<PathBuf> {
-        let (options, stop) = (self.options, self.stop);
+        let (options, stop) = (self.options, self.operation.stop);
         if class_archive::is_written_by(&options.jvm_arguments) {
             return None;
         }
         let java = host_tools::java_version_found()?;
         let version = &options.kafka_version;
         let archive = ClassArchive::new(version, &java, options.retry_classes).ok()?;
-        archive.find_or_write(self.progress, stop, |argument| {
+        archive.find_or_write(&mut self.operation, |argument| {
             let options = LabOptions {
                 kafka_version: version.clone(),
                 heap_mb: ARCHIVE_HEAP_MB,
                 jvm_arguments: vec![argument],
                 ..LabOptions::default()
             };
-            up(&options, &mut |_| (), stop)?.finish_within(ARCHIVE_TIMEOUT)
+            Lab::up(&options, &mut |_| (), stop)?.finish_within(ARCHIVE_TIMEOUT)
         })
     }
 
-    fn start(&mut self, launch: Launch, cluster_id: Option<String>) -> Result<Lab, LabError> {
+    fn start(&mut self, launch: Launch, cluster_id: Option<String>) -> Result<Lab> {
         let options = self.options;
         let has_data = cluster_id.is_some();
         let state = LabState {
@@ -201,18 +219,16 @@ impl Startup<'_> {
         };
         let processes = state.nodes.iter().map(|_| None).collect();
         let mut lab = Lab::new(launch, state, processes, &options);
-        match self.start_brokers(&mut lab, !has_data) {
-            Ok(()) => Ok(lab),
-            Err(error) => {
-                lab.is_down = true;
-                clean_up(&mut lab, has_data, &error)?;
-                Err(error)
-            }
+        if let Err(error) = self.start_brokers(&mut lab, !has_data) {
+            lab.is_down = true;
+            clean_up(&mut lab, has_data, &error)?;
+            return Err(error);
         }
+        Ok(lab)
     }
 
     /// Writes the configuration, formats the storage if `is_new`, and starts the brokers.
-    fn start_brokers(&mut self, lab: &mut Lab, is_new: bool) -> Result<(), LabError> {
+    fn start_brokers(&mut self, lab: &mut Lab, is_new: bool) -> Result<()> {
         lab.set_phase(LabPhase::Starting)?;
         let nodes = lab.state.nodes.clone();
         let (dir, host) = (&lab.launch.dir, lab.state.host);
@@ -231,20 +247,20 @@ impl Startup<'_> {
                 &config::log4j_properties(&state::log_dir(dir, node.node_id)),
             )?;
         }
-        (self.progress)(&format!(
+        (self.operation.progress)(&format!(
             "starting {} broker(s) of Apache Kafka {} in {}",
             nodes.len(),
             lab.state.kafka_version,
             dir.display()
         ));
         if is_new {
-            format_all(lab, &nodes, self.stop)?;
+            format_all(lab, &nodes, self.operation.stop)?;
         }
         for (index, node) in nodes.iter().enumerate() {
             lab.processes[index] = Some(lab.launch.spawn(node.node_id, &lab.state)?);
             lab.update_process(index)?;
         }
-        wait_ready(lab, self.progress, self.stop)?;
+        wait_ready(lab, &mut self.operation)?;
         lab.set_phase(LabPhase::Running)?;
         if lab.state.detached {
             lab.release();
@@ -259,31 +275,25 @@ const ARCHIVE_HEAP_MB: u32 = 256;
 const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Formats the storage of all nodes in parallel. Each one takes a separate JVM about a second.
-fn format_all(lab: &Lab, nodes: &[LabNode], stop: &AtomicBool) -> Result<(), LabError> {
+fn format_all(lab: &Lab, nodes: &[LabNode], stop: &AtomicBool) -> Result<()> {
+    let format = |node: &LabNode| {
+        let progress = &mut |_: &str| ();
+        let (id, operation) = (node.node_id, Operation { progress, stop });
+        lab.launch.format(id, &lab.state.cluster_id, &operation)
+    };
+    let panicked = || io::Error::other("formatting thread panicked");
     thread::scope(|scope| {
-        let formats: Vec<_> = nodes
-            .iter()
-            .map(|node| {
-                scope.spawn(|| lab.launch.format(node.node_id, &lab.state.cluster_id, stop))
-            })
-            .collect();
+        let formats = nodes.iter().map(|node| scope.spawn(|| format(node)));
+        let formats: Vec<_> = formats.collect();
         formats.into_iter().try_for_each(|format| {
-            format.join().unwrap_or_else(|_| {
-                Err(LabError::io(
-                    "format storage",
-                    std::io::Error::other("formatting thread panicked"),
-                ))
-            })
+            let joined = format.join();
+            joined.unwrap_or_else(|_| Err(LabError::io("format storage", panicked())))
         })
     })
 }
 
 /// Waits until every running broker of `lab` responds and lists all of them.
-pub(super) fn wait_ready(
-    lab: &mut Lab,
-    progress: &mut dyn FnMut(&str),
-    stop: &AtomicBool,
-) -> Result<(), LabError> {
+fn wait_ready(lab: &mut Lab, operation: &mut Operation<'_>) -> Result<()> {
     let deadline = Instant::now() + lab.ready_timeout;
     let running = lab.processes.iter().flatten().count();
     let mut missing: Vec<_> = (0..lab.processes.len())
@@ -310,11 +320,9 @@ pub(super) fn wait_ready(
         if missing.len() < last_missing {
             last_missing = missing.len();
             let ready = running - last_missing;
-            progress(&format!("{ready} of {running} brokers are ready"));
+            (operation.progress)(&format!("{ready} of {running} brokers are ready"));
         }
-        if stop.load(Ordering::Relaxed) {
-            return Err(LabError::Interrupted("waiting for the brokers"));
-        }
+        operation.proceed("waiting for the brokers")?;
         if Instant::now() >= deadline {
             return Err(not_ready(lab, &missing));
         }
@@ -323,12 +331,9 @@ pub(super) fn wait_ready(
 }
 
 fn not_ready(lab: &Lab, missing: &[usize]) -> LabError {
-    let ids: Vec<_> = missing
-        .iter()
-        .map(|index| lab.state.nodes[*index].node_id)
-        .collect();
-    let (detail, log) = diagnose::log_tail(&lab.launch.dir, ids[0]);
-    let ids: Vec<_> = ids.iter().map(ToString::to_string).collect();
+    let id = |index: &usize| lab.state.nodes[*index].node_id;
+    let (detail, log) = diagnose::log_tail(&lab.launch.dir, id(&missing[0]));
+    let ids: Vec<_> = missing.iter().map(|at| id(at).to_string()).collect();
     LabError::NotReady {
         seconds: lab.ready_timeout.as_secs(),
         missing: format!("broker {}", ids.join(", ")),
@@ -338,12 +343,13 @@ fn not_ready(lab: &Lab, missing: &[usize]) -> LabError {
 }
 
 /// Stops all started processes and keeps only logs, or the data that existed before.
-fn clean_up(lab: &mut Lab, had_data: bool, error: &LabError) -> Result<(), LabError> {
-    lab.stop_processes(if had_data {
+fn clean_up(lab: &mut Lab, had_data: bool, error: &LabError) -> Result<()> {
+    let timeout = if had_data {
         STOP_TIMEOUT
     } else {
         Duration::ZERO
-    })?;
+    };
+    lab.stop_processes(timeout)?;
     let dir = lab.launch.dir.clone();
     let logs_matter = matches!(
         error,
@@ -359,7 +365,7 @@ fn clean_up(lab: &mut Lab, had_data: bool, error: &LabError) -> Result<(), LabEr
     lab.set_phase(LabPhase::Failed)
 }
 
-fn choose_nodes(options: &LabOptions) -> Result<Vec<LabNode>, LabError> {
+fn choose_nodes(options: &LabOptions) -> Result<Vec<LabNode>> {
     let count = usize::from(options.brokers);
     let ports: Vec<u16> = match options.port {
         Some(first) => (first..).take(2 * count).collect(),

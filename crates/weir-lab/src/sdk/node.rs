@@ -12,8 +12,9 @@ use std::sync::atomic::AtomicBool;
 use super::INSTALL_BYTES;
 use super::npm::{self, Packages};
 use crate::cache;
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use crate::host_tools;
+use crate::operation::Operation;
 
 /// Version of `lightstreamer-client-node`.
 pub const NODE_SDK_VERSION: &str = "9.2.2";
@@ -41,59 +42,47 @@ impl NodeSdk {
 }
 
 /// Returns the Node SDK, installed with npm if it is not cached.
-pub fn node(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<NodeSdk, LabError> {
-    release(
-        ["node", NODE_SDK_VERSION, "Node"],
-        &PACKAGES,
-        progress,
-        stop,
-    )
+pub fn node(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<NodeSdk> {
+    let names = ["node", NODE_SDK_VERSION, "Node"];
+    release(names, &PACKAGES, &mut Operation { progress, stop })
 }
 
 /// Returns the Node SDK in a release that uses TLCP 2.1.0, see [`node`].
-pub fn old_node(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<NodeSdk, LabError> {
+pub fn old_node(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<NodeSdk> {
     let names = ["node", OLD_NODE_SDK_VERSION, "Node"];
-    release(names, &OLD_PACKAGES, progress, stop)
+    release(names, &OLD_PACKAGES, &mut Operation { progress, stop })
 }
 
 /// Returns the SDK for browsers with the WebSocket package for browser automation, installed with
 /// npm if it is not cached.
-pub fn web(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<NodeSdk, LabError> {
-    release(
-        ["web", WEB_SDK_VERSION, "browsers"],
-        &WEB_PACKAGES,
-        progress,
-        stop,
-    )
+pub fn web(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<NodeSdk> {
+    let names = ["web", WEB_SDK_VERSION, "browsers"];
+    release(names, &WEB_PACKAGES, &mut Operation { progress, stop })
 }
 
 fn release(
     [kind, version, platform]: [&str; 3],
     packages: &Packages,
-    progress: &mut dyn FnMut(&str),
-    stop: &AtomicBool,
-) -> Result<NodeSdk, LabError> {
-    let node_bin = npm::node(&format!(
-        "to run the Lightstreamer client SDK for {platform}"
-    ))?;
+    operation: &mut Operation<'_>,
+) -> Result<NodeSdk> {
+    let purpose = format!("to run the Lightstreamer client SDK for {platform}");
+    let node_bin = npm::node(&purpose)?;
     let name = format!("sdk-{kind}-{version}");
-    let dir = cache::entry(&name, INSTALL_BYTES, progress, stop, |dir, progress| {
+    let dir = cache::entry(&name, INSTALL_BYTES, operation, |dir, operation| {
         let what = format!("the Lightstreamer client SDK {version} for {platform}");
-        npm::install(packages, &what, dir, progress, stop)
+        npm::install(packages, &what, dir, operation)
     })?;
     Ok(NodeSdk { dir, node_bin })
 }
 
 /// Returns the browser given by `WEIR_CHROMIUM`, otherwise one with a known name in `PATH`.
-pub fn browser() -> Result<PathBuf, LabError> {
+pub fn browser() -> Result<PathBuf> {
     let named = env::var_os("WEIR_CHROMIUM").filter(|path| !path.is_empty());
     let (found, looked) = match named.map(PathBuf::from) {
         Some(path) => {
             let looked = format!(" at WEIR_CHROMIUM ({})", path.display());
-            (
-                Some(path).filter(|path| host_tools::is_program(path)),
-                looked,
-            )
+            let found = Some(path).filter(|path| host_tools::is_program(path));
+            (found, looked)
         }
         None => {
             let looked = format!(" in PATH as {}", BROWSERS.join(", "));
@@ -108,7 +97,6 @@ pub fn browser() -> Result<PathBuf, LabError> {
     })
 }
 
-/// Program names of Chromium and browsers based on it.
 const BROWSERS: [&str; 4] = [
     "chromium",
     "chromium-browser",

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 
 use super::write;
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use crate::host_tools;
+use crate::operation::Operation;
 
 /// Packages to install with npm, with fixed versions.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Packages {
 }
 
 /// Returns the path of `node`, version 18 or newer. `purpose` explains in errors why it is needed.
-pub fn node(purpose: &str) -> Result<PathBuf, LabError> {
+pub fn node(purpose: &str) -> Result<PathBuf> {
     let node_bin = host_tools::require("node", purpose.to_owned(), NODE_REMEDY)?;
     let output = host_tools::version_output(&node_bin, "--version")?;
     let found = output.trim().trim_start_matches('v');
@@ -50,13 +50,12 @@ pub fn install(
     packages: &Packages,
     what: &str,
     dir: &Path,
-    progress: &mut dyn FnMut(&str),
-    stop: &AtomicBool,
-) -> Result<(), LabError> {
+    operation: &mut Operation<'_>,
+) -> Result<()> {
     let purpose = format!("to download {what}, which is not cached yet");
     let remedy = "install npm (Debian, Ubuntu: apt install npm)";
     let npm = host_tools::require("npm", purpose, remedy)?;
-    progress(&format!("downloading {what} with npm (once)"));
+    (operation.progress)(&format!("downloading {what} with npm (once)"));
     write(&dir.join("package.json"), packages.json)?;
     write(&dir.join("package-lock.json"), packages.lock)?;
     let mut command = Command::new(npm);
@@ -65,7 +64,7 @@ pub fn install(
         .args(["--no-audit", "--no-fund", "--no-update-notifier"])
         .args(["--loglevel=error", "--fetch-retries=1"])
         .current_dir(dir);
-    let (status, output) = host_tools::run(&mut command, "downloading an SDK", stop)?;
+    let (status, output) = host_tools::run(&mut command, "downloading an SDK", operation)?;
     let sdk = dir.join("node_modules").join(packages.package);
     if status.success() && sdk.join("package.json").is_file() {
         return Ok(());
@@ -76,10 +75,9 @@ pub fn install(
 /// Returns the line of npm's output that describes the error, without its prefix.
 fn error_line(output: &str) -> String {
     let lines = || {
-        output
-            .lines()
-            .map(|line| line.trim_start_matches("npm ").trim_start_matches("ERR!"))
-            .map(|line| line.trim_start_matches("error").trim())
+        let lines = output.lines().map(|line| line.trim_start_matches("npm "));
+        let lines = lines.map(|line| line.trim_start_matches("ERR!"));
+        lines.map(|line| line.trim_start_matches("error").trim())
     };
     let is_bookkeeping =
         |line: &&str| line.is_empty() || BOOKKEEPING.iter().any(|start| line.starts_with(start));

@@ -7,8 +7,9 @@ use std::sync::atomic::AtomicBool;
 use super::{INSTALL_BYTES, write};
 use crate::cache;
 use crate::disk;
-use crate::error::LabError;
+use crate::error::{LabError, Result};
 use crate::host_tools;
+use crate::operation::Operation;
 
 /// Version of `lightstreamer-client-lib` for Python.
 pub const PYTHON_SDK_VERSION: &str = "2.2.3";
@@ -26,45 +27,43 @@ pub struct PythonSdk {
 }
 
 /// Returns the Python SDK, installed with pip into a virtual environment if it is not cached.
-pub fn python(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<PythonSdk, LabError> {
-    release(PYTHON_SDK_VERSION, REQUIREMENTS, progress, stop)
+pub fn python(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<PythonSdk> {
+    let mut operation = Operation { progress, stop };
+    release(PYTHON_SDK_VERSION, REQUIREMENTS, &mut operation)
 }
 
 /// Returns the Python SDK in a release that uses TLCP 2.4.0, see [`python`].
 ///
 /// It is installed with an HTTP library of the same time.
-pub fn old_python(
-    progress: &mut dyn FnMut(&str),
-    stop: &AtomicBool,
-) -> Result<PythonSdk, LabError> {
-    release(OLD_PYTHON_SDK_VERSION, OLD_REQUIREMENTS, progress, stop)
+pub fn old_python(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<PythonSdk> {
+    let mut operation = Operation { progress, stop };
+    release(OLD_PYTHON_SDK_VERSION, OLD_REQUIREMENTS, &mut operation)
 }
 
 fn release(
     version: &str,
     requirements: &'static str,
-    progress: &mut dyn FnMut(&str),
-    stop: &AtomicBool,
-) -> Result<PythonSdk, LabError> {
+    operation: &mut Operation<'_>,
+) -> Result<PythonSdk> {
     let venv = VenvSpec {
         name: format!("sdk-python-{version}"),
         what: format!("the Lightstreamer client SDK {version} for Python"),
         requirements,
     };
-    let (dir, python_bin) = venv.find(progress, stop)?;
+    let (dir, python_bin) = venv.find(operation)?;
     Ok(PythonSdk { dir, python_bin })
 }
 
 /// Returns the `python` of a virtual environment with the Kafka client aiokafka.
 ///
 /// It is installed with pip if it is not cached.
-pub fn aiokafka(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<PathBuf, LabError> {
+pub fn aiokafka(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<PathBuf> {
     let venv = VenvSpec {
         name: format!("aiokafka-{AIOKAFKA_VERSION}"),
         what: format!("the Kafka client aiokafka {AIOKAFKA_VERSION} for Python"),
         requirements: AIOKAFKA,
     };
-    Ok(venv.find(progress, stop)?.1)
+    Ok(venv.find(&mut Operation { progress, stop })?.1)
 }
 
 /// A virtual environment to install.
@@ -79,11 +78,7 @@ pub struct VenvSpec {
 
 impl VenvSpec {
     /// Returns the directory and the `python` of the environment, installed if it is not cached.
-    pub fn find(
-        &self,
-        progress: &mut dyn FnMut(&str),
-        stop: &AtomicBool,
-    ) -> Result<(PathBuf, PathBuf), LabError> {
+    pub fn find(&self, operation: &mut Operation<'_>) -> Result<(PathBuf, PathBuf)> {
         let purpose = format!("to run {}", self.what);
         let python = host_tools::require("python3", purpose, PYTHON_REMEDY)?;
         let output = host_tools::version_output(&python, "--version")?;
@@ -97,25 +92,18 @@ impl VenvSpec {
             // Its interpreter is a link to one of the system that was removed.
             disk::remove(&old)?;
         }
-        let dir = cache::entry(&name, INSTALL_BYTES, progress, stop, |dir, progress| {
-            self.install(&python, dir, progress, stop)
-        })?;
+        let build = |dir: &Path, op: &mut Operation<'_>| self.install(&python, dir, op);
+        let dir = cache::entry(&name, INSTALL_BYTES, operation, build)?;
         let python_bin = python_in(&dir);
         Ok((dir, python_bin))
     }
 
-    fn install(
-        &self,
-        python: &Path,
-        dir: &Path,
-        progress: &mut dyn FnMut(&str),
-        stop: &AtomicBool,
-    ) -> Result<(), LabError> {
+    fn install(&self, python: &Path, dir: &Path, op: &mut Operation<'_>) -> Result<()> {
         let (what, venv_python) = (self.what.clone(), dir.join("bin/python"));
-        progress(&format!("downloading {what} with pip (once)"));
+        (op.progress)(&format!("downloading {what} with pip (once)"));
         let mut venv = Command::new(python);
         venv.args(["-m", "venv"]).arg(dir);
-        let (status, output) = host_tools::run(&mut venv, "creating a virtual environment", stop)?;
+        let (status, output) = host_tools::run(&mut venv, "creating a virtual environment", op)?;
         if !status.success() {
             return Err(LabError::MissingTool {
                 tool: "python3-venv",
@@ -130,7 +118,7 @@ impl VenvSpec {
         pip.args(["-m", "pip", "install", "--no-input", "--retries", "1"])
             .args(["--disable-pip-version-check", "-r"])
             .arg(&requirements);
-        let (status, output) = host_tools::run(&mut pip, "downloading an SDK", stop)?;
+        let (status, output) = host_tools::run(&mut pip, "downloading an SDK", op)?;
         if status.success() {
             return Ok(());
         }
@@ -142,15 +130,13 @@ impl VenvSpec {
 ///
 /// Without a network, pip's errors only say that it found nothing; a warning contains the reason.
 fn pip_error_line(output: &str) -> String {
-    let broken = output
-        .lines()
-        .find_map(|line| line.split_once("connection broken by ").map(|(_, why)| why));
-    let error = output
-        .lines()
-        .find_map(|line| line.split_once("ERROR: ").map(|(_, error)| error));
-    broken
-        .or(error)
-        .map_or_else(|| last_line(output), |line| line.trim().to_owned())
+    let after = |mark| {
+        output
+            .lines()
+            .find_map(|line| Some(line.split_once(mark)?.1))
+    };
+    let line = after("connection broken by ").or_else(|| after("ERROR: "));
+    line.map_or_else(|| last_line(output), |line| line.trim().to_owned())
 }
 
 fn last_line(text: &str) -> String {
@@ -161,7 +147,6 @@ fn last_line(text: &str) -> String {
 const REQUIREMENTS: &str = include_str!("python/requirements.txt");
 /// Requirements of the old SDK. Newer releases of aiohttp reject its TLS arguments.
 const OLD_REQUIREMENTS: &str = "lightstreamer-client-lib==1.0.3\naiohttp==3.9.5\n";
-/// Version of aiokafka.
 const AIOKAFKA_VERSION: &str = "0.12.0";
 const AIOKAFKA: &str = "aiokafka==0.12.0\n";
 const PYTHON_REMEDY: &str =

@@ -11,10 +11,8 @@ use crate::delivery::DeliverySummary;
 use crate::worker::line;
 use crate::worker::protocol::{WorkerCommand, WorkerProgress};
 
-/// One connected agent.
 #[derive(Debug)]
 pub(super) struct AgentHandle {
-    /// Description of the agent for messages.
     pub(super) name: String,
     pub(super) pid: u32,
     pub(super) stream: TcpStream,
@@ -27,7 +25,6 @@ pub(super) struct AgentHandle {
     pub(super) closed: bool,
 }
 
-/// All agents that have joined.
 #[derive(Debug, Default)]
 pub(super) struct AgentSet {
     pub(super) handles: Vec<AgentHandle>,
@@ -53,7 +50,6 @@ impl Drop for AgentHandle {
 }
 
 impl AgentSet {
-    /// Sends a command to all agents.
     pub(super) fn command(&mut self, command: &WorkerCommand) {
         let line = line(command);
         self.handles
@@ -69,7 +65,6 @@ impl AgentSet {
             && self.handles.iter().any(|handle| handle.fresh)
     }
 
-    /// Returns the merged progress of all agents.
     pub(super) fn progress(&mut self, unix_ns: u64) -> WorkerProgress {
         let mut counters: BTreeMap<String, u64> = BTreeMap::new();
         for handle in &mut self.handles {

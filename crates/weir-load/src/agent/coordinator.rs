@@ -11,7 +11,7 @@ use weir_stats::Histogram;
 use super::agent_set::{AgentHandle, AgentSet};
 use super::engine::{Children, CoordinatorOptions};
 use super::listener::{AgentListener, CoordinatorEvent, JoinedAgent, send_rejection};
-use super::{AgentError, CoordinatorMessage, WRITE_TIMEOUT};
+use super::{AgentError, CoordinatorMessage, Result, WRITE_TIMEOUT};
 use crate::clients::{ClientShare, ClientsOptions};
 use crate::clock::Clock;
 use crate::delivery::DeliverySummary;
@@ -25,6 +25,8 @@ pub struct AgentCoordinator {
     /// `None` once all agents have joined.
     listener: Option<AgentListener>,
     address: SocketAddr,
+    events: Receiver<CoordinatorEvent>,
+    sender: SyncSender<CoordinatorEvent>,
     agents: AgentSet,
     children: Children,
     clock: Clock,
@@ -40,13 +42,16 @@ impl AgentCoordinator {
     ///
     /// # Errors
     /// [`AgentError::Listen`] if listening on the address fails.
-    pub fn bind(options: CoordinatorOptions) -> Result<Self, AgentError> {
+    pub fn bind(options: CoordinatorOptions) -> Result<Self> {
         let (listener, address) = AgentListener::open(options.listen, &options.token)
             .map_err(|reason| AgentError::Listen(options.listen.to_string(), reason))?;
+        let (sender, events) = mpsc::sync_channel(EVENTS_QUEUED_MAX);
         Ok(Self {
             options,
             listener: Some(listener),
             address,
+            events,
+            sender,
             agents: AgentSet::default(),
             children: Children::default(),
             clock: Clock::start(),
@@ -72,15 +77,14 @@ impl AgentCoordinator {
         mut self,
         clients: &ClientsOptions,
         link: &CoordinatorChannel,
-    ) -> Result<DeliverySummary, AgentError> {
+    ) -> Result<DeliverySummary> {
         link.events.hello(clients.kind.role());
-        let (sender, events) = mpsc::sync_channel(EVENTS_QUEUED_MAX);
         self.children = Children::start(&self.options, self.address)?;
         let joined_by = Instant::now() + self.options.join_timeout;
         loop {
-            self.handle_events(&events, &sender, clients, link)?;
+            self.handle_events(clients, link)?;
             self.commands(link);
-            self.check_agents(&sender, joined_by)?;
+            self.check_agents(joined_by)?;
             self.report(link);
             if self.stopping && self.agents.handles.is_empty() {
                 return Ok(DeliverySummary::default());
@@ -99,44 +103,27 @@ impl AgentCoordinator {
     }
 
     /// Handles queued events; waits up to [`POLL_INTERVAL`] for the first one.
-    fn handle_events(
-        &mut self,
-        events: &Receiver<CoordinatorEvent>,
-        sender: &SyncSender<CoordinatorEvent>,
-        clients: &ClientsOptions,
-        link: &CoordinatorChannel,
-    ) -> Result<(), AgentError> {
-        // Cannot be disconnected: the caller has a sender.
-        let mut next = events.recv_timeout(POLL_INTERVAL).ok();
+    fn handle_events(&mut self, clients: &ClientsOptions, link: &CoordinatorChannel) -> Result<()> {
+        // Cannot be disconnected: this has a sender.
+        let mut next = self.events.recv_timeout(POLL_INTERVAL).ok();
         while let Some(event) = next {
             match event {
-                CoordinatorEvent::Join(agent) => self.on_join(agent, clients, sender),
+                CoordinatorEvent::Join(agent) => self.on_join(agent, clients),
                 CoordinatorEvent::Event(agent, event) => self.on_event(agent, event, link)?,
                 CoordinatorEvent::Closed(agent, reason) => self.on_closed(agent, reason)?,
             }
-            next = events.try_recv().ok();
+            next = self.events.try_recv().ok();
         }
         Ok(())
     }
 
-    /// Gives an agent the next share.
-    fn on_join(
-        &mut self,
-        agent: JoinedAgent,
-        clients: &ClientsOptions,
-        sender: &SyncSender<CoordinatorEvent>,
-    ) {
-        let JoinedAgent {
-            stream,
-            peer,
-            pid,
-            clock,
-        } = agent;
+    fn on_join(&mut self, agent: JoinedAgent, clients: &ClientsOptions) {
+        let (stream, peer, pid) = (agent.stream, agent.peer, agent.pid);
         let (index, of) = (self.agents.handles.len(), self.options.agents);
         let Some(listener) = self.listener.as_mut().filter(|_| !self.stopping) else {
             return send_rejection(&stream, "the run already has all its agents");
         };
-        let clock = match clock {
+        let clock = match agent.clock {
             Ok(clock) => clock,
             Err(error) => {
                 let reason = format!("clock comparison failed: {error}");
@@ -151,7 +138,7 @@ impl AgentCoordinator {
                 "clock differs, latencies are wrong by the difference"
             );
         }
-        if let Err(error) = read_events(index, &stream, sender.clone()) {
+        if let Err(error) = read_events(index, &stream, self.sender.clone()) {
             tracing::warn!(agent = name, %error, "lost connection to agent");
         }
         let mut handle = AgentHandle {
@@ -183,7 +170,7 @@ impl AgentCoordinator {
         agent: usize,
         event: WorkerEvent,
         link: &CoordinatorChannel,
-    ) -> Result<(), AgentError> {
+    ) -> Result<()> {
         let handle = &mut self.agents.handles[agent];
         handle.last_event_at = Instant::now();
         match event {
@@ -220,7 +207,7 @@ impl AgentCoordinator {
         Ok(())
     }
 
-    fn on_closed(&mut self, agent: usize, reason: String) -> Result<(), AgentError> {
+    fn on_closed(&mut self, agent: usize, reason: String) -> Result<()> {
         let handle = &mut self.agents.handles[agent];
         handle.closed = true;
         if handle.summary.is_some() {
@@ -237,31 +224,23 @@ impl AgentCoordinator {
         AgentError::Lost(self.agents.handles[agent].name.clone(), reason)
     }
 
-    /// Forwards commands to the agents.
     fn commands(&mut self, link: &CoordinatorChannel) {
-        while let Some(command) = link.poll() {
-            if command == WorkerCommand::Stop {
-                if !std::mem::replace(&mut self.stopping, true) {
-                    self.agents.command(&command);
-                }
-                return;
-            }
+        let is_stopped = link.take_commands(|command| {
             self.agents.command(&command);
             if self.listener.is_some() {
                 self.early.push(command);
             }
+        });
+        if is_stopped && !std::mem::replace(&mut self.stopping, true) {
+            self.agents.command(&WorkerCommand::Stop);
         }
     }
 
     /// Detects agents that do not join or that stopped reporting.
-    fn check_agents(
-        &mut self,
-        sender: &SyncSender<CoordinatorEvent>,
-        joined_by: Instant,
-    ) -> Result<(), AgentError> {
+    fn check_agents(&mut self, joined_by: Instant) -> Result<()> {
         let now = Instant::now();
         if let Some(listener) = &mut self.listener {
-            listener.poll(sender);
+            listener.poll(&self.sender);
             if let Some((pid, status)) = self.children.ended() {
                 let joined = self.agents.handles.iter().any(|handle| handle.pid == pid);
                 if !joined && !self.stopping {
@@ -269,13 +248,13 @@ impl AgentCoordinator {
                 }
             }
             if now > joined_by {
-                return Err(AgentError::Missing {
-                    joined: self.agents.handles.len(),
-                    required: self.options.agents,
-                    seconds: self.options.join_timeout.as_secs(),
-                    rejected: listener.rejected(),
-                    address: self.address.to_string(),
-                });
+                let (joined, required) = (self.agents.handles.len(), self.options.agents);
+                let (seconds, rejected) =
+                    (self.options.join_timeout.as_secs(), listener.rejected());
+                let reason = format!(
+                    "only {joined} of {required} agents joined within {seconds} s{rejected}"
+                );
+                return Err(AgentError::Missing(reason, self.address));
             }
         }
         let silent = self.agents.handles.iter().position(|handle| {
@@ -293,14 +272,11 @@ impl AgentCoordinator {
             self.report_progress(link);
         }
         let connections: Option<u64> = self.agents.handles.iter().map(|it| it.ready).sum();
-        if let Some(connections) =
-            connections.filter(|_| self.has_all_agents() && !self.is_ready_reported)
-        {
+        let is_ready = self.has_all_agents() && !self.is_ready_reported;
+        if let Some(connections) = connections.filter(|_| is_ready) {
             self.is_ready_reported = true;
-            link.events.send(&WorkerEvent::Ready {
-                connections,
-                port: None,
-            });
+            let port = None;
+            link.events.send(&WorkerEvent::Ready { connections, port });
         }
     }
 

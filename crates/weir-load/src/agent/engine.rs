@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{AgentError, TOKEN_VARIABLE};
+use super::{AgentError, Result, TOKEN_VARIABLE};
 
 /// Options of a coordinator.
 #[derive(Debug, Clone)]
@@ -42,10 +42,7 @@ pub(super) struct Children(Vec<Child>);
 impl Children {
     /// Starts the agents. Each has its own process group, so that Ctrl-C reaches only the
     /// coordinator. They end when their connection closes.
-    pub(super) fn start(
-        options: &CoordinatorOptions,
-        coordinator: SocketAddr,
-    ) -> Result<Self, AgentError> {
+    pub(super) fn start(options: &CoordinatorOptions, coordinator: SocketAddr) -> Result<Self> {
         let mut children = Self::default();
         let Engine::Local { exe } = &options.engine else {
             return Ok(children);

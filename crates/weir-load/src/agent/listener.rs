@@ -11,7 +11,6 @@ use crate::clock::Clock;
 use crate::worker::protocol::WorkerEvent;
 use crate::worker::{line, read_message};
 
-/// Listening socket for agents.
 #[derive(Debug)]
 pub(super) struct AgentListener {
     listener: TcpListener,
@@ -35,7 +34,6 @@ struct PendingPeer {
     line: Vec<u8>,
 }
 
-/// Events from the coordinator's threads.
 #[derive(Debug)]
 pub(super) enum CoordinatorEvent {
     Join(JoinedAgent),
@@ -43,7 +41,6 @@ pub(super) enum CoordinatorEvent {
     Closed(usize, String),
 }
 
-/// Agent with the correct token.
 #[derive(Debug)]
 pub(super) struct JoinedAgent {
     pub(super) stream: TcpStream,
@@ -170,20 +167,16 @@ impl PendingPeer {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => self.line.extend_from_slice(&piece[..count]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let is_late = Instant::now() > self.deadline;
-                    return if is_late {
-                        Err(io::ErrorKind::TimedOut.into())
-                    } else {
-                        Ok(None)
+                    return match Instant::now() > self.deadline {
+                        true => Err(io::ErrorKind::TimedOut.into()),
+                        false => Ok(None),
                     };
                 }
                 Err(error) => return Err(error),
             }
             if self.line.ends_with(b"\n") {
-                let hello = serde_json::from_slice(&self.line);
-                return hello
-                    .map(Some)
-                    .map_err(|_| io::ErrorKind::InvalidData.into());
+                let hello = serde_json::from_slice(&self.line).map(Some);
+                return hello.map_err(|_| io::ErrorKind::InvalidData.into());
             }
             if self.line.len() > HELLO_BYTES_MAX {
                 return Err(io::ErrorKind::InvalidData.into());
@@ -195,13 +188,10 @@ impl PendingPeer {
 /// Compares the clocks in a thread, then sends the agent.
 fn join(peer: PendingPeer, pid: u32, events: SyncSender<CoordinatorEvent>) {
     thread::spawn(move || {
-        let PendingPeer {
-            stream, address, ..
-        } = peer;
         let agent = JoinedAgent {
-            clock: compare_clocks(&stream),
-            stream,
-            peer: address,
+            clock: compare_clocks(&peer.stream),
+            stream: peer.stream,
+            peer: peer.address,
             pid,
         };
         // The coordinator may have ended.
@@ -235,7 +225,6 @@ fn compare_clocks(mut stream: &TcpStream) -> io::Result<ClockDifference> {
     Ok(best)
 }
 
-/// Sends a rejection with its reason.
 pub(super) fn send_rejection(mut stream: &TcpStream, reason: &str) {
     let reason = reason.to_owned();
     // The few bytes fit the buffer of a new socket. On a write error the peer only misses the
@@ -251,10 +240,10 @@ fn check(hello: &AgentHello, token: &str) -> Option<String> {
             "wrong token: set {TOKEN_VARIABLE} to the token of the run"
         ));
     }
-    (hello.version != own).then(|| {
-        let version = &hello.version;
-        format!("agent has version {version}, the coordinator {own}: use the same program")
-    })
+    let version = &hello.version;
+    let reason =
+        || format!("agent has version {version}, the coordinator {own}: use the same program");
+    (version != own).then(reason)
 }
 
 /// Compares in constant time.

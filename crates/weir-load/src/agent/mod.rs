@@ -7,15 +7,15 @@ mod engine;
 mod listener;
 
 use std::io::{self, BufReader, Write as _};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
+use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::clients::{self, ClientShare, ClientsError, ClientsOptions};
+use crate::clients::{self, ClientShare, ClientsOptions};
 use crate::clock::Clock;
-use crate::error::ErrorClass;
+use crate::error::{ErrorClass, LoadError};
 use crate::worker::{CoordinatorChannel, line, read_message};
 
 pub use coordinator::AgentCoordinator;
@@ -23,6 +23,8 @@ pub use engine::{CoordinatorOptions, Engine};
 
 /// Environment variable with the token for agents.
 pub const TOKEN_VARIABLE: &str = "WEIR_AGENT_TOKEN";
+
+type Result<T, E = AgentError> = std::result::Result<T, E>;
 
 /// Error of an agent or its coordinator.
 #[derive(Debug, Error)]
@@ -37,22 +39,8 @@ pub enum AgentError {
     #[error("agent with pid {0} ended before it joined the run: {1}")]
     EndedEarly(u32, String),
     /// Not all agents joined in time.
-    #[error(
-        "only {joined} of {required} agents joined within {seconds} s{rejected}: start the \
-             missing ones with `weir agent --coordinator {address}` and the run's token"
-    )]
-    Missing {
-        /// Agents that joined.
-        joined: usize,
-        /// Agents that the run needs.
-        required: usize,
-        /// Timeout in seconds.
-        seconds: u64,
-        /// Rejected peers in parentheses; empty if there are none.
-        rejected: String,
-        /// Address that agents connect to.
-        address: String,
-    },
+    #[error("{0}: start the missing ones with `weir agent --coordinator {1}` and the run's token")]
+    Missing(String, SocketAddr),
     /// An agent closed its connection or stopped reporting. Its share is missing, so the run is not
     /// valid.
     #[error("{0} was lost, so the run is not valid: {1}")]
@@ -68,7 +56,7 @@ pub enum AgentError {
     Rejected(String),
     /// On an agent: its clients failed.
     #[error(transparent)]
-    Work(ClientsError),
+    Work(LoadError),
 }
 
 impl AgentError {
@@ -79,17 +67,15 @@ impl AgentError {
             Self::Coordinator(..) => ErrorClass::Target,
             Self::Failed(_, _, class) => *class,
             Self::Work(error) => error.class(),
-            Self::Start(_) | Self::EndedEarly(..) | Self::Missing { .. } | Self::Lost(..) => {
+            Self::Start(_) | Self::EndedEarly(..) | Self::Missing(..) | Self::Lost(..) => {
                 ErrorClass::Instrument
             }
         }
     }
 }
 
-/// First line of an agent.
 #[derive(Debug, Serialize, Deserialize)]
 struct AgentHello {
-    /// Secret of the run.
     token: String,
     /// Version of the program; both ends must have the same.
     version: String,
@@ -140,18 +126,15 @@ pub fn new_token() -> String {
 
 /// Runs a share of the clients for one coordinator until the end of its run. If they fail, the
 /// coordinator is informed.
-pub fn run(options: &AgentOptions) -> Result<(), AgentError> {
+pub fn run(options: &AgentOptions) -> Result<()> {
     let broken = |reason| AgentError::Coordinator(options.coordinator.clone(), reason);
     let stream = dial(options).map_err(broken)?;
     let mut output = stream.try_clone().map_err(broken)?;
     let mut input = BufReader::new(stream);
     let joined = join(&mut input, &mut output, &options.token).map_err(broken)?;
     let work = joined.map_err(AgentError::Rejected)?;
-    tracing::info!(
-        agent = work.share.index + 1,
-        of = work.share.of,
-        "joined the run"
-    );
+    let ClientShare { index, of } = work.share;
+    tracing::info!(agent = index + 1, of, "joined the run");
     let last = output.try_clone().map_err(broken)?;
     let link = CoordinatorChannel::over(input, output);
     let result = clients::run(&work, &link).map(drop).map_err(|error| {

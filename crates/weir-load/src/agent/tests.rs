@@ -191,10 +191,10 @@ fn merged_agents_equal_a_single_worker() {
     assert_eq!(run.ready(), 10);
     run.commands.send(ledger()).unwrap();
     let summary = run.thread.join().unwrap().unwrap();
-    assert_eq!((summary.clients, summary.lost), (10, 0));
+    assert_eq!((summary.clients, summary.counts.lost), (10, 0));
     assert!(summary.settled, "{summary:?}");
-    assert_eq!((summary.duplicated, summary.disconnects), (0, 0));
-    assert!(summary.updates_total >= 10 * RECORDS, "{summary:?}");
+    assert_eq!((summary.counts.duplicated, summary.disconnects), (0, 0));
+    assert!(summary.counts.updates_total >= 10 * RECORDS, "{summary:?}");
     for agent in agents {
         agent.join().unwrap().unwrap();
     }
@@ -206,7 +206,7 @@ fn merged_agents_equal_a_single_worker() {
     }
     let counters = progress.expect("a merged progress").counters;
     assert_eq!(counters["clients"], 10);
-    assert_eq!(counters["updates"], summary.updates_total);
+    assert_eq!(counters["updates"], summary.counts.updates_total);
 }
 
 #[test]

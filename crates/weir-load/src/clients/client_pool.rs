@@ -9,7 +9,6 @@ use weir_tlcp::Mode;
 use weir_tlcp::client::ClientSessionConfig;
 
 use super::diff_choice::DiffChoice;
-use super::error::ClientsError;
 use super::items::assign_keys;
 use super::options::{ClientProtocol, ClientsOptions};
 use super::session::{ClientPhase, SessionAction, SessionIo, SimulatedClient, close_text};
@@ -18,11 +17,11 @@ use super::target::RequestTexts;
 use super::verify::ClientCheck;
 use crate::clock::Clock;
 use crate::delivery::{Conflation, DeliverySummary, Expected, Ledger};
+use crate::error::{LoadError, Result};
 use crate::keys::KeyId;
 use crate::worker::CoordinatorChannel;
 use crate::worker::protocol::{Summary, WorkerCommand};
 
-/// Handler of the event loop.
 #[derive(Debug)]
 pub(super) struct ClientPool<'a> {
     target: &'a RequestTexts<'a>,
@@ -43,11 +42,9 @@ pub(super) struct ClientPool<'a> {
     busy_at_report: LoopUtilization,
     io: IoState,
     out: Vec<u8>,
-    /// Decompressor shared by all sessions.
     inflater: Inflater,
 }
 
-/// State of the event loop at the last tick.
 #[derive(Debug, Clone, Copy, Default)]
 struct IoState {
     busy: LoopUtilization,
@@ -62,11 +59,10 @@ impl<'a> ClientPool<'a> {
         link: &'a CoordinatorChannel,
         clock: Clock,
     ) -> Self {
+        use ClientProtocol::Tlcp;
         let conflation = match options.kind {
-            ClientProtocol::Tlcp {
-                mode: Mode::Merge, ..
-            } => Conflation::Allowed,
-            ClientProtocol::Tlcp { .. } | ClientProtocol::Floor => Conflation::Forbidden,
+            Tlcp { mode, .. } if mode == Mode::Merge => Conflation::Allowed,
+            _ => Conflation::Forbidden,
         };
         let assigned = assign_keys(options.clients, target.keys.len(), options.seed);
         let local = options.share.numbers(options.clients);
@@ -75,9 +71,10 @@ impl<'a> ClientPool<'a> {
         let sessions = local.map(|client| {
             let key = assigned[client];
             let plain = !std::mem::replace(&mut has_plain[key], true);
-            let diffs = match plain {
-                true => DiffChoice::NONE,
-                false => options.diffs,
+            let diffs = if plain {
+                DiffChoice::NONE
+            } else {
+                options.diffs
             };
             let check = ClientCheck::new(conflation).with_diffs(diffs, target);
             SimulatedClient::new(key as u32, plain, check)
@@ -106,8 +103,7 @@ impl<'a> ClientPool<'a> {
         }
     }
 
-    /// Settles all clients, sends the summary and returns it.
-    pub(super) fn finish(mut self) -> Result<DeliverySummary, ClientsError> {
+    pub(super) fn finish(mut self) -> Result<DeliverySummary> {
         if self.shared.live == 0 && self.shared.disconnects == 0 && self.shared.ended > 0 {
             return Err(self.unreachable());
         }
@@ -119,7 +115,7 @@ impl<'a> ClientPool<'a> {
     }
 
     fn summary(&self) -> DeliverySummary {
-        let stamped = self.target.fields.stamp.is_some();
+        let stamped = self.target.fields.has_stamp();
         let mut summary = DeliverySummary {
             bytes_received: self.io.bytes_received,
             disconnects: self.shared.disconnects,
@@ -141,9 +137,8 @@ impl<'a> ClientPool<'a> {
 
     /// Returns the ledger if clients can be compared with it.
     fn stamped_ledger(&self) -> Option<&Ledger> {
-        self.ledger
-            .as_ref()
-            .filter(|_| self.target.fields.stamp.is_some())
+        let ledger = self.ledger.as_ref();
+        ledger.filter(|_| self.target.fields.has_stamp())
     }
 
     fn expected(&self, session: &SimulatedClient) -> Expected {
@@ -153,74 +148,22 @@ impl<'a> ClientPool<'a> {
         }
     }
 
-    fn unreachable(&self) -> ClientsError {
+    fn unreachable(&self) -> LoadError {
         let errors = self.shared.errors.iter();
         let most_frequent = errors.max_by_key(|(_, count)| **count);
         let reason = most_frequent.map_or("no response", |(text, _)| text);
-        ClientsError::Unreachable(self.target.servers.clone(), reason.to_owned())
-    }
-
-    /// Passes received bytes to a session, then sends its output and closes it if it has ended.
-    fn drive(&mut self, io: &mut ClientIo, conn: usize, bytes: &[u8], read_at: Instant) {
-        let now_ms = self.now_ms(read_at);
-        let session = &mut self.sessions[conn];
-        session.last_read_ms = now_ms;
-        session.is_overdue = false;
-        let plans = match session.plain {
-            true => &self.plain_plans,
-            false => &self.plans,
-        };
-        let read_unix_ns = self.shared.clock.unix_ns(read_at);
-        let (shared, target) = (&mut self.shared, self.target);
-        let key_id = self.key_ids[session.key as usize];
-        self.out.clear();
-        let mut session_io = SessionIo {
-            target,
-            plan: plans.get(session.key as usize),
-            out: &mut self.out,
-            sink: &mut |session, action, payload| match action {
-                SessionAction::Continue => {}
-                SessionAction::Live => shared.live += 1,
-                SessionAction::Update => {
-                    shared.on_update(session, payload, target, key_id, read_unix_ns);
-                }
-                SessionAction::Error(text) => shared.error(&text),
-                SessionAction::End(text) => shared.end(session, &text),
-            },
-        };
-        session.on_data(bytes, &mut session_io, &mut self.inflater);
-        if !self.out.is_empty() {
-            io.send(conn, &self.out);
-        }
-        if self.sessions[conn].phase == ClientPhase::Ended {
-            io.close(conn);
-        }
-    }
-
-    /// Handles the commands of the coordinator; `Break` ends the run.
-    fn commands(&mut self) -> ControlFlow<()> {
-        while let Some(command) = self.link.poll() {
-            match command {
-                WorkerCommand::Start(schedule) => self.shared.schedule = Some(schedule),
-                WorkerCommand::Ledger { entries } => {
-                    self.ledger = Some(Ledger::new(&entries, &mut self.shared.keys));
-                }
-                WorkerCommand::Stop => return ControlFlow::Break(()),
-            }
-        }
-        ControlFlow::Continue(())
+        LoadError::Unreachable(self.target.servers.clone(), reason.to_owned())
     }
 
     /// Ends sessions that exceed the setup timeout, and counts live ones that receive no keepalive.
     fn check_times(&mut self, io: &mut ClientIo, now: Instant) {
         let now_ms = self.now_ms(now);
-        let setup_ms =
-            u32::try_from(self.target.options.setup_timeout.as_millis()).unwrap_or(u32::MAX);
+        let setup_ms = self.target.options.setup_timeout.as_millis();
         for conn in 0..self.sessions.len() {
             let session = &mut self.sessions[conn];
             match session.phase {
                 ClientPhase::Opening | ClientPhase::Subscribing
-                    if now_ms.saturating_sub(session.started_ms) > setup_ms =>
+                    if u128::from(now_ms.saturating_sub(session.started_ms)) > setup_ms =>
                 {
                     let text = "setup failed: no response within the setup timeout";
                     self.shared.end(session, text);
@@ -294,9 +237,8 @@ impl<'a> ClientPool<'a> {
             ("turn_max_us", self.io.busy.iteration_max_ns / 1000),
         ];
         let now_unix_ns = shared.clock.now_unix_ns();
-        shared
-            .meter
-            .report(&self.link.events, now_unix_ns, &counters);
+        let events = &self.link.events;
+        shared.meter.report(events, now_unix_ns, &counters);
     }
 
     fn now_ms(&self, now: Instant) -> u32 {
@@ -315,8 +257,42 @@ impl ClientHandler for ClientPool<'_> {
         io.send(conn, &self.out);
     }
 
+    /// Passes received bytes to a session, then sends its output and closes it if it has ended.
     fn on_data(&mut self, io: &mut ClientIo, conn: usize, bytes: &[u8], read_at: Instant) {
-        self.drive(io, conn, bytes, read_at);
+        let now_ms = self.now_ms(read_at);
+        let session = &mut self.sessions[conn];
+        session.last_read_ms = now_ms;
+        session.is_overdue = false;
+        let plans = if session.plain {
+            &self.plain_plans
+        } else {
+            &self.plans
+        };
+        let read_unix_ns = self.shared.clock.unix_ns(read_at);
+        let (shared, target) = (&mut self.shared, self.target);
+        let key_id = self.key_ids[session.key as usize];
+        self.out.clear();
+        let mut session_io = SessionIo {
+            target,
+            plan: plans.get(session.key as usize),
+            out: &mut self.out,
+            sink: &mut |session, action, payload| match action {
+                SessionAction::Continue => {}
+                SessionAction::Live => shared.live += 1,
+                SessionAction::Update => {
+                    shared.on_update(session, payload, target, key_id, read_unix_ns);
+                }
+                SessionAction::Error(text) => shared.error(&text),
+                SessionAction::End(text) => shared.end(session, &text),
+            },
+        };
+        session.on_data(bytes, &mut session_io, &mut self.inflater);
+        if !self.out.is_empty() {
+            io.send(conn, &self.out);
+        }
+        if self.sessions[conn].phase == ClientPhase::Ended {
+            io.close(conn);
+        }
     }
 
     fn on_closed(&mut self, _io: &mut ClientIo, conn: usize, reason: DisconnectReason) {
@@ -331,7 +307,16 @@ impl ClientHandler for ClientPool<'_> {
             bytes_received: io.bytes_received(),
             bytes_sent: io.bytes_sent(),
         };
-        self.commands()?;
+        let is_stopped = self.link.take_commands(|command| match command {
+            WorkerCommand::Ledger { entries } => {
+                self.ledger = Some(Ledger::new(&entries, &mut self.shared.keys));
+            }
+            WorkerCommand::Start(schedule) => self.shared.schedule = Some(schedule),
+            WorkerCommand::Stop => {}
+        });
+        if is_stopped {
+            return ControlFlow::Break(());
+        }
         let resolved = self.shared.live + self.shared.ended >= self.sessions.len();
         if !self.ready && resolved {
             if self.shared.live == 0 && self.shared.ended > 0 {
@@ -347,11 +332,8 @@ impl ClientHandler for ClientPool<'_> {
             self.report_published(now, false);
         }
         let now_unix_ns = self.shared.clock.unix_ns(now);
-        if self
-            .shared
-            .schedule
-            .is_some_and(|schedule| now_unix_ns >= schedule.stop_unix_ns)
-        {
+        let schedule = self.shared.schedule;
+        if schedule.is_some_and(|schedule| now_unix_ns >= schedule.stop_unix_ns) {
             return ControlFlow::Break(());
         }
         if self.ready && self.ledger.is_some() && now >= self.next_settle {

@@ -17,13 +17,8 @@ pub fn raise_descriptors(needed: u64) -> io::Result<u64> {
     if soft >= needed || limit.current == hard {
         return Ok(soft);
     }
-    setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: hard,
-            maximum: hard,
-        },
-    )?;
+    let (current, maximum) = (hard, hard);
+    setrlimit(Resource::Nofile, Rlimit { current, maximum })?;
     Ok(hard.unwrap_or(u64::MAX))
 }
 

@@ -4,9 +4,7 @@
 mod client_pool;
 mod descriptors;
 mod diff_choice;
-mod error;
 mod items;
-pub mod meter;
 pub mod mode_name;
 mod options;
 mod reference_values;
@@ -18,16 +16,18 @@ pub mod simulator_file;
 mod target;
 mod verify;
 
+use std::io;
+
 use weir_net::client::{self, ClientOptions};
 pub use weir_tlcp::Mode;
 
 use crate::clock::Clock;
 use crate::delivery::DeliverySummary;
+use crate::error::{LoadError, Result};
 use crate::worker::CoordinatorChannel;
 
 pub use descriptors::{descriptors_allowed, raise_descriptors};
 pub use diff_choice::DiffChoice;
-pub use error::ClientsError;
 pub use items::{ClientShare, assign_keys};
 pub use options::{ClientProtocol, ClientsOptions, TlsTrust};
 pub use scenario::{KEY_PLACEHOLDER, Scenario, Subscribe};
@@ -36,29 +36,26 @@ pub use scenario::{KEY_PLACEHOLDER, Scenario, Subscribe};
 /// Returns the final summary.
 ///
 /// # Errors
-/// [`ClientsError`] if there was nothing to measure; `link` gets no event about it.
-pub fn run(
-    options: &ClientsOptions,
-    link: &CoordinatorChannel,
-) -> Result<DeliverySummary, ClientsError> {
+/// [`LoadError`] if there was nothing to measure; `link` gets no event about it.
+pub fn run(options: &ClientsOptions, link: &CoordinatorChannel) -> Result<DeliverySummary> {
     link.events.hello(options.kind.role());
     let clients = options.share.numbers(options.clients).len();
     let needed = clients as u64 + DESCRIPTORS_SPARE;
-    let allowed = raise_descriptors(needed)?;
+    let allowed = raise_descriptors(needed).map_err(loop_failed)?;
     if needed > allowed {
-        return Err(ClientsError::Descriptors {
-            clients,
-            needed,
-            allowed,
-        });
+        return Err(LoadError::Descriptors(clients, needed, allowed));
     }
     let servers = servers::local_servers(options)?;
     let mut loop_options = ClientOptions::new(servers.addresses, clients);
     loop_options.ramp_per_s = options.ramp_per_s / options.share.of.max(1) as f64;
     let target = target::RequestTexts::new(options, &servers.authorities);
     let mut pool = client_pool::ClientPool::new(options, &target, link, Clock::start());
-    client::run(loop_options, &mut pool)?;
+    client::run(loop_options, &mut pool).map_err(loop_failed)?;
     pool.finish()
+}
+
+fn loop_failed(reason: io::Error) -> LoadError {
+    LoadError::System("event loop of the clients failed", reason)
 }
 
 /// Returns the number of clients that the file descriptor limit of one process allows.

@@ -23,7 +23,6 @@ pub(super) struct ReferenceValues {
     pub(super) compared: u64,
 }
 
-/// A record by its stamp.
 type Record = (KeyId, u32, u64);
 
 impl ReferenceValues {

@@ -1,7 +1,7 @@
 //! Subscriptions of the published load tests: scenarios 1 to 3 with their JSON Patch and text diff
 //! variants, and the client that measures the filtering tests.
 
-use strum::{EnumString, IntoStaticStr};
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use super::diff_choice::DiffChoice;
 use crate::keys::{FIRST_NAMES, FRUITS, extended_key, names_of};
@@ -10,7 +10,7 @@ use crate::keys::{FIRST_NAMES, FRUITS, extended_key, names_of};
 pub const KEY_PLACEHOLDER: &str = "{key}";
 
 /// Scenario of the connector load test, named as in the simulator's parameter `scenarioLKC`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr, VariantArray)]
 pub enum Scenario {
     /// All clients receive every record.
     #[strum(serialize = "1")]
@@ -54,18 +54,18 @@ pub struct Subscribe {
 }
 
 impl Scenario {
-    /// All scenarios, in the order of their names.
-    pub const ALL: [Self; 5] = [
-        Self::One,
-        Self::Two,
-        Self::Three,
-        Self::ThreePatch,
-        Self::ThreeDiff,
-    ];
-
     /// Returns the name in options and in the simulator's file.
     pub fn name(self) -> &'static str {
         self.into()
+    }
+
+    /// Returns all names, separated by commas.
+    pub fn names() -> String {
+        let names: Vec<_> = Self::VARIANTS
+            .iter()
+            .map(|scenario| scenario.name())
+            .collect();
+        names.join(", ")
     }
 
     /// Returns the scenario with that name.
@@ -89,11 +89,7 @@ impl Scenario {
             Self::Two | Self::ThreePatch | Self::ThreeDiff => {
                 self.subscribe(QUICK_START, "key value")
             }
-            Self::Three => self.subscribe(
-                JSON_START,
-                "key timestamp firstText secondText thirdText fourthText firstnumber secondNumber \
-                 thirdNumber fourthNumber hobbies",
-            ),
+            Self::Three => self.subscribe(JSON_START, JSON_FIELDS),
         };
         // Every published configuration maps these in addition to its own.
         let position = ["ts", "partition", "offset"].map(str::to_owned);
@@ -165,6 +161,8 @@ pub fn probe_key(extended: bool, json_key: bool) -> String {
 
 const QUICK_START: &str = "QuickStart";
 const JSON_START: &str = "JsonStart-k";
+const JSON_FIELDS: &str = "key timestamp firstText secondText thirdText fourthText firstnumber \
+    secondNumber thirdNumber fourthNumber hobbies";
 const LTEST_KEY: &str = "ltest-[key={key}]";
 
 #[cfg(test)]
@@ -181,7 +179,7 @@ mod tests {
                  thirdNumber fourthNumber hobbies"
             }
         };
-        for scenario in Scenario::ALL {
+        for &scenario in Scenario::VARIANTS {
             let fields = format!("{} ts partition offset", mapped(scenario));
             assert_eq!(scenario.corrected().fields.join(" "), fields);
             assert_eq!(Scenario::of_name(scenario.name()), Some(scenario));

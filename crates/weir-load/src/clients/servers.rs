@@ -1,13 +1,14 @@
 //! Resolves the servers that the clients of this process connect to.
 
+use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
 use weir_net::client::ServerTls;
 use weir_net::tls::ClientTls;
 
-use super::error::ClientsError;
 use super::items::ClientShare;
 use super::options::{ClientsOptions, TlsTrust};
+use crate::error::{LoadError, Result};
 
 /// Servers, in the order in which the connections of this process use them.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ pub(super) struct Servers {
 
 /// Resolves the servers of this process. Client `n` of the whole run uses server `n` modulo their
 /// number.
-pub(super) fn local_servers(options: &ClientsOptions) -> Result<Servers, ClientsError> {
+pub(super) fn local_servers(options: &ClientsOptions) -> Result<Servers> {
     let count = options.servers.len();
     if count == 0 {
         return Err(server_error("", "no server given"));
@@ -38,7 +39,7 @@ pub(super) fn local_servers(options: &ClientsOptions) -> Result<Servers, Clients
     Ok(servers)
 }
 
-fn server_tls(server: &str, authority: &str, trust: &TlsTrust) -> Result<ServerTls, ClientsError> {
+fn server_tls(server: &str, authority: &str, trust: &TlsTrust) -> Result<ServerTls> {
     let failed = |error: weir_net::tls::TlsError| server_error(server, &error.to_string());
     let trust = match trust {
         TlsTrust::Unset => {
@@ -56,7 +57,7 @@ fn server_tls(server: &str, authority: &str, trust: &TlsTrust) -> Result<ServerT
 
 /// Returns the authority for the `Host` header, its first address, and `true` if the scheme is
 /// `wss`.
-fn resolve(server: &str) -> Result<(String, SocketAddr, bool), ClientsError> {
+fn resolve(server: &str) -> Result<(String, SocketAddr, bool)> {
     let (authority, secure) = match server.strip_prefix("wss://") {
         Some(authority) => (authority, true),
         None => (server.strip_prefix("ws://").unwrap_or(server), false),
@@ -65,15 +66,15 @@ fn resolve(server: &str) -> Result<(String, SocketAddr, bool), ClientsError> {
     if authority.contains(|c: char| c == '/' || c.is_whitespace() || c.is_control()) {
         return Err(server_error(server, "a path or blanks are not allowed"));
     }
-    let mut addresses = authority
-        .to_socket_addrs()
-        .map_err(|error| server_error(server, &error.to_string()))?;
+    let failed = |error: io::Error| server_error(server, &error.to_string());
+    let mut addresses = authority.to_socket_addrs().map_err(failed)?;
     let address = addresses
         .next()
         .ok_or_else(|| server_error(server, "no address"))?;
     Ok((authority.to_owned(), address, secure))
 }
 
-fn server_error(server: &str, reason: &str) -> ClientsError {
-    ClientsError::Server(server.to_owned(), reason.to_owned())
+fn server_error(server: &str, reason: &str) -> LoadError {
+    let reason = format!("{reason}, write for example ws://127.0.0.1:8080");
+    LoadError::option("--url", &server, reason)
 }

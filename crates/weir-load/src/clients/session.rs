@@ -11,10 +11,9 @@ use weir_tlcp::client::{
 };
 
 use super::options::ClientProtocol;
-use super::target::{FieldMap, RequestTexts, SUB_ID};
+use super::target::{RequestTexts, SUB_ID};
 use super::verify::ClientCheck;
 
-/// State of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientPhase {
     /// Its connection has not been opened.
@@ -52,7 +51,6 @@ pub(super) struct SimulatedClient {
 /// Result of input for the client pool.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SessionAction {
-    /// No action.
     Continue,
     /// The subscription has become active.
     Live,
@@ -240,31 +238,27 @@ impl SimulatedClient {
             let text = "baseline server sent more than updates".to_owned();
             return self.act(SessionAction::Error(text), io);
         };
-        let action = self.tlcp_event(&line, plan, &io.target.fields);
+        let action = self.tlcp_event(&line, plan, io.target.fields.count);
         self.send_pending(io);
         if action != SessionAction::Continue {
             self.act(action, io);
         }
     }
 
+    /// Handles a line; `expected` is the number of fields.
     fn tlcp_event(
         &mut self,
         line: &Line<'_>,
         plan: &ClientSessionConfig<'_>,
-        fields: &FieldMap,
+        expected: usize,
     ) -> SessionAction {
         match self.tlcp.on_line(line, plan) {
             SessionEvent::Ignored | SessionEvent::Connected => SessionAction::Continue,
-            SessionEvent::Subscribed {
-                items,
-                fields: server_fields,
-                ..
-            } => {
-                if items != 1 || server_fields as usize != fields.count {
+            SessionEvent::Subscribed { items, fields, .. } => {
+                if items != 1 || fields as usize != expected {
                     return SessionAction::End(format!(
-                        "subscription with {items} items and {server_fields} fields, expected 1 \
-                         and {}",
-                        fields.count
+                        "subscription with {items} items and {fields} fields, expected 1 and \
+                         {expected}"
                     ));
                 }
                 self.phase = ClientPhase::Live;
@@ -315,7 +309,6 @@ fn reader(deflate: bool) -> WebSocketFrameReader {
     WebSocketFrameReader::new(FrameRole::Client, MESSAGE_BYTES_MAX).with_deflate(deflate)
 }
 
-/// Returns the text under which a closed connection is counted.
 pub(super) fn close_text(phase: ClientPhase, reason: DisconnectReason) -> String {
     match phase {
         ClientPhase::Live | ClientPhase::Ended => format!("session lost: {reason}"),

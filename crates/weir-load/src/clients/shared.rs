@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::meter::DeliveryRecorder;
 use super::options::ClientsOptions;
 use super::reference_values::ReferenceValues;
 use super::session::{ClientPhase, SimulatedClient};
@@ -13,6 +12,7 @@ use crate::delivery::{Conflation, DeliveryCheck, count_error};
 use crate::due_text::DueReader;
 use crate::keys::{KeyId, KeyTable};
 use crate::local_time::LocalTime;
+use crate::meter::DeliveryRecorder;
 use crate::published_report::PublishedReporter;
 use crate::stamp::Stamp;
 use crate::worker::protocol::Schedule;
@@ -105,9 +105,8 @@ impl SessionTotals {
                 self.error("update whose values differ from those of a client without diffs");
             }
         }
-        let stored_ms = received
-            .stored_ms
-            .filter(|_| target.options.record_timestamps);
+        let record_timestamps = target.options.record_timestamps;
+        let stored_ms = received.stored_ms.filter(|_| record_timestamps);
         let stored_unix_ns = stored_ms.map(|ms| ms.saturating_mul(1_000_000));
         let Some(due_unix_ns) = received.due_unix_ns.or(stored_unix_ns) else {
             self.meter.updates += 1;
@@ -120,8 +119,8 @@ impl SessionTotals {
         let state = check.state_due_unix_ns.replace(due_unix_ns);
         if let (DeliveryCheck::AfterGap(_), true, Some(state)) = (verdict, in_window, state) {
             if check.checker.conflation() == Conflation::Allowed {
-                self.meter
-                    .record_state_age(read_unix_ns.saturating_sub(state));
+                let age_ns = read_unix_ns.saturating_sub(state);
+                self.meter.record_state_age(age_ns);
             }
         }
     }
@@ -147,9 +146,8 @@ impl SessionTotals {
             RecordIdentity::Stamp(stamp) => Some(stamp),
             _ => None,
         };
-        let response_ns = self
-            .meter
-            .record(due_unix_ns, stamp, read_unix_ns, schedule);
+        let meter = &mut self.meter;
+        let response_ns = meter.record(due_unix_ns, stamp, read_unix_ns, schedule);
         if let Some(response_ns) = response_ns {
             check.latency.record_ns(response_ns);
             if let Some(stored_ms) = received.stored_ms {

@@ -50,24 +50,22 @@ impl SimulatorFile {
         let opened = fs::File::open(path);
         match opened.and_then(|opened| opened.take(FILE_BYTES_MAX).read_to_string(&mut text)) {
             Ok(_) => Self::parse(&text, &file),
-            Err(error) => Err(SimulatorFileError {
-                file,
-                line: 1,
-                reason: error.to_string(),
-            }),
+            Err(error) => failed(&file, 1, error.to_string()),
         }
     }
 
     /// Parses a text; `file` is its name in errors.
     fn parse(text: &str, file: &str) -> Result<Self, SimulatorFileError> {
-        let no_xml = |reason: roxmltree::Error| SimulatorFileError {
-            file: file.to_owned(),
-            line: reason.pos().row,
-            reason: format!("not XML: {reason}"),
-        };
-        let document = Document::parse(text).map_err(no_xml)?;
-        SimulatorParams::of(&document, file)?.simulator()
+        match Document::parse(text) {
+            Ok(document) => SimulatorParams::of(&document, file)?.simulator(),
+            Err(reason) => failed(file, reason.pos().row, format!("not XML: {reason}")),
+        }
     }
+}
+
+fn failed<T>(file: &str, line: u32, reason: String) -> Result<T, SimulatorFileError> {
+    let file = file.to_owned();
+    Err(SimulatorFileError { file, line, reason })
 }
 
 /// Parameters by name, each with its line.
@@ -89,59 +87,56 @@ impl<'a> SimulatorParams<'a> {
         };
         if !root.has_tag_name("client_conf") {
             let name = root.tag_name().name();
-            return params.error(
-                params.line,
-                format!(
-                    "element \"{name}\" found, expected \"client_conf\": is this the simulator's \
-                     client configuration?"
-                ),
+            let reason = format!(
+                "element \"{name}\" found, expected \"client_conf\": is this the simulator's \
+                 client configuration?"
             );
+            return failed(file, params.line, reason);
         }
         for node in root.children().filter(Node::is_element) {
             let at = line(&node);
             let name = node.attribute("name");
             let Some(name) = name.filter(|_| node.has_tag_name("param")) else {
                 let reason = "only elements <param name=\"...\"> are allowed here";
-                return params.error(at, reason.to_owned());
+                return failed(file, at, reason.to_owned());
             };
             let value = node.text().unwrap_or("").trim();
             if params.values.insert(name, (value, at)).is_some() {
-                return params.error(at, format!("param \"{name}\" is duplicated: remove one"));
+                return failed(
+                    file,
+                    at,
+                    format!("param \"{name}\" is duplicated: remove one"),
+                );
             }
         }
         Ok(params)
     }
 
-    fn error<T>(&self, line: u32, reason: String) -> Result<T, SimulatorFileError> {
-        let file = self.file.to_owned();
-        Err(SimulatorFileError { file, line, reason })
-    }
-
     fn simulator(&self) -> Result<SimulatorFile, SimulatorFileError> {
         let (name, line) = *self.values.get("scenarioLKC").unwrap_or(&("1", self.line));
         let Some(scenario) = Scenario::of_name(name) else {
-            let names = Scenario::ALL.map(Scenario::name).join(", ");
-            return self.error(
-                line,
-                format!("scenarioLKC \"{name}\" is unknown, use {names}"),
-            );
+            let names = Scenario::names();
+            let reason = format!("scenarioLKC \"{name}\" is unknown, use {names}");
+            return failed(self.file, line, reason);
         };
         let (_, line) = self.required("numberOfSessions")?;
         let Some(sessions @ 1..) = self.number("numberOfSessions")? else {
-            return self.error(line, "numberOfSessions: give at least 1".to_owned());
+            return failed(
+                self.file,
+                line,
+                "numberOfSessions: give at least 1".to_owned(),
+            );
         };
+        let pause_ms = self.number("delaySessionStartMillis")?;
+        let duration_s = self.number("sessionDurationSeconds")?;
         Ok(SimulatorFile {
             urls: self.urls()?,
             adapter_set: self.required("adapterSetName")?.0.to_owned(),
             scenario,
             sessions,
-            ramp_per_s: self.number("delaySessionStartMillis")?.map(|millis| {
-                // Without a pause, the ramp is as fast as the server responds.
-                1000.0 / (millis.max(1) as f64)
-            }),
-            duration: self
-                .number("sessionDurationSeconds")?
-                .map(Duration::from_secs),
+            // Without a pause, the ramp is as fast as the server responds.
+            ramp_per_s: pause_ms.map(|millis| 1000.0 / millis.max(1) as f64),
+            duration: duration_s.map(Duration::from_secs),
             notes: self.notes(),
         })
     }
@@ -150,19 +145,24 @@ impl<'a> SimulatorParams<'a> {
         let (protocol, line) = self.required("protocol")?;
         if !matches!(protocol, "ws://" | "wss://") {
             let reason = format!("protocol \"{protocol}\" is not supported, use ws:// or wss://");
-            return self.error(line, reason);
+            return failed(self.file, line, reason);
         }
         let (host, _) = self.required("host")?;
         let (_, line) = self.required("port")?;
         let Ok(base) = u16::try_from(self.number("port")?.unwrap_or(0)) else {
-            return self.error(line, "port is out of the range of ports".to_owned());
+            return failed(
+                self.file,
+                line,
+                "port is out of the range of ports".to_owned(),
+            );
         };
         let more = self.number("serverPorts")?.unwrap_or(1).max(1) - 1;
-        let last = u16::try_from(more)
-            .ok()
-            .and_then(|more| base.checked_add(more));
-        let Some(last) = last else {
-            return self.error(line, "serverPorts is out of the range of ports".to_owned());
+        let Ok(last) = u16::try_from(u64::from(base).saturating_add(more)) else {
+            return failed(
+                self.file,
+                line,
+                "serverPorts is out of the range of ports".to_owned(),
+            );
         };
         let url = |port| format!("{protocol}{host}:{port}");
         Ok((base..=last).map(url).collect())
@@ -171,32 +171,27 @@ impl<'a> SimulatorParams<'a> {
     fn required(&self, name: &str) -> Result<(&str, u32), SimulatorFileError> {
         match self.values.get(name) {
             Some((value, line)) if !value.is_empty() => Ok((value, *line)),
-            _ => self.error(
-                self.line,
-                format!("param \"{name}\" is missing: the simulator requires it, too"),
-            ),
-        }
-    }
-
-    fn number(&self, name: &str) -> Result<Option<u64>, SimulatorFileError> {
-        match self
-            .values
-            .get(name)
-            .map(|(value, line)| (value, value.parse(), line))
-        {
-            None => Ok(None),
-            Some((_, Ok(number), _)) => Ok(Some(number)),
-            Some((value, Err(_), line)) => {
-                self.error(*line, format!("{name} \"{value}\" is not a whole number"))
+            _ => {
+                let reason = format!("param \"{name}\" is missing: the simulator requires it, too");
+                failed(self.file, self.line, reason)
             }
         }
     }
 
+    fn number(&self, name: &str) -> Result<Option<u64>, SimulatorFileError> {
+        let Some((value, line)) = self.values.get(name) else {
+            return Ok(None);
+        };
+        let invalid = format!("{name} \"{value}\" is not a whole number");
+        value
+            .parse()
+            .map(Some)
+            .or_else(|_| failed(self.file, *line, invalid))
+    }
+
     fn notes(&self) -> Vec<String> {
-        let ignored = self
-            .values
-            .iter()
-            .filter(|(name, _)| !HONOURED.contains(name));
+        let is_ignored = |name: &str| HONOURED.split(' ').all(|honoured| honoured != name);
+        let ignored = self.values.iter().filter(|(name, _)| is_ignored(name));
         let mut ignored: Vec<_> = ignored.map(|(name, (_, line))| (line, name)).collect();
         ignored.sort();
         let note =
@@ -216,31 +211,18 @@ fn reason_ignored(name: &str) -> &'static str {
             "ignored as the simulator does; the scenario decides, or --data-adapter"
         }
         "ignoreData" | "speedUpReading" => "ignored, every update is parsed and checked",
-        "minCreatePool"
-        | "nettyThreads"
-        | "listenerThreads"
-        | "selectorThreads"
-        | "nioThreads"
-        | "useNio"
-        | "sessionCreationThreadPoolLength"
-        | "sendBufferSize"
-        | "receiveBufferSize"
-        | "localIP" => "ignored, one thread serves all sessions; see --engine local for more",
+        _ if PROCESS_PARAMS.split(' ').any(|param| param == name) => {
+            "ignored, one thread serves all sessions; see --engine local for more"
+        }
         _ => "not a parameter of the simulator, ignored",
     }
 }
 
-const HONOURED: [&str; 9] = [
-    "protocol",
-    "host",
-    "port",
-    "serverPorts",
-    "adapterSetName",
-    "scenarioLKC",
-    "numberOfSessions",
-    "delaySessionStartMillis",
-    "sessionDurationSeconds",
-];
+const HONOURED: &str = "protocol host port serverPorts adapterSetName scenarioLKC numberOfSessions \
+    delaySessionStartMillis sessionDurationSeconds";
+/// Parameters of the simulator's threads and sockets.
+const PROCESS_PARAMS: &str = "minCreatePool nettyThreads listenerThreads selectorThreads \
+    nioThreads useNio sessionCreationThreadPoolLength sendBufferSize receiveBufferSize localIP";
 /// Far above the size of any such file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 

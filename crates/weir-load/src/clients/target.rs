@@ -9,36 +9,40 @@ use super::options::{ClientProtocol, ClientsOptions};
 use super::scenario::KEY_PLACEHOLDER;
 use weir_tlcp::Mode;
 
-/// Positions, from 1, of the fields that clients read; other fields are only counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Fields that clients read; other fields are only counted.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct FieldMap {
-    /// Number of fields.
     pub(super) count: usize,
-    /// `key`: must equal the key of the client's item.
-    pub(super) key: Option<usize>,
-    /// `timestamp`, else `value`: has the due time as text.
-    pub(super) due: Option<usize>,
-    pub(super) partition: Option<usize>,
-    pub(super) offset: Option<usize>,
-    /// `ts`: timestamp of the record in milliseconds.
-    pub(super) stored: Option<usize>,
-    /// `weir`: stamp of the record.
-    pub(super) stamp: Option<usize>,
+    /// Positions, from 1, of [`KEY`], [`DUE`] and so on.
+    pub(super) positions: [Option<usize>; FIELDS],
 }
 
+/// `key`: must equal the key of the client's item.
+pub(super) const KEY: usize = 0;
+/// `timestamp`, else `value`: has the due time as text.
+pub(super) const DUE: usize = 1;
+pub(super) const PARTITION: usize = 2;
+pub(super) const OFFSET: usize = 3;
+/// `ts`: timestamp of the record in milliseconds.
+pub(super) const STORED: usize = 4;
+/// `weir`: stamp of the record.
+pub(super) const STAMP: usize = 5;
+pub(super) const FIELDS: usize = 6;
+
 impl FieldMap {
-    /// Finds the fields in a schema.
     pub(super) fn new(fields: &[String]) -> Self {
         let position = |name| Some(fields.iter().position(|field| field == name)? + 1);
+        let names = ["key", "timestamp", "partition", "offset", "ts", "weir"];
+        let mut positions = names.map(position);
+        positions[DUE] = positions[DUE].or_else(|| position("value"));
         Self {
             count: fields.len(),
-            key: position("key"),
-            due: position("timestamp").or_else(|| position("value")),
-            partition: position("partition"),
-            offset: position("offset"),
-            stored: position("ts"),
-            stamp: position("weir"),
+            positions,
         }
+    }
+
+    pub(super) fn has_stamp(&self) -> bool {
+        self.positions[STAMP].is_some()
     }
 }
 
@@ -47,7 +51,6 @@ impl FieldMap {
 pub(super) struct RequestTexts<'a> {
     pub(super) options: &'a ClientsOptions,
     pub(super) servers: String,
-    /// Record keys, by key index.
     pub(super) keys: Vec<String>,
     /// Each client subscribes to the records of its key only.
     pub(super) keyed: bool,

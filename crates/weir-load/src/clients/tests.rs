@@ -214,10 +214,20 @@ fn sessions_receive_updates_and_settle() {
     let (link, lines) = link(4);
     let summary = run(&options(server, 3), &link).unwrap();
     assert_eq!(
-        (summary.clients, summary.lost, summary.duplicated),
+        (
+            summary.clients,
+            summary.counts.lost,
+            summary.counts.duplicated
+        ),
         (3, 0, 3)
     );
-    assert_eq!((summary.reordered, summary.deliveries_in_window), (3, 18));
+    assert_eq!(
+        (
+            summary.counts.reordered,
+            summary.counts.deliveries_in_window
+        ),
+        (3, 18)
+    );
     assert!(
         summary.settled && summary.errors.is_empty(),
         "{:?}",
@@ -248,7 +258,7 @@ fn lost_sessions_and_records_are_counted() {
     });
     let (link, _lines) = link(3);
     let summary = run(&options(server, 2), &link).unwrap();
-    assert_eq!((summary.lost, summary.disconnects), (6, 2));
+    assert_eq!((summary.counts.lost, summary.disconnects), (6, 2));
     let texts: Vec<_> = summary.errors.keys().map(String::as_str).collect();
     assert_eq!(
         texts,
@@ -284,7 +294,7 @@ fn with_a_gap(mode: Mode) -> (u64, u64, bool) {
         _ => false,
     };
     let reported = events(&lines).iter().any(aged);
-    (summary.lost, summary.conflated, reported)
+    (summary.counts.lost, summary.counts.conflated, reported)
 }
 
 #[test]
@@ -381,7 +391,11 @@ fn last_record_settles_conflated_client() {
     }
     let summary = run(&options, &link).unwrap();
     assert_eq!(
-        (summary.lost, summary.conflated, summary.disconnects),
+        (
+            summary.counts.lost,
+            summary.counts.conflated,
+            summary.disconnects
+        ),
         (0, 3, 0)
     );
 }
@@ -427,10 +441,10 @@ fn unusable_servers_are_named() {
         .local_addr()
         .unwrap();
     let error = run(&options(closed.to_string(), 2), &link).unwrap_err();
-    assert!(matches!(error, ClientsError::Unreachable { .. }), "{error}");
+    assert!(matches!(error, LoadError::Unreachable(..)), "{error}");
     let (link, _lines) = self::link(0);
     let error = run(&options("127.0.0.1:1".to_owned(), 1 << 40), &link).unwrap_err();
-    assert!(matches!(error, ClientsError::Descriptors { .. }), "{error}");
+    assert!(matches!(error, LoadError::Descriptors(..)), "{error}");
 }
 
 #[test]
@@ -453,7 +467,10 @@ fn floor_clients_send_their_key() {
         ..options(server, 2)
     };
     let summary = run(&options, &link).unwrap();
-    assert_eq!((summary.lost, summary.deliveries_in_window), (0, 2));
+    assert_eq!(
+        (summary.counts.lost, summary.counts.deliveries_in_window),
+        (0, 2)
+    );
     assert!(summary.errors.is_empty(), "{:?}", summary.errors);
     assert!(matches!(
         &events(&lines)[0],

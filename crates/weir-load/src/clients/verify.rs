@@ -6,7 +6,7 @@ use weir_tlcp::client::{FieldToken, ItemState, field_tokens};
 use weir_tlcp::text::percent_decode;
 
 use super::diff_choice::DiffChoice;
-use super::target::{FieldMap, RequestTexts};
+use super::target::{DUE, FIELDS, FieldMap, KEY, OFFSET, PARTITION, RequestTexts, STAMP, STORED};
 use crate::delivery::{Conflation, DeliveryChecker};
 use crate::due_text::{DueReader, DueTimestamp};
 use crate::keys::{KeyId, KeyTable};
@@ -41,7 +41,6 @@ pub(super) enum ExpectedUpdate<'a> {
     All(KeyId),
 }
 
-/// Shared input for decoding.
 #[derive(Debug)]
 pub(super) struct DecodeContext<'a> {
     pub(super) due: &'a mut DueReader,
@@ -62,7 +61,7 @@ impl ClientCheck {
     /// may be sent as a diff.
     pub(super) fn with_diffs(mut self, diffs: DiffChoice, target: &RequestTexts<'_>) -> Self {
         self.diffs = diffs;
-        let inside = diffs.any() && target.fields.stamp.is_none();
+        let inside = diffs.any() && !target.fields.has_stamp();
         if inside || target.options.verify_values {
             let state = ItemState::accepting(target.fields.count, diffs.accepted());
             self.state = Some(Box::new(state));
@@ -87,16 +86,16 @@ impl ClientCheck {
             ExpectedUpdate::Key(key, _) => Some(key),
             ExpectedUpdate::All(_) => None,
         };
-        let found = FoundFields::scan(payload, expected, fields, (self.started, self.diffs))?;
+        let found = self.scan(payload, expected, fields)?;
         if let Some(state) = &mut self.state {
             state.apply(payload).map_err(|_| UpdateFault::Undecodable)?;
         }
         self.started = true;
         let key = match expected_update {
             ExpectedUpdate::Key(_, id) => Some(id),
-            ExpectedUpdate::All(no_key) => self.key(&found, no_key, context.keys),
+            ExpectedUpdate::All(no_key) => self.key(found[KEY], no_key, context.keys),
         };
-        let stamp = match found.stamp {
+        let stamp = match found[STAMP] {
             Some(FieldToken::Raw(text)) => {
                 Some(Stamp::parse_text(text).ok_or(UpdateFault::BadStamp)?)
             }
@@ -104,14 +103,14 @@ impl ClientCheck {
             _ => None,
         };
         self.last_stamp = stamp;
-        let text = match found.due {
+        let text = match found[DUE] {
             // The stamp is more exact and cheaper to read.
             _ if stamp.is_some() && !context.marks => None,
             Some(FieldToken::Raw(text)) => {
                 Some(context.due.read(text)).filter(|due| due.unix_ns.is_some())
             }
             Some(FieldToken::JsonPatch(_) | FieldToken::TlcpDiff(_)) => {
-                let value = self.state.as_ref().zip(fields.due);
+                let value = self.state.as_ref().zip(fields.positions[DUE]);
                 let value = value.and_then(|(state, field)| state.value(field));
                 let due = value.map(|value| context.due.read(value.as_bytes()));
                 due.filter(|due| due.unix_ns.is_some())
@@ -121,10 +120,10 @@ impl ClientCheck {
         };
         self.last_due = text;
         let last = self.last_position;
-        let partition = number(found.partition, last.map(|(partition, _)| partition));
-        let offset = number(found.offset, last.map(|(_, offset)| offset));
+        let partition = number(found[PARTITION], last.map(|(partition, _)| partition));
+        let offset = number(found[OFFSET], last.map(|(_, offset)| offset));
         self.last_position = partition.zip(offset);
-        self.last_stored_ms = number(found.stored, self.last_stored_ms);
+        self.last_stored_ms = number(found[STORED], self.last_stored_ms);
         Ok(ReceivedUpdate {
             identity: match (stamp, self.last_position) {
                 (Some(stamp), _) => RecordIdentity::Stamp(stamp),
@@ -143,11 +142,11 @@ impl ClientCheck {
     /// Returns the key of an update that may have any key; `None` if the key table is full.
     fn key(
         &mut self,
-        found: &FoundFields<'_>,
+        token: Option<FieldToken<'_>>,
         no_key: KeyId,
         keys: &mut KeyTable,
     ) -> Option<KeyId> {
-        self.last_key = match found.key {
+        self.last_key = match token {
             Some(FieldToken::Raw(text)) if text.contains(&b'%') => {
                 let text = std::str::from_utf8(text).ok()?;
                 keys.id(percent_decode(text).as_bytes())
@@ -158,9 +157,46 @@ impl ClientCheck {
         };
         self.last_key
     }
+
+    /// Returns the tokens of the fields that clients read.
+    fn scan<'a>(
+        &self,
+        payload: &'a [u8],
+        key: Option<&str>,
+        fields: &FieldMap,
+    ) -> Result<[Option<FieldToken<'a>>; FIELDS], UpdateFault> {
+        let (started, diffs) = (self.started, self.diffs);
+        let mut found = [None; FIELDS];
+        let mut end = 0;
+        for token in field_tokens(payload) {
+            let (first, token) = token.map_err(|_| UpdateFault::BadMark)?;
+            let width = match token {
+                FieldToken::Unchanged { .. } if !started => return Err(UpdateFault::NotExplicit),
+                FieldToken::Unchanged { count } => count,
+                FieldToken::JsonPatch(_) if !diffs.json_patch => return Err(UpdateFault::Diff),
+                FieldToken::TlcpDiff(_) if !diffs.tlcp_diff => return Err(UpdateFault::Diff),
+                FieldToken::Raw(text)
+                    if fields.positions[KEY] == Some(first)
+                        && key.is_some_and(|key| !is_text(text, key)) =>
+                {
+                    return Err(UpdateFault::ForeignKey);
+                }
+                _ => 1,
+            };
+            end = first - 1 + width;
+            for (position, slot) in fields.positions.iter().zip(&mut found) {
+                if position.is_some_and(|at| (first..=end).contains(&at)) {
+                    *slot = Some(token);
+                }
+            }
+        }
+        match end == fields.count {
+            true => Ok(found),
+            false => Err(UpdateFault::FieldCount),
+        }
+    }
 }
 
-/// Description of an update's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReceivedUpdate {
     pub(super) identity: RecordIdentity,
@@ -172,7 +208,6 @@ pub(super) struct ReceivedUpdate {
     pub(super) key: Option<KeyId>,
 }
 
-/// Identity of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RecordIdentity {
     Stamp(Stamp),
@@ -197,63 +232,6 @@ pub(super) enum UpdateFault {
     ForeignKey,
     #[error("update with a malformed stamp")]
     BadStamp,
-}
-
-/// Tokens of the fields that clients read.
-#[derive(Debug, Default)]
-struct FoundFields<'a> {
-    key: Option<FieldToken<'a>>,
-    due: Option<FieldToken<'a>>,
-    partition: Option<FieldToken<'a>>,
-    offset: Option<FieldToken<'a>>,
-    stored: Option<FieldToken<'a>>,
-    stamp: Option<FieldToken<'a>>,
-}
-
-impl<'a> FoundFields<'a> {
-    /// Scans all tokens once.
-    fn scan(
-        payload: &'a [u8],
-        key: Option<&str>,
-        fields: &FieldMap,
-        (started, diffs): (bool, DiffChoice),
-    ) -> Result<Self, UpdateFault> {
-        let mut found = Self::default();
-        let mut end = 0;
-        for token in field_tokens(payload) {
-            let (first, token) = token.map_err(|_| UpdateFault::BadMark)?;
-            let width = match token {
-                FieldToken::Unchanged { .. } if !started => return Err(UpdateFault::NotExplicit),
-                FieldToken::Unchanged { count } => count,
-                FieldToken::JsonPatch(_) if !diffs.json_patch => return Err(UpdateFault::Diff),
-                FieldToken::TlcpDiff(_) if !diffs.tlcp_diff => return Err(UpdateFault::Diff),
-                FieldToken::Raw(text)
-                    if fields.key == Some(first) && key.is_some_and(|key| !is_text(text, key)) =>
-                {
-                    return Err(UpdateFault::ForeignKey);
-                }
-                _ => 1,
-            };
-            end = first - 1 + width;
-            let covers = |field: Option<usize>| field.is_some_and(|at| (first..=end).contains(&at));
-            for (field, slot) in [
-                (fields.key, &mut found.key),
-                (fields.due, &mut found.due),
-                (fields.partition, &mut found.partition),
-                (fields.offset, &mut found.offset),
-                (fields.stored, &mut found.stored),
-                (fields.stamp, &mut found.stamp),
-            ] {
-                if covers(field) {
-                    *slot = Some(token);
-                }
-            }
-        }
-        if end != fields.count {
-            return Err(UpdateFault::FieldCount);
-        }
-        Ok(found)
-    }
 }
 
 /// Returns `true` if an escaped text equals `expected` after decoding.

@@ -1,24 +1,61 @@
-//! Shared state of all consumers of a process: a delivery check and a small histogram each, and
-//! totals.
+//! Event loop of the lean consumers, and the state of all consumers of a process: a delivery check
+//! and a small histogram each, and totals.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use weir_kafka::lean::{LeanError, LeanRecord, LeanReport, LeanSink};
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval_at};
+use weir_kafka::lean::{self, LeanConfig, LeanError, LeanRecord, LeanReport, LeanSink};
 use weir_stats::CompactHistogram;
 
 use super::options::{ConsumerClient, ConsumerOptions};
 use super::origin::{OriginReader, key_name};
-use crate::clients::meter::DeliveryRecorder;
 use crate::clock::{Clock, nanos};
 use crate::delivery::{DeliveryChecker, DeliverySummary, Expected, Ledger, count_error};
+use crate::error::{LoadError, Result};
 use crate::keys::KeyTable;
 use crate::local_time::LocalTime;
+use crate::meter::DeliveryRecorder;
 use crate::published_report::PublishedReporter;
 use crate::worker::CoordinatorChannel;
 use crate::worker::protocol::{Schedule, WorkerCommand};
+
+/// Runs lean consumers in this thread and polls them every 20 ms until `Break`. They end on their
+/// own only with an error at the start, or after `stop`.
+pub(super) fn run_lean<S: LeanSink + 'static>(
+    config: LeanConfig,
+    sink: &Rc<RefCell<S>>,
+    stop: &watch::Sender<bool>,
+    mut poll: impl FnMut(&mut S) -> ControlFlow<()>,
+) -> Result<LeanReport> {
+    let failed = |reason| LoadError::System("starting the event loop of the consumers", reason);
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().map_err(failed)?;
+    runtime.block_on(async {
+        let consumers = lean::run(config, Rc::clone(sink), stop.subscribe());
+        tokio::pin!(consumers);
+        let mut ticks = interval_at(tokio::time::Instant::now() + POLL_INTERVAL, POLL_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_stopping = false;
+        loop {
+            tokio::select! {
+                outcome = &mut consumers => return Ok(outcome?),
+                _ = ticks.tick(), if !is_stopping => {
+                    is_stopping = poll(&mut sink.borrow_mut()).is_break();
+                }
+            }
+            if is_stopping {
+                // The receiver is closed only if the consumers have ended.
+                let _ = stop.send(true);
+            }
+        }
+    })
+}
 
 /// Sink of the lean consumers, and handler of the coordinator's commands.
 pub(super) struct LeanConsumers {
@@ -62,19 +99,16 @@ impl LeanConsumers {
         let clock = Clock::start();
         let now = Instant::now();
         let per_client = options.groups.as_ref().map_or(1, |groups| groups.members);
+        let per_client = per_client.max(1);
+        let clients = 0..options.clients.div_ceil(per_client);
+        let (source, local) = (&options.latency_from, LocalTime::system());
         Self {
-            clients: std::iter::repeat_with(ConsumerState::default)
-                .take(options.clients.div_ceil(per_client.max(1)))
-                .collect(),
+            clients: clients.map(|_| ConsumerState::default()).collect(),
             consumers: options.clients,
-            per_client: per_client.max(1),
+            per_client,
             keys: KeyTable::default(),
             clock,
-            origins: OriginReader::new(
-                &options.latency_from,
-                options.marked_only,
-                LocalTime::system(),
-            ),
+            origins: OriginReader::new(source, options.marked_only, local),
             in_window: 0,
             meter: DeliveryRecorder::new(clock.now_unix_ns()),
             schedule: None,
@@ -100,12 +134,18 @@ impl LeanConsumers {
             self.is_ready_reported = true;
             link.events.ready(self.ready, None);
         }
-        let mut is_stopping = self.take_commands(link);
+        let mut is_stopping = link.take_commands(|command| match command {
+            WorkerCommand::Ledger { entries } => {
+                self.ledger = Some(Ledger::new(&entries, &mut self.keys));
+            }
+            WorkerCommand::Start(schedule) => self.schedule = Some(schedule),
+            WorkerCommand::Stop => {}
+        });
         let now = Instant::now();
-        let stop_unix_ns = self
+        let now_unix_ns = self.clock.unix_ns(now);
+        is_stopping |= self
             .schedule
-            .map_or(u64::MAX, |schedule| schedule.stop_unix_ns);
-        is_stopping |= self.clock.unix_ns(now) >= stop_unix_ns;
+            .is_some_and(|it| now_unix_ns >= it.stop_unix_ns);
         if self.ledger.is_some() && now >= self.next_settle {
             self.next_settle = now + SETTLE_INTERVAL;
             is_stopping |= self.is_settled();
@@ -122,7 +162,6 @@ impl LeanConsumers {
                 ("bytes_received", self.bytes_received),
                 ("busy_permille", self.busy.permille()),
             ];
-            let now_unix_ns = self.clock.unix_ns(now);
             self.meter.report(&link.events, now_unix_ns, &counters);
         }
         if let Some(published) = &mut self.published {
@@ -132,20 +171,6 @@ impl LeanConsumers {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
-    }
-
-    /// Handles commands. Returns `true` if the run is stopped.
-    fn take_commands(&mut self, link: &CoordinatorChannel) -> bool {
-        while let Some(command) = link.poll() {
-            match command {
-                WorkerCommand::Start(schedule) => self.schedule = Some(schedule),
-                WorkerCommand::Ledger { entries } => {
-                    self.ledger = Some(Ledger::new(&entries, &mut self.keys));
-                }
-                WorkerCommand::Stop => return true,
-            }
-        }
-        false
     }
 
     /// Returns `true` if every record of the ledger has arrived at every consumer.
@@ -160,7 +185,6 @@ impl LeanConsumers {
         self.in_window >= expected && self.clients.iter().all(settled)
     }
 
-    /// Settles every consumer and returns the summary.
     pub(super) fn summary(&self, report: &LeanReport) -> DeliverySummary {
         let mut summary = DeliverySummary {
             bytes_received: self.bytes_received,
@@ -169,10 +193,9 @@ impl LeanConsumers {
             group_commits: report.commits,
             timed_by_timestamp: self.from_timestamp,
             log_append_time: self.log_append_time.filter(|_| self.from_timestamp > 0),
-            latency_resolution_ns: if self.from_text + self.from_timestamp > 0 {
-                TEXT_RESOLUTION_NS
-            } else {
-                1
+            latency_resolution_ns: match self.from_text + self.from_timestamp {
+                0 => 1,
+                _ => TEXT_RESOLUTION_NS,
             },
             errors: self.errors.clone(),
             ..DeliverySummary::default()
@@ -298,6 +321,8 @@ fn cpu_time(of: ClockId) -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanos)
 }
 
+/// Interval at which consumers handle commands and report.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 const SETTLE_INTERVAL: Duration = Duration::from_millis(100);
 const TEXT_RESOLUTION_NS: u64 = 1_000_000;

@@ -10,12 +10,11 @@ use std::time::Duration;
 use weir_kafka::lean::LeanReport;
 use weir_kafka::{IngestConfig, KafkaIngest, LentRecord};
 
-use super::lean_consumers::LeanConsumers;
+use super::lean_consumers::{LeanConsumers, POLL_INTERVAL};
 use super::options::ConsumerOptions;
-use super::runtime::POLL_INTERVAL;
 use crate::clock::Clock;
 use crate::delivery::{DeliverySummary, count_error};
-use crate::error::LoadError;
+use crate::error::{LoadError, Result};
 use crate::worker::CoordinatorChannel;
 
 /// Each client has about six threads and its own buffers.
@@ -25,7 +24,7 @@ const POLL: Duration = Duration::from_millis(20);
 const RECORDS_PER_POLL: usize = 16;
 
 /// Checks that librdkafka consumers support the options.
-pub(super) fn check(options: &ConsumerOptions) -> Result<(), LoadError> {
+pub(super) fn check(options: &ConsumerOptions) -> Result<()> {
     let reason = match options.groups {
         _ if options.clients > CLIENTS_MAX => {
             format!("at most {CLIENTS_MAX} --consumers: each has its own threads")
@@ -36,12 +35,11 @@ pub(super) fn check(options: &ConsumerOptions) -> Result<(), LoadError> {
     Err(LoadError::option("--client-library", &"librdkafka", reason))
 }
 
-/// Runs the consumers as [`super::run`] does.
 pub(super) fn consume(
     options: &ConsumerOptions,
     consumers: LeanConsumers,
     link: &CoordinatorChannel,
-) -> Result<DeliverySummary, LoadError> {
+) -> Result<DeliverySummary> {
     let (consumers, stop) = (Mutex::new(consumers), AtomicBool::new(false));
     thread::scope(|scope| {
         let mut readers = Vec::with_capacity(options.clients);
@@ -83,16 +81,14 @@ fn read(
     consumer: usize,
     consumers: &Mutex<LeanConsumers>,
     stop: &AtomicBool,
-) -> Result<(), LoadError> {
+) -> Result<()> {
     let clock = Clock::start();
+    let max_wait_ms = options.max_wait.as_millis().to_string();
     let mut source = KafkaIngest::start(&IngestConfig {
         bootstrap_servers: options.bootstrap_servers.clone(),
         client_id: "weir-load-consume".to_owned(),
         topics: vec![options.topic.clone()],
-        properties: vec![(
-            "fetch.wait.max.ms".to_owned(),
-            options.max_wait.as_millis().to_string(),
-        )],
+        properties: vec![("fetch.wait.max.ms".to_owned(), max_wait_ms)],
         ..IngestConfig::default()
     })?;
     let mut reader = source.reader();

@@ -5,7 +5,6 @@ mod lean_consumers;
 mod librdkafka;
 mod options;
 mod origin;
-mod runtime;
 mod scan;
 
 use std::cell::RefCell;
@@ -21,35 +20,26 @@ pub use weir_kafka::lean::LeanGroups;
 
 use crate::clients::raise_descriptors;
 use crate::delivery::DeliverySummary;
-use crate::error::LoadError;
+use crate::error::{LoadError, Result};
 use crate::topic;
 use crate::worker::CoordinatorChannel;
 use crate::worker::protocol::{Summary, WorkerRole};
-use lean_consumers::LeanConsumers;
-use runtime::run_lean;
+use lean_consumers::{LeanConsumers, run_lean};
 
 /// Consumes until the coordinator or the schedule ends it, or all records of the ledger have
 /// arrived. Returns the final summary.
 ///
 /// # Errors
 /// [`LoadError`] if the consumers did not start; `link` gets no event about it.
-pub fn run(
-    options: &ConsumerOptions,
-    link: &CoordinatorChannel,
-) -> Result<DeliverySummary, LoadError> {
+pub fn run(options: &ConsumerOptions, link: &CoordinatorChannel) -> Result<DeliverySummary> {
     link.events.hello(WorkerRole::Consume);
-    if let Some(interval) = options
-        .published_report
-        .filter(|it| *it < REPORT_INTERVAL_MIN)
-    {
+    let interval = options.published_report;
+    if let Some(interval) = interval.filter(|it| *it < REPORT_INTERVAL_MIN) {
         let given = format!("{} ms", interval.as_millis());
-        return Err(LoadError::option(
-            "--report-interval",
-            &given,
-            "give at least 1s",
-        ));
+        let reason = "give at least 1s";
+        return Err(LoadError::option("--report-interval", &given, reason));
     }
-    let brokers = topic::require(&options.bootstrap_servers, &options.topic)?;
+    let brokers = topic::ensure(&options.bootstrap_servers, &options.topic, None)?;
     let members = options.groups.as_ref().map_or(1, |groups| groups.members);
     if members == 0 || options.clients % members != 0 {
         let reason = format!("--consumers {} must be a multiple of it", options.clients);
@@ -76,13 +66,10 @@ pub fn run(
 }
 
 /// Checks the number of consumers and raises the file descriptor limit for their connections.
-fn check_clients(clients: usize, connections_each: usize) -> Result<(), LoadError> {
+fn check_clients(clients: usize, connections_each: usize) -> Result<()> {
     if clients == 0 {
-        return Err(LoadError::option(
-            "--consumers",
-            &0,
-            "at least one is needed",
-        ));
+        let reason = "at least one is needed";
+        return Err(LoadError::option("--consumers", &0, reason));
     }
     let connections = (clients as u64).saturating_mul(connections_each as u64);
     let needed = connections.saturating_add(DESCRIPTORS_SPARE);

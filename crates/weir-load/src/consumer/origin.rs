@@ -51,12 +51,10 @@ impl fmt::Display for LatencySource {
     }
 }
 
-/// Stamp and due time of one record.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) stamp: Option<Stamp>,
     pub(super) due_unix_ns: Option<u64>,
-    /// The due time was parsed from the value.
     pub(super) from_text: bool,
     /// The latency of the record is recorded.
     pub(super) timed: bool,
@@ -105,15 +103,11 @@ impl OriginReader {
                 .or_else(|| due.and_then(parse_due)),
             LatencySource::Text | LatencySource::Json(_) => None,
         };
-        if header_due.is_some() && !self.marked_only {
-            return Origin {
-                stamp,
-                due_unix_ns: header_due,
-                from_text: false,
-                timed: true,
-            };
-        }
-        let text = value.map(|value| self.due.read(value));
+        // The text is not needed for records that have a header, unless only some are timed.
+        let is_text_read = header_due.is_none() || self.marked_only;
+        let text = value
+            .filter(|_| is_text_read)
+            .map(|value| self.due.read(value));
         let due_unix_ns = header_due.or_else(|| text?.unix_ns);
         Origin {
             stamp,

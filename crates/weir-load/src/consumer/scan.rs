@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use weir_kafka::lean::{LeanConfig, LeanError, LeanGroups, LeanRecord, LeanReport, LeanSink};
 
-use super::runtime::run_lean;
+use super::lean_consumers::run_lean;
 use crate::clock::{Clock, nanos};
 use crate::delivery::count_error;
-use crate::error::LoadError;
+use crate::error::Result;
 use crate::topic;
 use crate::worker::CoordinatorChannel;
-use crate::worker::protocol::{ScanSummary, Summary, WorkerCommand, WorkerRole};
+use crate::worker::protocol::{ScanSummary, Summary, WorkerRole};
 
 /// Options of a scan.
 #[derive(Debug, Clone)]
@@ -56,9 +56,9 @@ impl ScanOptions {
 ///
 /// # Errors
 /// [`LoadError`] if the consumer did not start; `link` gets no event about it.
-pub fn run(options: &ScanOptions, link: &CoordinatorChannel) -> Result<ScanSummary, LoadError> {
+pub fn run(options: &ScanOptions, link: &CoordinatorChannel) -> Result<ScanSummary> {
     link.events.hello(WorkerRole::Consume);
-    topic::require(&options.bootstrap_servers, &options.topic)?;
+    topic::ensure(&options.bootstrap_servers, &options.topic, None)?;
     link.events.ready(0, None);
     let mut summary = ScanSummary::default();
     if link.wait_for_start().is_some() {
@@ -72,7 +72,6 @@ pub fn run(options: &ScanOptions, link: &CoordinatorChannel) -> Result<ScanSumma
     Ok(summary)
 }
 
-/// Counter of the received messages.
 struct ScanSink {
     clock: Clock,
     started: Instant,
@@ -106,25 +105,16 @@ impl ScanSink {
         }
     }
 
-    /// Handles commands, the timeout and the progress report.
     fn poll(&mut self, timeout: Duration, link: &CoordinatorChannel) -> ControlFlow<()> {
         let now = Instant::now();
         if now >= self.next_report {
             self.next_report = now + REPORT_INTERVAL;
-            let counters = [
-                ("messages", self.messages),
-                ("bytes", self.bytes),
-                ("bytes_received", self.wire_bytes),
-            ];
-            link.events
-                .progress(self.clock.unix_ns(now), &counters, None);
+            let received = ("bytes_received", self.wire_bytes);
+            let counters = [("messages", self.messages), ("bytes", self.bytes), received];
+            let now_unix_ns = self.clock.unix_ns(now);
+            link.events.progress(now_unix_ns, &counters, None);
         }
-        while let Some(command) = link.poll() {
-            if command == WorkerCommand::Stop {
-                return ControlFlow::Break(());
-            }
-        }
-        match now - self.last > timeout {
+        match link.take_commands(drop) || now - self.last > timeout {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }

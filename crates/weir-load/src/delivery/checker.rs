@@ -170,15 +170,21 @@ impl DeliveryChecker {
     pub fn settle(&self, ledger: &Ledger, expected: Expected) -> DeliveryCounts {
         let mut counts = self.counts;
         for records in ledger.expected(expected) {
-            let seen = self.find(records.key, records.producer);
-            let absent = match seen {
-                Ok(at) => self.streams[at].absent(records),
-                Err(_) => MissingRecords {
-                    before_highest: 0,
-                    after_highest: records.count_in(0, u64::MAX),
-                },
-            };
-            self.count_absent(records, absent, &mut counts);
+            let (before_highest, after_highest) =
+                match self.find(records.key, records.entry.producer) {
+                    Ok(at) => self.streams[at].absent(records),
+                    Err(_) => (0, records.count_in(0, u64::MAX)),
+                };
+            if self.conflation == Conflation::Forbidden {
+                counts.lost += before_highest + after_highest;
+                continue;
+            }
+            // A later record of the same key from another producer supersedes these, too. Without
+            // one, the last record is lost.
+            let superseded = self.newest_of(records.key) > records.entry.last_due_unix_ns;
+            let lost = u64::from(after_highest > 0 && !superseded);
+            counts.lost += lost;
+            counts.conflated += before_highest + after_highest - lost;
         }
         counts
     }
@@ -197,25 +203,6 @@ impl DeliveryChecker {
             Conflation::Allowed => counts.conflated += absent,
         }
         counts
-    }
-
-    fn count_absent(
-        &self,
-        records: &WindowRecords,
-        absent: MissingRecords,
-        counts: &mut DeliveryCounts,
-    ) {
-        if self.conflation == Conflation::Forbidden {
-            counts.lost += absent.before_highest + absent.after_highest;
-            return;
-        }
-        counts.conflated += absent.before_highest;
-        // A later record of the same key from another producer supersedes these, too. Without one,
-        // the last record is lost.
-        let superseded = self.newest_of(records.key) > records.last_due_unix_ns;
-        let lost = u64::from(absent.after_highest > 0 && !superseded);
-        counts.lost += lost;
-        counts.conflated += absent.after_highest - lost;
     }
 
     fn find(&self, key: KeyId, producer: u32) -> Result<usize, usize> {
@@ -260,13 +247,6 @@ impl DeliverySummary {
     }
 }
 
-/// Records of the window that one client did not receive.
-#[derive(Debug, Clone, Copy, Default)]
-struct MissingRecords {
-    before_highest: u64,
-    after_highest: u64,
-}
-
 impl SequenceState {
     /// Handles an offset of a sparse sequence, where gaps are no losses.
     fn on_sparse(&mut self, seq: u64) -> DeliveryCheck {
@@ -307,19 +287,18 @@ impl SequenceState {
         }
     }
 
-    fn absent(&self, records: &WindowRecords) -> MissingRecords {
+    /// Returns the numbers of records that did not arrive, before and after the highest one.
+    fn absent(&self, records: &WindowRecords) -> (u64, u64) {
         let mut before = records.count_in(0, self.first_seq);
         if let Some(gaps) = &self.gaps {
-            before += gaps.dropped_in_window;
-            let open = gaps.open.iter();
-            before += open
-                .map(|gap| records.count_in(gap.from, gap.end()))
-                .sum::<u64>();
+            let open = gaps
+                .open
+                .iter()
+                .map(|gap| records.count_in(gap.from, gap.end()));
+            before += gaps.dropped_in_window + open.sum::<u64>();
         }
-        MissingRecords {
-            before_highest: before,
-            after_highest: records.count_in(self.highest_seq.saturating_add(1), u64::MAX),
-        }
+        let after = records.count_in(self.highest_seq.saturating_add(1), u64::MAX);
+        (before, after)
     }
 
     fn absent_in_window(&self) -> u64 {
@@ -352,30 +331,22 @@ impl Gaps {
         let after = self.open.partition_point(|gap| gap.from <= seq);
         let hit = after.checked_sub(1).filter(|&at| seq < self.open[at].end());
         let Some(at) = hit else {
-            return if seq < self.dropped_below {
-                DeliveryCheck::Unknown
-            } else {
-                DeliveryCheck::Duplicate
+            return match seq < self.dropped_below {
+                true => DeliveryCheck::Unknown,
+                false => DeliveryCheck::Duplicate,
             };
         };
-        let gap = self.open[at];
+        let gap = &mut self.open[at];
         let (left, right) = (seq - gap.from, gap.end() - seq - 1);
-        if left > 0 {
-            self.open[at].len = left;
-        }
         match (left, right) {
-            (0, 0) => {
-                self.open.remove(at);
+            (0, 0) => drop(self.open.remove(at)),
+            (0, _) => (gap.from, gap.len) = (seq + 1, right),
+            (_, 0) => gap.len = left,
+            _ => {
+                gap.len = left;
+                let in_window = gap.in_window;
+                self.insert(at + 1, seq + 1, right, in_window);
             }
-            (_, 0) => {}
-            (0, _) => {
-                self.open[at] = Gap {
-                    from: seq + 1,
-                    len: right,
-                    ..gap
-                };
-            }
-            _ => self.insert(at + 1, seq + 1, right, gap.in_window),
         }
         DeliveryCheck::Reordered
     }

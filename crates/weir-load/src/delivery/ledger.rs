@@ -6,7 +6,6 @@ use crate::worker::protocol::LedgerEntry;
 /// Acknowledged records of the measured window, by key and producer.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
-    /// Sorted by key and producer.
     entries: Vec<WindowRecords>,
 }
 
@@ -14,11 +13,8 @@ pub struct Ledger {
 #[derive(Debug, Clone)]
 pub(super) struct WindowRecords {
     pub(super) key: KeyId,
-    pub(super) producer: u32,
-    first_seq: u64,
-    last_seq: u64,
-    missing: Vec<u64>,
-    pub(super) last_due_unix_ns: u64,
+    /// Its missing numbers are ascending, unique and in range.
+    pub(super) entry: LedgerEntry,
 }
 
 /// Records due to a client.
@@ -34,11 +30,10 @@ impl Ledger {
     /// Creates a ledger from the entries of all producers. `keys` must be the table of the clients.
     /// Keys that do not fit the table are skipped: no client can have a checker for them.
     pub fn new(entries: &[LedgerEntry], keys: &mut KeyTable) -> Self {
-        let mut entries: Vec<_> = entries
-            .iter()
-            .filter_map(|entry| WindowRecords::new(entry, keys))
-            .collect();
-        entries.sort_by_key(|entry| (entry.key, entry.producer));
+        let entries = entries.iter();
+        let records = entries.filter_map(|entry| WindowRecords::new(entry, keys));
+        let mut entries: Vec<_> = records.collect();
+        entries.sort_by_key(|records| (records.key, records.entry.producer));
         Self { entries }
     }
 
@@ -62,29 +57,23 @@ impl Ledger {
 
 impl WindowRecords {
     fn new(entry: &LedgerEntry, keys: &mut KeyTable) -> Option<Self> {
-        let mut missing = entry.missing.clone();
-        missing.retain(|seq| (entry.first_seq..=entry.last_seq).contains(seq));
-        missing.sort_unstable();
-        missing.dedup();
-        Some(Self {
-            key: keys.id(entry.key.as_bytes())?,
-            producer: entry.producer,
-            first_seq: entry.first_seq,
-            last_seq: entry.last_seq,
-            missing,
-            last_due_unix_ns: entry.last_due_unix_ns,
-        })
+        let mut entry = entry.clone();
+        let range = entry.first_seq..=entry.last_seq;
+        entry.missing.retain(|seq| range.contains(seq));
+        entry.missing.sort_unstable();
+        entry.missing.dedup();
+        let key = keys.id(entry.key.as_bytes())?;
+        Some(Self { key, entry })
     }
 
     /// Returns the number of acknowledged records with `from <= seq < until` (`u64::MAX`: no end).
     pub(super) fn count_in(&self, from: u64, until: u64) -> u64 {
-        let from = from.max(self.first_seq);
-        let until = until.min(self.last_seq.saturating_add(1));
+        let from = from.max(self.entry.first_seq);
+        let until = until.min(self.entry.last_seq.saturating_add(1));
         if from >= until {
             return 0;
         }
-        let missing = self.missing.partition_point(|&seq| seq < until)
-            - self.missing.partition_point(|&seq| seq < from);
-        until - from - missing as u64
+        let missing_below = |end| self.entry.missing.partition_point(|&seq| seq < end) as u64;
+        until - from - (missing_below(until) - missing_below(from))
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Counts of one client.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Counts of one client, or of several together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryCounts {
     /// Deliveries of records due in the window, including duplicates.
     pub deliveries_in_window: u64,
@@ -29,24 +29,13 @@ pub struct DeliveryCounts {
 pub struct DeliverySummary {
     /// Number of clients.
     pub clients: u64,
-    /// Deliveries of records due in the window, over all clients.
-    pub deliveries_in_window: u64,
-    /// Records due in the window that did not arrive.
-    pub lost: u64,
-    /// Repeated deliveries.
-    pub duplicated: u64,
-    /// Deliveries after a later record of the same key and producer.
-    pub reordered: u64,
-    /// Records skipped with permission.
-    pub conflated: u64,
-    /// Deliveries that could not be checked.
-    pub unchecked: u64,
+    /// Sums over all clients.
+    #[serde(flatten)]
+    pub counts: DeliveryCounts,
     /// Bytes received, as the worker counts them.
     pub bytes_received: u64,
     /// Connections or sessions that ended early.
     pub disconnects: u64,
-    /// All deliveries, inside and outside the window.
-    pub updates_total: u64,
     /// Resolution of the latencies in nanoseconds: 1, or 1,000,000 if due times were parsed from
     /// text.
     pub latency_resolution_ns: u64,
@@ -73,17 +62,23 @@ pub struct DeliverySummary {
     pub errors: BTreeMap<String, u64>,
 }
 
+impl DeliveryCounts {
+    fn add(&mut self, other: &Self) {
+        self.deliveries_in_window += other.deliveries_in_window;
+        self.lost += other.lost;
+        self.duplicated += other.duplicated;
+        self.reordered += other.reordered;
+        self.conflated += other.conflated;
+        self.unchecked += other.unchecked;
+        self.updates_total += other.updates_total;
+    }
+}
+
 impl DeliverySummary {
     /// Adds one client; `p99_us` is its own 99th percentile, if it had a delivery in the window.
     pub fn add_client(&mut self, counts: &DeliveryCounts, p99_us: Option<u64>) {
         self.clients += 1;
-        self.deliveries_in_window += counts.deliveries_in_window;
-        self.lost += counts.lost;
-        self.duplicated += counts.duplicated;
-        self.reordered += counts.reordered;
-        self.conflated += counts.conflated;
-        self.unchecked += counts.unchecked;
-        self.updates_total += counts.updates_total;
+        self.counts.add(counts);
         self.client_deliveries.add(counts.deliveries_in_window, 1);
         if let Some(p99_us) = p99_us {
             self.client_p99_us.add(p99_us, 1);
@@ -94,17 +89,11 @@ impl DeliverySummary {
     pub fn merge(&mut self, other: &Self) {
         self.settled = other.settled && (self.settled || self.clients == 0);
         self.clients += other.clients;
-        self.deliveries_in_window += other.deliveries_in_window;
-        self.lost += other.lost;
-        self.duplicated += other.duplicated;
-        self.reordered += other.reordered;
-        self.conflated += other.conflated;
-        self.unchecked += other.unchecked;
+        self.counts.add(&other.counts);
         self.bytes_received += other.bytes_received;
         self.disconnects += other.disconnects;
         self.group_assignments += other.group_assignments;
         self.group_commits += other.group_commits;
-        self.updates_total += other.updates_total;
         self.timed_by_timestamp += other.timed_by_timestamp;
         self.log_append_time = self.log_append_time.or(other.log_append_time);
         self.latency_resolution_ns = self.latency_resolution_ns.max(other.latency_resolution_ns);
@@ -228,7 +217,7 @@ mod tests {
         let mut whole = sum(&clients);
         count_error(&mut whole.errors, "closed");
         assert_eq!(merged, whole);
-        assert_eq!(merged.lost, 30);
+        assert_eq!(merged.counts.lost, 30);
         assert_eq!(merged.client_p99_us.clients(), 2);
         assert_eq!(merged.client_deliveries.min(), Some(0));
     }

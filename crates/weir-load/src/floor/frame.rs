@@ -25,7 +25,6 @@ impl Values {
     }
 }
 
-/// Source of a field, by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum FieldSource {
     Key,
@@ -52,7 +51,6 @@ impl FieldSource {
     }
 }
 
-/// Frame encoder with reusable buffers.
 #[derive(Debug)]
 pub(super) struct FrameBuilder {
     sources: Vec<FieldSource>,

@@ -13,9 +13,8 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::error::LoadError;
+use crate::error::{LoadError, Result};
 
-/// A client that has sent its key.
 #[derive(Debug)]
 pub(super) struct FloorSubscriber {
     pub(super) socket: TcpStream,
@@ -35,7 +34,6 @@ pub(super) enum KeyFilter {
 #[derive(Debug)]
 pub(super) struct FloorListener {
     pub(super) port: u16,
-    /// Queue of new subscribers.
     pub(super) subscribers: Receiver<FloorSubscriber>,
     waker: Waker,
     closed: Arc<AtomicBool>,
@@ -43,8 +41,7 @@ pub(super) struct FloorListener {
 }
 
 impl FloorListener {
-    /// Listens on `address` and starts the thread.
-    pub(super) fn open(address: SocketAddr) -> Result<Self, LoadError> {
+    pub(super) fn open(address: SocketAddr) -> Result<Self> {
         let mut listener =
             listen(address).map_err(|reason| LoadError::Listen(address.to_string(), reason))?;
         let failed =
@@ -54,9 +51,10 @@ impl FloorListener {
         let waker = Waker::new(poll.registry(), WAKER).map_err(failed)?;
         let (sender, subscribers) = mpsc::sync_channel(SUBSCRIBERS_QUEUED_MAX);
         let closed = Arc::new(AtomicBool::new(false));
-        poll.registry()
-            .register(&mut listener, LISTENER, Interest::READABLE)
-            .map_err(failed)?;
+        let registered = poll
+            .registry()
+            .register(&mut listener, LISTENER, Interest::READABLE);
+        registered.map_err(failed)?;
         let mut handshakes = HandshakeLoop {
             poll,
             listener,
@@ -105,7 +103,6 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(TcpListener::from_std(socket.into()))
 }
 
-/// State of the thread.
 struct HandshakeLoop {
     poll: Poll,
     listener: TcpListener,
@@ -164,16 +161,14 @@ impl HandshakeLoop {
         socket.set_nodelay(true)?;
         let entry = self.pending.vacant_entry();
         let token = Token(entry.key());
-        self.poll
-            .registry()
-            .register(&mut socket, token, Interest::READABLE)?;
+        let registry = self.poll.registry();
+        registry.register(&mut socket, token, Interest::READABLE)?;
         entry.insert((socket, Vec::new()));
         // The line has usually arrived already and may cause no further event.
         self.read(token.0);
         Ok(())
     }
 
-    /// Reads from a connection without a complete line.
     fn read(&mut self, at: usize) {
         let Some((socket, line)) = self.pending.get_mut(at) else {
             return;

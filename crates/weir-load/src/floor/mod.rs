@@ -17,7 +17,7 @@ use weir_kafka::{IngestConfig, KafkaIngest, StartFrom};
 
 use crate::clients::{DiffChoice, raise_descriptors};
 use crate::clock::Clock;
-use crate::error::LoadError;
+use crate::error::{LoadError, Result};
 use crate::topic;
 use crate::worker::CoordinatorChannel;
 use crate::worker::protocol::{FloorSummary, Summary, WorkerCommand, WorkerRole};
@@ -46,20 +46,32 @@ pub struct FloorOptions {
 /// # Errors
 /// [`LoadError`] if the server did not start or the topic can no longer be read; `link` gets no
 /// event about it.
-pub fn run(options: &FloorOptions, link: &CoordinatorChannel) -> Result<FloorSummary, LoadError> {
+pub fn run(options: &FloorOptions, link: &CoordinatorChannel) -> Result<FloorSummary> {
     link.events.hello(WorkerRole::Floor);
     raise_descriptors(u64::MAX)
         .map_err(|reason| LoadError::System("raising the limit of file descriptors", reason))?;
     let listener = FloorListener::open(options.listen)?;
     let ingest = start_ingest(options)?;
     let frames = FrameBuilder::new(&options.fields, options.diffs);
-    let summary = Floor::new(ingest, &listener, link, frames).serve()?;
+    let floor = Floor {
+        ingest,
+        listener: &listener,
+        link,
+        frames,
+        values: Values::default(),
+        subscribers: Subscribers::default(),
+        clock: Clock::start(),
+        next_report: Instant::now() + REPORT_INTERVAL,
+        stop_unix_ns: u64::MAX,
+        stopping: false,
+    };
+    let summary = floor.serve()?;
     link.events.finish(Summary::Floor(summary.clone()));
     Ok(summary)
 }
 
-fn start_ingest(options: &FloorOptions) -> Result<KafkaIngest, LoadError> {
-    topic::require(&options.bootstrap_servers, &options.topic)?;
+fn start_ingest(options: &FloorOptions) -> Result<KafkaIngest> {
+    topic::ensure(&options.bootstrap_servers, &options.topic, None)?;
     let config = IngestConfig {
         bootstrap_servers: options.bootstrap_servers.clone(),
         client_id: "weir-load-floor".to_owned(),
@@ -85,28 +97,8 @@ struct Floor<'a> {
     stopping: bool,
 }
 
-impl<'a> Floor<'a> {
-    fn new(
-        ingest: KafkaIngest,
-        listener: &'a FloorListener,
-        link: &'a CoordinatorChannel,
-        frames: FrameBuilder,
-    ) -> Self {
-        Self {
-            ingest,
-            listener,
-            link,
-            frames,
-            values: Values::default(),
-            subscribers: Subscribers::default(),
-            clock: Clock::start(),
-            next_report: Instant::now() + REPORT_INTERVAL,
-            stop_unix_ns: u64::MAX,
-            stopping: false,
-        }
-    }
-
-    fn serve(mut self) -> Result<FloorSummary, LoadError> {
+impl Floor<'_> {
+    fn serve(mut self) -> Result<FloorSummary> {
         while !self.stopping && !self.ingest.status().ready {
             self.iterate()?;
         }
@@ -120,23 +112,23 @@ impl<'a> Floor<'a> {
         Ok(self.subscribers.counts)
     }
 
-    fn iterate(&mut self) -> Result<(), LoadError> {
-        let Self {
-            ingest,
-            frames,
-            values,
-            subscribers,
-            ..
-        } = self;
+    fn iterate(&mut self) -> Result<()> {
+        let (frames, values) = (&mut self.frames, &mut self.values);
+        let (ingest, subscribers) = (&mut self.ingest, &mut self.subscribers);
         let read = ingest.poll(POLL_TIMEOUT, RECORDS_PER_ITERATION_MAX, &mut |record| {
             frames.read(&record, values);
             subscribers.send(record.key.unwrap_or_default(), values, frames);
         })?;
         subscribers.counts.records_read += read as u64;
-        for subscriber in self.listener.subscribers.try_iter() {
-            subscribers.add(subscriber);
-        }
-        self.take_commands();
+        self.listener
+            .subscribers
+            .try_iter()
+            .for_each(|it| subscribers.add(it));
+        self.stopping |= self.link.take_commands(|command| {
+            if let WorkerCommand::Start(schedule) = command {
+                self.stop_unix_ns = schedule.stop_unix_ns;
+            }
+        });
         let now = Instant::now();
         if now >= self.next_report {
             self.next_report = now + REPORT_INTERVAL;
@@ -144,19 +136,6 @@ impl<'a> Floor<'a> {
             self.stopping |= self.clock.unix_ns(now) >= self.stop_unix_ns;
         }
         Ok(())
-    }
-
-    fn take_commands(&mut self) {
-        while let Some(command) = self.link.poll() {
-            match command {
-                WorkerCommand::Start(schedule) => self.stop_unix_ns = schedule.stop_unix_ns,
-                WorkerCommand::Ledger { .. } => {}
-                WorkerCommand::Stop => {
-                    self.stopping = true;
-                    return;
-                }
-            }
-        }
     }
 
     fn report(&self) {

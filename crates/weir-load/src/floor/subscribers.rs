@@ -9,7 +9,6 @@ use super::frame::{FrameBuilder, Values};
 use super::listener::{FloorSubscriber, KeyFilter};
 use crate::worker::protocol::FloorSummary;
 
-/// Sockets of all subscribers.
 #[derive(Debug, Default)]
 pub(super) struct Subscribers {
     by_key: HashMap<Box<[u8]>, KeySockets<TcpStream>>,
@@ -54,15 +53,12 @@ impl Subscribers {
             if row.sockets.is_empty() {
                 continue;
             }
-            row.write(
-                frames.build(row.last_sent.as_ref(), values),
-                &mut self.counts,
-            );
+            let frame = frames.build(row.last_sent.as_ref(), values);
+            row.write(frame, &mut self.counts);
             row.last_sent.get_or_insert_default().copy_from(values);
         }
     }
 
-    /// Returns the number of open sockets.
     pub(super) fn sockets(&self) -> u64 {
         let counts = &self.counts;
         counts.accepted - counts.closed_would_block - counts.closed_other
@@ -99,7 +95,6 @@ impl<S: Write> KeySockets<S> {
         }
     }
 
-    /// Closes sockets that did not accept the whole frame.
     fn close_failed(&mut self, counts: &mut FloorSummary) {
         // In descending order, because removal changes higher indexes.
         self.failed.sort_unstable();
@@ -119,7 +114,6 @@ fn is_full(outcome: &io::Result<usize>) -> bool {
     }
 }
 
-/// Response to a subscriber.
 const RESPONSE: &[u8] = b"OK\n";
 
 #[cfg(test)]

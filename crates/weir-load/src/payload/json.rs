@@ -2,9 +2,8 @@
 //! configurable size, of which a share changes from one record of a key to the next), and
 //! [`People`].
 
-use super::json_text::{JsonText, push, push_number};
 use super::person::People;
-use super::random::TextPool;
+use super::random::{JsonText, TextPool, push, push_number};
 
 /// Characters of the filler of the kind `json`; the configured size does not apply.
 const FILLER_LEN: usize = 512;
@@ -31,7 +30,6 @@ impl Default for MembersSpec {
     }
 }
 
-/// Generator of JSON values.
 #[derive(Debug, Clone)]
 pub(super) struct JsonValues {
     pub(super) text: JsonText,
@@ -78,7 +76,6 @@ fn push_small(out: &mut Vec<u8>, text: &mut JsonText, key: &str, due_unix_ns: u6
     out.push(b'}');
 }
 
-/// Objects of all keys.
 #[derive(Debug, Clone)]
 pub(super) struct MemberObjects {
     spec: MembersSpec,

@@ -6,7 +6,6 @@
 mod bytes;
 mod choice;
 mod json;
-mod json_text;
 mod person;
 mod random;
 mod replay;
@@ -18,15 +17,15 @@ use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 pub use choice::{KeyChoice, KeyDistribution, UnknownDistribution};
 pub use json::MembersSpec;
-pub use json_text::MARK;
+pub use random::MARK;
 pub use replay::{ReplayError, ReplayFormat, ReplayRecord, ReplaySource, UnknownReplayFormat};
 
 use crate::keys::{FIRST_NAMES, FRUITS, extended_key, names_of};
 use crate::local_time::LocalTime;
 use bytes::ByteValues;
 use json::{JsonForm, JsonValues, MemberObjects};
-use json_text::JsonText;
 use person::{People, PersonForm};
+use random::JsonText;
 use replay::Replay;
 use text::TextValues;
 
@@ -210,7 +209,6 @@ impl PayloadGenerator {
         }
     }
 
-    /// Returns the headers of the last record.
     pub(crate) fn headers(&self) -> &[(String, Vec<u8>)] {
         match &self.form {
             ValueForm::Replay(records) => &records.last().headers,

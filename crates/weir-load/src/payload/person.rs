@@ -3,8 +3,7 @@
 //! There is one object per name, shared by all producers. Each record of a name changes two members
 //! of its object.
 
-use super::json_text::{JsonText, push, push_number};
-use super::random::TextPool;
+use super::random::{JsonText, TextPool, push, push_number};
 use crate::keys::{FIRST_NAMES, HOBBIES};
 
 const TEXT_LEN: usize = 256;
@@ -14,12 +13,9 @@ const TEXT_MEMBERS: [&str; 4] = ["firstText", "secondText", "thirdText", "fourth
 const NUMBER_MEMBERS: [&str; 4] = ["firstnumber", "secondNumber", "thirdNumber", "fourthNumber"];
 /// Index of the number that changes together with each text.
 const NUMBER_OF_TEXT: [usize; 4] = [3, 2, 1, 0];
-/// Elements of the array in a key that is an object.
 const KEY_NAMES: usize = 1024;
-/// Position of the record's own name in that array.
 const KEY_NAME_AT: usize = 998;
 
-/// Changes of a record and form of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PersonForm {
     Complex,
@@ -27,7 +23,6 @@ pub(super) enum PersonForm {
     JsonKey,
 }
 
-/// Objects of all names.
 #[derive(Debug, Clone)]
 pub(super) struct People {
     form: PersonForm,
@@ -105,13 +100,8 @@ impl People {
         let (person, pool) = (&self.people[name], &text.pool);
         push(out, &[b"{\"id\":\"", person.id.as_bytes()]);
         if self.form != PersonForm::Complex {
-            push(
-                out,
-                &[
-                    b"\",\"changes\":\"",
-                    pool.piece(person.changes, CHANGES_LEN),
-                ],
-            );
+            let changes = pool.piece(person.changes, CHANGES_LEN);
+            push(out, &[b"\",\"changes\":\"", changes]);
         }
         for (member, at) in TEXT_MEMBERS.into_iter().zip(person.texts) {
             let piece = pool.piece(at, TEXT_LEN);
@@ -135,13 +125,8 @@ impl People {
         push(out, &[b"{\"timestamp\":\""]);
         text.push_time(out, due_unix_ns);
         push(out, &[b"\",\"nameId\":\"", id, b"\",\"sndValue\":\""]);
-        push(
-            out,
-            &[
-                text.pool.piece(person.texts[1], TEXT_LEN),
-                b"\",\"intNum\":",
-            ],
-        );
+        let piece = text.pool.piece(person.texts[1], TEXT_LEN);
+        push(out, &[piece, b"\",\"intNum\":"]);
         push_number(out, person.numbers[0]);
         let (before, after) = &self.names;
         push(out, &[before.as_bytes(), id, after.as_bytes()]);
@@ -168,7 +153,6 @@ fn quoted<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     quoted.collect::<Vec<_>>().join(",")
 }
 
-/// Shuffles with the algorithm of Fisher and Yates.
 fn shuffle(names: &mut [&'static str], pool: &mut TextPool) {
     for last in (1..names.len()).rev() {
         // The pools have 40 names.

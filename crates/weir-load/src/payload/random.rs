@@ -1,6 +1,8 @@
 //! Reproducible random numbers and text: the same seed gives the same run on every machine and
 //! version.
 
+use crate::local_time::LocalTime;
+
 /// SplitMix64 (Steele, Lea, Flood 2014): fast, and uniform enough for filler text and key choice.
 #[derive(Debug, Clone)]
 pub(super) struct Random(u64);
@@ -24,7 +26,6 @@ impl Random {
         (((self.next_u64() >> 32) * u64::from(bound)) >> 32) as u32
     }
 
-    /// Fills `out` with characters A-Z a-z 0-9.
     pub(super) fn fill_alphanumeric(&mut self, out: &mut [u8]) {
         for byte in out {
             *byte = ALPHANUMERIC[self.below(ALPHANUMERIC.len() as u32) as usize];
@@ -32,7 +33,6 @@ impl Random {
     }
 }
 
-/// Random text from which records take pieces.
 #[derive(Debug, Clone)]
 pub(super) struct TextPool {
     text: Box<[u8]>,
@@ -60,6 +60,45 @@ impl TextPool {
     pub(super) fn draw_number(&mut self) -> i32 {
         self.random.next_u64() as i32
     }
+}
+
+/// Prefix of the timestamp of records that count for latency, if others are background.
+pub const MARK: &str = "PREFIX-";
+
+/// Random text and timestamps of JSON values, and the last value.
+#[derive(Debug, Clone)]
+pub(super) struct JsonText {
+    pub(super) pool: TextPool,
+    local: LocalTime,
+    marked: bool,
+    pub(super) value: Vec<u8>,
+}
+
+impl JsonText {
+    pub(super) fn new(seed: u64, local: LocalTime, marked: bool) -> Self {
+        Self {
+            pool: TextPool::new(seed),
+            local,
+            marked,
+            value: Vec::new(),
+        }
+    }
+
+    /// Appends the timestamp, with the mark if the records have it.
+    pub(super) fn push_time(&mut self, out: &mut Vec<u8>, due_unix_ns: u64) {
+        let mark = if self.marked { MARK } else { "" };
+        push(out, &[mark.as_bytes(), &self.local.format(due_unix_ns)]);
+    }
+}
+
+pub(super) fn push(out: &mut Vec<u8>, parts: &[&[u8]]) {
+    for part in parts {
+        out.extend_from_slice(part);
+    }
+}
+
+pub(super) fn push_number(out: &mut Vec<u8>, number: i32) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// Size of the text. A piece may start anywhere, so that pieces of a run rarely repeat.

@@ -91,6 +91,16 @@ pub struct ReplayRecord {
     pub headers: Vec<(String, Vec<u8>)>,
 }
 
+impl ReplayRecord {
+    fn new(key: Option<&[u8]>, value: &[u8]) -> Self {
+        Self {
+            key: key.map(<[u8]>::to_vec),
+            value: value.to_vec(),
+            headers: Vec::new(),
+        }
+    }
+}
+
 impl ReplaySource {
     /// Reads all records.
     pub fn read(&self, bootstrap_servers: &str) -> Result<Vec<ReplayRecord>, ReplayError> {
@@ -140,43 +150,30 @@ fn parse(
     format: &ReplayFormat,
     path: &Path,
 ) -> Result<Vec<ReplayRecord>, ReplayError> {
-    match format {
-        ReplayFormat::Lines(separator) => {
-            let lines = bytes.split(|byte| *byte == b'\n');
-            let lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-            let lines = lines.filter(|line| !line.is_empty());
-            Ok(lines
-                .map(|line| of_line(line, separator.as_deref()))
-                .collect())
-        }
-        ReplayFormat::Lengths => {
-            let (mut rest, mut records) = (bytes, Vec::new());
-            while !rest.is_empty() {
-                let cut = || ReplayError::Cut(path.to_owned(), records.len() + 1);
-                let key = take(&mut rest).ok_or_else(cut)?.map(<[u8]>::to_vec);
-                let value = take(&mut rest).flatten().ok_or_else(cut)?.to_vec();
-                records.push(ReplayRecord {
-                    key,
-                    value,
-                    ..ReplayRecord::default()
-                });
-            }
-            Ok(records)
-        }
+    let (mut rest, mut records) = (bytes, Vec::new());
+    if let ReplayFormat::Lines(separator) = format {
+        let lines = bytes.split(|byte| *byte == b'\n');
+        let lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+        let lines = lines.filter(|line| !line.is_empty());
+        return Ok(lines
+            .map(|line| of_line(line, separator.as_deref()))
+            .collect());
     }
+    while !rest.is_empty() {
+        let cut = || ReplayError::Cut(path.to_owned(), records.len() + 1);
+        let key = take(&mut rest).ok_or_else(cut)?;
+        let value = take(&mut rest).flatten().ok_or_else(cut)?;
+        records.push(ReplayRecord::new(key, value));
+    }
+    Ok(records)
 }
 
 fn of_line(line: &[u8], separator: Option<&str>) -> ReplayRecord {
     let at = separator
         .and_then(|text| memchr::memmem::find(line, text.as_bytes()).zip(Some(text.len())));
-    let (key, value) = match at {
-        Some((at, length)) => (Some(line[..at].to_vec()), &line[at + length..]),
-        None => (None, line),
-    };
-    ReplayRecord {
-        key,
-        value: value.to_vec(),
-        headers: Vec::new(),
+    match at {
+        Some((at, length)) => ReplayRecord::new(Some(&line[..at]), &line[at + length..]),
+        None => ReplayRecord::new(None, line),
     }
 }
 

@@ -1,7 +1,6 @@
 //! Values of the kinds `base` and `keyed`: timestamp, producer, filler.
 
-use super::json_text::push;
-use super::random::Random;
+use super::random::{Random, push};
 use crate::local_time::{LocalTime, TEXT_LEN};
 
 /// Maximum number of prepared texts: so many that a compressor does not find the same text
@@ -42,10 +41,8 @@ impl TextValues {
         let (time, number) = (self.local.format(due_unix_ns), digits.format(producer));
         let text = &self.pool[self.next..self.next + self.size];
         self.value.clear();
-        push(
-            &mut self.value,
-            &[&time, b"-pid-", number.as_bytes(), b"-", text],
-        );
+        let number = number.as_bytes();
+        push(&mut self.value, &[&time, b"-pid-", number, b"-", text]);
         self.next += self.size;
         if self.next >= self.pool.len() {
             self.next = 0;
@@ -53,7 +50,6 @@ impl TextValues {
         &self.value
     }
 
-    /// Returns the last value; empty before the first.
     pub(super) fn last(&self) -> &[u8] {
         &self.value
     }

@@ -2,11 +2,11 @@
 
 use weir_stats::Histogram;
 
-use crate::intervals::Intervals;
-use crate::worker::EventSender;
+use super::tracker::AckedRecord;
+use crate::meter::Intervals;
 use crate::worker::protocol::{LatencyTag, Quantiles};
+use crate::worker::{Counters, EventSender};
 
-/// Histograms of a producer.
 #[derive(Debug)]
 pub(super) struct PublishRecorder {
     intervals: Intervals<3>,
@@ -28,7 +28,6 @@ impl PublishRecorder {
         }
     }
 
-    /// Records the schedule lag of a sent record.
     pub(super) fn lag(&mut self, lag_ns: u64, in_window: bool) {
         self.intervals.second.record_ns(lag_ns);
         if in_window {
@@ -36,11 +35,10 @@ impl PublishRecorder {
         }
     }
 
-    /// Records the times from send and from due time to the acknowledgement.
-    pub(super) fn ack(&mut self, ack_ns: u64, since_due_ns: u64, in_window: bool) {
-        if in_window {
-            self.intervals.histograms[1].record_ns(ack_ns);
-            self.intervals.histograms[2].record_ns(since_due_ns);
+    pub(super) fn ack(&mut self, record: &AckedRecord) {
+        if record.in_window {
+            self.intervals.histograms[1].record_ns(record.ack_ns);
+            self.intervals.histograms[2].record_ns(record.since_due_ns);
         }
     }
 
@@ -49,7 +47,7 @@ impl PublishRecorder {
         &mut self,
         events: &EventSender,
         now_unix_ns: u64,
-        counters: &[(&str, u64)],
+        counters: Counters<'_>,
     ) {
         for (total, interval) in self.totals.iter_mut().zip(&self.intervals.histograms) {
             total.merge(interval);

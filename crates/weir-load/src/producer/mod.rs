@@ -15,7 +15,7 @@ pub use weir_kafka::Acks;
 use weir_kafka::Producer;
 
 use crate::clock::Clock;
-use crate::error::LoadError;
+use crate::error::Result;
 use crate::local_time::LocalTime;
 use crate::payload::PayloadGenerator;
 use crate::topic;
@@ -29,17 +29,11 @@ use tracker::{AckQueue, ProduceAck};
 ///
 /// # Errors
 /// [`LoadError`] if the producer did not start; `link` gets no event about it.
-pub fn run(
-    options: &ProducerOptions,
-    link: &CoordinatorChannel,
-) -> Result<ProduceSummary, LoadError> {
+pub fn run(options: &ProducerOptions, link: &CoordinatorChannel) -> Result<ProduceSummary> {
     let numbers = ProducerNumbers::new(options)?;
     link.events.hello(WorkerRole::Produce);
-    let brokers = topic::ensure(
-        &options.bootstrap_servers,
-        &options.topic,
-        options.create_partitions,
-    )?;
+    let (servers, partitions) = (&options.bootstrap_servers, options.create_partitions);
+    let brokers = topic::ensure(servers, &options.topic, partitions)?;
     let clock = Clock::start();
     let acks = AckQueue::default();
     let (producer, partitions) = start_client(options, clock, &acks)?;
@@ -66,7 +60,7 @@ fn start_client(
     options: &ProducerOptions,
     clock: Clock,
     acks: &AckQueue,
-) -> Result<(Producer, usize), LoadError> {
+) -> Result<(Producer, usize)> {
     let sink = Arc::clone(acks);
     let on_delivery = move |delivery: weir_kafka::DeliveryReport| {
         let ack = ProduceAck {
@@ -74,9 +68,8 @@ fn start_client(
             at_unix_ns: clock.now_unix_ns(),
             error: delivery.result.err(),
         };
-        sink.lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(ack);
+        let mut acks = sink.lock().unwrap_or_else(PoisonError::into_inner);
+        acks.push(ack);
     };
     let producer = Producer::start(&options.client_config(), Box::new(on_delivery))?;
     // Waits for the topic's leaders, so that the first record is not late.

@@ -16,7 +16,6 @@ use crate::stamp::{DUE_HEADER, SEQ_HEADER, Stamp, TEXT_HEADER, TEXT_STAMP_LEN_MA
 use crate::worker::CoordinatorChannel;
 use crate::worker::protocol::{ProduceSummary, Schedule, WorkerCommand};
 
-/// Kafka producer and acknowledgement queue.
 pub(super) struct ProduceTarget<'a> {
     pub(super) producer: &'a Producer,
     pub(super) acks: &'a AckQueue,
@@ -25,7 +24,6 @@ pub(super) struct ProduceTarget<'a> {
     pub(super) partitions: Option<usize>,
 }
 
-/// Sender of one run.
 pub(super) struct ScheduledSender<'a> {
     options: &'a ProducerOptions,
     numbers: ProducerNumbers,
@@ -40,7 +38,6 @@ pub(super) struct ScheduledSender<'a> {
     meter: PublishRecorder,
     /// Acknowledgements to process; swapped with the shared queue to hold its lock only briefly.
     taken: Vec<ProduceAck>,
-    /// Index of the next record.
     next: u64,
     sent: u64,
     bytes_sent: u64,
@@ -121,47 +118,30 @@ impl<'a> ScheduledSender<'a> {
         }
     }
 
-    /// Moves the measured window and the end; due times stay the same.
-    fn reschedule(&mut self, schedule: Schedule) {
-        self.schedule = Schedule {
-            start_unix_ns: self.schedule.start_unix_ns,
-            ..schedule
-        };
-        self.tracker.move_window(self.schedule);
-    }
-
     /// Returns the number of records in the whole schedule.
     fn limit(&self) -> u64 {
-        let Schedule {
-            start_unix_ns,
-            stop_unix_ns,
-            ..
-        } = self.schedule;
-        let by_time = self
-            .pacer
-            .due_before(stop_unix_ns.saturating_sub(start_unix_ns));
+        let by_time = self.due_before(self.schedule.stop_unix_ns);
         self.options.count.unwrap_or(u64::MAX).min(by_time)
     }
 
-    fn due_by_now(&self) -> u64 {
-        let now = self.target.clock.now_unix_ns();
-        match now.checked_sub(self.schedule.start_unix_ns) {
-            Some(elapsed) => self.pacer.due_before(elapsed.saturating_add(1)),
-            None => 0,
-        }
+    /// Returns the number of records due before `unix_ns`.
+    fn due_before(&self, unix_ns: u64) -> u64 {
+        let start_unix_ns = self.schedule.start_unix_ns;
+        self.pacer.due_before(unix_ns.saturating_sub(start_unix_ns))
     }
 
-    /// Returns the number of records that are due.
+    fn due_by_now(&self) -> u64 {
+        self.due_before(self.target.clock.now_unix_ns().saturating_add(1))
+    }
+
     fn due(&self) -> u64 {
         let due = || self.due_by_now().min(self.limit());
         self.due_at_end.unwrap_or_else(due)
     }
 
     fn sleep_until_next(&self) {
-        let wake = self
-            .schedule
-            .start_unix_ns
-            .saturating_add(self.pacer.wake_ns(self.next));
+        let wake_ns = self.pacer.wake_ns(self.next);
+        let wake = self.schedule.start_unix_ns.saturating_add(wake_ns);
         let now = Instant::now();
         let until = self.target.clock.instant(wake).min(now + COMMAND_POLL);
         if let Some(pause) = until.min(self.next_report).checked_duration_since(now) {
@@ -222,10 +202,8 @@ impl<'a> ScheduledSender<'a> {
             self.payloads.make(key, due, producer);
         }
         // The remainder is less than the number of partitions, an `i32`.
-        let partition = self
-            .target
-            .partitions
-            .map(|count| (key % count.max(1)) as i32);
+        let partitions = self.target.partitions;
+        let partition = partitions.map(|count| (key % count.max(1)) as i32);
         let (key, value) = (self.payloads.key(key), self.payloads.value());
         let (due, seq) = (stamp.due_header(), stamp.seq_header());
         stamp.write_text(&mut self.text_stamp);
@@ -251,10 +229,8 @@ impl<'a> ScheduledSender<'a> {
             }
         };
         let token = self.tracker.next_token() as u64;
-        let topic = &self.options.topic;
-        self.target
-            .producer
-            .send(topic, partition, key, Some(value), headers, None, token)?;
+        let (producer, topic) = (&self.target.producer, &self.options.topic);
+        producer.send(topic, partition, key, Some(value), headers, None, token)?;
         Ok(value.len() + key.map_or(0, <[u8]>::len))
     }
 
@@ -262,26 +238,24 @@ impl<'a> ScheduledSender<'a> {
     fn wait_for_queue_space(&mut self) -> bool {
         thread::sleep(QUEUE_FULL_PAUSE);
         self.poll_housekeeping();
-        let last = self
-            .schedule
-            .stop_unix_ns
-            .saturating_add(nanos(self.options.drain));
+        let drain_ns = nanos(self.options.drain);
+        let last = self.schedule.stop_unix_ns.saturating_add(drain_ns);
         !self.stopping && self.target.clock.now_unix_ns() < last
     }
 
-    /// Handles acknowledgements, commands and progress reports.
     fn poll_housekeeping(&mut self) {
         self.take_acks();
-        while let Some(command) = self.link.poll() {
-            match command {
-                WorkerCommand::Start(schedule) => self.reschedule(schedule),
-                WorkerCommand::Ledger { .. } => {}
-                WorkerCommand::Stop => {
-                    self.stopping = true;
-                    break;
-                }
+        self.stopping |= self.link.take_commands(|command| {
+            if let WorkerCommand::Start(schedule) = command {
+                // Due times stay the same.
+                let start_unix_ns = self.schedule.start_unix_ns;
+                self.schedule = Schedule {
+                    start_unix_ns,
+                    ..schedule
+                };
+                self.tracker.window = self.schedule;
             }
-        }
+        });
         if Instant::now() >= self.next_report {
             self.next_report += REPORT_INTERVAL;
             self.report();
@@ -289,17 +263,14 @@ impl<'a> ScheduledSender<'a> {
     }
 
     fn take_acks(&mut self) {
-        let mut shared = self
-            .target
-            .acks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        std::mem::swap(&mut *shared, &mut self.taken);
-        drop(shared);
+        let shared = self.target.acks.lock();
+        std::mem::swap(
+            &mut *shared.unwrap_or_else(PoisonError::into_inner),
+            &mut self.taken,
+        );
         for ack in self.taken.drain(..) {
             if let Some(acked) = self.tracker.acknowledged(&ack) {
-                self.meter
-                    .ack(acked.ack_ns, acked.since_due_ns, acked.in_window);
+                self.meter.ack(&acked);
             }
         }
     }
@@ -320,30 +291,23 @@ impl<'a> ScheduledSender<'a> {
     }
 
     fn summary(self) -> ProduceSummary {
-        let Schedule {
-            start_unix_ns,
-            measure_from_unix_ns,
-            measure_until_unix_ns,
-            ..
-        } = self.schedule;
-        let due = self.due();
-        let due_before = |unix_ns: u64| {
-            let count = self.pacer.due_before(unix_ns.saturating_sub(start_unix_ns));
-            count.min(due)
-        };
-        let due_in_window =
-            due_before(measure_until_unix_ns).saturating_sub(due_before(measure_from_unix_ns));
+        let (due, schedule) = (self.due(), self.schedule);
+        let due_until = self.due_before(schedule.measure_until_unix_ns).min(due);
+        let due_from = self.due_before(schedule.measure_from_unix_ns).min(due);
         let [schedule_lag, publish_ack] = self.meter.totals();
         let ProducerNumbers { first, producers } = self.numbers;
+        let names = self.payloads.names();
         ProduceSummary {
             target_rate_millis: self.options.rate.millis(),
-            elapsed_ns: self.last_send_unix_ns.saturating_sub(start_unix_ns),
+            elapsed_ns: self
+                .last_send_unix_ns
+                .saturating_sub(schedule.start_unix_ns),
             due,
             sent: self.sent,
             acked: self.tracker.acked,
             failed: self.tracker.failed,
             unacknowledged: self.tracker.unacknowledged() as u64,
-            due_in_window,
+            due_in_window: due_until.saturating_sub(due_from),
             acked_in_window: self.tracker.acked_in_window,
             bytes_sent: self.bytes_sent,
             wire_bytes_sent: self.target.producer.wire_bytes(),
@@ -351,9 +315,7 @@ impl<'a> ScheduledSender<'a> {
             schedule_lag,
             publish_ack,
             errors: self.tracker.errors.clone(),
-            ledger: self
-                .tracker
-                .into_ledger(self.payloads.names(), first..first + producers),
+            ledger: self.tracker.into_ledger(names, first..first + producers),
         }
     }
 }

@@ -10,12 +10,9 @@ use crate::delivery::count_error;
 use crate::stamp::Stamp;
 use crate::worker::protocol::{LedgerEntry, Schedule};
 
-/// Result of one record.
 #[derive(Debug, Clone)]
 pub(super) struct ProduceAck {
-    /// Token of the record.
     pub(super) token: usize,
-    /// Time of the delivery report.
     pub(super) at_unix_ns: u64,
     /// Error, if the broker did not store the record.
     pub(super) error: Option<String>,
@@ -29,14 +26,14 @@ pub(super) type AckQueue = Arc<Mutex<Vec<ProduceAck>>>;
 pub(super) struct Tracker {
     streams: Vec<SequenceCounters>,
     in_flight: Slab<InFlight>,
-    window: Schedule,
+    /// Its measured window may be moved; no record sent so far may be due in the new one.
+    pub(super) window: Schedule,
     pub(super) acked: u64,
     pub(super) acked_in_window: u64,
     pub(super) failed: u64,
     pub(super) errors: BTreeMap<String, u64>,
 }
 
-/// Counters of one key and producer.
 #[derive(Debug, Clone, Default)]
 struct SequenceCounters {
     next_seq: u64,
@@ -55,7 +52,6 @@ struct InFlight {
     in_window: bool,
 }
 
-/// Acknowledged record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AckedRecord {
     /// Time from the send to the acknowledgement.
@@ -67,7 +63,6 @@ pub(super) struct AckedRecord {
 }
 
 impl Tracker {
-    /// Creates counters for `streams` pairs of key and producer.
     pub(super) fn new(streams: usize, window: Schedule) -> Self {
         Self {
             streams: vec![SequenceCounters::default(); streams],
@@ -80,18 +75,12 @@ impl Tracker {
         }
     }
 
-    /// Sets another measured window. No record sent so far may be due in it.
-    pub(super) fn move_window(&mut self, window: Schedule) {
-        self.window = window;
-    }
-
     /// Returns the sequence number of the next record of `stream`. [`sent`](Self::sent) and
     /// [`rejected`](Self::rejected) advance it.
     pub(super) fn next_seq(&self, stream: usize) -> u64 {
         self.streams[stream].next_seq
     }
 
-    /// Returns the token of the next record.
     pub(super) fn next_token(&self) -> usize {
         self.in_flight.vacant_key()
     }
@@ -130,7 +119,6 @@ impl Tracker {
         })
     }
 
-    /// Returns the number of in-flight records.
     pub(super) fn unacknowledged(&self) -> usize {
         self.in_flight.len()
     }
@@ -150,12 +138,11 @@ impl Tracker {
         }
         let (first, producers) = (producers.start, producers.len());
         let streams = self.streams.into_iter().enumerate();
-        streams
-            .filter_map(|(at, stream)| {
-                let (key, producer) = (&keys[at / producers], at % producers);
-                stream.into_entry(key, first + u32::try_from(producer).ok()?)
-            })
-            .collect()
+        let entries = streams.filter_map(|(at, stream)| {
+            let (key, producer) = (&keys[at / producers], at % producers);
+            stream.into_entry(key, first + u32::try_from(producer).ok()?)
+        });
+        entries.collect()
     }
 
     fn take_seq(&mut self, stream: usize, stamp: &Stamp) -> bool {
@@ -285,11 +272,11 @@ mod tests {
     fn moved_window_counts_from_its_start() {
         let mut tracker = Tracker::new(1, WINDOW);
         let early = send(&mut tracker, 0, 3);
-        tracker.move_window(Schedule {
+        tracker.window = Schedule {
             measure_from_unix_ns: 5,
             measure_until_unix_ns: 8,
             ..WINDOW
-        });
+        };
         let tokens = [5, 7, 12].map(|due| send(&mut tracker, 0, due));
         for token in [early].into_iter().chain(tokens) {
             assert!(acknowledge(&mut tracker, token, None).is_some());

@@ -4,8 +4,6 @@
 //! It is cumulative from the start, in whole milliseconds, with a truncated mean and nearest-rank
 //! percentiles. Weir's own statistics are more exact; this report reproduces the published method.
 
-mod graph;
-
 use std::fmt::{self, Write};
 use std::time::{Duration, Instant};
 
@@ -15,6 +13,8 @@ use crate::worker::protocol::WorkerEvent;
 /// Number of cells of one millisecond; the published report excludes longer latencies.
 const CELLS: usize = 240_000;
 const PERCENTILES: [u32; 6] = [25, 50, 75, 90, 95, 98];
+const ROWS: usize = 8;
+const STARS_MAX: f64 = 20.0;
 const NS_PER_MS: u64 = 1_000_000;
 
 /// Collector of latencies that sends the report as an event: once per interval from the start of
@@ -185,21 +185,16 @@ impl PublishedFigures {
 
     fn write(&self, out: &mut String, elapsed: Duration) -> fmt::Result {
         let seconds = elapsed.as_secs();
-        writeln!(
+        let (hours, minutes, seconds) = (seconds / 3600, seconds % 3600 / 60, seconds % 60);
+        write!(
             out,
-            "\n\n\nTest Duration: {} Hours {} minutes and {} seconds",
-            seconds / 3600,
-            seconds % 3600 / 60,
-            seconds % 60
+            "\n\n\nTest Duration: {hours} Hours {minutes} minutes and {seconds} seconds\n\
+             Number of samples: {}\n\
+             Min = {} ms\n\
+             Mean = {} ms - Standard Deviation = {} ms\n\
+             Max = {} ms\n",
+            self.samples, self.min_ms, self.mean_ms, self.stddev_ms, self.max_ms
         )?;
-        writeln!(out, "Number of samples: {}", self.samples)?;
-        writeln!(out, "Min = {} ms", self.min_ms)?;
-        let (mean_ms, stddev_ms) = (self.mean_ms, self.stddev_ms);
-        writeln!(
-            out,
-            "Mean = {mean_ms} ms - Standard Deviation = {stddev_ms} ms"
-        )?;
-        writeln!(out, "Max = {} ms", self.max_ms)?;
         for (percentile, ms) in PERCENTILES.iter().zip(self.percentiles_ms) {
             writeln!(out, "{percentile}th Percentile = {ms} ms")?;
         }
@@ -207,6 +202,11 @@ impl PublishedFigures {
     }
 }
 
+/// Writes a histogram of eight rows of asterisks from `low_ms` to `top_ms`, between `Min` and
+/// `end`, without a trailing line feed.
+///
+/// A row includes its upper edge; the lower edge belongs to the previous row. Only the first row
+/// includes both.
 fn write_graph(
     out: &mut String,
     filled: &[(u64, u64)],
@@ -214,8 +214,42 @@ fn write_graph(
     top_ms: u64,
     end: &str,
 ) -> fmt::Result {
-    let samples = filled.iter().copied().take_while(|(ms, _)| *ms <= top_ms);
-    graph::Graph::new(low_ms, top_ms, samples).write(out, end)
+    let step_ms = (top_ms - low_ms).div_ceil(ROWS as u64).max(1);
+    let mut counts = [0; ROWS];
+    for (ms, count) in filled.iter().take_while(|(ms, _)| *ms <= top_ms) {
+        let above_edge = (ms - low_ms).saturating_sub(1);
+        // Less than the number of rows, because a step is at least an eighth of the range.
+        counts[(above_edge / step_ms) as usize] += count;
+    }
+    let per_star = samples_per_star(&counts);
+    writeln!(out, "Min")?;
+    let edges_ms = (low_ms..=top_ms).step_by(usize::try_from(step_ms).unwrap_or(usize::MAX));
+    for (count, edge_ms) in counts.into_iter().zip(edges_ms) {
+        write!(out, "{edge_ms:04} - {:04} ", edge_ms + step_ms)?;
+        // At most 20 by the choice of the unit.
+        let stars = (count as f64 / per_star + 0.5).floor() as usize;
+        out.extend(std::iter::repeat_n('*', stars));
+        out.push_str(if count > 0 { "|\n" } else { "\n" });
+    }
+    out.push_str(end);
+    Ok(())
+}
+
+/// Returns the smallest count after the last empty row other than the last row, or more to limit
+/// rows to 20 asterisks, but at least 1.
+fn samples_per_star(counts: &[u64; ROWS]) -> f64 {
+    let smallest = counts.iter().fold(0, |least, &count| match least {
+        0 => count,
+        _ => count.min(least),
+    });
+    let (smallest, largest) = (
+        smallest as f64,
+        counts.iter().fold(0, |a, &b| a.max(b)) as f64,
+    );
+    match largest / smallest > STARS_MAX {
+        true => (largest / STARS_MAX).max(1.0),
+        false => smallest.max(1.0),
+    }
 }
 
 #[cfg(test)]

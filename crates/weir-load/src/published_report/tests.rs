@@ -283,13 +283,9 @@ fn unit_is_smallest_count_after_last_gap() {
         ([5, 1, 1, 1, 1, 1, 1, 0], [5, 1, 1, 1, 1, 1, 1, 0]),
     ];
     for (counts, stars) in cases {
-        let samples = counts
-            .iter()
-            .enumerate()
-            .map(|(row, n)| (row as u64 + 1, *n));
+        let samples: Vec<_> = (1..).zip(counts).collect();
         let mut text = String::new();
-        let graph = graph::Graph::new(0, 8, samples);
-        graph.write(&mut text, "Max").expect("a string");
+        write_graph(&mut text, &samples, 0, 8, "Max").expect("a string");
         let rows = text.lines().skip(1).take(8);
         let found: Vec<_> = rows.map(|row| row.matches('*').count()).collect();
         assert_eq!(found, stars, "{counts:?}\n{text}");

@@ -64,12 +64,15 @@ impl CoordinatorChannel {
         Self { commands, events }
     }
 
-    /// Returns the next pending command, `Stop` after the end of the coordinator.
-    pub(crate) fn poll(&self) -> Option<WorkerCommand> {
-        match self.commands.try_recv() {
-            Ok(command) => Some(command),
-            Err(TryRecvError::Disconnected) => Some(WorkerCommand::Stop),
-            Err(TryRecvError::Empty) => None,
+    /// Passes pending commands to `handle`. Returns `true` if the worker has to stop, also after
+    /// the end of the coordinator.
+    pub(crate) fn take_commands(&self, mut handle: impl FnMut(WorkerCommand)) -> bool {
+        loop {
+            match self.commands.try_recv() {
+                Ok(WorkerCommand::Stop) | Err(TryRecvError::Disconnected) => return true,
+                Ok(command) => handle(command),
+                Err(TryRecvError::Empty) => return false,
+            }
         }
     }
 
@@ -97,13 +100,15 @@ pub(crate) fn read_message<T: DeserializeOwned>(input: &mut impl BufRead) -> io:
     Ok(Some(serde_json::from_str(&line)?))
 }
 
-/// Serializes a message as a line.
 pub(crate) fn line(message: &impl Serialize) -> Vec<u8> {
     // Invariant: messages have no values that JSON cannot represent.
     let mut line = serde_json::to_vec(message).unwrap_or_default();
     line.push(b'\n');
     line
 }
+
+/// Running totals by name.
+pub type Counters<'a> = &'a [(&'a str, u64)];
 
 /// Sender of events, one line each, flushed; clones share the stream.
 #[derive(Clone)]
@@ -147,7 +152,7 @@ impl EventSender {
     pub(crate) fn progress(
         &self,
         unix_ns: u64,
-        counters: &[(&str, u64)],
+        counters: Counters<'_>,
         second: Option<&mut Histogram>,
     ) {
         let us = |percentile| Some(second.as_ref()?.percentile_ns(percentile)? / 1000);

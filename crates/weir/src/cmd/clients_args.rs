@@ -320,7 +320,7 @@ impl ClientsArgs {
 
 fn scenario(name: &str) -> anyhow::Result<Scenario> {
     Scenario::of_name(name).with_context(|| {
-        let names = Scenario::ALL.map(Scenario::name).join(", ");
+        let names = Scenario::names();
         format!("must be one of {names}")
     })
 }

@@ -109,7 +109,10 @@ impl ClientsProgress {
     fn print(&self, summary: &DeliverySummary) {
         println!();
         row("clients", summary.clients);
-        let (all, measured) = (summary.updates_total, summary.deliveries_in_window);
+        let (all, measured) = (
+            summary.counts.updates_total,
+            summary.counts.deliveries_in_window,
+        );
         let (per_s, mbit) = (
             self.rate("updates"),
             self.rate("bytes_received") * 8.0 / 1e6,

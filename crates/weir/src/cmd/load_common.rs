@@ -288,13 +288,13 @@ pub(crate) fn row(name: &str, value: impl Display) {
 pub(crate) fn print_deliveries(summary: &DeliverySummary, conflated: bool) {
     let is_settled = summary.settled && conflated;
     let lost = if is_settled { "" } else { " (gaps only)" };
-    row("lost", format_args!("{}{lost}", summary.lost));
-    row("duplicated", summary.duplicated);
-    row("reordered", summary.reordered);
+    row("lost", format_args!("{}{lost}", summary.counts.lost));
+    row("duplicated", summary.counts.duplicated);
+    row("reordered", summary.counts.reordered);
     if conflated {
-        row("conflated", summary.conflated);
+        row("conflated", summary.counts.conflated);
     }
-    row("unchecked", summary.unchecked);
+    row("unchecked", summary.counts.unchecked);
     row("disconnects", summary.disconnects);
 }
 

@@ -246,7 +246,10 @@ fn scan(args: &ConsumeArgs, groups: Option<LeanGroups>) -> Result<Exit, Failure>
 fn print_summary(summary: &DeliverySummary) {
     println!();
     row("consumers", summary.clients);
-    let (all, measured) = (summary.updates_total, summary.deliveries_in_window);
+    let (all, measured) = (
+        summary.counts.updates_total,
+        summary.counts.deliveries_in_window,
+    );
     row("records", format_args!("{all} ({measured} in the window)"));
     if let Some(source) = latency_source(summary) {
         row("latency", source);

@@ -186,7 +186,6 @@ fn naive(arrivals: &[RecordArrival], entries: &[LedgerEntry], keys: &[&str]) -> 
     (lost.sum(), duplicated, reordered)
 }
 
-/// Delivery of one record.
 #[derive(Debug, Clone, Copy)]
 enum RecordDelivery {
     Delivered,

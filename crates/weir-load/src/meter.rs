@@ -1,11 +1,55 @@
-//! Latencies and counters of all clients of a process.
+//! Latencies of a worker, reported as intervals of the measured window.
 
-use crate::intervals::Intervals;
+use weir_stats::Histogram;
+
 use crate::stamp::Stamp;
-use crate::worker::EventSender;
-use crate::worker::protocol::{LatencyTag, Schedule};
+use crate::worker::protocol::{LatencyInterval, LatencyTag, Schedule, WorkerEvent};
+use crate::worker::{Counters, EventSender};
 
-/// Recorder of deliveries. It reports an interval each second.
+/// Histograms by quantity since the last report.
+#[derive(Debug)]
+pub(crate) struct Intervals<const N: usize> {
+    tags: [LatencyTag; N],
+    pub(crate) histograms: [Histogram; N],
+    /// Values of the last second, for progress displays; not limited to the measured window.
+    pub(crate) second: Histogram,
+    from_unix_ns: u64,
+}
+
+impl<const N: usize> Intervals<N> {
+    pub(crate) fn new(tags: [LatencyTag; N], now_unix_ns: u64) -> Self {
+        Self {
+            tags,
+            histograms: [(); N].map(|()| Histogram::new()),
+            second: Histogram::new(),
+            from_unix_ns: now_unix_ns,
+        }
+    }
+
+    /// Sends the nonempty intervals and the progress, and starts a new interval.
+    pub(crate) fn report(
+        &mut self,
+        events: &EventSender,
+        now_unix_ns: u64,
+        counters: Counters<'_>,
+    ) {
+        for (tag, histogram) in self.tags.into_iter().zip(&mut self.histograms) {
+            if !histogram.is_empty() {
+                events.send(&WorkerEvent::Interval(LatencyInterval {
+                    from_unix_ns: self.from_unix_ns,
+                    until_unix_ns: now_unix_ns,
+                    tag,
+                    histogram: histogram.to_base64(),
+                }));
+                histogram.clear();
+            }
+        }
+        events.progress(now_unix_ns, counters, Some(&mut self.second));
+        self.from_unix_ns = now_unix_ns;
+    }
+}
+
+/// Latencies and counters of all clients of a process.
 #[derive(Debug)]
 pub struct DeliveryRecorder {
     intervals: Intervals<4>,
@@ -83,7 +127,7 @@ impl DeliveryRecorder {
     }
 
     /// Sends the nonempty intervals and the progress, and starts a new interval.
-    pub fn report(&mut self, events: &EventSender, now_unix_ns: u64, counters: &[(&str, u64)]) {
+    pub fn report(&mut self, events: &EventSender, now_unix_ns: u64, counters: Counters<'_>) {
         self.intervals.report(events, now_unix_ns, counters);
     }
 }
