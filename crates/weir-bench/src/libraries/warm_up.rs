@@ -174,7 +174,8 @@ impl Runner<'_> {
         if self.disk.capacity(each, 1, self.folder.stop).topics == 0 {
             let mb = each as f64 / 1e6;
             return Err(RunEnd::Instrument(format!(
-                "no disk space for {mb:.0} MB of warm-up: raise --disk-cap or reduce warm_up.records"
+                "no disk space for {mb:.0} MB of warm-up: raise --disk-cap or reduce \
+                 warm_up.records"
             )));
         }
         let (prefix, run, id) = (&plan.topic_prefix, self.names.run(), std::process::id());
