@@ -15,7 +15,7 @@ use super::observer::Observer;
 use super::probe::{ProbeError, ProbeProcess};
 use super::processes::{CellProcesses, READY_TIMEOUT};
 use super::workers::{Workers, receiving_role};
-use crate::experiment::turns::CellFailure;
+use crate::experiment::turns::{CellFailure, CellResult};
 use crate::plan::Architecture;
 pub(super) use spec::{CellContext, CellSpec};
 
@@ -39,7 +39,6 @@ pub(super) fn run(
     }
 }
 
-/// Cell that is being measured.
 struct RunningCell<'a> {
     context: CellContext<'a>,
     spec: CellSpec<'a>,
@@ -51,7 +50,7 @@ struct RunningCell<'a> {
 }
 
 impl<'a> RunningCell<'a> {
-    fn start(context: CellContext<'a>, spec: CellSpec<'a>, id: &str) -> Result<Self, CellFailure> {
+    fn start(context: CellContext<'a>, spec: CellSpec<'a>, id: &str) -> CellResult<Self> {
         let mut processes = CellProcesses::new(context.run, id)?;
         let has_background = context.plan.workload.marked_per_s > 0.0;
         processes.collected.background = has_background.then_some(ProcessRole::Produce);
@@ -68,7 +67,7 @@ impl<'a> RunningCell<'a> {
     }
 
     /// Creates the topic, or checks that the topic named in the plan exists.
-    fn prepare_topic(&self) -> Result<(), CellFailure> {
+    fn prepare_topic(&self) -> CellResult {
         let (broker, topic) = (self.context.run.broker, &self.topic);
         let workload = &self.context.plan.workload;
         if self.context.plan.topic.is_none() {
@@ -83,7 +82,7 @@ impl<'a> RunningCell<'a> {
         }
     }
 
-    fn start_producers(&mut self, observer: &mut dyn Observer) -> Result<(), CellFailure> {
+    fn start_producers(&mut self, observer: &mut dyn Observer) -> CellResult {
         let produce = self.workers().produce();
         self.processes.start(ProcessRole::Produce, &produce)?;
         if self.context.plan.workload.marked_per_s > 0.0 {
@@ -96,7 +95,7 @@ impl<'a> RunningCell<'a> {
 
     /// Starts the server between broker and clients and returns its address, if the architecture
     /// has one.
-    fn start_server(&mut self, observer: &mut dyn Observer) -> Result<Option<String>, CellFailure> {
+    fn start_server(&mut self, observer: &mut dyn Observer) -> CellResult<Option<String>> {
         match self.spec.architecture {
             Architecture::Groups | Architecture::Standalone => Ok(None),
             Architecture::Floor => {
@@ -111,7 +110,7 @@ impl<'a> RunningCell<'a> {
         }
     }
 
-    fn start_gateway(&mut self, observer: &mut dyn Observer) -> Result<String, CellFailure> {
+    fn start_gateway(&mut self, observer: &mut dyn Observer) -> CellResult<String> {
         let (context, role) = (self.context.run, ProcessRole::Gateway);
         let plan = (self.context.plan, self.spec.variant);
         let dir = &self.processes.dir;
@@ -120,23 +119,17 @@ impl<'a> RunningCell<'a> {
         let gateway = RoleProcess::plain(&context.folder.options.exe, &args, role, dir)?;
         let pid = gateway.pid();
         self.processes.running.push(gateway);
-        self.wait("the gateway to be ready", READY_TIMEOUT, observer, || {
-            files.ready().is_some()
-        })?;
+        let is_ready = || files.ready().is_some();
+        self.wait("the gateway to be ready", READY_TIMEOUT, observer, is_ready)?;
         self.processes.usage.watch(role, &[pid]);
         let now_unix_ns = self.processes.now_unix_ns();
         self.processes.usage.ready(role, now_unix_ns);
         self.gateway = files.ready();
-        let ready = self.gateway;
-        let ready = ready.ok_or_else(|| CellFailure::because("gateway reported no port"))?;
-        Ok(ready.listen.to_string())
+        let listen = self.gateway.map(|ready| ready.listen.to_string());
+        listen.ok_or_else(|| CellFailure::because("gateway reported no port"))
     }
 
-    fn start_receivers(
-        &mut self,
-        server: Option<&str>,
-        observer: &mut dyn Observer,
-    ) -> Result<(), CellFailure> {
+    fn start_receivers(&mut self, server: Option<&str>, observer: &mut dyn Observer) -> CellResult {
         let (architecture, clients) = (self.spec.architecture, self.spec.clients);
         let role = receiving_role(architecture);
         let args = match server {
@@ -175,9 +168,8 @@ impl<'a> RunningCell<'a> {
             Err(reason) => return self.notes.push(format!("no SDK client: {reason}")),
         };
         observer.note("waiting for the SDK client to subscribe");
-        let waited = self.wait("the SDK client", PROBE_READY_TIMEOUT, observer, || {
-            probe.is_subscribed()
-        });
+        let is_ready = || probe.is_subscribed();
+        let waited = self.wait("the SDK client", PROBE_READY_TIMEOUT, observer, is_ready);
         if waited.is_err() {
             // Its result contains what it reported.
             let note = "the SDK client did not subscribe in time";
@@ -200,7 +192,7 @@ impl<'a> RunningCell<'a> {
         role: ProcessRole,
         timeout: Duration,
         observer: &mut dyn Observer,
-    ) -> Result<(), CellFailure> {
+    ) -> CellResult {
         let (plan, spec) = (self.context.plan, self.spec);
         self.processes.wait_ready(role, timeout, |processes| {
             observer.live(&live::live(plan, spec, processes, "connect", 0.0));
@@ -214,7 +206,7 @@ impl<'a> RunningCell<'a> {
         timeout: Duration,
         observer: &mut dyn Observer,
         done: impl Fn() -> bool,
-    ) -> Result<(), CellFailure> {
+    ) -> CellResult {
         let (plan, spec) = (self.context.plan, self.spec);
         let tick = |processes: &mut CellProcesses<'_>, now_unix_ns| {
             observer.live(&live::live(plan, spec, processes, "connect", 0.0));

@@ -19,14 +19,10 @@ use super::BenchError;
 use crate::experiment::names::names;
 use weir_load::worker::protocol::{WorkerCommand, WorkerEvent};
 
-/// Output of a worker, with its role.
 #[derive(Debug)]
 pub(super) enum ChildEvent {
-    /// Event of a worker.
     Event(ProcessRole, WorkerEvent),
-    /// Line that is not a valid event.
     InvalidLine(ProcessRole, String),
-    /// End of a worker's output.
     Closed(ProcessRole),
 }
 
@@ -51,7 +47,6 @@ names!(pub(super) ProcessRole, "role": Proxy = "proxy", Broker = "broker", Gatew
     ProduceMarked = "produce_marked", KafkaTool = "kafka-tool");
 
 impl ProcessRole {
-    /// Returns `true` if the process writes records.
     pub(super) fn produces(self) -> bool {
         matches!(self, Self::Produce | Self::ProduceMarked)
     }
@@ -61,37 +56,36 @@ impl ProcessRole {
 #[derive(Debug)]
 pub(super) struct RoleProcess {
     pub(super) role: ProcessRole,
-    child: Child,
+    child: OwnedChild,
     stdin: Option<ChildStdin>,
     log: PathBuf,
-    watchdog: Option<ParentWatchdog>,
+    watchdog: Option<OwnedChild>,
 }
 
-/// Shell process that ends a child that would not notice the end of this process. It waits until
-/// its input closes, which happens however this process ends.
+/// Child process; killed when dropped.
 #[derive(Debug)]
-struct ParentWatchdog(Child);
+pub(super) struct OwnedChild(pub(super) Child);
 
-impl ParentWatchdog {
-    fn start(pid: u32) -> io::Result<Self> {
-        Process::new("sh")
-            .args(["-c", "cat >/dev/null; kill -TERM \"$0\"", &pid.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .map(Self)
-    }
-}
-
-impl Drop for ParentWatchdog {
-    /// Kills the shell before its input closes, so that it does not end the child.
+impl Drop for OwnedChild {
     fn drop(&mut self) {
         // Both calls fail only if the process has exited.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Starts a shell that ends the process `pid`, which would not notice the end of this process. The
+/// shell waits until its input closes, which happens however this process ends. A dropped shell is
+/// killed before its input closes, so that it does not end the process.
+fn watch_parent(pid: u32) -> io::Result<OwnedChild> {
+    Process::new("sh")
+        .args(["-c", "cat >/dev/null; kill -TERM \"$0\"", &pid.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .map(OwnedChild)
 }
 
 impl RoleProcess {
@@ -106,7 +100,7 @@ impl RoleProcess {
     ) -> Result<Self, BenchError> {
         let mut started = Self::spawn(exe, args, role, dir, true)?;
         // Invariant: `spawn` requested the pipe.
-        let stdout = started.child.stdout.take().ok_or(BenchError::NoPipe)?;
+        let stdout = started.child.0.stdout.take().ok_or(BenchError::NoPipe)?;
         let raw_path = dir.join(format!("{}.jsonl", role.name()));
         let raw = File::create(&raw_path).map_err(|error| BenchError::file(&raw_path, error))?;
         thread::spawn(move || read_events(role, stdout, raw, &messages));
@@ -121,7 +115,7 @@ impl RoleProcess {
         dir: &Path,
     ) -> Result<Self, BenchError> {
         let mut started = Self::spawn(exe, args, role, dir, false)?;
-        match ParentWatchdog::start(started.pid()) {
+        match watch_parent(started.pid()) {
             Ok(watchdog) => started.watchdog = Some(watchdog),
             Err(error) => {
                 tracing::warn!(role = role.name(), %error, "starting the watchdog failed");
@@ -147,14 +141,11 @@ impl RoleProcess {
             .stderr(log_file)
             .process_group(0)
             .spawn()
-            .map_err(|source| BenchError::Spawn {
-                role: role.name(),
-                source,
-            })?;
+            .map_err(|source| BenchError::Spawn(role.name(), source))?;
         let stdin = child.stdin.take();
         Ok(Self {
             role,
-            child,
+            child: OwnedChild(child),
             stdin,
             log,
             watchdog: None,
@@ -168,9 +159,8 @@ impl RoleProcess {
         pid.is_some_and(|pid| setpriority_process(Some(pid), PREFERRED_NICE).is_ok())
     }
 
-    /// Returns the process id.
     pub(super) fn pid(&self) -> u32 {
-        self.child.id()
+        self.child.0.id()
     }
 
     /// Sends a command. If the worker has exited, the end of its output reports that.
@@ -184,9 +174,8 @@ impl RoleProcess {
         }
     }
 
-    /// Returns the exit status if the process has exited.
     pub(super) fn exit_status(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
+        self.child.0.try_wait().ok().flatten()
     }
 
     /// Returns the last line of its log, which usually contains the reason for its exit.
@@ -199,9 +188,12 @@ impl RoleProcess {
     /// Shuts the process down: a worker by closing its commands, any other by SIGTERM. Kills it
     /// after `grace`.
     pub(super) fn end(mut self, grace: Duration) {
-        match self.stdin.take() {
-            Some(stdin) => drop(stdin),
-            None => self.terminate(),
+        match (self.stdin.take(), self.raw_pid()) {
+            (None, Some(pid)) => {
+                // The process may already have exited; the following wait notices that.
+                let _ = kill_process(pid, Signal::TERM);
+            }
+            (stdin, _) => drop(stdin),
         }
         let deadline = Instant::now() + grace;
         while Instant::now() < deadline {
@@ -216,25 +208,8 @@ impl RoleProcess {
         );
     }
 
-    fn terminate(&self) {
-        if let Some(pid) = self.raw_pid() {
-            // The process may already have exited; the following wait notices that.
-            let _ = kill_process(pid, Signal::TERM);
-        }
-    }
-
     fn raw_pid(&self) -> Option<Pid> {
         i32::try_from(self.pid()).ok().and_then(Pid::from_raw)
-    }
-}
-
-impl Drop for RoleProcess {
-    fn drop(&mut self) {
-        if self.exit_status().is_none() {
-            // Both calls fail only if the process has exited.
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
     }
 }
 
@@ -277,7 +252,7 @@ mod tests {
     #[test]
     fn closed_input_ends_watched_process() {
         let mut watched = Process::new("sleep").arg("600").spawn().unwrap();
-        let mut watchdog = ParentWatchdog::start(watched.id()).unwrap();
+        let mut watchdog = watch_parent(watched.id()).unwrap();
         // Simulates the end of this process.
         drop(watchdog.0.stdin.take());
         assert!(!watched.wait().unwrap().success());
@@ -287,7 +262,7 @@ mod tests {
     #[test]
     fn dropped_watchdog_leaves_process_running() {
         let mut other = Process::new("sleep").arg("600").spawn().unwrap();
-        drop(ParentWatchdog::start(other.id()).unwrap());
+        drop(watch_parent(other.id()).unwrap());
         assert!(other.try_wait().unwrap().is_none());
         other.kill().unwrap();
         other.wait().unwrap();

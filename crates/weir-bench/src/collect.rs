@@ -5,7 +5,8 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 
-use weir_stats::{Histogram, hlog};
+use weir_stats::run::LatencySummary;
+use weir_stats::{Histogram, NegativeCount, hlog};
 
 use super::BenchError;
 use super::child::{ChildEvent, ProcessRole};
@@ -14,12 +15,16 @@ use weir_load::worker::protocol::{
     LatencyTag, LedgerEntry, ProduceSummary, ScanSummary, Summary, WorkerEvent, WorkerProgress,
 };
 
-/// Latencies of one time span.
 #[derive(Debug)]
 pub(super) struct LatencySpan {
     pub(super) from_unix_ns: u64,
     pub(super) until_unix_ns: u64,
     pub(super) histogram: Histogram,
+}
+
+/// Returns the summary of times that one process measured.
+pub(super) fn summary(histogram: &Histogram) -> LatencySummary {
+    LatencySummary::of(histogram, NegativeCount::default(), 1e-3)
 }
 
 /// All events of one cell. Interval histograms are written to disk as they arrive.
@@ -33,7 +38,6 @@ pub(super) struct Collected {
     pub(super) progress: BTreeMap<ProcessRole, Vec<WorkerProgress>>,
     pub(super) ready: BTreeMap<ProcessRole, u64>,
     pub(super) port: Option<u16>,
-    /// Summaries of the producers.
     pub(super) produced: BTreeMap<ProcessRole, ProduceSummary>,
     /// Producer of background records; its times are not latencies of the cell.
     pub(super) background: Option<ProcessRole>,
@@ -42,9 +46,7 @@ pub(super) struct Collected {
     pub(super) scan: Option<ScanSummary>,
     /// Intervals of the stage `publish_ack`, in order.
     pub(super) publish_acks: Vec<LatencySpan>,
-    /// Roles whose output has ended.
     pub(super) closed: Vec<ProcessRole>,
-    /// Errors of the benchmarking tool.
     pub(super) errors: Vec<String>,
 }
 
@@ -81,7 +83,6 @@ impl Collected {
         }
     }
 
-    /// Processes one child event.
     pub(super) fn take(&mut self, message: ChildEvent) {
         match message {
             ChildEvent::Event(role, event) => self.event(role, event),
@@ -158,13 +159,11 @@ impl Collected {
         }
     }
 
-    /// Returns the ledger entries of all producers.
     pub(super) fn ledger(&self) -> Vec<LedgerEntry> {
         let entries = self.produced.values().flat_map(|summary| &summary.ledger);
         entries.cloned().collect()
     }
 
-    /// Flushes the interval log to disk.
     pub(super) fn flush(&mut self) {
         if let Err(error) = self.log.flush() {
             self.errors
@@ -212,7 +211,6 @@ impl Collected {
         Some(if late < fan_out { 0 } else { late as u64 })
     }
 
-    /// Returns a counter of `role` inside a time span.
     pub(super) fn counter_in(
         &self,
         role: ProcessRole,
@@ -222,16 +220,13 @@ impl Collected {
         Some(self.counter_at(role, name, until)? - self.counter_at(role, name, from)?)
     }
 
-    /// Returns the mean of a gauge over the reports inside a time span.
     pub(super) fn gauge_mean(
         &self,
         role: ProcessRole,
         name: &str,
-        span_unix_ns: (u64, u64),
+        (from, until): (u64, u64),
     ) -> Option<f64> {
-        let inside = |report: &&WorkerProgress| {
-            report.unix_ns > span_unix_ns.0 && report.unix_ns <= span_unix_ns.1
-        };
+        let inside = |report: &&WorkerProgress| report.unix_ns > from && report.unix_ns <= until;
         let reports = self.progress.get(&role)?.iter().filter(inside);
         let values: Vec<f64> = reports
             .filter_map(|report| report.counters.get(name))

@@ -12,23 +12,37 @@ pub(super) fn of(plan: &Plan, cells: &[Cell]) -> Vec<Derived> {
     if !plan.is_grid() {
         return Vec::new();
     }
-    verdict::subjects(cells)
-        .into_iter()
-        .flat_map(|subject| {
-            let own = cells.iter().filter(|cell| cell.name() == subject);
-            let points = Repetitions::group(own);
-            [
-                highest_rate(&subject, &points),
-                most_deliveries(&subject, &points),
-            ]
-            .into_iter()
-            .flatten()
-            .chain(one_thread(&subject, &points))
-        })
-        .collect()
+    let subjects = verdict::subjects(cells).into_iter();
+    let results = subjects.flat_map(|subject| {
+        let own = cells.iter().filter(|cell| cell.name() == subject);
+        let points = Repetitions::group(own);
+        let sustained = points.iter().filter(|point| point.is_sustained());
+        let sustained: Vec<&Repetitions<'_>> = sustained.collect();
+        let all = [
+            highest_rate(&points, &sustained),
+            most_deliveries(&sustained),
+            one_thread(&sustained),
+        ];
+        let named = move |result: Derived| Derived {
+            of: subject.clone(),
+            ..result
+        };
+        all.into_iter().flatten().map(named)
+    });
+    results.collect()
 }
 
-/// Returns rate and number of clients of a load point.
+fn measured(name: &str, value: f64, unit: &str, derivation: String) -> Derived {
+    Derived {
+        name: name.to_owned(),
+        of: String::new(),
+        value: Some(value),
+        unit: unit.to_owned(),
+        basis: DerivedFrom::Measured,
+        derivation,
+    }
+}
+
 fn load(point: &Repetitions<'_>) -> (f64, u64) {
     point.cells.first().map_or((0.0, 0), |cell| {
         let given = cell.parameters.get(RATE).copied();
@@ -40,50 +54,39 @@ fn rate(point: &Repetitions<'_>) -> f64 {
     load(point).0
 }
 
-fn highest_rate(subject: &str, points: &[Repetitions<'_>]) -> Option<Derived> {
-    let sustained = points.iter().filter(|point| point.is_sustained());
-    let best = sustained.max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
-    let beyond = points
+fn highest_rate(points: &[Repetitions<'_>], sustained: &[&Repetitions<'_>]) -> Option<Derived> {
+    let rates = sustained.iter().map(|point| rate(point));
+    let best = rates.max_by(f64::total_cmp)?;
+    let failed = points
         .iter()
-        .filter(|point| point.worst_not_sustained().is_some())
-        .map(rate)
-        .fold(f64::INFINITY, f64::min);
+        .filter(|point| point.worst_not_sustained().is_some());
+    let beyond = failed.map(rate).fold(f64::INFINITY, f64::min);
     let how = match beyond.is_finite() {
         true => format!("highest sustained rate; {beyond} records/s was not sustained"),
         false => "highest sustained rate; every measured rate was sustained".to_owned(),
     };
-    Some(Derived {
-        name: "highest sustained rate".to_owned(),
-        of: subject.to_owned(),
-        value: Some(rate(best)),
-        unit: RECORDS_PER_S.to_owned(),
-        basis: DerivedFrom::Measured,
-        derivation: how,
-    })
+    Some(measured("highest sustained rate", best, RECORDS_PER_S, how))
 }
 
-fn most_deliveries(subject: &str, points: &[Repetitions<'_>]) -> Option<Derived> {
-    let sustained = points.iter().filter(|point| point.is_sustained());
-    let delivered = sustained.filter_map(|point| {
+fn most_deliveries(sustained: &[&Repetitions<'_>]) -> Option<Derived> {
+    let delivered = sustained.iter().filter_map(|point| {
         let per_s = point.mean(|cell| cell.delivery.as_ref()?.delivered_per_s)?;
         Some((per_s, load(point)))
     });
     let (per_s, (rate, clients)) = delivered.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    Some(Derived {
-        name: "maximum sustained deliveries".to_owned(),
-        of: subject.to_owned(),
-        value: Some(per_s),
-        unit: "deliveries/s".to_owned(),
-        basis: DerivedFrom::Measured,
-        derivation: format!("{clients} clients at {rate} records/s"),
-    })
+    let how = format!("{clients} clients at {rate} records/s");
+    Some(measured(
+        "maximum sustained deliveries",
+        per_s,
+        "deliveries/s",
+        how,
+    ))
 }
 
 /// Returns the rate at which the busiest mapping thread would use a whole core, extrapolated from
 /// its share at the highest sustained rate: its CPU time is proportional to the records.
-fn one_thread(subject: &str, points: &[Repetitions<'_>]) -> Option<Derived> {
-    let sustained = points.iter().filter(|point| point.is_sustained());
-    let shares = sustained.filter_map(|point| {
+fn one_thread(sustained: &[&Repetitions<'_>]) -> Option<Derived> {
+    let shares = sustained.iter().filter_map(|point| {
         let share = point.mean(|cell| cell.figures.get(MAPPING_SHARE).copied())?;
         let achieved = point.mean(|cell| cell.achieved_records_per_s)?;
         (share >= SHARE_MIN).then_some((achieved, share, point))
@@ -91,17 +94,15 @@ fn one_thread(subject: &str, points: &[Repetitions<'_>]) -> Option<Derived> {
     let (achieved, share, point) = shares.max_by(|a, b| a.0.total_cmp(&b.0))?;
     let us = point.mean(|cell| cell.figures.get(MAPPING_US_PER_RECORD).copied());
     let us = us.unwrap_or(0.0);
+    let how = format!(
+        "computed from CPU time per record: at {achieved:.0} records/s this thread used {:.1} % of \
+         a core (all mapping threads {us:.1} us per record)",
+        share * 100.0
+    );
+    let name = "rate that saturates the busiest mapping thread";
     Some(Derived {
-        name: "rate that saturates the busiest mapping thread".to_owned(),
-        of: subject.to_owned(),
-        value: Some(achieved / share),
-        unit: RECORDS_PER_S.to_owned(),
         basis: DerivedFrom::Computed,
-        derivation: format!(
-            "computed from CPU time per record: at {achieved:.0} records/s this thread used \
-             {:.1} % of a core (all mapping threads {us:.1} us per record)",
-            share * 100.0
-        ),
+        ..measured(name, achieved / share, RECORDS_PER_S, how)
     })
 }
 

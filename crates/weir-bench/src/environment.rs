@@ -4,17 +4,18 @@ mod system;
 
 use std::fs;
 
+use procfs::{CpuInfo, Current as _, Meminfo};
 use weir_stats::run::{ClockInfo, ClockMode, Machine};
 
-/// Returns the machine that this process runs on.
 pub(super) fn machine() -> Machine {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let os = read("/etc/os-release");
-    let os = os
-        .lines()
-        .find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    let mut os = os.lines();
+    let os = os.find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    let cpus = CpuInfo::current().ok();
+    let model = cpus.as_ref().and_then(|cpus| cpus.model_name(0));
     Machine {
-        cpu_model: field(&read("/proc/cpuinfo"), "model name"),
+        cpu_model: model.unwrap_or("unknown").to_owned(),
         cpu_cores: cores(),
         memory_bytes: memory_bytes(),
         kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
@@ -23,7 +24,6 @@ pub(super) fn machine() -> Machine {
     }
 }
 
-/// Returns the load average of the last minute.
 pub(super) fn load_average() -> Option<f64> {
     let text = fs::read_to_string("/proc/loadavg").ok()?;
     text.split_whitespace().next()?.parse().ok()
@@ -37,38 +37,19 @@ pub(super) fn cores() -> u64 {
 /// Returns the number of local ports available for connections to one address.
 pub(super) fn local_ports() -> u64 {
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
-    let mut ends = range
-        .split_whitespace()
-        .filter_map(|end| end.parse::<u64>().ok());
-    match (ends.next(), ends.next()) {
-        (Some(first), Some(last)) if first <= last => last - first + 1,
+    let ends = range.split_whitespace().map_while(|end| end.parse().ok());
+    match ends.collect::<Vec<u64>>()[..] {
+        [first, last] if first <= last => last - first + 1,
         _ => u64::from(u16::MAX),
     }
 }
 
 /// Returns the size of main memory, or the limit of the control group if that is lower.
 fn memory_bytes() -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kib = field(&text, "MemTotal");
-    let kib = kib
-        .split_whitespace()
-        .next()
-        .and_then(|number| number.parse::<u64>().ok());
-    let total = kib.map_or(0, |kib| kib * 1024);
+    let total = Meminfo::current().map_or(0, |memory| memory.mem_total);
     let allowed = fs::read_to_string("/sys/fs/cgroup/memory.max").unwrap_or_default();
-    allowed
-        .trim()
-        .parse()
-        .map_or(total, |allowed: u64| allowed.min(total))
-}
-
-/// Returns the value of the first `name : value` line.
-fn field(text: &str, name: &str) -> String {
-    let line = text.lines().find_map(|line| line.strip_prefix(name));
-    line.and_then(|line| line.split_once(':')).map_or_else(
-        || "unknown".to_owned(),
-        |(_, value)| value.trim().to_owned(),
-    )
+    let allowed = allowed.trim().parse();
+    allowed.map_or(total, |allowed: u64| allowed.min(total))
 }
 
 /// Returns the clock quality. All processes read the same clock; each takes the wall clock once, so
@@ -89,8 +70,6 @@ mod tests {
         let machine = machine();
         assert!(machine.cpu_cores > 0 && machine.memory_bytes > 1 << 20);
         assert!(!machine.kernel.is_empty() && !machine.os.is_empty());
-        assert_eq!(field("a\t: b c\nx: y", "a"), "b c");
-        assert_eq!(field("", "a"), "unknown");
         assert!((1..=65_536).contains(&local_ports()));
         assert!(
             machine.settings["net.core.somaxconn"]

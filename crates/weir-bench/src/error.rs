@@ -23,61 +23,33 @@ pub enum BenchError {
     #[error(transparent)]
     Admin(#[from] AdminError),
     /// File that could not be written.
-    #[error("cannot write {}: {source}", path.display())]
-    File {
-        /// Path of the file.
-        path: PathBuf,
-        /// Operating system error.
-        source: io::Error,
-    },
+    #[error("cannot write {path}: {1}", path = .0.display())]
+    File(PathBuf, #[source] io::Error),
     /// File that could not be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// Path of the file.
-        path: PathBuf,
-        /// Operating system error.
-        source: io::Error,
-    },
-    /// Files without any recognized line.
+    #[error("cannot read {path}: {1}", path = .0.display())]
+    Read(PathBuf, #[source] io::Error),
+    /// Files, separated by commas, without any recognized line.
     #[error(
-        "no output line of kafka-producer-perf-test or kafka-consumer-perf-test in {files}; \
+        "no output line of kafka-producer-perf-test or kafka-consumer-perf-test in {0}; \
          pass files with the output of these tools"
     )]
-    NothingToImport {
-        /// Paths of the files.
-        files: String,
-    },
-    /// Child process that could not be started.
-    #[error("cannot start {role}: {source}")]
-    Spawn {
-        /// Process role.
-        role: &'static str,
-        /// Operating system error.
-        source: io::Error,
-    },
-    /// Child process that exited during the run.
-    #[error("{role} exited unexpectedly: {reason}")]
-    Exited {
-        /// Process role.
-        role: &'static str,
-        /// Last line of its log.
-        reason: String,
-    },
+    NothingToImport(String),
+    /// Child process, by its role, that could not be started.
+    #[error("cannot start {0}: {1}")]
+    Spawn(&'static str, #[source] io::Error),
+    /// Role of a child process that exited during the run, and the last line of its log.
+    #[error("{0} exited unexpectedly: {1}")]
+    Exited(&'static str, String),
     /// Client library comparison that cannot start.
     #[error("{0}")]
     Libraries(String),
-    /// Attempt to resume a run with different options.
+    /// Run directory whose run has other options than given, and the differences.
     #[error(
-        "--resume {}: options differ from those of the run: {differences}; \
+        "--resume {dir}: options differ from those of the run: {1}; \
          use the same options or start a new run",
-        dir.display()
+        dir = .0.display()
     )]
-    Resume {
-        /// Run directory.
-        dir: PathBuf,
-        /// Recorded and current values.
-        differences: String,
-    },
+    Resume(PathBuf, String),
     /// Child process without an output pipe.
     #[error("child process has no output pipe")]
     NoPipe,
@@ -85,28 +57,22 @@ pub enum BenchError {
 
 impl BenchError {
     pub(super) fn file(path: &Path, source: io::Error) -> Self {
-        Self::File {
-            path: path.to_owned(),
-            source,
-        }
+        Self::File(path.to_owned(), source)
     }
 
     pub(super) fn read(path: &Path, source: io::Error) -> Self {
-        Self::Read {
-            path: path.to_owned(),
-            source,
-        }
+        Self::Read(path.to_owned(), source)
     }
 
     /// Returns the error class, which determines the exit code.
     pub fn fault(&self) -> ErrorClass {
         match self {
             Self::Plan(_)
-            | Self::File { .. }
-            | Self::Read { .. }
-            | Self::NothingToImport { .. }
+            | Self::File(..)
+            | Self::Read(..)
+            | Self::NothingToImport(_)
             | Self::Libraries(_)
-            | Self::Resume { .. } => ErrorClass::Usage,
+            | Self::Resume(..) => ErrorClass::Usage,
             Self::Lab(error) => match error.fault() {
                 weir_lab::ErrorClass::Usage => ErrorClass::Usage,
                 weir_lab::ErrorClass::Unreachable | weir_lab::ErrorClass::Interrupted => {
@@ -114,7 +80,7 @@ impl BenchError {
                 }
             },
             Self::Admin(_) => ErrorClass::Target,
-            Self::Spawn { .. } | Self::NoPipe | Self::Exited { .. } => ErrorClass::Instrument,
+            Self::Spawn(..) | Self::NoPipe | Self::Exited(..) => ErrorClass::Instrument,
         }
     }
 }

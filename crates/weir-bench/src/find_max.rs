@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum;
 use weir_stats::run::{
     Cell, CellStatus, FindMax, FindMaxOutcome, FindMaxPhase as ClientPhase, FindMaxStep,
     SeriesPoint,
@@ -13,23 +14,23 @@ use super::cell::{self, CellContext, CellSpec};
 use super::figure_names::QUEUE_FULL;
 use super::ladder::{self, HostLimits};
 use super::observer::Observer;
-use super::search::{NextStep, Range, Search, SearchOutcome, Trial};
-use super::verdict;
+use super::search::{NextStep, Range, Search, Trial};
+use super::{quality, verdict};
 use crate::experiment::turns::CellLog;
 use crate::plan::{Architecture, Plan, PlanEstimate, StopRules};
 
 /// Parameter that the search increases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Variable {
-    /// Records per second, all producers together.
+    /// Records per second
     Rate,
-    /// Number of clients.
+    /// Number of clients
     Clients,
 }
 
 impl Variable {
     /// Returns the name in results, including the unit.
-    pub fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Rate => "rate_per_s",
             Self::Clients => "clients",
@@ -63,7 +64,6 @@ pub struct FindMaxOptions {
     pub p99_ms: Option<f64>,
 }
 
-/// Runs the search.
 pub(super) fn run(
     context: CellContext<'_>,
     options: &FindMaxOptions,
@@ -83,7 +83,7 @@ pub(super) fn run(
             NextStep::Try { value, phase } => (value, phase),
         };
         if let Some(reason) = steps.log.end_reason() {
-            break SearchOutcome::Inconclusive { reason };
+            break FindMaxOutcome::Inconclusive { reason };
         }
         search.record_result(steps.attempt(value, phase));
     };
@@ -103,7 +103,6 @@ fn range(plan: &Plan, options: &FindMaxOptions) -> Range {
     }
 }
 
-/// State of a search: the cells and steps so far.
 struct SearchSteps<'a> {
     context: CellContext<'a>,
     limits: HostLimits,
@@ -113,7 +112,6 @@ struct SearchSteps<'a> {
 }
 
 impl SearchSteps<'_> {
-    /// Runs one load and evaluates its cell.
     fn attempt(&mut self, value: f64, phase: ClientPhase) -> Trial {
         let (options, mut plan) = (self.options, self.context.plan.clone());
         let mut clients = options.clients;
@@ -162,43 +160,32 @@ impl SearchSteps<'_> {
         trial
     }
 
-    fn finish(self, outcome: SearchOutcome) -> (Vec<Cell>, FindMax) {
+    fn finish(self, mut outcome: FindMaxOutcome) -> (Vec<Cell>, FindMax) {
         let unit = self.options.variable.unit();
         let name = self.options.architecture.name();
-        let (outcome, summary) = match outcome {
-            SearchOutcome::Found {
+        let summary = match &mut outcome {
+            FindMaxOutcome::Found {
                 value,
                 first_not_sustained,
+                saturated_role,
+                saturation_reason,
             } => {
-                let last = self.log.cells.last();
-                let role = last.and_then(|cell| cell.saturated_role.clone());
-                let reason = last.and_then(|cell| cell.saturation_reason.clone());
-                let limit = last.and_then(|cell| cell.not_sustained.clone());
-                let saturated = match (&role, &reason) {
-                    (Some(role), Some(reason)) => format!("; {role} saturated: {reason}"),
-                    _ => "; no role saturated".to_owned(),
-                };
+                let last = self.log.cells.last().cloned().unwrap_or_default();
+                let (limit, saturated) = (last.not_sustained.as_deref(), ladder::saturated(&last));
+                let limit = limit.unwrap_or_default();
                 let summary = format!(
                     "{name} sustains {value} {unit} (confirmed), not {first_not_sustained}: \
-                     {}{saturated}.",
-                    limit.unwrap_or_default()
+                     {limit}{saturated}."
                 );
-                let outcome = FindMaxOutcome::Found {
-                    value,
-                    first_not_sustained,
-                    saturated_role: role,
-                    saturation_reason: reason,
-                };
-                (outcome, summary)
+                *saturated_role = last.saturated_role;
+                *saturation_reason = last.saturation_reason;
+                summary
             }
-            SearchOutcome::AtLeast { value, reason } => {
-                let summary =
-                    format!("{name} sustains at least {value} {unit} (confirmed): {reason}.");
-                (FindMaxOutcome::AtLeast { value, reason }, summary)
+            FindMaxOutcome::AtLeast { value, reason } => {
+                format!("{name} sustains at least {value} {unit} (confirmed): {reason}.")
             }
-            SearchOutcome::Inconclusive { reason } => {
-                let summary = format!("No maximum load of {name} was found: {reason}.");
-                (FindMaxOutcome::Inconclusive { reason }, summary)
+            FindMaxOutcome::Inconclusive { reason } => {
+                format!("No maximum load of {name} was found: {reason}.")
             }
         };
         let find_max = FindMax {
@@ -228,7 +215,6 @@ fn step(value: f64, phase: ClientPhase, cell: &Cell, trial: &Trial) -> FindMaxSt
     }
 }
 
-/// Evaluates the load of a cell.
 fn judge(cell: &Cell, rules: &StopRules, p99_ms: Option<f64>) -> Trial {
     match &cell.status {
         CellStatus::Skipped { reason } => Trial::Unmeasured(reason.clone()),
@@ -251,29 +237,16 @@ fn queue_full(cell: &Cell) -> f64 {
     cell.figures.get(QUEUE_FULL).copied().unwrap_or(0.0)
 }
 
-/// Returns the reason why a load is not sustained, if it is not.
 fn overload_reason(cell: &Cell, rules: &StopRules, p99_ms: Option<f64>) -> Option<String> {
-    if let Some(reason) = ladder::not_sustained_reason(cell, rules) {
+    if let Some(reason) = ladder::not_sustained_reason(cell, rules, ACHIEVED_SHARE_MIN) {
         return Some(reason);
     }
-    let (achieved, offered) = (cell.achieved_records_per_s?, cell.offered_records_per_s);
-    // A record at the edge of the window may fall on either side of it.
-    if achieved * cell.hold_s + 1.0 < offered * cell.hold_s * ACHIEVED_SHARE_MIN {
-        return Some(format!(
-            "the broker accepted {achieved:.1} of {offered} records/s"
-        ));
-    }
     let p99 = cell.response().and_then(|response| response.p99_us);
-    if let (Some(p99_us), Some(limit)) = (p99, p99_ms) {
-        if p99_us / 1e3 > limit {
-            let ms = p99_us / 1e3;
-            return Some(format!("p99 response {ms:.1} ms, limit {limit} ms"));
-        }
+    if let Some((us, limit)) = p99.zip(p99_ms).filter(|(us, limit)| us / 1e3 > *limit) {
+        let ms = us / 1e3;
+        return Some(format!("p99 response {ms:.1} ms, limit {limit} ms"));
     }
-    let disconnects = cell
-        .delivery
-        .as_ref()
-        .map_or(0, |delivery| delivery.disconnects);
+    let disconnects = cell.delivery.as_ref().map_or(0, |it| it.disconnects);
     if disconnects > 0 {
         return Some(format!("{disconnects} clients were disconnected"));
     }
@@ -283,7 +256,7 @@ fn overload_reason(cell: &Cell, rules: &StopRules, p99_ms: Option<f64>) -> Optio
 /// Returns the reason if the median response time rises throughout the window, which means that the
 /// backlog grows.
 fn rise_reason(series: &[SeriesPoint], hold_s: f64) -> Option<String> {
-    let window = series.iter().filter(|p| p.t_s > 0.0 && p.t_s <= hold_s);
+    let window = quality::inside(series, hold_s);
     let medians: Vec<(f64, f64)> = window
         .filter_map(|point| Some((point.t_s, point.p50_us? / 1e3)))
         .collect();

@@ -19,7 +19,6 @@ pub(super) struct GatewayReady {
     pub(super) admin: SocketAddr,
 }
 
-/// Files of one gateway process.
 #[derive(Debug)]
 pub(super) struct GatewayFiles {
     adapters: PathBuf,
@@ -43,10 +42,8 @@ impl GatewayFiles {
         fs::write(&adapters, text).map_err(|error| BenchError::file(&adapters, error))?;
         let server = plan.server_config.as_ref().map(|text| {
             let path = dir.join("lightstreamer_conf.xml");
-            let written = fs::write(&path, text);
-            written
-                .map_err(|error| BenchError::file(&path, error))
-                .map(|()| path)
+            let written = fs::write(&path, text).map_err(|error| BenchError::file(&path, error));
+            written.map(|()| path)
         });
         let ready = dir.join("gateway-ready.json");
         Ok(Self {
@@ -61,22 +58,13 @@ impl GatewayFiles {
         let (listen, admin) = (listen.to_string(), admin.to_string());
         let adapters = self.adapters.display().to_string();
         let ready = self.ready.display().to_string();
-        [
-            "gateway",
-            "run",
-            "--adapters",
-            &adapters,
-            "--listen",
-            &listen,
-        ]
-        .into_iter()
-        .chain(["--admin", &admin, "--ready-file", &ready])
-        .map(str::to_owned)
-        .chain(self.server.iter().flat_map(|server| {
-            let server = server.display().to_string();
-            ["--lightstreamer-conf".to_owned(), server]
-        }))
-        .collect()
+        let server = self.server.as_ref().map(|path| path.display().to_string());
+        let first = ["gateway", "run", "--adapters", &adapters];
+        let last = ["--listen", &listen, "--admin", &admin];
+        let last = last.into_iter().chain(["--ready-file", &ready]);
+        let server = server.iter().flat_map(|it| ["--lightstreamer-conf", it]);
+        let args = first.into_iter().chain(last).chain(server);
+        args.map(str::to_owned).collect()
     }
 
     /// Returns the addresses of the gateway once it serves.
@@ -85,16 +73,14 @@ impl GatewayFiles {
     }
 }
 
-/// Returns the metrics page of a gateway.
 pub(super) fn metrics(admin: SocketAddr) -> io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&admin, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     let request = format!("GET /metrics HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut response = String::new();
-    stream
-        .take(METRICS_BYTES_MAX)
-        .read_to_string(&mut response)?;
+    let mut limited = stream.take(METRICS_BYTES_MAX);
+    limited.read_to_string(&mut response)?;
     let body = response.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     Ok(body.to_owned())
 }
@@ -107,35 +93,26 @@ pub(super) const AGE_COUNT: &str = "age_count";
 /// Returns the counters of a metrics page: bytes, under the names that workers use, and update
 /// ages.
 pub(super) fn counters(metrics: &str) -> BTreeMap<String, u64> {
-    let bytes = [
-        ("bytes_received", "weir_gateway_received_bytes_total "),
-        ("bytes_sent", "weir_gateway_sent_bytes_total "),
-    ];
-    let value = |name: &str| {
-        let line = metrics.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim().parse().ok()
-    };
-    let seconds_to_us = |name: &str| {
-        let line = metrics.lines().find_map(|line| line.strip_prefix(name))?;
-        let seconds: f64 = line.trim().parse().ok()?;
-        Some((seconds * 1e6) as u64)
-    };
-    let age_sum = seconds_to_us("weir_gateway_delivery_latency_seconds_sum ");
-    let ages = [
-        (AGE_SUM_US, age_sum),
+    let figures = [
+        ("bytes_received", "weir_gateway_received_bytes_total ", 1.0),
+        ("bytes_sent", "weir_gateway_sent_bytes_total ", 1.0),
+        (
+            AGE_SUM_US,
+            "weir_gateway_delivery_latency_seconds_sum ",
+            1e6,
+        ),
         (
             AGE_COUNT,
-            value("weir_gateway_delivery_latency_seconds_count "),
+            "weir_gateway_delivery_latency_seconds_count ",
+            1.0,
         ),
     ];
-    let found = bytes
-        .into_iter()
-        .map(|(name, metric)| (name, value(metric)))
-        .chain(ages)
-        .filter_map(|(name, value)| Some((name, value?)));
-    found
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
+    let figures = figures.into_iter().filter_map(|(name, metric, unit)| {
+        let value = metrics.lines().find_map(|line| line.strip_prefix(metric))?;
+        let value: f64 = value.trim().parse().ok()?;
+        Some((name.to_owned(), (value * unit) as u64))
+    });
+    figures.collect()
 }
 
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -36,8 +36,7 @@ pub fn import(
             .iter()
             .map(|path| path.display().to_string())
             .collect();
-        let files = files.join(", ");
-        return Err(BenchError::NothingToImport { files });
+        return Err(BenchError::NothingToImport(files.join(", ")));
     }
     let about = [
         "import",

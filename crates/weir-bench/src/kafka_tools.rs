@@ -2,20 +2,19 @@
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use weir_lab::{KAFKA_VERSION, KafkaTools, LabError};
 use weir_stats::perf::{ConsumerPerf, ProducerPerf, parse_consumer, parse_producer};
 
-use super::child::ProcessRole;
+use super::child::{OwnedChild, ProcessRole};
 use super::usage::CellUsage;
 use crate::experiment::RunContext;
-use crate::experiment::turns::CellFailure;
+use crate::experiment::turns::{CellFailure, CellResult};
 use crate::{BenchError, Observer};
 
-/// Returns the installed tools.
 pub(super) fn find(
     context: RunContext<'_>,
     observer: &mut dyn Observer,
@@ -61,15 +60,12 @@ pub(super) fn run(
     path: &Path,
     (usage, role): (&mut CellUsage, ProcessRole),
     timeout: Duration,
-) -> Result<String, CellFailure> {
+) -> CellResult<String> {
     let create = |path: &Path| File::create(path).map_err(|error| BenchError::file(path, error));
     let (output, log) = (create(path)?, create(&path.with_extension("log"))?);
     command.stdin(Stdio::null()).stdout(output).stderr(log);
-    let spawned = command.spawn().map_err(|source| BenchError::Spawn {
-        role: "a tool of Apache Kafka",
-        source,
-    })?;
-    let mut tool = RunningTool(spawned);
+    let failed = |source| BenchError::Spawn("a tool of Apache Kafka", source);
+    let mut tool = OwnedChild(command.spawn().map_err(failed)?);
     usage.watch(role, &[tool.0.id()]);
     let deadline = Instant::now() + timeout;
     let status = loop {
@@ -96,14 +92,12 @@ pub(super) fn run(
 }
 
 /// Returns the last summary of the producer tool; with a warm-up, it covers the steady part only.
-pub(super) fn summary(output: &str) -> Result<ProducerPerf, CellFailure> {
-    parse_producer(output)
-        .total
-        .ok_or_else(|| no_result(output))
+pub(super) fn summary(output: &str) -> CellResult<ProducerPerf> {
+    let parsed = parse_producer(output);
+    parsed.total.ok_or_else(|| no_result(output))
 }
 
-/// Returns the row of the consumer tool.
-pub(super) fn row(output: &str) -> Result<ConsumerPerf, CellFailure> {
+pub(super) fn row(output: &str) -> CellResult<ConsumerPerf> {
     let first = parse_consumer(output).into_iter().next();
     first.ok_or_else(|| no_result(output))
 }
@@ -114,17 +108,6 @@ fn no_result(output: &str) -> CellFailure {
         "the tool printed no result; last output: {}",
         last.unwrap_or("(empty)")
     ))
-}
-
-/// Running tool; killed when dropped.
-struct RunningTool(Child);
-
-impl Drop for RunningTool {
-    fn drop(&mut self) {
-        // Both calls fail only if the process has exited.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);

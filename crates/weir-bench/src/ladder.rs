@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use weir_lab::Lab;
 use weir_stats::run::{Cell, CellStatus};
 
-use super::environment;
+use super::{environment, quality, verdict};
 use crate::experiment::RunBroker;
 use crate::plan::{Architecture, PlanPoint, StopRules, Subject};
 use weir_load::clients::descriptors_allowed;
 
-/// Results so far that decide which points to skip.
 #[derive(Debug, Default)]
 pub(super) struct Ladder {
     subjects: BTreeMap<String, SubjectHistory>,
@@ -18,7 +17,6 @@ pub(super) struct Ladder {
     is_grid: bool,
 }
 
-/// Results of one subject.
 #[derive(Debug, Default)]
 struct SubjectHistory {
     /// Points that were not sustained, with the reason.
@@ -30,7 +28,6 @@ struct SubjectHistory {
 }
 
 impl Ladder {
-    /// Creates a ladder without results.
     pub(super) fn new(is_grid: bool) -> Self {
         Self {
             is_grid,
@@ -38,7 +35,6 @@ impl Ladder {
         }
     }
 
-    /// Returns the reason for skipping a cell, if there is one.
     pub(super) fn skip(
         &self,
         subject: &Subject<'_>,
@@ -106,16 +102,13 @@ impl Ladder {
             CellStatus::Invalid { .. } => Some(point),
             _ => None,
         };
-        let cores: f64 = cell
-            .roles
-            .iter()
-            .filter_map(|role| role.cpu_cores_mean)
-            .sum();
+        let roles = cell.roles.iter();
+        let cores = roles.filter_map(|role| role.cpu_cores_mean).sum();
         history.cores.push((point, cores));
         let again = before
             .filter(|_| history.invalid.is_some())
             .map(|before| format!("the cells at {before} and at {description} were invalid"));
-        cell.not_sustained = not_sustained_reason(cell, rules);
+        cell.not_sustained = not_sustained_reason(cell, rules, ACHIEVED_SHARE_MIN);
         let beyond = cell.not_sustained.as_ref();
         let reason = beyond.map(|reason| format!("at {description}: {reason}"));
         if let Some(reason) = reason.or(again) {
@@ -123,16 +116,11 @@ impl Ladder {
         }
     }
 
-    /// Returns a description of a point.
     fn describe_point(&self, point: &PlanPoint) -> String {
-        let PlanPoint {
-            clients,
-            rate_per_s,
-        } = point;
-        let noun = if *clients == 1 { "client" } else { "clients" };
+        let clients = verdict::clients(point.clients);
         match self.is_grid {
-            true => format!("{clients} {noun} and {rate_per_s} records/s"),
-            false => format!("{clients} {noun}"),
+            true => format!("{clients} and {} records/s", point.rate_per_s),
+            false => clients,
         }
     }
 }
@@ -175,7 +163,6 @@ pub(super) fn too_many_connections(
     })
 }
 
-/// Limits of the machine.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HostLimits {
     /// File descriptors of one process.
@@ -184,12 +171,10 @@ pub(super) struct HostLimits {
     pub(super) broker_connections: u64,
     /// Local ports for connections to one address.
     pub(super) ports: u64,
-    /// Logical processors.
     pub(super) cores: u64,
 }
 
 impl HostLimits {
-    /// Returns the limits of this host with a broker.
     pub(super) fn of(broker: &RunBroker) -> Self {
         let lab = broker.lab.as_ref();
         Self {
@@ -202,7 +187,12 @@ impl HostLimits {
 }
 
 /// Returns the reason why the system under test did not sustain the load of a cell, if it did not.
-pub(super) fn not_sustained_reason(cell: &Cell, rules: &StopRules) -> Option<String> {
+/// The broker must have accepted `achieved_share_min` of the records.
+pub(super) fn not_sustained_reason(
+    cell: &Cell,
+    rules: &StopRules,
+    achieved_share_min: f64,
+) -> Option<String> {
     let mean_ms = cell.response()?.mean_us? / 1e3;
     if mean_ms > rules.response_mean_ms {
         let limit = rules.response_mean_ms;
@@ -217,16 +207,15 @@ pub(super) fn not_sustained_reason(cell: &Cell, rules: &StopRules) -> Option<Str
     let written = cell.achieved_records_per_s?;
     let due = cell.offered_records_per_s;
     // A record at the edge of the window may fall on either side of it.
-    if (written * cell.hold_s) + 1.0 < due * cell.hold_s * ACHIEVED_SHARE_MIN {
-        return Some(format!(
-            "the broker accepted {written:.1} of {due} records/s"
-        ));
+    if (written * cell.hold_s) + 1.0 < due * cell.hold_s * achieved_share_min {
+        let text = format!("the broker accepted {written:.1} of {due} records/s");
+        return Some(text);
     }
     is_growing(cell, rules).then(|| "response time keeps rising: the backlog grows".to_owned())
 }
 
 /// Returns the saturated role as a clause to append to the reason.
-fn saturated(cell: &Cell) -> String {
+pub(super) fn saturated(cell: &Cell) -> String {
     match (&cell.saturated_role, &cell.saturation_reason) {
         (Some(role), Some(reason)) => format!("; {role} saturated: {reason}"),
         _ => "; no role saturated".to_owned(),
@@ -236,21 +225,15 @@ fn saturated(cell: &Cell) -> String {
 /// Returns `true` if the median in the last third of the window exceeds twice that of the first
 /// third, and by more than 100 ms or a quarter of the response limit, whichever is lower.
 fn is_growing(cell: &Cell, rules: &StopRules) -> bool {
-    let medians: Vec<f64> = cell
-        .series
-        .iter()
-        .filter(|point| point.t_s > 0.0 && point.t_s <= cell.hold_s)
-        .filter_map(|point| point.p50_us)
-        .collect();
+    let seconds = quality::inside(&cell.series, cell.hold_s);
+    let medians: Vec<f64> = seconds.filter_map(|point| point.p50_us).collect();
     let third = medians.len() / 3;
     if third == 0 {
         return false;
     }
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let (first, last) = (
-        mean(&medians[..third]),
-        mean(&medians[medians.len() - third..]),
-    );
+    let first = mean(&medians[..third]);
+    let last = mean(&medians[medians.len() - third..]);
     let far_us = (rules.response_mean_ms * 250.0).min(100_000.0);
     last > 2.0 * first && last - first > far_us
 }

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -13,9 +13,11 @@ use std::thread;
 use serde::Deserialize;
 use thiserror::Error;
 use weir_lab::LabError;
+use weir_lab::sdk::{self, NodeSdk};
 use weir_stats::run::{LatencySummary, SdkProbe};
 use weir_stats::{Histogram, NegativeCount};
 
+use super::child::OwnedChild;
 use super::observer::Observer;
 use super::result::MeasuredWindow;
 use crate::plan::{Architecture, Plan};
@@ -28,45 +30,22 @@ pub(super) enum ProbeError {
     /// Plan without gateway, or SDK that is not installed.
     #[error("{0}")]
     Absent(String),
-    /// SDK that cannot be installed.
     #[error(transparent)]
     Lab(#[from] LabError),
-    /// Process or file that cannot be created.
     #[error("cannot start it: {0}")]
     Start(#[from] io::Error),
 }
 
-/// Installed SDK.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Sdk {
-    /// Path of the Node.js interpreter.
-    pub(super) node: PathBuf,
-    /// Path of the `node_modules` directory.
-    pub(super) modules: PathBuf,
-    /// Name of the package.
-    pub(super) package: String,
-    /// Version of the package.
-    pub(super) version: String,
-}
-
-impl Sdk {
-    /// Returns the installed SDK, or the reason why the plan has none.
-    pub(super) fn find(
-        plan: &Plan,
-        observer: &mut dyn Observer,
-        stop: &AtomicBool,
-    ) -> Result<Self, ProbeError> {
-        if !plan.clients.sdk || !plan.architectures.contains(&Architecture::Gateway) {
-            return Err(ProbeError::Absent("no gateway in this plan".to_owned()));
-        }
-        let sdk = weir_lab::sdk::node(&mut |text| observer.note(text), stop)?;
-        Ok(Self {
-            modules: sdk.modules(),
-            node: sdk.node_bin,
-            package: "lightstreamer-client-node".to_owned(),
-            version: weir_lab::sdk::NODE_SDK_VERSION.to_owned(),
-        })
+/// Returns the installed SDK, or the reason why the plan has none.
+pub(super) fn find_sdk(
+    plan: &Plan,
+    observer: &mut dyn Observer,
+    stop: &AtomicBool,
+) -> Result<NodeSdk, ProbeError> {
+    if !plan.clients.sdk || !plan.architectures.contains(&Architecture::Gateway) {
+        return Err(ProbeError::Absent("no gateway in this plan".to_owned()));
     }
+    Ok(sdk::node(&mut |text| observer.note(text), stop)?)
 }
 
 /// Output line of the SDK driver (docs/conformance.md), with the fields used here.
@@ -95,17 +74,16 @@ enum SdkEvent {
 /// Running SDK client; killed when dropped.
 #[derive(Debug)]
 pub(super) struct ProbeProcess {
-    child: Child,
+    _child: OwnedChild,
     lines: Arc<Mutex<Vec<SdkEvent>>>,
     /// Key of its item; `None` if the item receives every record.
     key: Option<String>,
-    sdk: Sdk,
 }
 
 impl ProbeProcess {
     /// Starts the client with one item, chosen by the plan's seed. Its output is stored in `dir`.
     pub(super) fn start(
-        sdk: &Sdk,
+        sdk: &NodeSdk,
         server: &str,
         plan: &Plan,
         dir: &Path,
@@ -125,10 +103,10 @@ impl ProbeProcess {
                 "fields": plan.clients.fields,
             }],
         });
-        let mut child = Command::new(&sdk.node)
+        let mut child = Command::new(&sdk.node_bin)
             .arg(&script)
             .arg(config.to_string())
-            .env("NODE_PATH", &sdk.modules)
+            .env("NODE_PATH", sdk.modules())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(File::create(dir.join("probe.log"))?)
@@ -140,16 +118,15 @@ impl ProbeProcess {
             thread::spawn(move || read_lines(stdout, raw, &sink));
         }
         Ok(Self {
-            child,
+            _child: OwnedChild(child),
             lines,
             key,
-            sdk: sdk.clone(),
         })
     }
 
-    /// Returns `true` if the subscription is active.
     pub(super) fn is_subscribed(&self) -> bool {
-        self.lines()
+        let lines = self.lines();
+        lines
             .iter()
             .any(|line| matches!(line, SdkEvent::Subscribed))
     }
@@ -157,22 +134,15 @@ impl ProbeProcess {
     /// Ends the client and checks the received updates against the producers' ledger.
     pub(super) fn finish(self, window: &MeasuredWindow, ledger: &[LedgerEntry]) -> SdkProbe {
         let lines = self.lines();
-        let mut probe = summarize(&lines, self.key.as_deref(), window, ledger);
-        probe.sdk.clone_from(&self.sdk.package);
-        probe.version.clone_from(&self.sdk.version);
-        probe
+        SdkProbe {
+            sdk: "lightstreamer-client-node".to_owned(),
+            version: sdk::NODE_SDK_VERSION.to_owned(),
+            ..summarize(&lines, self.key.as_deref(), window, ledger)
+        }
     }
 
     fn lines(&self) -> MutexGuard<'_, Vec<SdkEvent>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for ProbeProcess {
-    fn drop(&mut self) {
-        // Both calls fail only if the process has exited.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -182,11 +152,9 @@ fn read_lines(stdout: impl io::Read, mut raw: File, sink: &Mutex<Vec<SdkEvent>>)
         if let Err(error) = writeln!(raw, "{line}") {
             tracing::warn!(%error, "writing a line of the SDK client failed");
         }
+        let mut all = sink.lock().unwrap_or_else(PoisonError::into_inner);
         match serde_json::from_str(&line) {
-            Ok(line) => sink
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(line),
+            Ok(line) => all.push(line),
             Err(error) => tracing::warn!(%error, "SDK client sent an invalid line"),
         }
     }
@@ -236,16 +204,13 @@ fn summarize(
             }
         }
     }
-    probe.lost = ledger
+    let wanted = ledger
         .iter()
-        .filter(|entry| key.is_none_or(|key| entry.key == key))
-        .map(|e| missing(e, &seen))
-        .sum();
+        .filter(|entry| key.is_none_or(|key| entry.key == key));
+    probe.lost = wanted.map(|entry| missing(entry, &seen)).sum();
     probe.latency = Some(LatencySummary::of(&histogram, negative, 1.0));
-    let streams = probe
-        .status_changes
-        .iter()
-        .any(|status| status == "CONNECTED:WS-STREAMING");
+    let mut states = probe.status_changes.iter();
+    let streams = states.any(|status| status == "CONNECTED:WS-STREAMING");
     probe.ok = streams && in_order && errors == 0 && probe.lost == 0 && probe.updates > 0;
     probe
 }
@@ -262,65 +227,4 @@ fn missing(entry: &LedgerEntry, seen: &HashSet<(u32, u64)>) -> u64 {
 const SCRIPT: &str = include_str!("../../../conformance/node/driver.js");
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const WINDOW: MeasuredWindow = MeasuredWindow {
-        start_unix_ns: 0,
-        from_unix_ns: 1_000_000,
-        until_unix_ns: 9_000_000,
-        interrupted: false,
-    };
-
-    fn lines(text: &str) -> Vec<SdkEvent> {
-        text.lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
-    }
-
-    fn ledger(last_seq: u64) -> Vec<LedgerEntry> {
-        let entry = |key: &str| LedgerEntry {
-            key: key.to_owned(),
-            producer: 0,
-            first_seq: 1,
-            last_seq,
-            missing: vec![2],
-            last_due_unix_ns: 0,
-        };
-        vec![entry("Fig"), entry("Pear")]
-    }
-
-    const GOOD: &str = r#"{"event":"status","status":"CONNECTED:WS-STREAMING"}
-{"event":"subscribed"}
-{"event":"update","at_us":900,"values":{"key":"Fig","weir":"500000.0.0.500000"}}
-{"event":"update","at_us":2500,"values":{"key":"Fig","weir":"2000000.0.1.2000000"}}
-{"event":"update","at_us":3500,"values":{"key":"Fig","weir":"3000000.0.3.3000000"}}"#;
-
-    #[test]
-    fn complete_ordered_updates_are_ok() {
-        let probe = summarize(&lines(GOOD), Some("Fig"), &WINDOW, &ledger(3));
-        assert_eq!((probe.updates, probe.lost, probe.duplicated), (2, 0, 0));
-        assert!(probe.ok);
-        assert_eq!(probe.latency.unwrap().count, 2);
-        assert_eq!(probe.status_changes, ["CONNECTED:WS-STREAMING"]);
-    }
-
-    #[test]
-    fn loss_other_keys_and_disorder_fail() {
-        let lost = summarize(&lines(GOOD), Some("Fig"), &WINDOW, &ledger(4));
-        assert!(lost.lost == 1 && !lost.ok);
-        let foreign = summarize(&lines(GOOD), Some("Pear"), &WINDOW, &ledger(3));
-        assert!(foreign.updates == 0 && foreign.lost == 2 && !foreign.ok);
-        let late =
-            r#"{"event":"update","at_us":4500,"values":{"key":"Fig","weir":"2500000.1.0.1"}}"#;
-        let disorder = summarize(
-            &lines(&format!("{GOOD}\n{late}")),
-            Some("Fig"),
-            &WINDOW,
-            &ledger(3),
-        );
-        assert!(!disorder.ok && disorder.lost == 0);
-        let all = summarize(&lines(GOOD), None, &WINDOW, &ledger(4));
-        assert_eq!(all.lost, 2, "one of each key");
-    }
-}
+mod tests;

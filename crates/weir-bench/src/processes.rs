@@ -12,14 +12,13 @@ use super::observer::Live;
 use super::result::MeasuredWindow;
 use super::usage::CellUsage;
 use crate::experiment::RunContext;
-use crate::experiment::turns::{BROKER_EXITED, CellFailure};
+use crate::experiment::turns::{BROKER_EXITED, CellFailure, CellResult};
 use weir_load::clock::nanos;
 use weir_load::worker::protocol::{Schedule, WorkerCommand};
 
 /// Processes of one cell; killed when dropped.
 pub(super) struct CellProcesses<'a> {
     pub(super) context: RunContext<'a>,
-    /// Directory of their logs.
     pub(super) dir: PathBuf,
     pub(super) hlog_name: String,
     messages: SyncSender<ChildEvent>,
@@ -31,7 +30,7 @@ pub(super) struct CellProcesses<'a> {
 
 impl<'a> CellProcesses<'a> {
     /// Creates directory and interval log of the cell `id`. Only the broker is running.
-    pub(super) fn new(context: RunContext<'a>, id: &str) -> Result<Self, CellFailure> {
+    pub(super) fn new(context: RunContext<'a>, id: &str) -> CellResult<Self> {
         let hlog_name = format!("{id}.hlog");
         let now_unix_ns = context.folder.clock.now_unix_ns();
         let (messages, receiver) = mpsc::sync_channel(MESSAGES_QUEUED_MAX);
@@ -57,7 +56,7 @@ impl<'a> CellProcesses<'a> {
     }
 
     /// Starts a worker; producers get priority over the processes that they load.
-    pub(super) fn start(&mut self, role: ProcessRole, args: &[String]) -> Result<(), CellFailure> {
+    pub(super) fn start(&mut self, role: ProcessRole, args: &[String]) -> CellResult {
         let context = self.context;
         let worker = self.start_plain(role, args)?;
         // The producers must keep their schedule even if the system under test uses all CPU time.
@@ -73,7 +72,7 @@ impl<'a> CellProcesses<'a> {
         &mut self,
         role: ProcessRole,
         args: &[String],
-    ) -> Result<&RoleProcess, CellFailure> {
+    ) -> CellResult<&RoleProcess> {
         let (exe, messages) = (&self.context.folder.options.exe, self.messages.clone());
         let worker = RoleProcess::worker(exe, args, role, &self.dir, messages)?;
         self.usage.watch(role, &[worker.pid()]);
@@ -87,7 +86,7 @@ impl<'a> CellProcesses<'a> {
         role: ProcessRole,
         timeout: Duration,
         mut tick: impl FnMut(&Self),
-    ) -> Result<(), CellFailure> {
+    ) -> CellResult {
         let what = format!("{} to be ready", role.name());
         let is_ready = |events: &Collected| events.ready.contains_key(&role);
         self.wait(&what, timeout, is_ready, |processes, now_unix_ns| {
@@ -107,7 +106,7 @@ impl<'a> CellProcesses<'a> {
         timeout: Duration,
         done: impl Fn(&Collected) -> bool,
         mut tick: impl FnMut(&mut Self, u64) -> u64,
-    ) -> Result<(), CellFailure> {
+    ) -> CellResult {
         let deadline = Instant::now().checked_add(timeout);
         let mut next_unix_ns = 0;
         while !done(&self.collected) {
@@ -131,11 +130,7 @@ impl<'a> CellProcesses<'a> {
 
     /// Waits for the last result of `role` also after an interruption, because the measurement is
     /// complete.
-    pub(super) fn wait_final(
-        &mut self,
-        role: ProcessRole,
-        timeout: Duration,
-    ) -> Result<(), CellFailure> {
+    pub(super) fn wait_final(&mut self, role: ProcessRole, timeout: Duration) -> CellResult {
         let deadline = Instant::now() + timeout;
         while !self.collected.is_final(role) {
             if Instant::now() >= deadline {
@@ -148,7 +143,6 @@ impl<'a> CellProcesses<'a> {
         Ok(())
     }
 
-    /// Processes events for `timeout`.
     pub(super) fn receive(&mut self, timeout: Duration) {
         // Disconnection is impossible: this struct owns a sender.
         if let Ok(message) = self.receiver.recv_timeout(timeout) {
@@ -160,7 +154,7 @@ impl<'a> CellProcesses<'a> {
     }
 
     /// Returns an error if the broker, or a process without its last result, has exited.
-    pub(super) fn check_alive(&mut self) -> Result<(), CellFailure> {
+    pub(super) fn check_alive(&mut self) -> CellResult {
         if self.context.broker.has_exited() {
             return Err(CellFailure::because(BROKER_EXITED));
         }
@@ -186,32 +180,28 @@ impl<'a> CellProcesses<'a> {
         addressed.for_each(|process| process.send(command));
     }
 
-    /// Lets a single worker start soon, without a pause between warm-up and measured window, and
-    /// returns the window.
-    pub(super) fn start_load(&mut self, warm_up: Duration, hold: Duration) -> MeasuredWindow {
-        let window = MeasuredWindow::after(self.now_unix_ns(), warm_up, hold);
-        for process in &mut self.running {
-            process.send(&WorkerCommand::Start(window.schedule(window.until_unix_ns)));
-        }
-        window
-    }
-
-    /// Samples usage and reports `live` at the seconds of `window` until the only worker has sent
-    /// its last result.
-    pub(super) fn finish_load(
+    /// Runs a single worker until it has sent its last result, without a pause between warm-up and
+    /// measured window. Samples usage and reports `live` at the seconds of the window.
+    pub(super) fn run_worker(
         &mut self,
-        role: ProcessRole,
-        window: &MeasuredWindow,
-        timeout: Duration,
+        (role, args): (ProcessRole, &[String]),
+        [warm_up, hold, timeout]: [Duration; 3],
         mut live: impl FnMut(&Live),
-    ) -> Result<(), CellFailure> {
+    ) -> CellResult<MeasuredWindow> {
+        self.start(role, args)?;
+        self.wait_ready(role, READY_TIMEOUT, |_| {})?;
+        let window = MeasuredWindow::after(self.now_unix_ns(), warm_up, hold);
+        self.send(
+            role,
+            &WorkerCommand::Start(window.schedule(window.until_unix_ns)),
+        );
         let what = format!("the summary of {}", role.name());
         let mut next_unix_ns = window.start_unix_ns;
         let is_final = |events: &Collected| events.is_final(role);
         self.wait(&what, timeout, is_final, |processes, now_unix_ns| {
             if now_unix_ns >= next_unix_ns {
                 processes.usage.read(now_unix_ns);
-                live(&processes.live(role, window, now_unix_ns));
+                live(&processes.live(role, &window, now_unix_ns));
                 next_unix_ns = window.next_sample(now_unix_ns);
             }
             next_unix_ns
@@ -219,15 +209,13 @@ impl<'a> CellProcesses<'a> {
         let now_unix_ns = self.now_unix_ns();
         self.usage.read(now_unix_ns);
         self.collected.flush();
-        Ok(())
+        self.end();
+        Ok(window)
     }
 
     fn live(&self, role: ProcessRole, window: &MeasuredWindow, now_unix_ns: u64) -> Live {
-        let last = self
-            .collected
-            .progress
-            .get(&role)
-            .and_then(|all| all.last());
+        let reports = self.collected.progress.get(&role);
+        let last = reports.and_then(|all| all.last());
         Live {
             phase: match now_unix_ns < window.from_unix_ns {
                 true => "warm-up",

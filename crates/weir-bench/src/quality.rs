@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use weir_stats::run::{
-    Cell, GeneratorCost, LatencySummary, MachineUsage, NoisySpan, RoleUsage, STAGE_SCHEDULE_LAG,
-    SeriesPoint, Steadiness,
+    Cell, GeneratorCost, LatencySummary, NoisySpan, RoleUsage, STAGE_SCHEDULE_LAG, SeriesPoint,
+    Steadiness,
 };
 use weir_stats::{steady_state, trend};
 
@@ -21,27 +21,14 @@ impl Measured<'_> {
     pub(super) fn quality(&self, cell: &mut Cell, window: &MeasuredWindow) -> Option<MachineLoad> {
         let span = (window.from_unix_ns, window.until_unix_ns);
         let cores = environment::cores();
-        let machine = self.usage.machine(span);
-        let load = machine.as_ref().map(|machine| MachineLoad {
-            busy_share: machine.busy_share,
-            cores,
-        });
-        cell.machine = machine.map(|machine| MachineUsage {
-            other_processes_cores: load.map_or(0.0, |load| load.used_by_others(&cell.roles)),
-            load_average_1m: environment::load_average(),
-            ..machine
-        });
+        let load = self.usage.set_machine(cell, span);
         cell.generator = Some(generator(cell, cores)).filter(|cost| !cost.roles.is_empty());
-        let waited: u64 = self
-            .collected
-            .produced
-            .values()
-            .map(|it| it.queue_full)
-            .sum();
+        let produced = self.collected.produced.values();
+        let waited: u64 = produced.map(|it| it.queue_full).sum();
         if waited > 0 {
             cell.figures.insert(QUEUE_FULL.to_owned(), waited as f64);
         }
-        cell.noisy = merge(self.disturbed_seconds(cell, window, cores));
+        cell.noisy = merge(&self.disturbed_seconds(cell, window));
         cell.steadiness = steadiness(&cell.series, cell.hold_s);
         cell.notes.extend(quality_notes(cell, cores));
         load
@@ -49,12 +36,7 @@ impl Measured<'_> {
 
     /// Returns the seconds of the window that were disturbed from outside the system under test,
     /// with the reason.
-    fn disturbed_seconds(
-        &self,
-        cell: &Cell,
-        window: &MeasuredWindow,
-        cores: u64,
-    ) -> Vec<NoisySpan> {
+    fn disturbed_seconds(&self, cell: &Cell, window: &MeasuredWindow) -> Vec<NoisySpan> {
         let limit_us = self.plan.validity.schedule_lag_p99_ms * 1e3;
         let points: Vec<&SeriesPoint> = inside(&cell.series, cell.hold_s).collect();
         // Seconds without deliveries have no p99 and do not count as outliers.
@@ -72,12 +54,10 @@ impl Measured<'_> {
         for (index, point) in points.iter().enumerate() {
             let until_unix_ns = window.from_unix_ns + (point.t_s * 1e9) as u64;
             let second = (until_unix_ns.saturating_sub(SECOND_NS), until_unix_ns);
-            let mut reasons = self.machine_noise(point, second, cores);
+            let mut reasons = self.machine_noise(point, second);
             if let Some(lag_us) = point.lag_p99_us.filter(|lag_us| *lag_us > limit_us) {
-                reasons.push(format!(
-                    "generator behind schedule: p99 {:.1} ms",
-                    lag_us / 1e3
-                ));
+                let ms = lag_us / 1e3;
+                reasons.push(format!("generator behind schedule: p99 {ms:.1} ms"));
             }
             if let Some(p99_us) = outliers.get(&index) {
                 reasons.push(format!("p99 {:.1} ms is an outlier", p99_us / 1e3));
@@ -93,29 +73,27 @@ impl Measured<'_> {
         found
     }
 
-    fn machine_noise(&self, point: &SeriesPoint, second: (u64, u64), cores: u64) -> Vec<String> {
+    fn machine_noise(&self, point: &SeriesPoint, second: (u64, u64)) -> Vec<String> {
+        let cores = environment::cores();
         let Some(machine) = self.usage.machine(second) else {
             return Vec::new();
         };
         let mut reasons = Vec::new();
         if machine.steal_share > STEAL_SHARE_NOISY {
             let percent = machine.steal_share * 100.0;
-            reasons.push(format!(
-                "another guest of the host took {percent:.0} % of the time"
-            ));
+            let text = format!("another guest of the host took {percent:.0} % of the time");
+            reasons.push(text);
         }
         let cores_in_run: f64 = point.cpu_cores.values().sum();
         let others = machine.busy_share * cores as f64 - cores_in_run;
         if others > cores as f64 * OTHERS_SHARE_NOISY {
-            reasons.push(format!(
-                "processes outside the run used {others:.1} of {cores} cores"
-            ));
+            let text = format!("processes outside the run used {others:.1} of {cores} cores");
+            reasons.push(text);
         }
         reasons
     }
 }
 
-/// Returns the cost of producers and receivers.
 fn generator(cell: &Cell, cores: u64) -> GeneratorCost {
     let generator_roles = [
         ProcessRole::Produce,
@@ -132,10 +110,7 @@ fn generator(cell: &Cell, cores: u64) -> GeneratorCost {
         .iter()
         .partition::<Vec<&RoleUsage>, _>(|role| role.role.starts_with(ProcessRole::Produce.name()));
     let cpu_us = |roles: &[&RoleUsage]| roles.iter().map(|role| role.cpu_us_total).sum::<u64>();
-    let delivered = cell
-        .delivery
-        .as_ref()
-        .map_or(0, |delivery| delivery.delivered);
+    let delivered = cell.delivery.as_ref().map_or(0, |it| it.delivered);
     let lag: Option<&LatencySummary> = cell.latency.get(STAGE_SCHEDULE_LAG);
     GeneratorCost {
         roles: roles.iter().map(|role| role.role.clone()).collect(),
@@ -155,17 +130,13 @@ fn per(cpu_us: u64, count: f64) -> Option<f64> {
 }
 
 /// Merges adjacent seconds with the same reason into one span.
-fn merge(seconds: Vec<NoisySpan>) -> Vec<NoisySpan> {
-    let mut spans: Vec<NoisySpan> = Vec::new();
-    for second in seconds {
-        match spans.last_mut() {
-            Some(last) if last.until_s >= second.from_s && last.reason == second.reason => {
-                last.until_s = second.until_s;
-            }
-            _ => spans.push(second),
-        }
-    }
-    spans
+fn merge(seconds: &[NoisySpan]) -> Vec<NoisySpan> {
+    let continues = |a: &NoisySpan, b: &NoisySpan| a.until_s >= b.from_s && a.reason == b.reason;
+    let spans = seconds.chunk_by(continues).map(|span| NoisySpan {
+        until_s: span[span.len() - 1].until_s,
+        ..span[0].clone()
+    });
+    spans.collect()
 }
 
 /// Returns the steadiness from the first second of load to the end of the window.
@@ -193,38 +164,30 @@ pub(super) fn steadiness(series: &[SeriesPoint], hold_s: f64) -> Option<Steadine
     })
 }
 
-/// Returns the seconds inside the window.
-fn inside(series: &[SeriesPoint], hold_s: f64) -> impl Iterator<Item = &SeriesPoint> {
+pub(super) fn inside(series: &[SeriesPoint], hold_s: f64) -> impl Iterator<Item = &SeriesPoint> {
     let in_window = move |point: &&SeriesPoint| point.t_s > 0.0 && point.t_s <= hold_s;
     series.iter().filter(in_window)
 }
 
-/// Returns one note for each problem that affects the results.
 fn quality_notes(cell: &Cell, cores: u64) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(machine) = &cell.machine {
         if machine.steal_share > STEAL_WARN_SHARE {
             let percent = machine.steal_share * 100.0;
-            notes.push(format!(
-                "another guest of the host took {percent:.1} % of the time"
-            ));
+            let text = format!("another guest of the host took {percent:.1} % of the time");
+            notes.push(text);
         }
-        if machine.other_processes_cores > cores as f64 * OTHER_PROCESSES_WARN_SHARE {
-            notes.push(format!(
-                "processes outside the run used {:.2} of {cores} cores",
-                machine.other_processes_cores
-            ));
+        let others = machine.other_processes_cores;
+        if others > cores as f64 * OTHER_PROCESSES_WARN_SHARE {
+            let text = format!("processes outside the run used {others:.2} of {cores} cores");
+            notes.push(text);
         }
     }
-    let noisy_s: f64 = cell
-        .noisy
-        .iter()
-        .map(|span| span.until_s - span.from_s)
-        .sum();
-    if noisy_s > cell.hold_s * NOISY_WARN_SHARE {
+    let (noisy, hold_s) = (cell.noisy.iter(), cell.hold_s);
+    let noisy_s: f64 = noisy.map(|span| span.until_s - span.from_s).sum();
+    if noisy_s > hold_s * NOISY_WARN_SHARE {
         notes.push(format!(
-            "{noisy_s:.0} of {:.0} seconds were disturbed",
-            cell.hold_s
+            "{noisy_s:.0} of {hold_s:.0} seconds were disturbed"
         ));
     }
     if let Some(steadiness) = cell.steadiness.as_ref().filter(|it| !it.is_steady) {
@@ -294,7 +257,7 @@ mod tests {
             until_s,
             reason: why.to_owned(),
         };
-        let merged = merge(vec![
+        let merged = merge(&[
             span(0.0, 1.0, "a"),
             span(1.0, 2.0, "a"),
             span(2.0, 3.0, "b"),

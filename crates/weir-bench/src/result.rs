@@ -7,7 +7,7 @@ use weir_stats::run::{
 use weir_stats::{Histogram, NegativeCount};
 
 use super::child::ProcessRole;
-use super::collect::Collected;
+use super::collect::{self, Collected};
 use super::figure_names::{MAPPING_SHARE, MAPPING_US_PER_RECORD};
 use super::gateway::{AGE_COUNT, AGE_SUM_US};
 use super::saturation;
@@ -17,7 +17,6 @@ use crate::plan::{Plan, TimestampMode};
 use weir_load::delivery::DeliverySummary;
 use weir_load::worker::protocol::{LatencyTag, ProduceSummary};
 
-/// The measured window of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MeasuredWindow {
     /// First due time of the load, including the warm-up.
@@ -35,7 +34,6 @@ impl MeasuredWindow {
         (self.from_unix_ns..self.until_unix_ns).contains(&due_unix_ns)
     }
 
-    /// Returns the length in seconds.
     pub(super) fn hold_s(&self) -> f64 {
         self.until_unix_ns.saturating_sub(self.from_unix_ns) as f64 / 1e9
     }
@@ -67,7 +65,6 @@ impl MeasuredWindow {
     }
 }
 
-/// Sources of a cell's results.
 #[derive(Clone, Copy)]
 pub(super) struct Measured<'a> {
     pub(super) plan: &'a Plan,
@@ -76,7 +73,6 @@ pub(super) struct Measured<'a> {
     pub(super) usage: &'a CellUsage,
 }
 
-/// Sets the results of the cell.
 pub(super) fn build(cell: &mut Cell, window: &MeasuredWindow, measured: Measured<'_>) {
     cell.hold_s = window.hold_s();
     cell.warm_up_s = window.load_s() - cell.hold_s;
@@ -91,8 +87,7 @@ pub(super) fn build(cell: &mut Cell, window: &MeasuredWindow, measured: Measured
     measured.latency(cell);
     let span = (window.from_unix_ns, window.until_unix_ns);
     if let Some(summary) = &measured.collected.delivery {
-        let clients = cell.clients;
-        cell.delivery = Some(measured.delivery(summary, span, cell.hold_s, clients));
+        cell.delivery = Some(measured.delivery(cell, summary, span));
         cell.fairness = fairness(summary);
     }
     let wanted = cell.delivery.as_ref().map_or(0, DeliveryTotals::wanted);
@@ -112,7 +107,6 @@ pub(super) fn build(cell: &mut Cell, window: &MeasuredWindow, measured: Measured
 }
 
 impl Measured<'_> {
-    /// Sets the results of all producers together.
     fn produced(&self, cell: &mut Cell) {
         let produced = &self.collected.produced;
         if produced.is_empty() {
@@ -126,8 +120,8 @@ impl Measured<'_> {
         }
         for (role, summary) in produced {
             for (text, count) in &summary.errors {
-                cell.notes
-                    .push(format!("{}: {count} x {text}", role.name()));
+                let note = format!("{}: {count} x {text}", role.name());
+                cell.notes.push(note);
             }
         }
     }
@@ -141,46 +135,39 @@ impl Measured<'_> {
             let Some(histogram) = self.collected.stages.get(&tag) else {
                 continue;
             };
-            let (count, resolution_us) = match tag {
-                LatencyTag::Response => (early.copied().unwrap_or(0), resolution_ns as f64 / 1e3),
-                _ => (0, 1e-3),
+            let summary = match tag {
+                LatencyTag::Response => {
+                    let negative = NegativeCount {
+                        count: early.copied().unwrap_or(0),
+                        ..NegativeCount::default()
+                    };
+                    LatencySummary::of(histogram, negative, resolution_ns as f64 / 1e3)
+                }
+                _ => collect::summary(histogram),
             };
-            let negative = NegativeCount {
-                count,
-                ..NegativeCount::default()
-            };
-            let summary = LatencySummary::of(histogram, negative, resolution_us);
             cell.latency.insert(stage.to_owned(), summary);
         }
     }
 
-    fn delivery(
-        &self,
-        summary: &DeliverySummary,
-        span: (u64, u64),
-        hold_s: f64,
-        clients: u64,
-    ) -> DeliveryTotals {
+    fn delivery(&self, cell: &Cell, summary: &DeliverySummary, span: (u64, u64)) -> DeliveryTotals {
         let delivered = summary
             .counts
             .deliveries_in_window
             .saturating_sub(summary.counts.duplicated);
-        let received = self
-            .collected
-            .counter_in(self.receiving, "bytes_received", span);
-        let received_bytes = received.unwrap_or(0.0).max(0.0);
+        let received_bytes = self.counted(self.receiving, "bytes_received", span);
+        let received_bytes = received_bytes.unwrap_or(0.0).max(0.0);
         DeliveryTotals {
             expected: delivered + summary.counts.lost + summary.counts.conflated,
             delivered,
-            wanted: self.wanted(delivered, summary.counts.lost, clients),
+            wanted: self.wanted(delivered, summary.counts.lost, cell.clients),
             lost: summary.counts.lost,
             duplicated: summary.counts.duplicated,
             reordered: summary.counts.reordered,
             conflated: summary.counts.conflated,
             unchecked: summary.counts.unchecked,
-            delivered_per_s: Some(delivered as f64 / hold_s),
+            delivered_per_s: Some(delivered as f64 / cell.hold_s),
             received_bytes: received_bytes as u64,
-            received_mbit_per_s: Some(received_bytes * 8.0 / 1e6 / hold_s),
+            received_mbit_per_s: Some(received_bytes * 8.0 / 1e6 / cell.hold_s),
             disconnects: summary.disconnects,
             errors: summary.errors.clone(),
         }
@@ -204,7 +191,7 @@ impl Measured<'_> {
         let is_known =
             self.plan.workload.timestamps == TimestampMode::Broker && self.plan.topic.is_none();
         if is_known {
-            let counted = |name| self.collected.counter_in(ProcessRole::Gateway, name, span);
+            let counted = |name| self.counted(ProcessRole::Gateway, name, span);
             let ages = counted(AGE_SUM_US).zip(counted(AGE_COUNT));
             cell.stages = stages::of(cell, self.receiving, ages);
         }
@@ -226,28 +213,20 @@ impl Measured<'_> {
     fn network(&self, roles: &mut [RoleUsage], span: (u64, u64)) {
         for usage in roles {
             let role: Option<ProcessRole> = usage.role.parse().ok();
-            let counted = |name| {
-                let bytes = self.collected.counter_in(role?, name, span)?;
-                Some(bytes as u64)
-            };
+            let bytes = |role, name| Some(self.counted(role, name, span)? as u64);
+            let counted = |name| bytes(role?, name);
             usage.network_rx_bytes = counted("bytes_received");
             usage.network_tx_bytes = counted("bytes_sent");
             if usage.network_rx_bytes.or(usage.network_tx_bytes).is_some() {
                 usage.network_source = "counted by the process".to_owned();
             } else if usage.role == "broker" {
-                let counted = |role, name| {
-                    self.collected
-                        .counter_in(role, name, span)
-                        .map(|b| b as u64)
-                };
-                usage.network_rx_bytes = counted(ProcessRole::Produce, "bytes_sent");
+                usage.network_rx_bytes = bytes(ProcessRole::Produce, "bytes_sent");
                 let reads_all = self.receiving == ProcessRole::Consume;
-                usage.network_tx_bytes =
-                    counted(self.receiving, "bytes_received").filter(|_| reads_all);
-                usage.network_source =
-                    "counted by its clients: keys and values that producers sent, all bytes \
-                                       that consumers received"
-                        .to_owned();
+                let received = bytes(self.receiving, "bytes_received");
+                usage.network_tx_bytes = received.filter(|_| reads_all);
+                let source = "counted by its clients: keys and values that producers sent, all \
+                              bytes that consumers received";
+                usage.network_source = source.to_owned();
             }
         }
     }
@@ -262,10 +241,7 @@ impl Measured<'_> {
             at = window.next_sample(at);
         }
         let rate = |role, name, (from, until): (u64, u64)| {
-            let span_s = (until - from) as f64 / 1e9;
-            self.collected
-                .counter_in(role, name, (from, until))
-                .map(|count| count / span_s)
+            Some(self.counted(role, name, (from, until))? * 1e9 / (until - from) as f64)
         };
         ends.into_iter()
             .map(|end| {
@@ -290,6 +266,10 @@ impl Measured<'_> {
             .collect()
     }
 
+    fn counted(&self, role: ProcessRole, name: &str, span: (u64, u64)) -> Option<f64> {
+        self.collected.counter_in(role, name, span)
+    }
+
     /// Returns median and 99th percentile that a role reported inside a time span.
     fn report_in(&self, role: ProcessRole, (from, until): (u64, u64)) -> Option<(f64, f64)> {
         let reports = self.collected.progress.get(&role)?;
@@ -300,10 +280,8 @@ impl Measured<'_> {
 
     /// Returns the share of the window in which the receivers' event loop was busy.
     fn busy_share(&self, span: (u64, u64)) -> Option<f64> {
-        let permille = self
-            .collected
-            .gauge_mean(self.receiving, "busy_permille", span);
-        permille.map(|permille| permille / 1e3)
+        let collected = self.collected;
+        Some(collected.gauge_mean(self.receiving, "busy_permille", span)? / 1e3)
     }
 
     /// Returns the reasons why the cell does not measure the system under test.
@@ -322,9 +300,8 @@ impl Measured<'_> {
         let busy = self.busy_share(span);
         if let Some(busy) = busy.filter(|busy| *busy > validity.clients_busy_share) {
             let (name, limit) = (self.receiving.name(), validity.clients_busy_share);
-            reasons.push(format!(
-                "{name} saturated: busy share {busy:.2}, limit {limit}"
-            ));
+            let text = format!("{name} saturated: busy share {busy:.2}, limit {limit}");
+            reasons.push(text);
         }
         match &self.collected.delivery {
             None => reasons.push("the receivers reported no result".to_owned()),
@@ -339,10 +316,8 @@ impl Measured<'_> {
         } else if produced.values().any(|it| it.acked_in_window == 0) {
             reasons.push("no records were acknowledged in the window".to_owned());
         }
-        let background = self
-            .collected
-            .background
-            .and_then(|role| produced.get(&role));
+        let background = self.collected.background;
+        let background = background.and_then(|role| produced.get(&role));
         let late_ms = background.map_or(0.0, |it| it.schedule_lag.p99_ns as f64 / 1e6);
         let limit = validity.schedule_lag_p99_ms;
         if late_ms > limit {

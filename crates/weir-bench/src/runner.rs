@@ -10,8 +10,7 @@ use weir_stats::run::{Cell, FindMax, FindMaxOutcome, Run, RunFile, RunOutcome, S
 
 use super::cell::{self, CellContext, CellSpec};
 use super::ladder::{HostLimits, Ladder};
-use super::probe::Sdk;
-use super::{BenchError, Finished, Observer, child, derived, settings, verdict};
+use super::{BenchError, Finished, Observer, child, derived, probe, settings, verdict};
 use crate::FindMaxOptions;
 use crate::experiment::folder::{self, file};
 use crate::experiment::turns::{self, CellLog};
@@ -62,7 +61,7 @@ fn measure(
 ) -> Result<Finished, BenchError> {
     let folder = RunFolder::create(&plan.name, options, stop)?;
     let broker = RunBroker::start(options, &LabOptions::default(), observer, stop)?;
-    let sdk = Sdk::find(plan, observer, stop);
+    let sdk = probe::find_sdk(plan, observer, stop);
     let context = CellContext {
         run: RunContext {
             folder: &folder,
@@ -88,7 +87,6 @@ fn measure(
     folder.finish(run, broker)
 }
 
-/// Returns the settings of the tool's own processes.
 pub(super) fn processes(folder: &RunFolder<'_>, notes: &mut Vec<String>) -> SettingGroup {
     let nice = match folder.producers_preferred.load(Ordering::Relaxed) {
         true => child::PREFERRED_NICE,
@@ -192,7 +190,6 @@ fn run_cells(context: CellContext<'_>, observer: &mut dyn Observer) -> Vec<Cell>
     log.cells
 }
 
-/// Returns the files of all cells.
 pub(super) fn files(cells: &[Cell]) -> Vec<RunFile> {
     let measured = cells.iter().filter_map(|cell| {
         let id = cell.id();

@@ -2,15 +2,9 @@
 
 use weir_stats::run::{Cell, RoleUsage};
 
-/// Saturated role and the reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Saturation {
-    role: String,
-    /// Measurement that shows it.
-    reason: String,
-}
+/// Saturated role, and the measurement that shows it.
+type Saturation = (String, String);
 
-/// Machine load inside the window.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MachineLoad {
     /// Share of all cores that was busy, including processes outside the run.
@@ -26,11 +20,8 @@ impl MachineLoad {
     }
 }
 
-/// Sets the saturated role of a cell.
 pub(super) fn set(cell: &mut Cell, machine: Option<MachineLoad>, receiver: Option<(&str, f64)>) {
-    if let Some(found) = find(&cell.roles, machine, receiver) {
-        (cell.saturated_role, cell.saturation_reason) = (Some(found.role), Some(found.reason));
-    }
+    (cell.saturated_role, cell.saturation_reason) = find(&cell.roles, machine, receiver).unzip();
 }
 
 /// Returns the saturated role. A receiver with a busy event loop comes first, because it is part of
@@ -48,13 +39,9 @@ fn find(
 }
 
 fn event_loop(role: &str, busy_share: f64) -> Option<Saturation> {
-    (busy_share > LOOP_SHARE).then(|| Saturation {
-        role: role.to_owned(),
-        reason: format!(
-            "event loop was busy {:.0} % of the time",
-            busy_share * 100.0
-        ),
-    })
+    let percent = busy_share * 100.0;
+    let reason = format!("event loop was busy {percent:.0} % of the time");
+    (busy_share > LOOP_SHARE).then(|| (role.to_owned(), reason))
 }
 
 fn thread(roles: &[RoleUsage]) -> Option<Saturation> {
@@ -63,10 +50,8 @@ fn thread(roles: &[RoleUsage]) -> Option<Saturation> {
         Some((role, role.busiest_thread.as_deref()?, cores))
     });
     let (role, name, cores) = threads.max_by(|a, b| a.2.total_cmp(&b.2))?;
-    (cores > THREAD_CORES).then(|| Saturation {
-        role: role.role.clone(),
-        reason: format!("thread {name} used {:.0} % of a core", cores * 100.0),
-    })
+    let reason = format!("thread {name} used {:.0} % of a core", cores * 100.0);
+    (cores > THREAD_CORES).then(|| (role.role.clone(), reason))
 }
 
 fn full_machine(roles: &[RoleUsage], machine: MachineLoad) -> Option<Saturation> {
@@ -76,23 +61,17 @@ fn full_machine(roles: &[RoleUsage], machine: MachineLoad) -> Option<Saturation>
     let used = |role: &RoleUsage| role.cpu_cores_mean.unwrap_or(0.0);
     let largest = roles.iter().max_by(|a, b| used(a).total_cmp(&used(b)))?;
     let others = machine.used_by_others(roles);
-    if others > used(largest) {
-        return Some(Saturation {
-            role: OTHERS.to_owned(),
-            reason: format!(
-                "processes outside the run used {others:.2} of {} cores",
-                machine.cores
-            ),
-        });
-    }
-    Some(Saturation {
-        role: largest.role.clone(),
-        reason: format!(
-            "used {:.2} of {} cores; the machine was {:.0} % busy",
-            used(largest),
-            machine.cores,
-            machine.busy_share * 100.0
-        ),
+    let (cores, percent) = (machine.cores, machine.busy_share * 100.0);
+    Some(match used(largest) {
+        used if others > used => {
+            let reason = format!("processes outside the run used {others:.2} of {cores} cores");
+            (OTHERS.to_owned(), reason)
+        }
+        used => {
+            let reason =
+                format!("used {used:.2} of {cores} cores; the machine was {percent:.0} % busy");
+            (largest.role.clone(), reason)
+        }
     })
 }
 
@@ -124,8 +103,7 @@ mod tests {
     }
 
     fn role_and_reason(found: Option<Saturation>) -> (String, String) {
-        let found = found.expect("something was saturated");
-        (found.role, found.reason)
+        found.expect("something was saturated")
     }
 
     #[test]

@@ -4,14 +4,12 @@
 //! is then confirmed with a longer window, and the next higher load must again not be sustained. A
 //! search with contradictory results ends without a value.
 
-use weir_stats::run::FindMaxPhase as ClientPhase;
+use weir_stats::run::{FindMaxOutcome, FindMaxPhase as ClientPhase};
 
 /// Bounds and resolution of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Range {
-    /// First load.
     pub(super) start: f64,
-    /// Maximum load.
     pub(super) highest: f64,
     /// Maximum difference between the result and the lowest load that is not sustained, as a share.
     pub(super) resolution_share: f64,
@@ -19,7 +17,6 @@ pub(super) struct Range {
     pub(super) whole: bool,
 }
 
-/// Result of one load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Trial {
     Sustained,
@@ -29,30 +26,12 @@ pub(super) enum Trial {
     Unmeasured(String),
 }
 
-/// Next action of the search.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum NextStep {
     Try { value: f64, phase: ClientPhase },
-    Done(SearchOutcome),
+    Done(FindMaxOutcome),
 }
 
-/// Result of a search.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum SearchOutcome {
-    Found {
-        value: f64,
-        first_not_sustained: f64,
-    },
-    AtLeast {
-        value: f64,
-        reason: String,
-    },
-    Inconclusive {
-        reason: String,
-    },
-}
-
-/// State of a search.
 #[derive(Debug, Clone)]
 pub(super) struct Search {
     range: Range,
@@ -77,9 +56,7 @@ impl Search {
             low: None,
             high: None,
             ceiling: None,
-            next: NextStep::Done(SearchOutcome::Inconclusive {
-                reason: String::new(),
-            }),
+            next: inconclusive(String::new()),
             steps: 0,
             contradictions: 0,
             unmeasured: None,
@@ -89,7 +66,6 @@ impl Search {
         search
     }
 
-    /// Returns the next action.
     pub(super) fn next(&self) -> &NextStep {
         &self.next
     }
@@ -122,7 +98,7 @@ impl Search {
                 self.low = Some(value);
                 self.attempt(high, ClientPhase::ConfirmAbove)
             }
-            (ClientPhase::Confirm, None) => NextStep::Done(SearchOutcome::AtLeast {
+            (ClientPhase::Confirm, None) => NextStep::Done(FindMaxOutcome::AtLeast {
                 value,
                 reason: self.ceiling.clone().unwrap_or_else(|| {
                     format!("{} is the maximum load of the search", self.range.highest)
@@ -142,19 +118,19 @@ impl Search {
 
     fn not_sustained(&mut self, value: f64, phase: ClientPhase, reason: &str) -> NextStep {
         match phase {
-            ClientPhase::ConfirmAbove => NextStep::Done(SearchOutcome::Found {
+            ClientPhase::ConfirmAbove => NextStep::Done(FindMaxOutcome::Found {
                 // Invariant: `low` was confirmed before the load above it was run.
                 value: self.low.unwrap_or(value),
                 first_not_sustained: value,
+                // The caller names the role.
+                saturated_role: None,
+                saturation_reason: None,
             }),
             ClientPhase::Confirm => {
                 (self.low, self.high) = (None, Some(value));
                 let below = self.rounded(value / (1.0 + self.range.resolution_share));
-                let below = if below < value {
-                    below
-                } else {
-                    self.below(value)
-                };
+                let is_below = below < value;
+                let below = if is_below { below } else { self.below(value) };
                 self.resolve_contradiction(below, ClientPhase::Confirm)
             }
             ClientPhase::Bracket | ClientPhase::Bisect => {
@@ -181,7 +157,7 @@ impl Search {
                 self.ceiling = Some(format!("{value} could not be measured: {reason}"));
                 self.attempt(low, ClientPhase::Confirm)
             }
-            (ClientPhase::ConfirmAbove, Some(low)) => NextStep::Done(SearchOutcome::AtLeast {
+            (ClientPhase::ConfirmAbove, Some(low)) => NextStep::Done(FindMaxOutcome::AtLeast {
                 value: low,
                 reason: format!("{value} could not be measured again: {reason}"),
             }),
@@ -239,7 +215,6 @@ impl Search {
         NextStep::Try { value, phase }
     }
 
-    /// Returns half the load.
     fn below(&self, value: f64) -> f64 {
         let half = self.rounded(value / 2.0);
         if half < value { half } else { value / 2.0 }
@@ -261,7 +236,7 @@ impl Search {
 }
 
 fn inconclusive(reason: String) -> NextStep {
-    NextStep::Done(SearchOutcome::Inconclusive { reason })
+    NextStep::Done(FindMaxOutcome::Inconclusive { reason })
 }
 
 const STEPS_MAX: u32 = 48;
@@ -284,7 +259,7 @@ mod tests {
     fn search(
         range: Range,
         mut system: impl FnMut(f64) -> Trial,
-    ) -> (SearchOutcome, Vec<(f64, ClientPhase)>) {
+    ) -> (FindMaxOutcome, Vec<(f64, ClientPhase)>) {
         let mut search = Search::new(range);
         let mut loads = Vec::new();
         loop {
@@ -312,9 +287,10 @@ mod tests {
             for capacity in [317.0, 5_000.0, 44_321.0] {
                 let range = Range { start, ..RANGE };
                 let (outcome, loads) = search(range, up_to(capacity));
-                let SearchOutcome::Found {
+                let FindMaxOutcome::Found {
                     value,
                     first_not_sustained: above,
+                    ..
                 } = outcome
                 else {
                     panic!("{start} {capacity}: {outcome:?}");
@@ -345,9 +321,11 @@ mod tests {
         let (outcome, loads) = search(range, up_to(7.5));
         assert_eq!(
             outcome,
-            SearchOutcome::Found {
+            FindMaxOutcome::Found {
                 value: 7.0,
-                first_not_sustained: 8.0
+                first_not_sustained: 8.0,
+                saturated_role: None,
+                saturation_reason: None,
             }
         );
         assert!(loads.iter().all(|(load, _)| load.fract() == 0.0));
@@ -356,7 +334,7 @@ mod tests {
     #[test]
     fn search_without_sustained_load_is_inconclusive() {
         let (outcome, _) = search(RANGE, up_to(0.0));
-        let SearchOutcome::Inconclusive { reason } = outcome else {
+        let FindMaxOutcome::Inconclusive { reason } = outcome else {
             panic!("{outcome:?}");
         };
         assert!(
@@ -375,7 +353,7 @@ mod tests {
         let reason = "3000 is the maximum load of the search".to_owned();
         assert_eq!(
             outcome,
-            SearchOutcome::AtLeast {
+            FindMaxOutcome::AtLeast {
                 value: 3_000.0,
                 reason
             }
@@ -389,7 +367,7 @@ mod tests {
             true => Trial::Sustained,
             false => Trial::Unmeasured("generator behind schedule".to_owned()),
         });
-        let SearchOutcome::AtLeast { value, reason } = outcome else {
+        let FindMaxOutcome::AtLeast { value, reason } = outcome else {
             panic!("{outcome:?}");
         };
         assert_eq!(value, 800.0);
@@ -398,7 +376,7 @@ mod tests {
             "1600 could not be measured: generator behind schedule"
         );
         let (outcome, loads) = search(RANGE, |_| Trial::Unmeasured("no broker".to_owned()));
-        assert!(matches!(outcome, SearchOutcome::Inconclusive { .. }));
+        assert!(matches!(outcome, FindMaxOutcome::Inconclusive { .. }));
         assert_eq!(loads.len(), 2, "repeated once");
     }
 
@@ -413,7 +391,7 @@ mod tests {
             }
         });
         assert!(
-            matches!(outcome, SearchOutcome::Found { .. }),
+            matches!(outcome, FindMaxOutcome::Found { .. }),
             "{outcome:?}"
         );
     }
@@ -433,12 +411,12 @@ mod tests {
             });
             assert!(loads.len() <= STEPS_MAX as usize);
             match outcome {
-                SearchOutcome::Found { value, .. } => {
+                FindMaxOutcome::Found { value, .. } => {
                     found += 1;
                     assert!((1_700.0..=2_200.0).contains(&value), "seed {seed}: {value}");
                 }
-                SearchOutcome::AtLeast { .. } => panic!("seed {seed}: {outcome:?}"),
-                SearchOutcome::Inconclusive { .. } => {}
+                FindMaxOutcome::AtLeast { .. } => panic!("seed {seed}: {outcome:?}"),
+                FindMaxOutcome::Inconclusive { .. } => {}
             }
         }
         assert!(found > 200, "{found} of 300");
@@ -459,9 +437,10 @@ mod tests {
                     _ => Trial::NotSustained("late".to_owned()),
                 }
             });
-            if let SearchOutcome::Found {
+            if let FindMaxOutcome::Found {
                 value,
                 first_not_sustained,
+                ..
             } = outcome
             {
                 assert!(first_not_sustained > value);

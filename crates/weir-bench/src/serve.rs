@@ -94,9 +94,8 @@ fn serve(
         clients: 0,
     };
     let (messages, receiver) = mpsc::sync_channel(MESSAGES_QUEUED_MAX);
-    let args = workers.produce();
-    let mut producer =
-        RoleProcess::worker(&options.exe, &args, ProcessRole::Produce, dir, messages)?;
+    let (exe, args, role) = (&options.exe, workers.produce(), ProcessRole::Produce);
+    let mut producer = RoleProcess::worker(exe, &args, role, dir, messages)?;
     let start_unix_ns = Clock::start().now_unix_ns() + nanos(POLL_INTERVAL);
     producer.send(&WorkerCommand::Start(Schedule {
         start_unix_ns,
@@ -121,10 +120,7 @@ fn serve(
             return Err(exited(&gateway));
         }
         if let Some(reason) = producer_error(&receiver) {
-            return Err(BenchError::Exited {
-                role: producer.role.name(),
-                reason,
-            });
+            return Err(BenchError::Exited(producer.role.name(), reason));
         }
         std::thread::sleep(POLL_INTERVAL);
     }
@@ -143,10 +139,7 @@ fn producer_error(receiver: &Receiver<ChildEvent>) -> Option<String> {
 }
 
 fn exited(process: &RoleProcess) -> BenchError {
-    BenchError::Exited {
-        role: process.role.name(),
-        reason: process.log_tail(),
-    }
+    BenchError::Exited(process.role.name(), process.log_tail())
 }
 
 /// Name of the topic in the published load test.

@@ -11,30 +11,22 @@ pub(super) fn placement(plan: &Plan) -> Vec<Placement> {
     let is_timed_apart = plan.workload.marked_per_s > 0.0;
     let (gateway, floor) = (has(Architecture::Gateway), has(Architecture::Floor));
     let consumers = has(Architecture::Groups) || has(Architecture::Standalone);
+    let marked = "producer of the timed records; all other records are background load";
+    let clients = "simulated clients, one event loop";
     let roles = [
         (true, "broker", "Apache Kafka"),
         (true, "produce", "open-loop producers"),
-        (
-            is_timed_apart,
-            "produce_marked",
-            "producer of the timed records; all other records are background load",
-        ),
+        (is_timed_apart, "produce_marked", marked),
         (gateway, "gateway", "weir gateway run"),
         (floor, "floor", "pre-encoded frames, plain socket writes"),
-        (
-            gateway || floor,
-            "clients",
-            "simulated clients, one event loop",
-        ),
+        (gateway || floor, "clients", clients),
         (consumers, "consume", "plain consumers, one event loop"),
     ];
     let present = roles.into_iter().filter(|(is_present, ..)| *is_present);
-    present
-        .map(|(_, role, text)| folder::placement(role, text))
-        .collect()
+    let placements = present.map(|(_, role, text)| folder::placement(role, text));
+    placements.collect()
 }
 
-/// Returns the plan's values as recorded in `run.json`.
 pub(super) fn settings(plan: &Plan, bootstrap: &str) -> Vec<SettingGroup> {
     let variants: Vec<&str> = plan.variants.iter().map(|it| it.name.as_str()).collect();
     let load = SettingGroup::new("load")
@@ -77,7 +69,6 @@ pub(super) fn workload(workload: &Workload, rates_per_s: &str) -> SettingGroup {
         .with("seed", workload.seed)
 }
 
-/// Returns the settings of the topics.
 pub(super) fn topic(workload: &Workload, name: Option<&str>, bootstrap: &str) -> SettingGroup {
     let (timestamps, origin) = workload.timestamps.topic_config();
     SettingGroup::new("topic")
@@ -88,7 +79,6 @@ pub(super) fn topic(workload: &Workload, name: Option<&str>, bootstrap: &str) ->
         .with("replication.factor", 1)
 }
 
-/// Returns the limits of the benchmarking tool.
 pub(super) fn validity(validity: &Validity) -> SettingGroup {
     SettingGroup::new("validity")
         .with("schedule_lag_p99_ms", validity.schedule_lag_p99_ms)

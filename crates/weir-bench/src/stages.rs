@@ -26,17 +26,11 @@ fn stages(cell: &Cell, receiving: ProcessRole, gateway: GatewayAges) -> Option<V
         mean_us,
         derivation: derivation.to_owned(),
     };
+    let schedule = "due time to actual send: response time minus service time";
+    let publish = "actual send to the broker's timestamp: service time minus the following stages";
     let mut stages = vec![
-        stage(
-            "schedule",
-            response_us - service_us,
-            "due time to actual send: response time minus service time",
-        ),
-        stage(
-            "publish",
-            service_us - stored_us,
-            "actual send to the broker's timestamp: service time minus the following stages",
-        ),
+        stage("schedule", response_us - service_us, schedule),
+        stage("publish", service_us - stored_us, publish),
     ];
     // The gateway uses the start of the timestamp's millisecond, the other stages use its middle.
     let age_us = gateway

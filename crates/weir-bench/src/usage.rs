@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use weir_stats::run::{MachineUsage, RoleUsage};
+use weir_stats::run::{Cell, MachineUsage, RoleUsage};
 
 use super::child::ProcessRole;
+use super::environment;
+use super::saturation::MachineLoad;
 use weir_load::sampler::Sampler;
 
-/// Samples of one cell.
 #[derive(Debug, Default)]
 pub(super) struct CellUsage {
     sampler: Sampler,
@@ -16,7 +17,6 @@ pub(super) struct CellUsage {
 }
 
 impl CellUsage {
-    /// Adds the processes of a role.
     pub(super) fn watch(&mut self, role: ProcessRole, pids: &[u32]) {
         for pid in pids {
             if let Err(error) = self.sampler.watch(role.name(), *pid) {
@@ -32,7 +32,6 @@ impl CellUsage {
         self.ready_unix_ns.insert(role, unix_ns);
     }
 
-    /// Samples all roles and the machine.
     pub(super) fn read(&mut self, unix_ns: u64) {
         // The run detects and reports processes that have exited.
         self.sampler.sample(unix_ns);
@@ -62,21 +61,32 @@ impl CellUsage {
         })
     }
 
+    /// Sets the machine's usage inside a window in a cell whose roles are known, and returns the
+    /// load.
+    pub(super) fn set_machine(&self, cell: &mut Cell, span: (u64, u64)) -> Option<MachineLoad> {
+        let machine = self.machine(span)?;
+        let load = MachineLoad {
+            busy_share: machine.busy_share,
+            cores: environment::cores(),
+        };
+        cell.machine = Some(MachineUsage {
+            other_processes_cores: load.used_by_others(&cell.roles),
+            load_average_1m: environment::load_average(),
+            ..machine
+        });
+        Some(load)
+    }
+
     /// Returns the shares of a core used by the gateway's ingest and mapping threads: of the
     /// busiest thread, and of all together.
     pub(super) fn mapping_threads(&self, (from, until): (u64, u64)) -> Option<(f64, f64)> {
         let name = ProcessRole::Gateway.name();
         let shares = self.sampler.thread_shares(name, from, until + EDGE_NS);
-        let mapping = shares.filter(|(thread, _)| {
-            let mut prefixes = MAPPING_THREADS.iter();
-            prefixes.any(|prefix| thread.starts_with(prefix))
-        });
-        let (mut busiest, mut all) = (None, 0.0);
-        for (_, share) in mapping {
-            busiest = Some(share.max(busiest.unwrap_or(0.0)));
-            all += share;
-        }
-        busiest.map(|busiest| (busiest, all))
+        let is_mapping = |thread: &str| MAPPING_THREADS.iter().any(|it| thread.starts_with(it));
+        let mapping = shares.filter(|(thread, _)| is_mapping(thread));
+        let shares: Vec<f64> = mapping.map(|(_, share)| share).collect();
+        let busiest = shares.iter().copied().reduce(f64::max)?;
+        Some((busiest, shares.iter().sum()))
     }
 
     /// Returns the usage of each role inside the window; costs are per wanted delivery.

@@ -19,27 +19,22 @@ pub(super) fn cell(cell: &Cell) -> String {
 
 fn figures(cell: &Cell) -> String {
     let response = cell.response();
-    let ms = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), |us| format!("{:.1}", us / 1e3));
-    let (p50, p99) = (
-        response.and_then(|r| r.p50_us),
-        response.and_then(|r| r.p99_us),
-    );
-    let delivery = cell.delivery.clone().unwrap_or_default();
-    let cpu = cell
-        .delivering_role()
-        .and_then(|role| role.cpu_us_per_delivered);
-    let cpu = cpu.map_or_else(|| "-".to_owned(), |us| format!("{us:.1}"));
+    let text = |value: Option<f64>| value.map_or("-".to_owned(), |it| format!("{it:.1}"));
+    let p50_ms = text(response.and_then(|it| Some(it.p50_us? / 1e3)));
+    let p99_ms = text(response.and_then(|it| Some(it.p99_us? / 1e3)));
+    let delivery = cell.delivery.as_ref();
+    let per_s = delivery.and_then(|it| it.delivered_per_s).unwrap_or(0.0);
+    let lost = delivery.map_or(0, |it| it.lost);
+    let role = cell.delivering_role();
+    let cpu = text(role.and_then(|role| role.cpu_us_per_delivered));
     let probe = match &cell.probe {
         Some(probe) if probe.ok => ", SDK client agrees",
         Some(_) => ", SDK client DISAGREES",
         None => "",
     };
     format!(
-        "p50 {} ms, p99 {} ms, {:.0} deliveries/s, {} lost, {cpu} us CPU per delivery{probe}",
-        ms(p50),
-        ms(p99),
-        delivery.delivered_per_s.unwrap_or(0.0),
-        delivery.lost,
+        "p50 {p50_ms} ms, p99 {p99_ms} ms, {per_s:.0} deliveries/s, {lost} lost, {cpu} us CPU per \
+         delivery{probe}"
     )
 }
 
@@ -56,11 +51,8 @@ pub(super) fn subjects(cells: &[Cell]) -> Vec<String> {
 
 /// Returns the verdict of a run: each subject at its maximum sustained load.
 pub(super) fn run(run: &Run) -> String {
-    let subjects = subjects(&run.cells);
-    let sentences: Vec<String> = subjects
-        .iter()
-        .map(|name| sentence(&run.cells, name))
-        .collect();
+    let subjects = subjects(&run.cells).into_iter();
+    let sentences: Vec<String> = subjects.map(|name| sentence(&run.cells, &name)).collect();
     if sentences.is_empty() {
         return "No cell was measured.".to_owned();
     }
@@ -104,15 +96,16 @@ fn load(cell: &Cell) -> f64 {
 
 /// Returns the clients, and the rate if cells differ in it.
 fn load_of(cell: &Cell) -> String {
-    let noun = if cell.clients == 1 {
-        "client"
-    } else {
-        "clients"
-    };
+    let clients = clients(cell.clients);
     match cell.parameters.get(RATE) {
-        Some(rate) => format!("{} {noun} at {rate} records/s", cell.clients),
-        None => format!("{} {noun}", cell.clients),
+        Some(rate) => format!("{clients} at {rate} records/s"),
+        None => clients,
     }
+}
+
+/// Returns for example `1 client` or `20 clients`.
+pub(super) fn clients(count: u64) -> String {
+    format!("{count} client{}", if count == 1 { "" } else { "s" })
 }
 
 /// Returns the first load that was not sustained, with the reason and the saturated role.

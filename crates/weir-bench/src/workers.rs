@@ -5,7 +5,6 @@ use crate::plan::{Architecture, Plan};
 use weir_load::clients::Mode;
 use weir_load::clients::scenario::KeyPool;
 
-/// Values that the arguments of a cell's workers depend on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Workers<'a> {
     pub(super) plan: &'a Plan,
@@ -19,9 +18,8 @@ impl Workers<'_> {
     pub(super) fn produce(&self) -> Vec<String> {
         let workload = &self.plan.workload;
         let rate_per_s = workload.rate_per_s - workload.marked_per_s;
-        self.produce_at(rate_per_s, workload.seed)
-            .with("--producers", workload.producers)
-            .0
+        let args = self.produce_at(rate_per_s, workload.seed);
+        args.with("--producers", workload.producers).0
     }
 
     /// Returns the arguments of the producer of timed records when there is background load.
@@ -69,7 +67,6 @@ impl Workers<'_> {
             .0
     }
 
-    /// Returns the arguments of the baseline server.
     pub(super) fn floor(&self) -> Vec<String> {
         let clients = &self.plan.clients;
         self.topic_args("floor")
@@ -79,7 +76,6 @@ impl Workers<'_> {
             .0
     }
 
-    /// Returns the arguments of clients of the gateway or the baseline server at `server`.
     pub(super) fn clients(&self, architecture: Architecture, server: &str) -> Vec<String> {
         let clients = &self.plan.clients;
         let (pool, is_extended) = clients.pool();
@@ -119,7 +115,6 @@ impl Workers<'_> {
     }
 }
 
-/// Command line of a worker.
 #[derive(Debug)]
 pub(super) struct WorkerArgs(pub(super) Vec<String>);
 
@@ -146,10 +141,9 @@ impl WorkerArgs {
     }
 
     pub(super) fn maybe(self, name: &str, value: Option<impl ToString>) -> Self {
-        match value {
-            Some(value) => self.with(name, value),
-            None => self,
-        }
+        value
+            .into_iter()
+            .fold(self, |args, value| args.with(name, value))
     }
 }
 

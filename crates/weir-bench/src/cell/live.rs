@@ -9,7 +9,6 @@ use crate::plan::{Architecture, Plan};
 use crate::processes::CellProcesses;
 use crate::workers::receiving_role;
 
-/// Returns the current state for the progress display.
 pub(super) fn live(
     plan: &Plan,
     spec: CellSpec<'_>,
@@ -29,7 +28,12 @@ pub(super) fn live(
     let last = received.map(|(_, last)| last).filter(|_| is_moving);
     let connected = reports(receiving).and_then(|all| all.last()?.counters.get("connected"));
     let ready = collected.ready.get(&receiving);
-    let fan_out = fan_out(plan, spec);
+    let backlog = produced
+        .zip(received)
+        .and_then(|((_, produced), (_, received))| {
+            let now_unix_ns = produced.unix_ns.min(received.unix_ns);
+            collected.backlog_at(receiving, now_unix_ns, fan_out(plan, spec))
+        });
     Live {
         phase,
         elapsed_s,
@@ -42,12 +46,7 @@ pub(super) fn live(
         p50_us: last.and_then(|progress| Some(progress.p50_us? as f64)),
         p99_us: last.and_then(|progress| Some(progress.p99_us? as f64)),
         lag_p99_us: produced.and_then(|(_, last)| Some(last.p99_us? as f64)),
-        backlog: produced.zip(received).filter(|_| is_moving).and_then(
-            |((_, produced), (_, received))| {
-                let now_unix_ns = produced.unix_ns.min(received.unix_ns);
-                collected.backlog_at(receiving, now_unix_ns, fan_out)
-            },
-        ),
+        backlog: backlog.filter(|_| is_moving),
         cpu_cores: processes.usage.cores_at(u64::MAX),
     }
 }

@@ -11,17 +11,15 @@ use super::super::observer::{Live, Observer};
 use super::super::processes::POLL_INTERVAL;
 use super::super::result::{self, Measured, MeasuredWindow};
 use super::super::workers::receiving_role;
+use super::RunningCell;
 use super::live::{self, SECOND_NS};
-use super::{CellFailure, RunningCell};
+use crate::experiment::turns::{CellFailure, CellResult};
 use weir_load::clock::nanos;
 use weir_load::worker::protocol::{WorkerCommand, WorkerProgress};
 
 impl RunningCell<'_> {
     /// Runs the cell from the creation of its topic until all deliveries have settled.
-    pub(super) fn measure(
-        &mut self,
-        observer: &mut dyn Observer,
-    ) -> Result<MeasuredWindow, CellFailure> {
+    pub(super) fn measure(&mut self, observer: &mut dyn Observer) -> CellResult<MeasuredWindow> {
         self.prepare_topic()?;
         let server = self.start_server(observer)?;
         self.start_receivers(server.as_deref(), observer)?;
@@ -73,11 +71,7 @@ impl RunningCell<'_> {
 
     /// Samples usage and reports progress until the window and its tail are over. An interruption
     /// inside the window ends the window; an earlier one aborts the cell.
-    fn load(
-        &mut self,
-        window: &mut MeasuredWindow,
-        observer: &mut dyn Observer,
-    ) -> Result<(), CellFailure> {
+    fn load(&mut self, window: &mut MeasuredWindow, observer: &mut dyn Observer) -> CellResult {
         let mut next_unix_ns = window.start_unix_ns;
         loop {
             let end_unix_ns = window.until_unix_ns + nanos(TAIL);
@@ -105,12 +99,12 @@ impl RunningCell<'_> {
                 observer.live(&self.live(phase, elapsed_ns as f64 / 1e9));
             }
             let pause_ns = next_unix_ns.min(end_unix_ns).saturating_sub(now_unix_ns);
-            self.processes
-                .receive(Duration::from_nanos(pause_ns).min(POLL_INTERVAL));
+            let pause = Duration::from_nanos(pause_ns).min(POLL_INTERVAL);
+            self.processes.receive(pause);
         }
     }
 
-    fn cut(&mut self, window: &mut MeasuredWindow, now_unix_ns: u64) -> Result<(), CellFailure> {
+    fn cut(&mut self, window: &mut MeasuredWindow, now_unix_ns: u64) -> CellResult {
         if now_unix_ns <= window.from_unix_ns {
             return Err(CellFailure::Interrupted);
         }
@@ -125,11 +119,7 @@ impl RunningCell<'_> {
 
     /// Waits for the producers' ledger, lets the receivers settle against it, and ends all
     /// processes.
-    fn settle(
-        &mut self,
-        window: &MeasuredWindow,
-        observer: &mut dyn Observer,
-    ) -> Result<(), CellFailure> {
+    fn settle(&mut self, window: &MeasuredWindow, observer: &mut dyn Observer) -> CellResult {
         let running = self.processes.running.iter().map(|process| process.role);
         let producers: Vec<ProcessRole> = running.filter(|role| role.produces()).collect();
         for role in producers {
@@ -140,8 +130,8 @@ impl RunningCell<'_> {
         }
         let receiving = receiving_role(self.spec.architecture);
         let entries = self.processes.collected.ledger();
-        self.processes
-            .send(receiving, &WorkerCommand::Ledger { entries });
+        let ledger = WorkerCommand::Ledger { entries };
+        self.processes.send(receiving, &ledger);
         observer.live(&self.live("drain", window.load_s()));
         let drain = self.context.plan.drain;
         if self.processes.wait_final(receiving, drain).is_err() {
@@ -160,14 +150,12 @@ impl RunningCell<'_> {
         let unix_ns = self.processes.now_unix_ns();
         let written = gateway::metrics(gateway.admin).and_then(|metrics| {
             let progress = &mut self.processes.collected.progress;
-            progress
-                .entry(ProcessRole::Gateway)
-                .or_default()
-                .push(WorkerProgress {
-                    unix_ns,
-                    counters: gateway::counters(&metrics),
-                    ..WorkerProgress::default()
-                });
+            let reports = progress.entry(ProcessRole::Gateway).or_default();
+            reports.push(WorkerProgress {
+                unix_ns,
+                counters: gateway::counters(&metrics),
+                ..WorkerProgress::default()
+            });
             let path = file.map(|file| self.processes.dir.join(file));
             path.map_or(Ok(()), |path| std::fs::write(path, metrics))
         });
@@ -182,7 +170,6 @@ impl RunningCell<'_> {
         live::live(plan, spec, &self.processes, phase, elapsed_s)
     }
 
-    /// Sets the results of the cell.
     pub(super) fn result(self, cell: &mut Cell, window: &MeasuredWindow) {
         let measured = Measured {
             plan: self.context.plan,
@@ -201,14 +188,12 @@ impl RunningCell<'_> {
 /// Returns `true` if the median response time has reached a steady state. Ignores the first report,
 /// which includes the time before the load.
 fn is_steady(reports: &[WorkerProgress], start_unix_ns: u64) -> bool {
+    let from_unix_ns = start_unix_ns + SECOND_NS;
     let whole = reports
         .iter()
-        .filter(|report| report.unix_ns >= start_unix_ns + SECOND_NS);
-    let medians: Vec<f64> = whole
-        .filter_map(|report| report.p50_us)
-        .filter(|us| *us > 0)
-        .map(|us| us as f64)
-        .collect();
+        .filter(|report| report.unix_ns >= from_unix_ns);
+    let medians = whole.filter_map(|report| report.p50_us.filter(|us| *us > 0));
+    let medians: Vec<f64> = medians.map(|us| us as f64).collect();
     steady_state::warm_up_len(&medians).is_some()
 }
 

@@ -5,7 +5,8 @@ use weir_stats::run::Cell;
 use crate::experiment::RunContext;
 use crate::figure_names::RATE;
 use crate::plan::{Architecture, Plan};
-use crate::probe::{ProbeError, Sdk};
+use crate::probe::ProbeError;
+use weir_lab::sdk::NodeSdk;
 
 /// Plan of a cell, with its rate, and state of the run.
 #[derive(Clone, Copy)]
@@ -13,10 +14,9 @@ pub(crate) struct CellContext<'a> {
     pub(crate) run: RunContext<'a>,
     pub(crate) plan: &'a Plan,
     /// SDK to probe gateway cells with, or the reason for its absence.
-    pub(crate) sdk: &'a Result<Sdk, ProbeError>,
+    pub(crate) sdk: &'a Result<NodeSdk, ProbeError>,
 }
 
-/// Subject, load and repetition of a cell.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CellSpec<'a> {
     pub(crate) architecture: Architecture,

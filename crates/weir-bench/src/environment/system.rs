@@ -39,14 +39,12 @@ fn virtualization() -> Option<String> {
     let text = fs::read_to_string("/proc/cpuinfo").ok()?;
     let flags = text.lines().find(|line| line.starts_with("flags"))?;
     let is_virtual = flags.split_whitespace().any(|flag| flag == "hypervisor");
-    Some(
-        if is_virtual {
-            "virtual machine"
-        } else {
-            "none"
-        }
-        .to_owned(),
-    )
+    let kind = if is_virtual {
+        "virtual machine"
+    } else {
+        "none"
+    };
+    Some(kind.to_owned())
 }
 
 const FILES: &[(&str, &str)] = &[

@@ -1,6 +1,7 @@
 //! Broker of a run: started for it, or existing.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -8,10 +9,22 @@ use procfs::process::{ProcState, Process};
 use weir_kafka::Admin;
 use weir_lab::{Lab, LabOptions, ports};
 
-use super::BenchOptions;
 use crate::{BenchError, Observer};
 
-/// Running broker of a run.
+/// Options of a run that do not depend on its plan.
+#[derive(Debug, Clone)]
+pub struct BenchOptions {
+    /// Parent directory of the run directory.
+    pub out: PathBuf,
+    /// Bootstrap servers of a running cluster; `None`: start a broker for the run and stop it
+    /// afterwards.
+    pub bootstrap: Option<String>,
+    /// Path of this program.
+    pub exe: PathBuf,
+    /// Command line as typed.
+    pub command_line: Vec<String>,
+}
+
 pub(crate) struct RunBroker {
     /// `None` for an existing broker.
     pub(crate) lab: Option<Lab>,
@@ -29,13 +42,9 @@ impl RunBroker {
         observer: &mut dyn Observer,
         stop: &AtomicBool,
     ) -> Result<Self, BenchError> {
-        let lab = match options.bootstrap {
-            Some(_) => None,
-            None => {
-                let mut progress = |text: &str| observer.note(text);
-                Some(Lab::up(lab_options, &mut progress, stop)?)
-            }
-        };
+        let own = options.bootstrap.is_none();
+        let lab = own.then(|| Lab::up(lab_options, &mut |text: &str| observer.note(text), stop));
+        let lab = lab.transpose()?;
         let started = lab.as_ref().map(Lab::bootstrap);
         // Invariant: one of the two is set.
         let bootstrap = started.or_else(|| options.bootstrap.clone());
@@ -90,10 +99,8 @@ impl RunBroker {
 
 /// Returns `true` if a process has exited, even if nothing has waited for it yet.
 fn has_exited(pid: u32) -> bool {
-    let process = i32::try_from(pid)
-        .ok()
-        .and_then(|pid| Process::new(pid).ok());
-    let state = process.and_then(|process| process.stat().ok()?.state().ok());
+    let pid = i32::try_from(pid).ok();
+    let state = pid.and_then(|pid| Process::new(pid).ok()?.stat().ok()?.state().ok());
     matches!(state, None | Some(ProcState::Zombie | ProcState::Dead))
 }
 

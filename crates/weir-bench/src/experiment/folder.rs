@@ -25,9 +25,6 @@ pub struct Finished {
 impl Finished {
     /// Writes `run.json` to a temporary file and renames it, so that readers never see a partial
     /// file.
-    ///
-    /// # Errors
-    /// [`BenchError`] if the file cannot be written.
     pub fn write(&self) -> Result<(), BenchError> {
         let (path, partial) = (self.dir.join(FILE_NAME), self.dir.join(".run.json.partial"));
         fs::write(&partial, self.run.to_json())
@@ -36,7 +33,6 @@ impl Finished {
     }
 }
 
-/// Directory of a run in progress.
 pub(crate) struct RunFolder<'a> {
     pub(crate) dir: PathBuf,
     pub(crate) options: &'a BenchOptions,
@@ -86,18 +82,15 @@ impl<'a> RunFolder<'a> {
         }
     }
 
-    /// Returns `true` if the user has interrupted the run.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Returns the seconds from the start of the run until now.
     pub(crate) fn elapsed_s(&self) -> f64 {
         let now_unix_ns = self.clock.now_unix_ns();
         now_unix_ns.saturating_sub(self.started_unix_ns) as f64 / 1e9
     }
 
-    /// Creates the directory of a cell or a process.
     pub(crate) fn subdir(&self, name: &str) -> Result<PathBuf, BenchError> {
         let dir = self.dir.join(name);
         fs::create_dir_all(&dir).map_err(|error| BenchError::file(&dir, error))?;
@@ -152,22 +145,8 @@ pub(crate) fn bare_run(
         command_line: command_line.to_vec(),
         versions: [("weir".to_owned(), weir_version.clone())].into(),
         weir_version,
-        outcome: RunOutcome::Passed,
-        verdict: String::new(),
-        thresholds: Vec::new(),
-        machine: Machine::default(),
-        placement: Vec::new(),
         clock: environment::clock(),
-        settings: Vec::new(),
-        cells: Vec::new(),
-        comparisons: Vec::new(),
-        find_max: None,
-        libraries: None,
-        derived: Vec::new(),
-        reference: None,
-        notes: Vec::new(),
-        warnings: Vec::new(),
-        files: Vec::new(),
+        ..Run::default()
     }
 }
 
@@ -181,7 +160,6 @@ pub(crate) fn outcome(run: &Run, is_interrupted: bool, has_results: bool) -> Run
     }
 }
 
-/// Returns the placement of a role on this machine.
 pub(crate) fn placement(role: &str, description: &str) -> Placement {
     Placement {
         role: role.to_owned(),
@@ -191,7 +169,6 @@ pub(crate) fn placement(role: &str, description: &str) -> Placement {
     }
 }
 
-/// Returns the entry of a raw file.
 pub(crate) fn file(path: impl Into<String>, description: impl Into<String>) -> RunFile {
     RunFile {
         path: path.into(),

@@ -14,18 +14,15 @@
 pub(crate) mod broker;
 pub(crate) mod folder;
 pub(crate) mod names;
-pub(crate) mod options;
-pub(crate) mod plan_error;
 pub(crate) mod plan_file;
 pub(crate) mod turns;
 
+pub use broker::BenchOptions;
 pub(crate) use broker::RunBroker;
 pub use folder::Finished;
 pub(crate) use folder::RunFolder;
 pub use names::UnknownName;
-pub use options::BenchOptions;
-pub use plan_error::PlanError;
-pub use plan_file::{PlanText, Rules, Siblings, Valid};
+pub use plan_file::{PlanError, PlanText, Rules, Siblings, Valid};
 
 /// State that all cells of a run share.
 #[derive(Clone, Copy)]

@@ -8,8 +8,19 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
-use super::PlanError;
 use weir_load::units::{parse_bytes, parse_count, parse_duration};
+
+/// Error in a plan. Every message names the file and the key.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PlanError {
+    /// Not TOML, an unknown key, a missing key or a value of the wrong type: file, line from 1 and
+    /// description.
+    #[error("{0}:{1}: {2}")]
+    Syntax(String, usize, String),
+    /// Invalid value: file or `command line`, key, value, and how to fix it.
+    #[error("{0}: {1} = {2}: {3}")]
+    Value(String, &'static str, String, &'static str),
+}
 
 /// Reads a file next to the plan; `None` if there is no such file.
 pub type Siblings<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -23,9 +34,6 @@ pub trait PlanText: Clone + DeserializeOwned {
     fn tables(&self) -> Vec<&Self::Overrides>;
 
     /// Reads the files that the plan names.
-    ///
-    /// # Errors
-    /// [`PlanError::Value`] if there is no such file.
     fn resolve(&mut self, _rules: &Rules<'_>, _siblings: Siblings<'_>) -> Result<(), PlanError> {
         Ok(())
     }
@@ -54,9 +62,6 @@ impl<P> Deref for Valid<P> {
 
 impl<P: PlanText> Valid<P> {
     /// Parses a plan. `file` is its name in errors.
-    ///
-    /// # Errors
-    /// [`PlanError`] if the text is not a valid plan.
     pub fn parse(text: &str, file: &str, siblings: Siblings<'_>) -> Result<Self, PlanError> {
         let (mut plan, rules): (P, _) = (from_toml(text, file)?, Rules { file });
         plan.resolve(&rules, siblings)?;
@@ -68,9 +73,6 @@ impl<P: PlanText> Valid<P> {
     }
 
     /// Returns the plan with some values replaced. `file` is their origin in errors.
-    ///
-    /// # Errors
-    /// [`PlanError::Value`] if a new value violates a rule.
     pub fn with(&self, overrides: P::Overrides, file: &str) -> Result<Self, PlanError> {
         let mut plan = self.0.clone();
         plan.replace(overrides);
@@ -101,22 +103,15 @@ pub struct Rules<'a> {
 }
 
 impl Rules<'_> {
-    /// Returns the error for a value that violates a rule.
     pub(crate) fn violated(
         &self,
         key: &'static str,
         value: impl Display,
         remedy: &'static str,
     ) -> PlanError {
-        PlanError::Value {
-            file: self.file.to_owned(),
-            key,
-            value: value.to_string(),
-            remedy,
-        }
+        PlanError::Value(self.file.to_owned(), key, value.to_string(), remedy)
     }
 
-    /// Returns an error unless `holds`.
     pub(crate) fn hold(
         &self,
         holds: bool,
@@ -136,7 +131,6 @@ impl Rules<'_> {
         self.hold(holds, key, value, "use a number above 0")
     }
 
-    /// Requires a count above 0.
     pub(crate) fn at_least_one(&self, key: &'static str, value: u32) -> Result<(), PlanError> {
         self.hold(value > 0, key, value, "use at least 1")
     }
@@ -153,7 +147,6 @@ impl Rules<'_> {
         wrong.map_or(Ok(()), |wrong| Err(self.violated(key, wrong, remedy)))
     }
 
-    /// Requires a list to have values.
     pub(crate) fn not_empty<T>(
         &self,
         key: &'static str,
@@ -181,11 +174,8 @@ pub(crate) fn from_toml<T: DeserializeOwned>(text: &str, file: &str) -> Result<T
     toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
         let before = text.as_bytes().get(..start).unwrap_or_default();
-        PlanError::Syntax {
-            file: file.to_owned(),
-            line: 1 + before.iter().filter(|byte| **byte == b'\n').count(),
-            message: error.message().replace('\n', "; "),
-        }
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        PlanError::Syntax(file.to_owned(), line, error.message().replace('\n', "; "))
     })
 }
 
@@ -217,16 +207,10 @@ pub(crate) fn some_bytes<'de, D: Deserializer<'de>>(
 pub struct InvalidRate(String);
 
 /// Parses a count or a decimal number.
-///
-/// # Errors
-/// [`InvalidRate`] with an example.
 pub fn parse_rate(text: &str) -> Result<f64, InvalidRate> {
-    match text.parse::<f64>() {
-        Ok(rate) => Ok(rate),
-        Err(_) => parse_count(text)
-            .map(|count| count as f64)
-            .map_err(|error| InvalidRate(error.to_string())),
-    }
+    let whole = |_| parse_count(text).map(|count| count as f64);
+    let rate = text.parse().or_else(whole);
+    rate.map_err(|error| InvalidRate(error.to_string()))
 }
 
 /// Parses rates like [`parse_rate`], rounded to whole numbers.
@@ -239,7 +223,6 @@ pub(crate) fn parse_whole_rate(text: &str) -> Result<u64, InvalidRate> {
 #[error("must be KEY=VALUE")]
 pub(crate) struct NotKeyValue;
 
-/// Parses `KEY=VALUE`.
 pub(crate) fn key_value(text: &str) -> Result<(String, String), NotKeyValue> {
     let (key, value) = text.split_once('=').ok_or(NotKeyValue)?;
     Ok((key.trim().to_owned(), value.trim().to_owned()))

@@ -31,13 +31,13 @@ pub(crate) enum CellFailure {
     Failed(Vec<String>),
 }
 
+pub(crate) type CellResult<T = ()> = Result<T, CellFailure>;
+
 impl CellFailure {
-    /// Returns the failure with one reason.
     pub(crate) fn because(reason: impl Into<String>) -> Self {
         Self::Failed(vec![reason.into()])
     }
 
-    /// Adds further reasons.
     pub(crate) fn and(mut self, errors: &mut Vec<String>) -> Self {
         if let Self::Failed(reasons) = &mut self {
             reasons.append(errors);
@@ -45,7 +45,6 @@ impl CellFailure {
         self
     }
 
-    /// Returns the status of the cell.
     pub(crate) fn status(self) -> CellStatus {
         match self {
             Self::Interrupted => CellStatus::Skipped {
@@ -68,7 +67,6 @@ pub(crate) struct CellLog<'a> {
     pub(crate) observer: &'a mut dyn Observer,
     /// Returns one line about a completed cell.
     line: fn(&Cell) -> String,
-    /// Number of cells of the run.
     count: usize,
     pub(crate) cells: Vec<Cell>,
 }
@@ -94,7 +92,7 @@ impl<'a> CellLog<'a> {
         &mut self,
         mut cell: Cell,
         skip: impl FnOnce() -> Option<String>,
-        measure: impl FnOnce(&mut Cell, &mut dyn Observer) -> Result<(), CellFailure>,
+        measure: impl FnOnce(&mut Cell, &mut dyn Observer) -> CellResult,
     ) -> &Cell {
         let number = self.cells.len() + 1;
         let count = self.count.max(number);

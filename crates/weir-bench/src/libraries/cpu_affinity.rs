@@ -5,7 +5,6 @@ use std::fs;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Assignment of cores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cores {
     pub(super) broker: Vec<usize>,

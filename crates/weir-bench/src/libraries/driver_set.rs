@@ -9,8 +9,8 @@ use weir_drivers::{
 };
 use weir_stats::run::{LibraryDriver, LibrarySetting};
 
-use super::operation::DriverOperation;
-use super::run_end::{CommandFailure, RunEnd};
+use super::profile::DriverOperation;
+use super::run_end::{CommandFailure, CommandResult, RunResult};
 
 /// Driver, or the reason why it takes no part.
 #[derive(Debug)]
@@ -22,7 +22,6 @@ pub(super) struct DriverHandle {
 }
 
 impl DriverHandle {
-    /// Returns a driver that takes no part.
     pub(super) fn absent(name: &str, reason: String) -> Self {
         Self {
             about: LibraryDriver {
@@ -40,7 +39,7 @@ impl DriverHandle {
         program: &DriverProgram,
         dir: &Path,
         limit: CommandLimit<'_>,
-    ) -> Result<Self, RunEnd> {
+    ) -> RunResult<Self> {
         let driver = match Driver::start(program, dir, limit) {
             Ok(driver) => driver,
             Err(error) => {
@@ -84,7 +83,7 @@ impl DriverHandle {
         &mut self,
         request: &R,
         limit: CommandLimit<'_>,
-    ) -> Result<Result<R::Response, CommandFailure>, RunEnd> {
+    ) -> CommandResult<R::Response> {
         let Some(driver) = &mut self.process else {
             let reason = self.about.failed.clone();
             return Ok(Err(CommandFailure::GivenUp(reason.unwrap_or_default())));
@@ -107,7 +106,6 @@ impl DriverHandle {
         self.about.failed = Some(reason);
     }
 
-    /// Shuts the driver down.
     pub(super) fn end(&mut self) {
         if let Some(driver) = self.process.take() {
             // Results so far remain, however the driver ends.
@@ -145,8 +143,7 @@ pub(super) fn note_settings(
             (None, Some(_)) => listed[at] = setting,
             (None, None) => {}
             (Some(_), None) if !affects(name, operation) => {}
-            _ if (&other.requested, &other.effective)
-                == (&setting.requested, &setting.effective) => {}
+            _ if other.requested == setting.requested && other.effective == setting.effective => {}
             _ => {
                 setting.name = format!("{name} ({})", operation.name());
                 if listed.iter().all(|other| other.name != setting.name) {

@@ -3,9 +3,8 @@
 use weir_drivers::Burst;
 use weir_stats::run::LibraryCell;
 
-use super::operation::DriverOperation;
 use super::plan::LibrariesPlan;
-use super::profile::{KEY_BYTES, Largest, Profile};
+use super::profile::{DriverOperation, KEY_BYTES, Largest, Profile};
 use crate::BenchError;
 use crate::experiment::names::names;
 
@@ -23,8 +22,9 @@ pub(super) enum StartMode {
     Open,
 }
 
-names!(pub(super) StartMode, "mode": Cold = "cold", Metadata = "metadata", Warm = "warm",
-    Legacy = "legacy", Group = "group", Assign = "assign", Burst = "burst", Open = "open");
+// The mode of the published program, then the others in the order of a full run.
+names!(pub(super) StartMode, "mode": Legacy = "legacy", Warm = "warm", Metadata = "metadata",
+    Cold = "cold", Assign = "assign", Group = "group", Burst = "burst", Open = "open");
 
 impl StartMode {
     pub(super) fn operation(self) -> DriverOperation {
@@ -39,15 +39,7 @@ impl StartMode {
     fn of(profile: Profile) -> &'static [Self] {
         match profile {
             Profile::Legacy => &[Self::Legacy, Self::Group, Self::Burst],
-            Profile::Fair | Profile::DefaultSettings => &[
-                Self::Warm,
-                Self::Metadata,
-                Self::Cold,
-                Self::Assign,
-                Self::Group,
-                Self::Burst,
-                Self::Open,
-            ],
+            Profile::Fair | Profile::DefaultSettings => &Self::ALL[1..],
         }
     }
 
@@ -67,7 +59,6 @@ impl StartMode {
     }
 }
 
-/// Cell of the grid.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LibraryCellSpec {
     pub(super) mode: StartMode,
@@ -118,11 +109,9 @@ impl LibraryCellSpec {
     pub(super) fn disk_bytes(&self) -> u64 {
         let overhead = self.cell.records.saturating_mul(RECORD_OVERHEAD);
         self.bytes()
-            .saturating_add(overhead)
-            .saturating_add(TOPIC_OVERHEAD)
+            .saturating_add(overhead.saturating_add(TOPIC_OVERHEAD))
     }
 
-    /// Returns the records of one repetition.
     pub(super) fn burst(&self, topic: &str, seed: u64) -> Burst {
         Burst {
             topic: topic.to_owned(),
@@ -145,9 +134,6 @@ impl LibraryCellSpec {
 }
 
 /// Returns the cells that match the plan's patterns, each once, in the order of the patterns.
-///
-/// # Errors
-/// A message that lists the modes, if a pattern matches no cell.
 pub(super) fn cells(plan: &LibrariesPlan) -> Result<Vec<LibraryCellSpec>, BenchError> {
     let grid = grid(plan);
     let mut chosen: Vec<LibraryCellSpec> = Vec::new();
@@ -212,34 +198,30 @@ fn parse(name: &str, plan: &LibrariesPlan) -> Option<LibraryCellSpec> {
     let separator = if mode == StartMode::Open { '@' } else { 'x' };
     let (value_bytes, number) = size.split_once(separator)?;
     let (value_bytes, number) = (value_bytes.parse().ok()?, number.parse().ok()?);
-    let in_range =
-        (1..=VALUE_BYTES_MAX).contains(&value_bytes) && (1..=NUMBER_MAX).contains(&number);
+    let in_range = (1..=VALUE_BYTES_MAX).contains(&value_bytes);
+    let in_range = in_range && (1..=NUMBER_MAX).contains(&number);
     in_range.then(|| LibraryCellSpec::new(plan, mode, value_bytes, number))
 }
 
-/// Applies the plan's limits to a cell.
 fn limit(plan: &LibrariesPlan, pattern: &str, cell: &mut LibraryCell) {
     let values = cell.records.saturating_mul(cell.value_bytes);
     if let Some(rate) = cell.rate_per_s {
-        let (per_s, most) = (
-            rate * cell.value_bytes as f64,
-            plan.open_bytes_per_s_max as f64,
-        );
+        let per_s = rate * cell.value_bytes as f64;
+        let most = plan.open_bytes_per_s_max as f64;
         // A cell that is named explicitly is run anyway.
         if per_s > most && pattern.contains('*') {
+            let (mb, max) = (per_s / 1e6, most / 1e6);
             cell.skipped = Some(format!(
-                "{:.0} MB/s, above open_bytes_per_s_max = {:.0} MB/s; name the cell to run it",
-                per_s / 1e6,
-                most / 1e6
+                "{mb:.0} MB/s, above open_bytes_per_s_max = {max:.0} MB/s; name the cell to run it"
             ));
         }
     } else if values > plan.large_cell_bytes {
         cell.repetitions = cell.repetitions.min(plan.large_cell_repetitions);
         if cell.repetitions == 0 {
+            let gb = values as f64 / 1e9;
             cell.skipped = Some(format!(
-                "{:.1} GB per repetition, above large_cell_bytes; \
-                 use --large-cell-repetitions 3 to run it three times",
-                values as f64 / 1e9
+                "{gb:.1} GB per repetition, above large_cell_bytes; \
+                 use --large-cell-repetitions 3 to run it three times"
             ));
         }
     }

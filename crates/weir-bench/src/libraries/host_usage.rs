@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::fs;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -130,26 +130,21 @@ impl PeakUsage {
     /// Runs `work` and samples a process meanwhile: first after a few milliseconds, then at
     /// increasing intervals.
     pub(super) fn during<T>(pid: u32, work: impl FnOnce() -> T) -> (T, Self) {
-        let done = AtomicBool::new(false);
+        let (running, ended) = mpsc::channel::<()>();
         thread::scope(|scope| {
-            let watcher = scope.spawn(|| {
-                let mut peak = Self::default();
-                let mut pause = SAMPLE_INTERVAL_MIN;
+            let watcher = scope.spawn(move || {
+                let (mut peak, mut pause) = (Self::default(), SAMPLE_INTERVAL_MIN);
                 loop {
-                    let until = Instant::now() + pause;
-                    while Instant::now() < until && !done.load(Ordering::Acquire) {
-                        thread::park_timeout(until.saturating_duration_since(Instant::now()));
-                    }
+                    let is_running = ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout);
                     peak = peak.or_more(Self::read(pid));
-                    if done.load(Ordering::Acquire) {
+                    if !is_running {
                         return peak;
                     }
                     pause = (pause * 2).min(SAMPLE_INTERVAL_MAX);
                 }
             });
             let result = work();
-            done.store(true, Ordering::Release);
-            watcher.thread().unpark();
+            drop(running);
             // Invariant: reading a file and comparing numbers does not panic.
             (result, watcher.join().unwrap_or_default())
         })

@@ -4,8 +4,7 @@
 use std::ops::Range;
 
 use super::grid::LibraryCellSpec;
-use super::operation::DriverOperation;
-use super::profile::Profile;
+use super::profile::{DriverOperation, Profile};
 
 /// Cells whose repetitions share topics.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,9 +15,7 @@ use crate::BenchError;
 /// Values that must not change when a run is resumed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ResumeIdentity {
-    /// Start time of the run.
     pub(super) started_unix_ns: u64,
-    /// Version of Weir.
     pub(super) weir_version: String,
     /// Plan, value by value.
     pub(super) plan: BTreeMap<String, String>,
@@ -42,10 +40,7 @@ impl ResumeIdentity {
         let differences = self.differences(now);
         match differences.is_empty() {
             true => Ok(()),
-            false => Err(BenchError::Resume {
-                dir: dir.to_owned(),
-                differences: differences.join("; "),
-            }),
+            false => Err(BenchError::Resume(dir.to_owned(), differences.join("; "))),
         }
     }
 
@@ -146,12 +141,9 @@ fn key(sample: &LibrarySample) -> (String, u32, String) {
     (cell, sample.repetition, driver)
 }
 
-/// Name of the file with one line per repetition.
 pub(super) const SAMPLES: &str = "libraries.jsonl";
-/// Name of the file with the configuration.
 pub(super) const CONFIGURATION: &str = "configuration.json";
 
-/// Name of the directory with the output of the drivers.
 pub(super) const DRIVERS: &str = "drivers";
 
 #[cfg(test)]

@@ -7,9 +7,8 @@ use weir_stats::run::LibrarySample;
 
 use super::grid::{LibraryCellSpec, StartMode};
 use super::host_usage::{self, PeakUsage};
-use super::operation::DriverOperation;
-use super::profile::Profile;
-use super::run_end::{CommandFailure, RunEnd};
+use super::profile::{DriverOperation, Profile};
+use super::run_end::{CommandFailure, CommandResult, RunResult};
 use super::runner::Runner;
 use super::sample::{self, CountCheck, RecordCount};
 
@@ -21,7 +20,7 @@ impl Runner<'_> {
         step: usize,
         at: usize,
         topic: &str,
-    ) -> Result<LibrarySample, RunEnd> {
+    ) -> RunResult<LibrarySample> {
         let spec = self.cells[step].clone();
         let mut sample = LibrarySample {
             cell: spec.cell.name.clone(),
@@ -65,7 +64,7 @@ impl Runner<'_> {
         topic: &str,
         operation: DriverOperation,
         sample: &mut LibrarySample,
-    ) -> Result<Result<(), CommandFailure>, RunEnd> {
+    ) -> CommandResult {
         if let Err(failure) = self.configure(at, operation)? {
             return Ok(Err(failure));
         }
@@ -116,7 +115,7 @@ impl Runner<'_> {
         at: usize,
         topic: &str,
         sample: &mut LibrarySample,
-    ) -> Result<(), RunEnd> {
+    ) -> RunResult {
         let primers = match spec.operation() {
             DriverOperation::Consume => return Ok(()),
             DriverOperation::Produce => u64::from(spec.mode == StartMode::Warm),
@@ -169,7 +168,7 @@ impl Runner<'_> {
         at: usize,
         topic: &str,
         sample: &mut LibrarySample,
-    ) -> Result<(), RunEnd> {
+    ) -> RunResult {
         let spec = self.cells[step].clone();
         let is_first = sample.repetition == 0 && sample.invalid.is_empty();
         if self.plan.verify && is_first && spec.operation() == DriverOperation::Produce {
@@ -184,7 +183,7 @@ impl Runner<'_> {
 
     /// With `--verify`, lets every driver read the topic once more and compare every value. This is
     /// not part of the results.
-    pub(super) fn verify_consumers(&mut self, step: usize, topic: &str) -> Result<(), RunEnd> {
+    pub(super) fn verify_consumers(&mut self, step: usize, topic: &str) -> RunResult {
         let spec = self.cells[step].clone();
         let within = self.scaled_command_timeout(&spec);
         let request = Consume {

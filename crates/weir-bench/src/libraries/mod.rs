@@ -8,7 +8,6 @@ mod host_usage;
 mod job;
 mod journal;
 mod measure;
-mod operation;
 mod plan;
 mod profile;
 mod result;
@@ -19,6 +18,6 @@ mod start;
 mod topics;
 mod warm_up;
 
-pub use plan::{LibrariesOverrides, LibrariesPlan, WarmUpPlan};
+pub use plan::{LibrariesOverrides, LibrariesPlan};
 pub use profile::Profile;
 pub use start::run;

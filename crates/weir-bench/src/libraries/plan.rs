@@ -19,87 +19,79 @@ use weir_load::units::{parse_bytes, parse_count, parse_duration};
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LibrariesPlan {
-    /// Name, as in `weir bench run NAME`.
-    pub name: String,
-    /// Title of the report.
-    pub title: String,
-    /// Question that the run answers.
-    pub question: String,
+    pub(crate) name: String,
+    pub(crate) title: String,
+    pub(crate) question: String,
     /// Drivers by name; ratios are relative to the first.
-    pub libraries: Vec<String>,
+    pub(crate) libraries: Vec<String>,
     /// Additional drivers, each `NAME=COMMAND`.
     #[serde(default)]
-    pub drivers: Vec<String>,
-    /// Settings, start states and order.
-    pub profile: Profile,
+    pub(crate) drivers: Vec<String>,
+    pub(crate) profile: Profile,
     /// Sizes of the values.
-    pub value_sizes_bytes: Vec<u64>,
+    pub(crate) value_sizes_bytes: Vec<u64>,
     /// Numbers of records per repetition.
-    pub burst_records: Vec<u64>,
+    pub(crate) burst_records: Vec<u64>,
     /// Patterns of cell names, in the order to run them.
     pub cells: Vec<String>,
-    /// Number of times each cell runs.
-    pub repetitions: u32,
+    pub(crate) repetitions: u32,
     /// Bytes of values per repetition above which a cell is large.
     #[serde(deserialize_with = "bytes")]
-    pub large_cell_bytes: u64,
+    pub(crate) large_cell_bytes: u64,
     /// Number of times large cells run; 0: they are skipped.
-    pub large_cell_repetitions: u32,
+    pub(crate) large_cell_repetitions: u32,
     /// Records of a round-trip burst.
-    pub roundtrip_records: u64,
+    pub(crate) roundtrip_records: u64,
     /// Round-trip rates in records per second.
-    pub rates_per_s: Vec<u64>,
+    pub(crate) rates_per_s: Vec<u64>,
     /// Length of a repetition with a rate.
     #[serde(deserialize_with = "duration")]
-    pub open_loop_hold: Duration,
+    pub(crate) open_loop_hold: Duration,
     /// Maximum data rate of an open loop; cells above it are skipped.
     #[serde(deserialize_with = "bytes")]
-    pub open_bytes_per_s_max: u64,
+    pub(crate) open_bytes_per_s_max: u64,
     /// Acknowledgements: 0, 1 or -1.
-    pub acks: i64,
-    /// Seed of the random values; the same for all libraries.
-    pub seed: u64,
+    pub(crate) acks: i64,
+    pub(crate) seed: u64,
     /// First part of topic names.
-    pub topic_prefix: String,
+    pub(crate) topic_prefix: String,
     /// Template of topic names; default: that of the profile.
     #[serde(default)]
-    pub topic_template: Option<String>,
+    pub(crate) topic_template: Option<String>,
     /// Maximum disk space of the topics.
     #[serde(deserialize_with = "bytes")]
-    pub disk_cap: u64,
+    pub(crate) disk_cap: u64,
     /// Base timeout of a command; scaled with the amount of data.
     #[serde(deserialize_with = "duration")]
-    pub command_timeout: Duration,
+    pub(crate) command_timeout: Duration,
     /// Time after which no further cell is started.
     #[serde(default, deserialize_with = "some_duration")]
-    pub time_limit: Option<Duration>,
+    pub(crate) time_limit: Option<Duration>,
     /// Compares the values that were read with those that were written.
     #[serde(default)]
-    pub verify: bool,
+    pub(crate) verify: bool,
     /// A/A test: runs the first library as two drivers.
     #[serde(default)]
-    pub null_test: bool,
-    /// Warm-up of each driver, before the first cell.
-    pub warm_up: WarmUpPlan,
-    /// Values that `--quick` replaces.
+    pub(crate) null_test: bool,
+    pub(crate) warm_up: WarmUpPlan,
     #[serde(default)]
-    pub quick: LibrariesOverrides,
+    pub(crate) quick: LibrariesOverrides,
 }
 
 /// Warm-up of the drivers.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct WarmUpPlan {
+pub(crate) struct WarmUpPlan {
     /// Records per round; 0: no warm-up.
-    pub records: u64,
+    pub(crate) records: u64,
     /// Bytes per value.
-    pub value_bytes: u64,
+    pub(crate) value_bytes: u64,
     /// Minimum number of rounds.
-    pub rounds_min: u32,
+    pub(crate) rounds_min: u32,
     /// Maximum number of rounds.
-    pub rounds_max: u32,
+    pub(crate) rounds_max: u32,
     /// Maximum difference between two consecutive rounds in the steady state, as a share.
-    pub within_share: f64,
+    pub(crate) within_share: f64,
 }
 
 /// Values that replace those of a plan.
@@ -205,43 +197,28 @@ impl PlanText for LibrariesPlan {
     }
 
     fn require(self, rules: &Rules<'_>) -> Result<Self, PlanError> {
-        let (libraries, sizes) = (&self.libraries, &self.value_sizes_bytes);
         if self.drivers.is_empty() {
-            rules.not_empty("libraries", libraries, "name at least one")?;
+            rules.not_empty("libraries", &self.libraries, "name at least one")?;
         }
-        rules.not_empty("value_sizes_bytes", sizes, "use 1 to 10000000")?;
-        rules.within(
-            "value_sizes_bytes",
-            sizes,
-            1..=10_000_000,
-            "use 1 to 10000000",
-        )?;
-        let (bursts, records) = (&self.burst_records, 1..=100_000_000);
-        rules.not_empty("burst_records", bursts, "use 1 to 100000000")?;
-        rules.within(
-            "burst_records",
-            bursts,
-            records.clone(),
-            "use 1 to 100000000",
-        )?;
+        let (records, sizes, bursts) = (
+            [self.roundtrip_records],
+            &self.value_sizes_bytes,
+            &self.burst_records,
+        );
+        let remedy = "use 1 to 10000000";
+        rules.not_empty("value_sizes_bytes", sizes, remedy)?;
+        rules.within("value_sizes_bytes", sizes, 1..=10_000_000, remedy)?;
+        let remedy = "use 1 to 100000000";
+        rules.not_empty("burst_records", bursts, remedy)?;
+        rules.within("burst_records", bursts, 1..=100_000_000, remedy)?;
+        rules.within("roundtrip_records", &records, 1..=100_000_000, remedy)?;
         let remedy = "use 1 to 1000000; bursts are always measured";
         rules.within("rates_per_s", &self.rates_per_s, 1..=1_000_000, remedy)?;
         rules.at_least_one("repetitions", self.repetitions)?;
-        let roundtrip = [self.roundtrip_records];
-        rules.within(
-            "roundtrip_records",
-            &roundtrip,
-            records,
-            "use 1 to 100000000",
-        )?;
         let hold_s = self.open_loop_hold.as_secs_f64();
         let holds = (0.1..=3600.0).contains(&hold_s);
-        rules.hold(
-            holds,
-            "open_loop_hold",
-            format!("{hold_s}s"),
-            "use 100ms to 1h",
-        )?;
+        let (hold, remedy) = (format!("{hold_s}s"), "use 100ms to 1h");
+        rules.hold(holds, "open_loop_hold", hold, remedy)?;
         let holds = (-1..=1).contains(&self.acks);
         rules.hold(holds, "acks", self.acks, "use 0, 1 or -1 for all")?;
         rules.within("seed", &[self.seed], 0..=1 << 53, "use at most 2^53")?;
@@ -282,26 +259,20 @@ impl LibrariesPlan {
         set("acks", &self.acks);
         set("seed", &self.seed);
         set("topic_prefix", &self.topic_prefix);
-        set(
-            "topic_template",
-            &self.topic_template.as_deref().unwrap_or_default(),
-        );
+        let template = self.topic_template.as_deref().unwrap_or_default();
+        set("topic_template", &template);
         set("verify", &self.verify);
         set("null_test", &self.null_test);
-        let WarmUpPlan {
-            records,
-            value_bytes,
-            rounds_min,
-            rounds_max,
-            within_share,
-        } = self.warm_up;
-        set(
-            "warm_up",
-            &format!(
-                "{records} records of {value_bytes} bytes, {rounds_min} to {rounds_max} rounds \
-                 within {within_share}"
-            ),
+        let warm_up = &self.warm_up;
+        let warm_up = format!(
+            "{} records of {} bytes, {} to {} rounds within {}",
+            warm_up.records,
+            warm_up.value_bytes,
+            warm_up.rounds_min,
+            warm_up.rounds_max,
+            warm_up.within_share
         );
+        set("warm_up", &warm_up);
         all
     }
 }

@@ -4,7 +4,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use weir_drivers::{ClientSettings, ProducerState};
 
-use super::operation::DriverOperation;
 use crate::experiment::names::names;
 
 /// Settings and rules of a comparison.
@@ -22,12 +21,21 @@ pub enum Profile {
 names!(pub Profile, "profile": Fair = "fair", Legacy = "legacy",
     DefaultSettings = "default-settings");
 
+/// Operation that a cell measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DriverOperation {
+    Produce,
+    Consume,
+    RoundTrip,
+}
+
+names!(pub(super) DriverOperation, "operation": Produce = "produce", Consume = "consume",
+    RoundTrip = "roundtrip");
+
 /// Maximum values over all cells of a run, for the sizes of queues and requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Largest {
-    /// Bytes per value.
     pub(super) value_bytes: u64,
-    /// Records per repetition.
     pub(super) records: u64,
     /// Bytes of keys and values per repetition.
     pub(super) bytes: u64,
@@ -66,7 +74,6 @@ impl Profile {
     }
 }
 
-/// Returns the settings of an object.
 fn settings(object: Value) -> ClientSettings {
     // Invariant: every object is a map of its members.
     serde_json::from_value(object).unwrap_or_default()

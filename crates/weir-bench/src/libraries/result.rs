@@ -10,10 +10,9 @@ use weir_stats::run::{
 use super::cpu_affinity::Cores;
 use super::grid::LibraryCellSpec;
 use super::journal::{CONFIGURATION, DRIVERS, SAMPLES};
-use super::operation::DriverOperation;
 use super::plan::LibrariesPlan;
-use super::profile::Profile;
-use super::run_end::RunEnd;
+use super::profile::{DriverOperation, Profile};
+use super::run_end::{RunEnd, RunResult};
 use crate::experiment::folder::{file, list, outcome, placement};
 use crate::{BenchOptions, environment};
 
@@ -42,11 +41,10 @@ pub(super) fn run(described: Run, facts: RunFacts<'_>, samples: Vec<LibrarySampl
     }));
     run.settings = settings(&facts);
     run.notes = notes(&facts);
-    run.warnings.extend(
-        drivers
-            .iter()
-            .filter_map(|driver| warning(driver, &samples)),
-    );
+    let warnings = drivers
+        .iter()
+        .filter_map(|driver| warning(driver, &samples));
+    run.warnings.extend(warnings);
     let drivers_dir = "commands and output of each driver, and its standard error";
     run.files = vec![
         file(SAMPLES, "one line per repetition and driver, as measured"),
@@ -86,7 +84,6 @@ fn settings(facts: &RunFacts<'_>) -> Vec<SettingGroup> {
     vec![load, processes]
 }
 
-/// Returns notes that are needed to interpret the results.
 fn notes(facts: &RunFacts<'_>) -> Vec<String> {
     let (cells, drivers) = (facts.cells, &facts.drivers);
     let mut notes = Vec::new();
@@ -188,8 +185,7 @@ fn warning(driver: &LibraryDriver, samples: &[LibrarySample]) -> Option<String> 
     }
 }
 
-/// Sets limits, outcome and verdict.
-pub(super) fn conclude(run: &mut Run, ended: &Result<(), RunEnd>) {
+pub(super) fn conclude(run: &mut Run, ended: &RunResult) {
     let Some(found) = &mut run.libraries else {
         return;
     };
@@ -228,13 +224,10 @@ pub(super) fn conclude(run: &mut Run, ended: &Result<(), RunEnd>) {
 /// Returns the limit of an A/A test: at most few significant differences.
 fn null_limit(found: &Libraries) -> Option<ThresholdResult> {
     let headline = libraries::aa_test(found).headline;
-    let actual = headline.share();
+    let (actual, intervals) = (headline.share(), headline.intervals());
     found.aa_test.then(|| ThresholdResult {
         expression: format!("share of intervals that contain 100 % >= {NULL_SHARE}"),
-        scope: format!(
-            "{} cells of one library against itself",
-            headline.intervals()
-        ),
+        scope: format!("{intervals} cells of one library against itself"),
         actual,
         limit: NULL_SHARE,
         unit: "share".to_owned(),
@@ -270,11 +263,7 @@ mod tests {
         }
     }
 
-    fn concluded(
-        overrides: LibrariesOverrides,
-        values: &[(&str, f64)],
-        ended: Result<(), RunEnd>,
-    ) -> Run {
+    fn concluded(overrides: LibrariesOverrides, values: &[(&str, f64)], ended: RunResult) -> Run {
         let plan = LibrariesPlan::built_in().unwrap();
         let plan = plan.with(overrides, "test").unwrap();
         let cells = grid::cells(&plan).unwrap();

@@ -4,25 +4,25 @@ use weir_drivers::{DriverError, DriverFailure};
 
 use crate::BenchError;
 
-/// Reason why a driver has not completed a command.
 #[derive(Debug)]
 pub(super) enum CommandFailure {
     /// The driver reported an error and accepts further commands.
     Rejected(String),
-    /// The driver is given up.
     GivenUp(String),
 }
 
 /// Reason for ending a run early.
 #[derive(Debug)]
 pub(super) enum RunEnd {
-    /// The user interrupted the run.
     Interrupted,
     /// The broker does not respond, or a process of the benchmarking tool failed.
     Instrument(String),
-    /// A file cannot be written.
     Files(BenchError),
 }
+
+/// The outer error ends the run.
+pub(super) type CommandResult<T = ()> = RunResult<Result<T, CommandFailure>>;
+pub(super) type RunResult<T = ()> = Result<T, RunEnd>;
 
 impl CommandFailure {
     /// Returns the failure of a measured driver, which ends the run only after an interruption.

@@ -14,15 +14,13 @@ use super::grid::LibraryCellSpec;
 use super::host_usage::HostUsage;
 use super::job::{self, TopicJob};
 use super::journal::RunJournal;
-use super::operation::DriverOperation;
 use super::plan::LibrariesPlan;
-use super::profile::{Largest, Profile};
-use super::run_end::{CommandFailure, RunEnd};
+use super::profile::{DriverOperation, Largest, Profile};
+use super::run_end::{CommandFailure, CommandResult, RunEnd, RunResult};
 use super::topics::TopicNames;
 use crate::Observer;
 use crate::experiment::{RunBroker, RunFolder, turns};
 
-/// State of a run.
 pub(super) struct Runner<'a> {
     pub(super) plan: &'a LibrariesPlan,
     pub(super) folder: &'a RunFolder<'a>,
@@ -44,7 +42,7 @@ pub(super) struct Runner<'a> {
 
 impl<'a> Runner<'a> {
     /// Runs all jobs. Results are in the journal, even after an error.
-    pub(super) fn run_all(&mut self, observer: &mut dyn Observer) -> Result<(), RunEnd> {
+    pub(super) fn run_all(&mut self, observer: &mut dyn Observer) -> RunResult {
         for job in job::jobs(self.plan.profile, &self.cells) {
             for step in job.steps.clone() {
                 observer.cell(step + 1, self.cells.len(), &self.cells[step].cell.name);
@@ -76,10 +74,8 @@ impl<'a> Runner<'a> {
 
     /// Returns the names of the drivers that can run a part of the job.
     fn drivers_of(&self, job: &TopicJob) -> impl Iterator<Item = &str> {
-        let handles = self.drivers.iter();
-        let able =
-            handles.filter(|handle| job.steps.clone().any(|step| self.can_run(handle, step)));
-        able.map(DriverHandle::name)
+        let can = |handle: &&DriverHandle| job.steps.clone().any(|it| self.can_run(handle, it));
+        self.drivers.iter().filter(can).map(DriverHandle::name)
     }
 
     pub(super) fn can_run(&self, handle: &DriverHandle, step: usize) -> bool {
@@ -90,12 +86,9 @@ impl<'a> Runner<'a> {
     fn pending_repetitions(&self, job: &TopicJob) -> Vec<u32> {
         let all = 0..self.cells[job.steps.start].cell.repetitions;
         let is_pending = |repetition: &u32| {
-            let mut drivers = 0..self.drivers.len();
-            drivers.any(|at| {
-                job.steps
-                    .clone()
-                    .any(|step| self.is_due(at, step, *repetition))
-            })
+            let drivers = 0..self.drivers.len();
+            let mut turns = drivers.flat_map(|at| job.steps.clone().map(move |step| (at, step)));
+            turns.any(|(at, step)| self.is_due(at, step, *repetition))
         };
         all.filter(is_pending).collect()
     }
@@ -108,11 +101,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Runs a job. Returns the reason if it was not started.
-    fn job(
-        &mut self,
-        job: &TopicJob,
-        observer: &mut dyn Observer,
-    ) -> Result<Option<String>, RunEnd> {
+    fn job(&mut self, job: &TopicJob, observer: &mut dyn Observer) -> RunResult<Option<String>> {
         let left = self.pending_repetitions(job);
         match job.is_shared {
             _ if left.is_empty() => Ok(None),
@@ -122,7 +111,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Runs a job with one topic that is written once and read by all drivers.
-    fn run_shared(&mut self, job: &TopicJob, left: &[u32]) -> Result<Option<String>, RunEnd> {
+    fn run_shared(&mut self, job: &TopicJob, left: &[u32]) -> RunResult<Option<String>> {
         let spec = self.cells[job.steps.start].clone();
         let each = spec.disk_bytes();
         if self.disk.capacity(each, 1, self.folder.stop).topics == 0 {
@@ -145,7 +134,7 @@ impl<'a> Runner<'a> {
         job: &TopicJob,
         all: &[u32],
         observer: &mut dyn Observer,
-    ) -> Result<Option<String>, RunEnd> {
+    ) -> RunResult<Option<String>> {
         let spec = self.cells[job.steps.start].clone();
         let (each, names) = (spec.disk_bytes(), self.names.clone());
         let mut left = all;
@@ -168,20 +157,21 @@ impl<'a> Runner<'a> {
                 };
             }
             if now.len() < all.len() {
-                let limit = if capacity.is_disk {
-                    "free disk space"
-                } else {
-                    "the disk cap"
+                let limit = match capacity.is_disk {
+                    true => "free disk space",
+                    false => "the disk cap",
                 };
                 observer.note(&format!("{limit} allows {} repetitions at once", now.len()));
             }
-            let topics = now.iter().flat_map(|&repetition| {
-                let drivers = drivers.iter();
-                drivers
-                    .map(|name| names.topic(&spec, name, repetition))
-                    .collect::<Vec<_>>()
-            });
-            self.with_topics(&topics.collect::<Vec<_>>(), &spec, |runner| {
+            let mut topics = Vec::new();
+            for &repetition in now {
+                topics.extend(
+                    drivers
+                        .iter()
+                        .map(|name| names.topic(&spec, name, repetition)),
+                );
+            }
+            self.with_topics(&topics, &spec, |runner| {
                 now.iter().try_for_each(|&repetition| {
                     let topic = |name: &str| names.topic(&spec, name, repetition);
                     runner.repetition(job, repetition, &topic)
@@ -209,7 +199,7 @@ impl<'a> Runner<'a> {
         job: &TopicJob,
         repetition: u32,
         topic: &dyn Fn(&str) -> String,
-    ) -> Result<(), RunEnd> {
+    ) -> RunResult {
         let all: Vec<usize> = (0..self.drivers.len()).collect();
         for &at in &all {
             self.check_stop()?;
@@ -236,7 +226,7 @@ impl<'a> Runner<'a> {
         repetition: u32,
         (turn, at): (usize, usize),
         topic: &str,
-    ) -> Result<(), RunEnd> {
+    ) -> RunResult {
         let mut is_filled = job.is_shared;
         for step in job.steps.clone() {
             if !self.is_due(at, step, repetition) {
@@ -245,12 +235,9 @@ impl<'a> Runner<'a> {
             if self.cells[step].operation() == DriverOperation::Consume && !is_filled {
                 // In the legacy profile each driver reads what it wrote, even if no produce cell
                 // was selected.
-                let mut unused = LibrarySample::default();
-                let produce = DriverOperation::Produce;
-                if self
-                    .run_cell(step, at, topic, produce, &mut unused)?
-                    .is_err()
-                {
+                let (produce, mut unused) = (DriverOperation::Produce, LibrarySample::default());
+                let produced = self.run_cell(step, at, topic, produce, &mut unused)?;
+                if produced.is_err() {
                     continue;
                 }
             }
@@ -276,7 +263,7 @@ impl<'a> Runner<'a> {
         at: usize,
         request: &R,
         within: Duration,
-    ) -> Result<Result<R::Response, CommandFailure>, RunEnd> {
+    ) -> CommandResult<R::Response> {
         let limit = self.limit(within);
         let result = self.drivers[at].run(request, limit)?;
         if let Err(CommandFailure::GivenUp(_)) = &result {
@@ -286,15 +273,10 @@ impl<'a> Runner<'a> {
     }
 
     /// Configures the clients that a driver creates from now on for `operation`.
-    pub(super) fn configure(
-        &mut self,
-        at: usize,
-        operation: DriverOperation,
-    ) -> Result<Result<(), CommandFailure>, RunEnd> {
+    pub(super) fn configure(&mut self, at: usize, operation: DriverOperation) -> CommandResult {
         let (plan, name) = (self.plan, self.drivers[at].name());
-        let settings = plan
-            .profile
-            .settings(name, operation, plan.acks, self.largest);
+        let (profile, acks) = (plan.profile, plan.acks);
+        let settings = profile.settings(name, operation, acks, self.largest);
         if self.drivers[at].settings.as_ref() == Some(&settings) {
             return Ok(Ok(()));
         }
@@ -312,7 +294,6 @@ impl<'a> Runner<'a> {
         }))
     }
 
-    /// Returns a command limit with the timeout `within`.
     pub(super) fn limit(&self, within: Duration) -> CommandLimit<'a> {
         CommandLimit {
             timeout: within,
@@ -320,7 +301,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    pub(super) fn check_broker(&self) -> Result<(), RunEnd> {
+    pub(super) fn check_broker(&self) -> RunResult {
         let is_down = match self.broker.lab {
             Some(_) => self.broker.has_exited(),
             None => self.broker.admin.broker_ids().is_err(),
@@ -341,8 +322,8 @@ impl<'a> Runner<'a> {
         &mut self,
         topics: &[String],
         spec: &LibraryCellSpec,
-        work: impl FnOnce(&mut Self) -> Result<T, RunEnd>,
-    ) -> Result<T, RunEnd> {
+        work: impl FnOnce(&mut Self) -> RunResult<T>,
+    ) -> RunResult<T> {
         let admin = &self.broker.admin;
         if self.is_resumed {
             // Removes topics of an interrupted run.
@@ -356,9 +337,8 @@ impl<'a> Runner<'a> {
             ("retention.bytes", "-1"),
             ("max.message.bytes", request_bytes.as_str()),
         ];
-        admin
-            .create_topics(topics, &configs)
-            .map_err(RunEnd::instrument)?;
+        let created = admin.create_topics(topics, &configs);
+        created.map_err(RunEnd::instrument)?;
         let result = work(self);
         let bytes = spec.disk_bytes().saturating_mul(topics.len() as u64);
         self.disk.deleted(bytes);
@@ -376,7 +356,7 @@ impl<'a> Runner<'a> {
         self.plan.command_timeout + Duration::from_secs_f64(schedule_s + moved_s)
     }
 
-    pub(super) fn check_stop(&self) -> Result<(), RunEnd> {
+    pub(super) fn check_stop(&self) -> RunResult {
         match self.folder.is_stopped() {
             true => Err(RunEnd::Interrupted),
             false => Ok(()),

@@ -6,7 +6,6 @@ use weir_stats::run::{Distribution, LibrarySample};
 
 use super::profile::KEY_BYTES;
 
-/// Sets the results of a produce command.
 pub(super) fn produced(sample: &mut LibrarySample, request: &ProduceCommand, reported: Produced) {
     let marks = reported.marks;
     sample.send_us = Some(us(marks.t0, marks.t1));
@@ -14,15 +13,10 @@ pub(super) fn produced(sample: &mut LibrarySample, request: &ProduceCommand, rep
     sample.create_us = reported.create_us;
     sample.send_calls_us = reported.send_us;
     sample.cpu_us = reported.cpu_us;
-    records(
-        sample,
-        &request.burst,
-        reported.delivered.acked,
-        &reported.delivered,
-    );
+    let delivered = &reported.delivered;
+    records(sample, &request.burst, delivered.acked, delivered);
 }
 
-/// Sets the results of a consume command.
 pub(super) fn consumed(sample: &mut LibrarySample, reported: &Consumed) {
     let marks = reported.marks;
     sample.join_us = Some(us(marks.s0, marks.s1));
@@ -42,7 +36,6 @@ pub(super) fn consumed(sample: &mut LibrarySample, reported: &Consumed) {
     }
 }
 
-/// Sets the results of a round-trip command.
 pub(super) fn round_tripped(
     sample: &mut LibrarySample,
     request: &RoundTrip,
@@ -109,10 +102,8 @@ pub(super) struct RecordCount {
     pub(super) end: u64,
 }
 
-/// Result of comparing the record counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CountCheck {
-    /// The counts match.
     Match,
     /// The sample is invalid, but the driver's report is possible.
     Invalid(String),
@@ -126,11 +117,7 @@ impl RecordCount {
     pub(super) fn check(self, acks: i64, may_retry: bool) -> CountCheck {
         let min = self.acked + self.primers;
         let max = min + self.failed;
-        let primer = if self.primers > 0 {
-            " after a primer"
-        } else {
-            ""
-        };
+        let primer = ["", " after a primer"][usize::from(self.primers > 0)];
         let (acked, end) = (self.acked, self.end);
         let mismatch = format!("{acked} records acknowledged{primer}, but the topic has {end}");
         match self.end {

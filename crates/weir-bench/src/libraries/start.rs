@@ -16,10 +16,10 @@ use super::grid;
 use super::host_usage::HostUsage;
 use super::job;
 use super::journal::{DRIVERS, ResumeIdentity, RunJournal};
-use super::operation::DriverOperation;
 use super::plan::LibrariesPlan;
+use super::profile::DriverOperation;
 use super::result::{self, RunFacts};
-use super::run_end::{CommandFailure, RunEnd};
+use super::run_end::{CommandFailure, RunEnd, RunResult};
 use super::runner::Runner;
 use super::topics::TopicNames;
 use super::warm_up::HELPER;
@@ -87,10 +87,8 @@ pub fn run(
         rejections: BTreeMap::new(),
     };
     runner.start_drivers(programs, observer)?;
-    let running = runner
-        .drivers
-        .iter()
-        .filter(|handle| handle.pid().is_some());
+    let handles = runner.drivers.iter();
+    let running = handles.filter(|handle| handle.pid().is_some());
     identity.libraries = running.map(|handle| handle.about.version()).collect();
     if let (Some(dir), Some(before)) = (resume, &before) {
         before.require_same(dir, &identity)?;
@@ -98,9 +96,8 @@ pub fn run(
         identity.libraries = earlier.chain(identity.libraries).collect();
     }
     identity.write(&folder.dir)?;
-    runner
-        .resolve_settings()
-        .map_err(RunEnd::before_first_cell)?;
+    let resolved = runner.resolve_settings();
+    resolved.map_err(RunEnd::before_first_cell)?;
     runner.require_driver("no driver accepted its settings")?;
     let cores = runner.pin_all();
     let ended = runner
@@ -141,15 +138,12 @@ impl Runner<'_> {
         observer: &mut dyn Observer,
     ) -> Result<(), BenchError> {
         for (name, program) in programs {
-            let handle = match program {
-                Ok(program) => {
-                    let limit = self.limit(self.plan.command_timeout);
-                    let started =
-                        DriverHandle::start(&program.renamed(&name), &self.drivers_dir, limit);
-                    started.map_err(RunEnd::before_first_cell)?
-                }
-                Err(error) => DriverHandle::absent(&name, error.to_string()),
+            let limit = self.limit(self.plan.command_timeout);
+            let started = match program.map(|program| program.renamed(&name)) {
+                Ok(program) => DriverHandle::start(&program, &self.drivers_dir, limit),
+                Err(error) => Ok(DriverHandle::absent(&name, error.to_string())),
             };
+            let handle = started.map_err(RunEnd::before_first_cell)?;
             let about = &handle.about;
             observer.note(&match &about.failed {
                 Some(reason) => format!("without {name}: {reason}"),
@@ -169,16 +163,13 @@ impl Runner<'_> {
             let reason = handle.about.failed.as_deref();
             format!("{}: {}", handle.name(), reason.unwrap_or_default())
         });
-        let reasons: Vec<String> = reasons.collect();
-        Err(BenchError::Libraries(format!(
-            "{problem}: {}",
-            reasons.join("; ")
-        )))
+        let reasons = reasons.collect::<Vec<_>>().join("; ");
+        Err(BenchError::Libraries(format!("{problem}: {reasons}")))
     }
 
     /// Configures every driver once for each operation of the run, so that the effective settings
     /// are known.
-    fn resolve_settings(&mut self) -> Result<(), RunEnd> {
+    fn resolve_settings(&mut self) -> RunResult {
         for at in 0..self.drivers.len() {
             for &operation in DriverOperation::ALL {
                 let mut run = self.cells.iter().filter(|spec| spec.cell.skipped.is_none());
@@ -209,7 +200,6 @@ impl Runner<'_> {
     }
 }
 
-/// Driver that the plan requests.
 #[derive(Debug, Clone)]
 enum DriverRequest {
     /// Name of a driver whose source is part of this program.
@@ -265,9 +255,8 @@ fn requested_drivers(plan: &LibrariesPlan) -> Result<Vec<(String, DriverRequest)
     if plan.null_test {
         // Invariant: the plan names at least one driver.
         let (name, first) = all.swap_remove(0);
-        all = ["a", "b"]
-            .map(|side| (format!("{name}-{side}"), first.clone()))
-            .into();
+        let sides = ["a", "b"].map(|side| (format!("{name}-{side}"), first.clone()));
+        all = sides.into();
     }
     for (at, (name, _)) in all.iter().enumerate() {
         if name == HELPER || all[..at].iter().any(|(other, _)| other == name) {

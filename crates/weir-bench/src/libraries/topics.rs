@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::grid::LibraryCellSpec;
-use super::operation::DriverOperation;
 use super::plan::LibrariesPlan;
-use super::profile::Profile;
+use super::profile::{DriverOperation, Profile};
 use crate::BenchError;
 
 /// Topic name template and its fixed values. All names are valid and different.
@@ -18,11 +17,7 @@ pub(super) struct TopicNames {
 }
 
 impl TopicNames {
-    /// Creates the names of the topics of `cells` and `drivers`.
-    ///
-    /// # Errors
-    /// A message that describes the error in the template and its remedy, if a name is not valid in
-    /// Kafka or not unique.
+    /// Creates the names of the topics of `cells` and `drivers`, which must be valid and unique.
     pub(super) fn new<'a>(
         plan: &LibrariesPlan,
         run: &str,
@@ -40,12 +35,10 @@ impl TopicNames {
         };
         let mut all = BTreeSet::new();
         for cell in cells {
-            let repetitions = 0..cell.cell.repetitions;
-            for topic in drivers.iter().flat_map(|driver| {
-                repetitions
-                    .clone()
-                    .map(|repetition| names.topic(cell, driver, repetition))
-            }) {
+            let repetitions = (0..cell.cell.repetitions)
+                .flat_map(|repetition| drivers.iter().map(move |driver| (driver, repetition)));
+            for (driver, repetition) in repetitions {
+                let topic = names.topic(cell, driver, repetition);
                 let problem = match topic.chars().find(|c| !is_legal(*c)) {
                     Some(wrong) => format!(
                         "topic name \"{topic}\" contains \"{wrong}\": use letters, digits, '.', \
@@ -85,11 +78,9 @@ impl TopicNames {
         // The published comparison used another program for round trips.
         let is_other = spec.operation() == DriverOperation::RoundTrip && self.template == LEGACY;
         let cell = &spec.cell;
+        let program = if is_other { "RoundTrip" } else { "" };
         let values = [
-            (
-                "{prefix}",
-                format!("{}{}", self.prefix, if is_other { "RoundTrip" } else { "" }),
-            ),
+            ("{prefix}", format!("{}{program}", self.prefix)),
             ("{run}", self.run.clone()),
             ("{cell}", format!("{}.{}", cell.operation, cell.mode)),
             ("{work}", cell.operation.clone()),
@@ -100,11 +91,11 @@ impl TopicNames {
             ("{rate}", cell.rate_per_s.unwrap_or(0.0).to_string()),
             ("{repetition}", repetition.to_string()),
         ];
-        values
-            .iter()
-            .fold(self.template.clone(), |topic, (placeholder, value)| {
-                topic.replace(placeholder, value)
-            })
+        let mut topic = self.template.clone();
+        for (placeholder, value) in values {
+            topic = topic.replace(placeholder, &value);
+        }
+        topic
     }
 }
 

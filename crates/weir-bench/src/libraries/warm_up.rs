@@ -6,17 +6,16 @@ use weir_drivers::{
 };
 
 use super::grid::{LibraryCellSpec, StartMode};
-use super::operation::DriverOperation;
 use super::plan::WarmUpPlan;
-use super::profile::{Largest, Profile};
-use super::run_end::{CommandFailure, RunEnd};
+use super::profile::{DriverOperation, Largest, Profile};
+use super::run_end::{CommandFailure, RunEnd, RunResult};
 use super::runner::Runner;
 use crate::Observer;
 
 impl Runner<'_> {
     /// Puts load on the broker with the helper driver. A Java broker is slow in its first seconds,
     /// and it creates the topic of group offsets with the first group.
-    pub(super) fn warm_up_broker(&mut self, observer: &mut dyn Observer) -> Result<(), RunEnd> {
+    pub(super) fn warm_up_broker(&mut self, observer: &mut dyn Observer) -> RunResult {
         if self.plan.warm_up.records == 0 {
             return Ok(());
         }
@@ -44,7 +43,7 @@ impl Runner<'_> {
     }
 
     /// Runs warm-up rounds with every driver until its CPU time per record is steady.
-    pub(super) fn warm_up(&mut self, observer: &mut dyn Observer) -> Result<(), RunEnd> {
+    pub(super) fn warm_up(&mut self, observer: &mut dyn Observer) -> RunResult {
         let plan = self.plan.warm_up;
         if plan.records == 0 || self.plan.profile == Profile::Legacy {
             return Ok(());
@@ -62,7 +61,8 @@ impl Runner<'_> {
                 })?;
                 match reported {
                     Ok(cost) => {
-                        costs.push(cost.produce_cpu_us_per_record + cost.consume_cpu_us_per_record)
+                        let consume_us = cost.consume_cpu_us_per_record;
+                        costs.push(cost.produce_cpu_us_per_record + consume_us);
                     }
                     Err(CommandFailure::GivenUp(_)) => {}
                     Err(CommandFailure::Rejected(reason)) => {
@@ -89,18 +89,17 @@ impl Runner<'_> {
 
     /// Fills a topic with the helper driver. All libraries then read the same batches, and none
     /// reads the batches of its own producer.
-    pub(super) fn fill(&mut self, spec: &LibraryCellSpec, topic: &str) -> Result<(), RunEnd> {
+    pub(super) fn fill(&mut self, spec: &LibraryCellSpec, topic: &str) -> RunResult {
         let produce = self.produce(spec, topic);
         let produced = self.with_helper(spec, |helper, limit| helper.run(&produce, limit))?;
         check_written(topic, &produced)?;
         let end = self.broker.admin.end_offset(topic, 0);
         let (end, expected) = (end.map_err(RunEnd::instrument)?, spec.cell.records);
-        match end == expected {
-            true => Ok(()),
-            false => Err(RunEnd::Instrument(format!(
-                "topic \"{topic}\" has {end} records after filling, expected {expected}"
-            ))),
-        }
+        let text =
+            format!("topic \"{topic}\" has {end} records after filling, expected {expected}");
+        (end == expected)
+            .then_some(())
+            .ok_or(RunEnd::Instrument(text))
     }
 
     /// Reads a topic back, compares every value and returns the number of wrong records.
@@ -109,7 +108,7 @@ impl Runner<'_> {
         spec: &LibraryCellSpec,
         topic: &str,
         records: u64,
-    ) -> Result<u64, RunEnd> {
+    ) -> RunResult<u64> {
         let mut consume = Consume {
             burst: spec.burst(topic, self.plan.seed),
             via: AssignmentMode::Assign,
@@ -126,7 +125,7 @@ impl Runner<'_> {
         &self,
         spec: &LibraryCellSpec,
         work: impl FnOnce(&mut Driver, CommandLimit<'_>) -> Result<T, DriverError>,
-    ) -> Result<T, RunEnd> {
+    ) -> RunResult<T> {
         let largest = Largest {
             value_bytes: spec.cell.value_bytes,
             records: spec.cell.records,
@@ -165,17 +164,18 @@ impl Runner<'_> {
     fn with_warm_up_topic<T>(
         &mut self,
         name: &str,
-        work: impl FnOnce(&mut Self, &LibraryCellSpec, &str) -> Result<T, RunEnd>,
-    ) -> Result<T, RunEnd> {
+        work: impl FnOnce(&mut Self, &LibraryCellSpec, &str) -> RunResult<T>,
+    ) -> RunResult<T> {
         let plan = self.plan;
         // Not counting the primer.
         let (value_bytes, records) = (plan.warm_up.value_bytes, plan.warm_up.records);
         let spec = LibraryCellSpec::new(plan, StartMode::Warm, value_bytes, records);
         let each = spec.disk_bytes();
         if self.disk.capacity(each, 1, self.folder.stop).topics == 0 {
+            let mb = each as f64 / 1e6;
             return Err(RunEnd::Instrument(format!(
-                "no disk space for {:.0} MB of warm-up: raise --disk-cap or reduce warm_up.records",
-                each as f64 / 1e6
+                "no disk space for {mb:.0} MB of warm-up: raise --disk-cap or reduce \
+                 warm_up.records"
             )));
         }
         let (prefix, run, id) = (&plan.topic_prefix, self.names.run(), std::process::id());
@@ -186,7 +186,7 @@ impl Runner<'_> {
     }
 }
 
-fn check_written(topic: &str, produced: &Produced) -> Result<(), RunEnd> {
+fn check_written(topic: &str, produced: &Produced) -> RunResult {
     let (failed, errors) = (produced.delivered.failed, &produced.delivered.errors);
     match failed {
         0 => Ok(()),

@@ -6,23 +6,18 @@ use weir_kafka::{IngestConfig, KafkaIngest, LentRecord, SourceError, StartFrom};
 use weir_lab::KafkaTools;
 use weir_stats::run::Cell;
 
-use super::context::{OverheadContext, OverheadJob};
+use super::context::OverheadJob;
 use super::cost::CostMeter;
 use crate::child::ProcessRole;
-use crate::experiment::turns::CellFailure;
+use crate::experiment::turns::{CellFailure, CellResult};
 use crate::{kafka_tools, sweep};
 
 /// Reads all records of a topic at the maximum rate and sets the results of the cell.
-pub(super) fn consume(
-    context: OverheadContext<'_>,
-    job: OverheadJob<'_>,
-    cell: &mut Cell,
-) -> Result<(), CellFailure> {
-    let mut meter = CostMeter::start(context, job.server);
+pub(super) fn consume(job: OverheadJob<'_>, cell: &mut Cell) -> CellResult {
+    let mut meter = CostMeter::start(job);
     // The consumer runs in this process.
-    meter
-        .usage
-        .watch(ProcessRole::Consume, &[std::process::id()]);
+    let own = std::process::id();
+    meter.usage.watch(ProcessRole::Consume, &[own]);
     meter.ready(ProcessRole::Consume);
     let failed = |error: SourceError| CellFailure::because(error.to_string());
     let mut source = KafkaIngest::start(&IngestConfig {
@@ -39,15 +34,13 @@ pub(super) fn consume(
     let (mut seen, mut bytes) = (0_u64, 0_u64);
     let (mut first, mut last) = (None, Instant::now());
     while seen < job.records {
-        if context.run.folder.is_stopped() {
+        if job.context.run.folder.is_stopped() {
             return Err(CellFailure::Interrupted);
         }
         if last.elapsed() > IDLE_TIMEOUT {
-            return Err(CellFailure::because(format!(
-                "received {seen} of {} records, then none for {} s",
-                job.records,
-                IDLE_TIMEOUT.as_secs()
-            )));
+            let (records, idle_s) = (job.records, IDLE_TIMEOUT.as_secs());
+            let text = format!("received {seen} of {records} records, then none for {idle_s} s");
+            return Err(CellFailure::because(text));
         }
         batch.clear();
         reader
@@ -78,66 +71,69 @@ pub(super) fn consume(
     Ok(())
 }
 
-/// Sets the rate of a cell.
 pub(super) fn set_rate(cell: &mut Cell, records_per_s: f64, mib_per_s: f64) {
     cell.achieved_records_per_s = Some(records_per_s);
-    let figures = [("records_per_s", records_per_s), ("mib_per_s", mib_per_s)];
-    cell.figures
-        .extend(figures.map(|(name, value)| (name.to_owned(), value)));
+    set_figures(
+        cell,
+        [("records_per_s", records_per_s), ("mib_per_s", mib_per_s)],
+    );
+}
+
+fn set_figures<const N: usize>(cell: &mut Cell, figures: [(&str, f64); N]) {
+    let figures = figures.map(|(name, value)| (name.to_owned(), value));
+    cell.figures.extend(figures);
 }
 
 /// Runs `kafka-producer-perf-test`; its percentiles are whole milliseconds.
 pub(super) fn kafka_produce(
-    context: OverheadContext<'_>,
     tools: &KafkaTools,
     job: OverheadJob<'_>,
     cell: &mut Cell,
-) -> Result<(), CellFailure> {
-    let bytes = context.plan.record_bytes;
+) -> CellResult {
+    let plan = job.context.plan;
+    let bytes = plan.record_bytes;
     let mut command = kafka_tools::producer(tools, job.topic, (job.records, bytes), job.rate);
     let warm_up = (job.records as f64 * WARM_UP_SHARE) as u64;
-    let properties = context.plan.producer.iter();
+    let properties = plan.producer.iter();
     command
         .args(["--bootstrap-server", &job.server.address])
         .args(["--warmup-records", &warm_up.to_string()])
         .arg("--command-property")
         .args(properties.map(|(name, value)| format!("{name}={value}")));
-    let output = run_tool(context, command, job, cell)?;
+    let output = run_tool(command, job, cell)?;
     set_producer_figures(cell, &output)
 }
 
-fn set_producer_figures(cell: &mut Cell, output: &str) -> Result<(), CellFailure> {
+fn set_producer_figures(cell: &mut Cell, output: &str) -> CellResult {
     let line = kafka_tools::summary(output)?;
     cell.achieved_records_per_s = Some(line.records_per_s);
     cell.figures.extend(sweep::line_figures(&line));
     let tail = line.tail.unwrap_or_default();
     let tail = [
-        ("latency_p50_ms", tail.p50_ms),
-        ("latency_p95_ms", tail.p95_ms),
-        ("latency_p99_ms", tail.p99_ms),
-        ("latency_p999_ms", tail.p999_ms),
+        ("latency_p50_ms", tail.p50_ms as f64),
+        ("latency_p95_ms", tail.p95_ms as f64),
+        ("latency_p99_ms", tail.p99_ms as f64),
+        ("latency_p999_ms", tail.p999_ms as f64),
     ];
-    cell.figures
-        .extend(tail.map(|(name, ms)| (name.to_owned(), ms as f64)));
+    set_figures(cell, tail);
     Ok(())
 }
 
 /// Runs `kafka-consumer-perf-test`; its fetch rates exclude the time to join the group.
 pub(super) fn kafka_consume(
-    context: OverheadContext<'_>,
     tools: &KafkaTools,
     job: OverheadJob<'_>,
     cell: &mut Cell,
-) -> Result<(), CellFailure> {
+) -> CellResult {
     let group = format!("{}-{}", job.topic, cell.id());
     let read = (job.server.address.as_str(), job.topic);
     let mut command = kafka_tools::consumer(tools, read, job.records, &group);
     command.args(["--timeout", "60000"]);
-    let output = run_tool(context, command, job, cell)?;
+    let output = run_tool(command, job, cell)?;
     set_consumer_figures(cell, &output)
 }
 
-fn set_consumer_figures(cell: &mut Cell, output: &str) -> Result<(), CellFailure> {
+fn set_consumer_figures(cell: &mut Cell, output: &str) -> CellResult {
     let row = kafka_tools::row(output)?;
     set_rate(cell, row.fetch_messages_per_s, row.fetch_mib_per_s);
     let times = [
@@ -145,23 +141,22 @@ fn set_consumer_figures(cell: &mut Cell, output: &str) -> Result<(), CellFailure
         ("rebalance_time_ms", row.rebalance_ms as f64),
         ("fetch_time_ms", row.fetch_ms as f64),
     ];
-    cell.figures
-        .extend(times.map(|(name, value)| (name.to_owned(), value)));
+    set_figures(cell, times);
     Ok(())
 }
 
 fn run_tool(
-    context: OverheadContext<'_>,
     command: std::process::Command,
     job: OverheadJob<'_>,
     cell: &mut Cell,
-) -> Result<String, CellFailure> {
+) -> CellResult<String> {
+    let (context, bytes) = (job.context, job.context.plan.record_bytes);
     let path = context.run.folder.dir.join(format!("{}.txt", cell.id()));
-    let mut meter = CostMeter::start(context, job.server);
+    let mut meter = CostMeter::start(job);
     let tool = (&mut meter.usage, ProcessRole::KafkaTool);
     let output = kafka_tools::run(context.run, command, &path, tool, TOOL_TIMEOUT)?;
-    cell.record_bytes_mean = Some(context.plan.record_bytes as f64);
-    meter.finish(cell, job.records * context.plan.record_bytes);
+    cell.record_bytes_mean = Some(bytes as f64);
+    meter.finish(cell, job.records * bytes);
     Ok(output)
 }
 

@@ -8,7 +8,6 @@ use crate::BenchError;
 use crate::experiment::RunContext;
 use crate::experiment::names::names;
 
-/// State shared by all cells.
 #[derive(Clone, Copy)]
 pub(super) struct OverheadContext<'a> {
     pub(super) run: RunContext<'a>,
@@ -25,12 +24,14 @@ pub(super) enum ClientSide {
     KafkaConsume,
 }
 
-names!(pub(super) ClientSide, "side": Produce = "produce", Consume = "consume",
-    KafkaProduce = "kafka-produce", KafkaConsume = "kafka-consume");
+// In the order in which a repetition runs them.
+names!(pub(super) ClientSide, "side": Produce = "produce", KafkaProduce = "kafka-produce",
+    Consume = "consume", KafkaConsume = "kafka-consume");
 
 /// Records that pass through a path; `rate` is `None` for the maximum rate.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) struct OverheadJob<'a> {
+    pub(super) context: OverheadContext<'a>,
     pub(super) server: &'a Server,
     pub(super) topic: &'a str,
     pub(super) records: u64,
@@ -38,7 +39,6 @@ pub(super) struct OverheadJob<'a> {
 }
 
 impl ClientSide {
-    /// Returns `true` if the client writes records.
     pub(super) fn produces(self) -> bool {
         matches!(self, Self::Produce | Self::KafkaProduce)
     }

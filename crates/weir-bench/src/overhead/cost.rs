@@ -2,13 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use weir_stats::run::{Cell, MachineUsage};
+use weir_stats::run::Cell;
 
-use super::context::OverheadContext;
-use super::servers::Server;
+use super::context::OverheadJob;
 use crate::child::ProcessRole;
-use crate::environment;
-use crate::saturation::MachineLoad;
 use crate::usage::CellUsage;
 use weir_load::clock::Clock;
 
@@ -21,17 +18,17 @@ pub(super) struct CostMeter {
 }
 
 impl CostMeter {
-    /// Takes the first sample.
-    pub(super) fn start(context: OverheadContext<'_>, server: &Server) -> Self {
+    pub(super) fn start(job: OverheadJob<'_>) -> Self {
+        let run = job.context.run;
         let mut meter = Self {
             usage: CellUsage::default(),
-            clock: context.run.folder.clock,
-            from_unix_ns: context.run.folder.clock.now_unix_ns(),
+            clock: run.folder.clock,
+            from_unix_ns: run.folder.clock.now_unix_ns(),
             next: Instant::now() + SAMPLE_INTERVAL,
         };
         let roles = [
-            (ProcessRole::Proxy, &server.pids),
-            (ProcessRole::Broker, &context.run.broker.pids),
+            (ProcessRole::Proxy, &job.server.pids),
+            (ProcessRole::Broker, &run.broker.pids),
         ];
         for (role, pids) in roles {
             meter.usage.watch(role, pids);
@@ -40,7 +37,6 @@ impl CostMeter {
         meter
     }
 
-    /// Takes the first sample of the client.
     pub(super) fn ready(&mut self, role: ProcessRole) {
         self.usage.ready(role, self.clock.now_unix_ns());
     }
@@ -80,15 +76,7 @@ pub(super) fn set(cell: &mut Cell, usage: &CellUsage, span: (u64, u64), bytes: u
     let known = figures.into_iter().filter(|_| bytes > 0);
     let known = known.map(|(name, value)| (name.to_owned(), value));
     cell.figures.extend(known);
-    cell.machine = usage.machine(span).map(|machine| MachineUsage {
-        other_processes_cores: MachineLoad {
-            busy_share: machine.busy_share,
-            cores: environment::cores(),
-        }
-        .used_by_others(&cell.roles),
-        load_average_1m: environment::load_average(),
-        ..machine
-    });
+    usage.set_machine(cell, span);
 }
 
 /// Role of the process between client and broker.

@@ -15,13 +15,13 @@ use weir_stats::run::Cell;
 
 use super::figure_names::RATE;
 use super::{BenchError, BenchOptions, Finished, Observer, kafka_tools};
-use crate::experiment::turns::{self, CellFailure, CellLog};
+use crate::experiment::turns::{self, CellFailure, CellLog, CellResult};
 use crate::experiment::{RunBroker, RunContext, RunFolder};
 use crate::plan::Valid;
 use context::{ClientSide, OverheadContext, OverheadJob};
 use servers::{Server, Starter};
 
-pub use plan::{FigureLimit, OverheadOverrides, OverheadPlan, ProxyPath};
+pub use plan::{OverheadOverrides, OverheadPlan, ProxyPath};
 
 /// Runs the plan. When `stop` becomes true, the current client is ended and the results so far are
 /// written. `broker_port` is the port of a broker that is started for the run, which external
@@ -38,10 +38,8 @@ pub fn run(
     stop: &AtomicBool,
 ) -> Result<Finished, BenchError> {
     let folder = RunFolder::create(&plan.name, options, stop)?;
-    let relay = match options.bootstrap {
-        None => Some(servers::relay_ports()?),
-        Some(_) => None,
-    };
+    let own = options.bootstrap.is_none();
+    let relay = own.then(servers::relay_ports).transpose()?;
     let lab_options = LabOptions {
         port: broker_port,
         second_listeners: relay.into_iter().collect(),
@@ -85,13 +83,14 @@ fn warm_up_broker(context: OverheadContext<'_>, servers: &[Server], observer: &m
         let mut cell = empty_cell(context.plan, ClientSide::Produce, server, None, 0);
         if let Ok(topic) = context.new_topic(&cell.id()) {
             let job = OverheadJob {
+                context,
                 server,
                 topic: &topic,
                 records: share.max(1000),
                 rate: None,
             };
             // An error also occurs in the cells that follow.
-            let _ = produce::run(context, job, &mut cell);
+            let _ = produce::run(job, &mut cell);
             context.run.broker.delete_topic(&topic);
         }
     }
@@ -111,16 +110,10 @@ fn run_cells(
         ClientSide::KafkaProduce => context.tools.is_some(),
         ClientSide::KafkaConsume => plan.consume && context.tools.is_some(),
     };
-    let loads: Vec<(ClientSide, Option<u64>)> = [
-        ClientSide::Produce,
-        ClientSide::KafkaProduce,
-        ClientSide::Consume,
-        ClientSide::KafkaConsume,
-    ]
-    .into_iter()
-    .filter(is_run)
-    .flat_map(|side| plan.rates(side.produces()).map(move |rate| (side, rate)))
-    .collect();
+    let sides = ClientSide::ALL.iter().copied().filter(is_run);
+    let loads: Vec<(ClientSide, Option<u64>)> = sides
+        .flat_map(|side| plan.rates(side.produces()).map(move |rate| (side, rate)))
+        .collect();
     let count = plan.repetitions as usize * loads.len() * servers.len();
     let all: Vec<usize> = (0..servers.len()).collect();
     let mut log = CellLog::new(context.run, observer, result::line, count);
@@ -139,16 +132,22 @@ fn run_cells(
                     cell,
                     || skip,
                     |cell, _| {
-                        let measured = match side {
-                            ClientSide::Consume | ClientSide::KafkaConsume => {
-                                read(context, side, server, to_read.as_deref(), cell)
-                            }
-                            ClientSide::Produce | ClientSide::KafkaProduce => {
-                                let topic = written.insert(context.new_topic(&cell.id())?);
-                                write(context, side, server, (topic, rate), cell)
+                        let absent = "no topic was written that could be read";
+                        let topic = match side.produces() {
+                            true => &*written.insert(context.new_topic(&cell.id())?),
+                            false => {
+                                let absent = || CellFailure::because(absent);
+                                to_read.as_ref().ok_or_else(absent)?
                             }
                         };
-                        measured.and_then(|()| result::check_not_bypassed(server, cell))
+                        let job = OverheadJob {
+                            context,
+                            server,
+                            topic,
+                            records: plan.records_at(rate),
+                            rate,
+                        };
+                        measure(side, job, cell)
                     },
                 );
                 let is_complete = side == ClientSide::Produce && rate.is_none() && cell.is_valid();
@@ -166,45 +165,14 @@ fn run_cells(
     log.cells
 }
 
-/// Runs a producer cell.
-fn write(
-    context: OverheadContext<'_>,
-    side: ClientSide,
-    server: &Server,
-    (topic, rate): (&str, Option<u64>),
-    cell: &mut Cell,
-) -> Result<(), CellFailure> {
-    let job = OverheadJob {
-        server,
-        topic,
-        records: context.plan.records_at(rate),
-        rate,
-    };
-    match context.tools.filter(|_| side == ClientSide::KafkaProduce) {
-        Some(tools) => clients::kafka_produce(context, tools, job, cell),
-        None => produce::run(context, job, cell),
-    }
-}
-
-/// Runs a consumer cell.
-fn read(
-    context: OverheadContext<'_>,
-    side: ClientSide,
-    server: &Server,
-    topic: Option<&str>,
-    cell: &mut Cell,
-) -> Result<(), CellFailure> {
-    let absent = || CellFailure::because("no topic was written that could be read");
-    let job = OverheadJob {
-        server,
-        topic: topic.ok_or_else(absent)?,
-        records: context.plan.records,
-        rate: None,
-    };
-    match context.tools.filter(|_| side == ClientSide::KafkaConsume) {
-        Some(tools) => clients::kafka_consume(context, tools, job, cell),
-        None => clients::consume(context, job, cell),
-    }
+fn measure(side: ClientSide, job: OverheadJob<'_>, cell: &mut Cell) -> CellResult {
+    match (side, job.context.tools) {
+        (ClientSide::KafkaProduce, Some(tools)) => clients::kafka_produce(tools, job, cell),
+        (ClientSide::KafkaConsume, Some(tools)) => clients::kafka_consume(tools, job, cell),
+        (ClientSide::Produce | ClientSide::KafkaProduce, _) => produce::run(job, cell),
+        (ClientSide::Consume | ClientSide::KafkaConsume, _) => clients::consume(job, cell),
+    }?;
+    result::check_not_bypassed(job.server, cell)
 }
 
 fn empty_cell(

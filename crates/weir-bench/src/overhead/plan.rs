@@ -18,52 +18,46 @@ use weir_load::units::{parse_count, parse_duration};
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OverheadPlan {
-    /// Name, as in `weir bench run NAME`.
-    pub name: String,
-    /// Title of the report.
-    pub title: String,
-    /// Question that the run answers.
-    pub question: String,
+    pub(crate) name: String,
+    pub(crate) title: String,
+    pub(crate) question: String,
     /// Paths from clients to the broker; the first is the reference for the others.
-    pub subjects: Vec<ProxyPath>,
+    pub(crate) subjects: Vec<ProxyPath>,
     /// Proxies started by the user: name and address.
     #[serde(default)]
-    pub external_proxies: BTreeMap<String, String>,
+    pub(crate) external_proxies: BTreeMap<String, String>,
     /// Number of times every cell runs; the subjects alternate.
-    pub repetitions: u32,
+    pub(crate) repetitions: u32,
     /// Records of each cell without a rate.
-    pub records: u64,
+    pub(crate) records: u64,
     /// Bytes per value.
-    pub record_bytes: u64,
+    pub(crate) record_bytes: u64,
     /// Fixed rates in records per second, in addition to the maximum rate.
     #[serde(default)]
-    pub rates_per_s: Vec<u64>,
+    pub(crate) rates_per_s: Vec<u64>,
     /// Length of a cell with a fixed rate.
     #[serde(deserialize_with = "duration")]
-    pub rate_hold: Duration,
+    pub(crate) rate_hold: Duration,
     /// Time at the start of each cell that is not measured.
     #[serde(deserialize_with = "duration")]
-    pub warm_up: Duration,
+    pub(crate) warm_up: Duration,
     /// Records written before the first repetition, so that the broker's hot paths are compiled.
     #[serde(default)]
-    pub broker_warm_up_records: u64,
+    pub(crate) broker_warm_up_records: u64,
     /// Adds cells that read the records through each subject.
-    pub consume: bool,
+    pub(crate) consume: bool,
     /// Runs Apache Kafka's own tools in addition to Weir's clients.
     #[serde(default)]
-    pub kafka_tools: bool,
+    pub(crate) kafka_tools: bool,
     /// Producer properties, by Kafka's names.
     #[serde(default)]
-    pub producer: BTreeMap<String, String>,
-    /// Values that `--quick` replaces.
+    pub(crate) producer: BTreeMap<String, String>,
     #[serde(default)]
-    pub quick: OverheadOverrides,
-    /// Declared limits on the results.
+    pub(crate) quick: OverheadOverrides,
     #[serde(default)]
-    pub limits: Vec<FigureLimit>,
-    /// Figures published elsewhere.
+    pub(crate) limits: Vec<FigureLimit>,
     #[serde(default)]
-    pub reference: Option<ReferenceFigures>,
+    pub(crate) reference: Option<ReferenceFigures>,
 }
 
 /// Path from clients to the broker.
@@ -84,25 +78,24 @@ names!(pub ProxyPath, "subject": Direct = "direct", Relay = "relay", PassThrough
     LowerCase = "lower-case");
 
 /// Declared limit on a figure of one subject, relative to another in the same repetitions.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct FigureLimit {
+pub(crate) struct FigureLimit {
     /// `produce` or `consume`.
-    pub side: String,
+    pub(crate) side: String,
     /// Fixed rate that the limit applies to; absent: the maximum rate.
-    pub rate_per_s: Option<u64>,
-    /// Name of the figure.
-    pub figure: String,
+    pub(crate) rate_per_s: Option<u64>,
+    pub(crate) figure: String,
     /// Subject that is limited.
-    pub of: String,
+    pub(crate) of: String,
     /// Subject for a ratio: the limit applies to the figure divided by this subject's.
-    pub relative_to: Option<String>,
+    pub(crate) relative_to: Option<String>,
     /// Subject for a difference: the limit applies to the figure minus this subject's.
-    pub difference_from: Option<String>,
+    pub(crate) difference_from: Option<String>,
     /// Maximum of the estimate.
-    pub at_most: Option<f64>,
+    pub(crate) at_most: Option<f64>,
     /// Minimum of the lower end of the 95 % interval.
-    pub lower_bound_at_least: Option<f64>,
+    pub(crate) lower_bound_at_least: Option<f64>,
 }
 
 /// Values that replace those of a plan.
@@ -177,21 +170,17 @@ impl PlanText for OverheadPlan {
         rules.not_empty("subjects", &self.subjects, "name at least one")?;
         rules.at_least_one("repetitions", self.repetitions)?;
         let (records, bytes) = ([self.records], [self.record_bytes]);
-        rules.within(
-            "records",
-            &records,
-            1000..=100_000_000,
-            "use 1000 to 100000000",
-        )?;
+        let remedy = "use 1000 to 100000000";
+        rules.within("records", &records, 1000..=100_000_000, remedy)?;
         rules.within("record_bytes", &bytes, 40..=1_000_000, "use 40 to 1000000")?;
         let remedy = "use rates above 0; the maximum rate is always measured";
         rules.within("rates_per_s", &self.rates_per_s, 1..=u64::MAX, remedy)?;
-        rules.hold(
-            self.rate_hold > self.warm_up && hold_s <= HOLD_S_MAX,
-            "rate_hold",
+        let holds = self.rate_hold > self.warm_up && hold_s <= HOLD_S_MAX;
+        let (hold, remedy) = (
             format!("{hold_s}s"),
             "use more than warm_up and at most one hour",
-        )?;
+        );
+        rules.hold(holds, "rate_hold", hold, remedy)?;
         Ok(self)
     }
 }

@@ -2,35 +2,30 @@
 
 use std::time::Duration;
 
-use weir_stats::NegativeCount;
-use weir_stats::run::{Cell, LatencySummary};
+use weir_stats::run::Cell;
 
 use super::clients::set_rate;
-use super::context::{OverheadContext, OverheadJob};
+use super::context::OverheadJob;
 use super::cost;
 use crate::child::ProcessRole;
-use crate::collect::Collected;
-use crate::experiment::turns::CellFailure;
+use crate::collect::{self, Collected};
+use crate::experiment::turns::{CellFailure, CellResult};
 use crate::processes::{CellProcesses, READY_TIMEOUT};
 use crate::workers::WorkerArgs;
 use weir_load::clock::nanos;
 use weir_load::worker::protocol::{LatencyTag, Schedule, WorkerCommand};
 
 /// Writes the records and sets the results of the cell.
-pub(super) fn run(
-    context: OverheadContext<'_>,
-    job: OverheadJob<'_>,
-    cell: &mut Cell,
-) -> Result<(), CellFailure> {
-    let role = ProcessRole::Produce;
+pub(super) fn run(job: OverheadJob<'_>, cell: &mut Cell) -> CellResult {
+    let (context, role) = (job.context, ProcessRole::Produce);
     let mut processes = CellProcesses::new(context.run, &cell.id())?;
     let from_unix_ns = processes.now_unix_ns();
     processes.usage.watch(ProcessRole::Proxy, &job.server.pids);
     processes.usage.ready(ProcessRole::Proxy, from_unix_ns);
     // Without priority: the cost of all processes is compared.
-    processes.start_plain(role, &arguments(context, job).0)?;
+    processes.start_plain(role, &arguments(job).0)?;
     processes.wait_ready(role, READY_TIMEOUT, |_| {})?;
-    let schedule = schedule(context, job, processes.now_unix_ns());
+    let schedule = schedule(job, processes.now_unix_ns());
     // An interval may start before the first record is due.
     processes.collected.count_from_unix_ns = match nanos(context.plan.warm_up) {
         0 => 0,
@@ -38,15 +33,11 @@ pub(super) fn run(
     };
     processes.send(role, &WorkerCommand::Start(schedule));
     let is_final = |events: &Collected| events.is_final(role);
-    processes.wait(
-        "the producer",
-        RUN_TIMEOUT,
-        is_final,
-        |processes, now_unix_ns| {
-            processes.usage.read(now_unix_ns);
-            now_unix_ns + nanos(cost::SAMPLE_INTERVAL)
-        },
-    )?;
+    let tick = |processes: &mut CellProcesses<'_>, now_unix_ns| {
+        processes.usage.read(now_unix_ns);
+        now_unix_ns + nanos(cost::SAMPLE_INTERVAL)
+    };
+    processes.wait("the producer", RUN_TIMEOUT, is_final, tick)?;
     let until_unix_ns = processes.now_unix_ns();
     processes.usage.read(until_unix_ns);
     processes.collected.flush();
@@ -60,7 +51,7 @@ pub(super) fn run(
     cell.hlog_file = Some(processes.hlog_name.clone());
     cell.record_bytes_mean = Some(produced.bytes_sent as f64 / produced.sent.max(1) as f64);
     latencies(collected, cell);
-    rates(context, schedule.start_unix_ns, collected, cell);
+    rates(job, schedule.start_unix_ns, collected, cell);
     for (text, count) in &produced.errors {
         cell.notes.push(format!("producer: {count} x {text}"));
     }
@@ -75,8 +66,8 @@ pub(super) fn run(
 
 /// Returns the producer's arguments: the plan has property names of Apache Kafka's client, the
 /// producer needs those of librdkafka.
-fn arguments(context: OverheadContext<'_>, job: OverheadJob<'_>) -> WorkerArgs {
-    let plan = context.plan;
+fn arguments(job: OverheadJob<'_>) -> WorkerArgs {
+    let plan = job.context.plan;
     let mut args = WorkerArgs::topic("produce", &job.server.address, job.topic)
         .with("--kind", "base")
         .with("--producers", 1)
@@ -103,10 +94,10 @@ fn arguments(context: OverheadContext<'_>, job: OverheadJob<'_>) -> WorkerArgs {
 
 /// Returns the schedule. With a rate, the warm-up is excluded by due time. Without one, all records
 /// are due at once, and the warm-up is excluded by time intervals.
-fn schedule(context: OverheadContext<'_>, job: OverheadJob<'_>, now_unix_ns: u64) -> Schedule {
+fn schedule(job: OverheadJob<'_>, now_unix_ns: u64) -> Schedule {
     let start_unix_ns = now_unix_ns + nanos(START_DELAY);
     let end_unix_ns = start_unix_ns + nanos(RUN_TIMEOUT);
-    let warm_up = job.rate.map_or(0, |_| nanos(context.plan.warm_up));
+    let warm_up = job.rate.map_or(0, |_| nanos(job.context.plan.warm_up));
     Schedule {
         start_unix_ns,
         measure_from_unix_ns: start_unix_ns + warm_up,
@@ -117,37 +108,36 @@ fn schedule(context: OverheadContext<'_>, job: OverheadJob<'_>, now_unix_ns: u64
 
 fn latencies(collected: &Collected, cell: &mut Cell) {
     for (tag, histogram) in &collected.stages {
-        let summary = LatencySummary::of(histogram, NegativeCount::default(), 1e-3);
+        let summary = collect::summary(histogram);
         cell.latency.insert(tag.name().to_owned(), summary);
     }
     let Some(acked) = cell.latency.get(LatencyTag::PublishAck.name()) else {
         return;
     };
-    let ms = |us: Option<f64>| us.map(|us| us / 1e3);
     let figures = [
-        ("latency_mean_ms", ms(acked.mean_us)),
-        ("latency_p50_ms", ms(acked.p50_us)),
-        ("latency_p95_ms", ms(acked.p95_us)),
-        ("latency_p99_ms", ms(acked.p99_us)),
-        ("latency_p999_ms", ms(acked.p999_us)),
-        ("latency_max_ms", ms(acked.max_us)),
+        ("latency_mean_ms", acked.mean_us),
+        ("latency_p50_ms", acked.p50_us),
+        ("latency_p95_ms", acked.p95_us),
+        ("latency_p99_ms", acked.p99_us),
+        ("latency_p999_ms", acked.p999_us),
+        ("latency_max_ms", acked.max_us),
     ];
-    let figures = figures
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let figures = figures.into_iter();
+    let figures = figures.filter_map(|(name, us)| Some((name.to_owned(), us? / 1e3)));
     cell.figures.extend(figures);
 }
 
 /// Sets the acknowledged records per second, from the end of the warm-up to the last
 /// acknowledgement.
-fn rates(context: OverheadContext<'_>, start: u64, collected: &Collected, cell: &mut Cell) {
+fn rates(job: OverheadJob<'_>, start: u64, collected: &Collected, cell: &mut Cell) {
     let reports = collected.progress.get(&ProcessRole::Produce);
     let Some(last) = reports.and_then(|all| all.last()) else {
         return;
     };
-    let first = start + nanos(context.plan.warm_up);
+    let warm_up = nanos(job.context.plan.warm_up);
+    let first = start + warm_up;
     // A cell hardly longer than its warm-up has no steady part and counts completely.
-    let is_long = last.unix_ns > first + nanos(context.plan.warm_up) / 2;
+    let is_long = last.unix_ns > first + warm_up / 2;
     let from = if is_long { first } else { start };
     let at = |unix_ns| collected.counter_at(ProcessRole::Produce, "acked", unix_ns);
     let (Some(before), Some(after)) =
@@ -161,12 +151,12 @@ fn rates(context: OverheadContext<'_>, start: u64, collected: &Collected, cell: 
     let bytes = cell.record_bytes_mean.unwrap_or(0.0);
     set_rate(cell, per_s, per_s * bytes / f64::from(1 << 20));
     if !is_long {
-        cell.notes
-            .push("too short for a warm-up: the whole cell counts".to_owned());
+        let note = "too short for a warm-up: the whole cell counts";
+        cell.notes.push(note.to_owned());
     }
 }
 
-fn check_rate(job: OverheadJob<'_>, cell: &Cell) -> Result<(), CellFailure> {
+fn check_rate(job: OverheadJob<'_>, cell: &Cell) -> CellResult {
     let per_s = cell.achieved_records_per_s.unwrap_or(0.0);
     match job.rate.map(|rate| rate as f64) {
         Some(rate) if per_s < rate * RATE_SHARE_MIN => Err(CellFailure::because(format!(

@@ -13,12 +13,12 @@ use super::cost::{CPU_PER_GB, PROXY, RSS};
 use super::plan::{FigureLimit, OverheadPlan};
 use super::servers::Server;
 use crate::experiment::folder::{self, file, list, placement};
-use crate::experiment::turns::CellFailure;
+use crate::experiment::turns::{CellFailure, CellResult};
 use crate::figure_names::RATE;
 
 /// Returns an error if a proxy used no CPU time while records were sent through it: the clients
 /// bypassed it.
-pub(super) fn check_not_bypassed(server: &Server, cell: &Cell) -> Result<(), CellFailure> {
+pub(super) fn check_not_bypassed(server: &Server, cell: &Cell) -> CellResult {
     let cost = cell.figures.get(CPU_PER_GB);
     match cost.filter(|_| server.is_proxy() && cell.is_valid()) {
         Some(cost) if *cost < CPU_PER_GB_MIN => Err(CellFailure::because(format!(
@@ -30,14 +30,11 @@ pub(super) fn check_not_bypassed(server: &Server, cell: &Cell) -> Result<(), Cel
     }
 }
 
-/// Returns the run without cells and results.
 pub(super) fn describe(context: OverheadContext<'_>) -> Run {
     let (plan, broker) = (context.plan, context.run.broker);
     let about = [plan.name.as_str(), &plan.title, &plan.question];
-    let mut run = context
-        .run
-        .folder
-        .describe(about, plan.reference.as_ref(), broker);
+    let folder = context.run.folder;
+    let mut run = folder.describe(about, plan.reference.as_ref(), broker);
     run.placement = vec![
         placement("broker", "Apache Kafka, one partition, one replica"),
         placement(PROXY, "proxy or relay; none for the subject direct"),
@@ -59,7 +56,6 @@ pub(super) fn describe(context: OverheadContext<'_>) -> Run {
     run
 }
 
-/// Sets limits, comparisons, outcome and verdict.
 pub(super) fn conclude(run: &mut Run, plan: &OverheadPlan, interrupted: bool) {
     run.thresholds = plan
         .limits
@@ -69,10 +65,8 @@ pub(super) fn conclude(run: &mut Run, plan: &OverheadPlan, interrupted: bool) {
     run.comparisons = compare::variants(run, &compare::CompareOptions::default());
     run.files = files(&run.cells);
     run.warnings.extend(warnings::of(run));
-    let has_figures = run
-        .cells
-        .iter()
-        .any(|cell| cell.figures.contains_key("records_per_s"));
+    let mut cells = run.cells.iter();
+    let has_figures = cells.any(|cell| cell.figures.contains_key("records_per_s"));
     run.outcome = folder::outcome(run, interrupted, has_figures);
     run.verdict = verdict(run);
 }
@@ -127,20 +121,16 @@ fn difference(own: &[(u64, f64)], base: &[(u64, f64)]) -> Option<Estimate> {
 /// Evaluates a limit; `None` if its subjects were not part of the run.
 fn check(limit: &FigureLimit, cells: &[Cell]) -> Option<ThresholdResult> {
     let own = values(cells, limit, &limit.of);
-    let (estimate, sign, other) = match (&limit.relative_to, &limit.difference_from) {
-        (Some(other), _) => (
-            interval::repetition_ratio(&own, &values(cells, limit, other)),
-            "/",
-            other,
-        ),
-        (None, Some(other)) => (difference(&own, &values(cells, limit, other)), "-", other),
-        (None, None) => return None,
+    let other = limit
+        .relative_to
+        .as_ref()
+        .or(limit.difference_from.as_ref())?;
+    let base = values(cells, limit, other);
+    let (estimate, sign, unit) = match limit.relative_to {
+        Some(_) => (interval::repetition_ratio(&own, &base), "/", "x"),
+        None => (difference(&own, &base), "-", "s/GB"),
     };
-    let ran = |name: &str| {
-        cells
-            .iter()
-            .any(|cell| cell.variant.as_deref() == Some(name))
-    };
+    let ran = |name: &str| cells.iter().any(|it| it.variant.as_deref() == Some(name));
     if !ran(&limit.of) || !ran(other) {
         return None;
     }
@@ -154,8 +144,7 @@ fn check(limit: &FigureLimit, cells: &[Cell]) -> Option<ThresholdResult> {
         "<=" => actual <= bound,
         _ => actual >= bound,
     };
-    let figure = &limit.figure;
-    let of = &limit.of;
+    let (of, figure) = (&limit.of, &limit.figure);
     Some(ThresholdResult {
         expression: format!("{of}.{figure} {sign} {other}.{figure} {relation} {bound}"),
         scope: match limit.rate_per_s {
@@ -164,7 +153,7 @@ fn check(limit: &FigureLimit, cells: &[Cell]) -> Option<ThresholdResult> {
         },
         actual,
         limit: bound,
-        unit: if sign == "/" { "x" } else { "s/GB" }.to_owned(),
+        unit: unit.to_owned(),
         passed: actual.is_some_and(is_met),
     })
 }
@@ -211,19 +200,15 @@ fn verdict(run: &Run) -> String {
     }
     let base = run.base_variant().unwrap_or_default();
     for name in names.into_iter().filter(|name| *name != base) {
-        let limit = unthrottled(name);
+        let limit = unthrottled("records_per_s");
         let of = |variant: &str| values(&run.cells, &limit, variant);
-        let found = interval::repetition_ratio(&of(name), &of(base));
-        if let Some(ratio) = found {
-            let bounds = ratio.bounds.map_or_else(String::new, |(low, high)| {
-                format!(" ({low:.3} to {high:.3})")
-            });
-            let _ = write!(
-                text,
-                "{name}: {:.3}{bounds} of {base}{}. ",
-                ratio.value,
-                cost(run, name)
-            );
+        if let Some(ratio) = interval::repetition_ratio(&of(name), &of(base)) {
+            let bounds = ratio
+                .bounds
+                .map(|(low, high)| format!(" ({low:.3} to {high:.3})"));
+            let (value, bounds) = (ratio.value, bounds.unwrap_or_default());
+            let cost = cost(run, name);
+            let _ = write!(text, "{name}: {value:.3}{bounds} of {base}{cost}. ");
         }
     }
     if all > 0 {
@@ -232,32 +217,19 @@ fn verdict(run: &Run) -> String {
     text.trim_end().to_owned()
 }
 
-/// Returns the figure of the verdict: records per second through a subject at the maximum rate.
-fn unthrottled(subject: &str) -> FigureLimit {
+/// Selects a figure of the producer at the maximum rate.
+fn unthrottled(figure: &str) -> FigureLimit {
     FigureLimit {
         side: ClientSide::Produce.name().to_owned(),
-        rate_per_s: None,
-        figure: "records_per_s".to_owned(),
-        of: subject.to_owned(),
-        relative_to: None,
-        difference_from: None,
-        at_most: None,
-        lower_bound_at_least: None,
+        figure: figure.to_owned(),
+        ..FigureLimit::default()
     }
 }
 
 /// Returns the mean cost over the same repetitions, as a clause.
 fn cost(run: &Run, subject: &str) -> String {
-    let matches_subject = |cell: &&Cell| {
-        cell.is_valid()
-            && cell.architecture == ClientSide::Produce.name()
-            && cell.variant.as_deref() == Some(subject)
-            && !cell.parameters.contains_key(RATE)
-    };
-    let cells = run.cells.iter().filter(matches_subject);
-    let costs: Vec<f64> = cells
-        .filter_map(|cell| cell.figures.get(CPU_PER_GB).copied())
-        .collect();
+    let costs = values(&run.cells, &unthrottled(CPU_PER_GB), subject);
+    let costs: Vec<f64> = costs.into_iter().map(|(_, cost)| cost).collect();
     interval::repetition_mean(&costs)
         .map_or_else(String::new, |cost| format!(", {cost:.2} CPU s/GB"))
 }

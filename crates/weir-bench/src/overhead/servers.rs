@@ -60,10 +60,7 @@ impl Server {
 /// Returns free ports for the broker's second listener and the relay in front of it.
 pub(super) fn relay_ports() -> Result<SecondListener, BenchError> {
     let free = ports::free_ports([127, 0, 0, 1].into(), 2);
-    let free = free.map_err(|source| BenchError::Spawn {
-        role: "relay",
-        source,
-    })?;
+    let free = free.map_err(|source| BenchError::Spawn("relay", source))?;
     Ok(SecondListener {
         port: free[0],
         advertised_port: free[1],
@@ -120,14 +117,8 @@ impl Starter<'_> {
     fn relay(&self, relay: SecondListener) -> Result<Server, BenchError> {
         let address = format!("127.0.0.1:{}", relay.advertised_port);
         let upstream = format!("127.0.0.1:{}", relay.port);
-        let args = [
-            "load",
-            "relay",
-            "--listen",
-            &address,
-            "--upstream",
-            &upstream,
-        ];
+        let args = format!("load relay --listen {address} --upstream {upstream}");
+        let args: Vec<&str> = args.split(' ').collect();
         self.spawn(ProxyPath::Relay.name(), &args, || {
             let to: SocketAddr = address.parse().ok()?;
             TcpStream::connect_timeout(&to, POLL_INTERVAL).ok()?;
@@ -145,14 +136,8 @@ impl Starter<'_> {
         );
         fs::write(&config, text).map_err(|error| BenchError::file(&config, error))?;
         let (config, ready_file) = (config.display().to_string(), ready.display().to_string());
-        let args = [
-            "proxy",
-            "run",
-            "--config",
-            &config,
-            "--ready-file",
-            &ready_file,
-        ];
+        let files = ["--config", &config, "--ready-file", &ready_file];
+        let args: Vec<&str> = ["proxy", "run"].into_iter().chain(files).collect();
         self.spawn(name, &args, || read_ready(&ready))
     }
 
@@ -181,8 +166,7 @@ impl Starter<'_> {
             let is_late = Instant::now() >= deadline || folder.is_stopped();
             let late = is_late.then(|| format!("{name} was not ready in time"));
             if let Some(reason) = server.exit_reason().or(late) {
-                let role = "proxy";
-                return Err(BenchError::Exited { role, reason });
+                return Err(BenchError::Exited("proxy", reason));
             }
             thread::sleep(POLL_INTERVAL);
         }
@@ -191,12 +175,10 @@ impl Starter<'_> {
 
 /// Returns a proxy that is already running. Its process is found by its port.
 fn external_proxy(name: &str, address: &str) -> Server {
-    let port = address
-        .rsplit_once(':')
-        .and_then(|(_, port)| port.parse().ok());
-    let is_here = address
-        .to_socket_addrs()
-        .is_ok_and(|mut all| all.any(|it| it.ip().is_loopback()));
+    let port = address.rsplit_once(':');
+    let port = port.and_then(|(_, port)| port.parse().ok());
+    let is_loopback = |mut all: std::vec::IntoIter<SocketAddr>| all.any(|it| it.ip().is_loopback());
+    let is_here = address.to_socket_addrs().is_ok_and(is_loopback);
     let owner = port.filter(|_| is_here).and_then(ports::owner);
     Server {
         pids: owner.map(|owner| owner.pid).into_iter().collect(),

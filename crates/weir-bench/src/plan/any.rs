@@ -20,34 +20,16 @@ pub enum AnyPlan {
     Libraries(Valid<LibrariesPlan>),
 }
 
-/// Calls a method that all kinds of plans have.
-macro_rules! each {
-    ($any:expr, $plan:ident => $result:expr) => {
-        match $any {
-            AnyPlan::Clients($plan) => $result,
-            AnyPlan::Sweep($plan) => $result,
-            AnyPlan::Overhead($plan) => $result,
-            AnyPlan::Libraries($plan) => $result,
-        }
-    };
-}
-
 impl AnyPlan {
     /// Parses a plan. `file` is its name in errors; `siblings` reads a file next to it.
-    ///
-    /// # Errors
-    /// [`PlanError`] if the text is not a valid plan.
     pub fn parse(text: &str, file: &str, siblings: Siblings<'_>) -> Result<Self, PlanError> {
         let keys: toml::Table = from_toml(text, file)?;
         // Each of these keys exists in one kind of plan only and is required there.
+        let has = |key: &str| keys.contains_key(key);
         Ok(match () {
-            () if keys.contains_key("subjects") => {
-                Self::Overhead(Valid::parse(text, file, siblings)?)
-            }
-            () if keys.contains_key("libraries") => {
-                Self::Libraries(Valid::parse(text, file, siblings)?)
-            }
-            () if keys.contains_key("sweep") => Self::Sweep(Valid::parse(text, file, siblings)?),
+            () if has("subjects") => Self::Overhead(Valid::parse(text, file, siblings)?),
+            () if has("libraries") => Self::Libraries(Valid::parse(text, file, siblings)?),
+            () if has("sweep") => Self::Sweep(Valid::parse(text, file, siblings)?),
             () => Self::Clients(Valid::parse(text, file, siblings)?),
         })
     }
@@ -60,7 +42,12 @@ impl AnyPlan {
 
     /// Returns name and question.
     pub fn question(&self) -> (&str, &str) {
-        each!(self, plan => (&plan.name, &plan.question))
+        match self {
+            Self::Clients(plan) => (&plan.name, &plan.question),
+            Self::Sweep(plan) => (&plan.name, &plan.question),
+            Self::Overhead(plan) => (&plan.name, &plan.question),
+            Self::Libraries(plan) => (&plan.name, &plan.question),
+        }
     }
 
     /// Returns the hardware that the full plan is meant for, if it needs more than an ordinary
@@ -74,9 +61,6 @@ impl AnyPlan {
     }
 
     /// Returns the plan with its quick values. `file` is its name in errors.
-    ///
-    /// # Errors
-    /// Never for a parsed plan, because [`Self::parse`] has tried it.
     pub fn quick(&self, file: &str) -> Result<Self, PlanError> {
         Ok(match self {
             Self::Clients(plan) => Self::Clients(plan.quick(file)?),

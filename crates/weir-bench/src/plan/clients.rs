@@ -13,54 +13,49 @@ use weir_load::worker::protocol::LedgerEntry;
 /// The `clients` table of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct ClientsPlan {
+pub(crate) struct ClientsPlan {
     /// Scenario of the published load test, which sets data adapter and items.
     #[serde(deserialize_with = "scenario")]
-    pub scenario: Scenario,
+    pub(crate) scenario: Scenario,
     /// Gateway configuration: a file next to the plan, or a built-in one. `@BOOTSTRAP@`, `@TOPIC@`
     /// and `@THREADS@` are replaced for each cell.
-    pub adapters: String,
+    pub(crate) adapters: String,
     /// Server configuration of the gateway, a `lightstreamer_conf.xml`: a file next to the plan, or
     /// a built-in one.
-    pub lightstreamer_conf: Option<String>,
+    pub(crate) lightstreamer_conf: Option<String>,
     /// Field schema; `weir` is the stamp field.
-    pub fields: Vec<String>,
-    /// Subscription mode. Default RAW.
+    pub(crate) fields: Vec<String>,
     #[serde(deserialize_with = "mode_name::deserialize")]
-    pub mode: Mode,
+    pub(crate) mode: Mode,
     /// Pool of keys that clients subscribe to. Default: the pool of the scenario.
-    pub keys: Keys,
+    pub(crate) keys: Keys,
     /// Single key that all clients subscribe to.
-    pub key: Option<String>,
+    pub(crate) key: Option<String>,
     /// Adds one unmodified SDK client to the simulated clients. Default: true.
-    pub sdk: bool,
+    pub(crate) sdk: bool,
 }
 
 /// Pools of keys.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Keys {
-    /// Pool of the scenario.
+pub(crate) enum Keys {
     #[default]
     Scenario,
-    /// Fruits.
     Fruits,
     /// Fruits, repeated to 500 characters.
     ExtendedFruits,
-    /// First names.
     FirstNames,
 }
 
 impl Default for ClientsPlan {
     /// Returns scenario 2, as in the plan `keyed`.
     fn default() -> Self {
+        let fields = ["key", "value", "ts", "partition", "offset", "weir"];
         Self {
             scenario: Scenario::Two,
             adapters: "keyed-adapters.xml".to_owned(),
             lightstreamer_conf: None,
-            fields: ["key", "value", "ts", "partition", "offset", "weir"]
-                .map(str::to_owned)
-                .into(),
+            fields: fields.map(str::to_owned).into(),
             mode: Mode::Raw,
             keys: Keys::Scenario,
             key: None,
@@ -129,21 +124,15 @@ impl ClientsPlan {
         let key = self.key.as_ref()?;
         let (pool, extended) = self.pool();
         let at = pool.names(KEYS, false).iter().position(|name| name == key);
-        Some(at.map_or_else(
-            || key.clone(),
-            |at| pool.names(KEYS, extended).swap_remove(at),
-        ))
+        let extended = at.map(|at| pool.names(KEYS, extended).swap_remove(at));
+        Some(extended.unwrap_or_else(|| key.clone()))
     }
 }
 
 fn scenario<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Scenario, D::Error> {
     let name = String::deserialize(deserializer)?;
-    let unknown = || {
-        D::Error::custom(format!(
-            "unknown scenario \"{name}\", expected 1, 2, 3, 3jp or 3td"
-        ))
-    };
-    Scenario::of_name(&name).ok_or_else(unknown)
+    let unknown = || format!("unknown scenario \"{name}\", expected 1, 2, 3, 3jp or 3td");
+    Scenario::of_name(&name).ok_or_else(|| D::Error::custom(unknown()))
 }
 
 /// Number of keys of the published generator.

@@ -88,8 +88,8 @@ impl PlanEstimate {
             let read = Duration::from_secs_f64(sweep.consumer_records as f64 / CONSUMED_PER_S);
             self.cells += u64::from(fetches) * u64::from(tools);
             self.time += (SETUP + read) * fetches * tools + read;
-            self.disk_bytes +=
-                sweep.consumer_records * (sweep.consumer_record_bytes + HEADERS_BYTES);
+            let record_bytes = sweep.consumer_record_bytes + HEADERS_BYTES;
+            self.disk_bytes += sweep.consumer_records * record_bytes;
         }
     }
 

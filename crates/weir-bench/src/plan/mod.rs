@@ -21,103 +21,97 @@ use crate::experiment::plan_file::{duration, replace_fields};
 pub use crate::experiment::{PlanError, PlanText, Rules, Siblings, UnknownName, Valid};
 pub use any::AnyPlan;
 pub use built_in::{BUILT_IN, BuiltIn};
-pub use clients::ClientsPlan;
+pub(crate) use clients::ClientsPlan;
 pub use estimate::PlanEstimate;
 pub use overrides::PlanOverrides;
-pub use subject::{Architecture, PlanPoint, Subject, Variant};
-pub use threshold::{Threshold, ThresholdMetric, evaluate};
-pub use workload::{TimestampMode, Workload};
+pub use subject::Architecture;
+pub(crate) use subject::{PlanPoint, Subject, Variant};
+pub(crate) use threshold::{Threshold, evaluate};
+pub(crate) use workload::TimestampMode;
+pub use workload::Workload;
 
 /// Plan over numbers of clients, or over a grid of clients and rates.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Name, as in `weir bench run NAME`.
-    pub name: String,
-    /// Title of the report.
-    pub title: String,
-    /// Question that the run answers.
-    pub question: String,
+    pub(crate) name: String,
+    pub(crate) title: String,
+    pub(crate) question: String,
     /// Hardware that the full levels are meant for, if they need more than an ordinary machine.
-    pub full_scale: Option<String>,
+    pub(crate) full_scale: Option<String>,
     /// Architectures compared at each level, in this order.
     #[serde(default)]
     pub architectures: Vec<Architecture>,
     /// Gateway configurations that are compared with each other.
     #[serde(default)]
-    pub variants: Vec<Variant>,
+    pub(crate) variants: Vec<Variant>,
     /// Numbers of clients, ascending.
     #[serde(default)]
     pub levels: Vec<u64>,
     /// Rates of a grid in records per second, ascending; empty if all cells use the workload's
     /// rate.
     #[serde(default, rename = "rates_per_s")]
-    pub grid_rates_per_s: Vec<f64>,
+    pub(crate) grid_rates_per_s: Vec<f64>,
     /// Existing topic that all cells use instead of one new topic per cell.
     #[serde(skip)]
-    pub topic: Option<String>,
-    /// Number of times each cell runs.
+    pub(crate) topic: Option<String>,
     #[serde(default = "one")]
-    pub repetitions: u32,
+    pub(crate) repetitions: u32,
     /// New clients per second.
     #[serde(default = "thousand")]
-    pub ramp_per_s: f64,
+    pub(crate) ramp_per_s: f64,
     /// Duration of the load on a newly started broker before the first cell. A Java program is much
     /// slower in its first seconds.
     #[serde(default, deserialize_with = "duration")]
-    pub broker_warm_up: Duration,
+    pub(crate) broker_warm_up: Duration,
     /// Minimum time before the measured window.
     #[serde(deserialize_with = "duration")]
-    pub warm_up: Duration,
+    pub(crate) warm_up: Duration,
     /// Maximum time to wait for the steady state. Up to `warm_up`, the warm-up has a fixed length.
     #[serde(default, deserialize_with = "duration")]
-    pub warm_up_max: Duration,
+    pub(crate) warm_up_max: Duration,
     /// Length of the measured window, by due time.
     #[serde(deserialize_with = "duration")]
-    pub hold: Duration,
+    pub(crate) hold: Duration,
     /// Maximum wait for late deliveries after the measured window.
     #[serde(deserialize_with = "duration")]
-    pub drain: Duration,
+    pub(crate) drain: Duration,
     /// Load that the producers write.
     pub workload: Workload,
-    /// Subscriptions of the simulated clients.
     #[serde(default)]
-    pub clients: ClientsPlan,
+    pub(crate) clients: ClientsPlan,
     /// Gateway configuration, with placeholders.
     #[serde(skip)]
-    pub gateway_config: String,
-    /// Content of `lightstreamer_conf.xml`.
+    pub(crate) gateway_config: String,
     #[serde(skip)]
-    pub server_config: Option<String>,
+    pub(crate) server_config: Option<String>,
     /// Limits within which the benchmarking tool's measurements are valid.
     #[serde(default)]
-    pub validity: Validity,
+    pub(crate) validity: Validity,
     /// Rules that end a ladder.
     #[serde(default)]
-    pub stop: StopRules,
-    /// Values that `--quick` replaces.
+    pub(crate) stop: StopRules,
     #[serde(default)]
-    pub quick: PlanOverrides,
+    pub(crate) quick: PlanOverrides,
     /// Values that `weir demo` replaces.
     #[serde(default)]
     pub demo: PlanOverrides,
-    /// Declared limits on the results.
     #[serde(default)]
-    pub thresholds: Vec<Threshold>,
+    pub(crate) thresholds: Vec<Threshold>,
     /// Figures published elsewhere, shown next to the results.
     #[serde(default, deserialize_with = "published::figures")]
-    pub reference: Option<ReferenceFigures>,
+    pub(crate) reference: Option<ReferenceFigures>,
 }
 
 /// Limits of the benchmarking tool. A cell beyond them is invalid.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Validity {
+pub(crate) struct Validity {
     /// Maximum p99 schedule lag in milliseconds. Default 20: a fifth of a delay that people notice.
-    pub schedule_lag_p99_ms: f64,
+    pub(crate) schedule_lag_p99_ms: f64,
     /// Maximum busy share of the event loop of the simulated clients. Default 0.9: above it,
     /// updates wait in the benchmarking tool.
-    pub clients_busy_share: f64,
+    pub(crate) clients_busy_share: f64,
 }
 
 impl Default for Validity {
@@ -132,13 +126,13 @@ impl Default for Validity {
 /// Rules that end an architecture's ladder.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct StopRules {
+pub(crate) struct StopRules {
     /// Mean response time in milliseconds above which the next level is skipped. Default 1000.
-    pub response_mean_ms: f64,
+    pub(crate) response_mean_ms: f64,
     /// Share of lost deliveries above which the next level is skipped. Default 0.01.
-    pub lost_share: f64,
+    pub(crate) lost_share: f64,
     /// File descriptors that a process needs in addition to one per client. Default 512.
-    pub descriptors_spare: u64,
+    pub(crate) descriptors_spare: u64,
 }
 
 impl Default for StopRules {
@@ -198,12 +192,8 @@ impl PlanText for Plan {
         }
         rules.not_empty("architectures", &self.architectures, "name at least one")?;
         rules.not_empty("levels", &self.levels, "list at least one number")?;
-        rules.within(
-            "levels",
-            &self.levels,
-            1..=u64::MAX,
-            "use at least 1 client",
-        )?;
+        let remedy = "use at least 1 client";
+        rules.within("levels", &self.levels, 1..=u64::MAX, remedy)?;
         let (rates, marked) = (self.rates_per_s(), workload.marked_per_s);
         for rate in &rates {
             let key = match self.is_grid() {
@@ -212,12 +202,12 @@ impl PlanText for Plan {
             };
             rules.above_0(key, *rate)?;
         }
-        rules.hold(
-            (0.0..rates.iter().copied().fold(f64::INFINITY, f64::min)).contains(&marked),
-            "workload.marked_per_s",
-            marked,
+        let lowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let (holds, remedy) = (
+            (0.0..lowest).contains(&marked),
             "use less than the lowest rate, or 0 for none",
-        )?;
+        );
+        rules.hold(holds, "workload.marked_per_s", marked, remedy)?;
         self.levels.sort_unstable();
         self.grid_rates_per_s.sort_unstable_by(f64::total_cmp);
         Ok(self)

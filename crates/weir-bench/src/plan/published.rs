@@ -41,34 +41,36 @@ pub(super) fn figures<'de, D: Deserializer<'de>>(
     }))
 }
 
+/// Returns the figures of a test in a table: the first `N` fields of its lines, of which the last
+/// is the status.
+fn lines<const N: usize>(csv: &'static str, test: &str) -> impl Iterator<Item = [&'static str; N]> {
+    csv.lines().filter_map(move |line| {
+        let fields: Vec<&str> = line.split(',').take(N).collect();
+        let fields: [&str; N] = fields.try_into().ok()?;
+        (fields[0] == test && fields[N - 1] != "not_published").then_some(fields)
+    })
+}
+
 /// Returns the rows of a published scenario, such as `scenario2`; empty if it does not exist. Rows
 /// of `gateway_series` are shown next to Weir's gateway.
 pub(super) fn rows(scenario: &str, gateway_series: &str) -> Vec<ReferenceRow> {
     let mut rows = Vec::new();
-    for line in LATENCY.lines().chain(THROUGHPUT.lines()) {
-        let cells: Vec<&str> = line.split(',').collect();
-        let [test, series, clients, metric, value, _unit, status, ..] = cells[..] else {
-            continue;
+    let figures = lines(LATENCY, scenario).chain(lines(THROUGHPUT, scenario));
+    for [_, series, clients, metric, value, _unit, status] in figures {
+        let architecture = match series {
+            "kafka_consumer_groups" => Some("groups"),
+            "kafka_standalone" => Some("standalone"),
+            series if series == gateway_series => Some("gateway"),
+            _ => None,
         };
-        let Ok(clients) = clients.parse() else {
-            continue;
+        let row = ReferenceRow {
+            series: series.to_owned(),
+            architecture: architecture.map(str::to_owned),
+            clients: clients.parse().unwrap_or(0),
+            sustained: true,
+            ..ReferenceRow::default()
         };
-        if test == scenario && status != "not_published" {
-            let architecture = match series {
-                "kafka_consumer_groups" => Some("groups"),
-                "kafka_standalone" => Some("standalone"),
-                series if series == gateway_series => Some("gateway"),
-                _ => None,
-            };
-            let row = ReferenceRow {
-                series: series.to_owned(),
-                architecture: architecture.map(str::to_owned),
-                clients,
-                sustained: true,
-                ..ReferenceRow::default()
-            };
-            set_figure(find_or_insert(&mut rows, row), metric, (value, status));
-        }
+        set_figure(find_or_insert(&mut rows, row), metric, (value, status));
     }
     rows
 }
@@ -102,34 +104,14 @@ fn set_figure(row: &mut ReferenceRow, metric: &str, (value, status): (&str, &str
 /// Returns the rows of a published filtering test, such as `filter-basic`; empty if it does not
 /// exist.
 fn filtering(test: &str) -> Vec<ReferenceRow> {
-    let mut rows: Vec<ReferenceRow> = Vec::new();
-    for line in FILTERING.lines() {
-        let cells: Vec<&str> = line.split(',').collect();
-        let [
-            name,
-            variant,
-            rate,
-            clients,
-            metric,
-            value,
-            _unit,
-            status,
-            ..,
-        ] = cells[..]
-        else {
-            continue;
-        };
-        let (Ok(rate), Ok(clients)) = (rate.parse::<f64>(), clients.parse::<u64>()) else {
-            continue;
-        };
-        if name != test || status == "not_published" {
-            continue;
-        }
+    let mut rows = Vec::new();
+    for [_, variant, rate, clients, metric, value, _unit, status] in lines(FILTERING, test) {
+        let rate = rate.parse().unwrap_or(0.0);
         let row = ReferenceRow {
             series: "Lightstreamer Kafka Connector".to_owned(),
             architecture: Some("gateway".to_owned()),
             variant: Some(variant.to_owned()).filter(|name| !name.is_empty()),
-            clients,
+            clients: clients.parse().unwrap_or(0),
             parameters: [(RATE.to_owned(), rate)].into(),
             sustained: true,
             ..ReferenceRow::default()

@@ -26,30 +26,28 @@ names!(pub Architecture, "architecture": Groups = "groups", Standalone = "standa
 /// Gateway configuration under test.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Variant {
-    /// Label.
-    pub name: String,
+pub(crate) struct Variant {
+    pub(crate) name: String,
     /// Value of `@THREADS@` in the gateway configuration.
-    pub threads: Option<u32>,
+    pub(crate) threads: Option<u32>,
     /// Name of the gateway configuration, if it differs from the plan's.
-    pub adapters: Option<String>,
+    pub(crate) adapters: Option<String>,
     /// Content of that configuration.
     #[serde(skip)]
-    pub gateway_config: Option<String>,
+    pub(crate) gateway_config: Option<String>,
 }
 
 /// Subject measured at each load point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Subject<'a> {
-    /// Way in which records reach the clients.
-    pub architecture: Architecture,
+pub(crate) struct Subject<'a> {
+    pub(crate) architecture: Architecture,
     /// Gateway variant, in a plan with variants.
-    pub variant: Option<&'a Variant>,
+    pub(crate) variant: Option<&'a Variant>,
 }
 
 impl Subject<'_> {
     /// Returns the label in results: the architecture, and the variant if there is one.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let architecture = self.architecture.name();
         match self.variant {
             Some(variant) => format!("{architecture} {}", variant.name),
@@ -60,23 +58,21 @@ impl Subject<'_> {
 
 /// Load point: clients and rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PlanPoint {
-    /// Number of clients.
-    pub clients: u64,
-    /// Records due per second.
-    pub rate_per_s: f64,
+pub(crate) struct PlanPoint {
+    pub(crate) clients: u64,
+    pub(crate) rate_per_s: f64,
 }
 
 impl PlanPoint {
     /// Returns `true` if clients and rate are both at least those of `other`.
-    pub fn is_beyond(&self, other: &Self) -> bool {
+    pub(crate) fn is_beyond(&self, other: &Self) -> bool {
         self.clients >= other.clients && self.rate_per_s >= other.rate_per_s
     }
 }
 
 impl Plan {
     /// Returns all load points, the lowest first: for each rate all numbers of clients.
-    pub fn points(&self) -> Vec<PlanPoint> {
+    pub(crate) fn points(&self) -> Vec<PlanPoint> {
         let rates = self.rates_per_s();
         let row = |rate_per_s: &f64| {
             let rate_per_s = *rate_per_s;
@@ -89,7 +85,7 @@ impl Plan {
     }
 
     /// Returns the rates of a grid, or the single rate of a ladder.
-    pub fn rates_per_s(&self) -> Vec<f64> {
+    pub(crate) fn rates_per_s(&self) -> Vec<f64> {
         match self.grid_rates_per_s.is_empty() {
             true => vec![self.workload.rate_per_s],
             false => self.grid_rates_per_s.clone(),
@@ -97,12 +93,12 @@ impl Plan {
     }
 
     /// Returns `true` if cells differ in their rate.
-    pub fn is_grid(&self) -> bool {
+    pub(crate) fn is_grid(&self) -> bool {
         !self.grid_rates_per_s.is_empty()
     }
 
     /// Returns the subjects in the order to run them. Variants apply to the gateway only.
-    pub fn subjects(&self) -> Vec<Subject<'_>> {
+    pub(crate) fn subjects(&self) -> Vec<Subject<'_>> {
         let of = |architecture: &Architecture| {
             let architecture = *architecture;
             let variants = match architecture {
@@ -145,12 +141,9 @@ impl Valid<Plan> {
     /// [`PlanError::Value`] if the plan does not include the gateway.
     pub fn aa_test(self) -> Result<Self, PlanError> {
         if !self.architectures.contains(&Architecture::Gateway) {
-            return Err(PlanError::Value {
-                file: "command line".to_owned(),
-                key: "--aa-test",
-                value: self.name.clone(),
-                remedy: "use a plan, or --architectures, with the gateway",
-            });
+            let remedy = "use a plan, or --architectures, with the gateway";
+            let (file, name) = ("command line".to_owned(), self.name.clone());
+            return Err(PlanError::Value(file, "--aa-test", name, remedy));
         }
         Ok(self.without_limits().map(|plan| {
             let first = plan.variants.drain(..).next().unwrap_or_default();

@@ -6,6 +6,7 @@ use weir_stats::run::{
     Cell, CellStatus, DeliveryTotals, LatencySummary, RoleUsage, STAGE_RESPONSE,
 };
 
+use super::threshold::ThresholdMetric;
 use super::*;
 
 /// Returns a built-in plan over numbers of clients or rates.

@@ -1,73 +1,54 @@
 //! Declared limits on results: a metric of one architecture, absolute or relative to another.
 
 use serde::Deserialize;
-use weir_stats::metric;
+use weir_stats::metric::Metric;
 use weir_stats::run::{Cell, Repetitions, ThresholdResult};
 
 use super::Architecture;
+use crate::experiment::names::names;
 
 /// Declared limit that affects the exit code.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Threshold {
-    /// Metric that is limited.
-    pub metric: ThresholdMetric,
-    /// Architecture that is limited.
-    pub of: Architecture,
+pub(crate) struct Threshold {
+    pub(crate) metric: ThresholdMetric,
+    pub(crate) of: Architecture,
     /// If set, the limit applies to the ratio to this architecture's value at the same level.
-    pub relative_to: Option<Architecture>,
+    pub(crate) relative_to: Option<Architecture>,
     /// Level to which the limit applies; absent: every measured level.
-    pub clients: Option<u64>,
+    pub(crate) clients: Option<u64>,
     /// Applies only to the highest level that both architectures sustained, and only if
     /// `relative_to` did not sustain the next one.
     #[serde(default)]
-    pub highest: bool,
-    /// Maximum value.
-    pub at_most: f64,
+    pub(crate) highest: bool,
+    pub(crate) at_most: f64,
 }
 
 /// Metrics that a threshold can limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ThresholdMetric {
-    /// CPU time of the delivering role per delivery.
+pub(crate) enum ThresholdMetric {
     CpuUsPerDelivered,
-    /// Mean response time.
     ResponseMeanMs,
-    /// 99th percentile of the response time.
     ResponseP99Ms,
-    /// Bytes that a client receives per delivery.
     ReceivedBytesPerDelivered,
-    /// Deliveries that never arrived.
     Lost,
-    /// User memory of the delivering role per client.
     UserMemoryPerClientBytes,
 }
 
-impl ThresholdMetric {
-    fn name(self) -> &'static str {
-        match self {
-            Self::CpuUsPerDelivered => "cpu_us_per_delivered",
-            Self::ResponseMeanMs => "response_mean_ms",
-            Self::ResponseP99Ms => "response_p99_ms",
-            Self::ReceivedBytesPerDelivered => "received_bytes_per_delivered",
-            Self::Lost => "lost",
-            Self::UserMemoryPerClientBytes => "user_memory_per_client_bytes",
-        }
-    }
+names!(ThresholdMetric, "metric": CpuUsPerDelivered = "cpu_us_per_delivered",
+    ResponseMeanMs = "response_mean_ms", ResponseP99Ms = "response_p99_ms",
+    ReceivedBytesPerDelivered = "received_bytes_per_delivered", Lost = "lost",
+    UserMemoryPerClientBytes = "user_memory_per_client_bytes");
 
+impl ThresholdMetric {
     fn unit(self) -> &'static str {
-        match self {
-            Self::CpuUsPerDelivered => "us",
-            Self::ResponseMeanMs | Self::ResponseP99Ms => "ms",
-            Self::Lost => "deliveries",
-            Self::ReceivedBytesPerDelivered | Self::UserMemoryPerClientBytes => "bytes",
-        }
+        Metric::named(self.name()).map_or("", |metric| metric.unit)
     }
 
     /// Returns the value over all repetitions, as tables show it: losses are summed.
     fn of(self, repetitions: &Repetitions<'_>) -> Option<f64> {
-        let metric = metric::Metric::named(self.name())?;
+        let metric = Metric::named(self.name())?;
         match self {
             Self::Lost => {
                 let values = repetitions.valid().filter_map(|cell| metric.of(cell));
@@ -80,7 +61,7 @@ impl ThresholdMetric {
 
 /// Evaluates thresholds on the valid cells of a run. A threshold whose level was not measured is
 /// omitted; one whose level was measured but has no value fails.
-pub fn evaluate(thresholds: &[Threshold], cells: &[Cell]) -> Vec<ThresholdResult> {
+pub(crate) fn evaluate(thresholds: &[Threshold], cells: &[Cell]) -> Vec<ThresholdResult> {
     thresholds
         .iter()
         .flat_map(|threshold| threshold.evaluate(cells))
@@ -96,9 +77,9 @@ impl Threshold {
         levels.dedup();
         levels.retain(|level| self.clients.is_none_or(|clients| clients == *level));
         if self.highest {
-            let end = levels
-                .iter()
-                .position(|level| !self.is_sustained_by_reference(*level, cells));
+            let other = self.relative_to.unwrap_or(self.of);
+            let mut all = levels.iter();
+            let end = all.position(|level| !is_sustained(other, *level, cells));
             levels.truncate(end.unwrap_or(0));
             levels.retain(|level| is_sustained(self.of, *level, cells));
             levels = levels.split_off(levels.len().saturating_sub(1));
@@ -109,11 +90,6 @@ impl Threshold {
             .collect()
     }
 
-    fn is_sustained_by_reference(&self, clients: u64, cells: &[Cell]) -> bool {
-        let other = self.relative_to.unwrap_or(self.of);
-        is_sustained(other, clients, cells)
-    }
-
     fn at_level(&self, clients: u64, cells: &[Cell]) -> ThresholdResult {
         let (metric, own_name) = (self.metric.name(), self.of.name());
         let own = self.value(self.of, clients, cells);
@@ -122,11 +98,8 @@ impl Threshold {
             Some(other) => {
                 let base = self.value(other, clients, cells).filter(|base| *base > 0.0);
                 let ratio = own.zip(base).map(|(own, base)| own / base);
-                (
-                    format!("{own_name}.{metric} / {}.{metric}", other.name()),
-                    ratio,
-                    "x",
-                )
+                let expression = format!("{own_name}.{metric} / {}.{metric}", other.name());
+                (expression, ratio, "x")
             }
         };
         ThresholdResult {

@@ -12,44 +12,36 @@ use weir_load::payload::{KeyDistribution, PayloadKind};
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Workload {
-    /// Kind of payload.
     #[serde(deserialize_with = "named")]
-    pub kind: PayloadKind,
+    pub(crate) kind: PayloadKind,
     /// Rate in records per second over all producers; cells of a grid or a sweep have their own
     /// rate.
     pub rate_per_s: f64,
     /// Records per second that a separate producer writes and marks as timed; all others are
     /// background load. 0: one producer writes all records and all are timed.
-    pub marked_per_s: f64,
+    pub(crate) marked_per_s: f64,
     /// Random characters in each value, for kinds with a size.
-    pub size_bytes: u32,
+    pub(crate) size_bytes: u32,
     /// Producers that share the rate.
-    pub producers: u32,
-    /// Partitions of the topic.
-    pub partitions: u32,
+    pub(crate) producers: u32,
+    pub(crate) partitions: u32,
     /// Seed of all random choices: keys, filler and the key of each client.
-    pub seed: u64,
-    /// File for the kind `replay`.
-    pub replay: Option<String>,
+    pub(crate) seed: u64,
+    pub(crate) replay: Option<String>,
     /// Topic for the kind `replay`, on the same brokers.
-    pub replay_topic: Option<String>,
-    /// Number of keys.
-    pub keys: u32,
-    /// Distribution of records over keys.
+    pub(crate) replay_topic: Option<String>,
+    pub(crate) keys: u32,
     #[serde(deserialize_with = "named")]
-    pub distribution: KeyDistribution,
+    pub(crate) distribution: KeyDistribution,
     /// Share of random bytes in values of the kind `random`.
-    pub entropy: f64,
+    pub(crate) entropy: f64,
     /// Members per object of the kind `json-members`.
-    pub members: u32,
-    /// Characters per member.
-    pub member_characters: u32,
+    pub(crate) members: u32,
+    pub(crate) member_characters: u32,
     /// Share of members that changes from one record of a key to the next.
-    pub change_ratio: f64,
-    /// Compression, by Kafka's name.
-    pub compression: String,
-    /// Origin of record timestamps.
-    pub timestamps: TimestampMode,
+    pub(crate) change_ratio: f64,
+    pub(crate) compression: String,
+    pub(crate) timestamps: TimestampMode,
 }
 
 impl Default for Workload {
@@ -89,7 +81,7 @@ impl Workload {
 /// Origin of record timestamps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum TimestampMode {
+pub(crate) enum TimestampMode {
     /// Time of storage by the broker: separates the time before the broker from the time after it.
     #[default]
     Broker,

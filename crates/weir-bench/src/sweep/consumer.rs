@@ -6,11 +6,11 @@ use weir_stats::run::Cell;
 
 use super::super::child::ProcessRole;
 use super::super::observer::Observer;
-use super::super::processes::{CellProcesses, READY_TIMEOUT};
+use super::super::processes::CellProcesses;
 use super::super::workers::WorkerArgs;
 use super::context::SweepContext;
 use super::{figures, files, producer};
-use crate::experiment::turns::CellFailure;
+use crate::experiment::turns::{CellFailure, CellResult};
 use weir_load::worker::protocol::ScanSummary;
 
 /// Returns the topic that consumers read: the plan's, or one that is filled on the first call.
@@ -18,34 +18,27 @@ pub(super) fn fill(
     context: SweepContext<'_>,
     filled: &mut Option<String>,
     observer: &mut dyn Observer,
-) -> Result<String, CellFailure> {
+) -> CellResult<String> {
     if let Some(topic) = context.plan.topic.as_ref().or(filled.as_ref()) {
         return Ok(topic.clone());
     }
     let (sweep, role) = (&context.plan.sweep, ProcessRole::Produce);
     let (records, size) = (sweep.consumer_records, sweep.consumer_record_bytes);
-    observer.note(&format!(
-        "writing {records} records of {size} bytes for the consumers"
-    ));
+    let text = format!("writing {records} records of {size} bytes for the consumers");
+    observer.note(&text);
     let topic = context.new_topic("consumer")?;
     let per_s = (FILL_BYTES_PER_S / size).clamp(1, FILL_PER_S_MAX);
     // One extra second for a broker that is slow.
     let hold = Duration::from_secs(records / per_s + 1);
     let args = producer::args(context, &topic, (size, per_s)).with("--count", records);
     let mut processes = CellProcesses::new(context.run, "fill")?;
-    processes.start(role, &args.0)?;
-    processes.wait_ready(role, READY_TIMEOUT, |_| {})?;
-    let window = processes.start_load(Duration::ZERO, hold);
-    processes.finish_load(role, &window, hold + FILL_TIMEOUT, |live| {
-        observer.live(live);
-    })?;
-    processes.end();
+    let times = [Duration::ZERO, hold, hold + FILL_TIMEOUT];
+    processes.run_worker((role, &args.0), times, |live| observer.live(live))?;
     let written = processes.collected.produced.get(&role);
     let written = written.map_or(0, |summary| summary.acked);
     if written < records {
-        return Err(CellFailure::because(format!(
-            "the broker accepted {written} of {records} records for the consumers"
-        )));
+        let text = format!("the broker accepted {written} of {records} records for the consumers");
+        return Err(CellFailure::because(text));
     }
     *filled = Some(topic.clone());
     Ok(topic)
@@ -57,7 +50,7 @@ pub(super) fn measure(
     (topic, fetch_size): (&str, u64),
     cell: &mut Cell,
     observer: &mut dyn Observer,
-) -> Result<(), CellFailure> {
+) -> CellResult {
     let (plan, role) = (context.plan, ProcessRole::Consume);
     let records = plan.sweep.consumer_records;
     let args = WorkerArgs::topic("consume", &context.run.broker.bootstrap, topic)
@@ -65,11 +58,8 @@ pub(super) fn measure(
         .with("--records", records)
         .with("--fetch-size", fetch_size);
     let mut processes = CellProcesses::new(context.run, &cell.id())?;
-    processes.start(role, &args.0)?;
-    processes.wait_ready(role, READY_TIMEOUT, |_| {})?;
-    let window = processes.start_load(plan.warm_up, plan.hold);
-    processes.finish_load(role, &window, READ_TIMEOUT, |live| observer.live(live))?;
-    processes.end();
+    let times = [plan.warm_up, plan.hold, READ_TIMEOUT];
+    processes.run_worker((role, &args.0), times, |live| observer.live(live))?;
     let mut read = 0;
     if let Some(scan) = &processes.collected.scan {
         read = scan.messages;
@@ -80,12 +70,10 @@ pub(super) fn measure(
         figures::of_consumer(cell, &perf);
         add_scan(cell, scan);
     }
-    match read < records {
-        true => Err(CellFailure::because(format!(
-            "only {read} of {records} records were received"
-        ))),
-        false => Ok(()),
-    }
+    let text = format!("only {read} of {records} records were received");
+    (read >= records)
+        .then_some(())
+        .ok_or_else(|| CellFailure::because(text))
 }
 
 fn add_scan(cell: &mut Cell, scan: &ScanSummary) {
@@ -96,13 +84,13 @@ fn add_scan(cell: &mut Cell, scan: &ScanSummary) {
             cell.hold_s * 1e3
         ));
     }
-    let fetches = scan.fetches as f64;
-    cell.figures.insert("fetches".to_owned(), fetches);
-    let wire = scan.wire_bytes_received as f64;
-    cell.figures.insert("wire_bytes".to_owned(), wire);
-    for (text, count) in &scan.errors {
-        cell.notes.push(format!("{count} x {text}"));
-    }
+    let (fetches, wire) = (scan.fetches as f64, scan.wire_bytes_received as f64);
+    let figures = [("fetches", fetches), ("wire_bytes", wire)];
+    cell.figures
+        .extend(figures.map(|(name, value)| (name.to_owned(), value)));
+    let errors = scan.errors.iter();
+    cell.notes
+        .extend(errors.map(|(text, count)| format!("{count} x {text}")));
 }
 
 /// Fast enough to finish soon, slow enough for any broker.

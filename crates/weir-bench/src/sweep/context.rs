@@ -3,16 +3,14 @@
 use super::plan::SweepPlan;
 use crate::BenchError;
 use crate::experiment::RunContext;
-use crate::experiment::turns::CellFailure;
+use crate::experiment::turns::CellResult;
 
-/// Plan of a sweep and state of the run.
 #[derive(Clone, Copy)]
 pub(super) struct SweepContext<'a> {
     pub(super) run: RunContext<'a>,
     pub(super) plan: &'a SweepPlan,
 }
 
-/// Cell of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SweepCell {
     Produce { size: u64, target: u64 },
@@ -32,8 +30,8 @@ impl SweepContext<'_> {
     pub(super) fn with_topic(
         &self,
         id: &str,
-        measure: impl FnOnce(&str) -> Result<(), CellFailure>,
-    ) -> Result<(), CellFailure> {
+        measure: impl FnOnce(&str) -> CellResult,
+    ) -> CellResult {
         if let Some(topic) = &self.plan.topic {
             return measure(topic);
         }

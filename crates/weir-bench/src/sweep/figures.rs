@@ -4,22 +4,19 @@ use std::collections::BTreeMap;
 
 use weir_stats::knee::LoadPoint;
 use weir_stats::perf::{ConsumerPerf, MIB, PerfTail, ProducerPerf, SweepFile};
-use weir_stats::run::{Cell, LatencySummary, STAGE_PUBLISH_ACK};
+use weir_stats::run::{Cell, CellStatus, LatencySummary, STAGE_PUBLISH_ACK, STAGE_SCHEDULE_LAG};
 
 use super::context::{Measurer, SweepCell};
 use super::plan::SweepPlan;
 use crate::verdict;
 
-/// Architecture of Weir's producer cells.
+// Architectures of Weir's cells, and of cells by Apache Kafka's tools.
 pub(crate) const PRODUCER: &str = "producer";
-/// Architecture of Weir's consumer cells.
 pub(crate) const CONSUMER: &str = "consumer";
-/// Architecture of producer cells by Apache Kafka's tools.
 pub(crate) const KAFKA_PRODUCER: &str = "kafka_producer";
-/// Architecture of consumer cells by Apache Kafka's tools.
 pub(crate) const KAFKA_CONSUMER: &str = "kafka_consumer";
 
-/// Name of a parameter.
+// Parameters and figures.
 pub(crate) const RECORD_SIZE: &str = "record_size_bytes";
 pub(crate) const TARGET: &str = "target_per_s";
 pub(crate) const FETCH_SIZE: &str = "fetch_size_bytes";
@@ -30,34 +27,41 @@ pub(crate) const LATENCY_MAX: &str = "latency_max_ms";
 pub(crate) const RESPONSE_MEAN: &str = "response_mean_ms";
 pub(crate) const FETCH_RATE: &str = "fetch_rate_mib_per_s";
 
-/// Returns a cell without results.
 pub(super) fn empty_cell(
     plan: &SweepPlan,
     (job, by): (SweepCell, Measurer),
     repetition: u64,
 ) -> Cell {
     let is_weir = by == Measurer::Weir;
-    let cell = |architecture: &str, parameters| Cell {
+    match job {
+        SweepCell::Produce { size, target } => {
+            let architecture = if is_weir { PRODUCER } else { KAFKA_PRODUCER };
+            let parameters = vec![(RECORD_SIZE, size as f64), (TARGET, target as f64)];
+            Cell {
+                warm_up_s: plan.warm_up.as_secs_f64(),
+                hold_s: plan.hold.as_secs_f64(),
+                offered_records_per_s: target as f64,
+                ..bare_cell(architecture, parameters, repetition)
+            }
+        }
+        SweepCell::Consume { fetch_size } => {
+            let architecture = if is_weir { CONSUMER } else { KAFKA_CONSUMER };
+            bare_cell(
+                architecture,
+                vec![(FETCH_SIZE, fetch_size as f64)],
+                repetition,
+            )
+        }
+    }
+}
+
+fn bare_cell(architecture: &str, parameters: Vec<(&str, f64)>, repetition: u64) -> Cell {
+    Cell {
         architecture: architecture.to_owned(),
         clients: 1,
         parameters: owned(parameters),
         repetition,
         ..Cell::default()
-    };
-    match job {
-        SweepCell::Produce { size, target } => Cell {
-            warm_up_s: plan.warm_up.as_secs_f64(),
-            hold_s: plan.hold.as_secs_f64(),
-            offered_records_per_s: target as f64,
-            ..cell(
-                if is_weir { PRODUCER } else { KAFKA_PRODUCER },
-                vec![(RECORD_SIZE, size as f64), (TARGET, target as f64)],
-            )
-        },
-        SweepCell::Consume { fetch_size } => cell(
-            if is_weir { CONSUMER } else { KAFKA_CONSUMER },
-            vec![(FETCH_SIZE, fetch_size as f64)],
-        ),
     }
 }
 
@@ -120,14 +124,14 @@ pub(super) fn evaluate_producer(
 ) {
     let achieved = cell.achieved_records_per_s.unwrap_or(0.0);
     let due = cell.offered_records_per_s;
-    let lag_ms = cell.latency.get(weir_stats::run::STAGE_SCHEDULE_LAG);
+    let lag_ms = cell.latency.get(STAGE_SCHEDULE_LAG);
     let lag_ms = lag_ms.and_then(|lag| lag.p99_us).map_or(0.0, |us| us / 1e3);
     let limit = plan.validity.schedule_lag_p99_ms;
     if lag_ms > limit && queue_full == 0 {
-        let reasons = vec![format!(
-            "generator behind schedule: p99 {lag_ms:.1} ms, limit {limit} ms"
-        )];
-        cell.status = weir_stats::run::CellStatus::Invalid { reasons };
+        let text = format!("generator behind schedule: p99 {lag_ms:.1} ms, limit {limit} ms");
+        cell.status = CellStatus::Invalid {
+            reasons: vec![text],
+        };
     }
     cell.not_sustained = if failed > 0 {
         Some(format!("{failed} records failed"))
@@ -164,17 +168,15 @@ pub(super) fn producer_line(cell: &Cell, records: u64) -> ProducerPerf {
 /// Sets the results from a producer's last line.
 pub(super) fn of_producer_line(cell: &mut Cell, line: &ProducerPerf) {
     cell.achieved_records_per_s = Some(line.records_per_s);
-    let us = |ms: u64| Some(ms as f64 * 1e3);
-    let tail = line.tail.unwrap_or_default();
-    let has_tail = line.tail.is_some();
+    let us = |of: fn(PerfTail) -> u64| Some(of(line.tail?) as f64 * 1e3);
     let summary = LatencySummary {
         count: line.records,
         mean_us: Some(line.latency_mean_ms * 1e3),
         max_us: Some(line.latency_max_ms * 1e3),
-        p50_us: us(tail.p50_ms).filter(|_| has_tail),
-        p95_us: us(tail.p95_ms).filter(|_| has_tail),
-        p99_us: us(tail.p99_ms).filter(|_| has_tail),
-        p999_us: us(tail.p999_ms).filter(|_| has_tail),
+        p50_us: us(|tail| tail.p50_ms),
+        p95_us: us(|tail| tail.p95_ms),
+        p99_us: us(|tail| tail.p99_ms),
+        p999_us: us(|tail| tail.p999_ms),
         resolution_us: 1000.0,
         ..LatencySummary::default()
     };
@@ -182,7 +184,6 @@ pub(super) fn of_producer_line(cell: &mut Cell, line: &ProducerPerf) {
     cell.figures.extend(line_figures(line));
 }
 
-/// Returns the figures of a producer's line.
 pub(crate) fn line_figures(line: &ProducerPerf) -> BTreeMap<String, f64> {
     owned(vec![
         (RECORDS_PER_S, line.records_per_s),
@@ -237,12 +238,8 @@ pub(crate) fn imported(file: Option<SweepFile>, text: &str, number: u64) -> Vec<
         None => {}
     }
     let empty = |architecture: &str, repetition| Cell {
-        architecture: architecture.to_owned(),
-        clients: 1,
-        parameters: owned(parameters.clone()),
-        repetition,
         offered_records_per_s: offered,
-        ..Cell::default()
+        ..bare_cell(architecture, parameters.clone(), repetition)
     };
     let report = weir_stats::perf::parse_producer(text);
     // Interrupted runs have no last line; the last interval is used instead.
@@ -251,8 +248,8 @@ pub(crate) fn imported(file: Option<SweepFile>, text: &str, number: u64) -> Vec<
         let mut cell = empty(PRODUCER, number);
         of_producer_line(&mut cell, &line);
         if report.total.is_none() {
-            cell.notes
-                .push("no summary line: results are those of the last five seconds".to_owned());
+            let note = "no summary line: results are those of the last five seconds";
+            cell.notes.push(note.to_owned());
         }
         if file.is_none() && line.records_per_s > 0.0 {
             let size = (line.mib_per_s * MIB / line.records_per_s).round();

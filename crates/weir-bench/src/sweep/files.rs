@@ -11,7 +11,7 @@ use super::super::collect::{Collected, LatencySpan};
 use super::context::SweepContext;
 use super::figures;
 use crate::BenchError;
-use crate::experiment::turns::CellFailure;
+use crate::experiment::turns::CellResult;
 use weir_load::local_time::LocalTime;
 use weir_load::worker::protocol::ScanSummary;
 
@@ -22,7 +22,7 @@ pub(super) fn write_producer(
     cell: &Cell,
     collected: &Collected,
     (size, target): (u64, u64),
-) -> Result<(), CellFailure> {
+) -> CellResult {
     if cell.repetition == 0 {
         return Ok(());
     }
@@ -99,16 +99,9 @@ pub fn consumer_row(scan: &ScanSummary) -> ConsumerPerf {
 
 pub(super) fn append(path: &Path, text: &str) -> Result<(), BenchError> {
     use std::io::Write as _;
-    let written = path
-        .parent()
-        .map_or(Ok(()), fs::create_dir_all)
-        .and_then(|()| {
-            let mut file = fs::OpenOptions::new()
-                .create(true)
-                .append(true)
-                .open(path)?;
-            file.write_all(text.as_bytes())
-        });
+    let mut options = fs::OpenOptions::new();
+    let opened = options.create(true).append(true).open(path);
+    let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| BenchError::file(path, error))
 }
 
@@ -124,9 +117,6 @@ pub(super) fn names(dir: &Path) -> Vec<String> {
 }
 
 /// Returns the cells of files written by other scripts, and copies the files to `dir`.
-///
-/// # Errors
-/// [`BenchError`] if a file cannot be read or copied.
 pub(crate) fn import(files: &[std::path::PathBuf], dir: &Path) -> Result<Vec<Cell>, BenchError> {
     let mut cells: Vec<Cell> = Vec::new();
     for path in files {
@@ -138,13 +128,10 @@ pub(crate) fn import(files: &[std::path::PathBuf], dir: &Path) -> Result<Vec<Cel
                 cell.repetition += 1;
             }
             cell.notes.push(format!("from {name}"));
-            let copy = format!("{}-{name}", cells.len() + 1);
-            let copy = if dir.join(&*name).exists() {
-                copy
-            } else {
-                name.clone().into_owned()
-            };
-            let to = dir.join(copy);
+            let mut to = dir.join(&*name);
+            if to.exists() {
+                to = dir.join(format!("{}-{name}", cells.len() + 1));
+            }
             fs::write(&to, &text).map_err(|error| BenchError::file(&to, error))?;
             cells.push(cell);
         }

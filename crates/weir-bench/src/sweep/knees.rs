@@ -18,10 +18,9 @@ pub(crate) fn derived(cells: &[Cell]) -> Vec<Derived> {
             points.extend(figures::load_point(cell));
         }
     }
-    let knees = sizes.into_iter();
-    knees
-        .map(|(size, points)| knee_of(f64::from_bits(size), &points))
-        .collect()
+    let sizes = sizes.into_iter();
+    let knees = sizes.map(|(size, points)| knee_of(f64::from_bits(size), &points));
+    knees.collect()
 }
 
 fn knee_of(size: f64, points: &[LoadPoint]) -> Derived {
@@ -36,9 +35,7 @@ fn knee_of(size: f64, points: &[LoadPoint]) -> Derived {
     let detail = match found.map(|knee| (knee.at, knee.beyond)) {
         None => "the lowest rate already exceeds it".to_owned(),
         Some((at, None)) => format!("no rate exceeds it; the highest gave {}", describe(at)),
-        Some((at, Some(beyond))) => {
-            format!("it gave {}, the next {}", describe(at), describe(beyond))
-        }
+        Some((at, Some(next))) => format!("it gave {}, the next {}", describe(at), describe(next)),
     };
     let is_above = found.is_some_and(|knee| knee.beyond.is_none());
     Derived {
@@ -68,16 +65,12 @@ pub(crate) fn verdict(run: &Run) -> String {
         }
     };
     let mut clauses: Vec<String> = run.derived.iter().filter_map(describe).collect();
-    let fastest = run
-        .cells
-        .iter()
-        .filter(|cell| cell.is_valid())
-        .filter_map(|cell| {
-            let rate = *cell.figures.get(figures::FETCH_RATE)?;
-            Some((rate, cell.parameters.get(figures::FETCH_SIZE)?))
-        })
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    if let Some((rate, size)) = fastest {
+    let valid = run.cells.iter().filter(|cell| cell.is_valid());
+    let fetched = valid.filter_map(|cell| {
+        let rate = *cell.figures.get(figures::FETCH_RATE)?;
+        Some((rate, cell.parameters.get(figures::FETCH_SIZE)?))
+    });
+    if let Some((rate, size)) = fetched.max_by(|a, b| a.0.total_cmp(&b.0)) {
         clauses.push(format!(
             "consumer: {rate:.1} MB/s at a fetch size of {size} bytes"
         ));

@@ -17,7 +17,7 @@ use weir_lab::LabOptions;
 use weir_stats::perf::MIB;
 use weir_stats::run::{Cell, Run, RunFile, SettingGroup};
 
-use super::{BenchError, Finished, Observer, runner, settings};
+use super::{BenchError, Finished, Observer, kafka_tools, runner, settings};
 use crate::experiment::folder::{self, file, list, placement};
 use crate::experiment::turns::{self, CellLog};
 use crate::experiment::{BenchOptions, RunBroker, RunContext, RunFolder};
@@ -28,7 +28,8 @@ pub(super) use figures::line_figures;
 pub use files::consumer_row;
 pub(super) use files::import;
 pub(super) use knees::{derived, verdict};
-pub use plan::{SweepGrid, SweepGridOverrides, SweepOverrides, SweepPlan};
+use plan::SweepGrid;
+pub use plan::{SweepGridOverrides, SweepOverrides, SweepPlan};
 
 /// Runs `plan`. When `stop` becomes true, the results so far are written.
 ///
@@ -73,9 +74,8 @@ pub fn run(
 /// Runs all cells; Weir and Kafka's tools take turns.
 fn run_cells(context: SweepContext<'_>, observer: &mut dyn Observer) -> Vec<Cell> {
     let (plan, sweep) = (context.plan, &context.plan.sweep);
-    let tools = sweep
-        .kafka_tools
-        .then(|| tools::find(context.run, observer));
+    let wants_tools = sweep.kafka_tools;
+    let tools = wants_tools.then(|| kafka_tools::find(context.run, observer));
     let measurers: &[Measurer] = match tools {
         Some(_) => &[Measurer::Weir, Measurer::Kafka],
         None => &[Measurer::Weir],
@@ -130,12 +130,11 @@ fn skip_reason(sweep: &SweepGrid, job: SweepCell) -> Option<String> {
     };
     let limit = sweep.mib_per_s_max?;
     let requested = size.saturating_mul(target) as f64 / MIB;
-    (requested > limit as f64).then(|| {
-        format!(
-            "{target} records of {size} bytes per second are {requested:.1} MB/s, above \
-             sweep.mib_per_s_max = {limit}"
-        )
-    })
+    let reason = format!(
+        "{target} records of {size} bytes per second are {requested:.1} MB/s, above \
+         sweep.mib_per_s_max = {limit}"
+    );
+    (requested > limit as f64).then_some(reason)
 }
 
 /// Puts load on the broker so that the JVM compiles its hot paths. The results are discarded.
@@ -158,7 +157,6 @@ fn warm_up_broker(context: SweepContext<'_>, observer: &mut dyn Observer) {
     let _ = producer::measure(context, (size, target), &mut cell, observer);
 }
 
-/// Returns the plan's values as recorded in `run.json`.
 fn settings(plan: &SweepPlan, bootstrap: &str) -> Vec<SettingGroup> {
     let sweep = &plan.sweep;
     let load = SettingGroup::new("load")
@@ -186,11 +184,12 @@ fn files(folder: &RunFolder<'_>, cells: &[Cell]) -> Vec<RunFile> {
     let mut all = runner::files(cells);
     for (subdir, owner) in [("", "Weir's"), ("kafka-tools/", "Apache Kafka's own")] {
         for name in files::names(&folder.dir.join(subdir)) {
-            let tool = match name.contains("producer") {
-                true => "kafka-producer-perf-test",
-                false => "kafka-consumer-perf-test",
+            let side = if name.contains("producer") {
+                "producer"
+            } else {
+                "consumer"
             };
-            let text = format!("{owner} results in the format of {tool}");
+            let text = format!("{owner} results in the format of kafka-{side}-perf-test");
             all.push(file(format!("{subdir}{name}"), text));
         }
     }

@@ -14,61 +14,54 @@ use weir_load::units::{parse_count, parse_duration};
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SweepPlan {
-    /// Name, as in `weir bench run NAME`.
-    pub name: String,
-    /// Title of the report.
-    pub title: String,
-    /// Question that the run answers.
-    pub question: String,
+    pub(crate) name: String,
+    pub(crate) title: String,
+    pub(crate) question: String,
     /// Hardware that the full sweep is meant for, if it needs more than an ordinary machine.
-    pub full_scale: Option<String>,
+    pub(crate) full_scale: Option<String>,
     /// Existing topic that all cells use instead of new ones.
     #[serde(skip)]
-    pub topic: Option<String>,
-    /// Number of times each cell runs.
-    pub repetitions: u32,
+    pub(crate) topic: Option<String>,
+    pub(crate) repetitions: u32,
     /// Duration of the load on a newly started broker before the first cell.
     #[serde(default, deserialize_with = "duration")]
-    pub broker_warm_up: Duration,
+    pub(crate) broker_warm_up: Duration,
     /// Time before the measured window.
     #[serde(deserialize_with = "duration")]
-    pub warm_up: Duration,
+    pub(crate) warm_up: Duration,
     /// Length of the measured window of a producer, by due time.
     #[serde(deserialize_with = "duration")]
-    pub hold: Duration,
+    pub(crate) hold: Duration,
     /// Maximum wait for late acknowledgements.
     #[serde(deserialize_with = "duration")]
-    pub drain: Duration,
-    /// Record sizes, rates and fetch sizes.
-    pub sweep: SweepGrid,
-    /// Records that the producers write.
-    pub workload: Workload,
+    pub(crate) drain: Duration,
+    pub(crate) sweep: SweepGrid,
+    pub(crate) workload: Workload,
     /// Limits within which the benchmarking tool's measurements are valid.
     #[serde(default)]
-    pub validity: Validity,
-    /// Values that `--quick` replaces.
+    pub(crate) validity: Validity,
     #[serde(default)]
-    pub quick: SweepOverrides,
+    pub(crate) quick: SweepOverrides,
 }
 
 /// The `sweep` table of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct SweepGrid {
+pub(crate) struct SweepGrid {
     /// Bytes of each record's value.
-    pub record_sizes_bytes: Vec<u64>,
+    pub(crate) record_sizes_bytes: Vec<u64>,
     /// Target rates in records per second.
-    pub target_rates_per_s: Vec<u64>,
+    pub(crate) target_rates_per_s: Vec<u64>,
     /// Maximum bytes that a consumer fetches per request and partition.
-    pub fetch_sizes_bytes: Vec<u64>,
+    pub(crate) fetch_sizes_bytes: Vec<u64>,
     /// Records that each consumer reads.
-    pub consumer_records: u64,
+    pub(crate) consumer_records: u64,
     /// Bytes of the value of each record that consumers read.
-    pub consumer_record_bytes: u64,
+    pub(crate) consumer_record_bytes: u64,
     /// Maximum rate of a producer cell in MiB/s; cells above it are skipped.
-    pub mib_per_s_max: Option<u64>,
+    pub(crate) mib_per_s_max: Option<u64>,
     /// Runs Apache Kafka's own tools on the same cells.
-    pub kafka_tools: bool,
+    pub(crate) kafka_tools: bool,
 }
 
 impl Default for SweepGrid {
@@ -163,12 +156,9 @@ impl PlanText for SweepPlan {
         rules.at_least_one("repetitions", self.repetitions)?;
         self.workload.require(rules, self.hold)?;
         let sweep = &mut self.sweep;
-        rules.hold(
-            !sweep.producer_points().is_empty() || !sweep.fetch_sizes_bytes.is_empty(),
-            "sweep",
-            "{}",
-            "set record_sizes_bytes and target_rates_per_s, or fetch_sizes_bytes",
-        )?;
+        let holds = !sweep.producer_points().is_empty() || !sweep.fetch_sizes_bytes.is_empty();
+        let remedy = "set record_sizes_bytes and target_rates_per_s, or fetch_sizes_bytes";
+        rules.hold(holds, "sweep", "{}", remedy)?;
         for (key, values) in [
             ("sweep.record_sizes_bytes", &mut sweep.record_sizes_bytes),
             ("sweep.target_rates_per_s", &mut sweep.target_rates_per_s),
@@ -189,7 +179,7 @@ impl PlanText for SweepPlan {
 
 impl SweepGrid {
     /// Returns the producer cells, record sizes outermost: bytes per record and records per second.
-    pub fn producer_points(&self) -> Vec<(u64, u64)> {
+    pub(crate) fn producer_points(&self) -> Vec<(u64, u64)> {
         let sizes = self.record_sizes_bytes.iter();
         sizes
             .flat_map(|size| self.target_rates_per_s.iter().map(|rate| (*size, *rate)))

@@ -2,20 +2,19 @@
 
 use std::time::Duration;
 
-use weir_stats::run::{
-    Cell, LatencySummary, STAGE_PUBLISH_ACK, STAGE_RESPONSE, STAGE_SCHEDULE_LAG,
-};
-use weir_stats::{Histogram, NegativeCount};
+use weir_stats::Histogram;
+use weir_stats::run::{Cell, STAGE_PUBLISH_ACK, STAGE_RESPONSE, STAGE_SCHEDULE_LAG};
 
 use super::super::child::ProcessRole;
+use super::super::collect;
 use super::super::observer::{Live, Observer};
-use super::super::processes::{CellProcesses, READY_TIMEOUT};
+use super::super::processes::CellProcesses;
 use super::super::result::MeasuredWindow;
 use super::super::saturation;
 use super::super::workers::WorkerArgs;
 use super::context::SweepContext;
 use super::{figures, files};
-use crate::experiment::turns::CellFailure;
+use crate::experiment::turns::CellResult;
 use weir_load::worker::protocol::LatencyTag;
 
 /// Measures the cell and writes its lines to the file in the tool's format.
@@ -24,21 +23,19 @@ pub(super) fn measure(
     (size, target): (u64, u64),
     cell: &mut Cell,
     observer: &mut dyn Observer,
-) -> Result<(), CellFailure> {
+) -> CellResult {
     let (plan, role) = (context.plan, ProcessRole::Produce);
     context.with_topic(&cell.id(), |topic| {
         let mut processes = CellProcesses::new(context.run, &cell.id())?;
-        processes.start(role, &args(context, topic, (size, target)).0)?;
-        processes.wait_ready(role, READY_TIMEOUT, |_| {})?;
-        let window = processes.start_load(plan.warm_up, plan.hold);
+        let args = args(context, topic, (size, target)).0;
         let timeout = plan.warm_up + plan.hold + plan.drain + SUMMARY_TIMEOUT;
-        processes.finish_load(role, &window, timeout, |live| {
+        let times = [plan.warm_up, plan.hold, timeout];
+        let window = processes.run_worker((role, &args), times, |live| {
             observer.live(&Live {
                 offered_per_s: target as f64,
                 ..live.clone()
             });
         })?;
-        processes.end();
         fill(context, cell, &processes, &window);
         files::write_producer(context, cell, &processes.collected, (size, target))
     })
@@ -84,21 +81,14 @@ fn fill(
         (LatencyTag::PublishAck, STAGE_PUBLISH_ACK),
     ] {
         if let Some(histogram) = collected.stages.get(&tag) {
-            let summary = LatencySummary::of(histogram, NegativeCount::default(), 1e-3);
-            cell.latency.insert(stage.to_owned(), summary);
+            cell.latency
+                .insert(stage.to_owned(), collect::summary(histogram));
         }
     }
-    let acked = collected
-        .stages
-        .get(&LatencyTag::PublishAck)
-        .map_or(0, Histogram::count);
+    let acked = collected.stages.get(&LatencyTag::PublishAck);
+    let acked = acked.map_or(0, Histogram::count);
     cell.roles = processes.usage.roles(span, 1, acked);
-    let machine = processes.usage.machine(span);
-    let load = machine.as_ref().map(|machine| saturation::MachineLoad {
-        busy_share: machine.busy_share,
-        cores: super::super::environment::cores(),
-    });
-    cell.machine = machine;
+    let load = processes.usage.set_machine(cell, span);
     saturation::set(cell, load, None);
     let Some(summary) = collected.produced.get(&ProcessRole::Produce) else {
         return;

@@ -9,19 +9,13 @@ use weir_stats::run::Cell;
 
 use super::context::SweepContext;
 use super::{figures, files};
-use crate::Observer;
 use crate::child::ProcessRole;
-use crate::experiment::RunContext;
-use crate::experiment::turns::CellFailure;
+use crate::experiment::turns::{CellFailure, CellResult};
 use crate::kafka_tools;
 use crate::usage::CellUsage;
 
 /// Installed tools, or the reason why there are none.
 pub(super) type SweepTools = Result<KafkaTools, LabError>;
-
-pub(super) fn find(context: RunContext<'_>, observer: &mut dyn Observer) -> SweepTools {
-    kafka_tools::find(context, observer)
-}
 
 /// Runs the producer tool with as many records as Weir's cell writes.
 pub(super) fn produce(
@@ -29,31 +23,24 @@ pub(super) fn produce(
     tools: &SweepTools,
     (size, target): (u64, u64),
     cell: &mut Cell,
-) -> Result<(), CellFailure> {
+) -> CellResult {
     let (tools, plan) = (installed(tools)?, context.plan);
     let records = (target as f64 * (plan.warm_up + plan.hold).as_secs_f64()).ceil() as u64;
     let file = SweepFile::Producer {
         record_size_bytes: size,
         target_per_s: Some(target),
     };
+    let bootstrap = &context.run.broker.bootstrap;
     context.with_topic(&cell.id(), |topic| {
         let mut command = kafka_tools::producer(tools, topic, (records, size), Some(target));
         // Same properties as Weir's producer; all others are the tool's defaults.
         command
             .args(["--producer-props", "acks=all", "linger.ms=1"])
-            .arg(format!(
-                "bootstrap.servers={}",
-                context.run.broker.bootstrap
-            ))
+            .arg(format!("bootstrap.servers={bootstrap}"))
             .arg(format!("compression.type={}", plan.workload.compression));
         let timeout = plan.warm_up + plan.hold + TOOL_TIMEOUT;
-        let text = run(
-            context,
-            command,
-            (cell, &file),
-            ProcessRole::Produce,
-            timeout,
-        )?;
+        let role = ProcessRole::Produce;
+        let text = run(context, command, (cell, &file), role, timeout)?;
         figures::of_producer_line(cell, &kafka_tools::summary(&text)?);
         figures::evaluate_producer(cell, plan, (0, 0));
         Ok(())
@@ -66,14 +53,11 @@ pub(super) fn consume(
     tools: &SweepTools,
     (topic, fetch_size): (&str, u64),
     cell: &mut Cell,
-) -> Result<(), CellFailure> {
-    let (run_context, records) = (context.run, context.plan.sweep.consumer_records);
-    let group = format!(
-        "weir-{}-{}",
-        cell.id(),
-        run_context.folder.clock.now_unix_ns()
-    );
-    let read = (run_context.broker.bootstrap.as_str(), topic);
+) -> CellResult {
+    let records = context.plan.sweep.consumer_records;
+    let now_unix_ns = context.run.folder.clock.now_unix_ns();
+    let group = format!("weir-{}-{now_unix_ns}", cell.id());
+    let read = (context.run.broker.bootstrap.as_str(), topic);
     let mut command = kafka_tools::consumer(installed(tools)?, read, records, &group);
     command.args(["--fetch-size", &fetch_size.to_string()]);
     let file = SweepFile::Consumer {
@@ -85,9 +69,10 @@ pub(super) fn consume(
     Ok(())
 }
 
-fn installed(tools: &SweepTools) -> Result<&KafkaTools, CellFailure> {
-    let reason = |error: &LabError| CellFailure::because(error.to_string());
-    tools.as_ref().map_err(reason)
+fn installed(tools: &SweepTools) -> CellResult<&KafkaTools> {
+    tools
+        .as_ref()
+        .map_err(|error| CellFailure::because(error.to_string()))
 }
 
 /// Runs a tool and returns its output, which is also appended to the run's `kafka-tools` directory.
@@ -97,7 +82,7 @@ fn run(
     (cell, file): (&mut Cell, &SweepFile),
     role: ProcessRole,
     timeout: Duration,
-) -> Result<String, CellFailure> {
+) -> CellResult<String> {
     let folder = context.run.folder;
     let output = folder.subdir(&cell.id())?.join("output.txt");
     let mut usage = CellUsage::default();

@@ -39,7 +39,7 @@ pub struct Placement {
 }
 
 /// Method of comparing timestamps from different processes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockInfo {
     /// Comparison method.
     pub mode: ClockMode,
@@ -48,10 +48,11 @@ pub struct ClockInfo {
 }
 
 /// Methods of comparing timestamps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ClockMode {
     /// One clock, which all processes read.
+    #[default]
     SameHost,
     /// One process that sends and receives.
     Echo,

@@ -55,7 +55,7 @@ pub const FILE_NAME: &str = "run.json";
 ///
 /// Field names end in their unit if they have one. Unknown values are `null`, never zero. Later
 /// versions may add fields; readers ignore unknown fields.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "`run.json` of a Weir run directory")]
 pub struct Run {
     /// Format version. Readers reject any other version.
@@ -122,10 +122,11 @@ pub struct Run {
 }
 
 /// The outcome of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunOutcome {
     /// A complete run within all limits.
+    #[default]
     Passed,
     /// A complete run beyond a limit.
     ThresholdFailed,

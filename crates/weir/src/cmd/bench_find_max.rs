@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use weir_bench::plan::{Architecture, Plan, PlanOverrides};
 use weir_bench::{FindMaxOptions, Variable, parse_rate};
 use weir_load::units::{parse_count, parse_duration};
@@ -33,7 +33,7 @@ pub(crate) struct FindMaxArgs {
     architecture: Option<Architecture>,
     /// Quantity to increase
     #[arg(long, value_enum, default_value = "rate")]
-    vary: Vary,
+    vary: Variable,
     /// Number of clients with --vary rate [default: lowest level of the plan]
     #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     clients: Option<u64>,
@@ -57,15 +57,6 @@ pub(crate) struct FindMaxArgs {
     hold: Option<Duration>,
     #[command(flatten)]
     run: RunOptions,
-}
-
-/// Quantities that the search can increase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Vary {
-    /// Records per second
-    Rate,
-    /// Number of clients
-    Clients,
 }
 
 /// Searches for the maximum sustained load, writes the report and prints the result.
@@ -111,10 +102,7 @@ fn search(args: &FindMaxArgs, plan: &Plan) -> Result<FindMaxOptions, Failure> {
             .architecture
             .or(default)
             .unwrap_or(Architecture::Gateway),
-        variable: match args.vary {
-            Vary::Rate => Variable::Rate,
-            Vary::Clients => Variable::Clients,
-        },
+        variable: args.vary,
         clients: args.clients.unwrap_or(lowest),
         start,
         highest,

@@ -28,7 +28,8 @@ fn run(cells: impl FnOnce(&mut Vec<Cell>)) -> Run {
     let throughput = FigureLimit {
         relative_to: Some("relay".to_owned()),
         lower_bound_at_least: Some(0.92),
-        ..unthrottled("pass-through")
+        of: "pass-through".to_owned(),
+        ..unthrottled("records_per_s")
     };
     plan.limits.insert(2, throughput);
     let mut run = folder::bare_run(["proxy-overhead", "", ""], &[], 0);
@@ -122,7 +123,7 @@ fn ratio_uses_shown_values_despite_invalid_repetition() {
             reasons: Vec::new(),
         };
     });
-    let of = |name: &str| values(&run.cells, &unthrottled(name), name);
+    let of = |name: &str| values(&run.cells, &unthrottled("records_per_s"), name);
     let (relay, direct) = (of("relay"), of("direct"));
     assert_eq!((relay.len(), direct.len()), (2, 3));
     let mean = |side: &[(u64, f64)]| {

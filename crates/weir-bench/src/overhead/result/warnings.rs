@@ -49,10 +49,11 @@ pub(super) fn of(run: &Run) -> Vec<String> {
 
 /// Returns `true` if a cell with a fixed rate did not reach it.
 pub(super) fn is_rate_missed(cell: &Cell) -> bool {
-    let reached = cell.figures.get("records_per_s");
-    let rate = cell.parameters.get(RATE);
-    rate.zip(reached)
-        .is_some_and(|(rate, reached)| *reached < rate * RATE_SHARE)
+    let pair = cell
+        .parameters
+        .get(RATE)
+        .zip(cell.figures.get("records_per_s"));
+    pair.is_some_and(|(rate, reached)| *reached < rate * RATE_SHARE)
 }
 
 const RATE_SHARE: f64 = 0.99;
