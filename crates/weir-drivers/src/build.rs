@@ -35,7 +35,6 @@ impl DriverProgram {
     }
 }
 
-/// Builds a driver, or finds it in the cache.
 fn build(
     known: &'static BuiltInDriver,
     progress: &mut dyn FnMut(&str),
@@ -55,7 +54,6 @@ fn build(
     }
 }
 
-/// Build of one driver.
 struct DriverBuild<'a> {
     known: &'static BuiltInDriver,
     progress: &'a mut dyn FnMut(&str),
@@ -228,7 +226,6 @@ fn dotnet_error_line(output: &str) -> String {
 const JAVA_MAIN: &str = "weir.driver.Main";
 /// Fixed heap size, as in the comparison that Weir's follows; memory is used only when touched.
 const JAVA_FLAGS: [&str; 3] = ["-Xms4g", "-Xmx4g", "-XX:-UsePerfData"];
-/// Disk space for a driver and its dependencies.
 const BUILD_BYTES: u64 = 200 << 20;
 
 #[cfg(test)]
