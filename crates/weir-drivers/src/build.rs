@@ -37,7 +37,6 @@ impl DriverProgram {
     }
 }
 
-/// Builds a driver, or finds it in the cache.
 fn build(
     known: &'static BuiltInDriver,
     operation: &mut Operation<'_>,
@@ -52,7 +51,6 @@ fn build(
     }
 }
 
-/// Build of one driver.
 struct DriverBuild<'a, 'b> {
     known: &'static BuiltInDriver,
     operation: &'a mut Operation<'b>,
@@ -218,7 +216,6 @@ fn dotnet_error_line(output: &str) -> String {
 const JAVA_MAIN: &str = "weir.driver.Main";
 /// Fixed heap size, as in the comparison that Weir's follows; memory is used only when touched.
 const JAVA_FLAGS: [&str; 3] = ["-Xms4g", "-Xmx4g", "-XX:-UsePerfData"];
-/// Disk space for a driver and its dependencies.
 const BUILD_BYTES: u64 = 200 << 20;
 
 #[cfg(test)]

@@ -65,7 +65,6 @@ pub struct CommandObservation<'a> {
     pub(super) wall: Duration,
     /// CPU time of all its threads; `None` if the system does not report it.
     pub(super) cpu_us: Option<f64>,
-    /// Number of the machine's cores.
     pub(super) cores: f64,
     /// Seconds that it reported before the response.
     pub(super) seconds: &'a [SteadySecond],

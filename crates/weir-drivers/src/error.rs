@@ -26,21 +26,11 @@ pub enum DriverFailure {
     #[error("not started: {0}")]
     NotStarted(String),
     /// The process has ended or closed its output.
-    #[error("crashed ({status}); last output: {stderr_tail}")]
-    Crashed {
-        /// Exit status.
-        status: String,
-        /// Last lines of its standard error.
-        stderr_tail: String,
-    },
+    #[error("crashed ({0}); last output: {1}")]
+    Crashed(String, String),
     /// The driver did not respond in time and was killed.
-    #[error("timed out after {within:?} and was killed; last output: {stderr_tail}")]
-    TimedOut {
-        /// Timeout.
-        within: Duration,
-        /// Last lines of its standard error.
-        stderr_tail: String,
-    },
+    #[error("timed out after {0:?} and was killed; last output: {1}")]
+    TimedOut(Duration, String),
     /// The driver sent an invalid line, which the text describes, and was killed.
     #[error("sent an invalid line and was killed: {0}")]
     InvalidLine(String),
@@ -80,7 +70,6 @@ impl DriverFailure {
     }
 }
 
-/// Returns the start of a line, for messages.
 pub(super) fn cut(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(&line[..line.len().min(4 * SHOWN_MAX)]);
     match text.char_indices().nth(SHOWN_MAX) {

@@ -36,18 +36,15 @@ pub(super) fn unknown(name: &str) -> LabError {
     }
 }
 
-/// Build system of a driver.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BuildSystem {
     /// `target/driver.jar`, with its dependencies in `target/libs`.
     Maven,
-    /// One executable.
     Go,
     /// `driver.py` in a virtual environment with the packages of `requirements.txt`.
     Python,
     /// `driver.js` with the packages of `package-lock.json`.
     Node {
-        /// Package of the client library.
         package: &'static str,
     },
     /// `out/driver.dll`, which supports two libraries.
@@ -57,7 +54,6 @@ pub(super) enum BuildSystem {
     },
 }
 
-/// Lists drivers.
 macro_rules! drivers {
     ($($name:literal $library:literal, tested $tested:literal, $build:expr, $sources:ident;)*) => {
         &[$(BuiltInDriver {

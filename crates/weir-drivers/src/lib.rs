@@ -60,21 +60,20 @@ pub struct Driver {
 impl Driver {
     /// Starts a driver and requests its description. Writes its standard error to `<name>.log` in
     /// `dir`, and the lines in both directions to `<name>.jsonl`.
-    ///
-    /// # Errors
-    /// The driver does not start or does not describe itself.
     pub fn start(
         program: &DriverProgram,
         dir: &Path,
         limit: CommandLimit<'_>,
     ) -> Result<Self, DriverError> {
-        let process = DriverProcess::start(program, dir).map_err(|reason| DriverError {
-            driver: program.name.clone(),
+        let name = program.name.clone();
+        let failed = |reason| DriverError {
+            driver: name.clone(),
             during: "start",
             reason,
-        })?;
+        };
+        let process = DriverProcess::start(program, dir).map_err(failed)?;
         let mut driver = Self {
-            name: program.name.clone(),
+            name,
             process,
             hello: DriverHello::default(),
             commands: 0,
@@ -122,12 +121,7 @@ impl Driver {
         };
         self.run(&Bye {}, limit)?;
         match self.process.close(EXIT_TIMEOUT) {
-            None => Err(
-                self.give_up(Bye::OP, |stderr_tail| DriverFailure::TimedOut {
-                    within: EXIT_TIMEOUT,
-                    stderr_tail,
-                }),
-            ),
+            None => Err(self.give_up(Bye::OP, |log| DriverFailure::TimedOut(EXIT_TIMEOUT, log))),
             Some(status) if !status.success() => Err(self.crashed(Bye::OP)),
             Some(_) => Ok(()),
         }
@@ -147,9 +141,6 @@ impl Driver {
     }
 
     /// Runs a command as [`run`](Self::run) does, and calls `on_second` for each reported second.
-    ///
-    /// # Errors
-    /// See [`run`](Self::run).
     pub fn run_with<R: DriverRequest>(
         &mut self,
         request: &R,
@@ -238,20 +229,14 @@ impl Driver {
             ReadEnd::LineTooLong => self.give_up(during, |_| {
                 DriverFailure::InvalidLine("a line that is too long".to_owned())
             }),
-            ReadEnd::Timeout => self.give_up(during, |stderr_tail| DriverFailure::TimedOut {
-                within,
-                stderr_tail,
-            }),
+            ReadEnd::Timeout => self.give_up(during, |log| DriverFailure::TimedOut(within, log)),
             ReadEnd::Stopped => self.give_up(during, |_| DriverFailure::Interrupted),
         }
     }
 
     fn crashed(&mut self, during: &'static str) -> DriverError {
         let status = process::describe_exit(self.process.wait(CRASH_TIMEOUT));
-        self.give_up(during, |stderr_tail| DriverFailure::Crashed {
-            status,
-            stderr_tail,
-        })
+        self.give_up(during, |log| DriverFailure::Crashed(status, log))
     }
 
     /// Kills the driver; `reason` gets the last lines of its standard error.

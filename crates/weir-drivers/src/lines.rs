@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader, Read, Take};
 
-/// Reader of lines.
 pub(super) struct Lines<R> {
     input: Take<BufReader<R>>,
     bytes_max: u64,

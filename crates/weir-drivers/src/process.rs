@@ -25,13 +25,9 @@ use super::program::DriverProgram;
 /// Reason why a read ended without a line.
 #[derive(Debug)]
 pub(super) enum ReadEnd {
-    /// The output has ended.
     Closed,
-    /// The line exceeds the maximum length.
     LineTooLong,
-    /// The timeout expired.
     Timeout,
-    /// The caller set the stop flag.
     Stopped,
 }
 
@@ -123,7 +119,6 @@ impl DriverProcess {
         }
     }
 
-    /// Waits for a line.
     pub(super) fn line(
         &mut self,
         deadline: Instant,
@@ -237,7 +232,6 @@ impl Drop for DriverProcess {
     }
 }
 
-/// Describes an exit status.
 pub(super) fn describe_exit(status: Option<ExitStatus>) -> String {
     match status {
         None => "it closed its output and still runs".to_owned(),
@@ -275,12 +269,10 @@ fn copy_log(mut stderr: impl Read, mut log: &File, tail: &Mutex<Vec<u8>>) {
 const LINE_BYTES_MAX: u64 = 4 << 20;
 /// Size of the line queue; a driver sends one line per command or second.
 const LINES_QUEUED_MAX: usize = 64;
-/// Maximum length of a line in the transcript.
 const TRANSCRIPT_LINE_BYTES: usize = 64 << 10;
 /// Maximum size of a driver's log file; later output is only in the tail.
 const LOG_BYTES_MAX: usize = 4 << 20;
 const TAIL_BYTES: usize = 8 << 10;
-/// Maximum part of the tail in error messages.
 const LAST_LINES: usize = 3;
 const LAST_CHARS: usize = 400;
 const LOG_TIMEOUT: Duration = Duration::from_millis(500);

@@ -26,9 +26,6 @@ impl DriverProgram {
 
     /// Parses a user's driver `NAME=COMMAND`. A shell runs the command, which must become the
     /// driver.
-    ///
-    /// # Errors
-    /// The text does not have that form.
     pub fn given(text: &str) -> Result<Self, LabError> {
         let invalid = |reason: &str| LabError::Setting {
             name: "--driver",

@@ -28,10 +28,8 @@ pub const CAPABILITIES: [&str; 9] = [
 /// Settings by name.
 pub type ClientSettings = BTreeMap<String, Value>;
 
-/// Line to a driver.
 #[derive(Debug, Serialize)]
 pub(super) struct RequestLine<'a, R> {
-    /// Number that pairs command and response.
     pub(super) id: u64,
     pub(super) timeout_ms: u64,
     pub(super) op: &'static str,
@@ -53,7 +51,6 @@ fn timeout_ms() -> u64 {
     60_000
 }
 
-/// Command that a driver receives.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub(super) enum DriverCommand {
@@ -377,14 +374,10 @@ pub struct Stats {
     pub heap_kb: Option<u64>,
 }
 
-/// Parsed line of a driver.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum DriverLine {
-    /// A second of `steady`.
     Second(SteadySecond),
-    /// Fields of the response.
     Response(Value),
-    /// Error of the command.
     Failed(String),
 }
 
@@ -422,7 +415,6 @@ pub(super) fn parse_line(line: &[u8], id: u64) -> Result<DriverLine, DriverFailu
     }
 }
 
-/// Parses the fields of a response.
 pub(super) fn parse_response<T: DeserializeOwned>(response: Value) -> Result<T, DriverFailure> {
     let parsed = serde_json::from_value(response);
     parsed.map_err(|error| {

@@ -1,9 +1,7 @@
 //! Sources of known drivers, from `drivers/` of this repository.
 
-/// Source file of a driver.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SourceFile {
-    /// Path in the build directory.
     pub(super) path: &'static str,
     pub(super) text: &'static str,
 }

@@ -12,17 +12,17 @@ pub(super) struct DriverClock(Instant);
 /// Simultaneous reading of the driver's clock and the CPU time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ClockMark {
-    /// Time of the driver's clock.
     pub(super) ns: u64,
-    /// CPU time of the whole process.
     pub(super) cpu_ns: u64,
 }
 
-impl DriverClock {
-    pub(super) fn start() -> Self {
+impl Default for DriverClock {
+    fn default() -> Self {
         Self(Instant::now())
     }
+}
 
+impl DriverClock {
     pub(super) fn now_ns(&self) -> u64 {
         nanos(self.0.elapsed())
     }
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn clocks_advance() {
-        let clock = DriverClock::start();
+        let clock = DriverClock::default();
         let first = clock.mark();
         let mut sum = 0_u64;
         while clock.mark().cpu_ns == first.cpu_ns {

@@ -6,7 +6,6 @@ use super::session::DriverSession;
 use super::values::value;
 use crate::{AssignmentMode, Consume, ConsumeMarks, Consumed};
 
-/// Reads a burst with a new consumer.
 pub(super) fn consume(
     session: &DriverSession,
     command: &Consume,

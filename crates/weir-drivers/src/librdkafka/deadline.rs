@@ -6,10 +6,8 @@ use std::time::{Duration, Instant};
 use rdkafka::error::KafkaError;
 use thiserror::Error;
 
-/// Response of a command, or its error.
 pub(super) type CommandOutcome<T> = Result<T, CommandError>;
 
-/// Error of a command, as shown to users.
 #[derive(Debug, Error)]
 pub(super) enum CommandError {
     #[error("configure must precede this command")]
@@ -60,7 +58,6 @@ impl CommandError {
     }
 }
 
-/// Deadline of a command.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline<'a> {
     deadline: Instant,

@@ -31,7 +31,6 @@ impl DriverHistogram {
         self.slots[slot] += 1;
     }
 
-    /// Returns the distribution of the recorded values.
     pub(super) fn distribution(self) -> Distribution {
         let slots = self.slots.into_iter().enumerate();
         let filled = slots.filter(|(_, times)| *times > 0);
@@ -52,7 +51,6 @@ fn slot(us: u64) -> usize {
     (digits + u64::from(power) * SLOTS_PER_POWER) as usize
 }
 
-/// Returns the value of a slot.
 fn value(slot: usize) -> u64 {
     let slot = slot as u64;
     let power = slot.saturating_sub(100) / SLOTS_PER_POWER;
@@ -61,7 +59,6 @@ fn value(slot: usize) -> u64 {
     digits.saturating_mul(10_u64.saturating_pow(u32::try_from(power).unwrap_or(u32::MAX)))
 }
 
-/// Number of values with three digits.
 const SLOTS_PER_POWER: u64 = 900;
 
 #[cfg(test)]

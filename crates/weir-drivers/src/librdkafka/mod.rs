@@ -34,9 +34,6 @@ use session::DriverSession;
 
 /// Executes the commands from standard input until it ends or `bye` arrives. A command that still
 /// waits for a broker is then abandoned.
-///
-/// # Errors
-/// Writing to standard output fails.
 pub fn run() -> io::Result<()> {
     let halt = Arc::new(AtomicBool::new(false));
     let (sender, lines) = mpsc::sync_channel(LINES_QUEUED_MAX);
@@ -79,7 +76,7 @@ fn serve(
     output: &mut impl Write,
     halt: &AtomicBool,
 ) -> io::Result<()> {
-    let mut session = DriverSession::new();
+    let mut session = DriverSession::default();
     for line in lines {
         let received = Instant::now();
         let value = serde_json::from_slice::<Value>(&line);
@@ -121,7 +118,6 @@ fn serve(
     Ok(())
 }
 
-/// Adds members to the fields of a response.
 fn with(fields: &impl Serialize, more: [(&str, Value); 2]) -> Value {
     // Invariant: responses have no values that JSON cannot represent.
     let mut value = serde_json::to_value(fields).unwrap_or_default();
@@ -136,9 +132,7 @@ fn write_line(output: &mut impl Write, line: &Value) -> io::Result<()> {
     output.flush()
 }
 
-/// Maximum length of a command line.
 const LINE_BYTES_MAX: u64 = 1 << 20;
-/// Size of the command queue.
 const LINES_QUEUED_MAX: usize = 16;
 /// Maximum time from the end of the input to the exit.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(1500);

@@ -9,7 +9,6 @@ use super::session::DriverSession;
 use super::values::{key, value};
 use crate::{ProduceCommand, ProduceMarks, Produced, ProducerState};
 
-/// Produces a burst with a producer in the requested state.
 pub(super) fn produce(
     session: &mut DriverSession,
     command: &ProduceCommand,

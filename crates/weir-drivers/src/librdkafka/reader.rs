@@ -15,7 +15,6 @@ use super::deadline::{CommandError, CommandOutcome, Deadline};
 use super::session::DriverSession;
 use super::values::{PRIMER, number};
 
-/// Consumer of a driver.
 pub(super) struct DriverConsumer {
     client: BaseConsumer<Assigned>,
     topic: String,
@@ -25,7 +24,6 @@ pub(super) struct DriverConsumer {
 /// Received record that is not a primer.
 pub(super) struct ReceivedRecord<'a> {
     message: BorrowedMessage<'a>,
-    /// Number in its key.
     pub(super) number: Option<i64>,
 }
 
@@ -34,14 +32,12 @@ impl ReceivedRecord<'_> {
         self.message.payload().unwrap_or_default()
     }
 
-    /// Bytes of key and value.
     pub(super) fn bytes(&self) -> u64 {
         let key = self.message.key().map_or(0, <[u8]>::len);
         (key + self.value().len()) as u64
     }
 }
 
-/// Result of a poll.
 pub(super) enum ReadStep<'a> {
     Record(ReceivedRecord<'a>),
     Primer,
@@ -84,7 +80,6 @@ impl DriverConsumer {
         assigned.map_err(CommandError::kafka("assigning"))
     }
 
-    /// Returns the end offset of partition 0.
     pub(super) fn end_offset(&self, timeout: &Deadline<'_>) -> CommandOutcome<i64> {
         let left = timeout.left("requested", (0, 1), "")?;
         let offsets = self.client.fetch_watermarks(&self.topic, 0, left);
@@ -154,7 +149,6 @@ fn is_final(error: &KafkaError) -> bool {
     }
 }
 
-/// Client context that stores the time of the assignment.
 struct Assigned {
     clock: DriverClock,
     at_ns: AtomicU64,

@@ -15,7 +15,6 @@ use super::session::DriverSession;
 use super::values::{key, value};
 use crate::{RoundTrip, RoundTripMarks, RoundTripped};
 
-/// Sends and receives `count` records.
 pub(super) fn roundtrip(
     session: &DriverSession,
     command: &RoundTrip,

@@ -22,7 +22,6 @@ use super::histogram::DriverHistogram;
 use super::values::{PRIMER, PRIMER_VALUE, key};
 use crate::Delivered;
 
-/// Producer of a driver.
 pub(super) struct DriverProducer {
     client: Arc<BaseProducer<Reports>>,
     gate: Arc<PollGate>,
@@ -46,9 +45,11 @@ pub(super) fn record<'a>(
 }
 
 impl DriverProducer {
-    /// Creates the client.
     pub(super) fn start(settings: &ClientConfig, clock: DriverClock) -> CommandOutcome<Self> {
-        let context = Reports::new(clock);
+        let context = Reports {
+            clock,
+            ..Reports::default()
+        };
         let client = BaseProducer::from_config_and_context(settings, context);
         let client = Arc::new(client.map_err(CommandError::kafka("creating a producer"))?);
         let gate = Arc::new(PollGate::default());
@@ -69,7 +70,6 @@ impl DriverProducer {
         })
     }
 
-    /// Returns the driver's clock.
     pub(super) fn clock(&self) -> DriverClock {
         self.reports().clock
     }
@@ -189,7 +189,7 @@ impl PollGate {
     }
 }
 
-/// Counters of delivery reports.
+#[derive(Default)]
 struct Reports {
     clock: DriverClock,
     expected: AtomicU64,
@@ -211,19 +211,6 @@ struct ReportDetails {
 }
 
 impl Reports {
-    fn new(clock: DriverClock) -> Self {
-        Self {
-            clock,
-            expected: AtomicU64::new(0),
-            done: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-            timed: AtomicBool::new(false),
-            is_complete: AtomicBool::new(false),
-            details: Mutex::new(ReportDetails::default()),
-            complete: Condvar::new(),
-        }
-    }
-
     fn start(&self, expected: u64, timed: bool) {
         *self.details() = ReportDetails {
             // Mark for a command without records.
@@ -323,7 +310,6 @@ impl ProducerContext for Reports {
     }
 }
 
-/// Maximum number of error texts per command.
 const ERRORS_MAX: usize = 5;
 /// Interval at which waits check their deadline.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

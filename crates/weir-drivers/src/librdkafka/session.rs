@@ -7,7 +7,7 @@ use super::deadline::{CommandError, CommandOutcome, Deadline};
 use super::sender::DriverProducer;
 use super::settings::ClientConfigs;
 
-/// Session of one driver.
+#[derive(Default)]
 pub(super) struct DriverSession {
     pub(super) clock: DriverClock,
     pub(super) clients: Option<ClientConfigs>,
@@ -22,20 +22,10 @@ pub(super) struct WarmProducer {
 }
 
 impl DriverSession {
-    pub(super) fn new() -> Self {
-        Self {
-            clock: DriverClock::start(),
-            clients: None,
-            warm_producer: None,
-        }
-    }
-
-    /// Returns the configuration of new clients.
     pub(super) fn configured(&self) -> CommandOutcome<&ClientConfigs> {
         self.clients.as_ref().ok_or(CommandError::NotConfigured)
     }
 
-    /// Creates a producer.
     pub(super) fn sender(&self) -> CommandOutcome<DriverProducer> {
         DriverProducer::start(&self.configured()?.producer, self.clock)
     }

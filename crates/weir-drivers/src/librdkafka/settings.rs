@@ -8,14 +8,12 @@ use super::deadline::{CommandError, CommandOutcome};
 use ClientScope::{Both, Consumer, Producer};
 use ValueFormat::{Acks, Boolean, Kibi, Number, OrMost, Text};
 
-/// Configuration of the clients.
 #[derive(Debug, Clone)]
 pub(super) struct ClientConfigs {
     pub(super) producer: ClientConfig,
     consumer: ClientConfig,
 }
 
-/// Clients that have a property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClientScope {
     Producer,
@@ -98,7 +96,6 @@ fn base(bootstrap: &str) -> ClientConfig {
 }
 
 impl ValueFormat {
-    /// Formats a value for librdkafka.
     fn write(self, value: &Value) -> Option<String> {
         match self {
             Number => value.as_f64().map(|_| value.to_string()),
@@ -113,7 +110,6 @@ impl ValueFormat {
         }
     }
 
-    /// Parses a value of librdkafka.
     fn read(self, text: &str) -> Option<Value> {
         let number = |text: &str| {
             let whole = text.parse::<i64>().ok().map(Value::from);
@@ -147,7 +143,6 @@ impl ClientConfigs {
 
 const KIBI: u64 = 1024;
 
-/// Lists mappings, one per line.
 macro_rules! mappings {
     ($($name:literal: $scope:ident $property:literal $format:expr;)*) => {
         &[$(SettingMapping($name, $scope, $property, $format)),*]

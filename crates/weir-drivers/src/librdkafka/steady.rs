@@ -106,11 +106,9 @@ fn consume(
 struct Seconds<'a> {
     clock: DriverClock,
     started: ClockMark,
-    /// Start of the current second.
     mark: ClockMark,
     count: u64,
     current: SteadySecond,
-    /// Sums of the reported seconds.
     done: SteadyDone,
     on_second: &'a mut dyn FnMut(&SteadySecond),
 }
@@ -134,12 +132,10 @@ impl<'a> Seconds<'a> {
         self.current.bytes += bytes;
     }
 
-    /// Returns the end of the last second.
     fn end_ns(&self) -> u64 {
         self.at(self.count)
     }
 
-    /// Returns the end of the current second.
     fn next_ns(&self) -> u64 {
         self.at((self.current.second + 1).min(self.count))
     }
@@ -204,7 +200,7 @@ mod tests {
     fn seconds_add_up_and_are_all_reported() {
         let mut reported = Vec::new();
         let mut on_second = |second: &SteadySecond| reported.push((second.second, second.records));
-        let mut seconds = Seconds::start(4, DriverClock::start(), &mut on_second);
+        let mut seconds = Seconds::start(4, DriverClock::default(), &mut on_second);
         seconds.add(10);
         seconds.report_until(seconds.at(2));
         seconds.add(10);

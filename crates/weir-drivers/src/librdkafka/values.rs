@@ -32,7 +32,6 @@ pub(super) fn number(key: Option<&[u8]>) -> Option<i64> {
     Some(i64::from_be_bytes(key?.try_into().ok()?))
 }
 
-/// Key of primers.
 pub(super) const PRIMER: i64 = -1;
 pub(super) const PRIMER_VALUE: [u8; 1] = [0];
 pub(super) const KEY_BYTES: u64 = 8;
