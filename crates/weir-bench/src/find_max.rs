@@ -19,11 +19,11 @@ use crate::experiment::turns::CellLog;
 use crate::plan::{Architecture, Plan, PlanEstimate, StopRules};
 
 /// Parameter that the search increases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Variable {
-    /// Records per second, all producers together.
+    /// Records per second
     Rate,
-    /// Number of clients.
+    /// Number of clients
     Clients,
 }
 

@@ -10,7 +10,6 @@ mod scan;
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -38,17 +37,6 @@ pub fn run(
     link: &CoordinatorChannel,
 ) -> Result<DeliverySummary, LoadError> {
     link.events.hello(WorkerRole::Consume);
-    if let Some(interval) = options
-        .published_report
-        .filter(|it| *it < REPORT_INTERVAL_MIN)
-    {
-        let given = format!("{} ms", interval.as_millis());
-        return Err(LoadError::option(
-            "--report-interval",
-            &given,
-            "give at least 1s",
-        ));
-    }
     let brokers = topic::require(&options.bootstrap_servers, &options.topic)?;
     let members = options.groups.as_ref().map_or(1, |groups| groups.members);
     if members == 0 || options.clients % members != 0 {
@@ -98,7 +86,6 @@ fn check_clients(clients: usize, connections_each: usize) -> Result<(), LoadErro
     Ok(())
 }
 
-const REPORT_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// Reserve for standard streams, poll, librdkafka's metadata request and log files.
 const DESCRIPTORS_SPARE: u64 = 64;
 

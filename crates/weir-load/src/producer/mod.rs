@@ -35,11 +35,7 @@ pub fn run(
 ) -> Result<ProduceSummary, LoadError> {
     let numbers = ProducerNumbers::new(options)?;
     link.events.hello(WorkerRole::Produce);
-    let brokers = topic::ensure(
-        &options.bootstrap_servers,
-        &options.topic,
-        options.create_partitions,
-    )?;
+    let brokers = topic::ensure(&options.bootstrap, &options.topic, options.create_topic)?;
     let clock = Clock::start();
     let acks = AckQueue::default();
     let (producer, partitions) = start_client(options, clock, &acks)?;

@@ -67,8 +67,12 @@ impl<'a> ScheduledSender<'a> {
             numbers,
             schedule,
             link,
-            pacer: Pacer::new(options.rate),
-            key_choice: KeyChoice::new(options.distribution, payloads.names().len(), options.seed),
+            pacer: Pacer::new(numbers.rate),
+            key_choice: KeyChoice::new(
+                options.key_distribution,
+                payloads.names().len(),
+                options.seed,
+            ),
             payloads,
             text_stamp: Vec::with_capacity(TEXT_STAMP_LEN_MAX),
             tracker: Tracker::new(streams, schedule),
@@ -234,7 +238,7 @@ impl<'a> ScheduledSender<'a> {
             (SEQ_HEADER, &seq),
             (TEXT_HEADER, &self.text_stamp),
         ];
-        let headers = match (self.options.stamped, self.options.text_stamp) {
+        let headers = match (!self.options.no_stamp, self.options.text_stamp) {
             (false, _) => &[],
             (true, false) => &headers[..2],
             (true, true) => &headers[..],
@@ -334,9 +338,13 @@ impl<'a> ScheduledSender<'a> {
         let due_in_window =
             due_before(measure_until_unix_ns).saturating_sub(due_before(measure_from_unix_ns));
         let [schedule_lag, publish_ack] = self.meter.totals();
-        let ProducerNumbers { first, producers } = self.numbers;
+        let ProducerNumbers {
+            first,
+            producers,
+            rate,
+        } = self.numbers;
         ProduceSummary {
-            target_rate_millis: self.options.rate.millis(),
+            target_rate_millis: rate.millis(),
             elapsed_ns: self.last_send_unix_ns.saturating_sub(start_unix_ns),
             due,
             sent: self.sent,
