@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use clap::ValueEnum;
 use weir_stats::run::{
     Cell, CellStatus, FindMax, FindMaxOutcome, FindMaxPhase as ClientPhase, FindMaxStep,
     SeriesPoint,
@@ -20,7 +19,7 @@ use crate::experiment::turns::CellLog;
 use crate::plan::{Architecture, Plan, PlanEstimate, StopRules};
 
 /// Parameter that the search increases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Variable {
     /// Records per second
     Rate,

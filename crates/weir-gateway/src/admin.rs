@@ -1,19 +1,10 @@
 //! Readiness of the gateway, for the admin port.
 
-use std::sync::Arc;
-
 use weir_net::admin::AdminPages;
 
-use crate::admission::Admission;
-use crate::connection::KafkaConnection;
+use crate::metrics::MetricSources;
 
-/// Sources of the readiness page.
-pub(crate) struct Pages {
-    pub(crate) connections: Vec<Arc<KafkaConnection>>,
-    pub(crate) admission: Arc<Admission>,
-}
-
-impl AdminPages for Pages {
+impl AdminPages for MetricSources {
     fn readiness(&self) -> (bool, String) {
         let mut text = String::new();
         let mut all = true;

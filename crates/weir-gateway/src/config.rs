@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use weir_mapping::{
-    ConfigReport, ConfigSource, ConnectionConfig, Location, Note, Parameter, ParseOptions, Severity,
+    ConfigReport, ConfigSource, ConnectionConfig, Note, Parameter, ParseOptions, Severity,
 };
 use weir_net::admin::{AdminConfig, AdminTable};
 use weir_net::watchdog::WatchdogConfig;
@@ -16,7 +16,7 @@ use crate::admission::Origins;
 pub use crate::admission::PerAddress;
 use crate::compression::CompressionConfig;
 use crate::diffs::{DiffConfig, RawDiffs};
-use crate::error::{GatewayError, InvalidConfig};
+use crate::error::{GatewayError, InvalidConfig, in_file};
 use crate::lightstreamer_conf;
 pub use crate::limits::GatewayLimits;
 pub use crate::simulator::SimulatorConfig;
@@ -35,7 +35,6 @@ pub struct GatewayConfig {
     pub tls: Option<TlsFiles>,
     /// Admin port.
     pub admin: AdminConfig,
-    /// Limits for stalled event loops.
     pub(crate) watchdog: WatchdogConfig,
     /// Number of event loops; default one per core.
     pub event_loops: usize,
@@ -102,7 +101,6 @@ pub struct CliOverrides {
     pub lightstreamer_conf: Option<PathBuf>,
 }
 
-/// `gateway.toml` as written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct RawFile {
@@ -155,7 +153,10 @@ impl GatewayConfig {
         let connections = read_connections(file, &raw.connection, options, &mut notes);
         let mut connections = or_default(connections, &mut errors);
         if let Some(path) = adapters {
-            let report = or_default(read_adapters(path, options), &mut errors);
+            let name = path.display().to_string();
+            let env = |name: &str| std::env::var(name).ok();
+            let report = read(path).map(|text| ConfigReport::of(&name, &text, &env, options));
+            let report = or_default(report, &mut errors);
             errors.extend(report.errors.into_iter().map(GatewayError::from));
             raw.adapter_set = raw.adapter_set.or(report.set_id);
             notes.extend(report.notes);
@@ -196,64 +197,30 @@ impl GatewayConfig {
         let now_unix_s = now.map_or(0, |now| now.as_secs());
         let ending = tls.as_ref().and_then(|tls| tls.remark(now_unix_s as i64));
         notes.extend(ending.map(|text| note(Severity::Warning, file, None, text)));
-        let files = LoadedFiles {
-            connections,
-            tls,
-            admin,
-            diffs,
-            notes,
-        };
-        files.combine(raw, overrides).map_err(at)
+        Self::combine(raw, overrides, connections, (tls, admin), diffs, notes).map_err(at)
     }
-}
 
-/// Checked parts of a configuration.
-struct LoadedFiles {
-    connections: Vec<ConnectionConfig>,
-    tls: Option<TlsFiles>,
-    admin: AdminConfig,
-    diffs: DiffConfig,
-    notes: Vec<Note>,
-}
-
-impl LoadedFiles {
-    /// Adds the other values and checks those that depend on each other.
+    /// Combines the parts and checks the values that depend on each other.
     fn combine(
-        self,
         raw: RawFile,
         overrides: &CliOverrides,
-    ) -> Result<GatewayConfig, InvalidConfig> {
-        if self.connections.is_empty() {
-            return Err(InvalidConfig::NoConnection);
-        }
-        let set_id = raw.adapter_set.unwrap_or_else(|| DEFAULT_SET.to_owned());
-        if set_id.trim().is_empty() {
-            return Err(InvalidConfig::NoAdapterSet);
-        }
-        let event_loops = overrides.event_loops.or(raw.event_loops);
-        let event_loops = event_loops.unwrap_or_else(cores);
-        if !(1..=1024).contains(&event_loops) {
-            return Err(InvalidConfig::EventLoops(event_loops));
-        }
+        connections: Vec<ConnectionConfig>,
+        (tls, admin): (Option<TlsFiles>, AdminConfig),
+        diffs: DiffConfig,
+        notes: Vec<Note>,
+    ) -> Result<Self, InvalidConfig> {
         let listen = overrides.listen.or(raw.listen).unwrap_or(DEFAULT_LISTEN);
-        let drain_spread_ms = raw.drain_spread_ms.unwrap_or(1_000);
-        if drain_spread_ms > 600_000 {
-            return Err(InvalidConfig::DrainSpread(drain_spread_ms));
-        }
-        let tls_listen = self.tls.as_ref().and_then(|tls| tls.config.listen);
-        if tls_listen == Some(listen) && listen.port() != 0 {
-            return Err(InvalidConfig::SameListen(listen));
-        }
-        Ok(GatewayConfig {
+        let event_loops = overrides.event_loops.or(raw.event_loops);
+        let config = Self {
             listen,
-            tls: self.tls,
-            admin: self.admin,
+            tls,
+            admin,
             watchdog: raw.watchdog,
-            event_loops,
-            set_id,
-            connections: self.connections,
+            event_loops: event_loops.unwrap_or_else(cores),
+            set_id: raw.adapter_set.unwrap_or_else(|| DEFAULT_SET.to_owned()),
+            connections,
             limits: raw.limits,
-            diffs: self.diffs,
+            diffs,
             unknown_names: raw.unknown_names,
             compression: raw.compression,
             allowed_origins: raw.allowed_origins,
@@ -261,10 +228,27 @@ impl LoadedFiles {
             last_values: raw.last_values,
             resume_delay_ms: raw.resume_delay_ms.unwrap_or(2_000),
             drain_timeout_ms: raw.drain_timeout_ms.unwrap_or(5_000),
-            drain_spread_ms,
+            drain_spread_ms: raw.drain_spread_ms.unwrap_or(1_000),
             control_link: raw.control_link,
-            notes: self.notes,
-        })
+            notes,
+        };
+        if config.connections.is_empty() {
+            return Err(InvalidConfig::NoConnection);
+        }
+        if config.set_id.trim().is_empty() {
+            return Err(InvalidConfig::NoAdapterSet);
+        }
+        if !(1..=1024).contains(&config.event_loops) {
+            return Err(InvalidConfig::EventLoops(config.event_loops));
+        }
+        if config.drain_spread_ms > 600_000 {
+            return Err(InvalidConfig::DrainSpread(config.drain_spread_ms));
+        }
+        let tls_listen = config.tls.as_ref().and_then(|tls| tls.config.listen);
+        if tls_listen == Some(config.listen) && config.listen.port() != 0 {
+            return Err(InvalidConfig::SameListen(config.listen));
+        }
+        Ok(config)
     }
 }
 
@@ -281,48 +265,31 @@ fn cores() -> usize {
 }
 
 fn read(path: &Path) -> Result<String, GatewayError> {
-    std::fs::read_to_string(path).map_err(|error| GatewayError::Read {
-        path: PathBuf::from(path),
-        error,
+    std::fs::read_to_string(path).map_err(|error| GatewayError::Config {
+        at: in_file(path.display(), None),
+        reason: format!("cannot read the file: {error}"),
     })
 }
 
 fn read_toml(path: &Path) -> Result<RawFile, GatewayError> {
     let text = read(path)?;
     toml::from_str(&text).map_err(|error| {
-        let file = path.display().to_string();
         let start = error.span().map_or(0, |span| span.start);
         let before = text.get(..start).unwrap_or_default();
-        let written = text
-            .lines()
-            .nth(before.matches('\n').count())
-            .unwrap_or_default();
-        GatewayError::Line {
-            file,
-            line: 1 + before.matches('\n').count() as u32,
-            reason: format!(
-                "{}: {}",
-                written.trim(),
-                error.message().replace('\n', "; ")
-            ),
+        let index = before.matches('\n').count();
+        let written = text.lines().nth(index).unwrap_or_default().trim();
+        let message = error.message().replace('\n', "; ");
+        GatewayError::Config {
+            at: in_file(path.display(), Some(1 + index as u32)),
+            reason: format!("{written}: {message}"),
         }
     })
-}
-
-fn read_adapters(path: &Path, options: ParseOptions) -> Result<ConfigReport, GatewayError> {
-    let env = |name: &str| std::env::var(name).ok();
-    let name = path.display().to_string();
-    Ok(ConfigReport::of(&name, &read(path)?, &env, options))
 }
 
 fn note(severity: Severity, file: &Path, line: Option<u32>, text: String) -> Note {
     Note {
         severity,
-        at: Location {
-            file: file.display().to_string(),
-            line,
-            connection: None,
-        },
+        at: in_file(file.display(), line),
         text,
     }
 }

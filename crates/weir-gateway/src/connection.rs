@@ -1,23 +1,21 @@
 //! One Kafka connection as seen by all threads: its mapping, the subscribed items and its state.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use weir_mapping::{ConnectionConfig, Threads};
 use weir_tlcp::diff::DiffOptions;
 
-use crate::counters::{UNKNOWN, WorkerCounters};
+use crate::counters::{UNKNOWN, WorkerCounters, lock};
 use crate::diffs::ConnectionDiffs;
 use crate::ingest::InterestInbox;
 use crate::interest::Interest;
 
-/// State shared by the ingest threads (writers), the shards (resolve names, set interests) and
-/// administration (reads the state).
+/// State that the ingest threads write, and shards and administration read.
 #[derive(Debug)]
 pub(crate) struct KafkaConnection {
     pub(crate) config: ConnectionConfig,
-    /// Diff formats of its values.
     pub(crate) diffs: ConnectionDiffs,
     pub(crate) workers: Vec<WorkerHandle>,
     pub(crate) subscribed_items: SubscribedItems,
@@ -25,7 +23,6 @@ pub(crate) struct KafkaConnection {
     pub(crate) state: ConnectionState,
 }
 
-/// One ingest worker as seen by other threads.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerHandle {
     pub(crate) interests: InterestInbox,
@@ -53,8 +50,7 @@ impl KafkaConnection {
         }
     }
 
-    /// Sends a shard's interest to all workers. `first` means that the shard had no interest in the
-    /// item before.
+    /// Sends a shard's interest to all workers; see [`InterestInbox::put`].
     pub(crate) fn set_interest(&self, interest: Interest, first: bool) {
         let withdrawn = interest.wanted().is_none();
         for worker in &self.workers {
@@ -97,7 +93,7 @@ impl SubscribedItems {
 
     /// Waits up to `timeout` for the first item.
     pub(crate) fn wait(&self, timeout: Duration) {
-        let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        let gate = lock(&self.gate);
         // A wake-up that is early or late does no harm: the caller checks again.
         let _ = (self.came).wait_timeout_while(gate, timeout, |()| self.is_none());
     }
@@ -105,7 +101,7 @@ impl SubscribedItems {
     fn add(&self) {
         self.begun.store(true, Ordering::SeqCst);
         if self.items.fetch_add(1, Ordering::SeqCst) == 0 {
-            drop(self.gate.lock().unwrap_or_else(PoisonError::into_inner));
+            drop(lock(&self.gate));
             self.came.notify_all();
         }
     }
@@ -120,7 +116,6 @@ impl SubscribedItems {
 #[derive(Debug, Default)]
 pub(crate) struct LateWindow {
     open: AtomicBool,
-    /// Number of items subscribed late.
     pub(crate) subscriptions: AtomicU64,
 }
 
@@ -133,7 +128,6 @@ impl LateWindow {
         self.open.load(Ordering::Acquire)
     }
 
-    /// Counts a subscription to an item if it is late.
     pub(crate) fn note(&self) {
         if self.is_open() {
             self.subscriptions.fetch_add(1, Ordering::Relaxed);
@@ -162,13 +156,11 @@ impl ConnectionState {
 
     /// Returns the last error, if it still persists.
     pub(crate) fn error(&self) -> Option<String> {
-        self.error.lock().ok().and_then(|error| error.clone())
+        lock(&self.error).clone()
     }
 
     pub(crate) fn report(&self, ready: bool, error: Option<String>) {
-        if let Ok(mut last) = self.error.lock() {
-            *last = error;
-        }
+        *lock(&self.error) = error;
         self.ready.store(ready, Ordering::Release);
     }
 }

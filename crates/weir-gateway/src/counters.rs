@@ -1,6 +1,7 @@
-//! Counters that one thread writes and others read.
+//! State shared by threads: counters that one thread writes and others read, and locks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Value of an unknown metric of a connection, which is omitted.
 pub(crate) const UNKNOWN: u64 = u64::MAX;
@@ -19,7 +20,6 @@ pub(crate) struct WorkerCounters {
     pub(crate) shard_waits: AtomicU64,
     /// Updates that shards did not accept before the end.
     pub(crate) undelivered: AtomicU64,
-    /// Items in the worker's routing table.
     pub(crate) items: AtomicU64,
     /// Items with a stored last record, their memory, and the number of evicted ones.
     pub(crate) last_values: AtomicU64,
@@ -30,4 +30,9 @@ pub(crate) struct WorkerCounters {
 /// Adds to a counter that only the calling thread writes.
 pub(crate) fn add(counter: &AtomicU64, count: u64) {
     counter.store(counter.load(Ordering::Relaxed) + count, Ordering::Relaxed);
+}
+
+/// Locks a mutex under which no code can panic.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

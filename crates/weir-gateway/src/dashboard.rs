@@ -74,7 +74,6 @@ struct GatewayFigures {
     latency: AgeHistogram,
 }
 
-/// Creates the dashboard of a gateway.
 pub(crate) fn dashboard(info: GatewayInfo, sources: MetricSources) -> Dashboard {
     let metrics = SHARDS.iter().chain(&CONNECTIONS);
     let mut columns: Vec<_> = metrics

@@ -88,7 +88,6 @@ impl ConnectionDiffs {
         Self { variants }
     }
 
-    /// Returns the options for a client that accepts these formats.
     pub(crate) fn of(&self, accepted: AcceptedDiffs) -> Option<&Arc<DiffOptions>> {
         self.variants[usize::from(accepted.0)].as_ref()
     }
@@ -117,7 +116,6 @@ pub(crate) struct RawDiffs {
     connection: BTreeMap<String, RawConnectionDiffs>,
 }
 
-/// `[diffs.connection.NAME]` as written in the file.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct RawConnectionDiffs {

@@ -1,40 +1,18 @@
 //! Errors that prevent a gateway from starting, by cause.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
-use weir_mapping::Location;
+use weir_mapping::{ConfigError, Location};
 use weir_tlcp::codes::ControlCode;
 
 /// A start-up error. Errors of a running gateway appear in metrics, health and log.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
-    /// A configuration file cannot be read.
-    #[error("{path}: cannot read the file: {error}")]
-    Read {
-        /// Path of the file.
-        path: PathBuf,
-        /// Error of the operating system.
-        error: std::io::Error,
-    },
-    /// The connector's configuration is wrong.
-    #[error(transparent)]
-    Mapping(#[from] weir_mapping::ConfigError),
-    /// The gateway's own configuration is wrong.
-    #[error("{file}: {reason}")]
+    /// A configuration file, or an option of the command line, is invalid.
+    #[error("{at}: {reason}")]
     Config {
-        /// Path of the file, or the option as typed.
-        file: String,
-        /// Key, value and remedy.
-        reason: String,
-    },
-    /// A line of one of the gateway's own files is invalid.
-    #[error("{file}:{line}: {reason}")]
-    Line {
-        /// Path of the file.
-        file: String,
-        /// Line number, from 1.
-        line: u32,
+        /// The file, with line or connection if known, or the option as typed.
+        at: Location,
         /// Key, value and remedy.
         reason: String,
     },
@@ -61,6 +39,15 @@ fn lines(errors: &[GatewayError]) -> String {
     lines.join("\n")
 }
 
+impl From<ConfigError> for GatewayError {
+    fn from(error: ConfigError) -> Self {
+        Self::Config {
+            at: error.at,
+            reason: error.text,
+        }
+    }
+}
+
 impl GatewayError {
     /// Combines errors; returns `None` if there are none.
     pub(crate) fn join(errors: Vec<Self>) -> Option<Self> {
@@ -85,22 +72,8 @@ impl GatewayError {
 
     /// Returns the location in a configuration file, if known, and the error text.
     pub fn location(&self) -> (Option<Location>, String) {
-        let at = |file: String, line| {
-            let connection = None;
-            Some(Location {
-                file,
-                line,
-                connection,
-            })
-        };
         match self {
-            Self::Mapping(error) => (Some(error.at.clone()), error.text.clone()),
-            Self::Config { file, reason } => (at(file.clone(), None), reason.clone()),
-            Self::Line { file, line, reason } => (at(file.clone(), Some(*line)), reason.clone()),
-            Self::Read { path, error } => (
-                at(path.display().to_string(), None),
-                format!("cannot read the file: {error}"),
-            ),
+            Self::Config { at, reason } => (Some(at.clone()), reason.clone()),
             other => (None, other.to_string()),
         }
     }
@@ -137,16 +110,23 @@ pub(crate) enum InvalidConfig {
 }
 
 impl InvalidConfig {
-    /// Adds the file, or the option as typed.
     pub(crate) fn in_file(&self, file: impl ToString) -> GatewayError {
         GatewayError::Config {
-            file: file.to_string(),
+            at: in_file(file, None),
             reason: self.to_string(),
         }
     }
 }
 
-/// Reason why a subscription is refused.
+/// Returns a location in a file, in a line from 1 if it is known.
+pub(crate) fn in_file(file: impl ToString, line: Option<u32>) -> Location {
+    Location {
+        file: file.to_string(),
+        line,
+        connection: None,
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct SubscriptionError {
     pub(crate) code: ControlCode,

@@ -1,6 +1,6 @@
 //! A running gateway: starts the threads, provides its addresses, shuts down cleanly.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -19,7 +19,6 @@ use weir_net::tls::TlsFiles;
 use weir_net::watchdog::{Heartbeat, Watchdog, join_until};
 use weir_tlcp::server::SessionConfig;
 
-use crate::admin::Pages;
 use crate::admission::Admission;
 use crate::config::GatewayConfig;
 use crate::connection::KafkaConnection;
@@ -27,7 +26,7 @@ use crate::dashboard::{GatewayInfo, dashboard};
 use crate::error::GatewayError;
 use crate::ingest::Ingest;
 use crate::limits::GatewayLimits;
-use crate::listeners::{Listeners, client_addresses};
+use crate::listeners::{client_addresses, listen_all};
 use crate::memory_watch;
 use crate::metrics::{self, MetricSources, ShardMetrics};
 use crate::shard::{ACTIVITIES, Shard, ShardContext, ShardEvent};
@@ -57,8 +56,6 @@ pub struct Gateway {
     /// Closed by each ingest thread after it has posted its last update.
     posted: Vec<Receiver<()>>,
     admin: AdminServer,
-    admin_address: SocketAddr,
-    /// Certificates whose files are reloaded.
     certificates: Vec<Arc<TlsFiles>>,
     /// Monitors the shards while the gateway exists.
     _watchdog: Watchdog,
@@ -77,53 +74,28 @@ impl Gateway {
     /// Returns an error if an address cannot be bound or the operating system refuses a resource.
     pub fn start(mut config: GatewayConfig) -> Result<Self, GatewayError> {
         let meter = MemoryMeter::new(config.limits.memory_bytes as u64);
-        config.limits.divide(config.event_loops);
         config.limits.derive(meter.bytes_max());
         let tls = config.tls.take().map(Arc::new);
-        let listeners = Listeners::open(config.listen, tls.as_deref(), config.event_loops)?;
-        let (listen, tls_listen) = (listeners.listen, listeners.tls_listen);
+        let (listen, tls_listen, listeners) =
+            listen_all(config.listen, tls.as_deref(), config.event_loops)?;
         let shared = Arc::new(shard_context(&mut config));
-        let parts = make_shards(listeners.listeners, &shared)?;
-        let inboxes: Vec<_> = parts.iter().map(|(_, inbox, _)| inbox.clone()).collect();
+        let shards = make_shards(listeners, &shared)?;
+        let inboxes: Vec<_> = shards.iter().map(|(_, inbox, _)| inbox.clone()).collect();
         // It was empty until now.
         let _ = shared.peers.set(inboxes.clone());
-        let (admin_listener, admin_address) = listen_admin(config.admin.listen)?;
+        let listener = listen_admin(config.admin.listen)?;
+        let metrics = shards.iter().map(|(.., metrics)| Arc::clone(metrics));
         let sources = MetricSources {
-            shards: parts
-                .iter()
-                .map(|(.., metrics)| Arc::clone(metrics))
-                .collect(),
+            shards: metrics.collect(),
             connections: shared.connections.clone(),
             tls: tls.clone(),
             admission: Arc::clone(&shared.guard),
         };
-        let mut threads = Vec::new();
-        for (number, (shard, ..)) in parts.into_iter().enumerate() {
-            let run = move || {
-                if let Err(error) = shard.run() {
-                    tracing::error!(%error, "event loop failed");
-                }
-            };
-            threads.push(spawn(&format!("shard-{number}"), run)?);
-        }
+        let mut threads = start_shards(shards)?;
         let stop_ingest = Arc::new(AtomicBool::new(false));
-        let mut posted = Vec::new();
-        for (number, connection) in shared.connections.iter().enumerate() {
-            if connection.config.enabled {
-                let ingest = Ingest {
-                    connection: Arc::clone(connection),
-                    number: number as u16,
-                    stop: Arc::clone(&stop_ingest),
-                    shards: inboxes.clone(),
-                    last_bytes: last_value_bytes(&config, connection, &shared),
-                    resume_delay: Duration::from_millis(config.resume_delay_ms),
-                };
-                let (posting, receiver) = crossbeam_channel::bounded(0);
-                posted.push(receiver);
-                let run = move || ingest.run(posting);
-                threads.push(spawn(&format!("ingest-{number}"), run)?);
-            }
-        }
+        let ingest = start_ingest(&config, &shared, &inboxes, &stop_ingest)?;
+        let (ingest, posted): (Vec<_>, _) = ingest.into_iter().unzip();
+        threads.extend(ingest);
         let (stop_watch, stopped) = crossbeam_channel::bounded(0);
         let watched = Arc::clone(&shared.guard);
         let watch = move || memory_watch::watch(&watched, &meter, &stopped);
@@ -133,20 +105,16 @@ impl Gateway {
         let own = tls.iter().map(|tls| &tls.files);
         let certificates: Vec<_> = own.chain(&config.admin.files).cloned().collect();
         let draining = Arc::new(AtomicBool::new(false));
-        let identity = GatewayInfo {
+        let info = GatewayInfo {
             adapter_set: shared.set_id.clone(),
             clients: client_addresses(listen, tls_listen),
             shards: config.event_loops,
         };
-        let pages = Pages {
-            connections: shared.connections.clone(),
-            admission: Arc::clone(&shared.guard),
-        };
         let options = AdminOptions {
-            listener: admin_listener,
+            listener,
             config: config.admin,
             registry: metrics::registry(sources.clone(), watchdog.vitals()),
-            dashboard: dashboard(identity, sources),
+            dashboard: dashboard(info, sources.clone()),
             vitals: watchdog.vitals(),
             certificates: certificates.clone(),
             draining: Arc::clone(&draining),
@@ -158,8 +126,7 @@ impl Gateway {
             inboxes,
             threads,
             posted,
-            admin: AdminServer::start(options, pages)?,
-            admin_address,
+            admin: AdminServer::start(options, sources)?,
             certificates,
             _watchdog: watchdog,
             stop_watch,
@@ -189,7 +156,7 @@ impl Gateway {
 
     /// Returns the address of metrics and health.
     pub fn admin_address(&self) -> SocketAddr {
-        self.admin_address
+        self.admin.address()
     }
 
     /// Returns `true` if every enabled connection delivers what is produced from now on.
@@ -240,17 +207,44 @@ impl Gateway {
     }
 }
 
-/// Returns the memory for the last records of a connection.
-fn last_value_bytes(
+fn start_shards(shards: Vec<ShardParts>) -> std::io::Result<Vec<JoinHandle<()>>> {
+    let start = |(number, (shard, ..)): (usize, ShardParts)| {
+        let run = move || {
+            if let Err(error) = shard.run() {
+                tracing::error!(%error, "event loop failed");
+            }
+        };
+        spawn(&format!("shard-{number}"), run)
+    };
+    shards.into_iter().enumerate().map(start).collect()
+}
+
+/// Starts the ingest threads. Each closes its channel after it has posted its last update.
+fn start_ingest(
     config: &GatewayConfig,
-    connection: &KafkaConnection,
     shared: &ShardContext,
-) -> usize {
-    match connection.config.mapping.command_mode().is_enforced() {
-        // Its items are tables, for which the last record is not a state.
-        true => 0,
-        false => (config.last_values.memory_bytes).div_ceil(shared.connections.len()),
-    }
+    inboxes: &[MailboxSender<ShardEvent>],
+    stop: &Arc<AtomicBool>,
+) -> std::io::Result<Vec<(JoinHandle<()>, Receiver<()>)>> {
+    let share = (config.last_values.memory_bytes).div_ceil(shared.connections.len());
+    let start = |(number, connection): (usize, &Arc<KafkaConnection>)| {
+        // With enforced commands the items are tables, for which the last record is not a state.
+        let has_tables = connection.config.mapping.command_mode().is_enforced();
+        let ingest = Ingest {
+            connection: Arc::clone(connection),
+            number: number as u16,
+            stop: Arc::clone(stop),
+            shards: inboxes.to_vec(),
+            last_bytes: if has_tables { 0 } else { share },
+            resume_delay: Duration::from_millis(config.resume_delay_ms),
+        };
+        let (posting, posted) = crossbeam_channel::bounded(0);
+        let thread = spawn(&format!("ingest-{number}"), move || ingest.run(posting))?;
+        Ok((thread, posted))
+    };
+    let all = shared.connections.iter().enumerate();
+    let enabled = all.filter(|(_, connection)| connection.config.enabled);
+    enabled.map(start).collect()
 }
 
 fn shard_context(config: &mut GatewayConfig) -> ShardContext {
@@ -331,15 +325,13 @@ fn net_limits(limits: &GatewayLimits, connections: usize) -> server::ConnectionL
     }
 }
 
-fn listen_admin(address: SocketAddr) -> Result<(std::net::TcpListener, SocketAddr), GatewayError> {
-    let fail = |error| GatewayError::Listen {
+fn listen_admin(address: SocketAddr) -> Result<TcpListener, GatewayError> {
+    let key = "--admin";
+    TcpListener::bind(address).map_err(|error| GatewayError::Listen {
         address,
-        key: "--admin",
+        key,
         error,
-    };
-    let listener = std::net::TcpListener::bind(address).map_err(fail)?;
-    let address = listener.local_addr().map_err(fail)?;
-    Ok((listener, address))
+    })
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {

@@ -12,7 +12,6 @@ pub(crate) struct ItemKey {
     pub(crate) epoch: u32,
 }
 
-/// Configuration of a connection's row tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RowTableConfig {
     pub(crate) mode: CommandMode,
@@ -21,7 +20,6 @@ pub(crate) struct RowTableConfig {
     pub(crate) keys_max: usize,
 }
 
-/// A shard's interest in an item's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RowInterest {
     /// Distinguishes the shard's table from others of the same item.
@@ -29,23 +27,18 @@ pub(crate) struct RowInterest {
     pub(crate) rules: RowTableConfig,
 }
 
-/// A shard's interest in an item's last updates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HistoryInterest {
     /// Distinguishes the shard's history from others of the same item.
     pub(crate) generation: u32,
-    /// Maximum number of stored updates.
     pub(crate) most: usize,
 }
 
-/// The needs of a shard for an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ItemInterest {
     pub(crate) item: ItemKey,
     pub(crate) fields: FieldSet,
-    /// Its rows, for mode COMMAND.
     pub(crate) rows: Option<RowInterest>,
-    /// Its last updates, for mode DISTINCT.
     pub(crate) history: Option<HistoryInterest>,
 }
 
@@ -56,7 +49,6 @@ pub(crate) struct Interest {
     pub(crate) change: InterestChange,
 }
 
-/// Begin, change or end of an interest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum InterestChange {
     Subscribe(ItemInterest),

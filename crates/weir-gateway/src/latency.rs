@@ -12,7 +12,6 @@ const STEPS: usize = 8;
 const FIRST_POWER: usize = LINEAR.ilog2() as usize;
 /// Number of powers: up to 131 s, the last bucket includes everything above.
 const POWERS: usize = 13;
-/// Number of buckets.
 pub(crate) const BUCKETS: usize = LINEAR as usize + POWERS * STEPS;
 
 /// Delivery counts by age in milliseconds, written by one thread.
@@ -63,7 +62,6 @@ impl AgeHistogram {
         self.buckets.iter().sum()
     }
 
-    /// Returns the difference to an earlier state.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let mut between = self.clone();
         for (count, before) in between.buckets.iter_mut().zip(&earlier.buckets) {
@@ -108,7 +106,6 @@ fn bucket(ms: u64) -> usize {
     (LINEAR as usize + (power - FIRST_POWER) * STEPS + step).min(BUCKETS - 1)
 }
 
-/// Returns the highest age of a bucket.
 fn highest_ms(index: usize) -> u64 {
     let Some(above) = index.checked_sub(LINEAR as usize) else {
         return index as u64;

@@ -25,7 +25,6 @@ mod listeners;
 mod memory_watch;
 mod metrics;
 mod overload;
-mod resolve;
 mod routing;
 mod shard;
 mod simulator;

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use weir_mapping::{Location, Note, Severity};
+use weir_mapping::{Note, Severity};
 use weir_tlcp::diff::{DiffFormat, DiffOptions, DiffOrder};
 
-use crate::error::GatewayError;
+use crate::error::{GatewayError, in_file};
 
 /// Elements with a counterpart in the gateway's configuration.
 const COUNTERPARTS: [(&str, &str); 7] = [
@@ -27,9 +27,9 @@ pub(crate) fn read(
     text: &str,
     notes: &mut Vec<Note>,
 ) -> Result<DiffOptions, GatewayError> {
-    let file = path.display().to_string();
+    let at = |line| in_file(path.display(), line);
     let fail = |reason: String| GatewayError::Config {
-        file: file.clone(),
+        at: at(None),
         reason,
     };
     // A document type could define entities that expand without bound; it is rejected.
@@ -48,9 +48,8 @@ pub(crate) fn read(
         let name = element.tag_name().name();
         let line = document.text_pos_at(element.range().start).row;
         let value = element.text().unwrap_or_default().trim();
-        let refuse = |remedy: &str| GatewayError::Line {
-            file: file.clone(),
-            line,
+        let refuse = |remedy: &str| GatewayError::Config {
+            at: at(Some(line)),
             reason: format!("<{name}> = \"{value}\": {remedy}"),
         };
         match name {
@@ -77,11 +76,7 @@ pub(crate) fn read(
     let mut note = |line: u32, text: String| {
         notes.push(Note {
             severity: Severity::Info,
-            at: Location {
-                file: file.clone(),
-                line: Some(line),
-                connection: None,
-            },
+            at: at(Some(line)),
             text,
         });
     };
@@ -101,7 +96,6 @@ pub(crate) fn read(
     Ok(options)
 }
 
-/// Parses a list of algorithms, separated by commas or spaces.
 fn order(text: &str) -> Option<DiffOrder> {
     let names = text.split([',', ' ', '\t', '\n', '\r']);
     let formats = names

@@ -78,16 +78,9 @@ pub struct GatewayLimits {
     pub requests_per_second: f32,
     /// Limits of one address; default none, because a proxy or a company may have a single address.
     pub per_address: PerAddress,
-    /// `sessions` divided by the number of shards, set when the gateway starts.
-    #[serde(skip)]
-    pub(crate) sessions_per_shard: usize,
 }
 
 impl GatewayLimits {
-    pub(crate) fn divide(&mut self, shards: usize) {
-        self.sessions_per_shard = self.sessions.div_ceil(shards);
-    }
-
     /// Derives unset subscription limits from the available memory.
     pub(crate) fn derive(&mut self, memory_bytes: u64) {
         let quarter = usize::try_from(memory_bytes / 4).unwrap_or(usize::MAX);
@@ -99,8 +92,7 @@ impl GatewayLimits {
         }
     }
 
-    /// Returns the maximum number of client connections, including those before and after a
-    /// session.
+    /// Returns the maximum number of client connections, with and without a session.
     pub(crate) fn connections_in_all(&self, shards: usize) -> usize {
         match self.connections {
             0 => self.sessions + self.sessions / 8 + 64 * shards,
@@ -135,7 +127,6 @@ impl Default for GatewayLimits {
             sessions_per_second: 0.0,
             requests_per_second: 0.0,
             per_address: PerAddress::default(),
-            sessions_per_shard: 100_000,
         }
     }
 }

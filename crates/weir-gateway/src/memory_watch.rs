@@ -9,13 +9,11 @@ use weir_net::memory::{MemoryMeter, MemoryUse};
 
 use crate::admission::{Admission, AdmissionLimit};
 
-/// Bounds of the time between two samples of memory.
 const SAMPLE_INTERVAL_MIN: Duration = Duration::from_millis(100);
 const SAMPLE_INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// Assumed maximum memory growth in bytes per second. A sample costs as much CPU time as tens of
 /// deliveries, so samples are rare while memory use is far below the limit.
 const GROWTH_BYTES_PER_S: f64 = (1_u64 << 30) as f64;
-/// Interval between log lines about limits.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Samples memory and logs limit hits until `stop` is disconnected.

@@ -43,7 +43,6 @@ pub(crate) struct ShardCounters {
     pub(crate) io: IoCounters,
 }
 
-/// A metric of the source `T`.
 struct MetricSpec<T> {
     /// Name; counters get the suffix `_total` when written.
     name: &'static str,
@@ -217,12 +216,10 @@ fn load(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
-/// The published counters of one shard.
 #[derive(Debug)]
 pub(crate) struct ShardMetrics {
     values: [AtomicU64; SHARD_METRICS.len()],
     pub(crate) latency: DeliveryAges,
-    /// Progress of the shard, for the watchdog.
     pub(crate) heartbeat: Arc<Heartbeat>,
 }
 

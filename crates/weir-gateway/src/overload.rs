@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use weir_net::memory::MemoryUse;
 
-/// State of the memory limit, read by all event loops and written by one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Overload {
     is_on: AtomicBool,
@@ -17,7 +16,6 @@ impl Overload {
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// Returns the last sample.
     pub(crate) fn memory(&self) -> MemoryUse {
         MemoryUse {
             used: self.used.load(Ordering::Relaxed),

@@ -14,19 +14,17 @@ use crate::shard::{
     HistoryBackfill, PastUpdate, RowBackfill, RowTable, RowTableCounters, ShardEvent, shrinks,
 };
 
-/// The destination of an update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UpdateTarget {
     pub(crate) shard: u16,
     pub(crate) interest: ItemInterest,
 }
 
-/// The interested shards of an item.
 #[derive(Debug, Default)]
 pub(crate) struct Route {
-    targets: SmallVec<[UpdateTarget; 2]>,
+    pub(crate) targets: SmallVec<[UpdateTarget; 2]>,
     /// Union of the targets' fields; shared with the updates made from it.
-    fields: Arc<FieldSet>,
+    pub(crate) fields: Arc<FieldSet>,
     known: RefCell<Option<CachedValues>>,
     /// The rows, if a target needs them and there may be another target.
     table: RefCell<Option<Box<RowTable>>>,
@@ -36,21 +34,10 @@ pub(crate) struct Route {
     history_max: usize,
 }
 
-/// The rows of an item in the order of their ADD, and whether more follow.
-pub(crate) type CachedRows = (Vec<Arc<FrozenValues>>, bool);
-
 /// Values of an item, and the fields they are for; other fields are absent.
 pub(crate) type CachedValues = (Arc<FrozenValues>, Arc<FieldSet>);
 
 impl Route {
-    pub(crate) fn targets(&self) -> &[UpdateTarget] {
-        &self.targets
-    }
-
-    pub(crate) fn fields(&self) -> &Arc<FieldSet> {
-        &self.fields
-    }
-
     /// Stores an update, of which `extracted` were read, for shards that subscribe later.
     pub(crate) fn store(
         &self,
@@ -81,15 +68,14 @@ impl Route {
         }
     }
 
-    /// Returns the current values, if all of `fields` are known.
     pub(crate) fn cached(&self, fields: &FieldSet) -> Option<CachedValues> {
         let known = self.known.borrow();
         let known = known.as_ref();
         known.filter(|(_, read)| fields.is_subset(read)).cloned()
     }
 
-    /// Returns the current rows, if rows are stored.
-    fn rows(&self) -> Option<CachedRows> {
+    /// Returns the stored rows in the order of their ADD, and `true` if more follow.
+    fn rows(&self) -> Option<(Vec<Arc<FrozenValues>>, bool)> {
         let table = self.table.borrow();
         let table = table.as_ref()?;
         let rows = table.rows().map(|row| Arc::clone(&row.values)).collect();
@@ -136,7 +122,6 @@ impl Route {
     }
 }
 
-/// Items with interested shards, by canonical name.
 #[derive(Debug, Default)]
 pub(crate) struct RoutingTable {
     /// Boxed routes: when a table of a million items grows, it moves 25 MB instead of 300 MB.
@@ -148,7 +133,6 @@ impl RoutingTable {
         self.items.len()
     }
 
-    /// Returns the route of an item; `None` if no shard is interested.
     pub(crate) fn route(&self, name: &str) -> Option<&Route> {
         self.items.get(name).map(Box::as_ref)
     }
@@ -164,7 +148,7 @@ impl RoutingTable {
             return None.into_iter().chain(None);
         };
         let (item, route) = (wanted.item, self.route(&interest.name));
-        let mut targets = route.iter().flat_map(|route| route.targets());
+        let mut targets = route.iter().flat_map(|route| &route.targets);
         let before = targets.find(|one| one.shard == interest.shard && one.interest.item == item);
         let (rows_before, history_before) = before.map_or((None, None), |one| {
             (one.interest.rows, one.interest.history)
@@ -252,7 +236,7 @@ mod tests {
     }
 
     fn slots(table: &RoutingTable) -> Vec<(u16, u32)> {
-        let targets = table.route(ITEM).map_or(&[][..], Route::targets);
+        let targets = table.route(ITEM).map_or(&[][..], |route| &route.targets);
         targets
             .iter()
             .map(|target| (target.shard, target.interest.item.slot))
@@ -261,7 +245,7 @@ mod tests {
 
     fn fields(table: &RoutingTable) -> Vec<usize> {
         let route = table.route(ITEM).expect("the item has a route");
-        route.fields().iter().collect()
+        route.fields.iter().collect()
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use serde::Deserialize;
 
-/// Name of the adapter set.
 pub(crate) const ADAPTER_SET: &str = "LOAD_TESTS";
 
 /// `[simulator]`: the values of item `CONFIGURATION` of adapter set `LOAD_TESTS`, which configures

@@ -198,12 +198,12 @@ fn send_with_producer(
     idempotent: bool,
 ) {
     let options = ProducerOptions {
-        bootstrap_servers: bootstrap.to_owned(),
+        bootstrap: bootstrap.to_owned(),
         topic: topic.to_owned(),
-        rate: Rate::per_second(100_000_000.0).expect("the highest rate"),
+        rate: Some(Rate::per_second(100_000_000.0).expect("the highest rate")),
         kind,
         count: Some(records),
-        idempotent,
+        no_idempotence: !idempotent,
         drain: TEST_TIMEOUT,
         ..ProducerOptions::default()
     };

@@ -7,6 +7,7 @@ use thiserror::Error;
 use weir_kafka::lean::LeanError;
 use weir_kafka::{AdminError, ProducerError, SourceError};
 
+use crate::pacer::RateError;
 use crate::payload::ReplayError;
 
 /// Class of an error; commands derive their exit code from it.
@@ -46,6 +47,9 @@ pub enum LoadError {
     /// The cluster is not reachable, or rejected the request.
     #[error(transparent)]
     Admin(#[from] AdminError),
+    /// The rate is out of range.
+    #[error(transparent)]
+    Rate(#[from] RateError),
     /// The records to replay cannot be read.
     #[error(transparent)]
     Replay(#[from] ReplayError),
@@ -94,6 +98,7 @@ impl LoadError {
         match self {
             Self::Replay(ReplayError::Topic(_)) => ErrorClass::Target,
             Self::Option { .. }
+            | Self::Rate(_)
             | Self::Replay(_)
             | Self::Listen(..)
             | Self::Consumer(LeanError::Config { .. }) => ErrorClass::Usage,

@@ -21,6 +21,12 @@ pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
     parse_scaled(number, "kKmMgG").ok_or_else(|| invalid(text, "size", "500MB or 20GB"))
 }
 
+/// Parses `KEY=VALUE`.
+pub fn parse_key_value(text: &str) -> Result<(String, String), &'static str> {
+    let (key, value) = text.split_once('=').ok_or("must be KEY=VALUE")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
 /// Parses a duration: digits, optionally a fraction, and `ms`, `s`, `m`, `min` or `h`.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     let parse = || {

@@ -126,11 +126,11 @@ impl Write for WorkerLines {
 
 fn options(topic: &str, rate: f64) -> ProducerOptions {
     ProducerOptions {
-        bootstrap_servers: bootstrap().to_owned(),
+        bootstrap: bootstrap().to_owned(),
         topic: topic.to_owned(),
-        rate: Rate::per_second(rate).expect("a rate"),
+        rate: Some(Rate::per_second(rate).expect("a rate")),
         producers: 4,
-        size: 100,
+        size: Some(100),
         drain: TEST_TIMEOUT,
         ..ProducerOptions::default()
     }
@@ -348,7 +348,7 @@ fn marked_records_are_timed_among_background() {
         let options = ProducerOptions {
             kind: PayloadKind::JsonExtended,
             first_producer,
-            marked,
+            mark: marked,
             count: Some(count),
             ..options(&topic, 500.0)
         };
@@ -389,7 +389,7 @@ fn deliveries_with_json_keys_are_checked_by_name() {
         kind: PayloadKind::JsonKeyX,
         count: Some(200),
         producers: 1,
-        keys: 1,
+        keys: Some(1),
         ..options(&topic, 1_000.0)
     };
     let (_, produced) = produce(options, at_once());
@@ -507,7 +507,7 @@ fn floor_writes_records_to_sockets_of_their_key() {
     let topic = topic(1);
     let floor_options = FloorOptions {
         listen: ([127, 0, 0, 1], 0).into(),
-        bootstrap_servers: bootstrap().to_owned(),
+        bootstrap: bootstrap().to_owned(),
         topic: topic.clone(),
         diffs: DiffChoice::NONE,
         fields: ["key", "value", "ts", "partition", "offset", "weir"]
@@ -522,9 +522,9 @@ fn floor_writes_records_to_sockets_of_their_key() {
 
     let (_, produced) = produce(
         ProducerOptions {
-            keys: 2,
+            keys: Some(2),
             count: Some(100),
-            size: 300,
+            size: Some(300),
             text_stamp: true,
             ..options(&topic, 2_000.0)
         },
@@ -564,8 +564,8 @@ fn full_queue_delays_records_without_loss() {
         ProducerOptions {
             count: Some(60),
             // The queue of ten records is sent only after this delay.
-            linger_ms: 50.0,
-            properties: vec![("queue.buffering.max.messages".to_owned(), "10".to_owned())],
+            linger: Duration::from_millis(50),
+            kafka_properties: vec![("queue.buffering.max.messages".to_owned(), "10".to_owned())],
             ..options(&topic, 10_000.0)
         },
         at_once(),
@@ -589,7 +589,7 @@ fn rejected_records_are_not_in_the_ledger() {
     let (_, produced) = produce(
         ProducerOptions {
             count: Some(3),
-            size: 2_000_000,
+            size: Some(2_000_000),
             ..options(&topic, 100.0)
         },
         at_once(),
@@ -612,7 +612,7 @@ fn missing_topic_is_an_error_or_created() {
     assert!(worker.finish().1.is_err());
 
     let creating = ProducerOptions {
-        create_partitions: Some(2),
+        create_topic: Some(2),
         ..options(&topic, 10.0)
     };
     let worker = TestWorker::start(move |link| producer::run(&creating, link));

@@ -21,9 +21,6 @@ pub struct IntervalLogWriter<W: Write> {
 
 impl<W: Write> IntervalLogWriter<W> {
     /// Writes the header. Intervals are relative to `base_unix_ns`, truncated to milliseconds.
-    ///
-    /// # Errors
-    /// Errors from `out`.
     pub fn new(mut out: W, base_unix_ns: u64, comments: &[&str]) -> io::Result<Self> {
         let base_unix_ms = base_unix_ns / 1_000_000;
         for line in comments.iter().flat_map(|comment| comment.lines()) {
@@ -45,9 +42,6 @@ impl<W: Write> IntervalLogWriter<W> {
     /// Writes the values that `histogram` contains for `from_unix_ns` to `until_unix_ns`.
     ///
     /// Replaces characters that would end the tag (comma, white space) by `_`.
-    ///
-    /// # Errors
-    /// Errors from the writer.
     pub fn write(
         &mut self,
         tag: &str,
@@ -74,9 +68,6 @@ impl<W: Write> IntervalLogWriter<W> {
     }
 
     /// Flushes the underlying writer.
-    ///
-    /// # Errors
-    /// Errors from the writer.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }

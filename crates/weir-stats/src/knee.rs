@@ -11,28 +11,12 @@ pub struct LoadPoint {
     pub latency_ms: f64,
 }
 
-/// Limits that a load point below the knee meets.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct KneeRule {
-    /// Minimum share of the offered load that is achieved.
-    pub achieved_share: f64,
-    /// Maximum latency relative to that of the lowest load.
-    pub latency_factor: f64,
-    /// Increase of latency over that of the lowest load that is always allowed, in milliseconds.
-    pub latency_slack_ms: f64,
-}
-
-impl Default for KneeRule {
-    /// Returns the default: 95 % of the load, at up to three times the latency of the lowest load
-    /// or 5 ms more.
-    fn default() -> Self {
-        Self {
-            achieved_share: 0.95,
-            latency_factor: 3.0,
-            latency_slack_ms: 5.0,
-        }
-    }
-}
+/// Minimum share of the offered load that is achieved below the knee.
+pub const ACHIEVED_SHARE: f64 = 0.95;
+/// Maximum latency below the knee, relative to that of the lowest load.
+pub const LATENCY_FACTOR: f64 = 3.0;
+/// Increase of latency over that of the lowest load that is always allowed.
+const LATENCY_SLACK_MS: f64 = 5.0;
 
 /// The knee of a curve.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,17 +27,16 @@ pub struct Knee {
     pub beyond: Option<LoadPoint>,
 }
 
-/// Returns the highest load up to which every level is within `rule`. Returns `None` without
-/// points, or if the lowest load is not within it. Points may be in any order; the worst point of a
-/// load counts.
-pub fn knee(points: &[LoadPoint], rule: KneeRule) -> Option<Knee> {
+/// Returns the highest load up to which every level is within the limits. Returns `None` without
+/// points, or if the lowest load is not within them. Points may be in any order; the worst point of
+/// a load counts.
+pub fn knee(points: &[LoadPoint]) -> Option<Knee> {
     let mut points: Vec<LoadPoint> = points.iter().copied().filter(is_usable).collect();
     points.sort_by(|a, b| a.offered_per_s.total_cmp(&b.offered_per_s));
     let lowest_ms = points.first()?.latency_ms;
-    let limit_ms = (lowest_ms * rule.latency_factor).max(lowest_ms + rule.latency_slack_ms);
+    let limit_ms = (lowest_ms * LATENCY_FACTOR).max(lowest_ms + LATENCY_SLACK_MS);
     let is_within = |point: &LoadPoint| {
-        point.achieved_per_s >= point.offered_per_s * rule.achieved_share
-            && point.latency_ms <= limit_ms
+        point.achieved_per_s >= point.offered_per_s * ACHIEVED_SHARE && point.latency_ms <= limit_ms
     };
     let first_beyond = points.iter().position(|point| !is_within(point));
     let beyond = first_beyond.map(|at| points[at]);
@@ -91,7 +74,7 @@ mod tests {
             point(2000.0, 1999.0, 2.5),
             point(4000.0, 3990.0, 4.0),
         ];
-        let found = knee(&curve, KneeRule::default()).unwrap();
+        let found = knee(&curve).unwrap();
         assert_eq!(found.at, curve[3]);
         assert_eq!(found.beyond, Some(curve[0]));
     }
@@ -103,10 +86,10 @@ mod tests {
             point(2000.0, 2000.0, 6.9),
             point(3000.0, 3000.0, 7.1),
         ];
-        let found = knee(&curve, KneeRule::default()).unwrap();
+        let found = knee(&curve).unwrap();
         assert_eq!((found.at, found.beyond), (curve[1], Some(curve[2])));
         let slow = [point(1000.0, 1000.0, 20.0), point(2000.0, 2000.0, 59.0)];
-        let found = knee(&slow, KneeRule::default()).unwrap();
+        let found = knee(&slow).unwrap();
         assert_eq!((found.at, found.beyond), (slow[1], None));
     }
 
@@ -117,18 +100,18 @@ mod tests {
             point(2000.0, 1500.0, 2.0),
             point(3000.0, 3000.0, 2.0),
         ];
-        assert_eq!(knee(&curve, KneeRule::default()).unwrap().at, curve[0]);
+        assert_eq!(knee(&curve).unwrap().at, curve[0]);
     }
 
     #[test]
     fn knee_may_be_missing() {
-        assert_eq!(knee(&[], KneeRule::default()), None);
+        assert_eq!(knee(&[]), None);
         let broken = [point(1000.0, 10.0, 2.0)];
-        assert_eq!(knee(&broken, KneeRule::default()), None);
+        assert_eq!(knee(&broken), None);
         let odd = [point(f64::NAN, 1.0, 1.0), point(0.0, 0.0, 0.0)];
-        assert_eq!(knee(&odd, KneeRule::default()), None);
+        assert_eq!(knee(&odd), None);
         // One of two repetitions of the lowest load failed.
         let half = [point(1000.0, 1000.0, 2.0), point(1000.0, 1.0, 2.0)];
-        assert_eq!(knee(&half, KneeRule::default()), None);
+        assert_eq!(knee(&half), None);
     }
 }

@@ -13,7 +13,7 @@ pub struct Metric {
     pub unit: &'static str,
     /// The metric decides the overall result of a comparison.
     pub is_headline: bool,
-    of: Read,
+    of: fn(&Cell) -> Option<f64>,
 }
 
 impl Metric {
@@ -28,43 +28,35 @@ impl Metric {
     }
 }
 
+/// Lists metrics.
+macro_rules! metrics {
+    ($($name:literal $unit:literal, headline $is_headline:literal, |$cell:ident| $of:expr;)*) => {
+        &[$(Metric {
+            name: $name,
+            unit: $unit,
+            is_headline: $is_headline,
+            of: |$cell| $of,
+        }),*]
+    };
+}
+
 /// All metrics, in the order of tables.
-pub static METRICS: &[Metric] = &[
-    headline("response_mean_ms", "ms", |cell| {
-        ms(cell.response()?.mean_us)
-    }),
-    metric("response_p50_ms", "ms", |cell| ms(cell.response()?.p50_us)),
-    headline("response_p99_ms", "ms", |cell| ms(cell.response()?.p99_us)),
-    metric("response_p999_ms", "ms", |cell| {
-        ms(cell.response()?.p999_us)
-    }),
-    metric("publish_ack_p50_ms", "ms", |cell| {
-        ms(acknowledged(cell)?.p50_us)
-    }),
-    metric("publish_ack_p99_ms", "ms", |cell| {
-        ms(acknowledged(cell)?.p99_us)
-    }),
-    headline("achieved_records_per_s", "/s", |cell| {
-        cell.achieved_records_per_s
-    }),
-    metric("delivered_per_s", "/s", |cell| {
-        cell.delivery.as_ref()?.delivered_per_s
-    }),
-    headline("cpu_us_per_delivered", "us", |cell| {
-        cell.delivering_role()?.cpu_us_per_delivered
-    }),
-    metric("user_memory_per_client_bytes", "bytes", |cell| {
-        cell.delivering_role()?.user_memory_per_client_bytes
-    }),
-    metric("received_bytes_per_delivered", "bytes", |cell| {
-        let delivery = cell.delivery.as_ref()?;
-        let wanted = Some(delivery.wanted()).filter(|count| *count > 0)?;
-        Some(delivery.received_bytes as f64 / wanted as f64)
-    }),
-    headline("lost", "deliveries", |cell| {
-        Some(cell.delivery.as_ref()?.lost as f64)
-    }),
-];
+pub static METRICS: &[Metric] = metrics! {
+    "response_mean_ms" "ms", headline true, |cell| ms(cell.response()?.mean_us);
+    "response_p50_ms" "ms", headline false, |cell| ms(cell.response()?.p50_us);
+    "response_p99_ms" "ms", headline true, |cell| ms(cell.response()?.p99_us);
+    "response_p999_ms" "ms", headline false, |cell| ms(cell.response()?.p999_us);
+    "publish_ack_p50_ms" "ms", headline false, |cell| ms(acknowledged(cell)?.p50_us);
+    "publish_ack_p99_ms" "ms", headline false, |cell| ms(acknowledged(cell)?.p99_us);
+    "achieved_records_per_s" "/s", headline true, |cell| cell.achieved_records_per_s;
+    "delivered_per_s" "/s", headline false, |cell| cell.delivery.as_ref()?.delivered_per_s;
+    "cpu_us_per_delivered" "us", headline true,
+        |cell| cell.delivering_role()?.cpu_us_per_delivered;
+    "user_memory_per_client_bytes" "bytes", headline false,
+        |cell| cell.delivering_role()?.user_memory_per_client_bytes;
+    "received_bytes_per_delivered" "bytes", headline false, |cell| received_per_wanted(cell);
+    "lost" "deliveries", headline true, |cell| Some(cell.delivery.as_ref()?.lost as f64);
+};
 
 /// Returns `true` if lower values are better for a metric known by its name only. Higher rates are
 /// better.
@@ -82,26 +74,14 @@ pub fn all_of(cell: &Cell) -> BTreeMap<&str, f64> {
     known.chain(own).filter(|(_, v)| v.is_finite()).collect()
 }
 
-type Read = fn(&Cell) -> Option<f64>;
-
-const fn metric(name: &'static str, unit: &'static str, of: Read) -> Metric {
-    Metric {
-        name,
-        unit,
-        is_headline: false,
-        of,
-    }
-}
-
-const fn headline(name: &'static str, unit: &'static str, of: Read) -> Metric {
-    Metric {
-        is_headline: true,
-        ..metric(name, unit, of)
-    }
-}
-
 fn acknowledged(cell: &Cell) -> Option<&LatencySummary> {
     cell.latency.get(STAGE_PUBLISH_ACK)
+}
+
+fn received_per_wanted(cell: &Cell) -> Option<f64> {
+    let delivery = cell.delivery.as_ref()?;
+    let wanted = Some(delivery.wanted()).filter(|count| *count > 0)?;
+    Some(delivery.received_bytes as f64 / wanted as f64)
 }
 
 fn ms(us: Option<f64>) -> Option<f64> {

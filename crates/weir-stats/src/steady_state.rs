@@ -22,7 +22,7 @@ pub fn warm_up_len(values: &[f64]) -> Option<usize> {
 }
 
 /// Returns the positions of values far above the others: more than twice their median, and more
-/// than [`OUTLIER_SPREADS`] median distances above it.
+/// than five median distances above it.
 pub fn outliers(values: &[f64]) -> Vec<usize> {
     let Some((middle, spread)) = trend::median_and_spread(values) else {
         return Vec::new();
@@ -50,7 +50,7 @@ fn standard_error(values: &[f64]) -> f64 {
 /// Minimum number of values for a result.
 pub const VALUES_MIN: usize = 5;
 /// Median distances from the median beyond which a value is an outlier. Hardly any are by chance.
-pub const OUTLIER_SPREADS: f64 = 5.0;
+const OUTLIER_SPREADS: f64 = 5.0;
 
 #[cfg(test)]
 pub(crate) mod tests {

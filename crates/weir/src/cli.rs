@@ -24,7 +24,6 @@ pub(crate) struct Cli {
     pub(crate) command: CliCommand,
 }
 
-/// Top-level commands.
 #[allow(clippy::large_enum_variant, reason = "created once per process")]
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
@@ -54,7 +53,6 @@ pub(crate) enum CliCommand {
     },
 }
 
-/// Longest wait for pending log lines when the process ends.
 const LOG_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The log of the process. Dropping it waits up to [`LOG_FLUSH_TIMEOUT`] until all lines are

@@ -3,15 +3,18 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use weir_bench::plan::PlanError;
+use weir_gateway::GatewayError;
+use weir_lab::LabError;
 use weir_load::agent::AgentError;
 use weir_load::error::{ErrorClass, LoadError};
+use weir_proxy::ProxyError;
+use weir_report::ReportError;
 
 /// Outcome of a command, which decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Completed without errors.
     Success,
-    /// Failed threshold of a plan.
     Threshold,
     /// Invalid usage or configuration.
     Usage,
@@ -46,6 +49,16 @@ impl From<ErrorClass> for Exit {
     }
 }
 
+impl Exit {
+    /// Returns the exit code for an error of a server, which is one of its configuration or not.
+    pub(crate) fn of_server(is_config_error: bool) -> Self {
+        match is_config_error {
+            true => Self::Usage,
+            false => Self::Instrument,
+        }
+    }
+}
+
 /// Returns the outcome of a server command.
 ///
 /// `stuck` names the threads that did not end in time. They end with the process.
@@ -57,17 +70,17 @@ pub(crate) fn after_shutdown(stuck: &[String]) -> Exit {
     Exit::Instrument
 }
 
-/// An error and its exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// Exit code of the process.
     pub(crate) exit: Exit,
-    /// The error with its causes.
     pub(crate) error: anyhow::Error,
 }
 
 impl Failure {
-    /// Creates a failure that ends the process with `exit`.
+    pub(crate) fn usage(text: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, anyhow::Error::msg(text.into()))
+    }
+
     pub(crate) fn new(exit: Exit, error: impl Into<anyhow::Error>) -> Self {
         let error = error.into();
         Self { exit, error }
@@ -75,13 +88,11 @@ impl Failure {
 }
 
 impl fmt::Display for Failure {
-    /// Writes the error and its causes on one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#}", self.error)
     }
 }
 
-/// Converts errors to failures of a command.
 pub(crate) trait OrExit<T> {
     /// Returns the error as a failure that ends the process with `exit`.
     fn or_exit(self, exit: Exit) -> Result<T, Failure>;
@@ -93,14 +104,28 @@ impl<T, E: Into<anyhow::Error>> OrExit<T> for Result<T, E> {
     }
 }
 
-impl From<LoadError> for Failure {
-    fn from(error: LoadError) -> Self {
-        Self::new(error.class().into(), error)
-    }
+/// Defines the exit codes of errors.
+macro_rules! failures {
+    ($($error:ty: $exit:expr;)*) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                let exit: fn(&$error) -> Exit = $exit;
+                Self::new(exit(&error), error)
+            }
+        }
+    )*};
 }
 
-impl From<AgentError> for Failure {
-    fn from(error: AgentError) -> Self {
-        Self::new(error.class().into(), error)
-    }
+failures! {
+    LoadError: |error| error.class().into();
+    AgentError: |error| error.class().into();
+    GatewayError: |error| Exit::of_server(error.is_config_error());
+    ProxyError: |error| Exit::of_server(error.is_config_error());
+    PlanError: |_| Exit::Usage;
+    ReportError: |_| Exit::Usage;
+    LabError: |error| match error.fault() {
+        weir_lab::ErrorClass::Usage => Exit::Usage,
+        weir_lab::ErrorClass::Unreachable => Exit::Unreachable,
+        weir_lab::ErrorClass::Interrupted => Exit::Interrupted,
+    };
 }

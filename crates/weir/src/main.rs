@@ -8,9 +8,7 @@
 
 mod cli;
 mod cmd;
-mod descriptors;
 mod exit;
-mod huge_pages;
 mod signal;
 
 use std::process::ExitCode;
@@ -38,7 +36,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs one command and returns its exit code.
 fn run(command: CliCommand) -> Result<Exit, Failure> {
     match command {
         CliCommand::Gateway(command) => cmd::gateway::run(command),

@@ -19,7 +19,6 @@ pub(crate) fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Registers a handler for SIGHUP and returns the flag that each SIGHUP sets.
 pub(crate) fn reload_flag() -> std::io::Result<Arc<AtomicBool>> {
     let reload = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGHUP, Arc::clone(&reload))?;

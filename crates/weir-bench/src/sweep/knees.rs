@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_stats::knee::{KneeRule, LoadPoint, knee};
+use weir_stats::knee::{ACHIEVED_SHARE, LATENCY_FACTOR, LoadPoint, knee};
 use weir_stats::run::{Cell, Derived, DerivedFrom, Run};
 
 use super::figures::{self, PRODUCER};
@@ -24,8 +24,7 @@ pub(crate) fn derived(cells: &[Cell]) -> Vec<Derived> {
 }
 
 fn knee_of(size: f64, points: &[LoadPoint]) -> Derived {
-    let rule = KneeRule::default();
-    let found = knee(points, rule);
+    let found = knee(points);
     let describe = |point: LoadPoint| {
         format!(
             "{:.0} of {:.0} records/s with a mean of {:.1} ms",
@@ -47,8 +46,8 @@ fn knee_of(size: f64, points: &[LoadPoint]) -> Derived {
         derivation: format!(
             "highest rate at which {:.0} % of the records were acknowledged with at most {} times \
              the mean latency of the lowest rate: {detail}",
-            rule.achieved_share * 100.0,
-            rule.latency_factor
+            ACHIEVED_SHARE * 100.0,
+            LATENCY_FACTOR
         ),
     }
 }

@@ -29,7 +29,6 @@ pub(super) struct AddressEntry {
     key: AddressKey,
     pub(super) connections: u32,
     pub(super) sessions: u32,
-    /// Bytes charged for the subscriptions of its sessions.
     pub(super) charged: usize,
     /// `None` until the first session.
     session_rate: Option<RateBucket>,
@@ -43,7 +42,6 @@ impl AddressEntry {
     }
 }
 
-/// Addresses with connections or sessions, and idle addresses.
 #[derive(Debug)]
 pub(super) struct AddressTable {
     capacity: usize,
@@ -80,9 +78,7 @@ impl AddressTable {
 
     /// Changes an entry, which is idle afterwards if nothing is left in it.
     pub(super) fn update(&mut self, id: AdmissionId, change: impl FnOnce(&mut AddressEntry)) {
-        let Some(entry) = self.entry(id) else {
-            return;
-        };
+        let Some(entry) = self.entry(id) else { return };
         change(entry);
         if !entry.is_in_use() && !entry.idle {
             entry.idle = true;

@@ -34,12 +34,10 @@ impl PerAddress {
 
 macro_rules! limits {
     ($($name:ident = $label:literal;)*) => {
-        /// A limit of the configuration.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum AdmissionLimit { $($name),* }
 
         impl AdmissionLimit {
-            /// All limits in the order of their declaration.
             pub(crate) const ALL: &'static [Self] = &[$(Self::$name),*];
 
             /// Returns the metric's label, which is the key of the configuration.

@@ -17,11 +17,11 @@ pub use self::limit::PerAddress;
 pub(crate) use self::limit::{AdmissionId, AdmissionLimit};
 pub(crate) use self::origin::Origins;
 pub(crate) use self::subscription_usage::SubscriptionUsage;
-use self::subscription_usage::{TotalSubscriptionUsage, lock};
+use self::subscription_usage::TotalSubscriptionUsage;
+use crate::counters::lock;
 use crate::limits::GatewayLimits;
 use crate::overload::Overload;
 
-/// Admission state shared by all shards.
 #[derive(Debug)]
 pub(crate) struct Admission {
     pub(crate) origins: Origins,
@@ -32,9 +32,7 @@ pub(crate) struct Admission {
     sessions_per_second: f32,
     request_rate: Option<Mutex<RateBucket>>,
     requests_per_second: f32,
-    /// Resources of all subscriptions.
     pub(crate) held: TotalSubscriptionUsage,
-    /// State of the memory limit.
     pub(crate) overload: Overload,
     last_origin: Mutex<Option<String>>,
     hits: [AtomicU64; AdmissionLimit::ALL.len()],
@@ -63,12 +61,10 @@ impl Admission {
         }
     }
 
-    /// Returns how often a limit was hit.
     pub(crate) fn hits(&self, limit: AdmissionLimit) -> u64 {
         self.hits[limit as usize].load(Ordering::Relaxed)
     }
 
-    /// Counts a hit of a limit and returns the limit.
     pub(crate) fn note(&self, limit: AdmissionLimit) -> AdmissionLimit {
         self.hits[limit as usize].fetch_add(1, Ordering::Relaxed);
         limit
@@ -111,11 +107,8 @@ impl Admission {
         entered.ok_or_else(|| self.note(AdmissionLimit::AddressConnections))
     }
 
-    /// Removes a connection.
     pub(crate) fn leave(&self, id: AdmissionId) {
-        self.update(id, |entry| {
-            entry.connections = entry.connections.saturating_sub(1)
-        });
+        self.update(id, |it| it.connections = it.connections.saturating_sub(1));
     }
 
     /// Registers a session; [`Self::end_session`] must follow when it ends.
@@ -132,14 +125,10 @@ impl Admission {
         Ok(())
     }
 
-    /// Removes a session that has ended or was not created after all.
     pub(crate) fn end_session(&self, id: AdmissionId) {
-        self.update(id, |entry| {
-            entry.sessions = entry.sessions.saturating_sub(1)
-        });
+        self.update(id, |it| it.sessions = it.sessions.saturating_sub(1));
     }
 
-    /// Returns the limit that a subscription of this size would exceed, if any.
     pub(crate) fn may_hold(
         &self,
         id: AdmissionId,
@@ -161,16 +150,12 @@ impl Admission {
 
     /// Charges an address for a subscription; [`Self::refund`] must follow when it ends.
     pub(crate) fn charge(&self, id: AdmissionId, bytes: usize) {
-        self.update(id, |entry| {
-            entry.charged = entry.charged.saturating_add(bytes)
-        });
+        self.update(id, |it| it.charged = it.charged.saturating_add(bytes));
     }
 
     /// Refunds an ended subscription of an address.
     pub(crate) fn refund(&self, id: AdmissionId, bytes: usize) {
-        self.update(id, |entry| {
-            entry.charged = entry.charged.saturating_sub(bytes)
-        });
+        self.update(id, |it| it.charged = it.charged.saturating_sub(bytes));
     }
 
     fn update(&self, id: AdmissionId, change: impl FnOnce(&mut AddressEntry)) {
@@ -179,7 +164,6 @@ impl Admission {
         }
     }
 
-    /// Returns the addresses, if they are limited and `id` is one of them.
     fn addresses_with(&self, id: AdmissionId) -> Option<MutexGuard<'_, AddressTable>> {
         self.addresses.as_ref().filter(|_| id != 0).map(lock)
     }
@@ -197,7 +181,6 @@ impl Admission {
         (0..count).try_for_each(|_| self.request(id, now_ms))
     }
 
-    /// Counts one request.
     pub(crate) fn request(&self, id: AdmissionId, now_ms: u64) -> Result<(), AdmissionLimit> {
         let rate = self.per_address.requests_per_second;
         if rate > 0.0 {
@@ -217,7 +200,6 @@ impl Admission {
 /// Number of idle addresses that are remembered, so that a reconnect does not reset the rate.
 const IDLE_ADDRESSES_MAX: usize = 16_384;
 
-/// Maximum length of a rejected origin in the log, in characters.
 const ORIGIN_CHARS_MAX: usize = 100;
 
 fn take(bucket: Option<&Mutex<RateBucket>>, rate: f32, now_ms: u64) -> bool {

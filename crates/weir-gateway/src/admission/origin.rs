@@ -5,7 +5,6 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use serde::Deserialize;
 
-/// An invalid entry of `allowed_origins`.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "allowed_origins: \"{0}\": write https://example.com, https://*.example.com, with :port if \
@@ -13,7 +12,6 @@ use serde::Deserialize;
 )]
 pub(crate) struct InvalidOrigin(String);
 
-/// The origins that may connect.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Vec<String>")]
 pub(crate) enum Origins {
@@ -26,7 +24,6 @@ pub(crate) enum Origins {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OriginPattern {
-    /// A complete origin.
     Exact(String),
     /// `https://*.example.com`: the text before and after the asterisk.
     Below(String, String),

@@ -1,16 +1,15 @@
 //! Resources of all subscriptions over all event loops: number, items and estimated memory.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use super::limit::AdmissionLimit;
+use crate::counters::lock;
 use crate::limits::GatewayLimits;
 
-/// Resources of a set of subscriptions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SubscriptionUsage {
     pub(crate) subscriptions: usize,
     pub(crate) items: usize,
-    /// Estimated memory in bytes.
     pub(crate) bytes: usize,
 }
 
@@ -61,9 +60,4 @@ impl TotalSubscriptionUsage {
             Ok(())
         }
     }
-}
-
-/// Locks a mutex under which no code can panic.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

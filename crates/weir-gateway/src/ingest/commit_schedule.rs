@@ -10,7 +10,6 @@ const COMMITS_S_MIN: f64 = 1.0;
 /// Weight of the latest rate in the moving average.
 const SMOOTHING: f64 = 0.3;
 
-/// A commit schedule that depends on the record rate.
 #[derive(Debug)]
 pub(super) struct CommitSchedule {
     last: Instant,

@@ -5,10 +5,11 @@
 
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use foldhash::HashMap;
 
+use crate::counters::lock;
 use crate::interest::Interest;
 
 /// An inbox with several writers (shards) and one reader (worker). The reader takes the lock only
@@ -35,7 +36,7 @@ struct QueuedInterests {
 impl InterestInbox {
     /// Adds an interest. `first` means that the shard had no interest in the item before.
     pub(crate) fn put(&self, interest: Interest, first: bool) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = lock(&self.inner);
         if inner.closed {
             return;
         }
@@ -64,7 +65,7 @@ impl InterestInbox {
             return;
         }
         let interests = {
-            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut inner = lock(&self.inner);
             self.filled.store(false, Ordering::Relaxed);
             std::mem::take(&mut inner.interests)
         };
@@ -75,7 +76,7 @@ impl InterestInbox {
 
     /// Closes the inbox because the reader has ended; later interests are dropped.
     pub(crate) fn close(&self) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = lock(&self.inner);
         inner.closed = true;
         inner.interests = HashMap::default();
     }

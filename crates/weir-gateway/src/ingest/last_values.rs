@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use foldhash::{HashMap, HashMapExt};
+use foldhash::HashMap;
 use lru_slab::LruSlab;
 use smallvec::SmallVec;
 use weir_mapping::RecordView;
@@ -14,21 +14,21 @@ use weir_mapping::RecordView;
 /// Memory overhead per item in bytes, in addition to its name and record.
 const ENTRY_BYTES: usize = 192;
 
-/// Name and value of a record header.
 type RecordHeader<'a> = (&'a str, Option<&'a [u8]>);
 
 /// Records by item name; the least recently updated ones are evicted.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct LastValueStore {
     bytes_max: usize,
-    bytes: usize,
+    pub(super) bytes: usize,
     entries: LruSlab<LastValueEntry>,
     by_name: HashMap<Arc<str>, u32>,
     topics: Vec<Box<str>>,
-    evicted: u64,
+    /// Number of items evicted so far.
+    pub(super) evicted: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct LastValueEntry {
     name: Arc<str>,
     topic: u32,
@@ -72,7 +72,6 @@ fn append(data: &mut Vec<u8>, part: Option<&[u8]>) -> Option<u32> {
     u32::try_from(part.len()).ok()
 }
 
-/// Splits off the next part.
 fn cut<'a>(data: &mut &'a [u8], len: u32) -> &'a [u8] {
     let (part, rest) = data.split_at((len as usize).min(data.len()));
     *data = rest;
@@ -83,11 +82,7 @@ impl LastValueStore {
     pub(super) fn new(bytes_max: usize) -> Self {
         Self {
             bytes_max,
-            bytes: 0,
-            entries: LruSlab::new(),
-            by_name: HashMap::new(),
-            topics: Vec::new(),
-            evicted: 0,
+            ..Self::default()
         }
     }
 
@@ -95,16 +90,6 @@ impl LastValueStore {
         self.entries.len() as usize
     }
 
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Returns the number of items evicted so far.
-    pub(super) fn evicted(&self) -> u64 {
-        self.evicted
-    }
-
-    /// Stores a record as the last one of an item.
     pub(super) fn put(&mut self, name: &str, record: &RecordView<'_>) {
         let topic = self.topic(record.topic);
         let slot = match self.by_name.get(name) {
@@ -166,14 +151,7 @@ impl LastValueStore {
         let name: Arc<str> = name.into();
         let entry = LastValueEntry {
             name: Arc::clone(&name),
-            topic: 0,
-            partition: 0,
-            offset: 0,
-            timestamp_ms: 0,
-            data: Vec::new(),
-            key: None,
-            value: None,
-            headers: SmallVec::new(),
+            ..LastValueEntry::default()
         };
         self.bytes += entry.bytes();
         let slot = self.entries.insert(entry);
@@ -230,14 +208,14 @@ mod tests {
             for (at, (name, len)) in puts.into_iter().enumerate() {
                 last.put(&name.to_string(), &record(&vec![name; len], &[]));
                 model.insert(name, (at, len));
-                prop_assert!(last.bytes() <= 3_000);
+                prop_assert!(last.bytes <= 3_000);
             }
             let kept = |name: &u8| last.with(&name.to_string(), |view| view.value.map(<[u8]>::len));
             let mut by_age: Vec<_> = model.iter().collect();
             by_age.sort_by_key(|(_, (at, _))| std::cmp::Reverse(*at));
             let held = by_age.iter().take_while(|(name, _)| kept(name).is_some()).count();
             prop_assert_eq!(held, last.len());
-            prop_assert!(held >= 1 && last.evicted() as usize >= model.len() - held);
+            prop_assert!(held >= 1 && last.evicted as usize >= model.len() - held);
             for (name, (_, len)) in by_age.into_iter().take(held) {
                 prop_assert_eq!(kept(name), Some(Some(*len)));
             }

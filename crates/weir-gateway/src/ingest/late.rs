@@ -31,7 +31,6 @@ impl PassedRecords {
         now >= self.ends
     }
 
-    /// Counts a record of an item.
     pub(super) fn note(&mut self, name: &str) {
         let has_room = self.items.len() < ITEMS_MAX;
         let hash = FixedState::default().hash_one(name);
@@ -44,7 +43,6 @@ impl PassedRecords {
         }
     }
 
-    /// Returns the number of counted records of an item.
     pub(super) fn get(&self, name: &str) -> u64 {
         let hash = FixedState::default().hash_one(name);
         self.items.get(&hash).copied().map_or(0, u64::from)

@@ -34,14 +34,10 @@ pub(crate) use self::interest_inbox::InterestInbox;
 
 /// Maximum wait for records, which bounds the delay of stop and status reports.
 const POLL_TIMEOUT: Duration = Duration::from_millis(100);
-/// Maximum number of records per poll.
 const POLL_RECORDS: usize = 500;
-/// Interval of state reports.
 const STATUS_PERIOD: Duration = Duration::from_millis(250);
-/// Maximum time for the last commit.
 const LAST_COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Ingest of one connection; runs on its own thread.
 pub(crate) struct Ingest {
     pub(crate) connection: Arc<KafkaConnection>,
     /// Index of the connection in the configuration.
@@ -89,7 +85,7 @@ impl Ingest {
         };
         let mut source = KafkaIngest::start(&config)?;
         let mut mappers = self.mappers();
-        while self.read(&mut source, &mut mappers, &mut progress)? == IngestEnd::Renewal {
+        while self.read(&mut source, &mut mappers, &mut progress)? {
             source.renew()?;
         }
         drop(mappers);
@@ -118,14 +114,14 @@ impl Ingest {
         (0..count).map(mapper).collect()
     }
 
-    /// Reads until the stop flag is set or the source must be replaced. All records are mapped when
-    /// it returns.
+    /// Reads until the stop flag is set, or until the source must be replaced; then it returns
+    /// `true`. All records are mapped when it returns.
     fn read(
         &self,
         source: &mut KafkaIngest,
         mappers: &mut [Mapper],
         progress: &mut IngestProgress,
-    ) -> Result<IngestEnd, SourceError> {
+    ) -> Result<bool, SourceError> {
         let order = self.connection.config.order_strategy;
         let mut reader = source.reader();
         std::thread::scope(|scope| {
@@ -140,13 +136,6 @@ impl Ingest {
     }
 }
 
-/// Reason why reading ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum IngestEnd {
-    Stop,
-    Renewal,
-}
-
 /// State that survives a replacement of the source.
 #[derive(Debug)]
 struct IngestProgress {
@@ -159,7 +148,6 @@ struct IngestProgress {
     looked_at: Instant,
 }
 
-/// The polling thread's state.
 struct PollState<'s, 'a> {
     ingest: &'s Ingest,
     progress: &'s mut IngestProgress,
@@ -169,13 +157,13 @@ struct PollState<'s, 'a> {
 }
 
 impl<'a> PollState<'_, 'a> {
-    fn run(mut self, reader: &mut KafkaReader<'a>) -> Result<IngestEnd, SourceError> {
+    fn run(mut self, reader: &mut KafkaReader<'a>) -> Result<bool, SourceError> {
         let mut batch: Vec<LentRecord<'a>> = Vec::with_capacity(POLL_RECORDS);
         let connection = &self.ingest.connection;
         report(connection, reader);
         while !self.ingest.stop.load(Ordering::Relaxed) {
             if reader.needs_renewal() {
-                return Ok(IngestEnd::Renewal);
+                return Ok(true);
             }
             if self.progress.paused && connection.subscribed_items.is_none() {
                 reader.run_callbacks()?;
@@ -192,7 +180,7 @@ impl<'a> PollState<'_, 'a> {
                 self.end_late_window();
             }
         }
-        Ok(IngestEnd::Stop)
+        Ok(false)
     }
 
     fn poll_once(
@@ -221,7 +209,6 @@ impl<'a> PollState<'_, 'a> {
         Ok(())
     }
 
-    /// Starts or resumes reading as far as subscriptions and the resume delay allow.
     fn release(&mut self, reader: &mut KafkaReader<'a>) -> Result<(), SourceError> {
         let (now, connection) = (Instant::now(), &self.ingest.connection);
         match self.progress.gate.subscribed(now) {

@@ -13,7 +13,6 @@ pub(super) enum ReadRelease {
     All,
 }
 
-/// Delays reading from stored offsets after the first subscription.
 #[derive(Debug)]
 pub(super) struct ResumeGate {
     delay: Duration,

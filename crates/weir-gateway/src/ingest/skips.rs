@@ -12,7 +12,6 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum number of causes; the mapping and topics bound them too, this bounds the search.
 const CAUSES_MAX: usize = 64;
 
-/// Skipped records of one worker.
 #[derive(Debug)]
 pub(super) struct Skips {
     causes: Vec<SkipCause>,
@@ -23,7 +22,6 @@ pub(super) struct Skips {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SkipCause {
     topic: Box<str>,
-    /// Error of the first record.
     pub(super) error: ExtractionError,
     /// Number of records since the last line.
     pub(super) records: u64,
@@ -88,7 +86,6 @@ impl Skips {
         summary
     }
 
-    /// Logs the remaining counts.
     pub(super) fn finish(&mut self, connection: &str) {
         for cause in self.take_summary(self.summed_up) {
             cause.log(connection);

@@ -32,9 +32,7 @@ const LATE_MAX: u32 = 20;
 /// A worker's own routing table and buffers; workers share nothing.
 pub(super) struct Mapper {
     connection: Arc<KafkaConnection>,
-    /// Index of the connection in the configuration.
     number: u16,
-    /// Index of the worker in the connection.
     index: usize,
     senders: ShardSenders,
     table: RoutingTable,
@@ -43,7 +41,6 @@ pub(super) struct Mapper {
     /// Items to be removed in slices, because shards have withdrawn their interest.
     withdrawn: VecDeque<Interest>,
     last: Option<LastValueStore>,
-    /// Records counted for late subscriptions, after a restart from stored offsets.
     passed: Option<PassedRecords>,
     skips: Skips,
 }
@@ -95,7 +92,9 @@ impl Mapper {
             }
             self.count_passed(&interest);
             self.send_backfill(&interest);
-            self.send_past(&interest);
+            for event in self.table.backfill_events(&interest) {
+                self.senders.send(interest.shard, event, self.counters());
+            }
             self.table.apply(interest);
         });
         self.forget_withdrawn();
@@ -105,15 +104,14 @@ impl Mapper {
         if let Some(last) = &self.last {
             for (counter, value) in [
                 (&counters.last_values, last.len() as u64),
-                (&counters.last_value_bytes, last.bytes() as u64),
-                (&counters.last_values_evicted, last.evicted()),
+                (&counters.last_value_bytes, last.bytes as u64),
+                (&counters.last_values_evicted, last.evicted),
             ] {
                 counter.store(value, Ordering::Relaxed);
             }
         }
     }
 
-    /// Starts or stops counting records for late subscriptions.
     fn update_late_window(&mut self, now: Instant) {
         let is_late = self.connection.late.is_open();
         match &self.passed {
@@ -125,11 +123,9 @@ impl Mapper {
 
     /// Counts the records of an item that were read before a shard's interest in it.
     fn count_passed(&self, interest: &Interest) {
-        let Some(passed) = &self.passed else {
-            return;
-        };
+        let Some(passed) = &self.passed else { return };
         let route = self.table.route(&interest.name);
-        let targets = route.map_or(&[][..], Route::targets);
+        let targets = route.map_or(&[][..], |route| &route.targets);
         if targets.iter().all(|target| target.shard != interest.shard) {
             add(&self.counters().late_records, passed.get(&interest.name));
         }
@@ -167,14 +163,6 @@ impl Mapper {
         }
     }
 
-    /// Sends stored rows or last updates to a shard with a new interest in them.
-    fn send_past(&self, interest: &Interest) {
-        for event in self.table.backfill_events(interest) {
-            self.senders.send(interest.shard, event, self.counters());
-        }
-    }
-
-    /// Returns the requested fields of an item's last record.
     fn read_last(&mut self, name: &str, fields: &FieldSet) -> Option<CachedValues> {
         let (mapping, values) = (&self.connection.config.mapping, &mut self.values);
         let read = |record: &RecordView<'_>| mapping.field_values(record, fields, values).is_ok();
@@ -223,13 +211,13 @@ impl Mapper {
             return self.on_extraction_error(record, &error);
         }
         let update = Arc::new(self.values.freeze());
-        if self.senders.shards() > 1 {
+        if self.senders.shards.len() > 1 {
             // Another shard may subscribe to the item later.
             for route in &routes {
                 route.store(&update, &fields, record.timestamp_ms);
             }
         }
-        for target in routes.iter().flat_map(|route| route.targets()) {
+        for target in routes.iter().flat_map(|route| &route.targets) {
             let event = ShardEvent::Update {
                 item: target.interest.item,
                 update: Arc::clone(&update),
@@ -261,18 +249,18 @@ impl Mapper {
                 "unsubscribed all items because of record.extraction.error.strategy"
             );
             let connection = self.number;
-            self.senders
-                .send_to_all(|| ShardEvent::ForceUnsubscribe { connection }, counters);
+            for shard in 0..self.senders.shards.len() {
+                let event = ShardEvent::ForceUnsubscribe { connection };
+                self.senders.send(shard as u16, event, counters);
+            }
         }
     }
 }
 
-/// Senders to the inboxes of all shards.
 #[derive(Clone)]
 pub(super) struct ShardSenders {
     shards: Vec<MailboxSender<ShardEvent>>,
     stop: Arc<AtomicBool>,
-    /// Number of waits since the stop.
     late: Arc<AtomicU32>,
 }
 
@@ -283,11 +271,6 @@ impl ShardSenders {
             stop,
             late: Arc::default(),
         }
-    }
-
-    /// Returns the number of shards.
-    pub(super) fn shards(&self) -> usize {
-        self.shards.len()
     }
 
     /// Sends an event and waits while the shard's inbox is full, so a slow shard slows reading from
@@ -321,23 +304,17 @@ impl ShardSenders {
         }
         late >= LATE_MAX
     }
-
-    pub(super) fn send_to_all(&self, event: impl Fn() -> ShardEvent, counters: &WorkerCounters) {
-        for shard in 0..self.shards.len() {
-            self.send(shard as u16, event(), counters);
-        }
-    }
 }
 
 /// Returns the union of the fields of all routes; `None` without routes.
 fn wanted(routes: &[&Route]) -> Option<Arc<FieldSet>> {
     let (first, others) = routes.split_first()?;
     if others.is_empty() {
-        return Some(Arc::clone(first.fields()));
+        return Some(Arc::clone(&first.fields));
     }
-    let mut fields = FieldSet::clone(first.fields());
+    let mut fields = FieldSet::clone(&first.fields);
     for route in others {
-        fields.union_with(route.fields());
+        fields.union_with(&route.fields);
     }
     Some(Arc::new(fields))
 }

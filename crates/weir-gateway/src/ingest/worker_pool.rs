@@ -25,13 +25,11 @@ struct BatchSlice<'a> {
     _token: Arc<()>,
 }
 
-/// The threads that map records.
 pub(super) enum Mappers<'s, 'a> {
     Inline(&'s mut Mapper),
     Pool(WorkerPool<'a>),
 }
 
-/// Workers and the batches in flight.
 pub(super) struct WorkerPool<'a> {
     queues: Vec<Sender<BatchSlice<'a>>>,
     shares: Vec<Vec<LentRecord<'a>>>,
@@ -41,7 +39,6 @@ pub(super) struct WorkerPool<'a> {
     tokens: Vec<Arc<()>>,
 }
 
-/// The batches in flight at the time of the call.
 pub(super) struct InFlightBatches(Vec<Arc<()>>);
 
 impl InFlightBatches {
@@ -100,7 +97,6 @@ impl<'s, 'a> Mappers<'s, 'a> {
         }
     }
 
-    /// Returns the batches that are queued or being mapped.
     pub(super) fn pending(&self) -> InFlightBatches {
         match self {
             Self::Inline(_) => InFlightBatches(Vec::new()),

@@ -20,7 +20,6 @@ use crate::counters::UNKNOWN;
 use crate::latency::AgeHistogram;
 use crate::tls::TlsFiles;
 
-/// The sources that a scrape reads.
 #[derive(Debug, Clone)]
 pub(crate) struct MetricSources {
     pub(crate) shards: Vec<Arc<ShardMetrics>>,
@@ -41,7 +40,6 @@ impl MetricSources {
         self.each_connection(name).sum()
     }
 
-    /// Returns a metric of each Kafka connection.
     pub(crate) fn each_connection(&self, name: &str) -> impl Iterator<Item = u64> {
         let metric = CONNECTION_METRICS.iter().find(|metric| metric.name == name);
         let of = metric.map(|metric| metric.value);
@@ -49,7 +47,6 @@ impl MetricSources {
         connections.filter_map(move |connection| Some(of?(connection)))
     }
 
-    /// Returns the ages of delivered updates over all shards.
     pub(crate) fn latency(&self) -> AgeHistogram {
         let mut counts = AgeHistogram::new();
         let shards = self.shards.iter();
@@ -57,7 +54,6 @@ impl MetricSources {
         counts
     }
 
-    /// Returns `true` if the metric of this name is a counter.
     pub(crate) fn is_counter(name: &str) -> bool {
         let shards = SHARD_METRICS
             .iter()
@@ -139,7 +135,6 @@ impl<T> MetricSpec<T> {
     }
 }
 
-/// Creates the registry for `/metrics`.
 pub(crate) fn registry(sources: MetricSources, vitals: Arc<Vitals>) -> Registry {
     let mut registry = Registry::default();
     let process = ProcessMetrics::new("gateway", vitals);

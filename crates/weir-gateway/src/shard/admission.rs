@@ -1,18 +1,16 @@
 //! Applies admission limits to requests and responds with the errors of HTTP and TLCP.
 
-use std::sync::Arc;
-
 use weir_net::http1::{HttpRequest, Response};
 use weir_net::server::{ConnId, ServerIo};
 use weir_tlcp::codes::{ControlCode, SessionCode};
 
+use super::clients::Clients;
+use super::item::ItemName;
 use super::item_table::TableSize;
 use super::keys::SessionKey;
-use super::responses::SessionRefusal;
 use super::schema::SchemaCache;
 use super::state::Shard;
-use super::wire::Wire;
-use crate::admission::{AdmissionId, AdmissionLimit, SubscriptionUsage};
+use crate::admission::{AdmissionLimit, SubscriptionUsage};
 use crate::error::SubscriptionError;
 
 impl Shard {
@@ -25,7 +23,7 @@ impl Shard {
         conn: ConnId,
         request: &HttpRequest<'_>,
     ) -> Option<Response> {
-        let admission = &self.shared.guard;
+        let admission = &self.clients.shared.guard;
         let (origin, host) = (request.header("origin"), request.header("host"));
         if origin.is_some_and(|origin| !admission.origins.allow(origin, host)) {
             admission.note_origin(origin.unwrap_or_default());
@@ -45,43 +43,26 @@ impl Shard {
     /// often.
     pub(super) fn is_flooding(&mut self, io: &mut ServerIo, conn: ConnId, requests: u32) -> bool {
         let (admission_id, now_ms) = (io.admission_id(conn), io.now_ms());
-        let admission = &self.shared.guard;
+        let admission = &self.clients.shared.guard;
         if admission.requests(admission_id, requests, now_ms).is_ok() {
             return false;
         }
-        let entry = self.sessions.tagged(io.tag(conn));
+        let entry = self.clients.sessions.tagged(io.tag(conn));
+        let text = "too many requests";
         match entry.map(|entry| entry.key()) {
-            Some(key) => self.end_session(io, key, SessionCode::EXPIRED, "too many requests", true),
+            Some(key) => (self.clients).end_session(io, key, SessionCode::EXPIRED, text, true),
             None => io.close(conn, None, true),
         }
         true
     }
+}
 
-    /// Counts a new session. [`Self::remove_session`] reports its end.
-    pub(super) fn begin_counted(
-        &mut self,
-        wire: &mut impl Wire,
-        conn: ConnId,
-    ) -> Result<AdmissionId, SessionRefusal> {
-        let admission_id = wire.admission_id(conn);
-        match self.shared.guard.begin_session(admission_id, wire.now_ms()) {
-            Ok(()) => Ok(admission_id),
-            Err(_) => Err((SessionCode::RETRY_LATER, TOO_MANY.into())),
-        }
-    }
-
-    /// Counts a connection from another shard, which has stopped counting it.
-    pub(super) fn admit_adopted(&mut self, io: &mut ServerIo, conn: ConnId) {
-        let peer = io.peer(conn);
-        let admission_id = peer.and_then(|peer| self.shared.guard.enter(peer.ip()).ok());
-        io.set_admission_id(conn, admission_id.unwrap_or(0));
-    }
-
+impl Clients {
     /// Checks the limits on a subscription: of its session, of its address, and of the gateway.
     pub(super) fn check_subscription(
         &mut self,
         key: SessionKey,
-        items: &[Option<Arc<str>>],
+        items: &[Option<ItemName>],
         schema: &str,
     ) -> Result<(), SubscriptionError> {
         let most = self.shared.limits.items_per_session;
@@ -96,7 +77,7 @@ impl Shard {
             let text = format!("more than {most} items in one session");
             return Err(over_limit(&text));
         }
-        let names: usize = items.iter().flatten().map(|name| name.len()).sum();
+        let names: usize = items.iter().flatten().map(|name| name.1.len()).sum();
         let size = TableSize {
             classes: items.len(),
             members: items.len(),
@@ -121,16 +102,15 @@ impl Shard {
         let held = SubscriptionUsage {
             subscriptions,
             items,
-            bytes: self.table_bytes(items, self.items.size())
+            bytes: self.table_bytes(items, self.items.size)
                 + subscriptions * SUBSCRIPTION_BYTES
-                + self.schemas.bytes(),
+                + self.schemas.bytes,
         };
         let before = std::mem::replace(&mut self.held, held);
         self.shared.guard.held.replace(before, held);
         held.bytes.saturating_sub(before.bytes)
     }
 
-    /// Charges a client's address for a new subscription.
     pub(super) fn charge_subscription(&mut self, key: SessionKey, sub_id: u32) {
         let bytes = u32::try_from(self.count_held()).unwrap_or(u32::MAX);
         let Some(entry) = self.sessions.get_mut(key) else {
@@ -163,11 +143,6 @@ pub(super) fn over_limit(text: &str) -> SubscriptionError {
     }
 }
 
-/// Returns the refusal of a subscription when memory is short.
-pub(super) fn no_memory() -> SubscriptionError {
-    over_limit(NO_MEMORY)
-}
-
 fn limit_text(limit: AdmissionLimit) -> &'static str {
     match limit {
         AdmissionLimit::Memory => NO_MEMORY,
@@ -177,10 +152,8 @@ fn limit_text(limit: AdmissionLimit) -> &'static str {
     }
 }
 
-/// Text of the refusal when the session limit is reached.
 pub(super) const TOO_MANY: &str = "too many sessions, try again later";
 
-/// Text of refusals when memory is short.
 pub(super) const NO_MEMORY: &str = "the gateway is short of memory, try again later";
 
 /// Estimates of memory, above the measured values for items with one subscriber each, which take

@@ -11,22 +11,16 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashMapExt};
 use weir_mapping::FrozenValues;
 
-use super::keys::SessionKey;
+use super::keys::{ItemAt, SessionKey};
 use super::queue::{OverflowCounts, UpdateQueue};
 use super::work::visit;
 
 /// Due time of an item that waits for [`Backlog::release`].
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// Number of a subscription, and position of an item in it.
-pub(super) type ItemAt = (u32, u32);
-
-/// Item of a subscription with unsent updates.
 #[derive(Debug)]
 pub(super) struct LaggingItem {
-    pub(super) sub_id: u32,
-    /// Position of the item in the subscription, from 1.
-    pub(super) position: u32,
+    pub(super) at: ItemAt,
     /// Values that the client received last; `None` if the next update must have all fields.
     pub(super) seen: Option<Arc<FrozenValues>>,
     /// Unsent updates in order; `None` if only the latest value is sent.
@@ -43,13 +37,11 @@ impl LaggingItem {
 /// Due time of an item, and a number that orders items with the same due time.
 type SendOrder = (u64, u64);
 
-/// Lagging items of one session.
 #[derive(Debug, Default)]
 pub(super) struct LaggingItems {
     items: HashMap<ItemAt, (SendOrder, LaggingItem)>,
     order: BTreeSet<(SendOrder, ItemAt)>,
     last_number: u64,
-    /// Bytes of all queues.
     bytes: usize,
     /// Time of the session's timer.
     timer_ms: Option<u64>,
@@ -75,7 +67,6 @@ impl Backlog {
         self.sessions.len()
     }
 
-    /// Adds an item that may be sent from `due_ms` on.
     pub(super) fn push(&mut self, session: SessionKey, lagging: LaggingItem, due_ms: u64) {
         let waiting = self.sessions.entry(session);
         let waiting = waiting.or_default();
@@ -153,7 +144,6 @@ impl Backlog {
             .is_some()
     }
 
-    /// Clears the timer of a session after it has fired.
     pub(super) fn on_fired(&mut self, session: SessionKey) {
         if let Some(waiting) = self.sessions.get_mut(&session) {
             waiting.timer_ms = None;
@@ -170,7 +160,6 @@ impl Backlog {
         }
     }
 
-    /// Removes one item.
     pub(super) fn remove(&mut self, session: SessionKey, at: ItemAt) {
         if let Some(waiting) = self.sessions.get_mut(&session) {
             waiting.remove(at);
@@ -183,7 +172,7 @@ impl Backlog {
 
 impl LaggingItems {
     fn push(&mut self, lagging: LaggingItem, due_ms: u64) {
-        let at = (lagging.sub_id, lagging.position);
+        let at = lagging.at;
         self.remove(at);
         self.last_number += 1;
         let send_order = (due_ms, self.last_number);
@@ -208,7 +197,6 @@ impl LaggingItems {
         }
     }
 
-    /// Returns the due time of the first item.
     pub(super) fn next_ms(&self) -> u64 {
         self.order.first().map_or(NEVER, |((due_ms, _), _)| *due_ms)
     }

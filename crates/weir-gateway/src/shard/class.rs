@@ -11,7 +11,7 @@ use weir_mapping::FieldSet;
 use weir_tlcp::diff::DiffOptions;
 
 use super::delivery_mode::{DeliveryMode, PayloadSource};
-use super::keys::SessionKey;
+use super::keys::{ItemAt, SessionKey};
 use super::schema::FieldSchema;
 use super::work::visit;
 
@@ -20,7 +20,6 @@ use super::work::visit;
 pub(super) struct FrameClass {
     pub(super) schema: Arc<FieldSchema>,
     pub(super) sub_id: u32,
-    /// Position of the item in the subscription, from 1.
     pub(super) position: u32,
     pub(super) delivery: DeliveryMode,
     /// Diffs of the class; `None` if its members accept none.
@@ -30,7 +29,6 @@ pub(super) struct FrameClass {
     pub(super) start: usize,
 }
 
-/// Diffs of one frame class; absent in classes whose members accept none.
 #[derive(Debug)]
 pub(super) struct ClassDiffs {
     pub(super) options: Arc<DiffOptions>,
@@ -50,7 +48,6 @@ impl ClassDiffs {
     }
 }
 
-/// Key of a class among those of an item.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClassKey<'a> {
     pub(super) schema: &'a Arc<FieldSchema>,
@@ -60,12 +57,10 @@ pub(super) struct ClassKey<'a> {
     pub(super) diffs: Option<&'a Arc<DiffOptions>>,
 }
 
-/// One subscriber in a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ClassMember {
     pub(super) session: SessionKey,
     pub(super) state: MemberState,
-    /// `true` if a frequency limit applies.
     pub(super) has_frequency_limit: bool,
     /// `true` while the snapshot is incomplete: values that are not known yet, or the end of the
     /// snapshot of rows.
@@ -75,7 +70,6 @@ pub(super) struct ClassMember {
     pub(super) awaits_rows: bool,
 }
 
-/// State of a subscriber with respect to an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MemberState {
     /// Nothing to which a delta could refer: the next update is sent with all fields.
@@ -117,6 +111,10 @@ impl FrameClass {
             members: Vec::new(),
             start: 0,
         }
+    }
+
+    pub(super) fn at(&self) -> ItemAt {
+        (self.sub_id, self.position)
     }
 
     pub(super) fn key(&self) -> ClassKey<'_> {

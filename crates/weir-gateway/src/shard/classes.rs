@@ -17,7 +17,6 @@ const INDEXED_FROM: usize = 9;
 /// Number of classes at which the index is removed.
 const INDEXED_DOWN_TO: usize = 4;
 
-/// Classes of an item, each with at least one member.
 #[derive(Debug, Default)]
 pub(super) struct ItemClasses {
     list: Vec<FrameClass>,
@@ -94,7 +93,6 @@ impl ItemClasses {
         self.list.is_empty()
     }
 
-    /// Returns the position of the class with this key.
     pub(super) fn find(&self, key: ClassKey<'_>) -> Option<usize> {
         match &self.index {
             None => self.list.iter().position(|class| class.is(key)),
@@ -109,7 +107,6 @@ impl ItemClasses {
         self.list.get_mut(at)
     }
 
-    /// Returns the class with this key and creates it if it does not exist.
     pub(super) fn get_or_add(&mut self, key: ClassKey<'_>) -> &mut FrameClass {
         let at = self.find(key).unwrap_or_else(|| {
             let class = FrameClass::new(key);
@@ -132,9 +129,7 @@ impl ItemClasses {
     /// Removes a class; the last class takes its position.
     pub(super) fn remove(&mut self, at: usize) {
         let class = self.list.swap_remove(at);
-        let Some(index) = &mut self.index else {
-            return;
-        };
+        let Some(index) = &mut self.index else { return };
         if self.list.len() <= INDEXED_DOWN_TO {
             self.index = None;
             return;
@@ -145,7 +140,6 @@ impl ItemClasses {
         }
     }
 
-    /// Returns `true` if any class has this payload source.
     pub(super) fn has(&self, payload_source: PayloadSource) -> bool {
         match &self.index {
             None => {

@@ -22,8 +22,7 @@ impl Shard {
         control: &Control<'_>,
         responses: &mut ResponseBatch,
     ) {
-        let known = key.filter(|key| self.sessions.get_mut(*key).is_some());
-        let Some(key) = known else {
+        let Some(key) = key else {
             let refusal = ControlCode::SESSION_NOT_FOUND.into();
             return self.refuse(control, &refusal, &mut responses.lines);
         };
@@ -37,16 +36,18 @@ impl Shard {
         let done = match &control.op {
             ControlOp::Add(add) => {
                 self.metrics.heartbeat.begin(SUBSCRIBE);
-                self.subscribe(key, add, &mut notifications)
+                self.clients.subscribe(key, add, &mut notifications)
             }
             ControlOp::Delete { sub_id } => {
                 self.metrics.heartbeat.begin(UNSUBSCRIBE);
-                self.unsubscribe(key, *sub_id, &mut notifications)
+                self.clients.unsubscribe(key, *sub_id, &mut notifications)
             }
             ControlOp::Reconf {
                 sub_id,
                 requested_max_frequency: wanted,
-            } => self.reconfigure(key, *sub_id, *wanted, wire.now_ms(), &mut notifications),
+            } => self
+                .clients
+                .reconfigure(key, *sub_id, *wanted, wire.now_ms(), &mut notifications),
             ControlOp::Destroy { .. }
             | ControlOp::ForceRebind { .. }
             | ControlOp::Constrain { .. } => Ok(()),
@@ -57,11 +58,11 @@ impl Shard {
                 acknowledge(id, control.ack, &mut responses.lines);
                 self.flush_before(wire, key, responses);
                 if !notifications.is_empty() {
-                    self.notify(wire, key, &notifications);
+                    self.clients.notify(wire, key, &notifications);
                 }
                 self.affect(wire, key, &control.op);
                 // Snapshots follow the confirmations of their subscriptions.
-                self.catch_up(wire, key);
+                self.clients.catch_up(wire, key);
             }
             Err(refusal) => self.refuse(control, &refusal, &mut responses.lines),
         }
@@ -78,21 +79,22 @@ impl Shard {
                 close_socket,
             } => {
                 let code = SessionCode::from_code(*cause_code);
-                self.destroy(wire, key, code, cause_message, *close_socket);
+                self.clients
+                    .destroy(wire, key, code, cause_message, *close_socket);
             }
             ControlOp::ForceRebind { close_socket, .. } => {
-                self.send_loop(wire, key, *close_socket);
+                self.clients.send_loop(wire, key, *close_socket);
             }
             ControlOp::Constrain {
                 requested_max_bandwidth: wanted,
             } => {
                 let mut line = Vec::new();
-                if let Some(entry) = self.sessions.get_mut(key) {
+                if let Some(entry) = self.clients.sessions.get_mut(key) {
                     entry.core.set_bandwidth(*wanted);
                     entry.limit_bandwidth(wire.now_ms());
                     entry.core.write_cons(&mut line);
                 }
-                self.write_control_lines(wire, key, &line);
+                self.clients.write_control_lines(wire, key, &line);
             }
         }
     }
@@ -107,10 +109,9 @@ impl Shard {
         message: &Message<'_>,
         responses: &mut ResponseBatch,
     ) {
-        self.counters.requests_refused += 1;
+        self.clients.counters.requests_refused += 1;
         let id = message.request_id.as_deref();
-        let known = key.filter(|key| self.sessions.get_mut(*key).is_some());
-        let Some(key) = known else {
+        let Some(key) = key else {
             let code = ControlCode::SESSION_NOT_FOUND;
             if let Some(id) = id {
                 write_reqerr(&mut responses.lines, id, code, code.text());
@@ -123,12 +124,12 @@ impl Shard {
             let (mut note, sequence) = (Vec::new(), message.sequence.as_deref());
             let text = "this gateway takes no messages";
             write_msgfail(&mut note, sequence, prog, ControlCode::UNSUPPORTED, text);
-            self.notify(wire, key, &note);
+            self.clients.notify(wire, key, &note);
         }
     }
 
     fn refuse(&mut self, control: &Control<'_>, refusal: &SubscriptionError, out: &mut Vec<u8>) {
-        self.counters.requests_refused += 1;
+        self.clients.counters.requests_refused += 1;
         match &control.request_id {
             Some(id) => write_reqerr(out, id, refusal.code, &refusal.message),
             None => write_error(out, ControlCode::MALFORMED, &refusal.message),

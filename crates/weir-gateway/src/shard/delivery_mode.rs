@@ -3,9 +3,10 @@
 use weir_tlcp::request::{Add, BufferSize, Frequency, Mode};
 
 /// Updates that a subscriber receives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) enum DeliveryMode {
     /// Every update as it was extracted (RAW; DISTINCT, `unfiltered`). An absent field is null.
+    #[default]
     Events,
     /// As `Events`, but the oldest queued update may be dropped (DISTINCT).
     List,
@@ -32,7 +33,6 @@ pub(super) enum PayloadSource {
     Row,
 }
 
-/// Queue policy of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum QueuePolicy {
     /// The frame is queued as bytes as long as the send queue has capacity.
@@ -42,7 +42,6 @@ pub(super) enum QueuePolicy {
 }
 
 impl DeliveryMode {
-    /// Returns the delivery mode that a subscription request selects.
     pub(super) fn of(add: &Add<'_>) -> Self {
         let unfiltered = add.requested_max_frequency == Frequency::Unfiltered;
         let buffer = add.requested_buffer_size;
@@ -58,7 +57,6 @@ impl DeliveryMode {
         }
     }
 
-    /// Returns the values from which updates are encoded.
     pub(super) fn payload_source(self) -> PayloadSource {
         match self {
             Self::Events | Self::List => PayloadSource::Event,
@@ -81,7 +79,6 @@ impl DeliveryMode {
         }
     }
 
-    /// Returns `true` if at most the latest value is queued.
     pub(super) fn conflates_to_latest(self) -> bool {
         self == Self::Newest
     }

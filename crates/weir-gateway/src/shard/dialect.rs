@@ -8,7 +8,6 @@ use weir_tlcp::server::LineLimits;
 
 use super::frame::Framing;
 
-/// Protocol version and line limits of the client of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dialect {
     pub(super) version: Version,
@@ -25,7 +24,6 @@ impl Default for Dialect {
 }
 
 impl Dialect {
-    /// Returns the dialect that follows from the version and `User-Agent` of a client.
     pub(super) fn of(version: Version, user_agent: Option<&str>) -> Self {
         let lines = user_agent.map_or(LineLimits::NONE, LineLimits::of_user_agent);
         Self { version, lines }
@@ -44,7 +42,6 @@ impl Dialects {
         }
     }
 
-    /// Removes and returns the dialect of a connection.
     pub(super) fn remove(&mut self, conn: ConnId) -> Dialect {
         self.0.remove(&conn).unwrap_or_default()
     }

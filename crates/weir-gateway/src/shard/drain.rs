@@ -1,12 +1,10 @@
-//! The drain schedule. When the gateway shuts down, it ends sessions over a period, so that other
+//! The drain. When the gateway shuts down, it ends sessions over a period, so that other
 //! gateways do not receive all clients at once.
 
 use super::keys::SessionKey;
 
-/// State of a drain in progress.
 #[derive(Debug)]
 pub(super) struct DrainSchedule {
-    /// Sessions that have not ended yet.
     pub(super) keys: Vec<SessionKey>,
     pub(super) total: usize,
     pub(super) began_ms: u64,
@@ -14,7 +12,6 @@ pub(super) struct DrainSchedule {
 }
 
 impl DrainSchedule {
-    /// Returns `true` if all sessions have ended.
     pub(super) fn is_over(&self) -> bool {
         self.keys.is_empty()
     }

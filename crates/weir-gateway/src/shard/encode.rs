@@ -49,10 +49,8 @@ impl<'a> EncodedForms<'a> {
     }
 }
 
-/// Notification about an item that is not an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ItemNotice {
-    /// All rows were removed.
     Clear,
     EndOfSnapshot,
     /// This number of updates was lost here.
@@ -70,10 +68,8 @@ pub(crate) struct DiffCounters {
     pub(crate) over_budget: u64,
 }
 
-/// Encoder of the lines of one shard.
 #[derive(Debug)]
 pub(super) struct LineEncoder {
-    /// The current line.
     line: Vec<u8>,
     budget: DiffBudget,
     scratch: String,
@@ -121,7 +117,6 @@ impl LineEncoder {
         Frame::of(line)
     }
 
-    /// Returns an update with all fields.
     fn full(&mut self, class: &FrameClass, values: &FrozenValues) -> Frame {
         self.begin_update(class);
         push_full_payload(&mut self.line, class.schema.project(values));

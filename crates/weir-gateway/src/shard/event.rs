@@ -1,11 +1,9 @@
 //! Events that other threads post to a shard.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use foldhash::HashMap;
 use weir_mapping::{FieldSet, FrozenValues};
-use weir_net::server::{ConnId, Detached};
+use weir_net::server::Detached;
 use weir_tlcp::request::{BindSession, Request, SessionRef};
 
 use super::dialect::Dialect;
@@ -16,7 +14,6 @@ use crate::interest::ItemKey;
 /// Event posted to a shard by an ingest worker, another shard or the main thread.
 #[derive(Debug)]
 pub(crate) enum ShardEvent {
-    /// Update of an item.
     Update {
         item: ItemKey,
         update: Arc<FrozenValues>,
@@ -30,28 +27,29 @@ pub(crate) enum ShardEvent {
     Backfill {
         item: ItemKey,
         update: Arc<FrozenValues>,
-        /// Fields that were extracted.
         fields: Arc<FieldSet>,
     },
     /// Rows of an item that one worker had stored before the shard's interest began.
     RowBackfill(Box<RowBackfill>),
     /// Last updates of an item that one worker had stored before the shard's interest began.
     HistoryBackfill(Box<HistoryBackfill>),
-    /// Removal of all subscriptions to the items of a Kafka connection.
-    ForceUnsubscribe { connection: u16 },
+    ForceUnsubscribe {
+        connection: u16,
+    },
     /// Connection that becomes the stream connection of a session of this shard.
-    Handover(Box<Handover>),
+    Handover(Box<(HandoverRequest, Detached)>),
     /// Requests for sessions of this shard that another shard received.
     Requests(Box<ForwardedRequests>),
-    /// Responses to forwarded requests.
     Response(Box<ForwardedResponse>),
     /// End of a session of this shard that its client has replaced.
     DiscardSession(SessionRef<'static>),
     /// End of all sessions, spread over `spread_ms`. The shard stops at most `within_ms` later.
-    Drain { spread_ms: u64, within_ms: u64 },
+    Drain {
+        spread_ms: u64,
+        within_ms: u64,
+    },
 }
 
-/// Rows that one worker had stored for an item.
 #[derive(Debug)]
 pub(crate) struct RowBackfill {
     pub(crate) item: ItemKey,
@@ -62,7 +60,6 @@ pub(crate) struct RowBackfill {
     pub(crate) in_snapshot: bool,
 }
 
-/// Last updates that one worker had stored for an item.
 #[derive(Debug)]
 pub(crate) struct HistoryBackfill {
     pub(crate) item: ItemKey,
@@ -81,7 +78,6 @@ pub(crate) struct ForwardedRequests {
     pub(super) requests: Vec<Request<'static>>,
 }
 
-/// Responses to [`ForwardedRequests`].
 #[derive(Debug)]
 pub(crate) struct ForwardedResponse {
     pub(super) forward_id: u64,
@@ -89,40 +85,9 @@ pub(crate) struct ForwardedResponse {
     pub(super) lines: Vec<u8>,
 }
 
-/// Connection that moves to the shard of the session to which it binds.
-#[derive(Debug)]
-pub(crate) struct Handover {
-    pub(super) request: HandoverRequest,
-    pub(super) connection: Detached,
-}
-
-/// A message whose responses are not complete.
-#[derive(Debug)]
-pub(super) struct PendingForward {
-    pub(super) conn: ConnId,
-    pub(super) transport: RequestTransport,
-    /// Parts of the response, in order.
-    pub(super) parts: Vec<Vec<u8>>,
-    pub(super) missing: usize,
-}
-
-/// Requests and connections on the way to and from other shards.
-#[derive(Debug, Default)]
-pub(super) struct ForwardTable {
-    /// At most one message per connection.
-    pub(super) by_id: HashMap<u64, PendingForward>,
-    pub(super) last_id: u64,
-    /// Events that found a mailbox full, oldest first.
-    pub(super) outgoing: VecDeque<(u16, ShardEvent)>,
-    /// Requests of other shards for a later iteration; at most one per connection of theirs.
-    pub(super) incoming: VecDeque<ForwardedRequests>,
-    /// Shard to which the current connection moves after its message is handled.
-    pub(super) handover: Option<(u16, HandoverRequest)>,
-}
-
 /// The request that makes a connection leave the shard.
 #[derive(Debug)]
-pub(super) struct HandoverRequest {
+pub(crate) struct HandoverRequest {
     pub(super) bind: BindSession<'static>,
     pub(super) transport: RequestTransport,
     pub(super) dialect: Dialect,

@@ -1,26 +1,68 @@
-//! Forwards requests for sessions of other shards. The responses return to the connection of the
-//! requests, in the order of the requests.
+//! Requests and connections on the way to and from other shards. The responses to requests return
+//! to the connection of the requests, in the order of the requests.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::HashMap;
 use weir_net::PostError;
-use weir_net::server::ServerIo;
+use weir_net::server::{ConnId, Detached};
+use weir_tlcp::server::SessionId;
 
-use super::event::{ForwardedRequests, ForwardedResponse, PendingForward, ShardEvent};
-use super::http;
-use super::requests::named;
+use super::context::ShardContext;
+use super::event::{ForwardedRequests, ForwardedResponse, HandoverRequest, ShardEvent};
 use super::responses::{RequestTransport, ResponseBatch};
-use super::state::{ITEMS_PER_ITERATION, Shard};
-use super::wire::{NO_CONNECTION, Wire};
 
-impl Shard {
-    /// Sends the requests for sessions of other shards to these shards.
-    ///
-    /// Responses keep the order of the requests, so the input of a WebSocket is paused until they
-    /// are complete: a later message may move the connection to another shard.
-    pub(super) fn forward_requests(&mut self, wire: &mut impl Wire, responses: ResponseBatch) {
-        self.forwards.last_id += 1;
-        let forward_id = self.forwards.last_id;
+/// A message whose responses are not complete.
+#[derive(Debug)]
+struct PendingForward {
+    conn: ConnId,
+    transport: RequestTransport,
+    /// Parts of the response, in order.
+    parts: Vec<Vec<u8>>,
+    missing: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Forwarding {
+    shard: u16,
+    shared: Arc<ShardContext>,
+    /// By number; at most one message per connection.
+    pending: HashMap<u64, PendingForward>,
+    last_id: u64,
+    /// Events that found a mailbox full, oldest first.
+    outgoing: VecDeque<(u16, ShardEvent)>,
+    /// Requests of other shards for a later iteration; at most one per connection of theirs.
+    pub(super) incoming: VecDeque<ForwardedRequests>,
+    /// Shard to which the current connection moves after its message is handled.
+    pub(super) handover: Option<(u16, HandoverRequest)>,
+}
+
+impl Forwarding {
+    pub(super) fn new(shard: u16, shared: Arc<ShardContext>) -> Self {
+        Self {
+            shard,
+            shared,
+            pending: HashMap::default(),
+            last_id: 0,
+            outgoing: VecDeque::new(),
+            incoming: VecDeque::new(),
+            handover: None,
+        }
+    }
+
+    /// Returns the shard of a session, if it is another one than this.
+    pub(super) fn remote_shard(&self, id: &str) -> Option<u16> {
+        let shard = SessionId::location_of(id)?.shard;
+        let is_known = usize::from(shard) < self.shared.peers.get()?.len();
+        (is_known && shard != self.shard).then_some(shard)
+    }
+
+    /// Sends the requests for sessions of other shards to these shards, until [`Self::complete`].
+    pub(super) fn forward(&mut self, responses: ResponseBatch) {
+        self.last_id += 1;
+        let forward_id = self.last_id;
         let mut parts: Vec<Vec<u8>> = Vec::new();
         let mut batches: Vec<(u16, ForwardedRequests)> = Vec::new();
         for (before, shard, request) in responses.remote {
@@ -32,7 +74,7 @@ impl Shard {
                 _ => parts.push(before),
             }
             let forwarded = ForwardedRequests {
-                from: self.number,
+                from: self.shard,
                 forward_id,
                 part: parts.len(),
                 transport: responses.transport.clone(),
@@ -48,95 +90,58 @@ impl Shard {
             parts,
             missing: batches.len(),
         };
-        if pending.transport == RequestTransport::WebSocket {
-            wire.pause_input(pending.conn);
-        }
-        self.forwards.by_id.insert(forward_id, pending);
+        self.pending.insert(forward_id, pending);
         for (shard, forwarded) in batches {
-            self.send_event(shard, ShardEvent::Requests(Box::new(forwarded)));
+            self.send(shard, ShardEvent::Requests(Box::new(forwarded)));
         }
     }
 
-    /// Executes requests of another shard, in a later iteration if this one has joined and released
-    /// many items.
-    pub(super) fn receive_requests(&mut self, wire: &mut impl Wire, forwarded: ForwardedRequests) {
-        self.forwards.incoming.push_back(forwarded);
-        self.run_pending_requests(wire);
-    }
-
-    pub(super) fn run_pending_requests(&mut self, wire: &mut impl Wire) {
-        while self.work.items < ITEMS_PER_ITERATION {
-            let Some(forwarded) = self.forwards.incoming.pop_front() else {
-                return;
-            };
-            self.run_forwarded(wire, forwarded);
-        }
-    }
-
-    /// Executes requests that another shard has forwarded.
-    pub(super) fn run_forwarded(&mut self, wire: &mut impl Wire, forwarded: ForwardedRequests) {
-        let mut responses = ResponseBatch::on(NO_CONNECTION, forwarded.transport, Vec::new());
-        for request in &forwarded.requests {
-            let key = named(request).and_then(|id| self.sessions.find(self.number, id));
-            self.carry_out(wire, key, request, &mut responses);
-        }
-        let response = ForwardedResponse {
-            forward_id: forwarded.forward_id,
-            part: forwarded.part,
-            lines: responses.lines,
-        };
-        self.send_event(forwarded.from, ShardEvent::Response(Box::new(response)));
-    }
-
-    /// Adds the response of another shard. Sends all responses when they are complete.
-    pub(super) fn receive_response(&mut self, wire: &mut impl Wire, response: ForwardedResponse) {
-        let Some(pending) = self.forwards.by_id.get_mut(&response.forward_id) else {
-            return;
-        };
+    /// Adds the response of another shard. Returns all responses when they are complete.
+    pub(super) fn complete(
+        &mut self,
+        response: ForwardedResponse,
+    ) -> Option<(ConnId, RequestTransport, Vec<u8>)> {
+        let pending = self.pending.get_mut(&response.forward_id)?;
         if let Some(part) = pending.parts.get_mut(response.part) {
             *part = response.lines;
         }
         pending.missing -= 1;
         if pending.missing > 0 {
-            return;
+            return None;
         }
-        let Some(pending) = self.forwards.by_id.remove(&response.forward_id) else {
-            return;
-        };
-        let (conn, lines) = (pending.conn, pending.parts.concat());
-        if !http::send_response(wire, conn, &pending.transport, lines) {
-            self.drop_slow_client(wire, conn);
-        }
-        if pending.transport == RequestTransport::WebSocket {
-            wire.resume_input(conn);
+        let pending = self.pending.remove(&response.forward_id)?;
+        Some((pending.conn, pending.transport, pending.parts.concat()))
+    }
+
+    /// Sends a detached connection to the shard of its session.
+    pub(super) fn hand_over(&mut self, connection: Detached) {
+        if let Some((shard, request)) = self.handover.take() {
+            self.send(shard, ShardEvent::Handover(Box::new((request, connection))));
         }
     }
 
     /// Posts an event to another shard. If its mailbox is full, the event is sent later, in order.
-    pub(super) fn send_event(&mut self, shard: u16, event: ShardEvent) {
-        self.forwards.outgoing.push_back((shard, event));
-        self.send_outgoing();
+    pub(super) fn send(&mut self, shard: u16, event: ShardEvent) {
+        self.outgoing.push_back((shard, event));
+        self.retry();
     }
 
-    fn send_outgoing(&mut self) {
+    /// Sends events that found a mailbox full. Returns `true` if there were any.
+    pub(super) fn retry(&mut self) -> bool {
         let Some(peers) = self.shared.peers.get() else {
-            return self.forwards.outgoing.clear();
+            self.outgoing.clear();
+            return false;
         };
-        while let Some((shard, event)) = self.forwards.outgoing.pop_front() {
+        let had_any = !self.outgoing.is_empty();
+        while let Some((shard, event)) = self.outgoing.pop_front() {
             // A shard that has ended takes its connections with it.
             let inbox = peers.get(usize::from(shard));
             let posted = inbox.map(|inbox| inbox.post(event, Duration::ZERO));
             if let Some(Err(PostError::Timeout(event))) = posted {
-                return self.forwards.outgoing.push_front((shard, event));
+                self.outgoing.push_front((shard, event));
+                break;
             }
         }
-    }
-
-    /// Retries events that found a mailbox full.
-    pub(super) fn retry_sends(&mut self, io: &mut ServerIo) {
-        if !self.forwards.outgoing.is_empty() {
-            self.send_outgoing();
-            io.wake_soon();
-        }
+        had_any
     }
 }

@@ -10,12 +10,10 @@ use weir_tlcp::diff::DiffBudget;
 
 use crate::compression::CompressionConfig;
 
-/// Framing of lines on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
     /// One text message.
     WebSocket,
-    /// One chunk of an HTTP response.
     Chunk,
 }
 
@@ -69,7 +67,6 @@ impl Frame {
         }
     }
 
-    /// Returns the frame in the framing of a connection.
     pub(super) fn framed(&self, framing: Framing) -> Bytes {
         match framing {
             Framing::WebSocket => self.message(),
@@ -82,7 +79,6 @@ impl Frame {
 }
 
 impl Framing {
-    /// Frames lines for one client.
     pub(super) fn frame(self, lines: &[u8]) -> Bytes {
         match self {
             Self::WebSocket => message(lines),
@@ -91,7 +87,6 @@ impl Framing {
     }
 }
 
-/// Frames lines as one WebSocket message.
 pub(super) fn message(lines: &[u8]) -> Bytes {
     let mut framed = Vec::with_capacity(lines.len() + HEADER_BYTES_MAX);
     websocket::push_server_text(&mut framed, lines);

@@ -31,9 +31,7 @@ struct ItemTimers {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum FrequencyScope<'a> {
-    /// Updates of the item.
     Item,
-    /// Updates of one row.
     Row(&'a Arc<str>),
     /// None: only the bandwidth limit applies.
     Free,
@@ -80,7 +78,6 @@ impl FrequencyLimit {
         })
     }
 
-    /// Changes the frequency limit.
     pub(super) fn set_frequency(&mut self, frequency: Option<f64>, now_ms: u64) {
         self.frequency = frequency;
         match frequency {
@@ -111,7 +108,6 @@ impl FrequencyLimit {
         }
     }
 
-    /// Records that an update was sent.
     pub(super) fn note_sent(&mut self, position: u32, scope: FrequencyScope<'_>, now_ms: u64) {
         let Some(period_us) = self.frequency.map(period_us) else {
             return;
@@ -147,7 +143,6 @@ pub(super) struct SessionTimers {
 }
 
 impl SessionTimers {
-    /// Adds a time at which a session may continue.
     pub(super) fn set(&mut self, session: SessionKey, at_ms: u64) {
         self.due.push(Reverse((at_ms, session.to_bits())));
     }
@@ -164,12 +159,10 @@ impl SessionTimers {
         Some(*at_ms)
     }
 
-    /// Records that the event loop timer has fired.
     pub(super) fn on_fired(&mut self) {
         self.armed_ms = 0;
     }
 
-    /// Removes and returns a session whose time has come.
     pub(super) fn next(&mut self, now_ms: u64) -> Option<SessionKey> {
         let Reverse((at_ms, session)) = *self.due.peek()?;
         (at_ms <= now_ms).then(|| {

@@ -9,19 +9,18 @@ use weir_net::server::{CloseReason, ConnId, Detached, RequestOutcome, ServerHand
 use super::drain::DrainSchedule;
 use super::event::ShardEvent;
 use super::http;
-use super::keys::SessionKey;
-use super::keys::{DRAIN_OVER, DRAIN_STEP, END_POLLS, SESSION_TIMERS};
+use super::keys::{DRAIN_OVER, DRAIN_STEP, END_POLLS, SESSION_TIMERS, SessionKey};
 use super::state::{CONNECTION_LOST, Shard};
 
 impl ServerHandler for Shard {
     type Posted = ShardEvent;
 
     fn on_accept(&mut self, peer: SocketAddr) -> Option<u32> {
-        self.shared.guard.enter(peer.ip()).ok()
+        self.clients.shared.guard.enter(peer.ip()).ok()
     }
 
     fn on_release(&mut self, admission_id: u32) {
-        self.shared.guard.leave(admission_id);
+        self.clients.shared.guard.leave(admission_id);
     }
 
     fn on_request(
@@ -39,7 +38,12 @@ impl ServerHandler for Shard {
     }
 
     fn on_message(&mut self, io: &mut ServerIo, conn: ConnId, text: &str) {
-        let requests = self.shared.guard.count_lines(text.as_bytes()).max(1);
+        let requests = self
+            .clients
+            .shared
+            .guard
+            .count_lines(text.as_bytes())
+            .max(1);
         if self.is_flooding(io, conn, requests) {
             return;
         }
@@ -55,38 +59,39 @@ impl ServerHandler for Shard {
         self.dialects.remove(conn);
         let key = SessionKey::from_bits(tag);
         // The session of a connection that was replaced continues on another connection.
-        let bound = self.sessions.get_mut(key);
+        let bound = self.clients.sessions.get_mut(key);
         if let Some(entry) = bound.filter(|entry| entry.is_bound_to(conn)) {
             self.metrics.heartbeat.begin(CONNECTION_LOST);
             limited!(
                 debug, "connection lost", session = %entry.core.id(), ?reason,
                 "session lost its connection"
             );
-            self.lost(io, key);
+            self.clients.lost(io, key);
         }
     }
 
     fn on_timer(&mut self, io: &mut ServerIo, token: u64) {
         match token {
             DRAIN_OVER => io.stop(),
-            DRAIN_STEP => self.drain_step(io),
-            END_POLLS => self.end_polls_with_data(io),
-            SESSION_TIMERS => self.on_session_timers(io),
-            session => self.wake(io, SessionKey::from_bits(session)),
+            DRAIN_STEP => self.clients.drain_step(io),
+            END_POLLS => self.clients.end_polls_with_data(io),
+            SESSION_TIMERS => self.clients.on_session_timers(io),
+            session => self.clients.wake(io, SessionKey::from_bits(session)),
         }
     }
 
     fn on_detached(&mut self, _io: &mut ServerIo, connection: Detached) {
-        self.send_handover(connection);
+        self.forwarding.hand_over(connection);
     }
 
     fn on_writable(&mut self, io: &mut ServerIo, _conn: ConnId, tag: u64) {
-        self.resume(io, SessionKey::from_bits(tag));
+        self.clients.resume(io, SessionKey::from_bits(tag));
     }
 
     fn on_posted(&mut self, io: &mut ServerIo, event: ShardEvent) {
-        let (sessions, items) = (&mut self.sessions, &mut self.items);
-        let delivery = &mut self.delivery;
+        let clients = &mut self.clients;
+        let (sessions, items) = (&mut clients.sessions, &mut clients.items);
+        let delivery = &mut clients.delivery;
         match event {
             ShardEvent::Update {
                 item,
@@ -94,9 +99,9 @@ impl ServerHandler for Shard {
                 fields,
                 record_ms,
             } => {
-                let before = delivery.sent();
+                let before = delivery.counters.sent;
                 delivery.fan_out(io, sessions, items, item, update, &fields);
-                let deliveries = delivery.sent() - before;
+                let deliveries = delivery.counters.sent - before;
                 if self.ages.note(record_ms, deliveries) {
                     self.count_ages();
                 }
@@ -112,15 +117,24 @@ impl ServerHandler for Shard {
             ShardEvent::HistoryBackfill(backfill) => {
                 delivery.backfill_history(io, sessions, items, *backfill);
             }
-            ShardEvent::ForceUnsubscribe { connection } => self.force_unsubscribe(io, connection),
-            ShardEvent::Handover(handover) => self.accept_handover(io, *handover),
-            ShardEvent::Requests(requests) => self.receive_requests(io, *requests),
+            ShardEvent::ForceUnsubscribe { connection } => {
+                self.clients.force_unsubscribe(io, connection)
+            }
+            ShardEvent::Handover(handover) => self.accept_handover(io, handover.0, handover.1),
+            ShardEvent::Requests(requests) => {
+                self.forwarding.incoming.push_back(*requests);
+                self.run_forwarded(io);
+            }
             ShardEvent::Response(response) => self.receive_response(io, *response),
-            ShardEvent::DiscardSession(id) => self.discard_replaced(io, &id),
+            ShardEvent::DiscardSession(id) => self.clients.discard_replaced(io, &id),
             ShardEvent::Drain {
                 spread_ms,
                 within_ms,
-            } => self.drain(io, spread_ms, within_ms),
+            } => {
+                io.stop_accepting();
+                io.set_timer(io.now_ms() + spread_ms + within_ms, DRAIN_OVER);
+                self.clients.begin_drain(io, spread_ms);
+            }
         }
     }
 
@@ -131,8 +145,15 @@ impl ServerHandler for Shard {
     fn on_iteration_end(&mut self, io: &mut ServerIo) {
         self.begin_iteration(io);
         self.publish(io);
-        self.retry_sends(io);
-        if self.drain.as_ref().is_some_and(DrainSchedule::is_over) {
+        if self.forwarding.retry() {
+            io.wake_soon();
+        }
+        if self
+            .clients
+            .drain
+            .as_ref()
+            .is_some_and(DrainSchedule::is_over)
+        {
             io.close_idle();
             if io.connections() == 0 {
                 io.stop();

@@ -8,7 +8,7 @@ use weir_tlcp::codes::SessionCode;
 use weir_tlcp::request::{BindSession, StreamOptions, ToBoundedStatic as _};
 use weir_tlcp::server::{write_conerr, write_prog};
 
-use super::event::{Handover, HandoverRequest, ShardEvent};
+use super::event::HandoverRequest;
 use super::frame::Framing;
 use super::http;
 use super::keys::SessionKey;
@@ -34,28 +34,24 @@ impl Shard {
     ) -> MessageOutcome {
         let mut bind = bind.to_static();
         if bind.session.is_none() {
-            let entry = self.sessions.tagged(wire.tag(responses.conn));
+            let entry = self.clients.sessions.tagged(wire.tag(responses.conn));
             bind.session = entry.map(|entry| entry.core.id().into());
         }
-        let bound = match self.check_stream(wire, responses) {
-            Err(refusal) => Err(refusal),
-            Ok(()) => match bind
-                .session
-                .as_ref()
-                .and_then(|id| self.shared.remote_shard(self.number, id))
-            {
-                Some(shard) => {
-                    wire.detach(responses.conn);
-                    let request = HandoverRequest {
-                        bind,
-                        transport: responses.transport.clone(),
-                        dialect: self.dialects.remove(responses.conn),
-                    };
-                    self.forwards.handover = Some((shard, request));
-                    return MessageOutcome::HandOver;
-                }
-                None => self.attach(wire, &bind, responses),
-            },
+        let named = bind.session.as_ref();
+        let remote = named.and_then(|id| self.forwarding.remote_shard(id));
+        let bound = match (self.check_stream(wire, responses), remote) {
+            (Err(refusal), _) => Err(refusal),
+            (Ok(()), Some(shard)) => {
+                wire.detach(responses.conn);
+                let request = HandoverRequest {
+                    bind,
+                    transport: responses.transport.clone(),
+                    dialect: self.dialects.remove(responses.conn),
+                };
+                self.forwarding.handover = Some((shard, request));
+                return MessageOutcome::HandOver;
+            }
+            (Ok(()), None) => self.attach(wire, &bind, responses),
         };
         bound.unwrap_or_else(|(code, text)| {
             write_conerr(&mut responses.lines, code, &text);
@@ -72,7 +68,7 @@ impl Shard {
     ) -> Result<MessageOutcome, SessionRefusal> {
         let not_found = || refused(SessionCode::SESSION_NOT_FOUND);
         let id = bind.session.as_deref().unwrap_or_default();
-        let key = self.sessions.find(self.number, id).ok_or_else(not_found)?;
+        let key = self.clients.sessions.find(id).ok_or_else(not_found)?;
         limited!(
             debug, "bind_session", session = ?Truncated(&bind.session),
             cause = ?Truncated(&bind.cause), recovery_from = ?bind.recovery_from,
@@ -82,7 +78,7 @@ impl Shard {
         let now_ms = wire.now_ms();
         let version = self.dialects.version(bind.version, responses.conn);
         let line_max = self.line_max(responses);
-        let entry = self.sessions.get_mut(key).ok_or_else(not_found)?;
+        let entry = self.clients.sessions.get_mut(key).ok_or_else(not_found)?;
         if entry.version != version {
             return Err(refused(SessionCode::INCOMPATIBLE_SESSION));
         }
@@ -90,10 +86,10 @@ impl Shard {
         if let Some(received) = bind.recovery_from {
             from = entry.rewind(received);
             if from.is_none() {
-                self.counters.recoveries_refused += 1;
+                self.clients.counters.recoveries_refused += 1;
                 return Err(refused(SessionCode::RECOVERY_UNAVAILABLE));
             }
-            self.counters.recoveries += 1;
+            self.clients.counters.recoveries += 1;
         }
         let journal = entry.journal.as_ref();
         if journal.is_some_and(|journal| !journal.is_readable(line_max)) {
@@ -102,18 +98,20 @@ impl Shard {
             let code = SessionCode::RECOVERY_UNAVAILABLE;
             return Err((code, "an unsent line is too long for this client".into()));
         }
-        let (core, config) = (&mut entry.core, &self.shared.session);
+        let (core, config) = (&mut entry.core, &self.clients.shared.session);
         core.bind(&bind.stream, config, &ip, now_ms, &mut responses.lines);
         if let Some(from) = from {
             write_prog(&mut responses.lines, from);
         }
-        self.counters.sessions_rebound += 1;
+        self.clients.counters.sessions_rebound += 1;
         Ok(self.connect(wire, key, &bind.stream, &[], responses))
     }
 
-    /// Returns the length limit, in bytes, of the lines of a stream on this connection.
     fn line_max(&self, responses: &ResponseBatch) -> u32 {
-        let (framing, configured) = (responses.transport.framing(), self.shared.limits.line_bytes);
+        let (framing, configured) = (
+            responses.transport.framing(),
+            self.clients.shared.limits.line_bytes,
+        );
         self.dialects.line_max(responses.conn, framing, configured)
     }
 
@@ -132,14 +130,14 @@ impl Shard {
         let now_ms = wire.now_ms();
         let framing = responses.transport.framing();
         let line_max = self.line_max(responses);
-        let Some(entry) = self.sessions.get_mut(key) else {
+        let Some(entry) = self.clients.sessions.get_mut(key) else {
             return MessageOutcome::Respond;
         };
         let before = std::mem::replace(&mut entry.conn, responses.conn);
         entry.line_max = line_max;
         let binding = match (stream.polling, framing) {
             (Some(asked), _) => {
-                let granted = self.shared.session.granted(asked);
+                let granted = self.clients.shared.session.granted(asked);
                 Some(StreamBinding::Poll(SessionPoll {
                     framing,
                     until_ms: now_ms + granted.idle_ms,
@@ -156,7 +154,7 @@ impl Shard {
         };
         let window = wire.deflate_window(responses.conn);
         let binding = binding.map(Box::new);
-        self.delivery.writer.bind(entry, binding, window);
+        self.clients.delivery.writer.bind(entry, binding, window);
         entry.arm(wire);
         wire.set_tag(responses.conn, key.to_bits());
         if before != responses.conn {
@@ -169,37 +167,35 @@ impl Shard {
             outcome = MessageOutcome::Stream;
         }
         let head = std::mem::take(&mut responses.lines);
-        self.write_control_lines(wire, key, &head);
+        self.clients.write_control_lines(wire, key, &head);
         responses.lines = head;
         responses.lines.clear();
         if !notifications.is_empty() {
-            self.notify(wire, key, notifications);
+            self.clients.notify(wire, key, notifications);
         }
-        self.resume(wire, key);
+        self.clients.resume(wire, key);
         outcome
     }
 
-    pub(super) fn send_handover(&mut self, connection: Detached) {
-        if let Some((shard, request)) = self.forwards.handover.take() {
-            let handover = Handover {
-                request,
-                connection,
-            };
-            self.send_event(shard, ShardEvent::Handover(Box::new(handover)));
-        }
-    }
-
     /// Takes over a connection from another shard and binds it to a session of this shard.
-    pub(super) fn accept_handover(&mut self, io: &mut ServerIo, handover: Handover) {
-        let Some(conn) = io.adopt(handover.connection) else {
+    pub(super) fn accept_handover(
+        &mut self,
+        io: &mut ServerIo,
+        request: HandoverRequest,
+        connection: Detached,
+    ) {
+        let Some(conn) = io.adopt(connection) else {
             return;
         };
         let HandoverRequest {
             bind,
             transport,
             dialect,
-        } = handover.request;
-        self.admit_adopted(io, conn);
+        } = request;
+        // The other shard has stopped counting the connection.
+        let (peer, guard) = (io.peer(conn), &self.clients.shared.guard);
+        let admission_id = peer.and_then(|peer| guard.enter(peer.ip()).ok());
+        io.set_admission_id(conn, admission_id.unwrap_or(0));
         self.dialects.insert(conn, dialect);
         let mut responses = ResponseBatch::on(conn, transport, Vec::new());
         if let Err((code, text)) = self.attach(io, &bind, &mut responses) {

@@ -13,7 +13,6 @@ use super::responses::{MessageOutcome, RequestTransport, ResponseBatch};
 use super::state::Shard;
 use super::wire::Wire;
 
-/// Handles one HTTP request of a client.
 pub(super) fn respond(
     shard: &mut Shard,
     wire: &mut impl Wire,
@@ -21,7 +20,7 @@ pub(super) fn respond(
     request: &HttpRequest<'_>,
 ) -> RequestOutcome {
     let response = match request.path.strip_prefix(PATH_PREFIX) {
-        Some("" | "/") if shard.is_draining() => {
+        Some("" | "/") if shard.clients.is_draining() => {
             Response::text(503, "the gateway is shutting down\n")
         }
         Some("" | "/") => return upgrade(shard, conn, request),
@@ -81,7 +80,6 @@ pub(super) fn send_response(
     }
 }
 
-/// Handles a WebSocket upgrade.
 fn upgrade(shard: &mut Shard, conn: ConnId, request: &HttpRequest<'_>) -> RequestOutcome {
     if !request.is_websocket_upgrade() {
         let text = "this path requires a WebSocket with subprotocol TLCP-2.5.0.lightstreamer.com\n";
@@ -93,14 +91,13 @@ fn upgrade(shard: &mut Shard, conn: ConnId, request: &HttpRequest<'_>) -> Reques
         shard.dialects.insert(conn, dialect);
         return RequestOutcome::Upgrade {
             protocol: Some(version.subprotocol()),
-            deflate: shard.shared.compression.enabled,
+            deflate: shard.clients.shared.compression.enabled,
         };
     }
     let text = format!("unsupported WebSocket subprotocol: use {WEBSOCKET_SUBPROTOCOL}\n");
     RequestOutcome::Respond(Response::text(400, text))
 }
 
-/// Handles a CORS preflight request.
 fn preflight(request: &HttpRequest<'_>) -> Response {
     let response = Response::text(204, "")
         .with_header("Access-Control-Allow-Methods", "GET, POST")
@@ -132,7 +129,7 @@ fn tlcp(
                     (&parsed, request.accepts_chunks)
                 {
                     let text = "sessions require HTTP/1.1 from clients and proxies";
-                    shard.counters.sessions_refused += 1;
+                    shard.clients.counters.sessions_refused += 1;
                     write_conerr(&mut responses.lines, SessionCode::MALFORMED, text);
                 } else {
                     outcome = shard.handle_parsed(wire, parsed, &mut responses);
@@ -145,7 +142,7 @@ fn tlcp(
         }
     }
     if !responses.remote.is_empty() {
-        shard.forward_requests(wire, responses);
+        shard.forwarding.forward(responses);
         return RequestOutcome::Defer;
     }
     match (outcome, &responses.transport) {

@@ -16,7 +16,7 @@ use crate::interest::{HistoryInterest, ItemInterest, ItemKey, RowInterest};
 /// Identity of an item: the number of the Kafka connection and the canonical name.
 pub(super) type ItemName = (u16, Arc<str>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Item {
     pub(super) name: ItemName,
     pub(super) epoch: u32,
@@ -38,12 +38,7 @@ impl Item {
         Self {
             name: name.clone(),
             epoch,
-            fields: FieldSet::empty(),
-            last: None,
-            state: None,
-            known: Arc::default(),
-            classes: ItemClasses::default(),
-            retained: None,
+            ..Self::default()
         }
     }
 
@@ -57,11 +52,6 @@ impl Item {
         let retained_before = self.known.iter().filter(|index| !is_new(*index));
         self.known = Arc::new(retained_before.collect());
         self.fields.union_with(wanted)
-    }
-
-    /// Removes fields in `gone` that no class uses; returns `false` if there are none.
-    pub(super) fn narrow(&mut self, gone: &FieldSet) -> bool {
-        self.classes.narrow(&mut self.fields, gone)
     }
 
     /// Returns the current interest in the item, which is in this slot.
@@ -155,7 +145,11 @@ impl Item {
     ) -> Transition {
         let row = match &mut self.retained {
             None => None,
-            Some(retained) => retained.advance(&event, extracted, counts),
+            Some(retained) => {
+                retained.history.push(&event, extracted);
+                let table = retained.table.as_mut();
+                table.and_then(|table| table.advance(&event, extracted, counts))
+            }
         };
         let (state, state_before) = self.merge(&event, extracted);
         Transition {
@@ -167,7 +161,6 @@ impl Item {
         }
     }
 
-    /// Returns `true` if the current values of all needed fields are known.
     pub(super) fn has_all_values(&self) -> bool {
         self.state.is_some() && self.fields.is_subset(&self.known)
     }
@@ -204,7 +197,6 @@ impl Item {
         }
     }
 
-    /// Returns the values after and before an update.
     fn merge(
         &mut self,
         event: &Arc<FrozenValues>,
@@ -322,7 +314,6 @@ impl<'a> Emission<'a> {
         }
     }
 
-    /// Returns the scope of the frequency limit that applies to the update.
     pub(super) fn frequency_scope(&self) -> FrequencyScope<'a> {
         match self.row {
             Some(change) => FrequencyScope::row(&change.key, change.command),

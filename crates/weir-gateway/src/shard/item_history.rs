@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_mapping::{FieldSet, FrozenValues};
 
-use super::row_table::{RowStep, RowTable, RowTableCounters};
+use super::row_table::RowTable;
 use super::schema::FieldSchema;
 use crate::interest::{HistoryInterest, RowTableConfig};
 
@@ -27,19 +27,6 @@ pub(super) struct ItemHistory {
     pub(super) table: Option<RowTable>,
 }
 
-impl ItemHistory {
-    pub(super) fn advance(
-        &mut self,
-        event: &Arc<FrozenValues>,
-        extracted: &Arc<FieldSet>,
-        counts: &mut RowTableCounters,
-    ) -> Option<RowStep> {
-        self.history.push(event, extracted);
-        self.table.as_mut()?.advance(event, extracted, counts)
-    }
-}
-
-/// The last updates of an item.
 #[derive(Debug, Default)]
 pub(super) struct UpdateHistory {
     /// Updates, with the fields that were read.
@@ -79,7 +66,6 @@ impl UpdateHistory {
         is_new && self.is_shared
     }
 
-    /// Returns the interest to report to ingest.
     pub(super) fn interest(&self) -> Option<HistoryInterest> {
         self.is_shared.then_some(HistoryInterest {
             generation: self.generation,
@@ -87,12 +73,10 @@ impl UpdateHistory {
         })
     }
 
-    /// Returns `true` if earlier updates are still outstanding.
     pub(super) fn is_awaited(&self) -> bool {
         self.pending_workers > 0
     }
 
-    /// Returns `true` if responses of this generation are still outstanding.
     pub(super) fn awaits_backfill(&self, generation: u32) -> bool {
         self.pending_workers > 0 && self.generation == generation
     }
@@ -133,7 +117,7 @@ impl UpdateHistory {
         Some(backfill)
     }
 
-    fn push(&mut self, event: &Arc<FrozenValues>, extracted: &Arc<FieldSet>) {
+    pub(super) fn push(&mut self, event: &Arc<FrozenValues>, extracted: &Arc<FieldSet>) {
         if self.most > 0 {
             if self.updates.len() >= self.most {
                 self.updates.pop_front();

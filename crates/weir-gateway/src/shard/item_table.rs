@@ -14,7 +14,6 @@ use super::keys::{MemberSlot, SessionKey};
 use super::row_table::{BackfilledRow, RowTableCounters};
 use crate::interest::{InterestChange, ItemInterest, ItemKey};
 
-/// Items with at least one subscriber in this shard.
 #[derive(Debug, Default)]
 pub(super) struct ItemTable {
     items: Slab<Item>,
@@ -23,8 +22,8 @@ pub(super) struct ItemTable {
     epoch: u32,
     /// Number of the last row table or history that was created.
     generation: u32,
-    size: TableSize,
-    rows: RowTableCounters,
+    pub(super) size: TableSize,
+    pub(super) rows: RowTableCounters,
 }
 
 /// Sizes of an item table, from which its memory is estimated.
@@ -35,15 +34,12 @@ pub(super) struct TableSize {
     pub(super) name_bytes: usize,
 }
 
-/// Interest to report to ingest after a subscriber joined.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct InterestUpdate {
     pub(super) interest: ItemInterest,
-    /// `true` if the item is new in this shard.
     pub(super) is_new: bool,
 }
 
-/// Effects of a removal.
 #[derive(Debug, Default)]
 pub(super) struct MemberRemoval {
     /// Session whose member slot of the same class moved to the removed one.
@@ -53,16 +49,8 @@ pub(super) struct MemberRemoval {
 }
 
 impl ItemTable {
-    pub(super) fn size(&self) -> TableSize {
-        self.size
-    }
-
     pub(super) fn len(&self) -> usize {
         self.items.len()
-    }
-
-    pub(super) fn row_counters(&self) -> RowTableCounters {
-        self.rows
     }
 
     pub(super) fn at_mut(&mut self, slot: u32) -> Option<&mut Item> {
@@ -71,11 +59,9 @@ impl ItemTable {
 
     /// Returns the item with this key, unless its slot is used by another item now.
     pub(super) fn get_mut(&mut self, key: ItemKey) -> Option<&mut Item> {
-        let item = self.items.get_mut(key.slot as usize);
-        item.filter(|item| item.epoch == key.epoch)
+        at_key(&mut self.items, key)
     }
 
-    /// Applies an update of an item; see [`Item::advance`].
     #[inline]
     pub(super) fn advance(
         &mut self,
@@ -83,8 +69,7 @@ impl ItemTable {
         update: Arc<FrozenValues>,
         extracted: &Arc<FieldSet>,
     ) -> Option<(&mut Item, Transition)> {
-        let item = self.items.get_mut(key.slot as usize);
-        let item = item.filter(|item| item.epoch == key.epoch)?;
+        let item = at_key(&mut self.items, key)?;
         let transition = item.advance(update, extracted, &mut self.rows);
         Some((item, transition))
     }
@@ -95,8 +80,7 @@ impl ItemTable {
         &mut self,
         backfill: &RowBackfill,
     ) -> Option<(&mut Item, Vec<BackfilledRow>, bool)> {
-        let item = self.items.get_mut(backfill.item.slot as usize);
-        let item = item.filter(|item| item.epoch == backfill.item.epoch)?;
+        let item = at_key(&mut self.items, backfill.item)?;
         let table = item.table_mut()?;
         if !table.awaits_backfill(backfill.generation) {
             return None;
@@ -205,7 +189,8 @@ impl ItemTable {
             return removal;
         }
         // An unused field could still cause extraction of the item's records to fail.
-        if item.narrow(key.schema.wanted()) || item.retention() != retained_before {
+        let is_narrower = item.classes.narrow(&mut item.fields, key.schema.wanted());
+        if is_narrower || item.retention() != retained_before {
             let interest = item.interest(removed.slot);
             removal.change = Some((item.name.clone(), InterestChange::Subscribe(interest)));
         }
@@ -220,6 +205,12 @@ impl ItemTable {
             self.items.shrink_to_fit();
         }
     }
+}
+
+#[inline]
+fn at_key(items: &mut Slab<Item>, key: ItemKey) -> Option<&mut Item> {
+    let item = items.get_mut(key.slot as usize);
+    item.filter(|item| item.epoch == key.epoch)
 }
 
 /// Returns `true` if a table of `capacity` entries should shrink to twice its `len`.

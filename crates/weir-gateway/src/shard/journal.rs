@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-/// Limits of the sent frames that a journal stores.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JournalLimits {
     /// Bytes of one session's frames, including overhead; 0 stores nothing.
@@ -27,12 +26,11 @@ struct JournalFrame {
 }
 
 /// Frames of one session: first the sent ones, then the unsent ones.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct SessionJournal {
     frames: VecDeque<JournalFrame>,
     /// Number of the last data notification before the first frame.
     before: u64,
-    /// Number of sent frames.
     sent: usize,
     sent_bytes: usize,
     unsent_bytes: usize,
@@ -48,11 +46,8 @@ impl SessionJournal {
     /// Creates a journal that starts after `before` data notifications.
     pub(super) fn new(before: u64) -> Self {
         Self {
-            frames: VecDeque::new(),
             before,
-            sent: 0,
-            sent_bytes: 0,
-            unsent_bytes: 0,
+            ..Self::default()
         }
     }
 
@@ -60,12 +55,10 @@ impl SessionJournal {
         self.frames.is_empty()
     }
 
-    /// Returns `true` if there are unsent frames.
     pub(super) fn has_unsent(&self) -> bool {
         self.sent < self.frames.len()
     }
 
-    /// Returns the stored bytes, including overhead.
     pub(super) fn bytes(&self) -> usize {
         self.sent_bytes + self.unsent_bytes
     }
@@ -157,7 +150,6 @@ impl SessionJournal {
         Some(before)
     }
 
-    /// Removes sent frames that exceed the limits.
     pub(super) fn trim(&mut self, now_ms: u64, limits: JournalLimits) {
         while self.sent > 0 {
             let Some(first) = self.frames.front() else {

@@ -4,26 +4,27 @@ use weir_net::limited;
 use weir_net::log::Truncated;
 use weir_net::server::{ConnId, TrySend};
 use weir_tlcp::codes::SessionCode;
-use weir_tlcp::request::{SessionRef, ToBoundedStatic as _};
 use weir_tlcp::server::{WakeOutcome, write_end};
 
-use super::event::ShardEvent;
-use super::frame::Framing;
-use super::keys::SessionKey;
+use super::clients::Clients;
+use super::delivery_mode::QueuePolicy;
+use super::drain::DrainSchedule;
+use super::frame::{Frame, Framing};
+use super::keys::{DRAIN_STEP, SessionKey};
 use super::session::{SessionPoll, StreamBinding};
-use super::state::Shard;
 use super::wire::{NO_CONNECTION, Wire};
 
+/// Time between two steps of the drain, in milliseconds.
+const DRAIN_STEP_MS: u64 = 20;
 /// Time until a poll that could not end is checked again, in milliseconds.
 const POLL_RECHECK_MS: u64 = 1_000;
 
-impl Shard {
+impl Clients {
     pub(super) fn catch_up(&mut self, wire: &mut impl Wire, key: SessionKey) {
         self.delivery
             .catch_up(wire, &mut self.sessions, &mut self.items, key);
     }
 
-    /// Sends the updates of sessions whose time has come.
     pub(super) fn on_session_timers(&mut self, wire: &mut impl Wire) {
         self.delivery
             .on_session_timers(wire, &mut self.sessions, &mut self.items);
@@ -34,12 +35,13 @@ impl Shard {
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };
-        if self.delivery.notify(wire, entry, lines) != TrySend::Queued {
+        let count = lines.iter().filter(|byte| **byte == b'\n').count() as u32;
+        let (writer, frame) = (&mut self.delivery.writer, Frame::of(lines));
+        if writer.data(wire, entry, &frame, count, QueuePolicy::Always) != TrySend::Queued {
             self.end_slow(wire, key);
         }
     }
 
-    /// Writes lines that are not data notifications, if the session has a stream.
     pub(super) fn write_control_lines(
         &mut self,
         wire: &mut impl Wire,
@@ -104,7 +106,6 @@ impl Shard {
         wire.close(conn, last, now);
     }
 
-    /// Ends a session at the request of its client.
     pub(super) fn destroy(
         &mut self,
         wire: &mut impl Wire,
@@ -125,7 +126,6 @@ impl Shard {
         }
     }
 
-    /// Ends the stream of a session with `LOOP`; the session remains for another bind.
     pub(super) fn send_loop(&mut self, wire: &mut impl Wire, key: SessionKey, close_socket: bool) {
         let entry = self.sessions.get_mut(key);
         if entry.is_some_and(|entry| !self.delivery.writer.send_loop(wire, entry, close_socket)) {
@@ -146,21 +146,21 @@ impl Shard {
     }
 
     /// Ends a session that its client has replaced by a new one, before it times out.
-    pub(super) fn discard_replaced(&mut self, wire: &mut impl Wire, old: &SessionRef<'_>) {
-        if let Some(shard) = self.shared.remote_shard(self.number, old) {
-            let id = old.to_static();
-            return self.send_event(shard, ShardEvent::DiscardSession(id));
-        }
-        if let Some(key) = self.sessions.find(self.number, old) {
+    pub(super) fn discard_replaced(&mut self, wire: &mut impl Wire, old: &str) {
+        if let Some(key) = self.sessions.find(old) {
             let session = Truncated(old);
             limited!(debug, "session replaced", %session, "client replaced its session");
-            if let Some(conn) = self.remove_session(key) {
-                wire.close(conn, None, true);
-            }
+            self.drop_session(wire, key);
         }
     }
 
-    /// Handles the timer of a session.
+    /// Ends a session and closes its connection without notice.
+    fn drop_session(&mut self, wire: &mut impl Wire, key: SessionKey) {
+        if let Some(conn) = self.remove_session(key) {
+            wire.close(conn, None, true);
+        }
+    }
+
     pub(super) fn wake(&mut self, wire: &mut impl Wire, key: SessionKey) {
         let now_ms = wire.now_ms();
         let Some(entry) = self.sessions.get_mut(key) else {
@@ -202,7 +202,6 @@ impl Shard {
         }
     }
 
-    /// Ends a session that was not bound in time.
     fn expire(&mut self, wire: &mut impl Wire, key: SessionKey) {
         if let Some(entry) = self.sessions.get_mut(key) {
             limited!(
@@ -210,12 +209,9 @@ impl Shard {
             );
         }
         self.counters.sessions_expired += 1;
-        if let Some(conn) = self.remove_session(key) {
-            wire.close(conn, None, true);
-        }
+        self.drop_session(wire, key);
     }
 
-    /// Ends the polls that have received data.
     pub(super) fn end_polls_with_data(&mut self, wire: &mut impl Wire) {
         for key in std::mem::take(&mut self.delivery.writer.polls_with_data) {
             self.end_poll_if_due(wire, key);
@@ -236,5 +232,35 @@ impl Shard {
         self.work.ended_sessions.push_back(key);
         self.tear_down();
         Some(conn)
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        self.drain.is_some()
+    }
+
+    pub(super) fn begin_drain(&mut self, wire: &mut impl Wire, spread_ms: u64) {
+        let keys = self.sessions.keys();
+        self.drain = Some(DrainSchedule {
+            total: keys.len(),
+            keys,
+            began_ms: wire.now_ms(),
+            spread_ms,
+        });
+        self.drain_step(wire);
+    }
+
+    pub(super) fn drain_step(&mut self, wire: &mut impl Wire) {
+        let now_ms = wire.now_ms();
+        let Some(drain) = &mut self.drain else { return };
+        let left = drain.total - drain.due_count(now_ms);
+        let due = drain.keys.split_off(left.min(drain.keys.len()));
+        if !drain.keys.is_empty() {
+            wire.set_timer(now_ms + DRAIN_STEP_MS, DRAIN_STEP);
+        }
+        for key in due {
+            // On code 48, SDKs reconnect at once, to the gateway that the load balancer selects.
+            let text = "the gateway is shutting down";
+            self.end_session(wire, key, SessionCode::EXPIRED, text, false);
+        }
     }
 }

@@ -4,6 +4,7 @@ mod admission;
 mod backlog;
 mod class;
 mod classes;
+mod clients;
 mod context;
 mod control_requests;
 mod delivery;
@@ -28,18 +29,17 @@ mod lifecycle;
 mod model;
 mod queue;
 mod requests;
+mod resolve;
 mod responses;
 mod row_table;
 mod schema;
 mod session;
 mod session_writer;
-mod shutdown;
 mod simulator;
 mod state;
 #[cfg(test)]
 mod stream_tests;
 mod subscribe;
-mod teardown;
 mod wire;
 mod work;
 

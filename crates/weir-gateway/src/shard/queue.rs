@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use foldhash::{HashMap, HashMapExt};
+use foldhash::HashMap;
 use weir_mapping::{FrozenValues, RowCommand};
 
 use super::delivery_mode::DeliveryMode;
@@ -15,7 +15,6 @@ use super::work::visit;
 /// Bytes that an update counts in addition to its texts.
 const ENTRY_BYTES: usize = 64;
 
-/// Entry of a queue.
 #[derive(Debug)]
 pub(super) enum QueuedUpdate {
     /// Update of the snapshot; exempt from the frequency limit and never dropped.
@@ -37,14 +36,11 @@ pub(super) enum QueuedUpdate {
     Removed,
 }
 
-/// Entries to be sent, in order.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct UpdateQueue {
     delivery: DeliveryMode,
-    /// Maximum number of queued updates.
     updates_max: usize,
     entries: VecDeque<QueuedUpdate>,
-    /// Number of [`QueuedUpdate::Removed`] entries.
     removed: usize,
     /// Index before which there is no [`QueuedUpdate::Update`].
     oldest: usize,
@@ -71,7 +67,6 @@ pub(super) struct UpdateQueue {
 pub(super) struct OverflowCounts {
     /// Merged into a newer or older one.
     pub(super) conflated: u64,
-    /// Dropped as the oldest.
     pub(super) dropped: u64,
     /// Lost; reported to the client.
     pub(super) lost: u64,
@@ -103,18 +98,7 @@ impl UpdateQueue {
         Self {
             delivery,
             updates_max: updates_max.max(1),
-            entries: VecDeque::new(),
-            removed: 0,
-            oldest: 0,
-            updates: 0,
-            backfill_max: 0,
-            bytes: 0,
-            first: 0,
-            latest: HashMap::new(),
-            undelayed_from: 0,
-            delayed: BinaryHeap::new(),
-            resync_pending: false,
-            end_pending: false,
+            ..Self::default()
         }
     }
 
@@ -122,7 +106,6 @@ impl UpdateQueue {
         self.entries.len()
     }
 
-    /// Returns the bytes of the queued updates.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -131,7 +114,6 @@ impl UpdateQueue {
         self.entries.get(index)
     }
 
-    /// Appends an update of the snapshot.
     pub(super) fn push_snapshot(&mut self, values: Arc<FrozenValues>) {
         self.entries.push_back(QueuedUpdate::Snapshot(values));
     }
@@ -156,7 +138,6 @@ impl UpdateQueue {
         self.append_row(key, RowCommand::Add, values, 0);
     }
 
-    /// Appends the end of the snapshot.
     pub(super) fn push_end(&mut self) {
         match self.resync_pending {
             true => self.end_pending = true,
@@ -310,7 +291,6 @@ impl UpdateQueue {
         }
     }
 
-    /// Removes an entry that was sent.
     pub(super) fn take(&mut self, index: usize) {
         let Some(entry) = self.entries.get_mut(index) else {
             return;

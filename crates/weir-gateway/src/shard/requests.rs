@@ -12,6 +12,9 @@ use weir_tlcp::request::{
 use weir_tlcp::server::{Session, SessionId, write_conerr, write_error, write_reqok, write_wsok};
 
 use super::admission::{NO_MEMORY, TOO_MANY};
+use super::clients::ITEMS_PER_ITERATION;
+use super::event::{ForwardedResponse, ShardEvent};
+use super::http;
 use super::keys::SessionKey;
 use super::responses::{MessageOutcome, RequestTransport, ResponseBatch, SessionRefusal, refused};
 use super::session::AdapterSet;
@@ -48,7 +51,10 @@ impl Shard {
             }
         });
         if !responses.remote.is_empty() {
-            return self.forward_requests(wire, responses);
+            // Responses keep the order of the requests, and a later message may move the connection
+            // to another shard.
+            wire.pause_input(conn);
+            return self.forwarding.forward(responses);
         }
         if outcome == MessageOutcome::Respond {
             self.flush(wire, &mut responses);
@@ -66,7 +72,7 @@ impl Shard {
         match parsed {
             Ok(request) => self.handle_request(wire, &request, responses),
             Err(error) => {
-                self.counters.requests_refused += 1;
+                self.clients.counters.requests_refused += 1;
                 error.write(&mut responses.lines);
                 MessageOutcome::Respond
             }
@@ -80,7 +86,7 @@ impl Shard {
         key: SessionKey,
         responses: &mut ResponseBatch,
     ) {
-        let entry = self.sessions.get_mut(key);
+        let entry = self.clients.sessions.get_mut(key);
         if entry.is_some_and(|entry| entry.is_bound_to(responses.conn)) {
             self.flush(wire, responses);
         }
@@ -99,8 +105,8 @@ impl Shard {
 
     /// Ends a client that sends requests without reading the responses.
     pub(super) fn drop_slow_client(&mut self, wire: &mut impl Wire, conn: ConnId) {
-        match self.sessions.bound_to(conn, wire.tag(conn)) {
-            Some(key) => self.end_slow(wire, key),
+        match self.clients.sessions.bound_to(conn, wire.tag(conn)) {
+            Some(key) => self.clients.end_slow(wire, key),
             None => wire.close(conn, None, true),
         }
     }
@@ -126,23 +132,58 @@ impl Shard {
             Request::BindSession(bind) => return self.bind(wire, bind, responses),
             Request::Control(_) | Request::Message(_) | Request::Heartbeat(_) => named(request),
         };
-        if let Some(shard) = named.and_then(|id| self.shared.remote_shard(self.number, id)) {
+        if let Some(shard) = named.and_then(|id| self.forwarding.remote_shard(id)) {
             let before = std::mem::take(&mut responses.lines);
             let request = request.to_static();
             responses.remote.push((before, shard, request));
             return MessageOutcome::Respond;
         }
         let key = match named {
-            Some(id) => self.sessions.find(self.number, id),
+            Some(id) => self.clients.sessions.find(id),
             // The last session that was bound on the connection, unless it has another stream now.
             None => {
-                let last = self.sessions.tagged(wire.tag(responses.conn));
+                let last = self.clients.sessions.tagged(wire.tag(responses.conn));
                 let last = last.filter(|one| one.conn == responses.conn || !one.is_bound());
                 last.map(|entry| entry.key())
             }
         };
         self.carry_out(wire, key, request, responses);
         MessageOutcome::Respond
+    }
+
+    /// Executes requests of other shards, in a later iteration if this one has joined and released
+    /// many items.
+    pub(super) fn run_forwarded(&mut self, wire: &mut impl Wire) {
+        while self.clients.work.items < ITEMS_PER_ITERATION {
+            let Some(forwarded) = self.forwarding.incoming.pop_front() else {
+                return;
+            };
+            let mut responses = ResponseBatch::on(NO_CONNECTION, forwarded.transport, Vec::new());
+            for request in &forwarded.requests {
+                let key = named(request).and_then(|id| self.clients.sessions.find(id));
+                self.carry_out(wire, key, request, &mut responses);
+            }
+            let response = ForwardedResponse {
+                forward_id: forwarded.forward_id,
+                part: forwarded.part,
+                lines: responses.lines,
+            };
+            let event = ShardEvent::Response(Box::new(response));
+            self.forwarding.send(forwarded.from, event);
+        }
+    }
+
+    /// Adds the response of another shard. Sends all responses when they are complete.
+    pub(super) fn receive_response(&mut self, wire: &mut impl Wire, response: ForwardedResponse) {
+        let Some((conn, transport, lines)) = self.forwarding.complete(response) else {
+            return;
+        };
+        if !http::send_response(wire, conn, &transport, lines) {
+            self.drop_slow_client(wire, conn);
+        }
+        if transport == RequestTransport::WebSocket {
+            wire.resume_input(conn);
+        }
     }
 
     /// Executes a request for a session of this shard, or for no session.
@@ -154,7 +195,7 @@ impl Shard {
         responses: &mut ResponseBatch,
     ) {
         let now_ms = wire.now_ms();
-        if let Some(entry) = key.and_then(|key| self.sessions.get_mut(key)) {
+        if let Some(entry) = key.and_then(|key| self.clients.sessions.get_mut(key)) {
             entry.core.touch(now_ms);
         }
         match request {
@@ -168,7 +209,6 @@ impl Shard {
         }
     }
 
-    /// Handles `create_session`.
     fn create(
         &mut self,
         wire: &mut impl Wire,
@@ -181,7 +221,13 @@ impl Shard {
             "received create_session"
         );
         if let Some(old) = &create.old_session {
-            self.discard_replaced(wire, old);
+            match self.forwarding.remote_shard(old) {
+                Some(shard) => {
+                    let id = old.to_static();
+                    self.forwarding.send(shard, ShardEvent::DiscardSession(id));
+                }
+                None => self.clients.discard_replaced(wire, old),
+            }
         }
         let opened = match self.check_stream(wire, responses) {
             Ok(()) => self.open(wire, create, responses),
@@ -192,7 +238,7 @@ impl Shard {
                 self.connect(wire, key, &create.stream, &notifications, responses)
             }
             Err((code, message)) => {
-                self.counters.sessions_refused += 1;
+                self.clients.counters.sessions_refused += 1;
                 write_conerr(&mut responses.lines, code, &message);
                 MessageOutcome::Respond
             }
@@ -210,15 +256,19 @@ impl Shard {
     ) -> Result<(SessionKey, Vec<u8>), SessionRefusal> {
         let set = self.check_create(create)?;
         let version = self.dialects.version(create.version, responses.conn);
-        let admission_id = self.begin_counted(wire, responses.conn)?;
+        let admission_id = wire.admission_id(responses.conn);
+        let guard = &self.clients.shared.guard;
+        if guard.begin_session(admission_id, wire.now_ms()).is_err() {
+            return Err((SessionCode::RETRY_LATER, TOO_MANY.into()));
+        }
         let ip = client_ip(wire, responses.conn);
         let (now_ms, begin) = (wire.now_ms(), responses.lines.len());
-        let config = &self.shared.session;
-        let key = (self.sessions).insert(self.number, NO_CONNECTION, set, |location| {
+        let config = &self.clients.shared.session;
+        let key = (self.clients.sessions).insert(set, |location| {
             let id = SessionId::new(location, &rand::random());
             Session::create(id, create, config, &ip, now_ms, &mut responses.lines)
         });
-        if let Some(entry) = self.sessions.get_mut(key) {
+        if let Some(entry) = self.clients.sessions.get_mut(key) {
             entry.limit_bandwidth(now_ms);
             entry.version = version;
             entry.diffs = version.diffs(create.supported_diffs).into();
@@ -227,14 +277,14 @@ impl Shard {
         let mut notifications = Vec::new();
         for control in &create.controls {
             let done = match &control.op {
-                ControlOp::Add(add) => self.subscribe(key, add, &mut notifications),
+                ControlOp::Add(add) => self.clients.subscribe(key, add, &mut notifications),
                 _ => Err(SubscriptionError {
                     code: ControlCode::BAD_VALUE,
                     message: "create_session accepts only LS_op=add".to_owned(),
                 }),
             };
             if let Err(refusal) = done {
-                self.remove_session(key);
+                self.clients.remove_session(key);
                 responses.lines.truncate(begin);
                 if refusal.code == ControlCode::TOO_MANY_SUBSCRIPTIONS {
                     // The condition may be temporary, and code 64 would stop an SDK for good.
@@ -243,7 +293,7 @@ impl Shard {
                 return Err((SessionCode::COMBO_CONTROL_FAILED, refusal.message.into()));
             }
         }
-        self.counters.sessions_created += 1;
+        self.clients.counters.sessions_created += 1;
         Ok((key, notifications))
     }
 
@@ -253,14 +303,14 @@ impl Shard {
         wire: &mut impl Wire,
         responses: &ResponseBatch,
     ) -> Result<(), SessionRefusal> {
-        match (self.sessions).bound_to(responses.conn, wire.tag(responses.conn)) {
+        match (self.clients.sessions).bound_to(responses.conn, wire.tag(responses.conn)) {
             Some(_) => Err(refused(SessionCode::STREAM_ALREADY_OPEN)),
             None => Ok(()),
         }
     }
 
     fn check_create(&self, create: &CreateSession<'_>) -> Result<AdapterSet, SessionRefusal> {
-        let Some(set) = self.shared.adapter_set(&create.adapter_set) else {
+        let Some(set) = self.clients.shared.adapter_set(&create.adapter_set) else {
             let text = format!("adapter set \"{}\" does not exist", create.adapter_set);
             return Err((SessionCode::ADAPTER_SET_UNKNOWN, text.into()));
         };
@@ -270,18 +320,19 @@ impl Shard {
     /// Checks the limits on sessions. Codes 5 and 6 make SDKs retry later; 7 to 10 would stop them
     /// for good.
     fn check_capacity(&self) -> Result<(), SessionRefusal> {
-        if self.is_draining() {
+        if self.clients.is_draining() {
             let text = "the gateway is shutting down";
             return Err((SessionCode::RETRY_LATER, text.into()));
         }
-        if self.shared.guard.overload.is_on() {
-            self.shared.guard.note(AdmissionLimit::Memory);
+        let shared = &self.clients.shared;
+        if shared.guard.overload.is_on() {
+            shared.guard.note(AdmissionLimit::Memory);
             return Err((SessionCode::RETRY_LATER, NO_MEMORY.into()));
         }
-        if self.sessions.len() + self.work.ended_sessions.len()
-            >= self.shared.limits.sessions_per_shard
-        {
-            self.shared.guard.note(AdmissionLimit::Sessions);
+        let most = shared.limits.sessions.div_ceil(shared.shards);
+        let ended = self.clients.work.ended_sessions.len();
+        if self.clients.sessions.len() + ended >= most {
+            shared.guard.note(AdmissionLimit::Sessions);
             return Err((SessionCode::RETRY_LATER, TOO_MANY.into()));
         }
         Ok(())

@@ -8,10 +8,8 @@ use weir_tlcp::request::Request;
 
 use super::frame::Framing;
 
-/// Effect of a message on its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageOutcome {
-    /// The responses are sent.
     Respond,
     /// The connection becomes the stream connection of a session.
     Stream,
@@ -29,7 +27,6 @@ pub(crate) enum RequestTransport {
 }
 
 impl RequestTransport {
-    /// Returns the framing of a stream over this transport.
     pub(super) fn framing(&self) -> Framing {
         match self {
             Self::WebSocket => Framing::WebSocket,
@@ -61,10 +58,8 @@ impl ResponseBatch {
     }
 }
 
-/// Code and text of a refused session.
 pub(super) type SessionRefusal = (SessionCode, Cow<'static, str>);
 
-/// Returns a refusal with the text of its code.
 pub(super) fn refused(code: SessionCode) -> SessionRefusal {
     (code, code.text().into())
 }

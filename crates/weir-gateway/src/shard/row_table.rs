@@ -11,7 +11,6 @@ use weir_mapping::{CommandEvent, FieldSet, FieldValue, FrozenValues, RowCommand}
 
 use crate::interest::{RowInterest, RowTableConfig};
 
-/// Counters of row tables.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RowTableCounters {
     pub(crate) stored: u64,
@@ -21,7 +20,6 @@ pub(crate) struct RowTableCounters {
     pub(crate) rejected: u64,
 }
 
-/// Rows of one item.
 #[derive(Debug)]
 pub(crate) struct RowTable {
     rules: RowTableConfig,
@@ -50,7 +48,6 @@ pub(crate) struct CommandRow {
     pub(crate) values: Arc<FrozenValues>,
 }
 
-/// Effect of a record.
 #[derive(Debug)]
 pub(crate) enum RowStep {
     Row(RowChange),
@@ -101,7 +98,6 @@ impl RowTable {
         (self.generation, self.pending_workers) = (generation, workers);
     }
 
-    /// Returns the interest to report to ingest.
     pub(crate) fn interest(&self) -> RowInterest {
         RowInterest {
             generation: self.generation,
@@ -113,7 +109,6 @@ impl RowTable {
         self.pending_workers > 0 && self.generation == generation
     }
 
-    /// Returns `true` if rows of a worker are outstanding.
     pub(crate) fn is_pending(&self) -> bool {
         self.pending_workers > 0
     }
@@ -133,12 +128,10 @@ impl RowTable {
         self.rows.values()
     }
 
-    /// Returns `true` if the snapshot is not complete.
     pub(crate) fn in_snapshot(&self) -> bool {
         self.in_snapshot || self.pending_workers > 0
     }
 
-    /// Returns the values that up-to-date subscribers have received last.
     pub(crate) fn last(&self) -> Option<&Arc<FrozenValues>> {
         self.last.as_ref()
     }
@@ -161,7 +154,6 @@ impl RowTable {
         step
     }
 
-    /// Adds a row from a worker.
     pub(crate) fn backfill(
         &mut self,
         row: &Arc<FrozenValues>,

@@ -51,7 +51,6 @@ impl FieldSchema {
         }
     }
 
-    /// Returns the mapped fields that must be extracted.
     pub(super) fn wanted(&self) -> &FieldSet {
         &self.wanted
     }
@@ -60,12 +59,10 @@ impl FieldSchema {
         self.fields.len()
     }
 
-    /// Returns `true` if two updates differ in any field of this schema.
     pub(super) fn differs(&self, one: &FrozenValues, other: &FrozenValues) -> bool {
         !self.project(one).eq(self.project(other))
     }
 
-    /// Returns the values of an update in the order of this schema.
     pub(super) fn project<'a>(
         &'a self,
         values: &'a FrozenValues,
@@ -79,8 +76,8 @@ impl FieldSchema {
 #[derive(Debug, Default)]
 pub(super) struct SchemaCache {
     known: HashMap<(u16, bool, Box<str>), Weak<FieldSchema>>,
-    /// Estimated memory of the schemas.
-    bytes: usize,
+    /// Estimated memory, including that of unused schemas that are not removed yet.
+    pub(super) bytes: usize,
     /// Number of schemas after the last sweep; unused ones are removed again at twice that number.
     swept_len: usize,
     swept_ms: u64,
@@ -90,19 +87,11 @@ const SWEEP_MIN: usize = 64;
 const SWEEP_INTERVAL_MS: u64 = 1_000;
 
 impl SchemaCache {
-    /// Returns an estimate of the memory of all schemas, including unused ones that are not removed
-    /// yet.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Returns an estimate of the memory of one schema.
     pub(super) fn estimate(text: &str) -> usize {
         // The text, and 4 bytes for each field; a field takes at least two characters.
         256 + 3 * text.len()
     }
 
-    /// Removes the schemas that no subscription uses.
     pub(super) fn sweep(&mut self) {
         let bytes = &mut self.bytes;
         self.known.retain(|(_, _, text), schema| {

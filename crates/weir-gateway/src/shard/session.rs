@@ -16,22 +16,20 @@ use super::delivery_mode::DeliveryMode;
 use super::frame::Framing;
 use super::frequency::{FrequencyLimit, FrequencyScope, SendDelay};
 use super::journal::SessionJournal;
-use super::keys::{MemberSlot, SessionKey};
+use super::keys::{ItemAt, MemberSlot, SessionKey};
 use super::queue::UpdateQueue;
 use super::schema::FieldSchema;
-use super::wire::Wire;
+use super::wire::{NO_CONNECTION, Wire};
 use crate::admission::AdmissionId;
 use crate::diffs::AcceptedDiffs;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AdapterSet {
-    /// The Kafka connections.
     Kafka,
     /// The start item of the published load test's simulator.
     StartItem,
 }
 
-/// Session of one client.
 #[derive(Debug)]
 pub(super) struct SessionEntry {
     pub(super) core: Session<ItemSubscription>,
@@ -53,19 +51,9 @@ pub(super) struct SessionEntry {
     /// Id by which admission counts the session; 0 if it does not.
     pub(super) admission_id: AdmissionId,
     pub(super) diffs: AcceptedDiffs,
-    /// Protocol version of the client.
     pub(super) version: Version,
     /// Maximum line length in bytes that the client can read on its current stream connection.
     pub(super) line_max: u32,
-}
-
-/// Transports that metrics distinguish.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SessionTransport {
-    WebSocketStream,
-    HttpStream,
-    WebSocketPoll,
-    HttpPoll,
 }
 
 /// How a session reaches its client, unless by a stream on a WebSocket.
@@ -85,7 +73,6 @@ pub(super) enum StreamBinding {
     Poll(SessionPoll),
 }
 
-/// Poll that waits for data.
 #[derive(Debug)]
 pub(super) struct SessionPoll {
     pub(super) framing: Framing,
@@ -109,7 +96,6 @@ impl SessionEntry {
         }
     }
 
-    /// Returns `true` if this connection is the session's stream connection.
     pub(super) fn is_bound_to(&self, conn: ConnId) -> bool {
         self.conn == conn && self.is_bound()
     }
@@ -118,7 +104,6 @@ impl SessionEntry {
         self.framing().is_some()
     }
 
-    /// Returns the framing of the stream, if there is one.
     pub(super) fn framing(&self) -> Option<Framing> {
         match self.binding.as_deref() {
             None => Some(Framing::WebSocket),
@@ -128,18 +113,6 @@ impl SessionEntry {
         }
     }
 
-    /// Returns the transport, if the session is bound.
-    fn transport(&self) -> Option<SessionTransport> {
-        let is_poll = self.poll().is_some();
-        Some(match (self.framing()?, is_poll) {
-            (Framing::WebSocket, false) => SessionTransport::WebSocketStream,
-            (Framing::Chunk, false) => SessionTransport::HttpStream,
-            (Framing::WebSocket, true) => SessionTransport::WebSocketPoll,
-            (Framing::Chunk, true) => SessionTransport::HttpPoll,
-        })
-    }
-
-    /// Returns the poll to which the session is bound.
     pub(super) fn poll(&self) -> Option<&SessionPoll> {
         match self.binding.as_deref() {
             Some(StreamBinding::Poll(poll)) => Some(poll),
@@ -147,18 +120,10 @@ impl SessionEntry {
         }
     }
 
-    /// Makes a poll end at `until_ms` or later.
     pub(super) fn delay_poll(&mut self, until_ms: u64) {
         if let Some(StreamBinding::Poll(poll)) = self.binding.as_deref_mut() {
             poll.until_ms = poll.until_ms.max(until_ms);
         }
-    }
-
-    /// Leaves the session without a stream for at most `wait_ms`.
-    pub(super) fn unbind(&mut self, wire: &mut impl Wire, wait_ms: u64) {
-        let until_ms = wire.now_ms().saturating_add(wait_ms);
-        self.binding = Some(Box::new(StreamBinding::Unbound { until_ms }));
-        self.arm(wire);
     }
 
     pub(super) fn journal_mut(&mut self) -> &mut SessionJournal {
@@ -167,8 +132,6 @@ impl SessionEntry {
         self.journal.get_or_insert_with(new)
     }
 
-    /// Rewinds to a client that has received `received` data notifications; see
-    /// [`SessionJournal::rewind`].
     pub(super) fn rewind(&mut self, received: u64) -> Option<u64> {
         match &mut self.journal {
             Some(journal) => journal.rewind(received),
@@ -176,7 +139,6 @@ impl SessionEntry {
         }
     }
 
-    /// Returns the time of the next timeout or keepalive.
     pub(super) fn next_wake_ms(&self) -> u64 {
         match self.binding.as_deref() {
             None | Some(StreamBinding::Http { .. }) => self.core.next_wake_ms(),
@@ -209,7 +171,6 @@ impl SessionEntry {
         due
     }
 
-    /// Applies the bandwidth limit of the TLCP session.
     pub(super) fn limit_bandwidth(&mut self, now_ms: u64) {
         match (self.core.bandwidth_kbps(), &mut self.bandwidth) {
             (None, _) => self.bandwidth = None,
@@ -221,7 +182,7 @@ impl SessionEntry {
     /// Returns the delay that a limit requires before an update may be sent.
     pub(super) fn send_delay(
         &mut self,
-        (sub_id, position): (u32, u32),
+        (sub_id, position): ItemAt,
         scope: FrequencyScope<'_>,
         now_ms: u64,
     ) -> Option<SendDelay> {
@@ -252,10 +213,9 @@ impl SessionEntry {
         Some(Box::new(UpdateQueue::new(delivery, updates_max)))
     }
 
-    /// Records that an update was sent, for the session's limits.
     pub(super) fn note_sent(
         &mut self,
-        (sub_id, position): (u32, u32),
+        (sub_id, position): ItemAt,
         scope: FrequencyScope<'_>,
         bytes: usize,
         now_ms: u64,
@@ -270,16 +230,12 @@ impl SessionEntry {
     }
 }
 
-/// Items and options of a subscription.
 #[derive(Debug)]
 pub(super) struct ItemSubscription {
-    /// Number of the Kafka connection.
     pub(super) connection: u16,
     pub(super) schema: Arc<FieldSchema>,
     pub(super) delivery: DeliveryMode,
-    /// Diffs that the subscription uses.
     pub(super) diffs: Option<Arc<DiffOptions>>,
-    /// Limits that the client has requested.
     pub(super) frequency_limit: Option<Box<FrequencyLimit>>,
     /// One entry per item of the group; `None` for an item that no template matches.
     pub(super) slots: SmallVec<[Option<MemberSlot>; 1]>,
@@ -301,21 +257,29 @@ impl ItemSubscription {
 
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
+    /// Number of the shard.
+    pub(super) shard: u16,
     entries: Slab<SessionEntry>,
     /// Number of entries of ended sessions.
     ended: usize,
     serial: u32,
-    /// Number of bound sessions by [`SessionTransport`], and the time of the last count.
+    /// Result and time of the last count; see [`Self::by_transport`].
     by_transport: [u64; 4],
     transport_count_ms: u64,
 }
 
 /// Number of sessions up to which transports are counted in every iteration.
 const ALWAYS_COUNTED_MAX: usize = 256;
-/// Interval between counts of more sessions.
 const TRANSPORT_COUNT_INTERVAL_MS: u64 = 1_000;
 
 impl Sessions {
+    pub(super) fn of(shard: u16) -> Self {
+        Self {
+            shard,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.entries.len() - self.ended
     }
@@ -323,8 +287,6 @@ impl Sessions {
     /// Adds a session; `make` creates it for its location.
     pub(super) fn insert(
         &mut self,
-        shard: u16,
-        conn: ConnId,
         adapter_set: AdapterSet,
         make: impl FnOnce(server::SessionLocation) -> Session<ItemSubscription>,
     ) -> SessionKey {
@@ -334,8 +296,11 @@ impl Sessions {
         let slot = self.entries.vacant_entry();
         let index = slot.key() as u32;
         slot.insert(SessionEntry {
-            core: make(server::SessionLocation { shard, slot: index }),
-            conn,
+            core: make(server::SessionLocation {
+                shard: self.shard,
+                slot: index,
+            }),
+            conn: NO_CONNECTION,
             index,
             serial,
             armed_ms: 0,
@@ -352,10 +317,11 @@ impl Sessions {
         SessionKey { index, serial }
     }
 
-    /// Returns the session with this id, if this shard has it.
-    pub(super) fn find(&self, shard: u16, id: &str) -> Option<SessionKey> {
-        let location = SessionId::location_of(id).filter(|location| location.shard == shard)?;
-        let index = location.slot;
+    pub(super) fn find(&self, id: &str) -> Option<SessionKey> {
+        let location = SessionId::location_of(id);
+        let index = location
+            .filter(|location| location.shard == self.shard)?
+            .slot;
         let entry = self.entries.get(index as usize);
         let entry = entry.filter(|one| !one.has_ended())?;
         let serial = entry.serial;
@@ -382,7 +348,6 @@ impl Sessions {
         entry.filter(|entry| entry.serial == key.serial)
     }
 
-    /// Returns the session with this connection tag.
     pub(super) fn tagged(&mut self, tag: Option<u64>) -> Option<&mut SessionEntry> {
         self.get_mut(SessionKey::from_bits(tag.filter(|tag| *tag != 0)?))
     }
@@ -400,7 +365,6 @@ impl Sessions {
         self.any_mut(key)
     }
 
-    /// Removes a session that has ended.
     pub(super) fn forget(&mut self, key: SessionKey) {
         if self.any_mut(key).is_some_and(|entry| entry.has_ended()) {
             self.entries.remove(key.index as usize);
@@ -416,8 +380,10 @@ impl Sessions {
             self.transport_count_ms = now_ms;
             self.by_transport = [0; 4];
             for (_, entry) in self.entries.iter().filter(|(_, entry)| !entry.has_ended()) {
-                if let Some(transport) = entry.transport() {
-                    self.by_transport[transport as usize] += 1;
+                if let Some(framing) = entry.framing() {
+                    let is_poll = entry.poll().is_some();
+                    let index = usize::from(framing == Framing::Chunk) + 2 * usize::from(is_poll);
+                    self.by_transport[index] += 1;
                 }
             }
         }
@@ -473,9 +439,8 @@ mod tests {
 
     #[test]
     fn session_has_unique_id_and_one_timer() {
-        let mut sessions = Sessions::default();
-        let conn = ConnId::from_parts(0, 1);
-        let key = sessions.insert(7, conn, AdapterSet::Kafka, session);
+        let mut sessions = Sessions::of(7);
+        let key = sessions.insert(AdapterSet::Kafka, session);
         let id = sessions
             .get_mut(key)
             .expect("session exists")
@@ -483,9 +448,11 @@ mod tests {
             .id()
             .as_str()
             .to_owned();
-        assert_eq!(sessions.find(7, &id), Some(key));
-        assert_eq!(sessions.find(6, &id), None);
-        assert_eq!(sessions.find(7, &id.replace('S', "T")), None);
+        assert_eq!(sessions.find(&id), Some(key));
+        assert_eq!(sessions.find(&id.replace('S', "T")), None);
+        sessions.shard = 6;
+        assert_eq!(sessions.find(&id), None);
+        sessions.shard = 7;
         let entry = sessions.get_mut(key).expect("session exists");
         assert!(!entry.is_due(0), "no timer was set");
         for armed in [5_000, u64::from(u32::MAX), u64::from(u32::MAX) + 1_000] {

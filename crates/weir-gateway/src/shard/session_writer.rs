@@ -7,11 +7,11 @@ use weir_net::server::TrySend;
 use weir_net::websocket::DeflateWindow;
 use weir_tlcp::server::write_loop;
 
+use super::context::ShardContext;
 use super::delivery_mode::QueuePolicy;
 use super::frame::{Compressor, Frame, Framing};
 use super::journal::JournalLimits;
-use super::keys::END_POLLS;
-use super::keys::SessionKey;
+use super::keys::{END_POLLS, SessionKey};
 use super::session::{SessionEntry, StreamBinding};
 use super::wire::{NO_CONNECTION, Wire};
 
@@ -31,24 +31,22 @@ pub(super) struct SessionWriter {
     /// then.
     pub(super) polls_with_data: Vec<SessionKey>,
     pub(super) journal_bytes: usize,
-    /// Number of sessions without a stream.
     pub(super) unbound: u64,
     /// Time until which further too long updates are not logged.
     pub(super) too_long_quiet_ms: u64,
 }
 
 impl SessionWriter {
-    pub(super) fn new(
-        unbound_bytes_max: usize,
-        unbound_ms: u64,
-        limits: JournalLimits,
-        compressor: Compressor,
-    ) -> Self {
+    pub(super) fn new(shared: &ShardContext) -> Self {
+        let limits = &shared.limits;
         Self {
-            unbound_bytes_max,
-            unbound_ms,
-            limits,
-            compressor,
+            unbound_bytes_max: limits.queue_bytes,
+            unbound_ms: limits.unbound_timeout_ms,
+            limits: JournalLimits {
+                bytes: limits.recovery_bytes,
+                age_ms: limits.recovery_ms,
+            },
+            compressor: Compressor::new(&shared.compression),
             polls_with_data: Vec::new(),
             journal_bytes: 0,
             unbound: 0,
@@ -203,12 +201,13 @@ impl SessionWriter {
         taken
     }
 
-    /// Leaves a session without a stream for at most `wait_ms`.
     pub(super) fn unbind(&mut self, wire: &mut impl Wire, entry: &mut SessionEntry, wait_ms: u64) {
         if entry.is_bound() {
             self.unbound += 1;
         }
-        entry.unbind(wire, wait_ms);
+        let until_ms = wire.now_ms().saturating_add(wait_ms);
+        entry.binding = Some(Box::new(StreamBinding::Unbound { until_ms }));
+        entry.arm(wire);
     }
 
     /// Binds a session to a stream connection. `window` is set if the connection accepts compressed
@@ -232,9 +231,7 @@ impl SessionWriter {
         let mut wrote = false;
         loop {
             let next = entry.journal.as_ref().and_then(|one| one.next_unsent());
-            let Some(message) = next.cloned() else {
-                break;
-            };
+            let Some(message) = next.cloned() else { break };
             let frame = Frame::from_message(message);
             let sent = self.transmit(wire, entry, &frame, QueuePolicy::Deferrable);
             if sent != Some(TrySend::Queued) {
@@ -261,7 +258,6 @@ impl SessionWriter {
         TrySend::Queued
     }
 
-    /// Stores a sent frame for recovery.
     fn record_sent(&mut self, entry: &mut SessionEntry, frame: &Frame, count: u32, now_ms: u64) {
         if self.limits.bytes == 0 {
             return;
@@ -272,7 +268,6 @@ impl SessionWriter {
         self.journal_bytes = self.journal_bytes + journal.bytes() - bytes;
     }
 
-    /// Removes frames that are no longer needed for recovery.
     pub(super) fn trim_journal(&mut self, entry: &mut SessionEntry, now_ms: u64) {
         let Some(journal) = &mut entry.journal else {
             return;
@@ -285,7 +280,6 @@ impl SessionWriter {
         }
     }
 
-    /// Drops the journal of a session that has ended.
     pub(super) fn forget(&mut self, entry: &mut SessionEntry) {
         self.journal_bytes -= entry.journal.take().map_or(0, |one| one.bytes());
         if !entry.is_bound() {

@@ -22,8 +22,9 @@ use crate::connection::KafkaConnection;
 use crate::limits::GatewayLimits;
 use weir_net::memory::MemoryUse;
 
-use super::state::ITEMS_PER_ITERATION;
+use super::clients::ITEMS_PER_ITERATION;
 use crate::admission::{Admission, Origins};
+use crate::config::UnknownNames;
 use crate::metrics::ShardMetrics;
 
 const ADAPTERS: &str = r#"<adapters_conf id="Set"><metadata_provider>
@@ -183,6 +184,10 @@ struct TestEnv {
 
 impl TestEnv {
     fn new(limits: GatewayLimits) -> Self {
+        Self::with(limits, UnknownNames::default())
+    }
+
+    fn with(limits: GatewayLimits, unknown_names: UnknownNames) -> Self {
         let none = |_: &str| None;
         let options = ParseOptions::default();
         let mut report = ConfigReport::of("adapters.xml", ADAPTERS, &none, options);
@@ -192,7 +197,7 @@ impl TestEnv {
             connections: vec![Arc::new(KafkaConnection::new(config, &Default::default()))],
             session: SessionConfig::default(),
             limits,
-            unknown_names: Default::default(),
+            unknown_names,
             simulator: None,
             compression: Default::default(),
             diff_bytes_per_second: 0,
@@ -271,11 +276,11 @@ impl TestEnv {
             self.wire.now_ms = self.wire.now_ms.max(at_ms);
             for token in tokens {
                 match token {
-                    END_POLLS => self.shard.end_polls_with_data(&mut self.wire),
-                    DRAIN_STEP => self.shard.drain_step(&mut self.wire),
+                    END_POLLS => self.shard.clients.end_polls_with_data(&mut self.wire),
+                    DRAIN_STEP => self.shard.clients.drain_step(&mut self.wire),
                     session => {
                         let key = SessionKey::from_bits(session);
-                        self.shard.wake(&mut self.wire, key);
+                        self.shard.clients.wake(&mut self.wire, key);
                     }
                 }
             }
@@ -288,11 +293,11 @@ impl TestEnv {
         let peer = self.wire.peers.get_mut(&number).expect("known peer");
         peer.closed = true;
         let key = SessionKey::from_bits(peer.tag);
-        self.shard.lost(&mut self.wire, key);
+        self.shard.clients.lost(&mut self.wire, key);
     }
 
     fn sessions(&self) -> usize {
-        self.shard.sessions.len()
+        self.shard.clients.sessions.len()
     }
 }
 
@@ -377,8 +382,8 @@ fn unbound_sessions_time_out() {
     assert_eq!(env.sessions(), 1);
     env.pass(1);
     assert_eq!(env.sessions(), 0);
-    assert_eq!(env.shard.delivery.writer.journal_bytes, 0);
-    assert_eq!(env.shard.delivery.writer.unbound, 0);
+    assert_eq!(env.shard.clients.delivery.writer.journal_bytes, 0);
+    assert_eq!(env.shard.clients.delivery.writer.unbound, 0);
 }
 
 #[test]
@@ -388,10 +393,10 @@ fn recovery_covers_recent_notifications_only() {
     let mut env = TestEnv::new(limits);
     let id = env.create(1, "");
     env.add(&id, 1);
-    assert!(env.shard.delivery.writer.journal_bytes > 0);
+    assert!(env.shard.clients.delivery.writer.journal_bytes > 0);
     env.pass(recovery_ms + 6_000);
     assert_eq!(
-        env.shard.delivery.writer.journal_bytes, 0,
+        env.shard.clients.delivery.writer.journal_bytes, 0,
         "an idle session stores no frames"
     );
     env.add(&id, 2);
@@ -420,7 +425,10 @@ fn heartbeats_over_any_connection_prevent_inactivity_timeout() {
     assert!(!env.wire.peers[&1].closed);
     env.pass(3_000);
     assert!(env.wire.peers[&1].closed);
-    assert_eq!((env.sessions(), env.shard.delivery.writer.unbound), (1, 1));
+    assert_eq!(
+        (env.sessions(), env.shard.clients.delivery.writer.unbound),
+        (1, 1)
+    );
 }
 
 #[test]
@@ -487,7 +495,7 @@ fn unsent_data_is_sent_before_new_data() {
         "responses do not overtake unsent data"
     );
     let key = SessionKey::from_bits(env.wire.peers[&2].tag);
-    env.shard.resume(&mut env.wire, key);
+    env.shard.clients.resume(&mut env.wire, key);
     let lines = env.wire.lines(2);
     let confirmed: Vec<_> = lines
         .iter()
@@ -502,7 +510,7 @@ fn drain_is_spread_over_its_period() {
     for number in 1..=50 {
         env.create(number, "");
     }
-    env.shard.begin_drain(&mut env.wire, 1_000);
+    env.shard.clients.begin_drain(&mut env.wire, 1_000);
     let mut left = Vec::new();
     for _ in 0..10 {
         left.push(env.sessions());
@@ -540,36 +548,39 @@ fn add_many(sub_id: u32, first: usize, count: usize) -> String {
 #[test]
 fn ended_session_releases_items_in_slices() {
     let mut env = TestEnv::new(GatewayLimits::default());
-    let unused = env.shard.items.size();
+    let unused = env.shard.clients.items.size;
     let subscribe = |env: &mut TestEnv, number: u32, sub_id: u32| {
         let first = sub_id as usize * ITEMS_PER_ITERATION;
         env.ws(number, &add_many(sub_id, first, ITEMS_PER_ITERATION));
-        env.shard.work.items = 0;
+        env.shard.clients.work.items = 0;
     };
     for number in [1, 2] {
         env.create(number, "");
         (0..3).for_each(|sub_id| subscribe(&mut env, number, sub_id + 1));
     }
-    assert_eq!(env.shard.items.size().members, 6 * ITEMS_PER_ITERATION);
-    let held = env.shard.shared.guard.held.bytes();
+    assert_eq!(
+        env.shard.clients.items.size.members,
+        6 * ITEMS_PER_ITERATION
+    );
+    let held = env.shard.clients.shared.guard.held.bytes();
     assert!(held > 3 * ITEMS_PER_ITERATION * 1_000, "{held}");
 
     let destroy = "control\r\nLS_reqId=9&LS_op=destroy&LS_close_socket=false";
     env.ws(1, destroy);
     assert_eq!(env.sessions(), 1, "ended sessions are not counted");
     assert!(
-        env.shard.items.size().members >= 5 * ITEMS_PER_ITERATION,
+        env.shard.clients.items.size.members >= 5 * ITEMS_PER_ITERATION,
         "most items are still to be released"
     );
     // Other subscribers of its items leave meanwhile.
     env.ws(2, "control\r\nLS_reqId=3&LS_op=delete&LS_subId=2");
     env.ws(2, destroy);
     let mut iterations = 0;
-    while env.shard.items.size() != unused {
-        let before = env.shard.items.size().members;
-        env.shard.work.items = 0;
-        env.shard.tear_down();
-        let released = before - env.shard.items.size().members;
+    while env.shard.clients.items.size != unused {
+        let before = env.shard.clients.items.size.members;
+        env.shard.clients.work.items = 0;
+        env.shard.clients.tear_down();
+        let released = before - env.shard.clients.items.size.members;
         assert!(
             released <= ITEMS_PER_ITERATION,
             "{released} in one iteration"
@@ -577,16 +588,19 @@ fn ended_session_releases_items_in_slices() {
         iterations += 1;
         assert!(iterations < 20, "release makes no progress");
     }
-    env.shard.work.items = 0;
-    env.shard.tear_down();
+    env.shard.clients.work.items = 0;
+    env.shard.clients.tear_down();
     assert_eq!(
-        (env.shard.items.len(), env.shard.counters.subscriptions),
+        (
+            env.shard.clients.items.len(),
+            env.shard.clients.counters.subscriptions
+        ),
         (0, 0)
     );
-    assert!(env.shard.work.ended_sessions.is_empty());
-    env.shard.schemas.sweep();
-    env.shard.count_held();
-    assert_eq!(env.shard.shared.guard.held.bytes(), 0);
+    assert!(env.shard.clients.work.ended_sessions.is_empty());
+    env.shard.clients.schemas.sweep();
+    env.shard.clients.count_held();
+    assert_eq!(env.shard.clients.shared.guard.held.bytes(), 0);
 }
 
 #[test]
@@ -611,7 +625,7 @@ fn items_per_session_are_limited() {
 fn sessions_are_refused_while_memory_is_short() {
     let mut env = TestEnv::new(GatewayLimits::default());
     let id = env.create(1, "");
-    let overload = &env.shard.shared.guard.overload;
+    let overload = &env.shard.clients.shared.guard.overload;
     overload.observe(MemoryUse {
         used: 100,
         max: 100,
@@ -626,7 +640,7 @@ fn sessions_are_refused_while_memory_is_short() {
         refused[0].starts_with("REQERR,1,68,the gateway is short"),
         "{refused:?}"
     );
-    let overload = &env.shard.shared.guard.overload;
+    let overload = &env.shard.clients.shared.guard.overload;
     overload.observe(MemoryUse { used: 1, max: 100 });
     env.add(&id, 1);
 }

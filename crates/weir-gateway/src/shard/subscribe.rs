@@ -6,9 +6,11 @@ use weir_tlcp::codes::ControlCode;
 use weir_tlcp::request::{Add, Frequency, Mode, Snapshot};
 use weir_tlcp::server::{Subscription, push_end_of_snapshot};
 
-use super::admission::{no_memory, over_limit};
+use super::admission::{NO_MEMORY, over_limit};
 use super::backlog::{LaggingItem, NEVER};
 use super::class::{ClassKey, MemberState};
+use super::clients::{Clients, TEXT_PER_ITEM};
+use super::context::ShardContext;
 use super::delivery_mode::{DeliveryMode, PayloadSource};
 use super::frequency::FrequencyLimit;
 use super::item::{Item, ItemName};
@@ -16,15 +18,14 @@ use super::item_history::Retention;
 use super::item_table::InterestUpdate;
 use super::keys::SessionKey;
 use super::queue::UpdateQueue;
+use super::resolve::{ResolvedItems, resolve};
 use super::session::{AdapterSet, ItemSubscription, SessionEntry};
 use super::simulator;
-use super::state::{Shard, TEXT_PER_ITEM};
 use crate::admission::AdmissionLimit;
 use crate::error::SubscriptionError;
-use crate::interest::{InterestChange, RowTableConfig};
-use crate::resolve::{ResolvedItems, resolve};
+use crate::interest::InterestChange;
 
-impl Shard {
+impl Clients {
     /// Makes a subscription, and appends its confirmation to `out`.
     pub(super) fn subscribe(
         &mut self,
@@ -32,112 +33,87 @@ impl Shard {
         add: &Add<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), SubscriptionError> {
-        let shared = Arc::clone(&self.shared);
         let Some(entry) = self.sessions.get_mut(key) else {
             return Ok(());
         };
         if entry.adapter_set == Some(AdapterSet::StartItem) {
-            let updates = simulator::subscribe(&shared, &mut entry.core, add, out)?;
+            let updates = simulator::subscribe(&self.shared, &mut entry.core, add, out)?;
             self.counters.subscriptions += 1;
-            self.delivery.count_sent(updates);
+            self.delivery.counters.sent += updates;
             return Ok(());
         }
         if self.shared.guard.overload.is_on() {
             self.shared.guard.note(AdmissionLimit::Memory);
-            return Err(no_memory());
+            return Err(over_limit(NO_MEMORY));
         }
         // Resolving names costs CPU time, even if they are refused.
         self.work.items += add.group.len() / TEXT_PER_ITEM;
-        let (guard, unknown) = (&shared.guard, shared.unknown_names);
-        let resolved = resolve(add, &shared.connections, &shared.limits, guard, unknown)?;
+        let resolved = resolve(add, &self.shared)?;
+        self.check_subscription(key, &resolved.items, &add.schema)?;
+        self.add_subscription(key, add, resolved, out)
+    }
+
+    /// Adds a subscription to resolved items.
+    fn add_subscription(
+        &mut self,
+        key: SessionKey,
+        add: &Add<'_>,
+        resolved: ResolvedItems,
+        out: &mut Vec<u8>,
+    ) -> Result<(), SubscriptionError> {
+        let shared = Arc::clone(&self.shared);
         let ResolvedItems { connection, items } = resolved;
-        self.check_subscription(key, &items, &add.schema)?;
         let kafka = &shared.connections[usize::from(connection)];
-        let mapping = &kafka.config.mapping;
-        let in_rows = add.mode == Mode::Command;
+        let (mapping, in_rows) = (&kafka.config.mapping, add.mode == Mode::Command);
         let schema = self.schemas.get(connection, &add.schema, mapping, in_rows);
         let Some(entry) = self.sessions.get_mut(key) else {
             return Ok(());
         };
-        let delivery = DeliveryMode::of(add);
+        let (sub_id, delivery) = (add.sub_id, DeliveryMode::of(add));
         let diffs = kafka.diffs.of(entry.diffs);
         let class = |index: usize| ClassKey {
             schema: &schema,
-            sub_id: add.sub_id,
+            sub_id,
             position: index as u32 + 1,
             delivery,
             diffs,
         };
         let most = shared.limits.frame_classes_per_item;
-        let is_full = |(index, name): (usize, &Option<Arc<str>>)| {
-            let name = name.as_ref().map(|name| (connection, Arc::clone(name)));
-            name.is_some_and(|name| self.items.is_full(&name, class(index), most))
+        let is_full = |(index, name): (usize, &Option<ItemName>)| {
+            let name = name.as_ref();
+            name.is_some_and(|name| self.items.is_full(name, class(index), most))
         };
         if items.iter().enumerate().any(is_full) {
             shared.guard.note(AdmissionLimit::FrameClasses);
             let text = "too many different subscriptions to one item, try again later";
             return Err(over_limit(text));
         }
-        let frequency_limit = FrequencyLimit::of(add);
-        let frequency = frequency_limit.as_ref().and_then(|limit| limit.frequency);
+        let handle = ItemSubscription {
+            connection,
+            schema: Arc::clone(&schema),
+            delivery,
+            diffs: diffs.cloned(),
+            frequency_limit: FrequencyLimit::of(add),
+            slots: items.iter().map(|_| None).collect(),
+            charged: 0,
+        };
         let counts = (items.len() as u32, schema.len() as u32);
-        let subscription = Subscription {
-            sub_id: add.sub_id,
-            mode: add.mode,
-            unfiltered: add.mode == Mode::Raw
-                || add.requested_max_frequency == Frequency::Unfiltered,
-            handle: ItemSubscription {
-                connection,
-                schema: Arc::clone(&schema),
-                delivery,
-                diffs: diffs.cloned(),
-                frequency_limit,
-                slots: items.iter().map(|_| None).collect(),
-                charged: 0,
-            },
-        };
-        let most = shared.limits.subscriptions_per_session;
-        let core = &mut entry.core;
-        core.add_subscription(subscription, most).map_err(|code| {
-            if code == ControlCode::TOO_MANY_SUBSCRIPTIONS {
-                shared.guard.note(AdmissionLimit::SessionSubscriptions);
-            }
-            SubscriptionError::from(code)
-        })?;
+        confirm(entry, add, handle, counts, &shared, out)?;
         self.counters.subscriptions += 1;
-        match schema.command {
-            Some(positions) => core.write_subcmd(add.sub_id, counts, positions, out),
-            None => core.write_subok(add.sub_id, counts.0, counts.1, out),
-        }
-        core.write_conf(add.sub_id, frequency, out);
-        let retention = match add.mode {
-            Mode::Command => {
-                let rules = RowTableConfig {
-                    mode: mapping.command_mode(),
-                    fields: mapping.command_fields(),
-                    keys_max: shared.limits.command_rows,
-                };
-                Retention::Rows(rules, shared.workers_with_rows(connection))
-            }
-            Mode::Distinct => {
-                let most = shared.limits.distinct_snapshot;
-                Retention::History(most, shared.workers_with_rows(connection))
-            }
-            Mode::Raw | Mode::Merge => Retention::Values,
-        };
+        let retention = shared.retention(add.mode, connection);
         for (index, name) in items.into_iter().enumerate() {
             let class = class(index);
             match name {
-                Some(name) => self.join(key, &(connection, name), class, retention, add.snapshot),
+                Some(name) => self.join(key, &name, class, retention, add.snapshot),
                 // No update will ever come, so the snapshot is complete.
                 None if add.snapshot != Snapshot::No && delivery.has_end_of_snapshot() => {
-                    push_end_of_snapshot(out, add.sub_id, class.position);
+                    push_end_of_snapshot(out, sub_id, class.position);
                 }
                 None => {}
             }
         }
         self.work.items += counts.0 as usize;
-        self.charge_subscription(key, add.sub_id);
+        self.charge_subscription(key, sub_id);
         Ok(())
     }
 
@@ -176,7 +152,7 @@ impl Shard {
                     member.awaits_snapshot = plan.awaits;
                     if let Some(lagging) = plan.lagging {
                         member.state = MemberState::Lagging;
-                        self.delivery.push_snapshot(key, lagging, plan.due_ms);
+                        self.delivery.backlog.push(key, lagging, plan.due_ms);
                     }
                 }
             }
@@ -226,7 +202,9 @@ impl Shard {
                 if let Some(member) = members.and_then(|all| all.get_mut(slot.member as usize)) {
                     member.has_frequency_limit = frequency.is_some();
                 }
-                self.delivery.retry_delayed(key, (sub_id, class.position));
+                self.delivery
+                    .backlog
+                    .retry_delayed(key, (sub_id, class.position));
             }
         }
         entry.core.write_conf(sub_id, frequency, out);
@@ -259,6 +237,40 @@ impl Shard {
     }
 }
 
+/// Adds a subscription with these numbers of items and fields to its session, and confirms it.
+fn confirm(
+    entry: &mut SessionEntry,
+    add: &Add<'_>,
+    handle: ItemSubscription,
+    (items, fields): (u32, u32),
+    shared: &ShardContext,
+    out: &mut Vec<u8>,
+) -> Result<(), SubscriptionError> {
+    let limit = handle.frequency_limit.as_ref();
+    let frequency = limit.and_then(|limit| limit.frequency);
+    let command = handle.schema.command;
+    let unfiltered = add.requested_max_frequency == Frequency::Unfiltered;
+    let subscription = Subscription {
+        sub_id: add.sub_id,
+        mode: add.mode,
+        unfiltered: unfiltered || add.mode == Mode::Raw,
+        handle,
+    };
+    let most = shared.limits.subscriptions_per_session;
+    if let Err(code) = entry.core.add_subscription(subscription, most) {
+        if code == ControlCode::TOO_MANY_SUBSCRIPTIONS {
+            shared.guard.note(AdmissionLimit::SessionSubscriptions);
+        }
+        return Err(code.into());
+    }
+    match command {
+        Some(at) => (entry.core).write_subcmd(add.sub_id, (items, fields), at, out),
+        None => entry.core.write_subok(add.sub_id, items, fields, out),
+    }
+    entry.core.write_conf(add.sub_id, frequency, out);
+    Ok(())
+}
+
 /// Snapshot of a new subscriber.
 struct SnapshotPlan {
     /// The part that can be sent now.
@@ -273,8 +285,7 @@ impl SessionEntry {
     /// Returns the snapshot of an item, as far as it is known.
     fn snapshot(&self, item: &Item, class: ClassKey<'_>, asked: Snapshot) -> Option<SnapshotPlan> {
         let lagging = |queue| LaggingItem {
-            sub_id: class.sub_id,
-            position: class.position,
+            at: (class.sub_id, class.position),
             seen: None,
             queue,
         };

@@ -30,11 +30,11 @@ pub enum Scenario {
 }
 
 /// Pool of names for record keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum KeyPool {
-    /// Kinds `keyed` and `json`.
+    /// Keys of the kinds keyed and json
     Fruits,
-    /// Kinds `complex`, `verycomplex` and `jsonkeyx`.
+    /// Keys of the kinds complex, verycomplex and jsonkeyx
     FirstNames,
 }
 

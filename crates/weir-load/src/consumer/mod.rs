@@ -9,7 +9,6 @@ mod scan;
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -33,12 +32,6 @@ use lean_consumers::{LeanConsumers, run_lean};
 /// [`LoadError`] if the consumers did not start; `link` gets no event about it.
 pub fn run(options: &ConsumerOptions, link: &CoordinatorChannel) -> Result<DeliverySummary> {
     link.events.hello(WorkerRole::Consume);
-    let interval = options.published_report;
-    if let Some(interval) = interval.filter(|it| *it < REPORT_INTERVAL_MIN) {
-        let given = format!("{} ms", interval.as_millis());
-        let reason = "give at least 1s";
-        return Err(LoadError::option("--report-interval", &given, reason));
-    }
     let brokers = topic::ensure(&options.bootstrap_servers, &options.topic, None)?;
     let members = options.groups.as_ref().map_or(1, |groups| groups.members);
     if members == 0 || options.clients % members != 0 {
@@ -85,7 +78,6 @@ fn check_clients(clients: usize, connections_each: usize) -> Result<()> {
     Ok(())
 }
 
-const REPORT_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// Reserve for standard streams, poll, librdkafka's metadata request and log files.
 const DESCRIPTORS_SPARE: u64 = 64;
 

@@ -7,12 +7,12 @@ use weir_kafka::lean::{LeanConfig, LeanGroups};
 use super::origin::LatencySource;
 
 /// Client library of the consumers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum ConsumerClient {
-    /// Weir's lean consumers: thousands in one thread.
+    /// Weir's lightweight consumer, thousands in one thread
     #[default]
     Lean,
-    /// librdkafka, with a client and a thread per consumer.
+    /// librdkafka, with a client and a thread per consumer
     Librdkafka,
 }
 

@@ -13,6 +13,7 @@ mod subscribers;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use weir_kafka::{IngestConfig, KafkaIngest, StartFrom};
 
 use crate::clients::{DiffChoice, raise_descriptors};
@@ -26,18 +27,29 @@ use listener::FloorListener;
 use subscribers::Subscribers;
 
 /// Options of the baseline server.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args)]
 pub struct FloorOptions {
-    /// Listen address; port 0 selects a free one, which the ready event has.
+    /// Address to listen on; port 0 selects a free port, which is printed
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     pub listen: SocketAddr,
-    /// Comma-separated `host:port` list.
-    pub bootstrap_servers: String,
-    /// Topic to read from its end.
+    /// Kafka bootstrap servers
+    #[arg(long, value_name = "HOST:PORT", default_value = "localhost:9092")]
+    pub bootstrap: String,
+    /// Topic to read, starting at its end
+    #[arg(long, value_name = "NAME")]
     pub topic: String,
-    /// Fields of a frame: `key`, `value`, `ts`, `partition`, `offset`, `weir` (the stamp). Any
-    /// other name is a member of the value, which must then be JSON.
+    /// Fields of a frame, in order
+    ///
+    /// key, value, ts, partition, offset, weir (the stamp), or members of a JSON value.
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "key,value,ts,partition,offset,weir"
+    )]
     pub fields: Vec<String>,
-    /// Diff formats for changed values.
+    /// Diff formats for changed values: none, json-patch, tlcp-diff
+    #[arg(long, value_name = "FORMATS", value_parser = DiffChoice::parse, default_value = "none")]
     pub diffs: DiffChoice,
 }
 
@@ -71,9 +83,9 @@ pub fn run(options: &FloorOptions, link: &CoordinatorChannel) -> Result<FloorSum
 }
 
 fn start_ingest(options: &FloorOptions) -> Result<KafkaIngest> {
-    topic::ensure(&options.bootstrap_servers, &options.topic, None)?;
+    topic::ensure(&options.bootstrap, &options.topic, None)?;
     let config = IngestConfig {
-        bootstrap_servers: options.bootstrap_servers.clone(),
+        bootstrap_servers: options.bootstrap.clone(),
         client_id: "weir-load-floor".to_owned(),
         group_id: None,
         topics: vec![options.topic.clone()],

@@ -32,8 +32,7 @@ use tracker::{AckQueue, ProduceAck};
 pub fn run(options: &ProducerOptions, link: &CoordinatorChannel) -> Result<ProduceSummary> {
     let numbers = ProducerNumbers::new(options)?;
     link.events.hello(WorkerRole::Produce);
-    let (servers, partitions) = (&options.bootstrap_servers, options.create_partitions);
-    let brokers = topic::ensure(servers, &options.topic, partitions)?;
+    let brokers = topic::ensure(&options.bootstrap, &options.topic, options.create_topic)?;
     let clock = Clock::start();
     let acks = AckQueue::default();
     let (producer, partitions) = start_client(options, clock, &acks)?;

@@ -1,119 +1,264 @@
 //! Options of a producer and their checks.
 
+use std::error::Error;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::{Arg, Args, Command, FromArgMatches as _};
 use weir_kafka::{Acks, ProducerConfig};
 
 use crate::error::LoadError;
 use crate::pacer::Rate;
-use crate::payload::{KeyDistribution, MembersSpec, PayloadKind, PayloadSpec, ReplaySource};
+use crate::payload::{
+    KeyDistribution, MembersSpec, PayloadKind, PayloadSpec, ReplayFormat, ReplaySource,
+};
+use crate::units::{parse_count, parse_duration, parse_key_value};
 
 /// Options of a producer.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args)]
 pub struct ProducerOptions {
-    /// Comma-separated `host:port` list.
-    pub bootstrap_servers: String,
-    /// Topic to write to.
+    /// Kafka bootstrap servers
+    #[arg(long, value_name = "HOST:PORT", default_value = "localhost:9092")]
+    pub bootstrap: String,
+    /// Topic to write to
+    #[arg(long, value_name = "NAME")]
     pub topic: String,
-    /// Records per second of all logical producers together.
-    pub rate: Rate,
-    /// Number of logical producers, named `pid-0`, `pid-1` and so on.
+    /// Records per second of all producers together [default: 100]
+    ///
+    /// For example 100, 0.5 or 10k.
+    #[arg(long, value_name = "RECORDS_PER_S", value_parser = rate, conflicts_with = "pause")]
+    pub rate: Option<Rate>,
+    /// Number of producers named in the values (pid-0, pid-1 ...), used in turn
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
     pub producers: u32,
-    /// Number of the first logical producer; it distinguishes the producers of two processes.
+    /// Number of the first producer
+    ///
+    /// Processes that write to the same topic need different producer numbers.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub first_producer: u32,
-    /// Kind of record.
+    /// Pause of each producer between two records; sets the rate
+    ///
+    /// The rate is producers * 1000 ms / pause.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub pause: Option<Duration>,
+    /// Random characters per value of kinds base and keyed [default: 1024]
+    ///
+    /// With --kind random, the number of bytes. Values of the other kinds have a fixed size.
+    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
+    pub size: Option<u64>,
+    /// Kind of records, see the list below
+    ///
+    /// base, keyed, json, json-extended, complex, verycomplex, jsonkeyx, json-members or random.
+    #[arg(long, value_name = "KIND", default_value_t = PayloadKind::Keyed)]
     pub kind: PayloadKind,
-    /// Random characters in each value.
-    pub size: usize,
-    /// Number of keys; not used by kinds without a key.
-    pub keys: u32,
-    /// Additional key; replaces the last key of the pool, unless it is one of them.
+    /// Use keys of 500 characters, with --kind json (same as --kind json-extended)
+    #[arg(long)]
+    pub extended_key: bool,
+    /// Mark records with PREFIX- before the timestamp, for latency measurements
+    ///
+    /// Records of producers without this option are background load.
+    #[arg(long)]
+    pub mark: bool,
+    /// Number of keys; the first 40 have the published names [default: 40]
+    #[arg(long, value_name = "COUNT")]
+    pub keys: Option<u32>,
+    /// Additional key; replaces the last key of the pool
+    ///
+    /// A key that is already in the pool changes nothing.
+    #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
-    /// Distribution of the records over the keys.
-    pub distribution: KeyDistribution,
-    /// Share of random bytes in values of the kind `random`.
+    /// Distribution of records over keys
+    ///
+    /// uniform, zipf, zipf:EXPONENT, sequential, or hot:KEYS:RECORDS with shares from 0 to 1.
+    #[arg(long, value_name = "NAME", default_value_t = KeyDistribution::Uniform)]
+    pub key_distribution: KeyDistribution,
+    /// Share of random bytes, with --kind random
+    ///
+    /// Values cannot be compressed with 1, and consist of one repeated byte with 0.
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = share)]
     pub entropy: f64,
-    /// Source of the records of the kind `replay`.
-    pub replay: Option<ReplaySource>,
-    /// Objects of the kind `json-members`.
-    pub members: MembersSpec,
-    /// Seed of keys and filler.
+    /// Members of each object besides timestamp and key, with --kind json-members
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    pub members: u32,
+    /// Characters per member, with --kind json-members
+    #[arg(long, value_name = "COUNT", default_value_t = 24)]
+    pub member_characters: u32,
+    /// Share of members changed per record of a key, with --kind json-members
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = share)]
+    pub change_ratio: f64,
+    /// File whose records are sent in order and repeatedly, instead of --kind
+    #[arg(long, value_name = "FILE", conflicts_with = "replay_topic")]
+    pub replay: Option<PathBuf>,
+    /// Format of the --replay file: lines or lengths
+    ///
+    /// lines: one record per line; lengths: for each record the length of the key (32 bits,
+    /// big-endian, -1 for no key), the key, the length of the value, the value.
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "lines",
+        requires = "replay"
+    )]
+    pub replay_format: ReplayFormat,
+    /// Separator of key and value with lines [default: a line is a value]
+    #[arg(long, value_name = "TEXT", requires = "replay")]
+    pub key_separator: Option<String>,
+    /// Topic whose oldest records, with keys and headers, are sent instead of --kind
+    #[arg(long, value_name = "NAME")]
+    pub replay_topic: Option<String>,
+    /// Number of records to read from --replay-topic
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "10k")]
+    pub replay_records: u64,
+    /// Random seed of keys and texts
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
-    /// Add the mark of probe records to the timestamp member; only for kinds with objects.
-    pub marked: bool,
-    /// Number of records after which the producer ends; `None`: only the schedule ends it.
+    /// Time to write, for example 30s [default: until Ctrl-C or --count]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "worker")]
+    pub duration: Option<Duration>,
+    /// Number of records to write, for example 10k
+    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     pub count: Option<u64>,
-    /// Maximum delay to fill a batch, in milliseconds.
-    pub linger_ms: f64,
-    /// Required acknowledgements.
+    /// Longest time that a batch waits for more records
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "1ms")]
+    pub linger: Duration,
+    /// Acknowledgements to wait for: 0, 1 or all
+    #[arg(long, value_name = "ACKS", default_value_t = Acks::All)]
     pub acks: Acks,
-    /// Idempotent producer: with `acks` all, retries neither duplicate nor reorder records.
-    pub idempotent: bool,
-    /// Compression codec, as named by Kafka.
+    /// Disable the idempotent producer
+    ///
+    /// Retries after a lost connection can then duplicate or reorder records. The idempotent
+    /// producer of librdkafka waits busily for responses, which takes up to a core at thousands of
+    /// records per second.
+    #[arg(long)]
+    pub no_idempotence: bool,
+    /// Compression of record batches: none, gzip, snappy, lz4 or zstd
+    #[arg(long, value_name = "NAME", default_value = "none")]
     pub compression: String,
-    /// Further librdkafka properties.
-    pub properties: Vec<(String, String)>,
-    /// Add headers with due time, producer and sequence number.
-    pub stamped: bool,
-    /// Add the text stamp, for clients behind a mapping that reads headers as text.
+    /// librdkafka property; repeatable
+    #[arg(long = "kafka-property", value_name = "KEY=VALUE", value_parser = parse_key_value)]
+    pub kafka_properties: Vec<(String, String)>,
+    /// Create the topic if it does not exist, with one partition by default
+    #[arg(long, value_name = "PARTITIONS", num_args = 0..=1, default_missing_value = "1")]
+    pub create_topic: Option<u32>,
+    /// Maximum p99 schedule lag; a run above it is invalid (exit code 4)
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "20ms")]
+    pub max_lag: Duration,
+    /// Write no headers
+    ///
+    /// Consumers cannot check deliveries of such records, and time them only by texts in the value.
+    #[arg(long, conflicts_with = "text_stamp")]
+    pub no_stamp: bool,
+    /// Add the header `weir` with the stamp as text, for clients of a gateway
+    #[arg(long)]
     pub text_stamp: bool,
-    /// Create a missing topic with this number of partitions.
-    pub create_partitions: Option<u32>,
-    /// Maximum wait for acknowledgements after the last record.
+    /// Longest wait for acknowledgements after the last record
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10s")]
     pub drain: Duration,
 }
 
 impl Default for ProducerOptions {
-    /// Returns the published generator's arguments for scenario 2: 10 producers, 100 ms pause, 1024
-    /// characters, 40 keys, topic `LTest` on this machine.
+    /// Returns the defaults of the command line with topic `LTest`: the published generator's
+    /// arguments for scenario 2.
     fn default() -> Self {
-        Self {
-            bootstrap_servers: "localhost:9092".to_owned(),
-            topic: "LTest".to_owned(),
-            rate: Rate::HUNDRED,
-            producers: 10,
-            first_producer: 0,
-            kind: PayloadKind::Keyed,
-            size: 1024,
-            keys: 40,
-            key: None,
-            distribution: KeyDistribution::Uniform,
-            entropy: 1.0,
-            replay: None,
-            members: MembersSpec::default(),
-            seed: 1,
-            marked: false,
-            count: None,
-            linger_ms: 1.0,
-            acks: Acks::All,
-            idempotent: true,
-            compression: "none".to_owned(),
-            properties: Vec::new(),
-            stamped: true,
-            text_stamp: false,
-            create_partitions: None,
-            drain: Duration::from_secs(10),
-        }
+        // One of the options conflicts with this argument of the command.
+        let command = Command::new("produce").arg(Arg::new("worker").long("worker"));
+        let matches = Self::augment_args(command).try_get_matches_from(["", "--topic", "LTest"]);
+        let options = matches.and_then(|matches| Self::from_arg_matches(&matches));
+        // Invariant: the command line needs no option except the topic.
+        options.expect("the defaults are valid")
     }
 }
 
 impl ProducerOptions {
+    /// Returns the rate, which the number of producers and their pause can define.
+    pub fn rate(&self) -> Result<Rate, LoadError> {
+        match (self.rate, self.pause) {
+            (Some(rate), _) => Ok(rate),
+            (None, Some(pause)) => Ok(Rate::of_producers(self.producers, pause)?),
+            (None, None) => Ok(Rate::HUNDRED),
+        }
+    }
+
+    /// Rejects a size or a number of keys that the kind does not have. Workers may get both with
+    /// any kind.
+    pub fn reject_unused(&self) -> Result<(), LoadError> {
+        let (option, reason) = match self.kind {
+            _ if self.replay().is_some() => return Ok(()),
+            kind if self.size.is_some() && !kind.has_size() => (
+                "--size with --kind",
+                "values have a fixed size; omit --size",
+            ),
+            kind if self.keys.is_some() && !kind.has_key() => (
+                "--keys with --kind",
+                "records have no key; use --kind keyed",
+            ),
+            _ => return Ok(()),
+        };
+        Err(LoadError::option(option, &self.kind, reason))
+    }
+
+    fn kind(&self) -> Result<PayloadKind, LoadError> {
+        match self.kind {
+            _ if self.replay().is_some() => Ok(PayloadKind::Replay),
+            kind if !self.extended_key => Ok(kind),
+            PayloadKind::Json | PayloadKind::JsonExtended => Ok(PayloadKind::JsonExtended),
+            kind => {
+                let reason = "keys cannot be extended; use --kind json";
+                Err(LoadError::option(
+                    "--extended-key with --kind",
+                    &kind,
+                    reason,
+                ))
+            }
+        }
+    }
+
+    fn replay(&self) -> Option<ReplaySource> {
+        let file = self.replay.as_ref().map(|path| ReplaySource::File {
+            path: path.clone(),
+            format: match &self.replay_format {
+                ReplayFormat::Lines(_) => ReplayFormat::Lines(self.key_separator.clone()),
+                ReplayFormat::Lengths => ReplayFormat::Lengths,
+            },
+        });
+        file.or_else(|| {
+            Some(ReplaySource::Topic {
+                topic: self.replay_topic.clone()?,
+                records: usize::try_from(self.replay_records).unwrap_or(usize::MAX),
+            })
+        })
+    }
+
+    /// Returns the number of keys; not used by kinds without a key.
+    fn keys(&self) -> u32 {
+        self.keys.unwrap_or(40)
+    }
+
+    /// Returns the size of a value. One that does not fit exceeds the limit.
+    fn size(&self) -> usize {
+        usize::try_from(self.size.unwrap_or(1024)).unwrap_or(usize::MAX)
+    }
+
     /// Returns the description of the payloads; reads the records to replay.
     pub(super) fn payload_spec(&self) -> Result<PayloadSpec, LoadError> {
-        let replay = match &self.replay {
-            Some(source) => source.read(&self.bootstrap_servers)?,
+        let replay = match self.replay() {
+            Some(source) => source.read(&self.bootstrap)?,
             None => Vec::new(),
         };
         Ok(PayloadSpec {
             replay: replay.into(),
-            kind: self.kind,
-            size: self.size,
-            keys: self.keys as usize,
+            kind: self.kind()?,
+            size: self.size(),
+            keys: self.keys() as usize,
             key: self.key.clone(),
             entropy: self.entropy,
-            members: self.members,
+            members: MembersSpec {
+                members: self.members,
+                characters: self.member_characters,
+                change_ratio: self.change_ratio,
+            },
             seed: self.seed,
-            marked: self.marked,
+            marked: self.mark,
         })
     }
 
@@ -121,20 +266,23 @@ impl ProducerOptions {
     /// repeat, so partitioning by key would spread a name over all partitions, and the order of its
     /// records could not be checked.
     pub(super) fn partitions_by_name(&self) -> bool {
-        let chosen = self.properties.iter().any(|(name, _)| name == PARTITIONER);
-        self.kind == PayloadKind::JsonKeyX && !chosen
+        let chosen = self
+            .kafka_properties
+            .iter()
+            .any(|(name, _)| name == PARTITIONER);
+        self.kind().is_ok_and(|kind| kind == PayloadKind::JsonKeyX) && !chosen
     }
 
     pub(super) fn client_config(&self) -> ProducerConfig {
         // The published generator uses the Java client; murmur2 gives the same partitions.
         let mut properties = vec![(PARTITIONER.to_owned(), "murmur2_random".to_owned())];
-        properties.extend(self.properties.iter().cloned());
+        properties.extend(self.kafka_properties.iter().cloned());
         ProducerConfig {
-            bootstrap_servers: self.bootstrap_servers.clone(),
+            bootstrap_servers: self.bootstrap.clone(),
             client_id: "weir-load-produce".to_owned(),
             acks: self.acks,
-            idempotent: self.idempotent,
-            linger_ms: self.linger_ms,
+            idempotent: !self.no_idempotence,
+            linger_ms: self.linger.as_secs_f64() * 1000.0,
             compression: self.compression.clone(),
             properties,
             ..ProducerConfig::default()
@@ -149,22 +297,18 @@ pub(super) struct ProducerNumbers {
     pub(super) first: u32,
     /// Number of logical producers, at least 1.
     pub(super) producers: u32,
+    /// Records per second of all logical producers together.
+    pub(super) rate: Rate,
 }
 
 impl ProducerNumbers {
     /// Returns the numbers if all options are valid together.
     pub(super) fn new(options: &ProducerOptions) -> Result<Self, LoadError> {
-        let &ProducerOptions {
-            producers,
-            first_producer: first,
-            kind,
-            keys,
-            members,
-            size,
-            ..
-        } = options;
+        let (rate, kind) = (options.rate()?, options.kind()?);
+        let (producers, first) = (options.producers, options.first_producer);
+        let (keys, members, size) = (options.keys(), options.members, options.size());
         let streams = u64::from(keys) * u64::from(producers);
-        let texts = streams.max(keys.into()) * u64::from(members.members);
+        let texts = streams.max(keys.into()) * u64::from(members);
         let rules: [(bool, &'static str, &dyn ToString, &str); 9] = [
             (producers > 0, "--producers", &0, "at least one is needed"),
             (
@@ -180,7 +324,7 @@ impl ProducerNumbers {
                 "the last number must be below 2^32",
             ),
             (
-                !options.marked || kind.has_timestamp(),
+                !options.mark || kind.has_timestamp(),
                 "--mark with --kind",
                 &kind,
                 "values of this kind have no timestamp member; use a kind with JSON values",
@@ -188,19 +332,19 @@ impl ProducerNumbers {
             (
                 kind != PayloadKind::JsonMembers || (1..=TEXTS_MAX).contains(&texts),
                 "--members",
-                &members.members,
+                &members,
                 "each key has this number of texts: give at least 1, and fewer with many keys",
             ),
             (
-                (kind == PayloadKind::Replay) == options.replay.is_some(),
+                (kind == PayloadKind::Replay) == options.replay().is_some(),
                 "--kind",
                 &kind,
                 "replay requires --replay FILE or --replay-topic NAME",
             ),
             (
-                members.characters <= CHARACTERS_MAX,
+                options.member_characters <= CHARACTERS_MAX,
                 "--member-characters",
-                &members.characters,
+                &options.member_characters,
                 "at most 100,000",
             ),
             (
@@ -218,7 +362,11 @@ impl ProducerNumbers {
         ];
         match rules.into_iter().find(|(is_valid, ..)| !is_valid) {
             Some((_, option, value, reason)) => Err(LoadError::option(option, value, reason)),
-            None => Ok(Self { first, producers }),
+            None => Ok(Self {
+                first,
+                producers,
+                rate,
+            }),
         }
     }
 
@@ -230,6 +378,21 @@ impl ProducerNumbers {
         let reason = format!("too many counters with {keys} keys: give fewer");
         Err(LoadError::option("--producers", &self.producers, reason))
     }
+}
+
+/// Parses a count or a decimal number of records per second.
+fn rate(text: &str) -> Result<Rate, Box<dyn Error + Send + Sync>> {
+    let rate = match text.parse::<f64>() {
+        Ok(rate) => rate,
+        Err(_) => parse_count(text)? as f64,
+    };
+    Ok(Rate::per_second(rate)?)
+}
+
+fn share(text: &str) -> Result<f64, &'static str> {
+    let share = text.parse::<f64>().ok();
+    let share = share.filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or("must be a number from 0 to 1")
 }
 
 const PARTITIONER: &str = "partitioner";
@@ -259,7 +422,7 @@ mod tests {
         };
         assert!(ProducerNumbers::new(&options).is_err());
         let options = ProducerOptions {
-            marked: true,
+            mark: true,
             ..ProducerOptions::default()
         };
         let error = ProducerNumbers::new(&options)
@@ -268,7 +431,7 @@ mod tests {
         assert!(error.starts_with("--mark with --kind keyed: "), "{error}");
         let options = ProducerOptions {
             kind: PayloadKind::JsonKeyX,
-            marked: true,
+            mark: true,
             ..ProducerOptions::default()
         };
         assert!(ProducerNumbers::new(&options).is_ok());
@@ -282,7 +445,7 @@ mod tests {
             ..ProducerOptions::default()
         };
         assert!(options.partitions_by_name());
-        options.properties = vec![(PARTITIONER.to_owned(), "random".to_owned())];
+        options.kafka_properties = vec![(PARTITIONER.to_owned(), "random".to_owned())];
         assert!(!options.partitions_by_name());
         assert!(!ProducerOptions::default().partitions_by_name());
     }
@@ -290,10 +453,10 @@ mod tests {
     #[test]
     fn configured_partitioner_has_precedence() {
         let options = ProducerOptions {
-            properties: vec![("partitioner".to_owned(), "random".to_owned())],
+            kafka_properties: vec![("partitioner".to_owned(), "random".to_owned())],
             ..ProducerOptions::default()
         };
         let config = options.client_config();
-        assert_eq!(config.properties.last(), options.properties.last());
+        assert_eq!(config.properties.last(), options.kafka_properties.last());
     }
 }

@@ -64,8 +64,12 @@ impl<'a> ScheduledSender<'a> {
             numbers,
             schedule,
             link,
-            pacer: Pacer::new(options.rate),
-            key_choice: KeyChoice::new(options.distribution, payloads.names().len(), options.seed),
+            pacer: Pacer::new(numbers.rate),
+            key_choice: KeyChoice::new(
+                options.key_distribution,
+                payloads.names().len(),
+                options.seed,
+            ),
             payloads,
             text_stamp: Vec::with_capacity(TEXT_STAMP_LEN_MAX),
             tracker: Tracker::new(streams, schedule),
@@ -212,7 +216,7 @@ impl<'a> ScheduledSender<'a> {
             (SEQ_HEADER, &seq),
             (TEXT_HEADER, &self.text_stamp),
         ];
-        let headers = match (self.options.stamped, self.options.text_stamp) {
+        let headers = match (!self.options.no_stamp, self.options.text_stamp) {
             (false, _) => &[],
             (true, false) => &headers[..2],
             (true, true) => &headers[..],
@@ -295,10 +299,14 @@ impl<'a> ScheduledSender<'a> {
         let due_until = self.due_before(schedule.measure_until_unix_ns).min(due);
         let due_from = self.due_before(schedule.measure_from_unix_ns).min(due);
         let [schedule_lag, publish_ack] = self.meter.totals();
-        let ProducerNumbers { first, producers } = self.numbers;
+        let ProducerNumbers {
+            first,
+            producers,
+            rate,
+        } = self.numbers;
         let names = self.payloads.names();
         ProduceSummary {
-            target_rate_millis: self.options.rate.millis(),
+            target_rate_millis: rate.millis(),
             elapsed_ns: self
                 .last_send_unix_ns
                 .saturating_sub(schedule.start_unix_ns),

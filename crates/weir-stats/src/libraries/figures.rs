@@ -1,5 +1,7 @@
 //! Statistics of a few repeated values, and the ratio of two sets of values.
 
+use crate::interval::sorted_finite;
+
 /// Statistics of one quantity over the repetitions of a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SampleStatistics {
@@ -32,13 +34,10 @@ pub struct SampleStatistics {
 impl SampleStatistics {
     /// Returns the statistics, or `None` without finite values.
     pub fn of(values: &[f64]) -> Option<Self> {
-        let finite = values.iter().copied().filter(|value| value.is_finite());
-        let mut sorted: Vec<f64> = finite.collect();
-        sorted.sort_by(f64::total_cmp);
+        let sorted = sorted_finite(values);
         let (min, max) = (*sorted.first()?, *sorted.last()?);
         let median = quantile(&sorted, 0.5);
-        let mut distances: Vec<f64> = sorted.iter().map(|value| (value - median).abs()).collect();
-        distances.sort_by(f64::total_cmp);
+        let distances: Vec<f64> = sorted.iter().map(|value| (value - median).abs()).collect();
         let inner = sorted.get(1..sorted.len() - 1).unwrap_or_default();
         let rank = (sorted.len() as f64 * 0.95).ceil() as usize;
         Some(Self {
@@ -50,7 +49,7 @@ impl SampleStatistics {
             filtered_mean: mean(inner),
             filtered_sd: deviation(inner),
             median,
-            mad: quantile(&distances, 0.5),
+            mad: quantile(&sorted_finite(&distances), 0.5),
             quartile_low: quantile(&sorted, 0.25),
             quartile_high: quantile(&sorted, 0.75),
             p95: sorted[rank.clamp(1, sorted.len()) - 1],

@@ -4,7 +4,7 @@
 //! any distribution. It needs six pairs; with fewer there is none. The bootstrap interval is
 //! reported as well, because readers may expect one. It is too narrow with few pairs.
 
-use crate::interval::median_ranks;
+use crate::interval::{median_ranks, middle};
 
 /// Minimum number of pairs for an interval.
 pub const PAIRS_MIN: usize = 6;
@@ -51,11 +51,8 @@ impl PairRatio {
     pub fn of(pairs: &[(f64, f64)]) -> Option<Self> {
         let sorted = ratios(pairs);
         let count = sorted.len();
-        if count == 0 {
-            return None;
-        }
         Some(Self {
-            percent: median(&sorted),
+            percent: middle(&sorted)?,
             bounds: median_ranks(count).map(|(low, high)| (sorted[low], sorted[high])),
             count,
         })
@@ -84,14 +81,6 @@ fn ratios(pairs: &[(f64, f64)]) -> Vec<f64> {
     ratios
 }
 
-fn median(sorted: &[f64]) -> f64 {
-    let half = sorted.len() / 2;
-    match sorted.len() % 2 {
-        1 => sorted[half],
-        _ => f64::midpoint(sorted[half - 1], sorted[half]),
-    }
-}
-
 /// Returns the middle 95 % of the medians of samples drawn from the ratios with a fixed seed.
 /// Returns `None` with fewer than [`PAIRS_MIN`] pairs.
 pub(super) fn bootstrap(pairs: &[(f64, f64)]) -> Option<(f64, f64)> {
@@ -102,12 +91,12 @@ pub(super) fn bootstrap(pairs: &[(f64, f64)]) -> Option<(f64, f64)> {
     let mut random = SplitMix(SEED);
     let mut drawn = vec![0.0; sorted.len()];
     let mut medians: Vec<f64> = (0..RESAMPLES)
-        .map(|_| {
+        .filter_map(|_| {
             for value in &mut drawn {
                 *value = sorted[random.below(sorted.len())];
             }
             drawn.sort_unstable_by(f64::total_cmp);
-            median(&drawn)
+            middle(&drawn)
         })
         .collect();
     medians.sort_by(f64::total_cmp);

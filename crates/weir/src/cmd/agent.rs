@@ -10,7 +10,6 @@ use weir_load::units::parse_duration;
 
 use crate::exit::{Exit, Failure, OrExit as _};
 
-/// Arguments of `weir agent`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "The coordinator assigns the work; see --engine in `weir load clients --help`.\n\n\
@@ -31,7 +30,6 @@ pub(crate) struct AgentArgs {
     connect_timeout: Duration,
 }
 
-/// Runs the agent for one run of the coordinator.
 pub(crate) fn run(args: &AgentArgs) -> Result<Exit, Failure> {
     agent::run(&AgentOptions {
         coordinator: args.coordinator.clone(),

@@ -1,26 +1,27 @@
 //! `weir bench`: runs plans and compares their results.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
+use weir_bench::libraries::{self, LibrariesPlan};
 use weir_bench::plan::{AnyPlan, Plan, PlanEstimate, Valid};
-use weir_bench::{Finished, overhead, sweep};
+use weir_bench::{Finished, Observer as _, overhead, sweep};
+use weir_report::RunData;
 use weir_stats::compare::NamedRun;
 
 use crate::cmd::bench_common::{
-    RunOptions, failure, load_plan, print_files, print_result, usage, usage_text, write_report,
+    RunOptions, failure, load_plan, print_files, print_result, write_report,
 };
 use crate::cmd::bench_compare::{self, CompareArgs};
 use crate::cmd::bench_find_max::{self, FindMaxArgs};
-use crate::cmd::bench_libraries;
 use crate::cmd::bench_list::{self, ListArgs};
-use crate::cmd::bench_report::{self, ReportArgs};
-use crate::cmd::bench_run_args::{BaselineArgs, ClientsArgs, OverheadArgs, RunArgs, SweepArgs};
-use crate::exit::{Exit, Failure};
+use crate::cmd::bench_run_args::{
+    BaselineArgs, ClientsArgs, LibrariesArgs, OverheadArgs, RunArgs, SweepArgs,
+};
+use crate::exit::{Exit, Failure, OrExit as _};
 
-/// Commands of `weir bench`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     /// List the built-in plans with question, duration and resources, or export them
@@ -50,7 +51,19 @@ pub(crate) enum BenchCommand {
     Driver,
 }
 
-/// Arguments of `weir bench import`.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Run directories
+    ///
+    /// The outputs of each run are rebuilt. With several runs, an additional report shows them side
+    /// by side.
+    #[arg(required = true, value_name = "RUN")]
+    dirs: Vec<PathBuf>,
+    /// Directory of the side-by-side report of several runs
+    #[arg(long, value_name = "DIR", default_value = "weir-runs/side-by-side")]
+    out: PathBuf,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
     /// Files with the output of the tools
@@ -67,7 +80,6 @@ pub(crate) struct ImportArgs {
     json: bool,
 }
 
-/// Runs one command.
 pub(crate) fn run(command: BenchCommand) -> Result<Exit, Failure> {
     match command {
         BenchCommand::List(args) => bench_list::run(&args),
@@ -75,7 +87,7 @@ pub(crate) fn run(command: BenchCommand) -> Result<Exit, Failure> {
         BenchCommand::Import(args) => import(&args),
         BenchCommand::Compare(args) => bench_compare::run(&args),
         BenchCommand::FindMax(args) => bench_find_max::run(&args),
-        BenchCommand::Report(args) => bench_report::run(args),
+        BenchCommand::Report(args) => report(args),
         BenchCommand::Driver => driver(),
     }
 }
@@ -112,8 +124,22 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
                 print_files(finished);
             }))
         }
-        AnyPlan::Libraries(plan) => bench_libraries::run(args.of()?, &plan),
+        AnyPlan::Libraries(plan) => run_libraries(args.of()?, &plan),
     }
+}
+
+fn run_libraries(args: LibrariesArgs, plan: &Valid<LibrariesPlan>) -> Result<Exit, Failure> {
+    let common = &args.common;
+    let is_long = !common.quick && args.values.time_limit.is_none();
+    let plan = common.apply(plan, args.values)?;
+    let finished = common.run.execute(None, |options, progress, stop| {
+        if is_long {
+            let text = "a full comparison takes hours; --time-limit DURATION skips the last cells";
+            progress.note(text);
+        }
+        libraries::run(&plan, options, args.resume.as_deref(), progress, stop)
+    })?;
+    Ok(common.run.print(&finished, print_result))
 }
 
 fn run_clients(mut args: ClientsArgs, plan: &Valid<Plan>) -> Result<Exit, Failure> {
@@ -122,7 +148,7 @@ fn run_clients(mut args: ClientsArgs, plan: &Valid<Plan>) -> Result<Exit, Failur
     args.values.warm_up_max = args.values.warm_up;
     let mut plan = args.common.apply(plan, args.values)?;
     if args.aa_test {
-        plan = plan.aa_test().map_err(usage)?;
+        plan = plan.aa_test()?;
     }
     let time = PlanEstimate::of(&plan).time;
     let run = &args.common.run;
@@ -136,12 +162,9 @@ impl BaselineArgs {
     /// Reads the baseline, so that a comparison is possible before anything is started.
     fn read(&self) -> Result<(), Failure> {
         match &self.baseline {
-            Some(dir) => weir_report::RunData::read(dir)
-                .map(|_| ())
-                .map_err(|error| Failure::new(Exit::Usage, error)),
-            None if self.compare.needs_baseline() => Err(usage_text(
-                "--fail-on, --aa and --metrics need a run to compare with: use --baseline DIR"
-                    .to_owned(),
+            Some(dir) => Ok(RunData::read(dir).map(|_| ())?),
+            None if self.compare.needs_baseline() => Err(Failure::usage(
+                "--fail-on, --aa and --metrics need a run to compare with: use --baseline DIR",
             )),
             None => Ok(()),
         }
@@ -160,9 +183,7 @@ impl BaselineArgs {
             let comparison = self.compare.with_baseline(base, named)?;
             compared = bench_compare::exit(&self.compare, &comparison);
             finished.run.comparisons.push(comparison);
-            finished
-                .write()
-                .map_err(|error| Failure::new(Exit::Instrument, error))?;
+            finished.write().or_exit(Exit::Instrument)?;
             write_report(&finished)?;
         }
         let exit = run.print(&finished, |finished| {
@@ -179,11 +200,10 @@ impl BaselineArgs {
     }
 }
 
-/// Executes driver commands until standard input ends.
 fn driver() -> Result<Exit, Failure> {
     weir_drivers::librdkafka::run()
         .context("cannot write to standard output")
-        .map_err(|error| Failure::new(Exit::Instrument, error))?;
+        .or_exit(Exit::Instrument)?;
     Ok(Exit::Success)
 }
 
@@ -197,5 +217,23 @@ fn import(args: &ImportArgs) -> Result<Exit, Failure> {
         true => print!("{}", finished.run.to_json()),
         false => print_result(&finished),
     }
+    Ok(Exit::Success)
+}
+
+/// Rebuilds the reports of the runs. Several runs are also shown side by side.
+fn report(args: ReportArgs) -> Result<Exit, Failure> {
+    for dir in &args.dirs {
+        weir_report::write_all(dir)?;
+    }
+    let (dir, data) = match args.dirs.as_slice() {
+        [dir] => (dir.clone(), RunData::read(dir)?),
+        dirs => {
+            let dirs: Vec<&Path> = dirs.iter().map(PathBuf::as_path).collect();
+            let data = weir_report::overlay(&dirs)?;
+            weir_report::write_data(&data, &args.out)?;
+            (args.out, data)
+        }
+    };
+    print_result(&Finished { dir, run: data.run });
     Ok(Exit::Success)
 }

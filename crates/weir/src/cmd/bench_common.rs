@@ -7,16 +7,15 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use weir_bench::plan::{AnyPlan, BUILT_IN, Plan, PlanError, PlanText, Valid};
+use weir_bench::plan::{AnyPlan, BUILT_IN, Plan, PlanText, Valid};
 use weir_bench::{BenchError, BenchOptions, Finished};
 use weir_stats::run::{Run, RunOutcome};
 
 use crate::cmd::bench_progress::BenchProgress;
 use crate::cmd::terminal;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, OrExit as _};
 use crate::signal;
 
-/// Options that all plans have.
 #[derive(Debug, Args)]
 pub(crate) struct CommonArgs {
     /// Built-in plan (see `weir bench list`), or a plan file ending in .toml
@@ -28,7 +27,6 @@ pub(crate) struct CommonArgs {
     pub(crate) run: RunOptions,
 }
 
-/// Options of a run, for any plan.
 #[derive(Debug, Args)]
 pub(crate) struct RunOptions {
     /// Bootstrap servers of a running cluster [default: a broker started for the run]
@@ -63,9 +61,9 @@ pub(crate) fn apply<P: PlanText>(
     values: P::Overrides,
 ) -> Result<Valid<P>, Failure> {
     let quick = quick.map(|name| plan.quick(name)).transpose();
-    let quick = quick.map_err(usage)?;
+    let quick = quick?;
     let plan = quick.as_ref().unwrap_or(plan);
-    plan.with(values, "command line").map_err(usage)
+    Ok(plan.with(values, "command line")?)
 }
 
 impl RunOptions {
@@ -75,7 +73,7 @@ impl RunOptions {
         estimate: Option<Duration>,
         run: impl FnOnce(&BenchOptions, &mut BenchProgress, &AtomicBool) -> RunResult,
     ) -> Result<Finished, Failure> {
-        let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
+        let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
         let mut progress = BenchProgress::new(self.json);
         estimate
             .into_iter()
@@ -98,10 +96,9 @@ impl RunOptions {
     }
 }
 
-/// Returns the built-in plan or the plan of a file.
 pub(crate) fn load_plan(name: &str) -> Result<AnyPlan, Failure> {
     if let Some(plan) = AnyPlan::built_in(name) {
-        return plan.map_err(usage);
+        return Ok(plan?);
     }
     if Path::new(name)
         .extension()
@@ -109,22 +106,21 @@ pub(crate) fn load_plan(name: &str) -> Result<AnyPlan, Failure> {
     {
         let known: Vec<&str> = BUILT_IN.iter().map(|plan| plan.name).collect();
         let known = known.join(", ");
-        return Err(usage_text(format!(
+        return Err(Failure::usage(format!(
             "unknown plan \"{name}\": built-in plans are {known}; a plan file ends in .toml"
         )));
     }
     let text = std::fs::read_to_string(name)
         .with_context(|| format!("cannot read plan \"{name}\""))
-        .map_err(|error| Failure::new(Exit::Usage, error))?;
+        .or_exit(Exit::Usage)?;
     let siblings = |file: &str| std::fs::read_to_string(Path::new(name).with_file_name(file)).ok();
-    AnyPlan::parse(&text, name, &siblings).map_err(usage)
+    Ok(AnyPlan::parse(&text, name, &siblings)?)
 }
 
-/// Returns a plan over numbers of clients.
 pub(crate) fn load_clients_plan(name: &str) -> Result<Valid<Plan>, Failure> {
     match load_plan(name)? {
         AnyPlan::Clients(plan) => Ok(plan),
-        _ => Err(usage_text(format!(
+        _ => Err(Failure::usage(format!(
             "plan {name}: is another experiment; use a plan with numbers of clients"
         ))),
     }
@@ -136,20 +132,17 @@ pub(crate) fn options(out: &Path, bootstrap: Option<String>) -> Result<BenchOpti
     Ok(BenchOptions {
         out: out.to_owned(),
         bootstrap,
-        exe: exe.map_err(|error| Failure::new(Exit::Instrument, error))?,
+        exe: exe.or_exit(Exit::Instrument)?,
         command_line: std::env::args().collect(),
     })
 }
 
-/// Writes all reports into the run directory.
 pub(crate) fn write_report(finished: &Finished) -> Result<(), Failure> {
-    weir_report::write_all(&finished.dir)
-        .map(|_| ())
-        .context("report not written; the results are in the run directory")
-        .map_err(|error| Failure::new(Exit::Instrument, error))
+    let written = weir_report::write_all(&finished.dir).map(|_| ());
+    let written = written.context("report not written; the results are in the run directory");
+    written.or_exit(Exit::Instrument)
 }
 
-/// Prints the result table, the notes and the paths of the other files.
 pub(crate) fn print_result(finished: &Finished) {
     let is_terminal = std::io::stdout().is_terminal();
     let color = is_terminal && std::env::var_os("NO_COLOR").is_none();
@@ -161,7 +154,6 @@ pub(crate) fn print_result(finished: &Finished) {
     print_files(finished);
 }
 
-/// Prints the paths of the report and of the raw files.
 pub(crate) fn print_files(finished: &Finished) {
     println!("report  {}", finished.dir.join("report.html").display());
     println!("raw     {}", finished.dir.display());
@@ -175,7 +167,6 @@ fn print_notes(run: &Run) {
     }
 }
 
-/// Returns the exit code of a run outcome.
 pub(crate) fn exit_of(outcome: RunOutcome) -> Exit {
     match outcome {
         RunOutcome::Passed => Exit::Success,
@@ -192,16 +183,6 @@ pub(crate) fn failure(error: BenchError, stop: &AtomicBool) -> Failure {
         false => error.fault().into(),
     };
     Failure::new(exit, error)
-}
-
-/// Returns the failure for an invalid plan.
-pub(crate) fn usage(error: PlanError) -> Failure {
-    Failure::new(Exit::Usage, error)
-}
-
-/// Returns the failure for wrong options.
-pub(crate) fn usage_text(text: String) -> Failure {
-    Failure::new(Exit::Usage, anyhow::anyhow!(text))
 }
 
 /// Returns the width of the terminal from `COLUMNS` or the terminal; otherwise [`DEFAULT_WIDTH`].

@@ -9,14 +9,13 @@ use weir_stats::compare::{self, CompareOptions, NamedRun};
 use weir_stats::metric;
 use weir_stats::run::{Comparison, Run};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, OrExit as _};
 
 const AFTER_HELP: &str = "\
 Examples:
   weir bench compare weir-runs/before weir-runs/after
   weir bench compare before after --aa before-again --fail-on worse --markdown comment.md";
 
-/// Arguments of `weir bench compare`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct CompareArgs {
@@ -60,7 +59,6 @@ pub(crate) struct ComparisonArgs {
     fail_on: Option<FailOn>,
 }
 
-/// Verdicts that can end a command with exit code 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FailOn {
     /// Worse by more than the margin, corrected for the number of metrics
@@ -92,19 +90,16 @@ impl ComparisonArgs {
         Ok(compare::runs(named, other, &repeated, &options))
     }
 
-    /// Returns `true` if the comparison must end the command with exit code 1.
     pub(crate) fn is_failed_by(&self, comparison: &Comparison) -> bool {
         let mut metrics = comparison.subjects.iter().flat_map(|s| &s.metrics);
         self.fail_on == Some(FailOn::Worse) && metrics.any(|metric| metric.is_significantly_worse)
     }
 
-    /// Returns `true` if an option is set that needs a baseline run.
     pub(crate) fn needs_baseline(&self) -> bool {
         self.fail_on.is_some() || !self.aa.is_empty() || !self.metrics.is_empty()
     }
 }
 
-/// Compares the runs, prints the result and returns the exit code.
 pub(crate) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
     let (other, label) = (read(&args.other)?, args.other.display().to_string());
     let named = NamedRun {
@@ -115,12 +110,12 @@ pub(crate) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
     if let Some(path) = &args.markdown {
         std::fs::write(path, weir_report::comparison_markdown(&comparison))
             .with_context(|| format!("cannot write {}", path.display()))
-            .map_err(|error| Failure::new(Exit::Usage, error))?;
+            .or_exit(Exit::Usage)?;
     }
     match args.json {
         true => {
             let text = serde_json::to_string_pretty(&comparison).context("comparison not written");
-            let text = text.map_err(|error| Failure::new(Exit::Instrument, error))?;
+            let text = text.or_exit(Exit::Instrument)?;
             println!("{text}");
         }
         false => show(&comparison, args.all),
@@ -152,7 +147,7 @@ pub(crate) fn exit(options: &ComparisonArgs, comparison: &Comparison) -> Exit {
 }
 
 fn read(dir: &Path) -> Result<Run, Failure> {
-    let data = weir_report::RunData::read(dir).map_err(|error| Failure::new(Exit::Usage, error))?;
+    let data = weir_report::RunData::read(dir).or_exit(Exit::Usage)?;
     Ok(data.run)
 }
 

@@ -7,7 +7,7 @@ use weir_bench::plan::{Architecture, Plan, PlanOverrides};
 use weir_bench::{FindMaxOptions, Variable, parse_rate};
 use weir_load::units::{parse_count, parse_duration};
 
-use crate::cmd::bench_common::{RunOptions, apply, load_clients_plan, print_files, usage_text};
+use crate::cmd::bench_common::{RunOptions, apply, load_clients_plan, print_files};
 use crate::exit::{Exit, Failure};
 
 const AFTER_HELP: &str = "\
@@ -17,7 +17,6 @@ Examples:
   weir bench find-max keyed --architecture standalone --clients 1
     (a broker without gateway: produce and consume)";
 
-/// Arguments of `weir bench find-max`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct FindMaxArgs {
@@ -90,12 +89,12 @@ fn search(args: &FindMaxArgs, plan: &Plan) -> Result<FindMaxOptions, Failure> {
     let lowest = plan.levels.first().copied().unwrap_or(1);
     let (start, highest) = (args.start_load, args.max_load.unwrap_or(DEFAULT_MAX_LOAD));
     if let Some(start) = start.or(Some(1.0)).filter(|it| *it <= 0.0 || *it > highest) {
-        return Err(usage_text(format!(
+        return Err(Failure::usage(format!(
             "--start-load \"{start}\": must be above 0 and at most --max-load \"{highest}\""
         )));
     }
     if args.clients == Some(0) {
-        return Err(usage_text("--clients \"0\": must be at least 1".to_owned()));
+        return Err(Failure::usage("--clients \"0\": must be at least 1"));
     }
     Ok(FindMaxOptions {
         architecture: args

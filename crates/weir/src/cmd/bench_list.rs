@@ -7,11 +7,9 @@ use anyhow::Context as _;
 use clap::Args;
 use weir_bench::plan::{AnyPlan, BUILT_IN, PlanEstimate};
 
-use crate::cmd::bench_common::usage;
 use crate::cmd::terminal;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, OrExit as _};
 
-/// Arguments of `weir bench list`.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
     /// Directory to write the plans to, as files
@@ -19,12 +17,11 @@ pub(crate) struct ListArgs {
     export: Option<PathBuf>,
 }
 
-/// Prints every built-in plan, and exports it if requested.
 pub(crate) fn run(args: &ListArgs) -> Result<Exit, Failure> {
     let columns = terminal::size().columns.clamp(60, 100);
     for built_in in BUILT_IN {
-        let plan = AnyPlan::parse(built_in.text, built_in.file, &|_| None).map_err(usage)?;
-        let quick = plan.quick(built_in.file).map_err(usage)?;
+        let plan = AnyPlan::parse(built_in.text, built_in.file, &|_| None)?;
+        let quick = plan.quick(built_in.file)?;
         let (name, question) = plan.question();
         println!("{name}");
         print_wrapped(question, columns);
@@ -59,7 +56,7 @@ fn write(dir: &Path, file: &str, text: &str) -> Result<(), Failure> {
     std::fs::create_dir_all(dir)
         .and_then(|()| std::fs::write(&path, text))
         .with_context(|| format!("cannot write {}", path.display()))
-        .map_err(|error| Failure::new(Exit::Usage, error))?;
+        .or_exit(Exit::Usage)?;
     println!("  written to {}", path.display());
     Ok(())
 }

@@ -8,7 +8,6 @@ use weir_bench::{Live, Observer};
 use crate::cmd::progress_block::{LatencyHistory, ProgressSnapshot};
 use crate::cmd::terminal::{self, TerminalArea};
 
-/// Shows the progress of a run on standard output, or on standard error if the result is JSON.
 pub(crate) struct BenchProgress {
     to_stderr: bool,
     screen: Option<TerminalArea>,
@@ -17,11 +16,9 @@ pub(crate) struct BenchProgress {
     phase: &'static str,
     started: Instant,
     cell: Option<CurrentCell>,
-    /// Latencies before the first cell.
     warm_up: LatencyHistory,
 }
 
-/// The running cell.
 struct CurrentCell {
     number: usize,
     cells: usize,
@@ -46,7 +43,6 @@ impl BenchProgress {
         }
     }
 
-    /// Prints the estimated duration of a run if it exceeds [`ANNOUNCED_ABOVE`].
     pub(crate) fn announce(&mut self, time: Duration) {
         if time > ANNOUNCED_ABOVE {
             let minutes = (time.as_secs_f64() / 60.0).ceil();
@@ -56,7 +52,6 @@ impl BenchProgress {
         }
     }
 
-    /// Removes the block from the terminal.
     pub(crate) fn end(&mut self) {
         if let Some(screen) = &mut self.screen {
             screen.clear();
@@ -144,7 +139,6 @@ fn is_utf8() -> bool {
     })
 }
 
-/// The state of a cell on one line.
 struct StatusText<'a>(&'a Live);
 
 impl fmt::Display for StatusText<'_> {
@@ -174,7 +168,6 @@ impl fmt::Display for StatusText<'_> {
     }
 }
 
-/// Estimated durations above this are printed before the run starts.
 const ANNOUNCED_ABOVE: Duration = Duration::from_secs(300);
 
 #[cfg(test)]

@@ -9,13 +9,13 @@ use std::path::PathBuf;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use weir_bench::libraries::LibrariesOverrides;
 use weir_bench::overhead::OverheadOverrides;
 use weir_bench::plan::PlanOverrides;
 use weir_bench::sweep::SweepOverrides;
 
-use crate::cmd::bench_common::{CommonArgs, usage_text};
+use crate::cmd::bench_common::CommonArgs;
 use crate::cmd::bench_compare::ComparisonArgs;
-use crate::cmd::bench_libraries::LibrariesArgs;
 use crate::exit::Failure;
 
 const AFTER_HELP: &str = "\
@@ -25,7 +25,6 @@ Examples:
   weir bench run keyed --levels 1k,5k --hold 30s --architectures gateway,floor
   weir bench run keyed --quick --repetitions 5 --baseline weir-runs/before --fail-on worse";
 
-/// Arguments of plans over numbers of clients or rates.
 #[derive(Debug, Args)]
 pub(crate) struct ClientsArgs {
     #[command(flatten)]
@@ -44,7 +43,6 @@ pub(crate) struct ClientsArgs {
     pub(crate) baseline: BaselineArgs,
 }
 
-/// Arguments of broker sweeps.
 #[derive(Debug, Args)]
 pub(crate) struct SweepArgs {
     #[command(flatten)]
@@ -55,7 +53,6 @@ pub(crate) struct SweepArgs {
     pub(crate) baseline: BaselineArgs,
 }
 
-/// Arguments of comparisons of proxies.
 #[derive(Debug, Args)]
 pub(crate) struct OverheadArgs {
     #[command(flatten)]
@@ -74,7 +71,17 @@ pub(crate) struct OverheadArgs {
     pub(crate) broker_port: Option<u16>,
 }
 
-/// Comparison of a run with an earlier one.
+#[derive(Debug, Args)]
+pub(crate) struct LibrariesArgs {
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    #[command(flatten)]
+    pub(crate) values: LibrariesOverrides,
+    /// Directory of an interrupted run to resume; all other options must be the same
+    #[arg(long, value_name = "RUN_DIR", conflicts_with = "out")]
+    pub(crate) resume: Option<PathBuf>,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct BaselineArgs {
     /// Directory of an earlier run to compare this run with
@@ -87,7 +94,6 @@ pub(crate) struct BaselineArgs {
 /// Arguments before the kind of the plan is known.
 #[derive(Debug, Clone)]
 pub(crate) struct RunArgs {
-    /// Built-in plan, or a plan file.
     pub(crate) plan: String,
     given: Vec<GivenOption>,
 }
@@ -182,7 +188,7 @@ impl RunArgs {
         if let Some(unknown) = self.given.iter().find(|given| !is_known(given)) {
             let flags = options.iter().filter_map(|option| option.get_long());
             let flags: Vec<String> = flags.map(|flag| format!("--{flag}")).collect();
-            return Err(usage_text(format!(
+            return Err(Failure::usage(format!(
                 "{}: plan {} does not support this option; supported are {}",
                 unknown.flag,
                 self.plan,
@@ -193,7 +199,7 @@ impl RunArgs {
         let parsed = command.try_get_matches_from(words);
         parsed
             .and_then(|matches| A::from_arg_matches(&matches))
-            .map_err(|error| usage_text(error.to_string()))
+            .map_err(|error| Failure::usage(error.to_string()))
     }
 }
 

@@ -15,7 +15,6 @@ use weir_load::units::{parse_count, parse_duration};
 
 use crate::cmd::load_common::ReceiverOutputArgs;
 
-/// Arguments of `weir load clients`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ClientsArgs {
@@ -101,8 +100,9 @@ pub(crate) struct ClientsArgs {
     #[arg(long, conflicts_with = "floor", help_heading = SUBSCRIBING)]
     verify_values: bool,
     /// Subscription mode [default: RAW, with --probe DISTINCT]
-    #[arg(long, value_enum, ignore_case = true, help_heading = SUBSCRIBING)]
-    mode: Option<ModeArg>,
+    #[arg(long, value_parser = ["raw", "merge", "distinct"], ignore_case = true,
+          help_heading = SUBSCRIBING)]
+    mode: Option<String>,
     /// Adapter set of the sessions, instead of that of the scenario
     #[arg(long, value_name = "NAME", help_heading = SUBSCRIBING)]
     adapter_set: Option<String>,
@@ -120,7 +120,7 @@ pub(crate) struct ClientsArgs {
     keys: u16,
     /// Names of the keys, instead of those of the scenario
     #[arg(long, value_enum, help_heading = SUBSCRIBING)]
-    key_names: Option<KeyNames>,
+    key_names: Option<KeyPool>,
     /// Record key that all clients subscribe to
     #[arg(long, value_name = "KEY", help_heading = SUBSCRIBING)]
     key: Option<String>,
@@ -159,24 +159,6 @@ pub(crate) struct ClientsArgs {
     pub(crate) output: ReceiverOutputArgs,
 }
 
-/// Subscription modes.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum ModeArg {
-    Raw,
-    Merge,
-    Distinct,
-}
-
-/// Pools of key names.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum KeyNames {
-    /// Keys of the kinds keyed and json
-    Fruits,
-    /// Keys of the kinds complex, verycomplex and jsonkeyx
-    FirstNames,
-}
-
-/// Ways to start agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum EngineArg {
     /// Agents are started by this command, on this machine
@@ -185,7 +167,6 @@ pub(crate) enum EngineArg {
     Manual,
 }
 
-/// Records that are timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum TimedRecords {
     /// All records
@@ -194,7 +175,6 @@ enum TimedRecords {
     Marked,
 }
 
-/// A run as configured by the command line and the configuration file of the simulator.
 #[derive(Debug)]
 pub(crate) struct ClientsRun {
     pub(crate) options: ClientsOptions,
@@ -204,7 +184,6 @@ pub(crate) struct ClientsRun {
 }
 
 impl ClientsArgs {
-    /// Returns the run for the load engine.
     pub(crate) fn run(&self) -> anyhow::Result<ClientsRun> {
         let read = |path: &PathBuf| SimulatorFile::read(path);
         let file = self.configuration.as_ref().map(read).transpose()?;
@@ -239,11 +218,7 @@ impl ClientsArgs {
                 false => ClientProtocol::Tlcp {
                     adapter_set: subscribe.adapter_set,
                     data_adapter: Some(subscribe.data_adapter).filter(|name| !name.is_empty()),
-                    mode: match (self.mode, self.probe) {
-                        (Some(ModeArg::Raw), _) | (None, false) => Mode::Raw,
-                        (Some(ModeArg::Merge), _) => Mode::Merge,
-                        (Some(ModeArg::Distinct), _) | (None, true) => Mode::Distinct,
-                    },
+                    mode: self.mode(),
                 },
             },
             // A larger number exceeds the file descriptor limit and is rejected later.
@@ -291,15 +266,22 @@ impl ClientsArgs {
         }
     }
 
+    fn mode(&self) -> Mode {
+        match &self.mode {
+            None if self.probe => Mode::Distinct,
+            None => Mode::Raw,
+            // Invariant: the names of modes that the parser accepts.
+            Some(name) => Mode::from_word(&name.to_uppercase()).unwrap_or(Mode::Raw),
+        }
+    }
+
     fn key_names(&self, subscribe: &Subscribe) -> Vec<String> {
         if let Some(key) = &self.key {
             return vec![key.clone()];
         }
         let pool = match self.key_names {
             None if self.probe => return vec![probe_key(self.extended_key, self.json_key)],
-            None => subscribe.pool,
-            Some(KeyNames::Fruits) => KeyPool::Fruits,
-            Some(KeyNames::FirstNames) => KeyPool::FirstNames,
+            names => names.unwrap_or(subscribe.pool),
         };
         pool.names(self.keys.into(), self.extended_key)
     }

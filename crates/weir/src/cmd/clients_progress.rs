@@ -11,13 +11,10 @@ use crate::cmd::load_common::{
     ProgressDelta, ProgressDisplay, latency_source, print_deliveries, print_errors, row, time,
 };
 
-/// Shows the events of a run and collects their results.
 pub(crate) struct ClientsProgress {
     display: ProgressDisplay,
     latencies: BTreeMap<LatencyTag, Histogram>,
-    /// First counters of the measured window.
     first: Option<WorkerProgress>,
-    /// Some latency intervals are missing because they could not be decoded.
     has_undecoded_intervals: bool,
 }
 
@@ -71,7 +68,6 @@ impl ClientsProgress {
         self.has_undecoded_intervals
     }
 
-    /// Returns the increase of a counter per second over the measured window.
     fn rate(&self, counter: &str) -> f64 {
         let (Some(last), now) = (self.first.clone(), self.display.last.clone()) else {
             return 0.0;
@@ -79,7 +75,6 @@ impl ClientsProgress {
         ProgressDelta { last, now }.per_s(counter)
     }
 
-    /// Prints the results.
     pub(crate) fn finish(&mut self, summary: &DeliverySummary, json: bool) {
         self.display.end();
         if json {

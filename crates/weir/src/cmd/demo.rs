@@ -13,7 +13,6 @@ use crate::cmd::bench_progress::BenchProgress;
 use crate::exit::{Exit, Failure, OrExit as _};
 use crate::signal;
 
-/// Arguments of `weir demo`.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// Parent directory of the run directory
@@ -43,7 +42,6 @@ pub(crate) struct DemoArgs {
     admin: SocketAddr,
 }
 
-/// Runs the demo.
 pub(crate) fn run(args: &DemoArgs) -> Result<Exit, Failure> {
     match &args.serve {
         Some(name) => serve(args, name),
@@ -55,7 +53,7 @@ fn compare(args: &DemoArgs) -> Result<Exit, Failure> {
     // The demo may run on a small machine, so it checks no thresholds.
     let plan = bench_common::load_clients_plan("keyed")?;
     let plan = plan.with(plan.demo.clone(), "keyed.toml");
-    let plan: Valid<Plan> = plan.map_err(bench_common::usage)?.without_limits();
+    let plan: Valid<Plan> = plan?.without_limits();
     let levels: Vec<String> = plan.levels.iter().map(u64::to_string).collect();
     println!(
         "One topic, {} records per second with 40 keys, delivered to {} clients by four \

@@ -4,7 +4,6 @@ mod check;
 mod config;
 mod explain;
 mod explain_text;
-mod explanation;
 mod record_file;
 mod table;
 
@@ -16,12 +15,10 @@ use weir_gateway::config::CliOverrides;
 use weir_gateway::{Gateway, client_addresses};
 use weir_mapping::Severity;
 
-use self::config::{GatewayConfigArgs, failure, load};
+use self::config::{GatewayConfigArgs, load};
 use super::server::{self, Server, Signals};
-use crate::descriptors;
 use crate::exit::{Exit, Failure};
 
-/// Commands of `weir gateway`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum GatewayCommand {
     /// Run the gateway until Ctrl-C or SIGTERM
@@ -52,7 +49,6 @@ pub(crate) enum GatewayCommand {
     Explain(explain::ExplainArgs),
 }
 
-/// Arguments of `weir gateway run`.
 #[derive(Debug, Args)]
 pub(crate) struct GatewayRunArgs {
     #[command(flatten)]
@@ -73,7 +69,6 @@ pub(crate) struct GatewayRunArgs {
     ready_file: Option<PathBuf>,
 }
 
-/// Runs one gateway command.
 pub(crate) fn run(command: GatewayCommand) -> Result<Exit, Failure> {
     match command {
         GatewayCommand::Run(args) => serve(&args),
@@ -98,7 +93,7 @@ fn serve(args: &GatewayRunArgs) -> Result<Exit, Failure> {
         }
     }
     signals.reload_if(config.tls.is_some() || config.admin.tls.is_some())?;
-    let descriptors = descriptors::raise_descriptor_limit();
+    let descriptors = server::raise_descriptor_limit();
     if config.limits.sessions as u64 + 100 > descriptors {
         tracing::info!(
             limit = descriptors,
@@ -107,7 +102,7 @@ fn serve(args: &GatewayRunArgs) -> Result<Exit, Failure> {
         );
     }
     let scheme = config.admin.scheme();
-    let gateway = Gateway::start(config).map_err(failure)?;
+    let gateway = Gateway::start(config)?;
     let addresses = client_addresses(gateway.listen_address(), gateway.tls_address());
     let admin = gateway.admin_address();
     tracing::info!(%addresses, admin = %format_args!("{scheme}://{admin}"), "gateway started");

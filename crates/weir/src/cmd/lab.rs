@@ -6,14 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use weir_lab::{ErrorClass, KAFKA_VERSION, Lab, LabError, LabOptions, LabStatus};
-use weir_load::units::parse_duration;
+use weir_lab::{KAFKA_VERSION, Lab, LabOptions, LabStatus};
+use weir_load::units::{parse_duration, parse_key_value};
 
-use crate::cmd::load_common::key_value;
 use crate::exit::{Exit, Failure, OrExit as _};
 use crate::signal;
 
-/// Commands of `weir lab`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
     /// Start Apache Kafka in the background and wait until it is ready
@@ -26,7 +24,6 @@ pub(crate) enum LabCommand {
     Status(StatusArgs),
 }
 
-/// Arguments of `weir lab up`.
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
     /// Number of brokers, from 1 to 3; each is also a controller
@@ -50,7 +47,7 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "MB", default_value_t = LabOptions::default().heap_mb)]
     heap_mb: u32,
     /// Broker property, added to or replacing those of the lab; repeatable
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = parse_key_value)]
     properties: Vec<(String, String)>,
     /// JVM argument of each broker; repeatable
     #[arg(long = "jvm-arg", value_name = "ARGUMENT", allow_hyphen_values = true)]
@@ -75,7 +72,6 @@ pub(crate) struct UpArgs {
     json: bool,
 }
 
-/// Arguments of `weir lab down`.
 #[derive(Debug, Args)]
 pub(crate) struct DownArgs {
     /// Directory of the lab [default: ~/.local/state/weir/lab]
@@ -89,7 +85,6 @@ pub(crate) struct DownArgs {
     json: bool,
 }
 
-/// Arguments of `weir lab status`.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     /// Directory of the lab [default: ~/.local/state/weir/lab]
@@ -100,7 +95,6 @@ pub(crate) struct StatusArgs {
     json: bool,
 }
 
-/// Runs one lab command.
 pub(crate) fn run(command: LabCommand) -> Result<Exit, Failure> {
     match command {
         LabCommand::Up(args) => up(&args),
@@ -265,15 +259,4 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
 
 fn progress(line: &str) {
     eprintln!("weir: {line}");
-}
-
-impl From<LabError> for Failure {
-    fn from(error: LabError) -> Self {
-        let exit = match error.fault() {
-            ErrorClass::Usage => Exit::Usage,
-            ErrorClass::Unreachable => Exit::Unreachable,
-            ErrorClass::Interrupted => Exit::Interrupted,
-        };
-        Self::new(exit, error)
-    }
 }

@@ -5,7 +5,6 @@ use clap::Subcommand;
 use crate::cmd::{load_clients, load_consume, load_floor, load_produce, load_relay};
 use crate::exit::{Exit, Failure};
 
-/// Commands of `weir load`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LoadCommand {
     /// Write records to a topic on a fixed schedule
@@ -24,7 +23,6 @@ pub(crate) enum LoadCommand {
     Clients(load_clients::ClientsArgs),
 }
 
-/// Runs one command.
 pub(crate) fn run(command: LoadCommand) -> Result<Exit, Failure> {
     match command {
         LoadCommand::Produce(args) => load_produce::run(&args),

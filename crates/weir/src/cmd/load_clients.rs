@@ -13,7 +13,6 @@ use crate::cmd::load_local;
 use crate::exit::{Exit, Failure, OrExit as _};
 use crate::signal;
 
-/// Runs the clients.
 pub(crate) fn run(args: &ClientsArgs) -> Result<Exit, Failure> {
     let run = args.run().or_exit(Exit::Usage)?;
     for note in &run.notes {
@@ -32,8 +31,7 @@ fn work(
     link: &CoordinatorChannel,
 ) -> Result<DeliverySummary, Failure> {
     let Some(engine) = args.engine else {
-        let result = clients::run(&run.options, link);
-        return result.map_err(|error| Failure::new(error.class().into(), error));
+        return Ok(clients::run(&run.options, link)?);
     };
     let needed = run.options.clients.div_ceil(clients_per_process()).max(1);
     let agents = args.agents.map_or(needed, usize::from);

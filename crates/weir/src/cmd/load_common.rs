@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use clap::Args;
 use weir_load::clock::Clock;
 use weir_load::delivery::DeliverySummary;
@@ -16,27 +16,6 @@ use weir_load::worker::protocol::{Schedule, WorkerCommand, WorkerEvent, WorkerPr
 use crate::cmd::terminal::{self, TerminalArea};
 use crate::exit::{Exit, Failure};
 
-/// A status line that is rewritten on a terminal; otherwise each status is printed as a new line.
-#[derive(Default)]
-pub(crate) struct StatusLine(TerminalArea);
-
-impl StatusLine {
-    /// Replaces the status with `text`.
-    pub(crate) fn show(&mut self, text: &dyn Display) {
-        match terminal::is_terminal() {
-            // A longer line would wrap, and its second row would not be erased.
-            true => self.0.show(&[terminal::size().fit(&text.to_string())]),
-            false => println!("{text}"),
-        }
-    }
-
-    /// Keeps the last status; further output appears below it.
-    pub(crate) fn end(&mut self) {
-        self.0.leave();
-    }
-}
-
-/// Options for the output of a worker.
 #[derive(Debug, Args)]
 pub(crate) struct OutputArgs {
     /// Print events and the result as JSON lines
@@ -47,7 +26,6 @@ pub(crate) struct OutputArgs {
     pub(crate) worker: bool,
 }
 
-/// Options for the output of receivers.
 #[derive(Debug, Args)]
 pub(crate) struct ReceiverOutputArgs {
     /// Print only the report of the published programs
@@ -62,12 +40,10 @@ pub(crate) struct ReceiverOutputArgs {
 }
 
 impl ReceiverOutputArgs {
-    /// Returns the interval of the published report, if it is printed.
     pub(crate) fn interval(&self) -> Option<Duration> {
         self.published_report.then_some(self.report_interval)
     }
 
-    /// Returns the display of a run that ends after `duration`.
     pub(crate) fn display(&self, duration: Option<Duration>) -> ProgressDisplay {
         ProgressDisplay {
             quiet: self.output.json || self.published_report,
@@ -91,23 +67,22 @@ pub(crate) struct ProgressDisplay {
     pub(crate) quiet: bool,
     duration: Option<Duration>,
     clock: Clock,
-    line: StatusLine,
+    /// Status line; on a terminal it is rewritten.
+    line: TerminalArea,
     pub(crate) last: WorkerProgress,
-    /// The measured window has started.
     pub(crate) started: bool,
-    /// Sum (in thousandths) and number of the busy shares since then.
+    /// Sum (in thousandths) and number of the busy shares in the measured window.
     busy_permille: (u64, u64),
 }
 
 impl ProgressDisplay {
-    /// Creates the display of a run that ends after `duration`.
     pub(crate) fn new(json: bool, duration: Option<Duration>) -> Self {
         Self {
             json,
             quiet: json,
             duration,
             clock: Clock::start(),
-            line: StatusLine::default(),
+            line: TerminalArea::default(),
             last: WorkerProgress::default(),
             started: false,
             busy_permille: (0, 0),
@@ -164,11 +139,15 @@ impl ProgressDisplay {
             self.busy_permille.1 += 1;
         }
         if !self.quiet {
-            self.line.show(&status(&change));
+            let status = status(&change);
+            match terminal::is_terminal() {
+                // A longer line would wrap, and its second row would not be erased.
+                true => self.line.show(&[terminal::size().fit(&status)]),
+                false => println!("{status}"),
+            }
         }
     }
 
-    /// Prints a line below the status.
     pub(crate) fn print(&mut self, text: &dyn Display) {
         if !self.quiet {
             self.end();
@@ -178,7 +157,7 @@ impl ProgressDisplay {
 
     /// Keeps the last status; further output appears below it.
     pub(crate) fn end(&mut self) {
-        self.line.end();
+        self.line.leave();
     }
 
     /// Returns the mean busy share of the receiving thread, of the busiest one if there are
@@ -204,14 +183,12 @@ impl ProgressDisplay {
 /// Above this busy share, latencies include delays of this tool.
 const BUSY_SHARE_MAX: f64 = 0.9;
 
-/// Change between two progress events.
 pub(crate) struct ProgressDelta {
     pub(crate) last: WorkerProgress,
     pub(crate) now: WorkerProgress,
 }
 
 impl ProgressDelta {
-    /// Returns the total of a counter.
     pub(crate) fn total(&self, name: &str) -> u64 {
         count(&self.now, name)
     }
@@ -279,12 +256,10 @@ fn print_json(event: &WorkerEvent) {
     }
 }
 
-/// Prints one value of a summary.
 pub(crate) fn row(name: &str, value: impl Display) {
     println!("{name:<14} {value}");
 }
 
-/// Prints the deliveries, and the errors of the receivers.
 pub(crate) fn print_deliveries(summary: &DeliverySummary, conflated: bool) {
     let is_settled = summary.settled && conflated;
     let lost = if is_settled { "" } else { " (gaps only)" };
@@ -298,7 +273,6 @@ pub(crate) fn print_deliveries(summary: &DeliverySummary, conflated: bool) {
     row("disconnects", summary.disconnects);
 }
 
-/// Prints errors with their numbers.
 pub(crate) fn print_errors(errors: &BTreeMap<String, u64>) {
     for (text, count) in errors {
         row("error", format_args!("{count} x {text}"));
@@ -313,12 +287,6 @@ pub(crate) fn exit_for(stop: &AtomicBool, has_end: bool) -> Exit {
         true => Exit::Interrupted,
         false => Exit::Success,
     }
-}
-
-/// Parses `KEY=VALUE`.
-pub(crate) fn key_value(text: &str) -> anyhow::Result<(String, String)> {
-    let (key, value) = text.split_once('=').context("must be KEY=VALUE")?;
-    Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 
 /// Returns a description of the due times if their resolution is 1 ms; `None` for the stamp.

@@ -37,7 +37,6 @@ Its group prefix also selects the class. `standalone` and `socomplex...` corresp
 --architecture standalone, all others to --architecture groups. `complex...` and `socomplex...` also
 need --latency-from json:timestamp.";
 
-/// Arguments of `weir load consume`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ConsumeArgs {
@@ -55,8 +54,8 @@ pub(crate) struct ConsumeArgs {
     /// Client library of the consumers
     ///
     /// librdkafka runs at most 200 consumers and serves to validate lean.
-    #[arg(long, value_name = "NAME", value_enum, default_value_t = ConsumerClientArg::Lean)]
-    client_library: ConsumerClientArg,
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = ConsumerClient::Lean)]
+    client_library: ConsumerClient,
     /// Relation of the consumers to each other
     #[arg(long, value_name = "NAME", value_enum,
           default_value_t = ConsumerArchitecture::Standalone)]
@@ -112,22 +111,12 @@ pub(crate) struct ConsumeArgs {
     output: ReceiverOutputArgs,
 }
 
-/// Relations of the consumers to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ConsumerArchitecture {
     /// All partitions by assignment, without commits
     Standalone,
     /// Members of consumer groups, with heartbeats and commits
     Groups,
-}
-
-/// Client libraries of the consumers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ConsumerClientArg {
-    /// Weir's lightweight consumer, thousands in one thread
-    Lean,
-    /// librdkafka, with a client and a thread per consumer
-    Librdkafka,
 }
 
 impl ConsumeArgs {
@@ -151,10 +140,7 @@ impl ConsumeArgs {
         // A number that does not fit exceeds the limits checked later.
         let number = |count| usize::try_from(count).unwrap_or(usize::MAX);
         ConsumerOptions {
-            client: match self.client_library {
-                ConsumerClientArg::Lean => ConsumerClient::Lean,
-                ConsumerClientArg::Librdkafka => ConsumerClient::Librdkafka,
-            },
+            client: self.client_library,
             ramp_per_s: number(self.ramp),
             max_wait: self.max_wait,
             latency_from: self.latency_from.clone(),
@@ -168,13 +154,11 @@ impl ConsumeArgs {
     }
 }
 
-/// Returns a unique prefix for group ids.
 fn new_prefix() -> String {
     let unix_ns = Clock::start().now_unix_ns();
     format!("weir-{}-{}-", unix_ns / 1_000_000, std::process::id())
 }
 
-/// Runs the consumers.
 pub(crate) fn run(args: &ConsumeArgs) -> Result<Exit, Failure> {
     let groups = args.groups().or_exit(Exit::Usage)?;
     if args.from_start {
@@ -203,7 +187,6 @@ pub(crate) fn run(args: &ConsumeArgs) -> Result<Exit, Failure> {
     Ok(exit_for(&stop, args.duration.is_some()))
 }
 
-/// Reads a topic from its start.
 fn scan(args: &ConsumeArgs, groups: Option<LeanGroups>) -> Result<Exit, Failure> {
     let options = ScanOptions {
         bootstrap_servers: args.bootstrap.clone(),

@@ -48,7 +48,6 @@ pub(crate) fn run<T: Send>(
     })
 }
 
-/// A writer that sends each written line to a channel.
 struct LineChannel(SyncSender<Vec<u8>>);
 
 impl std::io::Write for LineChannel {

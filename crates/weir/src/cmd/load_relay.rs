@@ -10,7 +10,6 @@ use weir_load::relay::Relay;
 use crate::exit::{Exit, Failure, OrExit as _};
 use crate::signal;
 
-/// Arguments of `weir load relay`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  \
                   weir load relay --listen 127.0.0.1:9292 --upstream 127.0.0.1:9093\n\n\
@@ -29,7 +28,6 @@ pub(crate) struct RelayArgs {
     json: bool,
 }
 
-/// Runs the relay until Ctrl-C or SIGTERM.
 pub(crate) fn run(args: &RelayArgs) -> Result<Exit, Failure> {
     let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
     let name = &args.upstream;

@@ -10,7 +10,6 @@ use weir_bench::Live;
 
 use crate::cmd::terminal::Size;
 
-/// Latencies of the last seconds.
 #[derive(Debug, Default)]
 pub(crate) struct LatencyHistory {
     p50_us: VecDeque<f64>,
@@ -32,7 +31,6 @@ impl LatencyHistory {
     }
 }
 
-/// The state of a run at one point in time.
 pub(crate) struct ProgressSnapshot<'a> {
     pub(crate) heading: &'a str,
     pub(crate) live: &'a Live,
@@ -193,7 +191,6 @@ impl ProgressSnapshot<'_> {
     }
 }
 
-/// Colors of the process roles.
 const ROLES: [Color; 6] = [
     Color::Cyan,
     Color::Yellow,
@@ -230,7 +227,6 @@ fn grouped(value: f64) -> String {
 
 /// Maximum width of the block. Wider blocks are hard to read.
 const COLUMNS_MAX: usize = 110;
-/// Maximum number of seconds in a sparkline.
 const HISTORY_MAX: usize = 72;
 
 #[cfg(test)]

@@ -8,12 +8,10 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use weir_proxy::Proxy;
 
-use self::config::{ProxyConfigArgs, failure, load};
+use self::config::{ProxyConfigArgs, load};
 use super::server::{self, Server, Signals};
 use crate::exit::{Exit, Failure};
-use crate::{descriptors, huge_pages};
 
-/// Commands of `weir proxy`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProxyCommand {
     /// Run the proxy until Ctrl-C or SIGTERM
@@ -39,7 +37,6 @@ pub(crate) enum ProxyCommand {
     Check(check::ProxyCheckArgs),
 }
 
-/// Arguments of `weir proxy run`.
 #[derive(Debug, Args)]
 pub(crate) struct ProxyRunArgs {
     #[command(flatten)]
@@ -51,7 +48,6 @@ pub(crate) struct ProxyRunArgs {
     ready_file: Option<PathBuf>,
 }
 
-/// Runs one proxy command.
 pub(crate) fn run(command: ProxyCommand) -> Result<Exit, Failure> {
     match command {
         ProxyCommand::Run(args) => serve(&args),
@@ -60,11 +56,11 @@ pub(crate) fn run(command: ProxyCommand) -> Result<Exit, Failure> {
 }
 
 fn serve(args: &ProxyRunArgs) -> Result<Exit, Failure> {
-    huge_pages::disable_huge_pages();
+    server::disable_huge_pages();
     let mut signals = Signals::register()?;
     let config = load(&args.config)?;
     signals.reload_if(!config.tls_files.is_empty())?;
-    let descriptors = descriptors::raise_descriptor_limit();
+    let descriptors = server::raise_descriptor_limit();
     let connections = config.limits.connections;
     // Every client connection needs a second one to a broker.
     if connections as u64 * 2 + 100 > descriptors {
@@ -75,7 +71,7 @@ fn serve(args: &ProxyRunArgs) -> Result<Exit, Failure> {
         );
     }
     let scheme = config.admin.scheme();
-    let proxy = Proxy::start(config).map_err(failure)?;
+    let proxy = Proxy::start(config)?;
     for (cluster, address) in proxy.addresses() {
         tracing::info!(cluster, bootstrap = %address, "listening for clients");
     }

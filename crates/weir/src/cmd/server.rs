@@ -1,13 +1,18 @@
-//! The life of a server command, from its start to its shutdown.
+//! The life of a server command, from its start to its shutdown, and settings of its process.
 
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{disable_transparent_huge_pages, transparent_huge_pages_are_disabled};
 use serde_json::Value;
 
-use crate::exit::{self, Exit, Failure};
+use crate::exit::{self, Exit, Failure, OrExit as _};
 use crate::signal;
 
 /// Interval at which the stop flag and the server are checked before the server is ready.
@@ -17,10 +22,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Interval at which the reasons are logged why the server is not ready.
 const ERROR_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A running gateway or proxy.
 pub(super) trait Server {
     fn is_ready(&self) -> bool;
-    /// Logs what the server waits for.
     fn log_unready(&self);
     fn reload_certificates(&self);
     /// Returns the content of the ready file except the process id.
@@ -29,7 +32,6 @@ pub(super) trait Server {
     fn shut_down(self) -> Vec<String>;
 }
 
-/// Flags that signals set.
 pub(super) struct Signals {
     stop: Arc<AtomicBool>,
     reload: Arc<AtomicBool>,
@@ -38,7 +40,7 @@ pub(super) struct Signals {
 impl Signals {
     /// Registers Ctrl-C and SIGTERM. Must be called before anything slow.
     pub(super) fn register() -> Result<Self, Failure> {
-        let stop = signal::stop_flag().map_err(|error| Failure::new(Exit::Instrument, error))?;
+        let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
         Ok(Self {
             stop,
             reload: Arc::default(),
@@ -50,7 +52,7 @@ impl Signals {
     pub(super) fn reload_if(&mut self, has_certificates: bool) -> Result<(), Failure> {
         if has_certificates {
             let reload = signal::reload_flag();
-            self.reload = reload.map_err(|error| Failure::new(Exit::Instrument, error))?;
+            self.reload = reload.or_exit(Exit::Instrument)?;
         }
         Ok(())
     }
@@ -94,9 +96,45 @@ fn write_ready_file(path: &Path, mut ready: Value) -> Result<(), Failure> {
     let temporary = path.with_extension("tmp");
     std::fs::write(&temporary, ready.to_string())
         .and_then(|()| std::fs::rename(&temporary, path))
-        .map_err(|error| {
-            let path = path.display();
-            let text = format!("--ready-file \"{path}\": cannot write file: {error}");
-            Failure::new(Exit::Usage, anyhow::anyhow!(text))
-        })
+        .with_context(|| format!("--ready-file \"{}\": cannot write file", path.display()))
+        .or_exit(Exit::Usage)
+}
+
+/// Raises the soft limit of open file descriptors to the hard limit and returns the new limit.
+/// Every client connection needs one.
+///
+/// Child processes started afterwards inherit it.
+pub(super) fn raise_descriptor_limit() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::debug!(%error, "file descriptor limit not raised");
+    }
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Disables transparent huge pages, with which a few kilobytes per thread occupy 2 MiB, and
+/// restarts the process with `exec`.
+///
+/// The restart is needed because existing huge pages stay, and the first allocations happen before
+/// `main`. The setting survives `exec`, so the restarted process returns from here immediately.
+pub(super) fn disable_huge_pages() {
+    // A kernel without huge pages returns an error; then nothing needs to be disabled.
+    let is_new = transparent_huge_pages_are_disabled().is_ok_and(|disabled| !disabled);
+    let Ok(own) = std::env::current_exe() else {
+        return;
+    };
+    if !is_new || disable_transparent_huge_pages(true).is_err() {
+        return;
+    }
+    let mut args = std::env::args_os();
+    let mut command = Command::new(own);
+    if let Some(name) = args.next() {
+        command.arg0(name);
+    }
+    let error = command.args(args).exec();
+    tracing::debug!(%error, "restart without huge pages failed, continuing with huge pages");
 }

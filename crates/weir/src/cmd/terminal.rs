@@ -5,14 +5,12 @@
 
 use console::{Term, measure_text_width, truncate_str};
 
-/// The redrawn lines at the end of standard output.
 #[derive(Debug, Default)]
 pub(crate) struct TerminalArea {
     /// Visible columns of each line currently shown.
     drawn: Vec<usize>,
 }
 
-/// Columns and rows of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) columns: usize,
@@ -27,7 +25,6 @@ impl Size {
 }
 
 impl TerminalArea {
-    /// Replaces the current lines with `lines`.
     pub(crate) fn show(&mut self, lines: &[String]) {
         let mut out = move_up(&self.drawn, size());
         out.extend(lines.iter().flat_map(|line| [line, "\x1b[K\n"]));
@@ -43,7 +40,6 @@ impl TerminalArea {
         self.drawn.clear();
     }
 
-    /// Erases the current lines; the next output replaces them.
     pub(crate) fn clear(&mut self) {
         if !self.drawn.is_empty() {
             self.show(&[]);

@@ -13,10 +13,9 @@ const SESSION: SessionKey = SessionKey {
 /// Bytes that an update without text counts.
 const UPDATE: usize = 64;
 
-fn lagging((sub_id, position): ItemAt, delivery: DeliveryMode) -> LaggingItem {
+fn lagging(at: ItemAt, delivery: DeliveryMode) -> LaggingItem {
     LaggingItem {
-        sub_id,
-        position,
+        at,
         seen: None,
         queue: Some(Box::new(UpdateQueue::new(delivery, usize::MAX))),
     }
@@ -176,7 +175,7 @@ proptest! {
                     };
                     let mut sent = None;
                     let result = waiting.send_first(now, |lagging| {
-                        sent = Some(lagging.sub_id);
+                        sent = Some(lagging.at.0);
                         match what {
                             None => Err(()),
                             Some(true) => Ok(None),

@@ -102,7 +102,7 @@ impl Delivery {
             if class.delivery.payload_source() != PayloadSource::Event {
                 continue;
             }
-            let (wanted, at) = (class.schema.wanted(), (class.sub_id, class.position));
+            let (wanted, at) = (class.schema.wanted(), class.at());
             let read = past.iter().filter(|one| wanted.is_subset(&one.fields));
             let read: Vec<_> = read.map(|one| &one.values).collect();
             for member in &mut class.members {

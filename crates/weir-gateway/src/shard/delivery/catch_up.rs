@@ -21,7 +21,7 @@ use crate::shard::wire::Wire;
 
 /// Result of sending one lagging item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CatchUpProgress {
+enum Progress {
     All,
     /// The rest may be sent from this time on.
     Until(u64),
@@ -48,12 +48,12 @@ impl Delivery {
             let sent = waiting.send_first(now_ms, |lagging| {
                 let entry = sessions.get_mut(key);
                 let progress = entry.and_then(|entry| self.send_item(wire, entry, items, lagging));
-                match progress.unwrap_or(CatchUpProgress::All) {
-                    CatchUpProgress::All => Ok(None),
-                    CatchUpProgress::Until(at_ms) => Ok(Some(at_ms.max(now_ms + 1))),
-                    CatchUpProgress::SessionUntil(at_ms) => Err(at_ms),
+                match progress.unwrap_or(Progress::All) {
+                    Progress::All => Ok(None),
+                    Progress::Until(at_ms) => Ok(Some(at_ms.max(now_ms + 1))),
+                    Progress::SessionUntil(at_ms) => Err(at_ms),
                     // The event loop reports when the socket is writable again.
-                    CatchUpProgress::Blocked => Err(NEVER),
+                    Progress::Blocked => Err(NEVER),
                 }
             });
             match sent {
@@ -69,7 +69,6 @@ impl Delivery {
         }
     }
 
-    /// Sends the updates of sessions whose time has come.
     pub(in crate::shard) fn on_session_timers(
         &mut self,
         wire: &mut impl Wire,
@@ -91,16 +90,17 @@ impl Delivery {
         entry: &mut SessionEntry,
         items: &mut ItemTable,
         lagging: &mut LaggingItem,
-    ) -> Option<CatchUpProgress> {
-        let subscribed = &entry.core.subscription(lagging.sub_id)?.handle;
-        let slot = (*subscribed.slots.get(lagging.position as usize - 1)?)?;
+    ) -> Option<Progress> {
+        let (sub_id, position) = lagging.at;
+        let subscribed = &entry.core.subscription(sub_id)?.handle;
+        let slot = (*subscribed.slots.get(position as usize - 1)?)?;
         let item = items.at_mut(slot.slot)?;
         let schema = Arc::clone(&subscribed.schema);
         let diffs = subscribed.diffs.clone();
         let key = ClassKey {
             schema: &schema,
-            sub_id: lagging.sub_id,
-            position: lagging.position,
+            sub_id,
+            position,
             delivery: subscribed.delivery,
             diffs: diffs.as_ref(),
         };
@@ -129,8 +129,8 @@ impl Delivery {
         if let Some(member) = class.members.get_mut(slot.member as usize) {
             member.awaits_rows |= sent_incomplete_rows;
             member.state = match progress {
-                CatchUpProgress::All if is_up_to_date => MemberState::UpToDate,
-                CatchUpProgress::All => MemberState::New,
+                Progress::All if is_up_to_date => MemberState::UpToDate,
+                Progress::All => MemberState::New,
                 _ => MemberState::Lagging,
             };
         }
@@ -138,32 +138,26 @@ impl Delivery {
     }
 }
 
-/// One lagging item of one session.
 struct CatchUp<'a, W> {
     delivery: &'a mut Delivery,
     wire: &'a mut W,
     entry: &'a mut SessionEntry,
     class: &'a FrameClass,
-    /// Values that the client received last.
     seen: &'a mut Option<Arc<FrozenValues>>,
 }
 
 impl<W: Wire> CatchUp<'_, W> {
-    fn send_latest(&mut self, newest: Option<&Arc<FrozenValues>>) -> CatchUpProgress {
+    fn send_latest(&mut self, newest: Option<&Arc<FrozenValues>>) -> Progress {
         let Some(newest) = newest else {
             *self.seen = None;
             self.delivery.counters.conflated += 1;
-            return CatchUpProgress::All;
+            return Progress::All;
         };
         self.send_values(newest, FrequencyScope::Item)
     }
 
     /// Sends an update, unless it changes nothing.
-    fn send_values(
-        &mut self,
-        values: &Arc<FrozenValues>,
-        scope: FrequencyScope<'_>,
-    ) -> CatchUpProgress {
+    fn send_values(&mut self, values: &Arc<FrozenValues>, scope: FrequencyScope<'_>) -> Progress {
         if let Some(wait) = self.delay(scope) {
             return wait;
         }
@@ -172,7 +166,7 @@ impl<W: Wire> CatchUp<'_, W> {
             None => self.delivery.counters.conflated += 1,
             Some(frame) if frame.bytes() > self.entry.line_max as usize => {
                 let progress = self.send_notice(ItemNotice::Lost(1));
-                if progress == CatchUpProgress::All {
+                if progress == Progress::All {
                     let now_ms = self.wire.now_ms();
                     let writer = &mut self.delivery.writer;
                     writer.note_too_long(self.entry, frame.bytes(), now_ms);
@@ -183,35 +177,34 @@ impl<W: Wire> CatchUp<'_, W> {
                 return progress;
             }
             Some(frame) => match self.send(&frame, scope) {
-                CatchUpProgress::All => self.delivery.counters.sent += 1,
+                Progress::All => self.delivery.counters.sent += 1,
                 not_yet => return not_yet,
             },
         }
         *self.seen = Some(Arc::clone(values));
-        CatchUpProgress::All
+        Progress::All
     }
 
     /// Returns the reason why nothing may be sent yet. It is checked before a frame is encoded.
-    fn delay(&mut self, scope: FrequencyScope<'_>) -> Option<CatchUpProgress> {
-        let at = (self.class.sub_id, self.class.position);
+    fn delay(&mut self, scope: FrequencyScope<'_>) -> Option<Progress> {
+        let at = self.class.at();
         let delay = self.entry.send_delay(at, scope, self.wire.now_ms());
         delay.map(|delay| match delay {
-            SendDelay::Session(at_ms) => CatchUpProgress::SessionUntil(at_ms),
-            SendDelay::Item(at_ms) => CatchUpProgress::Until(at_ms),
+            SendDelay::Session(at_ms) => Progress::SessionUntil(at_ms),
+            SendDelay::Item(at_ms) => Progress::Until(at_ms),
         })
     }
 
-    /// Sends a frame that is subject to limits.
-    fn send(&mut self, frame: &Frame, scope: FrequencyScope<'_>) -> CatchUpProgress {
-        let at = (self.class.sub_id, self.class.position);
+    fn send(&mut self, frame: &Frame, scope: FrequencyScope<'_>) -> Progress {
+        let at = self.class.at();
         let (writer, policy) = (&mut self.delivery.writer, QueuePolicy::Deferrable);
         match writer.data(self.wire, self.entry, frame, 1, policy) {
             TrySend::Queued => {
                 let (bytes, now_ms) = (frame.lines().len(), self.wire.now_ms());
                 self.entry.note_sent(at, scope, bytes, now_ms);
-                CatchUpProgress::All
+                Progress::All
             }
-            TrySend::Full | TrySend::Closed => CatchUpProgress::Blocked,
+            TrySend::Full | TrySend::Closed => Progress::Blocked,
         }
     }
 
@@ -222,10 +215,10 @@ impl<W: Wire> CatchUp<'_, W> {
         queue: &mut UpdateQueue,
         table: Option<&RowTable>,
         sent_incomplete_rows: &mut bool,
-    ) -> CatchUpProgress {
+    ) -> Progress {
         while let Some(index) = queue.next(self.wire.now_ms()) {
             match self.send_entry(queue.get(index), table) {
-                CatchUpProgress::All => {
+                Progress::All => {
                     let is_loss = matches!(queue.get(index), Some(QueuedUpdate::Lost(_)));
                     queue.take(index);
                     if is_loss && queue.needs_resync() {
@@ -236,7 +229,7 @@ impl<W: Wire> CatchUp<'_, W> {
                     }
                 }
                 // Another row may be due already.
-                CatchUpProgress::Until(at_ms)
+                Progress::Until(at_ms)
                     if self.class.delivery.payload_source() == PayloadSource::Row =>
                 {
                     queue.delay(index, at_ms);
@@ -249,19 +242,14 @@ impl<W: Wire> CatchUp<'_, W> {
         }
         let next_delayed_ms = queue.next_delayed_ms();
         match queue.trim() {
-            true => CatchUpProgress::All,
-            false => CatchUpProgress::Until(next_delayed_ms),
+            true => Progress::All,
+            false => Progress::Until(next_delayed_ms),
         }
     }
 
-    /// Sends one entry of a queue.
-    fn send_entry(
-        &mut self,
-        entry: Option<&QueuedUpdate>,
-        table: Option<&RowTable>,
-    ) -> CatchUpProgress {
+    fn send_entry(&mut self, entry: Option<&QueuedUpdate>, table: Option<&RowTable>) -> Progress {
         match entry {
-            None | Some(QueuedUpdate::Removed) => CatchUpProgress::All,
+            None | Some(QueuedUpdate::Removed) => Progress::All,
             Some(QueuedUpdate::Snapshot(values)) => self.send_values(values, FrequencyScope::Free),
             Some(QueuedUpdate::Update(values)) => self.send_values(values, FrequencyScope::Item),
             Some(QueuedUpdate::Row {
@@ -292,7 +280,7 @@ impl<W: Wire> CatchUp<'_, W> {
         }
     }
 
-    fn send_notice(&mut self, notice: ItemNotice) -> CatchUpProgress {
+    fn send_notice(&mut self, notice: ItemNotice) -> Progress {
         if let Some(wait) = self.delay(FrequencyScope::Free) {
             return wait;
         }

@@ -12,24 +12,22 @@ use std::sync::Arc;
 use weir_mapping::{FieldSet, FrozenValues};
 use weir_net::server::TrySend;
 
-use super::backlog::{Backlog, ItemAt, LaggingItem};
+use super::backlog::{Backlog, LaggingItem};
 use super::class::{ClassMember, FrameClass, MemberState};
+use super::context::ShardContext;
 use super::delivery_mode::{PayloadSource, QueuePolicy};
 use super::encode::{DiffCounters, EncodedForms, ItemNotice, LineEncoder};
-use super::frame::{CompressionCounters, Compressor, Frame};
+use super::frame::CompressionCounters;
 use super::frequency::{SendDelay, SessionTimers};
 use super::item::Emission;
 use super::item_table::ItemTable;
-use super::journal::JournalLimits;
 use super::keys::{SESSION_TIMERS, SessionKey};
 use super::queue::{OverflowCounts, UpdateQueue};
 use super::row_table::RowStep;
 use super::session::{SessionEntry, Sessions};
 use super::session_writer::SessionWriter;
 use super::wire::Wire;
-use crate::compression::CompressionConfig;
 use crate::interest::ItemKey;
-use crate::limits::GatewayLimits;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct DeliveryCounters {
@@ -39,9 +37,7 @@ pub(crate) struct DeliveryCounters {
     pub(crate) dropped: u64,
     pub(crate) lost: u64,
     pub(crate) too_long: u64,
-    /// Sessions with queued updates.
     pub(crate) lagging: u64,
-    /// Sessions without a stream.
     pub(crate) unbound: u64,
     pub(crate) journal_bytes: u64,
     pub(crate) diffs: DiffCounters,
@@ -52,36 +48,21 @@ pub(crate) struct DeliveryCounters {
 #[derive(Debug)]
 pub(super) struct Delivery {
     pub(super) writer: SessionWriter,
-    backlog: Backlog,
+    pub(super) backlog: Backlog,
     timers: SessionTimers,
     encoder: LineEncoder,
-    counters: DeliveryCounters,
+    pub(super) counters: DeliveryCounters,
 }
 
 impl Delivery {
-    pub(super) fn new(
-        limits: &GatewayLimits,
-        compression: &CompressionConfig,
-        diff_bytes_per_second: u64,
-    ) -> Self {
-        let journal = JournalLimits {
-            bytes: limits.recovery_bytes,
-            age_ms: limits.recovery_ms,
-        };
-        let (queue_bytes, unbound_ms) = (limits.queue_bytes, limits.unbound_timeout_ms);
-        let compressor = Compressor::new(compression);
+    pub(super) fn new(shared: &ShardContext) -> Self {
         Self {
-            writer: SessionWriter::new(queue_bytes, unbound_ms, journal, compressor),
-            backlog: Backlog::new(queue_bytes),
+            writer: SessionWriter::new(shared),
+            backlog: Backlog::new(shared.limits.queue_bytes),
             timers: SessionTimers::default(),
-            encoder: LineEncoder::new(diff_bytes_per_second),
+            encoder: LineEncoder::new(shared.diff_bytes_per_second),
             counters: DeliveryCounters::default(),
         }
-    }
-
-    /// Returns the number of updates sent so far.
-    pub(super) fn sent(&self) -> u64 {
-        self.counters.sent
     }
 
     /// Refills the budgets and returns the counters.
@@ -98,38 +79,6 @@ impl Delivery {
         }
     }
 
-    /// Sends data notifications, one per line, to one session.
-    pub(super) fn notify(
-        &mut self,
-        wire: &mut impl Wire,
-        entry: &mut SessionEntry,
-        lines: &[u8],
-    ) -> TrySend {
-        let count = lines.iter().filter(|byte| **byte == b'\n').count() as u32;
-        let frame = Frame::of(lines);
-        (self.writer).data(wire, entry, &frame, count, QueuePolicy::Always)
-    }
-
-    /// Queues the snapshot of an item for a new subscriber.
-    pub(super) fn push_snapshot(&mut self, session: SessionKey, item: LaggingItem, due_ms: u64) {
-        self.backlog.push(session, item, due_ms);
-    }
-
-    /// Counts updates of a snapshot that was not sent through the backlog.
-    pub(super) fn count_sent(&mut self, updates: u64) {
-        self.counters.sent += updates;
-    }
-
-    /// Makes the queued updates of an item due after a change of its frequency limit.
-    pub(super) fn retry_delayed(&mut self, session: SessionKey, at: ItemAt) {
-        self.backlog.retry_delayed(session, at);
-    }
-
-    pub(super) fn forget_item(&mut self, session: SessionKey, at: ItemAt) {
-        self.backlog.remove(session, at);
-    }
-
-    /// Drops the queued updates and the journal of a session that has ended.
     pub(super) fn forget_session(&mut self, key: SessionKey, entry: &mut SessionEntry) {
         self.writer.forget(entry);
         self.backlog.take(key);
@@ -208,7 +157,7 @@ impl Delivery {
                 continue;
             }
             let has_limits = member.has_frequency_limit || session.bandwidth.is_some();
-            let at = (class.sub_id, class.position);
+            let at = class.at();
             if has_limits {
                 if let Some(delay) = session.send_delay(at, emission.frequency_scope(), now_ms) {
                     self.start_lagging(sessions, class, member, emission, Some(delay), now_ms);
@@ -287,8 +236,7 @@ impl Delivery {
         // The queued values are its snapshot now.
         member.awaits_snapshot &= class.delivery.payload_source() == PayloadSource::Row;
         let lagging = LaggingItem {
-            sub_id: class.sub_id,
-            position: class.position,
+            at: class.at(),
             seen: emission.before.filter(|_| is_up_to_date).map(Arc::clone),
             queue: new_queue(sessions, class, member),
         };
@@ -319,7 +267,7 @@ impl Delivery {
             self.counters.conflated += 1;
             return;
         }
-        let (key, at) = (member.session, (class.sub_id, class.position));
+        let (key, at) = (member.session, class.at());
         let add = |queue: &mut UpdateQueue, bytes_max| match emission.row {
             Some(change) => queue.push_row(change, bytes_max),
             None => queue.push(emission.values, bytes_max),
@@ -370,8 +318,7 @@ impl Delivery {
                 wire.notify_writable(session.conn);
                 member.state = MemberState::Lagging;
                 let lagging = LaggingItem {
-                    sub_id: class.sub_id,
-                    position: class.position,
+                    at: class.at(),
                     // The last values sent are not known here; the next row is sent with all
                     // fields.
                     seen: None,
@@ -379,7 +326,7 @@ impl Delivery {
                 };
                 self.backlog.push(member.session, lagging, wire.now_ms());
             }
-            let at = (class.sub_id, class.position);
+            let at = class.at();
             self.backlog.append(member.session, at, |queue, _| {
                 match notice {
                     ItemNotice::Clear => queue.push_clear(),

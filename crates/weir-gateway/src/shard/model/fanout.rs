@@ -102,8 +102,8 @@ fn deliver_all(mode: &str) {
         ];
         let update = Arc::new(env.values(&headers));
         let shard = &mut env.shard;
-        let (sessions, items) = (&mut shard.sessions, &mut shard.items);
-        (shard.delivery).fan_out(&mut sink, sessions, items, key, update, &all);
+        let (sessions, items) = (&mut shard.clients.sessions, &mut shard.clients.items);
+        (shard.clients.delivery).fan_out(&mut sink, sessions, items, key, update, &all);
     }
     assert_eq!(sink.deliveries, SUBSCRIBERS * UPDATES, "{mode}");
 }

@@ -120,15 +120,15 @@ impl TestEnv {
             return;
         };
         for client in &self.clients {
-            client.check_route(item, route.fields());
+            client.check_route(item, &route.fields);
         }
-        let fields = Arc::clone(route.fields());
+        let fields = Arc::clone(&route.fields);
         mapping
             .field_values(&view, &fields, &mut values)
             .expect("failed fields are skipped");
         let update = Arc::new(values.freeze());
         route.store(&update, &fields, self.wire.now_ms() as i64);
-        for target in route.targets().iter().filter(|target| target.shard == 0) {
+        for target in route.targets.iter().filter(|target| target.shard == 0) {
             let event = ShardEvent::Update {
                 item: target.interest.item,
                 update: Arc::clone(&update),

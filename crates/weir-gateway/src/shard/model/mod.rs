@@ -230,9 +230,9 @@ impl TestEnv {
         }
         let (conn, tag) = self.wire.cut(client);
         let key = SessionKey::from_bits(tag);
-        let entry = self.shard.sessions.get_mut(key);
+        let entry = self.shard.clients.sessions.get_mut(key);
         if entry.is_some_and(|entry| entry.is_bound_to(conn)) {
-            self.shard.lost(&mut self.wire, key);
+            self.shard.clients.lost(&mut self.wire, key);
         }
     }
 
@@ -258,6 +258,7 @@ impl TestEnv {
     fn settle(&mut self) {
         while let Some((_, tag)) = self.wire.next_writable() {
             self.shard
+                .clients
                 .resume(&mut self.wire, SessionKey::from_bits(tag));
             self.wire.flush_all();
         }
@@ -275,7 +276,7 @@ impl TestEnv {
             self.wire.pass(until_ms);
             for token in self.wire.due() {
                 if token == SESSION_TIMERS {
-                    self.shard.on_session_timers(&mut self.wire);
+                    self.shard.clients.on_session_timers(&mut self.wire);
                 }
             }
             self.wire.flush_all();
@@ -339,38 +340,38 @@ impl TestEnv {
                 ..
             } => {
                 // Events of an earlier item in the same slot are ignored.
-                if self.shard.items.get_mut(key).is_some() {
+                if self.shard.clients.items.get_mut(key).is_some() {
                     self.note_update(item, &row, &fields);
                 }
                 let (shard, wire) = (&mut self.shard, &mut self.wire);
-                let (sessions, items) = (&mut shard.sessions, &mut shard.items);
-                (shard.delivery).fan_out(wire, sessions, items, key, update, &fields);
+                let (sessions, items) = (&mut shard.clients.sessions, &mut shard.clients.items);
+                (shard.clients.delivery).fan_out(wire, sessions, items, key, update, &fields);
             }
             ShardEvent::Backfill {
                 item: key,
                 update,
                 fields,
             } => {
-                let known = self.shard.items.get_mut(key);
+                let known = self.shard.clients.items.get_mut(key);
                 if known.is_some_and(|known| !known.has_all_values()) {
                     self.note_known(item, &row, &fields);
                 }
                 let (shard, wire) = (&mut self.shard, &mut self.wire);
-                let (sessions, items) = (&mut shard.sessions, &mut shard.items);
-                (shard.delivery).backfill(wire, sessions, items, key, update, &fields);
+                let (sessions, items) = (&mut shard.clients.sessions, &mut shard.clients.items);
+                (shard.clients.delivery).backfill(wire, sessions, items, key, update, &fields);
             }
             ShardEvent::RowBackfill(backfill) => {
-                let known = self.shard.items.get_mut(backfill.item);
+                let known = self.shard.clients.items.get_mut(backfill.item);
                 let table = known.and_then(|item| item.table_mut());
                 if table.is_some_and(|table| table.awaits_backfill(backfill.generation)) {
                     self.note_rows(item, &backfill);
                 }
                 let (shard, wire) = (&mut self.shard, &mut self.wire);
-                let (sessions, items) = (&mut shard.sessions, &mut shard.items);
-                (shard.delivery).backfill_rows(wire, sessions, items, &backfill);
+                let (sessions, items) = (&mut shard.clients.sessions, &mut shard.clients.items);
+                (shard.clients.delivery).backfill_rows(wire, sessions, items, &backfill);
             }
             ShardEvent::HistoryBackfill(backfill) => {
-                let known = self.shard.items.get_mut(backfill.item);
+                let known = self.shard.clients.items.get_mut(backfill.item);
                 let retained = known.and_then(|item| item.retained.as_ref());
                 if retained
                     .is_some_and(|retained| retained.history.awaits_backfill(backfill.generation))
@@ -378,8 +379,8 @@ impl TestEnv {
                     self.note_history(item, &backfill);
                 }
                 let (shard, wire) = (&mut self.shard, &mut self.wire);
-                let (sessions, items) = (&mut shard.sessions, &mut shard.items);
-                (shard.delivery).backfill_history(wire, sessions, items, *backfill);
+                let (sessions, items) = (&mut shard.clients.sessions, &mut shard.clients.items);
+                (shard.clients.delivery).backfill_history(wire, sessions, items, *backfill);
             }
             other => unreachable!("unexpected event {other:?}"),
         }
@@ -519,24 +520,29 @@ impl TestEnv {
         self.run(Op::Return);
         self.run(Op::Flush);
         for _ in 0..5_000 {
-            if self.shard.delivery.publish(0).lagging == 0 {
+            if self.shard.clients.delivery.publish(0).lagging == 0 {
                 break;
             }
             self.pass(100);
         }
         assert_eq!(
-            self.shard.delivery.publish(0).lagging,
+            self.shard.clients.delivery.publish(0).lagging,
             0,
             "no lagging item is left for a reading client"
         );
         let rows = self.items.iter().filter_map(|item| item.rows.as_ref());
         let rows: usize = rows.map(Rows::len).sum();
-        assert_eq!(self.shard.items.row_counters().stored, rows as u64);
+        assert_eq!(self.shard.clients.items.rows.stored, rows as u64);
         for (number, client) in self.clients.iter().enumerate() {
             client.check(&self.items);
             let conn = self.wire.id(number);
             let tag = Wire::tag(&mut self.wire, conn);
-            let entry = tag.and_then(|tag| self.shard.sessions.get_mut(SessionKey::from_bits(tag)));
+            let entry = tag.and_then(|tag| {
+                self.shard
+                    .clients
+                    .sessions
+                    .get_mut(SessionKey::from_bits(tag))
+            });
             if let Some(entry) = entry {
                 assert_eq!(
                     entry.core.data_count(),

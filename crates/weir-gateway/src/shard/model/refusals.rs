@@ -41,9 +41,16 @@ fn frame_classes_per_item_are_limited() {
     }
     let refused = subscribe(&mut env, 4, "item-[key=1]%20item-[key=0]");
     assert!(refused.starts_with("REQERR,1,68,"), "{refused}");
-    assert_eq!(env.shard.shared.guard.hits(AdmissionLimit::FrameClasses), 1);
     assert_eq!(
-        env.shard.items.len(),
+        env.shard
+            .clients
+            .shared
+            .guard
+            .hits(AdmissionLimit::FrameClasses),
+        1
+    );
+    assert_eq!(
+        env.shard.clients.items.len(),
         1,
         "the refused subscription adds no item"
     );

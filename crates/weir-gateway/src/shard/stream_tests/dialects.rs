@@ -67,7 +67,7 @@ impl TestEnv {
     /// Returns the item that was subscribed last.
     fn wanted(&self) -> ItemKey {
         let mut found = None;
-        let connection = &self.shard.shared.connections[0];
+        let connection = &self.shard.clients.shared.connections[0];
         connection.workers[0].interests.take(|interest| {
             if let Some(wanted) = interest.wanted() {
                 found = Some(wanted.item);
@@ -87,15 +87,15 @@ impl TestEnv {
             value: None,
             headers: &[("a", Some(a.as_bytes())), ("b", Some(b.as_bytes()))],
         };
-        let connection = Arc::clone(&self.shard.shared.connections[0]);
+        let connection = Arc::clone(&self.shard.clients.shared.connections[0]);
         let mapping = &connection.config.mapping;
         let (fields, mut values) = (Arc::new(FieldSet::all(2)), FieldValues::default());
         let read = mapping.field_values(&view, &fields, &mut values);
         read.expect("both fields are present");
         let update = Arc::new(values.freeze());
         let shard = &mut self.shard;
-        let (sessions, items) = (&mut shard.sessions, &mut shard.items);
-        (shard.delivery).fan_out(&mut self.wire, sessions, items, item, update, &fields);
+        let (sessions, items) = (&mut shard.clients.sessions, &mut shard.clients.items);
+        (shard.clients.delivery).fan_out(&mut self.wire, sessions, items, item, update, &fields);
     }
 }
 
@@ -108,9 +108,15 @@ fn each_version_is_negotiated() {
         let own = version.subprotocol();
         assert_eq!(env.upgrade(number, own, "x"), Some(own));
         let id = env.create(number, "");
-        let key = env.shard.sessions.find(0, &id).expect("session exists");
+        let key = env
+            .shard
+            .clients
+            .sessions
+            .find(&id)
+            .expect("session exists");
         let diffs = env
             .shard
+            .clients
             .sessions
             .get_mut(key)
             .expect("session exists")
@@ -132,8 +138,13 @@ fn each_version_is_negotiated() {
         }
         let lines = env.python(80, "create_session", version, "LS_adapter_set=Set");
         let id = lines[0].split(',').nth(1).expect("session id");
-        let key = env.shard.sessions.find(0, id).expect("session exists");
-        let entry = env.shard.sessions.get_mut(key).expect("session exists");
+        let key = env.shard.clients.sessions.find(id).expect("session exists");
+        let entry = env
+            .shard
+            .clients
+            .sessions
+            .get_mut(key)
+            .expect("session exists");
         assert_eq!((entry.version, entry.diffs), (version, readable));
     }
     let mut env = TestEnv::new(GatewayLimits::default());
@@ -189,7 +200,7 @@ fn unknown_names_are_refused() {
     let answer = env.subscribe(&id, &format!("&LS_mode=RAW&LS_group={long}&LS_schema=a"));
     assert!(answer.len() < 150, "{answer}");
     assert_eq!(env.wire.lines(1), [""; 0], "no item was subscribed");
-    assert_eq!(env.shard.counters.subscriptions, 0);
+    assert_eq!(env.shard.clients.counters.subscriptions, 0);
     assert_eq!(
         env.subscribe(&id, &format!("&LS_mode=RAW{ITEM}")),
         "REQOK,1"
@@ -198,9 +209,7 @@ fn unknown_names_are_refused() {
 
 #[test]
 fn unknown_names_are_accepted_if_configured() {
-    let mut env = TestEnv::new(GatewayLimits::default());
-    let shared = Arc::get_mut(&mut env.shard.shared).expect("the only reference");
-    shared.unknown_names = UnknownNames::Accept;
+    let mut env = TestEnv::with(GatewayLimits::default(), UnknownNames::Accept);
     let id = env.create(1, "");
     let rest = "&LS_mode=RAW&LS_group=other%20item-[key=x]&LS_schema=c%20a";
     assert_eq!(env.subscribe(&id, rest), "REQOK,1");
@@ -277,7 +286,7 @@ fn too_long_update_is_reported_lost() {
             "U,1,1,4|",
         ];
         assert_eq!(env.wire.lines(1), expected, "{mode}");
-        assert_eq!(env.shard.delivery.publish(0).too_long, 1);
+        assert_eq!(env.shard.clients.delivery.publish(0).too_long, 1);
     }
 }
 
@@ -303,7 +312,7 @@ fn too_long_queued_update_is_reported_lost() {
     assert_eq!(env.wire.lines(2), expected);
     env.record(item, "3", "2");
     assert_eq!(env.wire.lines(2), ["U,1,1,3|2"]);
-    assert_eq!(env.shard.delivery.publish(0).too_long, 2);
+    assert_eq!(env.shard.clients.delivery.publish(0).too_long, 2);
 }
 
 #[test]

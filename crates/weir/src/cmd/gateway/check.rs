@@ -1,6 +1,9 @@
 //! `weir gateway check`: checks a configuration and lists all parameters.
 
+use std::fmt::Display;
+
 use clap::Args;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use weir_gateway::config::CliOverrides;
 use weir_gateway::tls::expiry_text;
@@ -10,14 +13,13 @@ use weir_mapping::{
     ParseOptions, Severity,
 };
 
-use super::config::{GatewayConfigArgs, exit, read};
+use super::config::{GatewayConfigArgs, load};
 use super::table::{TextTable, one_line};
 use crate::exit::{Exit, Failure};
 
 /// Maximum number of parameters of one kind, such as `field.X`, that are shown without `--all`.
 const SAME_KIND_SHOWN_MAX: usize = 20;
 
-/// Arguments of `weir gateway check`.
 #[derive(Debug, Args)]
 pub(crate) struct GatewayCheckArgs {
     #[command(flatten)]
@@ -30,7 +32,6 @@ pub(crate) struct GatewayCheckArgs {
     json: bool,
 }
 
-/// The result of the check, for valid and invalid configurations.
 struct CheckReport {
     config: Option<GatewayConfig>,
     connections: Vec<ConnectionFindings>,
@@ -38,19 +39,18 @@ struct CheckReport {
     errors: Option<GatewayError>,
 }
 
+#[derive(Default, Serialize)]
 struct ConnectionFindings {
     name: String,
-    usable: Option<GatewaySettings>,
+    usable: bool,
+    enabled: Option<bool>,
+    brokers: Option<String>,
+    topics: Option<Vec<String>>,
+    fields: Option<Vec<String>>,
     /// Description of the diffs sent, if the whole configuration is valid.
     diffs: Option<String>,
+    #[serde(serialize_with = "serialize_parameters")]
     parameters: Vec<ParameterStatus>,
-}
-
-struct GatewaySettings {
-    enabled: bool,
-    brokers: String,
-    topics: Vec<String>,
-    fields: Vec<String>,
 }
 
 /// Checks the configuration, prints the report and returns the exit code, 2 after errors.
@@ -61,12 +61,13 @@ pub(super) fn run(args: &GatewayCheckArgs) -> Result<Exit, Failure> {
     } else {
         report.print(args.all);
     }
+    let exit = |error: &GatewayError| Exit::of_server(error.is_config_error());
     Ok(report.errors.as_ref().map_or(Exit::Success, exit))
 }
 
 /// Loads the configuration. If it is invalid, collects the findings for each connection.
 fn check(files: &GatewayConfigArgs) -> CheckReport {
-    match read(files, &CliOverrides::default()) {
+    match load(files, &CliOverrides::default()) {
         Ok(config) => CheckReport {
             connections: config
                 .connections
@@ -87,9 +88,8 @@ fn check(files: &GatewayConfigArgs) -> CheckReport {
                 Ok(usable) => ConnectionFindings::of(usable),
                 Err(invalid) => ConnectionFindings {
                     name: invalid.name.clone(),
-                    usable: None,
-                    diffs: None,
                     parameters: invalid.parameters.clone(),
+                    ..ConnectionFindings::default()
                 },
             });
             CheckReport {
@@ -118,12 +118,11 @@ impl ConnectionFindings {
         let mapping = &config.mapping;
         Self {
             name: config.name.clone(),
-            usable: Some(GatewaySettings {
-                enabled: config.enabled,
-                brokers: config.bootstrap(),
-                topics: mapping.topics().map(str::to_owned).collect(),
-                fields: mapping.fields().map(str::to_owned).collect(),
-            }),
+            usable: true,
+            enabled: Some(config.enabled),
+            brokers: Some(config.bootstrap()),
+            topics: Some(mapping.topics().map(str::to_owned).collect()),
+            fields: Some(mapping.fields().map(str::to_owned).collect()),
             diffs: None,
             parameters: config.parameters.clone(),
         }
@@ -136,16 +135,15 @@ impl ConnectionFindings {
             lines.any(|line| parameter.line == Some(line))
         };
         println!("\nconnection {}", self.name);
-        if let Some(settings) = &self.usable {
-            if !settings.enabled {
-                println!("  disabled: every subscription is refused");
-            }
-            println!("  brokers  {}", settings.brokers);
-            println!("  topics   {}", settings.topics.join(", "));
-            println!(
-                "  fields   {}",
-                shown_names(&settings.fields, all).join(", ")
-            );
+        if self.enabled == Some(false) {
+            println!("  disabled: every subscription is refused");
+        }
+        if let (Some(brokers), Some(topics), Some(fields)) =
+            (&self.brokers, &self.topics, &self.fields)
+        {
+            println!("  brokers  {brokers}");
+            println!("  topics   {}", topics.join(", "));
+            println!("  fields   {}", shown_names(fields, all).join(", "));
         }
         if let Some(diffs) = &self.diffs {
             println!("  diffs    {diffs}");
@@ -174,20 +172,24 @@ impl ConnectionFindings {
             if remark.is_empty() && has_note(parameter) {
                 remark = "see the notes";
             }
-            table.row(vec![
-                parameter
-                    .line
-                    .map_or_else(String::new, |line| line.to_string()),
-                parameter.name.clone(),
-                parameter.value.clone(),
-                status.to_owned(),
-                remark.to_owned(),
-            ]);
+            let line = parameter
+                .line
+                .map_or_else(String::new, |line| line.to_string());
+            table.row(&[&line, &parameter.name, &parameter.value, status, remark]);
         }
         table.print("  ");
         if hidden > 0 {
             println!("  ... and {hidden} more of the same kinds, all honoured; --all shows them");
         }
+    }
+}
+
+fn print_all(heading: &str, remarks: &[impl Display]) {
+    if !remarks.is_empty() {
+        println!("\n{heading}");
+    }
+    for remark in remarks {
+        println!("  {}", one_line(&remark.to_string()));
     }
 }
 
@@ -210,7 +212,6 @@ fn shown_names(names: &[String], all: bool) -> Vec<String> {
     shown
 }
 
-/// Returns the status and the remark of a parameter.
 fn status_text(status: &ParameterOutcome) -> (&'static str, &str) {
     match status {
         ParameterOutcome::Honoured => ("honoured", ""),
@@ -222,43 +223,27 @@ fn status_text(status: &ParameterOutcome) -> (&'static str, &str) {
 impl CheckReport {
     fn print(&self, all: bool) {
         if let Some(config) = &self.config {
-            println!("adapter set   {}", config.set_id);
+            let row = |name: &str, value: &dyn Display| println!("{name:<13} {value}");
             let tls = config.tls.as_ref();
             let tls_listen = tls.map(|tls| tls.config.listen.unwrap_or(config.listen));
             let addresses = client_addresses(config.listen, tls_listen);
-            println!(
-                "clients       {addresses}, {} event loops",
-                config.event_loops
-            );
+            let loops = config.event_loops;
+            row("adapter set", &config.set_id);
+            row("clients", &format_args!("{addresses}, {loops} event loops"));
             if let Some(tls) = tls {
                 let until = expiry_text(tls.not_after_unix_s());
-                println!(
-                    "certificate   {}, until {until}",
-                    tls.config.certificate.display()
-                );
+                let file = tls.config.certificate.display();
+                row("certificate", &format_args!("{file}, until {until}"));
             }
-            println!(
-                "admin         {}://{}",
-                config.admin.scheme(),
-                config.admin.listen
-            );
-            println!("compression   {}", config.compression.describe());
+            let (scheme, listen) = (config.admin.scheme(), config.admin.listen);
+            row("admin", &format_args!("{scheme}://{listen}"));
+            row("compression", &config.compression.describe());
         }
         for connection in &self.connections {
             connection.print(all, &self.notes);
         }
-        if !self.notes.is_empty() {
-            println!("\nnotes");
-            for note in &self.notes {
-                println!("  {}", one_line(&note.to_string()));
-            }
-        }
-        if !self.errors().is_empty() {
-            println!("\nerrors");
-            for error in self.errors() {
-                println!("  {}", one_line(&error.to_string()));
-            }
-        }
+        print_all("notes", &self.notes);
+        print_all("errors", self.errors());
         let count = |status: &str| {
             let parameters = self.connections.iter().flat_map(|c| &c.parameters);
             let status_of = |p: &&ParameterStatus| status_text(&p.outcome).0 == status;
@@ -294,41 +279,30 @@ impl CheckReport {
                 "compression": config.compression.describe(),
             })
         });
-        let connections = self.connections.iter().map(ConnectionFindings::to_json);
         json!({
             "usable": self.config.is_some(),
             "gateway": gateway,
-            "connections": connections.collect::<Vec<_>>(),
+            "connections": self.connections,
             "notes": self.notes.iter().map(note_json).collect::<Vec<_>>(),
             "errors": self.errors().iter().map(error_json).collect::<Vec<_>>(),
         })
     }
 }
 
-impl ConnectionFindings {
-    fn to_json(&self) -> Value {
-        let parameters = self.parameters.iter().map(|parameter| {
-            let (status, remark) = status_text(&parameter.outcome);
-            json!({
-                "name": parameter.name,
-                "value": parameter.value,
-                "line": parameter.line,
-                "status": status,
-                "remark": remark,
-            })
-        });
-        let settings = self.usable.as_ref();
+fn serialize_parameters<S: Serializer>(
+    parameters: &[ParameterStatus],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(parameters.iter().map(|parameter| {
+        let (status, remark) = status_text(&parameter.outcome);
         json!({
-            "name": self.name,
-            "usable": settings.is_some(),
-            "enabled": settings.map(|s| s.enabled),
-            "brokers": settings.map(|s| &s.brokers),
-            "topics": settings.map(|s| &s.topics),
-            "fields": settings.map(|s| &s.fields),
-            "diffs": self.diffs,
-            "parameters": parameters.collect::<Vec<_>>(),
+            "name": parameter.name,
+            "value": parameter.value,
+            "line": parameter.line,
+            "status": status,
+            "remark": remark,
         })
-    }
+    }))
 }
 
 fn note_json(note: &Note) -> Value {

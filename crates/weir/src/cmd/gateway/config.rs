@@ -7,9 +7,6 @@ use weir_gateway::config::CliOverrides;
 use weir_gateway::{GatewayConfig, GatewayError};
 use weir_mapping::ParseOptions;
 
-use crate::exit::{Exit, Failure};
-
-/// Configuration files of the gateway.
 #[derive(Debug, Args)]
 pub(super) struct GatewayConfigArgs {
     /// Configuration file of the connector (adapters.xml)
@@ -31,16 +28,7 @@ pub(super) struct GatewayConfigArgs {
     pub(super) strict: bool,
 }
 
-/// Loads the configuration and returns errors as failures of the command.
 pub(super) fn load(
-    files: &GatewayConfigArgs,
-    overrides: &CliOverrides,
-) -> Result<GatewayConfig, Failure> {
-    read(files, overrides).map_err(failure)
-}
-
-/// Loads the configuration.
-pub(super) fn read(
     files: &GatewayConfigArgs,
     overrides: &CliOverrides,
 ) -> Result<GatewayConfig, GatewayError> {
@@ -57,18 +45,4 @@ pub(super) fn read(
         &overrides,
         options,
     )
-}
-
-/// Returns the failure for an error of the gateway.
-pub(super) fn failure(error: GatewayError) -> Failure {
-    Failure::new(exit(&error), error)
-}
-
-/// Returns the exit code for an error of the gateway.
-pub(super) fn exit(error: &GatewayError) -> Exit {
-    if error.is_config_error() {
-        Exit::Usage
-    } else {
-        Exit::Instrument
-    }
 }

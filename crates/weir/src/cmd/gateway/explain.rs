@@ -15,8 +15,8 @@ use weir_mapping::{
 };
 
 use super::config::{GatewayConfigArgs, load};
-use super::explanation::{ItemExplanation, LookBackResult, RecordExplanation};
-use super::{explain_text, record_file};
+use super::explain_text::{self, ItemExplanation, LookBackResult, RecordExplanation};
+use super::record_file;
 use crate::exit::{Exit, Failure, OrExit as _};
 
 pub(super) const AFTER_HELP: &str = "\
@@ -34,7 +34,6 @@ Examples:
   weir gateway explain --adapters adapters.xml --topic LTest --last --item 'ltest-[key=Apple]'
   weir gateway explain --adapters adapters.xml --topic LTest --partition 3 --offset 12 --json";
 
-/// Arguments of `weir gateway explain`.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
@@ -91,7 +90,6 @@ pub(crate) struct ExplainArgs {
     json: bool,
 }
 
-/// Explains the delivery of the record for each selected connection.
 pub(super) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
     let config = load(&args.files, &CliOverrides::default())?;
     let item = args.item.as_deref().map(|written| {
@@ -104,10 +102,7 @@ pub(super) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
             (record.or_exit(Exit::Usage)?, None)
         }
         (None, Some(topic)) => read_from_topic(args, &config, topic, item.as_ref())?,
-        (None, None) => {
-            let error = anyhow!("--record FILE or --topic TOPIC is required");
-            return Err(Failure::new(Exit::Usage, error));
-        }
+        (None, None) => return Err(Failure::usage("--record FILE or --topic TOPIC is required")),
     };
     let connections = connections(&config, args, &record.topic).or_exit(Exit::Usage)?;
     let explanations = connections
@@ -128,7 +123,6 @@ pub(super) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
     })
 }
 
-/// Returns the topic if all connections map the same one.
 fn only_topic(config: &GatewayConfig) -> Option<&str> {
     let mut topics = config.connections.iter().flat_map(|c| c.mapping.topics());
     let first = topics.next()?;
@@ -173,11 +167,10 @@ fn read_from_topic(
     let mut brokers: Vec<_> = candidates.iter().map(|c| c.bootstrap()).collect();
     brokers.dedup();
     let [brokers] = &brokers[..] else {
-        let error = anyhow!(
+        return Err(Failure::usage(format!(
             "--topic \"{topic}\": several connections with different brokers map it; select one \
              with --connection"
-        );
-        return Err(Failure::new(Exit::Usage, error));
+        )));
     };
     let found = match (item, args.offset) {
         (Some(item), None) => {
@@ -185,13 +178,9 @@ fn read_from_topic(
                 let mut candidates = candidates.iter();
                 candidates.any(|c| reaches(&mapped(c, record, &FieldSet::empty()), item))
             };
-            look_back(
-                (brokers, topic, args.partition),
-                args.look_back,
-                args.timeout,
-                &mut reaches,
-            )
-            .map(|found| {
+            let source = (brokers.as_str(), topic, args.partition);
+            let found = look_back(source, args.look_back, args.timeout, &mut reaches);
+            found.map(|found| {
                 let looked_back = LookBackResult {
                     item: item.clone(),
                     read: found.read,
@@ -217,7 +206,6 @@ fn read_from_topic(
     })
 }
 
-/// Returns the mapping of the record, with the given fields.
 fn mapped(connection: &ConnectionConfig, record: &OwnedRecord, fields: &FieldSet) -> Explanation {
     let headers = record.headers.iter();
     let headers = headers.map(|(name, value)| (name.as_str(), value.as_deref()));
@@ -233,13 +221,11 @@ fn mapped(connection: &ConnectionConfig, record: &OwnedRecord, fields: &FieldSet
     connection.mapping.explain(&view, fields)
 }
 
-/// Returns `true` if the record is delivered to the item.
 fn reaches(explanation: &Explanation, item: &CanonicalItem) -> bool {
     let items = explanation.items.as_ref();
     items.is_ok_and(|items| items.iter().any(|i| i == item.as_str()))
 }
 
-/// Explains the delivery of the record for one connection.
 fn explain<'a>(
     connection: &'a ConnectionConfig,
     record: &OwnedRecord,

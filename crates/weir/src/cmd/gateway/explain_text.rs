@@ -1,18 +1,54 @@
-//! Output of `weir gateway explain` as text or JSON.
+//! Results of `weir gateway explain`, and their output as text or JSON.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use weir_kafka::peek::OwnedRecord;
-use weir_mapping::{ErrorStrategy, Extracted, ExtractionError, SourceOutcome};
+use weir_mapping::{
+    CanonicalItem, ConnectionConfig, ErrorStrategy, Explanation, Extracted, ExtractionError,
+    SourceOutcome,
+};
 
-use super::explanation::{ItemExplanation, LookBackResult, RecordExplanation};
 use super::table::{TextTable, truncate};
 
 /// Maximum number of characters shown of a key, value or header.
 const SHOWN_MAX: usize = 160;
 
-/// Prints the record and its delivery by each connection.
+pub(super) struct RecordExplanation<'a> {
+    pub(super) connection: &'a ConnectionConfig,
+    pub(super) explanation: Explanation,
+    pub(super) item: Option<ItemExplanation>,
+}
+
+/// Result of the search for a record that is delivered to an item.
+pub(super) struct LookBackResult {
+    pub(super) item: CanonicalItem,
+    pub(super) read: u64,
+    /// `true` if one of them is delivered to the item.
+    pub(super) reached: bool,
+    /// `true` if the topic has no older records.
+    pub(super) is_whole: bool,
+}
+
+pub(super) struct ItemExplanation {
+    pub(super) item: CanonicalItem,
+    /// `true` if clients can subscribe to the item.
+    pub(super) is_admitted: bool,
+    /// `true` if the record maps to the item.
+    pub(super) is_reached: bool,
+}
+
+impl RecordExplanation<'_> {
+    pub(super) fn is_delivered(&self) -> bool {
+        let items = self.explanation.items.as_ref();
+        let reached = match &self.item {
+            Some(item) => item.is_reached,
+            None => items.is_ok_and(|items| !items.is_empty()),
+        };
+        self.connection.enabled && reached && self.explanation.fields_error.is_none()
+    }
+}
+
 pub(super) fn print(
     record: &OwnedRecord,
     looked_back: Option<&LookBackResult>,
@@ -100,24 +136,17 @@ fn print_explanation(record: &OwnedRecord, delivery: &RecordExplanation<'_>) {
         println!("  items");
         let mut table = TextTable::new(&[("from", 20), ("mapped as", 60), ("item", 0)]);
         for source in &explanation.sources {
-            table.row(vec![
-                origin(source),
-                source.text.clone(),
-                source
-                    .item
-                    .clone()
-                    .unwrap_or_else(|reason| format!("none: {reason}")),
-            ]);
+            let item = match &source.item {
+                Ok(item) => item.clone(),
+                Err(reason) => format!("none: {reason}"),
+            };
+            table.row(&[&origin(source), &source.text, &item]);
         }
         table.print("    ");
         println!("  fields");
         let mut table = TextTable::new(&[("field", 30), ("expression", 40), ("value", 0)]);
         for field in &explanation.fields {
-            table.row(vec![
-                field.name.to_string(),
-                field.expression.to_string(),
-                value_text(field),
-            ]);
+            table.row(&[&field.name, &field.expression, &value_text(field)]);
         }
         table.print("    ");
     }
@@ -162,7 +191,6 @@ fn print_item(delivery: &RecordExplanation<'_>, item: &ItemExplanation) {
     }
 }
 
-/// Returns the result for the record on one line.
 fn verdict(delivery: &RecordExplanation<'_>) -> String {
     let explanation = &delivery.explanation;
     let strategy = match delivery.connection.error_strategy {
@@ -188,7 +216,6 @@ fn verdict(delivery: &RecordExplanation<'_>) -> String {
     }
 }
 
-/// Returns the output of [`print()`] as JSON.
 pub(super) fn to_json(
     record: &OwnedRecord,
     looked_back: Option<&LookBackResult>,

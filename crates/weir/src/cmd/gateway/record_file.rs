@@ -31,6 +31,15 @@ struct RawRecord<'a> {
     headers: Option<&'a RawValue>,
 }
 
+/// A key, value or header that is not a string.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Encoded<'a> {
+    #[serde(borrow)]
+    Json(&'a RawValue),
+    Base64(String),
+}
+
 /// The members of an object in file order.
 struct RecordMembers<'a>(Vec<(String, &'a RawValue)>);
 
@@ -104,25 +113,19 @@ fn payload(value: Option<&RawValue>) -> anyhow::Result<Option<Vec<u8>>> {
     if let Ok(text) = serde_json::from_str::<String>(text) {
         return Ok(Some(text.into_bytes()));
     }
-    if let Ok(RecordMembers(members)) = serde_json::from_str(text) {
-        if let [(name, inner)] = &members[..] {
-            match (name.as_str(), serde_json::from_str::<String>(inner.get())) {
-                ("json", _) => return Ok(Some(inner.get().as_bytes().to_vec())),
-                ("base64", Ok(text)) => {
-                    return Ok(Some(
-                        BASE64_STANDARD.decode(text).context("invalid base64")?,
-                    ));
-                }
-                _ => {}
-            }
+    match serde_json::from_str(text) {
+        Ok(Encoded::Json(value)) => return Ok(Some(value.get().as_bytes().to_vec())),
+        Ok(Encoded::Base64(text)) => {
+            let bytes = BASE64_STANDARD.decode(text).context("invalid base64")?;
+            return Ok(Some(bytes));
         }
+        Err(_) => {}
     }
     bail!("must be a string, null, {{\"base64\": \"...\"}} or {{\"json\": ...}}")
 }
 
 type Headers = Vec<(String, Option<Vec<u8>>)>;
 
-/// Returns headers from an object or a list of pairs.
 fn headers(value: Option<&RawValue>) -> anyhow::Result<Headers> {
     let text = value.map_or("null", RawValue::get);
     let pairs = if text == "null" {
@@ -130,18 +133,15 @@ fn headers(value: Option<&RawValue>) -> anyhow::Result<Headers> {
     } else if let Ok(RecordMembers(members)) = serde_json::from_str(text) {
         members
     } else if let Ok(pairs) = serde_json::from_str::<Vec<&RawValue>>(text) {
-        let pairs = pairs
-            .into_iter()
-            .map(|pair| serde_json::from_str(pair.get()));
+        let pairs = pairs.iter().map(|pair| serde_json::from_str(pair.get()));
         let pairs = pairs.collect::<Result<_, _>>();
         pairs.context("each header must be [\"name\", \"value\"]")?
     } else {
         bail!("must be an object or a list of [\"name\", \"value\"]")
     };
-    let pairs = pairs.into_iter();
-    let pairs = pairs.map(|(name, value): (String, &RawValue)| {
+    let header = |(name, value): (String, &RawValue)| {
         let value = payload(Some(value)).with_context(|| name.clone())?;
         Ok((name, value))
-    });
-    pairs.collect()
+    };
+    pairs.into_iter().map(header).collect()
 }

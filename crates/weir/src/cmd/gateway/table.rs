@@ -4,10 +4,8 @@ use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use console::truncate_str;
 
-/// Rows of cells below a heading.
 pub(super) struct TextTable {
     table: Table,
-    /// Maximum width of each column in characters.
     widths_max: Vec<usize>,
 }
 
@@ -27,14 +25,12 @@ impl TextTable {
         Self { table, widths_max }
     }
 
-    /// Adds a row with one cell per column.
-    pub(super) fn row(&mut self, cells: Vec<String>) {
+    pub(super) fn row(&mut self, cells: &[&str]) {
         let cells = cells.iter().zip(&self.widths_max);
         let cells = cells.map(|(cell, width_max)| truncate(cell, *width_max));
         self.table.add_row(cells);
     }
 
-    /// Prints all rows, each after `indent`.
     pub(super) fn print(&self, indent: &str) {
         for line in self.table.lines() {
             println!("{indent}{}", line.trim_end());

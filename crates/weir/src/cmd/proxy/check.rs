@@ -1,5 +1,7 @@
 //! `weir proxy check`: checks a configuration and prints its effective values.
 
+use std::fmt::Display;
+
 use clap::Args;
 use serde_json::json;
 use weir_gateway::tls::expiry_text;
@@ -9,7 +11,6 @@ use weir_proxy::config::ClusterConfig;
 use super::config::{ProxyConfigArgs, load};
 use crate::exit::{Exit, Failure};
 
-/// Arguments of `weir proxy check`.
 #[derive(Debug, Args)]
 pub(crate) struct ProxyCheckArgs {
     #[command(flatten)]
@@ -66,49 +67,47 @@ fn to_json(config: &ProxyConfig) -> serde_json::Value {
 
 fn print(config: &ProxyConfig) {
     for cluster in &config.clusters {
+        let row = |name: &str, value: &dyn Display| println!("  {name:<15} {value}");
         println!("cluster {}", cluster.name);
-        println!(
-            "  brokers         {}{}",
-            upstream(cluster).join(", "),
-            tls(cluster.upstream_tls.is_some())
-        );
-        println!(
-            "  bootstrap       {}{}",
-            cluster.listen,
-            tls(cluster.tls.is_some())
-        );
+        let (brokers, upstream_tls) =
+            (upstream(cluster).join(", "), cluster.upstream_tls.is_some());
+        row("brokers", &format_args!("{brokers}{}", tls(upstream_tls)));
+        let own_tls = tls(cluster.tls.is_some());
+        row("bootstrap", &format_args!("{}{own_tls}", cluster.listen));
         if cluster.tls.is_some() {
             let until = expiry_text(certificate_end(cluster));
-            println!("  certificate     until {until}");
+            row("certificate", &format_args!("until {until}"));
         }
-        println!("  ports           {}, one per broker", cluster.broker_ports);
-        println!("  advertised host {}", cluster.advertised_host);
+        row(
+            "ports",
+            &format_args!("{}, one per broker", cluster.broker_ports),
+        );
+        row("advertised host", &cluster.advertised_host);
         for (id, address) in &cluster.brokers {
             println!("  broker {id:<8} {address}, always open");
         }
         for filter in cluster.describe_filters() {
-            println!("  filter          {filter}");
+            row("filter", &filter);
         }
     }
+    let row = |name: &str, value: &dyn Display| println!("{name:<17} {value}");
     let limits = &config.limits;
-    println!("admin             {}", config.admin.listen);
-    println!("event loops       {}", config.event_loops);
-    println!(
-        "connections       at most {}{}",
-        limits.connections,
-        match limits.connections_per_address {
-            0 => String::new(),
-            max => format!(", {max} per address"),
-        }
+    row("admin", &config.admin.listen);
+    row("event loops", &config.event_loops);
+    let each = match limits.connections_per_address {
+        0 => String::new(),
+        max => format!(", {max} per address"),
+    };
+    row(
+        "connections",
+        &format_args!("at most {}{each}", limits.connections),
     );
-    println!(
-        "frames            requests up to {} bytes, buffered frames up to {} bytes",
-        limits.request_bytes, limits.buffered_frame_bytes
-    );
-    println!("drain             {} ms", config.drain_timeout_ms);
+    let (request, buffered) = (limits.request_bytes, limits.buffered_frame_bytes);
+    let frames = format!("requests up to {request} bytes, buffered frames up to {buffered} bytes");
+    row("frames", &frames);
+    row("drain", &format_args!("{} ms", config.drain_timeout_ms));
 }
 
-/// Returns the expiry time of the certificate in seconds since 1970.
 fn certificate_end(cluster: &ClusterConfig) -> Option<i64> {
     let tls = cluster.tls.as_ref();
     tls.and_then(|tls| tls.identity().not_after_unix_s())

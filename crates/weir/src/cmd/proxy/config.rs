@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use weir_proxy::{CliOverrides, ProxyConfig, ProxyError};
+use weir_proxy::{CliOverrides, ProxyConfig};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 
 /// Configuration of the proxy: a file, or options for one virtual cluster.
 #[derive(Debug, Args)]
@@ -37,7 +37,6 @@ pub(super) struct ProxyConfigArgs {
     event_loops: Option<usize>,
 }
 
-/// Loads the configuration.
 pub(super) fn load(args: &ProxyConfigArgs) -> Result<ProxyConfig, Failure> {
     let overrides = CliOverrides {
         upstream: args.upstream.clone(),
@@ -46,15 +45,5 @@ pub(super) fn load(args: &ProxyConfigArgs) -> Result<ProxyConfig, Failure> {
         admin: args.admin,
         event_loops: args.event_loops,
     };
-    ProxyConfig::load(args.config.as_deref(), &overrides).map_err(failure)
-}
-
-/// Returns the failure for an error of the proxy.
-pub(super) fn failure(error: ProxyError) -> Failure {
-    let exit = if error.is_config_error() {
-        Exit::Usage
-    } else {
-        Exit::Instrument
-    };
-    Failure::new(exit, error)
+    Ok(ProxyConfig::load(args.config.as_deref(), &overrides)?)
 }

@@ -10,23 +10,22 @@ use weir_tlcp::codes::ControlCode;
 use weir_tlcp::error::shortened;
 use weir_tlcp::request::{Add, Mode};
 
-use crate::admission::{Admission, AdmissionLimit};
+use super::context::ShardContext;
+use super::item::ItemName;
+use crate::admission::AdmissionLimit;
 use crate::config::UnknownNames;
 use crate::connection::KafkaConnection;
 use crate::error::SubscriptionError;
-use crate::limits::GatewayLimits;
 
 /// Data adapter name of a request without one.
 const DEFAULT_ADAPTER: &str = "DEFAULT";
 
-/// A valid subscription.
 #[derive(Debug)]
-pub(crate) struct ResolvedItems {
-    /// Index of the connection.
-    pub(crate) connection: u16,
+pub(super) struct ResolvedItems {
+    pub(super) connection: u16,
     /// Canonical item names in the client's order; `None` if no template matches, so that updates
     /// will never come (only with [`UnknownNames::Accept`]).
-    pub(crate) items: Vec<Option<Arc<str>>>,
+    pub(super) items: Vec<Option<ItemName>>,
 }
 
 fn refuse<T>(code: ControlCode, message: String) -> Result<T, SubscriptionError> {
@@ -34,15 +33,12 @@ fn refuse<T>(code: ControlCode, message: String) -> Result<T, SubscriptionError>
 }
 
 /// Checks a subscription request against the configuration.
-pub(crate) fn resolve(
+pub(super) fn resolve(
     add: &Add<'_>,
-    connections: &[Arc<KafkaConnection>],
-    limits: &GatewayLimits,
-    guard: &Admission,
-    unknown: UnknownNames,
+    shared: &ShardContext,
 ) -> Result<ResolvedItems, SubscriptionError> {
     let wanted = add.data_adapter.as_deref().unwrap_or(DEFAULT_ADAPTER);
-    let mut numbered = connections.iter().enumerate();
+    let mut numbered = shared.connections.iter().enumerate();
     let Some((number, connection)) = numbered.find(|(_, one)| one.config.name == wanted) else {
         let message = format!("no data adapter \"{wanted}\" in this adapter set");
         return refuse(ControlCode::BAD_DATA_ADAPTER, message);
@@ -57,19 +53,19 @@ pub(crate) fn resolve(
         return refuse(ControlCode::BAD_SELECTOR, message);
     }
     let fields = split_fields(&add.schema).count();
-    if fields == 0 || fields > limits.fields_per_subscription {
-        guard.note(AdmissionLimit::SubscriptionFields);
-        let most = limits.fields_per_subscription;
+    let most = shared.limits.fields_per_subscription;
+    if fields == 0 || fields > most {
+        shared.guard.note(AdmissionLimit::SubscriptionFields);
         let message = format!("{fields} fields; from 1 to {most} are allowed");
         return refuse(ControlCode::BAD_SCHEMA, message);
     }
-    if unknown == UnknownNames::Refuse {
+    if shared.unknown_names == UnknownNames::Refuse {
         check_fields(add, connection)?;
     }
-    let items = resolve_items(add, connection, limits, guard, unknown)?;
+    let number = number as u16;
     Ok(ResolvedItems {
-        connection: number as u16,
-        items,
+        connection: number,
+        items: resolve_items(add, number, connection, shared)?,
     })
 }
 
@@ -111,18 +107,17 @@ fn check_fields(add: &Add<'_>, connection: &KafkaConnection) -> Result<(), Subsc
 
 fn resolve_items(
     add: &Add<'_>,
+    number: u16,
     connection: &KafkaConnection,
-    limits: &GatewayLimits,
-    guard: &Admission,
-    unknown: UnknownNames,
-) -> Result<Vec<Option<Arc<str>>>, SubscriptionError> {
+    shared: &ShardContext,
+) -> Result<Vec<Option<ItemName>>, SubscriptionError> {
     let mapping = &connection.config.mapping;
     let mut items = Vec::new();
     let mut named = HashSet::new();
     for written in split_items(&add.group) {
-        if items.len() == limits.items_per_subscription {
-            guard.note(AdmissionLimit::SubscriptionItems);
-            let most = limits.items_per_subscription;
+        let most = shared.limits.items_per_subscription;
+        if items.len() == most {
+            shared.guard.note(AdmissionLimit::SubscriptionItems);
             let message = format!("more than {most} items in one subscription");
             return refuse(ControlCode::BAD_GROUP, message);
         }
@@ -137,8 +132,10 @@ fn resolve_items(
         }
         match item {
             Err(error) => return refuse(ControlCode::BAD_GROUP, error.to_string()),
-            Ok(item) if mapping.admits(&item) => items.push(Some(Arc::from(item.as_str()))),
-            Ok(item) if unknown == UnknownNames::Accept => {
+            Ok(item) if mapping.admits(&item) => {
+                items.push(Some((number, Arc::from(item.as_str()))));
+            }
+            Ok(item) if shared.unknown_names == UnknownNames::Accept => {
                 note_unmatched(connection, &item);
                 items.push(None);
             }

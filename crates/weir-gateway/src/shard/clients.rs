@@ -1,0 +1,184 @@
+//! The sessions of a shard with their subscriptions and items, and what is delivered to them.
+//!
+//! [`Clients`] owns the life cycle of sessions (`lifecycle`) and of subscriptions (`subscribe`). It
+//! does not know requests, HTTP or other shards. Work on many items is spread over iterations, so
+//! that no iteration of the event loop takes long.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use weir_tlcp::server::Subscription;
+
+use super::class::ClassKey;
+use super::context::ShardContext;
+use super::delivery::Delivery;
+use super::drain::DrainSchedule;
+use super::item::ItemName;
+use super::item_table::{ItemTable, MemberRemoval};
+use super::keys::{MemberSlot, SessionKey};
+use super::schema::SchemaCache;
+use super::session::{ItemSubscription, Sessions};
+use super::wire::Wire;
+use crate::admission::SubscriptionUsage;
+use crate::interest::{Interest, InterestChange};
+use crate::metrics::ShardCounters;
+
+/// Maximum number of items that one iteration joins or releases; about 2 ms.
+pub(super) const ITEMS_PER_ITERATION: usize = 1_000;
+/// Characters of an item group that take as long to resolve as one item takes to join.
+pub(super) const TEXT_PER_ITEM: usize = 32;
+
+/// Work on items in this iteration, and in later ones.
+#[derive(Debug, Default)]
+pub(super) struct ItemWork {
+    /// Number of items joined and released in this iteration.
+    pub(super) items: usize,
+    /// Number of these items that are charged to the input budget of a peer, or to no peer.
+    pub(super) charged: usize,
+    /// Ended sessions that still have items.
+    pub(super) ended_sessions: VecDeque<SessionKey>,
+}
+
+/// Sessions, subscriptions and items of a shard.
+pub(super) struct Clients {
+    pub(super) shared: Arc<ShardContext>,
+    pub(super) sessions: Sessions,
+    pub(super) items: ItemTable,
+    pub(super) schemas: SchemaCache,
+    pub(super) delivery: Delivery,
+    pub(super) counters: ShardCounters,
+    pub(super) drain: Option<DrainSchedule>,
+    pub(super) work: ItemWork,
+    /// Numbers and bytes that admission counts for the subscriptions and items of this shard.
+    pub(super) held: SubscriptionUsage,
+}
+
+impl Clients {
+    pub(super) fn new(shard: u16, shared: Arc<ShardContext>) -> Self {
+        Self {
+            delivery: Delivery::new(&shared),
+            shared,
+            sessions: Sessions::of(shard),
+            items: ItemTable::default(),
+            schemas: SchemaCache::default(),
+            counters: ShardCounters::default(),
+            drain: None,
+            work: ItemWork::default(),
+            held: SubscriptionUsage::default(),
+        }
+    }
+
+    /// Reports an interest to the ingest workers. It is sent before `SUBOK`, so every record
+    /// written after `SUBOK` is covered. `is_new` means that the shard had no interest in the item.
+    pub(super) fn report_interest(&self, item: ItemName, change: InterestChange, is_new: bool) {
+        let ((connection, name), shard) = (item, self.sessions.shard);
+        let interest = Interest {
+            name,
+            shard,
+            change,
+        };
+        self.shared.connections[usize::from(connection)].set_interest(interest, is_new);
+    }
+
+    /// Removes the items of a subscription from the item table.
+    pub(super) fn release(
+        &mut self,
+        session: SessionKey,
+        subscription: Subscription<ItemSubscription>,
+    ) {
+        let (sub_id, subscribed) = (subscription.sub_id, &subscription.handle);
+        if let Some(entry) = self.sessions.any_mut(session) {
+            let charged = subscribed.charged as usize;
+            self.shared.guard.refund(entry.admission_id, charged);
+        }
+        for (slot, position) in subscribed.slots.iter().zip(1..) {
+            if let Some(slot) = *slot {
+                self.delivery.backlog.remove(session, (sub_id, position));
+                self.release_item(slot, subscribed.class(sub_id, position));
+            }
+        }
+        self.counters.subscriptions -= 1;
+        self.count_held();
+    }
+
+    /// Removes one subscriber of an item from the item table.
+    fn release_item(&mut self, slot: MemberSlot, class: ClassKey<'_>) {
+        self.work.items += 1;
+        let MemberRemoval { moved, change } = self.items.remove(slot, class);
+        let neighbour =
+            moved.and_then(|session| self.sessions.subscription_mut(session, class.sub_id));
+        let index = class.position as usize - 1;
+        if let Some(Some(moved)) = neighbour.and_then(|other| other.slots.get_mut(index)) {
+            moved.member = slot.member;
+        }
+        if let Some((item, change)) = change {
+            self.report_interest(item, change, false);
+        }
+    }
+
+    /// Ends all subscriptions to items of a Kafka connection.
+    pub(super) fn force_unsubscribe(&mut self, wire: &mut impl Wire, connection: u16) {
+        let mut lines = Vec::new();
+        for key in self.sessions.keys() {
+            let Some(entry) = self.sessions.get_mut(key) else {
+                continue;
+            };
+            let all = entry.core.subscriptions().iter();
+            let of_connection = all.filter(|one| one.handle.connection == connection);
+            let ids: Vec<u32> = of_connection.map(|one| one.sub_id).collect();
+            lines.clear();
+            for sub_id in ids {
+                // The session has them all.
+                let _ = self.unsubscribe(key, sub_id, &mut lines);
+            }
+            if !lines.is_empty() {
+                self.notify(wire, key, &lines);
+            }
+        }
+    }
+
+    /// Releases items of ended sessions, up to the limit of this iteration.
+    pub(super) fn tear_down(&mut self) {
+        while self.work.items < ITEMS_PER_ITERATION {
+            let Some(key) = self.work.ended_sessions.front().copied() else {
+                break;
+            };
+            if !self.release_one(key) {
+                self.work.ended_sessions.pop_front();
+                self.sessions.forget(key);
+            }
+        }
+        self.count_held();
+    }
+
+    /// Releases one item, or an empty subscription, of an ended session. Returns `false` if nothing
+    /// is left.
+    fn release_one(&mut self, key: SessionKey) -> bool {
+        let Some(entry) = self.sessions.any_mut(key) else {
+            return false;
+        };
+        let Some(subscription) = entry.core.subscriptions_mut().next() else {
+            return false;
+        };
+        let (sub_id, subscribed) = (subscription.sub_id, &mut subscription.handle);
+        let position = subscribed.slots.len() as u32;
+        let Some(slot) = subscribed.slots.pop() else {
+            entry.core.remove_subscription(sub_id);
+            self.counters.subscriptions -= 1;
+            self.work.items += 1;
+            return true;
+        };
+        let (schema, diffs) = (Arc::clone(&subscribed.schema), subscribed.diffs.clone());
+        let class = ClassKey {
+            schema: &schema,
+            sub_id,
+            position,
+            delivery: subscribed.delivery,
+            diffs: diffs.as_ref(),
+        };
+        if let Some(slot) = slot {
+            self.release_item(slot, class);
+        }
+        true
+    }
+}
