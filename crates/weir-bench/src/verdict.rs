@@ -19,7 +19,7 @@ pub(super) fn cell(cell: &Cell) -> String {
 
 fn figures(cell: &Cell) -> String {
     let response = cell.response();
-    let text = |value: Option<f64>| value.map_or("-".to_owned(), |it| format!("{it:.1}"));
+    let text = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |it| format!("{it:.1}"));
     let p50_ms = text(response.and_then(|it| Some(it.p50_us? / 1e3)));
     let p99_ms = text(response.and_then(|it| Some(it.p99_us? / 1e3)));
     let delivery = cell.delivery.as_ref();

@@ -26,7 +26,7 @@ use crate::dashboard::{GatewayInfo, dashboard};
 use crate::error::GatewayError;
 use crate::ingest::Ingest;
 use crate::limits::GatewayLimits;
-use crate::listeners::{client_addresses, listen_all};
+use crate::listeners::{Listeners, client_addresses};
 use crate::memory_watch;
 use crate::metrics::{self, MetricSources, ShardMetrics};
 use crate::shard::{ACTIVITIES, Shard, ShardContext, ShardEvent};
@@ -76,8 +76,11 @@ impl Gateway {
         let meter = MemoryMeter::new(config.limits.memory_bytes as u64);
         config.limits.derive(meter.bytes_max());
         let tls = config.tls.take().map(Arc::new);
-        let (listen, tls_listen, listeners) =
-            listen_all(config.listen, tls.as_deref(), config.event_loops)?;
+        let Listeners {
+            listen,
+            tls_listen,
+            listeners,
+        } = Listeners::open(config.listen, tls.as_deref(), config.event_loops)?;
         let shared = Arc::new(shard_context(&mut config));
         let shards = make_shards(listeners, &shared)?;
         let inboxes: Vec<_> = shards.iter().map(|(_, inbox, _)| inbox.clone()).collect();

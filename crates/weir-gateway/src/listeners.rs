@@ -9,22 +9,36 @@ use weir_net::server::Listener;
 use crate::error::GatewayError;
 use crate::tls::TlsFiles;
 
-/// Binds `listen`, which uses TLS if TLS has no separate address, and the TLS address. Returns both
-/// and the sockets by shard.
-pub(crate) fn listen_all(
-    listen: SocketAddr,
-    tls: Option<&TlsFiles>,
-    shards: usize,
-) -> Result<(SocketAddr, Option<SocketAddr>, Vec<Vec<Listener>>), GatewayError> {
-    let mut listeners: Vec<Vec<Listener>> = (0..shards).map(|_| Vec::new()).collect();
-    let alone = tls.filter(|tls| tls.config.listen.is_none());
-    let listen = open(listen, "--listen", alone, &mut listeners)?;
-    let separate = tls.and_then(|tls| Some((tls, tls.config.listen?)));
-    let tls_listen = match separate {
-        Some((tls, address)) => Some(open(address, "tls.listen", Some(tls), &mut listeners)?),
-        None => alone.map(|_| listen),
-    };
-    Ok((listen, tls_listen, listeners))
+/// Listening sockets and their bound addresses.
+#[derive(Debug)]
+pub(crate) struct Listeners {
+    pub(crate) listen: SocketAddr,
+    pub(crate) tls_listen: Option<SocketAddr>,
+    /// Sockets by shard.
+    pub(crate) listeners: Vec<Vec<Listener>>,
+}
+
+impl Listeners {
+    /// Binds `listen`, which uses TLS if TLS has no separate address, and the TLS address.
+    pub(crate) fn open(
+        listen: SocketAddr,
+        tls: Option<&TlsFiles>,
+        shards: usize,
+    ) -> Result<Self, GatewayError> {
+        let mut listeners: Vec<Vec<Listener>> = (0..shards).map(|_| Vec::new()).collect();
+        let alone = tls.filter(|tls| tls.config.listen.is_none());
+        let listen = open(listen, "--listen", alone, &mut listeners)?;
+        let separate = tls.and_then(|tls| Some((tls, tls.config.listen?)));
+        let tls_listen = match separate {
+            Some((tls, address)) => Some(open(address, "tls.listen", Some(tls), &mut listeners)?),
+            None => alone.map(|_| listen),
+        };
+        Ok(Self {
+            listen,
+            tls_listen,
+            listeners,
+        })
+    }
 }
 
 /// Returns the URLs that clients connect to.

@@ -120,7 +120,10 @@ fn existing_topic_and_key_are_used(broker: &TestBroker) {
     ];
     let mut produce = weir(&produce);
     produce.args(["--bootstrap", &broker.bootstrap]);
-    assert!(produce.output().unwrap().status.success());
+    let output = produce.output().unwrap();
+    // A producer on a busy machine may be late, which makes its measurement invalid.
+    let produced = matches!(output.status.code(), Some(0 | 4));
+    assert!(produced, "{}{}", text(&output.stdout), text(&output.stderr));
     let args = [
         "--rates",
         "400",

@@ -25,8 +25,14 @@ fn long_poll(id: i32, topic: &str, wait_ms: i32, min_bytes: i32) -> Vec<u8> {
 fn drain_completes_in_flight_requests() {
     let proxy = proxy("");
     let topic = topic(&proxy.bootstrap(), "drain", 1, 1);
+    // A broker that does not lead the partition yet answers at once.
+    produce(
+        &client_config(&proxy.bootstrap()),
+        &topic,
+        &["record".to_owned()],
+    );
     let mut busy = Raw::connect(proxy.address);
-    busy.send(&long_poll(7, &topic, 1_000, 1));
+    busy.send(&long_poll(7, &topic, 3_000, 1 << 20));
     let mut idle = Raw::connect(proxy.address);
     idle.send(&request(18, 0, 1, &[]));
     idle.receive();
