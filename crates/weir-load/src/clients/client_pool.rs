@@ -61,7 +61,9 @@ impl<'a> ClientPool<'a> {
     ) -> Self {
         use ClientProtocol::Tlcp;
         let conflation = match options.kind {
-            Tlcp { mode: Mode::Merge, .. } => Conflation::Allowed,
+            Tlcp {
+                mode: Mode::Merge, ..
+            } => Conflation::Allowed,
             _ => Conflation::Forbidden,
         };
         let assigned = assign_keys(options.clients, target.keys.len(), options.seed);

@@ -8,7 +8,7 @@ use super::document::{DEPTH_MAX, append_compact, check};
 use super::error::{JsonError, JsonFault};
 use super::path_tree::{NodeId, PathTree, ROOT};
 use super::scalar::{Number, append_number, append_string, name, number, word};
-use super::skip::{self, Next, StringEnd, end_of};
+use super::skip::{self, NextElement, StringEnd, end_of};
 use crate::error::ExtractionReason;
 use crate::expression::ParentKind;
 use crate::selector_value::SelectorValue;
@@ -346,8 +346,8 @@ impl PathWalk<'_> {
                 None => skip::value(bytes, value)?,
             };
             match next(bytes, at, b'}', JsonFault::MemberEnd)? {
-                Next::Part(part) => at = part,
-                Next::End(end) => return Ok(end),
+                NextElement::Part(part) => at = part,
+                NextElement::End(end) => return Ok(end),
             }
         }
     }
@@ -420,8 +420,8 @@ impl PathWalk<'_> {
             }
             if index > position {
                 match skip::elements(bytes, at, index - position)? {
-                    Next::Part(part) => at = skip::white_space(bytes, part),
-                    Next::End(end) => return Ok(end),
+                    NextElement::Part(part) => at = skip::white_space(bytes, part),
+                    NextElement::End(end) => return Ok(end),
                 }
             }
             missing -= 1;
@@ -431,8 +431,8 @@ impl PathWalk<'_> {
                 return leave(bytes, at, to_end);
             }
             match next(bytes, at, b']', JsonFault::ElementEnd)? {
-                Next::Part(part) => at = part,
-                Next::End(end) => return Ok(end),
+                NextElement::Part(part) => at = part,
+                NextElement::End(end) => return Ok(end),
             }
             position = index + 1;
         }
@@ -453,11 +453,11 @@ fn leave(bytes: &[u8], at: usize, to_end: bool) -> Result<usize, JsonError> {
 
 /// Reads the comma or closing bracket after a member or element.
 #[inline]
-fn next(bytes: &[u8], at: usize, close: u8, fault: JsonFault) -> Result<Next, JsonError> {
+fn next(bytes: &[u8], at: usize, close: u8, fault: JsonFault) -> Result<NextElement, JsonError> {
     let at = skip::white_space(bytes, at);
     match bytes.get(at) {
-        Some(b',') => Ok(Next::Part(skip::white_space(bytes, at + 1))),
-        Some(&byte) if byte == close => Ok(Next::End(at + 1)),
+        Some(b',') => Ok(NextElement::Part(skip::white_space(bytes, at + 1))),
+        Some(&byte) if byte == close => Ok(NextElement::End(at + 1)),
         Some(_) => Err(fault.at(at)),
         None => Err(end_of(bytes)),
     }

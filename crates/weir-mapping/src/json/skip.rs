@@ -95,7 +95,7 @@ pub(super) fn container(bytes: &[u8], mut at: usize) -> Result<usize, JsonError>
 }
 
 /// Position in an object or array.
-pub(super) enum Next {
+pub(super) enum NextElement {
     /// After a comma.
     Part(usize),
     /// After the closing bracket.
@@ -104,7 +104,11 @@ pub(super) enum Next {
 
 /// Skips `count` elements of an array and their commas; `at` is a position inside the first
 /// element.
-pub(super) fn elements(bytes: &[u8], mut at: usize, mut count: u32) -> Result<Next, JsonError> {
+pub(super) fn elements(
+    bytes: &[u8],
+    mut at: usize,
+    mut count: u32,
+) -> Result<NextElement, JsonError> {
     let mut blocks = Blocks::default();
     let mut depth = 0_u64;
     while at < bytes.len() {
@@ -124,14 +128,14 @@ pub(super) fn elements(bytes: &[u8], mut at: usize, mut count: u32) -> Result<Ne
             if found.commas >> bit & 1 == 1 {
                 count -= u32::from(depth == 0);
                 if count == 0 {
-                    return Ok(Next::Part(position + 1));
+                    return Ok(NextElement::Part(position + 1));
                 }
             } else if found.opens >> bit & 1 == 1 {
                 depth += 1;
             } else if depth > 0 {
                 depth -= 1;
             } else if bytes[position] == b']' {
-                return Ok(Next::End(position + 1));
+                return Ok(NextElement::End(position + 1));
             } else {
                 return Err(JsonFault::ElementEnd.at(position));
             }
@@ -189,8 +193,8 @@ mod tests {
     fn skip_elements_counts_commas() {
         let text = format!(r#"{}"a,b",[1,2],{{"x":[3,4]}},5,6]rest"#, "7,".repeat(100));
         let skipped = |count| match elements(text.as_bytes(), 0, count) {
-            Ok(Next::Part(at)) => text[at..].chars().next(),
-            Ok(Next::End(at)) => {
+            Ok(NextElement::Part(at)) => text[at..].chars().next(),
+            Ok(NextElement::End(at)) => {
                 assert_eq!(&text[at..], "rest");
                 None
             }

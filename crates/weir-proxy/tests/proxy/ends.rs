@@ -25,7 +25,7 @@ fn long_poll(id: i32, topic: &str, wait_ms: i32, min_bytes: i32) -> Vec<u8> {
 fn drain_completes_in_flight_requests() {
     let proxy = proxy("");
     let topic = topic(&proxy.bootstrap(), "drain", 1, 1);
-    // A broker that does not lead the partition yet answers at once.
+    // A broker that does not lead the partition yet responds at once.
     produce(
         &client_config(&proxy.bootstrap()),
         &topic,
