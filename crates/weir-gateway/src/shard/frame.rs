@@ -41,16 +41,19 @@ impl Frame {
         }
     }
 
+    #[inline]
     pub(super) fn lines(&self) -> &[u8] {
         websocket::server_text_payload(&self.message)
     }
 
     /// Returns the length of the WebSocket message: the lines and the frame header.
+    #[inline]
     pub(super) fn bytes(&self) -> usize {
         self.message.len()
     }
 
     /// Returns the WebSocket message. Frames are stored in this form.
+    #[inline]
     pub(super) fn message(&self) -> Bytes {
         self.message.clone()
     }
@@ -67,6 +70,7 @@ impl Frame {
         }
     }
 
+    #[inline]
     pub(super) fn framed(&self, framing: Framing) -> Bytes {
         match framing {
             Framing::WebSocket => self.message(),

@@ -126,6 +126,7 @@ impl SessionEntry {
         }
     }
 
+    #[inline]
     pub(super) fn journal_mut(&mut self) -> &mut SessionJournal {
         let before = self.core.data_count();
         let new = || Box::new(SessionJournal::new(before));
@@ -328,6 +329,7 @@ impl Sessions {
         (entry.core.id().as_str() == id).then_some(SessionKey { index, serial })
     }
 
+    #[inline]
     pub(super) fn get_mut(&mut self, key: SessionKey) -> Option<&mut SessionEntry> {
         self.any_mut(key).filter(|entry| !entry.has_ended())
     }
@@ -343,6 +345,7 @@ impl Sessions {
     }
 
     /// As [`Self::get_mut`], including ended sessions.
+    #[inline]
     pub(super) fn any_mut(&mut self, key: SessionKey) -> Option<&mut SessionEntry> {
         let entry = self.entries.get_mut(key.index as usize);
         entry.filter(|entry| entry.serial == key.serial)
