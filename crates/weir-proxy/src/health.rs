@@ -68,18 +68,17 @@ impl ClusterHealth {
         self.brokers().retain(|row| brokers.contains(&row.broker));
     }
 
-    /// Records the result of a probe and logs a change.
+    /// Records the result of a probe, an error if the broker did not respond, and logs a change.
     pub(crate) fn record(
         &self,
         cluster: &str,
         broker: &HostPort,
-        outcome: Result<(), String>,
+        error: Option<String>,
         now: Instant,
     ) {
-        if outcome.is_ok() {
+        if error.is_none() {
             self.responding.store(true, Ordering::Relaxed);
         }
-        let error = outcome.err();
         let mut rows = self.brokers();
         let known = rows.iter_mut().find(|row| row.broker == *broker);
         let Some(row) = known else {
@@ -154,9 +153,9 @@ mod tests {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         assert!(!health.is_responding() && health.error().is_some());
-        health.record("c", &a, Err("no response within 3 s".to_owned()), at(0));
+        health.record("c", &a, Some("no response within 3 s".to_owned()), at(0));
         assert!(!health.is_responding(), "no broker responded yet");
-        health.record("c", &b, Ok(()), at(0));
+        health.record("c", &b, None, at(0));
         assert!(health.is_responding(), "at once, not only after all probes");
         assert!(!health.end_round() && health.is_responding());
         assert_eq!(health.error(), None);
@@ -166,7 +165,7 @@ mod tests {
             Some("a:9092: no response within 3 s")
         );
 
-        health.record("c", &a, Err("refused".to_owned()), at(9));
+        health.record("c", &a, Some("refused".to_owned()), at(9));
         let ten = Duration::from_secs(10);
         assert_eq!(health.unresponsive_for(ten, at(9)), []);
         assert_eq!(
@@ -174,8 +173,8 @@ mod tests {
             std::slice::from_ref(&a),
             "from the first failure on"
         );
-        health.record("c", &a, Ok(()), at(11));
-        health.record("c", &b, Err("refused".to_owned()), at(11));
+        health.record("c", &a, None, at(11));
+        health.record("c", &b, Some("refused".to_owned()), at(11));
         assert!(!health.end_round());
         assert_eq!(health.unresponsive_for(ten, at(20)), []);
         health.retain_only(&[b]);

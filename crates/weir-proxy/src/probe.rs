@@ -112,7 +112,7 @@ impl HealthProbe {
             _ => error.to_string(),
         });
         let (health, name) = (&self.cluster.health, &self.cluster.config.name);
-        health.record(name, host, outcome, Instant::now());
+        health.record(name, host, outcome.err(), Instant::now());
     }
 
     fn probe_broker(&self, host: &HostPort) -> io::Result<()> {
