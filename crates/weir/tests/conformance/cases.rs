@@ -76,9 +76,10 @@ const CASES: [(&str, Run); 48] = [
 ];
 
 /// Cases about Weir's own pages, which run only with the browser SDK.
-const PAGES: [(&str, Run); 4] = [
+const PAGES: [(&str, Run); 5] = [
     ("example_page", pages::example),
     ("dashboard", pages::dashboard),
+    ("proxy_dashboard", pages::proxy_dashboard),
     ("report", report_page::report),
     ("report_libraries", report_page::libraries),
 ];

@@ -1,4 +1,4 @@
-//! Weir's pages in a real browser: that of `examples/`, and the dashboard.
+//! Weir's pages in a real browser: that of `examples/`, and the dashboards.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
+use weir_proxy::{CliOverrides, Proxy, ProxyConfig};
 
 use super::events::{DriverConfig, Subscription};
 use super::page::Page;
@@ -164,6 +165,50 @@ pub(crate) fn dashboard(case: &Case<'_>) -> Result<()> {
     views(case, &page)?;
     let markup = page.evaluate(MARKUP)?;
     ensure!(markup == 0, "{markup} elements from names");
+    page.finish(&[&site, "data:"])
+}
+
+/// Values follow the clients of a proxy, the state of its broker is shown, and nothing is wider than
+/// the window.
+pub(crate) fn proxy_dashboard(case: &Case<'_>) -> Result<()> {
+    // Nothing listens on port 1: the second cluster is never ready.
+    let config = format!(
+        "[admin]\nlisten = \"127.0.0.1:0\"\n\
+         [[cluster]]\nname = \"up\"\nupstream = [\"{}\"]\nlisten = \"127.0.0.1:0\"\n\
+         [[cluster]]\nname = \"down\"\nupstream = [\"127.0.0.1:1\"]\nlisten = \"127.0.0.1:0\"\n",
+        case.bootstrap()
+    );
+    let file = case.dir().join("proxy.toml");
+    fs::write(&file, config)?;
+    let config = ProxyConfig::load(Some(&file), &CliOverrides::default())?;
+    let proxy = Proxy::start(config)?;
+    let site = format!("http://{}/", proxy.admin_address());
+    let page = Page::open(case, &format!("{site}dashboard"))?;
+    page.until_is(&tile("Connections"), "0")?;
+    for (table, wanted) in [
+        ("clusters", ["ready", "not ready"]),
+        ("brokers", ["responds", "no response"]),
+    ] {
+        let cells = format!(
+            "[...document.querySelectorAll('#{table} td')].map((cell) => cell.textContent)"
+        );
+        page.until(&cells, |cells| {
+            let has = |state: &&str| {
+                cells
+                    .as_array()
+                    .is_some_and(|all| all.contains(&json!(state)))
+            };
+            wanted.iter().all(has)
+        })?;
+    }
+    let (_, address) = proxy.addresses().next().context("a cluster")?;
+    let client = TcpStream::connect(address)?;
+    page.until_is(&tile("Connections"), "1")?;
+    page.until_is(&legend("clients"), "1")?;
+    drop(client);
+    page.until_is(&tile("Connections"), "0")?;
+    views(case, &page)?;
+    proxy.shut_down();
     page.finish(&[&site, "data:"])
 }
 

@@ -46,6 +46,7 @@ pub(crate) struct TestEnv {
     /// Gateway with tables and diffs; `None` in the environment of a single case.
     extended: Option<GatewayProcess>,
     restarts: Arc<Restarts>,
+    bootstrap: String,
     adapters: PathBuf,
     topic: String,
     producer: Producer,
@@ -81,6 +82,7 @@ impl TestEnv {
             gateway,
             extended: None,
             restarts,
+            bootstrap: bootstrap.to_owned(),
             adapters,
             topic,
             producer,
@@ -180,6 +182,11 @@ impl Case<'_> {
     /// Returns the SDK of the case.
     pub(crate) fn sdk(&self) -> &Sdk {
         &self.env.sdk
+    }
+
+    /// Returns the address of the broker.
+    pub(crate) fn bootstrap(&self) -> &str {
+        &self.env.bootstrap
     }
 
     /// Creates an environment for this case only, with another broker.
