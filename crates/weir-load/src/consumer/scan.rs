@@ -55,7 +55,8 @@ impl ScanOptions {
 /// Waits for the start command and reads the topic. Returns the final summary.
 ///
 /// # Errors
-/// [`LoadError`] if the consumer did not start; `link` gets no event about it.
+/// [`LoadError`](crate::error::LoadError) if the consumer did not start; `link` gets no event about
+/// it.
 pub fn run(options: &ScanOptions, link: &CoordinatorChannel) -> Result<ScanSummary> {
     link.events.hello(WorkerRole::Consume);
     topic::ensure(&options.bootstrap_servers, &options.topic, None)?;

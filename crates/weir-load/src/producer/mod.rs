@@ -28,7 +28,8 @@ use tracker::{AckQueue, ProduceAck};
 /// summary.
 ///
 /// # Errors
-/// [`LoadError`] if the producer did not start; `link` gets no event about it.
+/// [`LoadError`](crate::error::LoadError) if the producer did not start; `link` gets no event about
+/// it.
 pub fn run(options: &ProducerOptions, link: &CoordinatorChannel) -> Result<ProduceSummary> {
     let numbers = ProducerNumbers::new(options)?;
     link.events.hello(WorkerRole::Produce);
