@@ -168,7 +168,7 @@ pub(crate) fn dashboard(case: &Case<'_>) -> Result<()> {
     page.finish(&[&site, "data:"])
 }
 
-/// Values follow the clients of a proxy, the state of its broker is shown, and nothing is wider than
+/// Values follow the clients of a proxy, the states of brokers are shown; nothing is wider than
 /// the window.
 pub(crate) fn proxy_dashboard(case: &Case<'_>) -> Result<()> {
     // Nothing listens on port 1: the second cluster is never ready.
