@@ -184,6 +184,8 @@ pub(crate) fn proxy_dashboard(case: &Case<'_>) -> Result<()> {
     let proxy = Proxy::start(config)?;
     let site = format!("http://{}/", proxy.admin_address());
     let page = Page::open(case, &format!("{site}dashboard"))?;
+    // The tiles exist once the page has data.
+    page.until_is("document.getElementById('status').textContent", "not ready")?;
     page.until_is(&tile("Connections"), "0")?;
     for (table, wanted) in [
         ("clusters", ["ready", "not ready"]),
