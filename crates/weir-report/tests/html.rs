@@ -57,6 +57,26 @@ fn page_is_well_formed_and_shows_every_cell() {
 }
 
 #[test]
+fn percentiles_are_a_table_without_scripts() {
+    in_dir(|dir| {
+        let data = RunData::read(dir).unwrap();
+        let page = Page::of(&data);
+        let document = page.document();
+        let without_scripts = document
+            .descendants()
+            .filter(|node| node.has_tag_name("noscript"));
+        let headings: Vec<_> = without_scripts
+            .flat_map(|node| node.descendants())
+            .filter(|node| node.has_tag_name("th"))
+            .filter_map(|node| node.text())
+            .collect();
+        for percentile in ["p50", "p90", "p95", "p99", "p99.9", "p99.99"] {
+            assert!(headings.contains(&percentile), "{percentile}: {headings:?}");
+        }
+    });
+}
+
+#[test]
 fn page_without_data_is_small() {
     in_dir(|dir| {
         let whole = render_html(&RunData::read(dir).unwrap());

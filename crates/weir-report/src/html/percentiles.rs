@@ -5,9 +5,10 @@ use weir_stats::run::StageMean;
 
 use super::element::{chart, section};
 use crate::chart::{percentiles, stages};
-use crate::format;
+use crate::format::{self, TimeUnit};
 use crate::run_dir::RunData;
-use crate::view::Level;
+use crate::table::ReportTable;
+use crate::view::{Level, times_us};
 
 /// Returns subject curves for every level, and stage curves for the level shown first.
 pub(crate) fn sections(
@@ -40,8 +41,26 @@ pub(crate) fn sections(
             b { "service" } " at its send; the difference is schedule lag."
         }
         @if let Some(level) = initial { (mean_stages(level)) }
+        (no_script(levels))
     };
     section("percentiles", "Latency by percentile", &content)
+}
+
+/// Returns the values as a table, for browsers without scripts.
+fn no_script(levels: &[Level<'_>]) -> Markup {
+    let rows = levels.iter().flat_map(Level::valid);
+    let cells: Vec<_> = rows.filter_map(|row| row.sample()).collect();
+    let medians_us = cells.iter().filter_map(|cell| cell.response()?.p50_us);
+    let unit = TimeUnit::for_values_us(medians_us);
+    let headings = ["Cell", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"];
+    let mut table = ReportTable::new(1, headings);
+    for cell in cells {
+        let Some(it) = cell.response() else { continue };
+        // From the median on.
+        let times = times_us(it).into_iter().skip(3).map(|us| unit.show(us));
+        table.row("", [cell.id()].into_iter().chain(times));
+    }
+    html! { noscript { p.caption { "Response time in " (unit.name()) ":" } (table) } }
 }
 
 const WIDTH: f64 = 420.0;
